@@ -1,0 +1,52 @@
+# One front door, the same by hand and in .ci/run. A recipe is one line; longer work is a program.
+
+PYTHON ?= python3
+BIN := .venv/bin
+CARGO := $(PYTHON) scripts/cargo.py
+# One profile for the product, its tests and its lints: RocksDB is compiled once.
+RELEASE := --release --locked
+
+.DEFAULT_GOAL := help
+.PHONY: help quickstart setup check format test bench bench-rocksdb docs lock clean
+
+help: ## List the commands
+	@$(PYTHON) scripts/help.py $(MAKEFILE_LIST)
+
+quickstart: setup ## Install what is missing, build, and run YCSB on embedded RocksDB
+	@$(BIN)/kvmark ycsb
+
+setup: ## Install what is missing, build the engine, and install kvmark into .venv
+	@$(PYTHON) scripts/setup.py
+
+check: setup ## Format, lints, types, generated references, style
+	cargo fmt --all --check
+	$(CARGO) clippy $(RELEASE) --workspace --all-targets -- -D warnings
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/mypy scripts tests/tidy tests/setup
+	$(BIN)/python scripts/references.py --check
+	$(BIN)/pytest -q tests/tidy
+
+format: setup ## Format Rust and Python
+	cargo fmt --all
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: setup ## Run all tests, Rust then Python
+	$(CARGO) test $(RELEASE) --workspace --exclude kvmark-pyext
+	$(BIN)/pytest
+
+bench: bench-rocksdb ## All benchmarks; each prints a table
+
+bench-rocksdb: setup ## kvmark, a bare loop and YCSB on the same RocksDB database
+	$(BIN)/python -m bench.rocksdb.compare
+
+docs: setup ## Write the references that are generated from the source
+	$(BIN)/python scripts/references.py
+
+lock: setup ## Resolve the Python dependencies anew into requirements.lock
+	$(BIN)/python scripts/lock.py
+
+clean: ## Remove what was built in this clone; runs and the shared target folder stay
+	@$(PYTHON) scripts/clean.py

@@ -1,0 +1,39 @@
+"""Cargo as the Makefile calls it: in the shared target folder, never with another clone's code.
+
+python3 scripts/cargo.py test --release --workspace
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import progress
+import target_folder
+
+
+def rocksdb_is_built(folder: Path) -> bool:
+    """Whether the folder already holds RocksDB."""
+    return any((folder / "release" / "build").glob("librocksdb-sys-*/out/librocksdb.a"))
+
+
+def announce(folder: Path) -> None:
+    """Says that a long wait begins, where one does."""
+    if not rocksdb_is_built(folder):
+        print(
+            "RocksDB is compiled from source, once for all clones: 10 to 20 minutes on two cores.\n"
+            f"Its artefacts are kept in {folder}.",
+            flush=True,
+        )
+
+
+def main(arguments: list[str]) -> int:
+    """Runs cargo with the arguments and returns its exit code."""
+    with target_folder.held() as folder:
+        announce(folder)
+        environment = target_folder.environment(folder)
+        return progress.run(["cargo", *arguments], cwd=target_folder.ROOT, environment=environment)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,127 @@
+"""What the machine must have before anything can be built, and how to get it.
+
+Everything here is a look at the machine: nothing is compiled and nothing is changed, except that on
+Debian as root the missing packages are installed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+OLDEST_PYTHON = (3, 11)
+OLDEST_RUST = (1, 88)
+
+
+@dataclass(frozen=True)
+class Need:
+    """Something that must be there, and the Debian package that brings it."""
+
+    what: str
+    package: str
+    present: bool
+
+    def sentence(self) -> str:
+        """What is missing and the command that installs it."""
+        return f"{self.what} is missing: install it with `sudo apt-get install {self.package}`."
+
+
+class NotReady(Exception):
+    """The machine lacks something that can't be installed from here; the text says what to do."""
+
+
+def has_libclang() -> bool:
+    """Whether bindgen will find libclang, which reads RocksDB's C header."""
+    given = os.environ.get("LIBCLANG_PATH")
+    if given:
+        return any(Path(given).glob("libclang*.so*"))
+    places = ("llvm-*/lib/libclang*.so*", "*-linux-gnu/libclang*.so*", "libclang*.so*")
+    return any(any(Path("/usr/lib").glob(place)) for place in places)
+
+
+def needs() -> list[Need]:
+    """Everything that comes from packages of the system."""
+    compiler = shutil.which("c++") is not None and shutil.which("cc") is not None
+    venv = all(importlib.util.find_spec(name) is not None for name in ("venv", "ensurepip"))
+    return [
+        Need("A C++ compiler (RocksDB is built from source)", "build-essential", compiler),
+        Need("libclang (it reads RocksDB's C header)", "libclang-dev", has_libclang()),
+        Need("Python's venv module", "python3-venv", venv),
+        Need("git", "git", shutil.which("git") is not None),
+    ]
+
+
+def install(missing: list[Need]) -> None:
+    """Installs packages on Debian as root.
+
+    Raises NotReady elsewhere, with one sentence for each missing thing.
+    """
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise NotReady("\n".join(need.sentence() for need in missing))
+    packages = [need.package for need in missing]
+    print("installing", *packages, flush=True)
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    quiet = ["apt-get", "-qq", "-o", "Dpkg::Use-Pty=0"]
+    for command in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
+        if subprocess.run([*quiet, *command], env=environment, check=False).returncode != 0:
+            raise NotReady("\n".join(need.sentence() for need in missing))
+
+
+def version_in(text: str) -> tuple[int, int]:
+    """The first `major.minor` in a program's answer; (0, 0) when there is none."""
+    found = re.search(r"(\d+)\.(\d+)", text)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def check_python() -> None:
+    """Raises NotReady when the running Python is too old."""
+    if sys.version_info[:2] < OLDEST_PYTHON:
+        raise NotReady(
+            f"Python {sys.version_info[0]}.{sys.version_info[1]} is too old: install Python 3.11 "
+            "or newer and name it, for example `make setup PYTHON=python3.11`."
+        )
+
+
+def check_rust() -> None:
+    """Raises NotReady when there is no Rust or an old one."""
+    advice = "install it with rustup (https://rustup.rs), then open a new shell"
+    if shutil.which("cargo") is None or shutil.which("rustc") is None:
+        raise NotReady(f"Rust is missing: {advice}.")
+    command = ["rustc", "--version"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    if answer.returncode != 0:
+        detail = (answer.stderr.strip().splitlines() or ["rustc gave no reason"])[0]
+        raise NotReady(f"Rust does not start ({detail}): {advice}.")
+    if version_in(answer.stdout) < OLDEST_RUST:
+        wanted = ".".join(map(str, OLDEST_RUST))
+        raise NotReady(
+            f"{answer.stdout.strip()} is older than {wanted}: "
+            "update it with `rustup update stable`."
+        )
+
+
+def make_ready() -> None:
+    """Installs what is missing where that is possible.
+
+    Raises NotReady with what the user has to do where it isn't.
+    """
+    check_python()
+    check_rust()
+    missing = [need for need in needs() if not need.present]
+    if missing:
+        install(missing)
+
+
+def has_pip(venv: Path) -> bool:
+    """Whether a virtual environment is there and can install packages."""
+    python = venv / "bin" / "python"
+    if not python.exists():
+        return False
+    probe = "import pip, sys; sys.exit(sys.version_info[:2] < (3, 11))"
+    return subprocess.run([python, "-c", probe], capture_output=True, check=False).returncode == 0

