@@ -1,0 +1,106 @@
+//! What must hold between the values of a plan.
+
+use crate::{Arrival, FORMAT, Group, Phase, PhaseName, Plan, SizeLaw, ValueKind};
+
+/// Why a text is not a plan that can be carried out.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// Not JSON, an unknown or missing field, or a value of the wrong type.
+    #[error("the plan can't be read: {0}")]
+    Syntax(#[from] serde_json::Error),
+    /// A value that contradicts its meaning or another value.
+    #[error("{place}: {problem}")]
+    Value {
+        /// Path of the value, for example `groups[0].clients`.
+        place: String,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+}
+
+fn require(holds: bool, place: impl Into<String>, problem: &str) -> Result<(), PlanError> {
+    if holds {
+        return Ok(());
+    }
+    Err(PlanError::Value { place: place.into(), problem: problem.to_owned() })
+}
+
+impl Plan {
+    pub(crate) fn check(&self) -> Result<(), PlanError> {
+        require(self.format == FORMAT, "format", "this engine reads plans of format 1")?;
+        require(self.share.index < self.share.of, "share", "index must be below of")?;
+        require(self.interval_ns > 0, "interval_ns", "an interval must be longer than nothing")?;
+        require(self.timeout_ns != Some(0), "timeout_ns", "a timeout must be longer than nothing")?;
+        require(self.workers > 0, "workers", "there must be at least one worker")?;
+        require(!self.phases.is_empty(), "phases", "there must be at least one phase")?;
+        require(self.dataset.fields.count > 0, "dataset.fields.count", "a record needs a field")?;
+        let ordinals = self.dataset.start.checked_add(self.dataset.count);
+        require(ordinals.is_some(), "dataset", "start + count must stay below 2^64")?;
+        check_size(&self.dataset.fields.length, "dataset.fields.length")?;
+        for (index, group) in self.groups.iter().enumerate() {
+            self.check_group(group, &format!("groups[{index}]"))?;
+        }
+        for (index, phase) in self.phases.iter().enumerate() {
+            self.check_phase(phase, &format!("phases[{index}]"))?;
+        }
+        Ok(())
+    }
+
+    fn check_group(&self, group: &Group, place: &str) -> Result<(), PlanError> {
+        require(group.clients > 0, format!("{place}.clients"), "a group needs a client")?;
+        let weights = group.mix.iter().map(|entry| entry.weight);
+        let usable = weights.clone().all(|weight| weight.is_finite() && weight >= 0.0);
+        require(usable, format!("{place}.mix"), "weights must be finite and not negative")?;
+        require(weights.sum::<f64>() > 0.0, format!("{place}.mix"), "one weight must be above 0")?;
+        require(
+            group.keys.count > 0,
+            format!("{place}.keys.count"),
+            "there must be a key to choose",
+        )?;
+        check_size(&group.scan_length, &format!("{place}.scan_length"))?;
+        check_arrival(&group.arrival, &format!("{place}.arrival"))?;
+        let checkable = !group.check_values || self.dataset.values == ValueKind::Integrity;
+        require(checkable, format!("{place}.check_values"), "only integrity values can be checked")
+    }
+
+    fn check_phase(&self, phase: &Phase, place: &str) -> Result<(), PlanError> {
+        let idle = phase.name == PhaseName::Settle;
+        require(idle || !phase.groups.is_empty(), format!("{place}.groups"), "no group is active")?;
+        for active in &phase.groups {
+            let known = (active.group as usize) < self.groups.len();
+            require(known, format!("{place}.groups"), "there is no group of that index")?;
+        }
+        let counted = phase.groups.iter().all(|active| active.operations.is_some());
+        let ends = phase.duration_ns.is_some() || phase.until.is_some() || counted;
+        require(ends, place, "nothing ends the phase: give a duration, a count or an error bound")?;
+        let Some(until) = phase.until else { return Ok(()) };
+        require(until.bound > 0.0, format!("{place}.until.bound"), "the bound must be above 0")
+    }
+}
+
+fn check_size(law: &SizeLaw, place: &str) -> Result<(), PlanError> {
+    match law {
+        SizeLaw::Constant { .. } => Ok(()),
+        SizeLaw::Uniform { min, max } | SizeLaw::Zipfian { min, max } => {
+            require(min <= max, place, "min must not be above max")
+        }
+        SizeLaw::Histogram { weights, .. } => {
+            require(weights.iter().any(|weight| *weight > 0), place, "a bucket must have a weight")
+        }
+    }
+}
+
+fn check_arrival(arrival: &Arrival, place: &str) -> Result<(), PlanError> {
+    let (Arrival::Constant { rates } | Arrival::Poisson { rates }) = arrival else {
+        return Ok(());
+    };
+    let first = rates.first().is_some_and(|point| point.at_ns == 0);
+    require(first, place, "the first rate must be at 0")?;
+    let rising = rates.windows(2).all(|pair| pair[0].at_ns < pair[1].at_ns);
+    require(rising, place, "the times of the rates must rise")?;
+    let usable = rates.iter().all(|point| point.rate.is_finite() && point.rate >= 0.0);
+    require(usable, place, "rates must be finite and not negative")?;
+    let last = rates.last().is_some_and(|point| point.rate > 0.0);
+    require(last, place, "the last rate must be above 0")
+}

@@ -1,0 +1,157 @@
+//! Keys and values: what exists and how it is chosen.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The records that exist or are to be loaded: ordinals `start .. start + count`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Dataset {
+    /// Table, column family or key prefix, as the driver understands it.
+    pub table: String,
+    /// First ordinal.
+    pub start: u64,
+    /// Number of records.
+    pub count: u64,
+    /// How an ordinal becomes a key.
+    pub key: KeyText,
+    /// The fields of a record.
+    pub fields: FieldLayout,
+    /// What the fields hold.
+    pub values: ValueKind,
+}
+
+/// How an ordinal becomes a key: prefix, then the number in decimal, zero-padded on the left.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KeyText {
+    /// Literal text in front, `user` in YCSB.
+    pub prefix: String,
+    /// Least number of digits.
+    pub zero_padding: u32,
+    /// Whether the number is the ordinal or its hash.
+    pub order: KeyOrder,
+}
+
+/// Whether neighbouring ordinals are neighbours in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyOrder {
+    /// YCSB's 64-bit FNV-1a hash of the ordinal.
+    Hashed,
+    /// The ordinal itself.
+    Ordered,
+}
+
+/// Fields of a record: names are the prefix and a number from 0.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FieldLayout {
+    /// Number of fields.
+    pub count: u32,
+    /// Text in front of the field's number.
+    pub name_prefix: String,
+    /// Bytes per field.
+    pub length: SizeLaw,
+}
+
+/// A law for sizes and counts, drawn anew each time. Bounds are inclusive.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "law", rename_all = "snake_case", deny_unknown_fields)]
+pub enum SizeLaw {
+    /// Always the same.
+    Constant {
+        /// The size.
+        size: u64,
+    },
+    /// Each value equally likely.
+    Uniform {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+    },
+    /// Zipfian with theta 0.99, the smallest value the most likely.
+    Zipfian {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+    },
+    /// YCSB's histogram: bucket i has size `(i + 1) * block_size`.
+    Histogram {
+        /// Width of a bucket.
+        block_size: u64,
+        /// Relative frequency of each bucket.
+        weights: Vec<u64>,
+    },
+}
+
+/// What a field holds. Both are printable ASCII, so that they fit text columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ValueKind {
+    /// Noise from the values seed and the operation's number.
+    Random,
+    /// YCSB's data-integrity text, a function of key and field.
+    Integrity,
+}
+
+/// How keys are chosen among ordinals `start .. start + count`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KeyChoice {
+    /// First ordinal that can be chosen.
+    pub start: u64,
+    /// How many ordinals the distribution covers; those not yet acknowledged are drawn again.
+    pub count: u64,
+    /// The law.
+    pub distribution: Distribution,
+}
+
+/// The law by which an ordinal is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "law", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Distribution {
+    /// Each key equally likely.
+    Uniform,
+    /// YCSB's scrambled zipfian: a zipfian draw over 10^10 items, hashed, modulo the count.
+    YcsbZipfian,
+    /// Exact zipfian over the count, most popular first; any theta above 0.
+    Zipfian {
+        /// The exponent.
+        theta: f64,
+        /// Spread popular ranks over the key space by a permutation instead of keeping them in front.
+        scrambled: bool,
+    },
+    /// The newest acknowledged record most likely, zipfian with theta 0.99 from there back.
+    Latest,
+    /// A share of the operations goes to a share of the keys, uniform within both parts.
+    Hotspot {
+        /// Share of the keys that is hot.
+        data_fraction: f64,
+        /// Share of the operations that goes there.
+        operation_fraction: f64,
+    },
+    /// Operation n takes ordinal n modulo the count.
+    Sequential,
+    /// Exponential: `percentile` percent of the operations go to the newest `fraction` of the keys.
+    Exponential {
+        /// In percent.
+        percentile: f64,
+        /// Share of the keys.
+        fraction: f64,
+    },
+}
+
+/// Which fields an operation touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FieldChoice {
+    /// All of them.
+    All,
+    /// One at random.
+    One,
+    /// All of them, each named in the request.
+    AllByName,
+}
