@@ -1,0 +1,170 @@
+//! How an ordinal is chosen among those that are available.
+//!
+//! A law draws over the whole range of a [`KeyChoice`], whatever exists yet, so that which keys are
+//! popular doesn't change while the range fills. What isn't available is drawn again from the same
+//! number's sequence. Laws that start at the newest record are told the frontier.
+
+mod exponential;
+mod hotspot;
+mod latest;
+mod permutation;
+mod sequential;
+mod uniform;
+mod ycsb_zipfian;
+mod zipfian;
+
+use kvmark_plan::{Distribution, KeyChoice};
+
+use crate::error::{WorkloadError, require};
+use crate::random::{Random, Seed};
+use exponential::Exponential;
+use hotspot::Hotspot;
+use latest::Latest;
+use permutation::Permutation;
+use sequential::Sequential;
+use uniform::Uniform;
+use ycsb_zipfian::YcsbZipfian;
+pub(crate) use zipfian::{MOST, THETA, Zipfian};
+
+/// After so many ordinals that aren't available the choice becomes uniform over what is. Reached
+/// only where less than about a thousandth of a law's mass is available.
+const ATTEMPTS: u64 = 10_000;
+
+#[derive(Clone, Debug)]
+enum Law {
+    Uniform(Uniform),
+    YcsbZipfian(YcsbZipfian),
+    Zipfian(Zipfian),
+    ScrambledZipfian(Zipfian, Permutation),
+    Latest(Latest),
+    Hotspot(Hotspot),
+    Sequential(Sequential),
+    Exponential(Exponential),
+}
+
+/// A [`KeyChoice`], ready to choose.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyChooser {
+    start: u64,
+    count: u64,
+    law: Law,
+}
+
+impl KeyChooser {
+    /// The choice at a place in the plan. The seed fixes which keys are the popular ones; it is the
+    /// same for every group and phase, so that a warm-up warms what is measured.
+    pub(crate) fn new(choice: &KeyChoice, seed: Seed, place: &str) -> Result<Self, WorkloadError> {
+        let KeyChoice { start, count, distribution } = *choice;
+        let count_place = || format!("{place}.count");
+        require(count > 0, count_place, count, "at least one key")?;
+        let fits = "a count that keeps start + count below 2^64";
+        require(start.checked_add(count).is_some(), count_place, count, fits)?;
+        let law = match distribution {
+            Distribution::Uniform => Law::Uniform(Uniform::new(count)),
+            Distribution::YcsbZipfian => Law::YcsbZipfian(YcsbZipfian::new(count)),
+            Distribution::Zipfian { theta, scrambled } => {
+                let usable = theta > 0.0 && theta.is_finite();
+                let theta_place = || format!("{place}.distribution.theta");
+                require(usable, theta_place, theta, "a theta above 0")?;
+                require(count <= MOST, count_place, count, "a count up to 2^63")?;
+                let law = Zipfian::new(count, theta);
+                if scrambled {
+                    Law::ScrambledZipfian(law, Permutation::new(count, seed))
+                } else {
+                    Law::Zipfian(law)
+                }
+            }
+            Distribution::Latest => Law::Latest(Latest::new()),
+            Distribution::Hotspot { data_fraction, operation_fraction } => {
+                Law::Hotspot(Hotspot::new(count, data_fraction, operation_fraction, place)?)
+            }
+            Distribution::Sequential => Law::Sequential(Sequential::new(count)),
+            Distribution::Exponential { percentile, fraction } => {
+                Law::Exponential(Exponential::new(count, percentile, fraction, place)?)
+            }
+        };
+        Ok(Self { start, count, law })
+    }
+
+    /// Whether the law starts at the newest record, wherever that is.
+    pub(crate) const fn follows_frontier(&self) -> bool {
+        matches!(self.law, Law::Latest(_) | Law::Exponential(_))
+    }
+
+    /// The end, exclusive, of the ordinals that a law can reach which doesn't follow the frontier.
+    pub(crate) const fn end(&self) -> u64 {
+        self.start + self.count
+    }
+
+    /// Chooses an ordinal that is available. When none is, the first of the range.
+    #[inline]
+    pub(crate) fn choose(
+        &self,
+        number: u64,
+        random: &mut Random,
+        frontier: u64,
+        is_available: impl Fn(u64) -> bool,
+    ) -> u64 {
+        match self.draw(number, random, frontier) {
+            Some(ordinal) if is_available(ordinal) => ordinal,
+            _ => self.choose_again(number, random, frontier, is_available),
+        }
+    }
+
+    /// One draw over the whole range; none when it falls before the range.
+    #[inline]
+    fn draw(&self, number: u64, random: &mut Random, frontier: u64) -> Option<u64> {
+        let rank = match &self.law {
+            Law::Uniform(law) => law.rank(random),
+            Law::YcsbZipfian(law) => law.rank(random),
+            Law::Zipfian(law) => law.rank(random),
+            Law::ScrambledZipfian(law, permutation) => permutation.apply(law.rank(random)),
+            Law::Hotspot(law) => law.rank(random),
+            Law::Sequential(law) => law.rank(number),
+            Law::Latest(law) => {
+                let count = frontier.checked_sub(self.start).filter(|count| *count > 0)?;
+                return Some(frontier - 1 - law.distance(random, count));
+            }
+            Law::Exponential(law) => {
+                let newest = frontier.checked_sub(1)?;
+                let chosen = newest.checked_sub(law.distance(random));
+                return chosen.filter(|ordinal| *ordinal >= self.start);
+            }
+        };
+        Some(self.start + rank)
+    }
+
+    /// Draws until an ordinal is available, and finally from what lies below the frontier.
+    #[cold]
+    fn choose_again(
+        &self,
+        number: u64,
+        random: &mut Random,
+        frontier: u64,
+        is_available: impl Fn(u64) -> bool,
+    ) -> u64 {
+        let below_frontier = frontier.saturating_sub(self.start);
+        let visible =
+            if self.follows_frontier() { below_frontier } else { below_frontier.min(self.count) };
+        if visible == 0 {
+            return self.start;
+        }
+        let uniform = Uniform::new(visible);
+        for attempt in 1..ATTEMPTS {
+            let drawn = match &self.law {
+                // Given that a visible key is chosen, both are themselves over what is visible.
+                Law::Uniform(_) => Some(self.start + uniform.rank(random)),
+                Law::Sequential(_) => {
+                    let next = Sequential::new(visible).rank(number.wrapping_add(attempt - 1));
+                    Some(self.start + next)
+                }
+                _ => self.draw(number, random, frontier),
+            };
+            if let Some(ordinal) = drawn.filter(|ordinal| is_available(*ordinal)) {
+                return ordinal;
+            }
+        }
+        let mut last_resort = (0..ATTEMPTS).map(|_| self.start + uniform.rank(random));
+        last_resort.find(|ordinal| is_available(*ordinal)).unwrap_or(self.start)
+    }
+}

@@ -1,0 +1,221 @@
+//! The stream of insert ordinals, and how far inserts have ended.
+
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Mutex, PoisonError, RwLock};
+
+use kvmark_plan::Share;
+
+use crate::ranges::RangeSet;
+
+/// Inserts that can be ended beyond the oldest open one before ending takes a lock.
+const WINDOW: u64 = 1 << 20;
+
+/// Keeps what one thread writes off the cache line of what others read.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Apart<T>(T);
+
+/// Gives each insert of a run an ordinal of its own and knows which of them ended.
+///
+/// The frontier is the end of the ordinals that have all ended; readers choose below it. A slow
+/// insert holds it back, as in YCSB. An insert that failed lets it pass and is never chosen.
+/// Shared by all workers; giving, ending and asking take no lock unless one insert is open for
+/// longer than a million others take, or inserts fail.
+#[derive(Debug)]
+pub struct InsertSequence {
+    /// First ordinal after those that were there before.
+    start: u64,
+    share: Share,
+    /// Position of the next ordinal in this share, from 0.
+    next: Apart<AtomicU64>,
+    /// Position of the oldest insert that hasn't ended.
+    open: Apart<AtomicU64>,
+    /// Whether a thread is moving `open`.
+    moving: Apart<AtomicBool>,
+    /// One bit per position from `open` to `open + WINDOW`, in a ring: whether it ended.
+    ended: Box<[AtomicU64]>,
+    /// Positions that ended beyond the window, and how many there are.
+    beyond: Mutex<RangeSet>,
+    beyond_count: AtomicU64,
+    /// Positions that failed, and how many there are.
+    failed: RwLock<RangeSet>,
+    failed_count: AtomicU64,
+}
+
+impl InsertSequence {
+    /// A sequence whose whole run continues at `start`, of which this engine has a share: it gives
+    /// `start + index`, then `start + index + of`, and so on.
+    #[must_use]
+    pub fn new(start: u64, share: Share) -> Self {
+        let words = WINDOW / u64::from(u64::BITS);
+        Self {
+            start,
+            share,
+            next: Apart::default(),
+            open: Apart::default(),
+            moving: Apart::default(),
+            ended: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            beyond: Mutex::default(),
+            beyond_count: AtomicU64::new(0),
+            failed: RwLock::default(),
+            failed_count: AtomicU64::new(0),
+        }
+    }
+
+    /// The ordinal of one more insert, which must end by [`Self::acknowledge`] or [`Self::fail`].
+    #[inline]
+    pub fn next(&self) -> u64 {
+        let position = self.next.0.fetch_add(1, Relaxed);
+        self.start + u64::from(self.share.index) + position * u64::from(self.share.of)
+    }
+
+    /// Ends an insert: the record is there.
+    #[inline]
+    pub fn acknowledge(&self, ordinal: u64) {
+        self.end(self.position(ordinal));
+    }
+
+    /// Ends an insert whose record isn't there, or may not be.
+    pub fn fail(&self, ordinal: u64) {
+        let position = self.position(ordinal);
+        let mut failed = self.failed.write().unwrap_or_else(PoisonError::into_inner);
+        failed.insert(position);
+        // Before the end, so that whoever sees the frontier beyond the position sees the failure.
+        self.failed_count.fetch_add(1, SeqCst);
+        drop(failed);
+        self.end(position);
+    }
+
+    /// The end, exclusive, of the ordinals that have ended: each of this share below it, and of
+    /// other shares those before the run's start.
+    #[inline]
+    #[must_use]
+    pub fn frontier(&self) -> u64 {
+        match self.open.0.load(SeqCst).checked_sub(1) {
+            None => self.start,
+            Some(last) => {
+                let last = last * u64::from(self.share.of);
+                self.start + u64::from(self.share.index) + last + 1
+            }
+        }
+    }
+
+    /// Whether a record of that ordinal can be chosen: it was there before the run, or is of this
+    /// share, below the frontier and not failed.
+    #[inline]
+    #[must_use]
+    pub fn is_available(&self, ordinal: u64) -> bool {
+        self.was_available(ordinal, self.frontier())
+    }
+
+    /// [`Self::is_available`] when the frontier was where it is said to be. All failures below a
+    /// frontier were known when it got there, so the answer never changes.
+    #[inline]
+    pub(crate) fn was_available(&self, ordinal: u64, frontier: u64) -> bool {
+        if ordinal < self.start {
+            return true;
+        }
+        ordinal < frontier && self.is_of_share(ordinal) && !self.has_failed(ordinal)
+    }
+
+    #[inline]
+    fn is_of_share(&self, ordinal: u64) -> bool {
+        let Share { index, of } = self.share;
+        of == 1 || (ordinal - self.start) % u64::from(of) == u64::from(index)
+    }
+
+    #[inline]
+    fn has_failed(&self, ordinal: u64) -> bool {
+        self.failed_count.load(SeqCst) > 0 && {
+            let failed = self.failed.read().unwrap_or_else(PoisonError::into_inner);
+            failed.contains(self.position(ordinal))
+        }
+    }
+
+    #[inline]
+    fn position(&self, ordinal: u64) -> u64 {
+        let distance = ordinal - self.start - u64::from(self.share.index);
+        if self.share.of == 1 { distance } else { distance / u64::from(self.share.of) }
+    }
+
+    #[inline]
+    fn end(&self, position: u64) {
+        if position >= self.open.0.load(SeqCst) + WINDOW && self.end_beyond(position) {
+            return;
+        }
+        let (word, bit) = self.place(position);
+        word.fetch_or(1 << bit, SeqCst);
+        self.advance();
+    }
+
+    /// Keeps an end for later; false when the window has reached it meanwhile.
+    #[cold]
+    fn end_beyond(&self, position: u64) -> bool {
+        let mut beyond = self.beyond.lock().unwrap_or_else(PoisonError::into_inner);
+        // Counted before the window is looked at, while the other side moves the window before it
+        // looks at the count: one of both sees the other.
+        self.beyond_count.fetch_add(1, SeqCst);
+        if position < self.open.0.load(SeqCst) + WINDOW {
+            self.beyond_count.fetch_sub(1, SeqCst);
+            return false;
+        }
+        beyond.insert(position);
+        true
+    }
+
+    /// The word and the bit of a position in the ring.
+    #[inline]
+    fn place(&self, position: u64) -> (&AtomicU64, u32) {
+        let place = position % WINDOW;
+        let word = &self.ended[(place / u64::from(u64::BITS)) as usize];
+        (word, (place % u64::from(u64::BITS)) as u32)
+    }
+
+    /// Whether the oldest open insert has ended after all.
+    #[inline]
+    fn can_advance(&self) -> bool {
+        let (word, bit) = self.place(self.open.0.load(SeqCst));
+        word.load(SeqCst) >> bit & 1 == 1
+    }
+
+    /// Moves the frontier over what has ended, unless another thread is at it. That one looks again
+    /// after it stopped, so an end that it missed isn't forgotten.
+    #[inline]
+    fn advance(&self) {
+        while self.can_advance() {
+            if self.moving.0.swap(true, SeqCst) {
+                return;
+            }
+            while self.can_advance() {
+                self.step();
+            }
+            self.moving.0.store(false, SeqCst);
+        }
+    }
+
+    /// Moves the frontier over the ended positions of one word. Only while `moving` is held.
+    fn step(&self) {
+        let open = self.open.0.load(SeqCst);
+        let (word, bit) = self.place(open);
+        let run = (word.load(SeqCst) >> bit).trailing_ones();
+        let mask = u64::MAX.checked_shr(u64::BITS - run).unwrap_or(0) << bit;
+        // Cleared before the frontier moves: from then on the bits stand for later positions.
+        word.fetch_and(!mask, SeqCst);
+        self.open.0.store(open + u64::from(run), SeqCst);
+        if self.beyond_count.load(SeqCst) > 0 {
+            self.take_from_beyond(open + u64::from(run) + WINDOW);
+        }
+    }
+
+    /// Marks kept ends that the window has reached.
+    #[cold]
+    fn take_from_beyond(&self, limit: u64) {
+        let mut beyond = self.beyond.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(position) = beyond.pop_below(limit) {
+            self.beyond_count.fetch_sub(1, SeqCst);
+            let (word, bit) = self.place(position);
+            word.fetch_or(1 << bit, SeqCst);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Ordinal to key text, as YCSB's `CoreWorkload.buildKeyName` makes it.
+
+use kvmark_plan::{KeyOrder, KeyText};
+
+use crate::decimal::Decimal;
+
+const FNV_BASIS: u64 = 0xCBF2_9CE4_8422_2325;
+const FNV_PRIME: u64 = 1_099_511_628_211;
+
+/// YCSB's hash of an ordinal (`site.ycsb.Utils.fnvhash64`): FNV-1a over its eight octets, lowest
+/// first, then Java's absolute value, which leaves `i64::MIN` negative.
+#[inline]
+pub(crate) const fn ycsb_hash(ordinal: u64) -> i64 {
+    // An octet of 0 only multiplies, so the upper half of a small ordinal is one multiplication.
+    const PRIME_TO_THE_4TH: u64 = FNV_PRIME.wrapping_pow(4);
+    let low = fnv_of_four_octets(FNV_BASIS, ordinal as u32);
+    let high = (ordinal >> 32) as u32;
+    let hash =
+        if high == 0 { low.wrapping_mul(PRIME_TO_THE_4TH) } else { fnv_of_four_octets(low, high) };
+    hash.cast_signed().wrapping_abs()
+}
+
+#[inline]
+const fn fnv_of_four_octets(hash: u64, octets: u32) -> u64 {
+    let hash = (hash ^ (octets & 0xFF) as u64).wrapping_mul(FNV_PRIME);
+    let hash = (hash ^ ((octets >> 8) & 0xFF) as u64).wrapping_mul(FNV_PRIME);
+    let hash = (hash ^ ((octets >> 16) & 0xFF) as u64).wrapping_mul(FNV_PRIME);
+    (hash ^ (octets >> 24) as u64).wrapping_mul(FNV_PRIME)
+}
+
+/// How key texts of a dataset are written.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyWriter {
+    prefix: Vec<u8>,
+    zero_padding: usize,
+    order: KeyOrder,
+}
+
+impl KeyWriter {
+    pub(crate) fn new(text: &KeyText) -> Self {
+        let prefix = text.prefix.clone().into_bytes();
+        Self { prefix, zero_padding: text.zero_padding as usize, order: text.order }
+    }
+
+    /// Replaces `key` by the text of an ordinal.
+    #[inline]
+    pub(crate) fn write(&self, ordinal: u64, key: &mut Vec<u8>) {
+        let number = match self.order {
+            KeyOrder::Hashed => Decimal::of_signed(ycsb_hash(ordinal)),
+            KeyOrder::Ordered => Decimal::of(ordinal),
+        };
+        key.clear();
+        key.extend_from_slice(&self.prefix);
+        if let Some(zeros) = self.zero_padding.checked_sub(number.len()) {
+            key.resize(key.len() + zeros, b'0');
+        }
+        number.append_to(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_fnv_1a_over_eight_octets_made_positive() {
+        let edges = [0, 1, 255, 256, u64::from(u32::MAX), 1 << 32, 1 << 63, u64::MAX];
+        for ordinal in (0..10_000).chain(edges) {
+            let octets = ordinal.to_le_bytes();
+            let slow = octets.iter().fold(14_695_981_039_346_656_037_u64, |hash, octet| {
+                (hash ^ u64::from(*octet)).wrapping_mul((1 << 40) + 0x1B3)
+            });
+            assert_eq!(ycsb_hash(ordinal), i64::from_ne_bytes(slow.to_ne_bytes()).wrapping_abs());
+        }
+    }
+}

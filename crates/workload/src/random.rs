@@ -1,0 +1,144 @@
+//! Random numbers without state to share: pure functions of (seed, number).
+//!
+//! SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) used as a counter: the n-th number of a seed is
+//! computed directly. It is itself the start of a sequence for draws that need several, which is
+//! wyrand (Wang, Barrio and Guo, wyhash 4.2), one multiplication per number.
+
+/// Odd and without pattern: 2^64 divided by the golden ratio.
+const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Step and mask of wyrand.
+const WYRAND: [u64; 2] = [0x2D35_8DCC_AA6C_78A5, 0x8BB8_4B93_962E_ACC9];
+
+/// 2^-53, the distance between neighbouring uniform fractions.
+const FRACTION: f64 = 1.0 / (1_u64 << 53) as f64;
+
+/// A bijection of 64-bit numbers in which each input bit flips each output bit half the time.
+#[inline]
+const fn mix(number: u64) -> u64 {
+    let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    number ^ (number >> 31)
+}
+
+/// One source of chance.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seed(u64);
+
+impl Seed {
+    /// The seed of a source within a source; different words give independent seeds.
+    pub(crate) fn derive(seed: u64, words: &[u64]) -> Self {
+        let start = mix(seed.wrapping_add(STEP));
+        Self(words.iter().fold(start, |seed, word| mix(seed ^ mix(word.wrapping_add(STEP)))))
+    }
+
+    /// The uniform 64-bit number that belongs to a number.
+    #[inline]
+    pub(crate) const fn at(self, number: u64) -> u64 {
+        mix(self.0.wrapping_add(number.wrapping_mul(STEP)))
+    }
+
+    /// The sequence that belongs to a number.
+    #[inline]
+    pub(crate) const fn random(self, number: u64) -> Random {
+        Random(self.at(number))
+    }
+
+    /// The sequence that belongs to a number and a part of it.
+    #[inline]
+    pub(crate) const fn random_of_part(self, number: u64, part: u64) -> Random {
+        Random(Self(self.at(number)).at(part))
+    }
+}
+
+/// An endless sequence of uniform numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// 64 uniform bits.
+    #[inline]
+    pub(crate) const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(WYRAND[0]);
+        let product = self.0 as u128 * (self.0 ^ WYRAND[1]) as u128;
+        product as u64 ^ (product >> 64) as u64
+    }
+
+    /// Uniform in `0 .. bound`, without bias (Lemire, ACM TOMACS 29, 2019). The bound is above 0.
+    #[inline]
+    pub(crate) const fn below(&mut self, bound: u64) -> u64 {
+        debug_assert!(bound > 0);
+        let mut product = self.next() as u128 * bound as u128;
+        if (product as u64) < bound {
+            let biased = bound.wrapping_neg() % bound;
+            while (product as u64) < biased {
+                product = self.next() as u128 * bound as u128;
+            }
+        }
+        (product >> 64) as u64
+    }
+
+    /// Uniform in `min ..= max`.
+    #[inline]
+    pub(crate) const fn within(&mut self, min: u64, max: u64) -> u64 {
+        match (max - min).checked_add(1) {
+            Some(values) => min + self.below(values),
+            None => self.next(),
+        }
+    }
+
+    /// Uniform in `[0, 1)`.
+    #[inline]
+    pub(crate) const fn fraction(&mut self) -> f64 {
+        (self.next() >> 11) as f64 * FRACTION
+    }
+
+    /// Uniform in `(0, 1]`, for laws that take a logarithm.
+    #[inline]
+    pub(crate) const fn positive_fraction(&mut self) -> f64 {
+        ((self.next() >> 11) + 1) as f64 * FRACTION
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounded_numbers_stay_within_their_bounds() {
+        for number in 0..10_000 {
+            let mut random = Seed::derive(1, &[]).random(number);
+            assert!(random.below(7) < 7);
+            assert_eq!(random.below(1), 0);
+            assert!((3..=9).contains(&random.within(3, 9)));
+            assert_eq!(random.within(5, 5), 5);
+            assert!((0.0..1.0).contains(&random.fraction()));
+            let positive = random.positive_fraction();
+            assert!(positive > 0.0 && positive <= 1.0);
+        }
+    }
+
+    #[test]
+    fn the_whole_range_can_be_drawn() {
+        let mut random = Seed::derive(1, &[]).random(0);
+        let drawn: Vec<u64> = (0..1_000).map(|_| random.within(0, u64::MAX)).collect();
+        assert_eq!(drawn.iter().fold(0, |all, bits| all | bits), u64::MAX);
+    }
+
+    #[test]
+    fn each_bit_of_seed_number_and_part_changes_half_the_bits() {
+        let plain = Seed::derive(3, &[4]).random_of_part(5, 6).next();
+        for bit in (0..64).map(|bit| 1_u64 << bit) {
+            let others = [
+                Seed::derive(3 ^ bit, &[4]).random_of_part(5, 6).next(),
+                Seed::derive(3, &[4 ^ bit]).random_of_part(5, 6).next(),
+                Seed::derive(3, &[4]).random_of_part(5 ^ bit, 6).next(),
+                Seed::derive(3, &[4]).random_of_part(5, 6 ^ bit).next(),
+            ];
+            for other in others {
+                let changed = (plain ^ other).count_ones();
+                assert!((12..=52).contains(&changed), "{changed} bits changed");
+            }
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! What the workload promises, by subject.
+
+#![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+
+mod distributions;
+mod inserts;
+mod integrity;
+mod keys;
+mod plans;
+mod refusals;
+mod sizes;
+mod statistics;
+mod streams;
