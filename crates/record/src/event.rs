@@ -1,0 +1,71 @@
+//! Lines of `events.jsonl`, and the typed warnings among them.
+
+use std::collections::BTreeMap;
+
+use kvmark_plan::PhaseName;
+use serde::{Deserialize, Serialize};
+
+use crate::run::StoppedBy;
+
+/// Something that happened at an instant of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// When, since the run's origin.
+    pub at_ns: u64,
+    /// What.
+    #[serde(flatten)]
+    pub kind: EventKind,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum EventKind {
+    /// A phase began.
+    PhaseStarted {
+        /// Its index in the plan.
+        phase: u32,
+        /// What it is for.
+        name: PhaseName,
+    },
+    /// A phase's window ended.
+    PhaseEnded {
+        /// Its index in the plan.
+        phase: u32,
+        /// What it is for.
+        name: PhaseName,
+        /// Why it ended.
+        stopped_by: StoppedBy,
+    },
+    /// A phase was not needed.
+    PhaseSkipped {
+        /// Its index in the plan.
+        phase: u32,
+        /// What it is for.
+        name: PhaseName,
+    },
+    /// The engine warns.
+    Notice(Notice),
+    /// Something was broken on purpose.
+    Fault {
+        /// What was done to the system.
+        fault: String,
+    },
+    /// The user ended the run.
+    Interrupted,
+}
+
+/// A typed warning with evidence and advice, kept with the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Notice {
+    /// Stable name of the kind of warning, in snake case.
+    pub code: String,
+    /// The phase it speaks of, by its index in the plan.
+    pub phase: Option<u32>,
+    /// What is suspicious, in one sentence.
+    pub message: String,
+    /// The numbers behind it, units in the names.
+    pub evidence: BTreeMap<String, serde_json::Value>,
+    /// What to do about it.
+    pub advice: String,
+}

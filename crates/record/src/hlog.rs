@@ -1,0 +1,131 @@
+//! Histograms as an HdrHistogram log: text, one line per interval, series and sort of duration.
+//!
+//! The format is version 1.3 of the public `HistogramLogWriter`; stamps are relative to `BaseTime`.
+
+use std::fmt::Write;
+
+use kvmark_plan::{Kind, Outcome, PhaseName};
+
+use crate::durations::{Durations, Encoder};
+use crate::phase::ClosedInterval;
+use crate::series::{Series, SeriesKey};
+
+const NS_PER_S: u64 = 1_000_000_000;
+/// `Interval_Max` is for people: milliseconds.
+const NS_PER_MS: u64 = 1_000_000;
+
+/// The lines before the first interval; the origin is wall time since the Unix epoch.
+pub(crate) fn header(started_wall_ns: u64) -> String {
+    let epoch = Seconds(started_wall_ns);
+    format!(
+        "#[Histogram log format version 1.3]\n\
+         #[StartTime: {epoch} (seconds since epoch)]\n\
+         #[BaseTime: {epoch} (seconds since epoch)]\n\
+         #[MaxValueDivisor: {NS_PER_MS}.0]\n\
+         \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\
+         \"Interval_Compressed_Histogram\"\n"
+    )
+}
+
+/// Turns intervals into lines.
+pub(crate) struct Log {
+    /// Text before the operation's name, one per group of the plan.
+    prefixes: Vec<String>,
+    encoder: Encoder,
+}
+
+impl Log {
+    pub(crate) fn new(group_names: &[String]) -> Self {
+        let several = group_names.len() > 1;
+        let prefix = |name: &String| if several { tag_text(name) + "." } else { String::new() };
+        Self { prefixes: group_names.iter().map(prefix).collect(), encoder: Encoder::new() }
+    }
+
+    /// Appends the lines of an interval.
+    pub(crate) fn append(&mut self, interval: &ClosedInterval, text: &mut String) {
+        let start_ns = interval.start_ns;
+        let span = Span { start_ns, length_ns: interval.end_ns.saturating_sub(start_ns) };
+        let phase = match interval.phase_name {
+            PhaseName::Measure => String::new(),
+            other => format!("{}:", other.name()),
+        };
+        for (prefix, group) in self.prefixes.iter().zip(interval.groups()) {
+            for (key, series) in &group.series {
+                let tag = format!("{phase}{prefix}{}", series_name(*key));
+                append_series(&mut self.encoder, span, &tag, series, text);
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Span {
+    start_ns: u64,
+    length_ns: u64,
+}
+
+fn append_series(encoder: &mut Encoder, span: Span, tag: &str, series: &Series, text: &mut String) {
+    let sorts = [("st", &series.service), ("rt", &series.response), ("wt", &series.wait)];
+    for (sort, durations) in sorts {
+        append_line(encoder, span, &format!("{tag}-{sort}"), durations, text);
+    }
+}
+
+fn append_line(
+    encoder: &mut Encoder,
+    span: Span,
+    tag: &str,
+    durations: &Durations,
+    text: &mut String,
+) {
+    let (start, length) = (Seconds(span.start_ns), Seconds(span.length_ns));
+    let (max_ms, rest_ns) = (durations.max_ns() / NS_PER_MS, durations.max_ns() % NS_PER_MS);
+    let histogram = encoder.text(durations.histogram());
+    writeln!(text, "Tag={tag},{start},{length},{max_ms}.{rest_ns:06},{histogram}")
+        .expect("writing to a string succeeds");
+}
+
+fn series_name(key: SeriesKey) -> String {
+    let name = match (key.part, key.kind.name()) {
+        (true, part) => format!("{}.{part}", Kind::ReadModifyWrite.name()),
+        (false, name) => name.to_owned(),
+    };
+    match key.outcome {
+        Outcome::Ok => name,
+        other => format!("{name}.{}", other.name()),
+    }
+}
+
+/// A tag ends at a comma or a blank.
+fn tag_text(name: &str) -> String {
+    name.replace(|c: char| c == ',' || c.is_whitespace() || c.is_control(), "_")
+}
+
+/// Nanoseconds written as seconds, all digits.
+struct Seconds(u64);
+
+impl std::fmt::Display for Seconds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{:09}", self.0 / NS_PER_S, self.0 % NS_PER_S)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_series_is_named_by_operation_and_by_outcome_unless_it_is_ok() {
+        let name = |kind, part, outcome| series_name(SeriesKey { kind, part, outcome });
+        assert_eq!(name(Kind::Read, false, Outcome::Ok), "READ");
+        assert_eq!(name(Kind::Read, false, Outcome::Miss), "READ.miss");
+        assert_eq!(name(Kind::Update, true, Outcome::Ok), "READ-MODIFY-WRITE.UPDATE");
+        let failed = name(Kind::Read, true, Outcome::Timeout);
+        assert_eq!(failed, "READ-MODIFY-WRITE.READ.timeout");
+    }
+
+    #[test]
+    fn what_would_end_a_tag_is_replaced() {
+        assert_eq!(tag_text("slow readers,2"), "slow_readers_2");
+    }
+}

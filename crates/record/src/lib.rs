@@ -1,0 +1,34 @@
+//! Three instants, histograms, intervals, outcomes, notices; and the files of a run.
+//!
+//! The way of a number: a worker's [`Recorder`] takes a [`Sample`] per finished operation and hands
+//! over a [`Batch`] once per interval; the coordinator adds the batches to a [`PhaseAggregate`],
+//! which closes one interval after the other; a [`RunWriter`] appends each [`ClosedInterval`] to
+//! the run's folder. At the end the totals and everything else known go up as one [`RunRecord`].
+//!
+//! Instants and durations are nanoseconds; instants count from the run's origin on the monotonic
+//! clock. Histograms have three significant digits, between 1 ns and [`LONGEST_NS`]; least, mean
+//! and largest value are exact beside them.
+
+mod durations;
+mod event;
+mod hlog;
+mod phase;
+mod recorder;
+mod row;
+mod run;
+mod series;
+mod stop;
+mod tally;
+mod writer;
+
+pub use durations::{Distribution, Quantiles};
+pub use event::{Event, EventKind, Notice};
+pub use phase::{ClosedInterval, GroupAccounting, PhaseAggregate};
+pub use recorder::{Batch, LATE_TOLERANCE_NS, Recorder};
+pub use row::{IntervalRow, RowOutcome, TotalColumns};
+pub use run::{Change, ClockRecord, GroupRecord, PhaseRecord, ProcessRecord, RunRecord};
+pub use run::{StoppedBy, TotalRecord, WorkerRecord};
+pub use series::Sample;
+pub use stop::{RateSample, StopRule};
+pub use tally::LONGEST_NS;
+pub use writer::{RecordError, RunWriter};

@@ -1,0 +1,281 @@
+//! One phase on the coordinator's thread: batches in, intervals and totals out.
+
+use std::collections::BTreeMap;
+
+use kvmark_plan::PhaseName;
+
+use crate::durations::Encoder;
+use crate::recorder::{Batch, GroupBatch};
+use crate::row::{IntervalRow, RowOutcome, TotalColumns};
+use crate::run::TotalRecord;
+use crate::series::{Series, SeriesKey};
+use crate::stop::RateSample;
+
+/// How a group stands when an interval ends; counts are since the phase began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupAccounting {
+    /// The group's index in the plan.
+    pub group: usize,
+    /// Arrivals due; none in the closed model.
+    pub due: Option<u64>,
+    /// Operations issued.
+    pub issued: u64,
+    /// Due and not yet issued; none in the closed model.
+    pub backlog: Option<u64>,
+    /// Operations in flight.
+    pub in_flight: u64,
+    /// End of the acknowledged ordinals, exclusive.
+    pub frontier: u64,
+}
+
+/// Gathers what the workers recorded in one phase.
+#[derive(Debug)]
+pub struct PhaseAggregate {
+    phase: u32,
+    name: PhaseName,
+    group_names: Vec<String>,
+    start_ns: u64,
+    interval_ns: u64,
+    /// End of the interval closed last.
+    closed_until_ns: u64,
+    /// By number and whether it belongs to the drain.
+    open: BTreeMap<(u32, bool), Batch>,
+    /// Memory of intervals that are closed.
+    spare: Vec<Batch>,
+    totals: Vec<BTreeMap<usize, Total>>,
+}
+
+#[derive(Debug)]
+struct Total {
+    in_window: u64,
+    series: Series,
+}
+
+impl PhaseAggregate {
+    /// A phase that begins at `start_ns` since the run's origin; names of all groups of the plan.
+    #[must_use]
+    pub fn new(
+        phase: u32,
+        name: PhaseName,
+        group_names: Vec<String>,
+        start_ns: u64,
+        interval_ns: u64,
+    ) -> Self {
+        let totals = group_names.iter().map(|_| BTreeMap::new()).collect();
+        Self {
+            phase,
+            name,
+            group_names,
+            start_ns,
+            interval_ns,
+            closed_until_ns: start_ns,
+            open: BTreeMap::new(),
+            spare: Vec::new(),
+            totals,
+        }
+    }
+
+    /// Merges what one worker recorded in one interval. Intervals may be open side by side.
+    pub fn add(&mut self, interval: u32, drain: bool, batch: &Batch) {
+        let (groups, spare) = (self.group_names.len(), &mut self.spare);
+        let empty = || spare.pop().unwrap_or_else(|| Batch::new(groups));
+        self.open.entry((interval, drain)).or_insert_with(empty).merge(batch);
+    }
+
+    /// Closes an interval after every worker's batch was added, and adds it to the totals. Each
+    /// group in `accounting`, that is each active one, gets a `TOTAL` row.
+    ///
+    /// Interval n of the window begins n interval lengths after the phase; one of the drain begins
+    /// where the last one ended.
+    pub fn close(
+        &mut self,
+        interval: u32,
+        drain: bool,
+        end_ns: u64,
+        accounting: &[GroupAccounting],
+    ) -> ClosedInterval {
+        let groups = self.take_groups(interval, drain);
+        let nominal_ns = self.start_ns + u64::from(interval) * self.interval_ns;
+        let start_ns = if drain { self.closed_until_ns } else { nominal_ns };
+        self.closed_until_ns = end_ns;
+        self.add_to_totals(drain, &groups);
+        let (phase, phase_name) = (self.phase, self.name);
+        let rows = Vec::new();
+        let mut closed =
+            ClosedInterval { phase, phase_name, drain, start_ns, end_ns, rows, groups };
+        closed.rows = closed.make_rows(&self.group_names, accounting);
+        closed
+    }
+
+    /// The closed intervals together, one record per group, operation and outcome that occurred.
+    #[must_use]
+    pub fn totals(&self) -> Vec<TotalRecord> {
+        let mut encoder = Encoder::new();
+        let mut records = Vec::new();
+        for (group, totals) in self.group_names.iter().zip(&self.totals) {
+            let of_group = totals.iter();
+            records.extend(of_group.filter_map(|(index, total)| {
+                self.total_record(group, SeriesKey::at(*index), total, &mut encoder)
+            }));
+        }
+        records
+    }
+
+    fn take_groups(&mut self, interval: u32, drain: bool) -> Vec<ClosedGroup> {
+        let Some(mut batch) = self.open.remove(&(interval, drain)) else {
+            return self.group_names.iter().map(|_| ClosedGroup::default()).collect();
+        };
+        let groups = batch.groups().iter().map(ClosedGroup::from).collect();
+        batch.clear();
+        self.spare.push(batch);
+        groups
+    }
+
+    fn add_to_totals(&mut self, drain: bool, groups: &[ClosedGroup]) {
+        for (totals, group) in self.totals.iter_mut().zip(groups) {
+            for (key, series) in &group.series {
+                let empty = || Total { in_window: 0, series: Series::new() };
+                let total = totals.entry(key.index()).or_insert_with(empty);
+                total.in_window += if drain { 0 } else { series.count() };
+                total.series.merge(series);
+            }
+        }
+    }
+
+    fn total_record(
+        &self,
+        group: &str,
+        key: SeriesKey,
+        total: &Total,
+        encoder: &mut Encoder,
+    ) -> Option<TotalRecord> {
+        Some(TotalRecord {
+            phase: self.phase,
+            group: group.to_owned(),
+            operation: key.kind.name().to_owned(),
+            part: key.part,
+            outcome: key.outcome,
+            count: total.series.count(),
+            in_window: total.in_window,
+            rows: total.series.rows,
+            service: total.series.service.distribution(encoder)?,
+            response: total.series.response.distribution(encoder)?,
+            wait: total.series.wait.distribution(encoder)?,
+        })
+    }
+}
+
+/// An interval that is complete: its rows, and the histograms behind them.
+#[derive(Debug)]
+pub struct ClosedInterval {
+    /// Index of the phase in the plan.
+    pub phase: u32,
+    /// What the phase is for.
+    pub phase_name: PhaseName,
+    /// Whether the phase's window had ended.
+    pub drain: bool,
+    /// Begin, since the run's origin.
+    pub start_ns: u64,
+    /// End.
+    pub end_ns: u64,
+    /// By group: `TOTAL` first, then each series in which something completed.
+    pub rows: Vec<IntervalRow>,
+    groups: Vec<ClosedGroup>,
+}
+
+/// What one group did in a closed interval.
+#[derive(Debug, Default)]
+pub(crate) struct ClosedGroup {
+    late: u64,
+    /// Those in which something completed.
+    pub(crate) series: Vec<(SeriesKey, Series)>,
+}
+
+impl ClosedGroup {
+    /// Without the parts of read-modify-writes.
+    fn whole(&self) -> impl Iterator<Item = &(SeriesKey, Series)> {
+        self.series.iter().filter(|(key, _)| !key.part)
+    }
+}
+
+impl From<&GroupBatch> for ClosedGroup {
+    fn from(group: &GroupBatch) -> Self {
+        let series = group.recorded().map(|(key, tally)| (key, tally.into())).collect();
+        Self { late: group.late(), series }
+    }
+}
+
+impl ClosedInterval {
+    /// What a stop rule takes of this interval: all groups together.
+    #[must_use]
+    pub fn rate_sample(&self) -> RateSample {
+        let whole = || self.groups.iter().flat_map(ClosedGroup::whole);
+        let counted = whole().filter(|(key, _)| !key.outcome.is_failure());
+        RateSample {
+            start_ns: self.start_ns,
+            end_ns: self.end_ns,
+            rows: counted.map(|(_, series)| series.rows.max(series.count())).sum(),
+            largest_service_ns: whole().map(|(_, s)| s.service.max_ns()).max().unwrap_or(0),
+        }
+    }
+
+    pub(crate) fn groups(&self) -> &[ClosedGroup] {
+        &self.groups
+    }
+
+    fn make_rows(&self, names: &[String], accounting: &[GroupAccounting]) -> Vec<IntervalRow> {
+        let mut rows = Vec::new();
+        for (index, (name, group)) in names.iter().zip(&self.groups).enumerate() {
+            if let Some(accounting) = accounting.iter().find(|entry| entry.group == index) {
+                rows.push(self.total_row(name, group, *accounting));
+            }
+            let of_group = group.series.iter();
+            rows.extend(of_group.map(|(key, series)| self.series_row(name, *key, series)));
+        }
+        rows
+    }
+
+    fn total_row(
+        &self,
+        name: &str,
+        group: &ClosedGroup,
+        accounting: GroupAccounting,
+    ) -> IntervalRow {
+        let mut all = Series::new();
+        for (_, series) in group.whole() {
+            all.merge(series);
+        }
+        let total = Some(TotalColumns { accounting, late: group.late });
+        IntervalRow { operation: "TOTAL", outcome: RowOutcome::Any, total, ..self.row(name, &all) }
+    }
+
+    fn series_row(&self, name: &str, key: SeriesKey, series: &Series) -> IntervalRow {
+        IntervalRow {
+            operation: key.kind.name(),
+            part: key.part,
+            outcome: RowOutcome::One(key.outcome),
+            ..self.row(name, series)
+        }
+    }
+
+    /// What every row has; operation and outcome are put in by the caller.
+    fn row(&self, group: &str, series: &Series) -> IntervalRow {
+        IntervalRow {
+            phase: self.phase,
+            phase_name: self.phase_name,
+            drain: self.drain,
+            start_ns: self.start_ns,
+            end_ns: self.end_ns,
+            group: group.to_owned(),
+            operation: "",
+            part: false,
+            outcome: RowOutcome::Any,
+            count: series.count(),
+            rows: series.rows,
+            service: series.service.quantiles(),
+            response: series.response.quantiles(),
+            wait: series.wait.quantiles(),
+            total: None,
+        }
+    }
+}

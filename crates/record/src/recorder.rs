@@ -1,0 +1,143 @@
+//! What a worker holds: one recorder, no locks, no allocation once its series exist.
+
+use std::mem;
+
+use crate::series::{Sample, SeriesKey, SeriesTally};
+
+/// An operation is late when issued more than this after its intended start: 1 ms.
+pub const LATE_TOLERANCE_NS: u64 = 1_000_000;
+
+/// One worker's recorder.
+#[derive(Debug)]
+pub struct Recorder {
+    current: Batch,
+    spare: Vec<Batch>,
+}
+
+impl Recorder {
+    /// A recorder for a plan with this many groups.
+    #[must_use]
+    pub fn new(groups: usize) -> Self {
+        Self { current: Batch::new(groups), spare: Vec::new() }
+    }
+
+    /// Counts one finished operation of the group, by its index in the plan.
+    ///
+    /// # Panics
+    /// When the plan has no group of that index.
+    #[inline]
+    pub fn record(&mut self, group: usize, sample: &Sample) {
+        self.current.groups[group].record(sample);
+    }
+
+    /// Everything since the last take.
+    pub fn take(&mut self) -> Batch {
+        let empty = match self.spare.pop() {
+            Some(batch) => batch,
+            None => Batch::new(self.current.groups.len()),
+        };
+        mem::replace(&mut self.current, empty)
+    }
+
+    /// Gives a batch's memory back, so that later intervals allocate nothing. Clear it before, on
+    /// another thread: otherwise it is cleared here.
+    pub fn recycle(&mut self, mut batch: Batch) {
+        batch.clear();
+        self.spare.push(batch);
+    }
+}
+
+/// What one worker recorded in one interval, or several workers together.
+#[derive(Debug)]
+pub struct Batch {
+    groups: Vec<GroupBatch>,
+}
+
+impl Batch {
+    pub(crate) fn new(groups: usize) -> Self {
+        Self { groups: (0..groups).map(|_| GroupBatch::new()).collect() }
+    }
+
+    /// Whether nothing was recorded.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.groups.iter().all(|group| group.recorded().next().is_none())
+    }
+
+    /// Forgets what was recorded and keeps the memory. Costs nothing when already clear.
+    pub fn clear(&mut self) {
+        for group in &mut self.groups {
+            group.clear();
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (group, other) in self.groups.iter_mut().zip(&other.groups) {
+            group.merge(other);
+        }
+    }
+
+    pub(crate) fn groups(&self) -> &[GroupBatch] {
+        &self.groups
+    }
+}
+
+/// The series of one group.
+#[derive(Debug)]
+pub(crate) struct GroupBatch {
+    late: u64,
+    /// By [`SeriesKey::index`]; created when first needed.
+    series: Box<[Option<Box<SeriesTally>>; SeriesKey::COUNT]>,
+}
+
+impl GroupBatch {
+    fn new() -> Self {
+        Self { late: 0, series: Box::new([const { None }; SeriesKey::COUNT]) }
+    }
+
+    /// Issued more than [`LATE_TOLERANCE_NS`] after their intended start; parts not counted.
+    pub(crate) fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// The series in which something was recorded, in the order of their indices.
+    pub(crate) fn recorded(&self) -> impl Iterator<Item = (SeriesKey, &SeriesTally)> {
+        self.series.iter().enumerate().filter_map(|(index, series)| {
+            let series = series.as_deref().filter(|series| series.count > 0)?;
+            Some((SeriesKey::at(index), series))
+        })
+    }
+
+    #[inline]
+    fn record(&mut self, sample: &Sample) {
+        let key = SeriesKey { kind: sample.kind, part: sample.part, outcome: sample.outcome };
+        let waited_ns = sample.issued_ns.saturating_sub(sample.intended_ns);
+        self.late += u64::from(!sample.part && waited_ns > LATE_TOLERANCE_NS);
+        match &mut self.series[key.index()] {
+            Some(series) => series.record(sample),
+            missing => create(missing).record(sample),
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.late += other.late;
+        for (key, theirs) in other.recorded() {
+            let mine = &mut self.series[key.index()];
+            mine.get_or_insert_with(|| Box::new(SeriesTally::new())).merge(theirs);
+        }
+    }
+
+    fn clear(&mut self) {
+        self.late = 0;
+        for series in self.series.iter_mut().flatten().filter(|series| series.count > 0) {
+            series.clear();
+        }
+    }
+}
+
+/// Kept out of the recording path.
+#[cold]
+#[inline(never)]
+fn create(missing: &mut Option<Box<SeriesTally>>) -> &mut SeriesTally {
+    missing.insert(Box::new(SeriesTally::new()))
+}

@@ -1,0 +1,145 @@
+//! One series: what is recorded apart from everything else, and under which name.
+
+use kvmark_plan::{Kind, Outcome};
+
+use crate::durations::Durations;
+use crate::tally::Tally;
+
+/// One finished operation. Instants are nanoseconds since the run's origin.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// What it did.
+    pub kind: Kind,
+    /// Whether it is the read or the update inside a read-modify-write.
+    pub part: bool,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// When the plan says it begins.
+    pub intended_ns: u64,
+    /// When it was handed to the session.
+    pub issued_ns: u64,
+    /// When its outcome was known.
+    pub completed_ns: u64,
+    /// Records read or written.
+    pub rows: u64,
+}
+
+/// What tells the series of a group apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SeriesKey {
+    pub(crate) kind: Kind,
+    pub(crate) part: bool,
+    pub(crate) outcome: Outcome,
+}
+
+impl SeriesKey {
+    pub(crate) const COUNT: usize = Kind::ALL.len() * 2 * Outcome::ALL.len();
+
+    #[inline]
+    pub(crate) const fn index(self) -> usize {
+        let named = self.part as usize * Kind::ALL.len() + self.kind as usize;
+        named * Outcome::ALL.len() + self.outcome as usize
+    }
+
+    pub(crate) const fn at(index: usize) -> Self {
+        let named = index / Outcome::ALL.len();
+        Self {
+            kind: Kind::ALL[named % Kind::ALL.len()],
+            part: named >= Kind::ALL.len(),
+            outcome: Outcome::ALL[index % Outcome::ALL.len()],
+        }
+    }
+}
+
+/// One series as a worker counts it.
+#[derive(Debug)]
+pub(crate) struct SeriesTally {
+    pub(crate) count: u64,
+    rows: u64,
+    service: Tally,
+    response: Tally,
+    wait: Tally,
+}
+
+impl SeriesTally {
+    pub(crate) fn new() -> Self {
+        let empty = Tally::new;
+        Self { count: 0, rows: 0, service: empty(), response: empty(), wait: empty() }
+    }
+
+    #[inline]
+    pub(crate) fn record(&mut self, sample: &Sample) {
+        let Sample { intended_ns, issued_ns, completed_ns, .. } = *sample;
+        self.count += 1;
+        self.rows += sample.rows;
+        self.service.record(completed_ns.saturating_sub(issued_ns));
+        self.response.record(completed_ns.saturating_sub(intended_ns));
+        self.wait.record(issued_ns.saturating_sub(intended_ns));
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.rows += other.rows;
+        self.service.merge(&other.service);
+        self.response.merge(&other.response);
+        self.wait.merge(&other.wait);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.count = 0;
+        self.rows = 0;
+        self.service.clear();
+        self.response.clear();
+        self.wait.clear();
+    }
+}
+
+/// One series of an interval or a phase.
+#[derive(Clone, Debug)]
+pub(crate) struct Series {
+    pub(crate) rows: u64,
+    pub(crate) service: Durations,
+    pub(crate) response: Durations,
+    pub(crate) wait: Durations,
+}
+
+impl Series {
+    pub(crate) fn new() -> Self {
+        let empty = Durations::new;
+        Self { rows: 0, service: empty(), response: empty(), wait: empty() }
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.service.count()
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.rows += other.rows;
+        self.service.merge(&other.service);
+        self.response.merge(&other.response);
+        self.wait.merge(&other.wait);
+    }
+}
+
+impl From<&SeriesTally> for Series {
+    fn from(tally: &SeriesTally) -> Self {
+        Self {
+            rows: tally.rows,
+            service: (&tally.service).into(),
+            response: (&tally.response).into(),
+            wait: (&tally.wait).into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_index_of_a_series_and_its_name_are_inverse() {
+        for index in 0..SeriesKey::COUNT {
+            assert_eq!(SeriesKey::at(index).index(), index);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Rules that end a phase when the mean rate is known well enough.
+
+use kvmark_plan::{StderrRule, Until};
+
+/// What a rule takes of one interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateSample {
+    /// Begin of the interval.
+    pub start_ns: u64,
+    /// End of the interval.
+    pub end_ns: u64,
+    /// Rows read or written, at least one per operation that didn't fail.
+    pub rows: u64,
+    /// The largest service time that was recorded in the interval.
+    pub largest_service_ns: u64,
+}
+
+impl RateSample {
+    /// Rows per second.
+    fn rate(&self) -> f64 {
+        self.rows as f64 * 1e9 / (self.end_ns - self.start_ns) as f64
+    }
+
+    /// cassandra-stress's adjusted rate: as if the interval had begun later by its largest service
+    /// time. Negative when that is longer than the interval, as it is there.
+    fn adjusted_rate(&self) -> f64 {
+        let length_ns =
+            self.end_ns as f64 - (self.start_ns as f64 + self.largest_service_ns as f64);
+        self.rows as f64 * 1e9 / length_ns
+    }
+}
+
+/// One stop rule at work. A phase has a fresh one.
+#[derive(Clone, Debug)]
+pub struct StopRule {
+    until: Until,
+    rates: Rates,
+}
+
+#[derive(Clone, Debug)]
+enum Rates {
+    Independent { n: u64, sum: f64, sum_of_squares: f64 },
+    Series(Vec<f64>),
+}
+
+impl StopRule {
+    /// The rule of a plan.
+    #[must_use]
+    pub fn new(until: Until) -> Self {
+        let rates = match until.rule {
+            StderrRule::CassandraStress => {
+                Rates::Independent { n: 0, sum: 0.0, sum_of_squares: 0.0 }
+            }
+            StderrRule::Autocorrelated => Rates::Series(Vec::new()),
+        };
+        Self { until, rates }
+    }
+
+    /// Takes the next interval. One without length says nothing and is left out.
+    pub fn push(&mut self, interval: &RateSample) {
+        if interval.end_ns <= interval.start_ns {
+            return;
+        }
+        match &mut self.rates {
+            Rates::Independent { n, sum, sum_of_squares } => {
+                let rate = interval.adjusted_rate();
+                *n += 1;
+                *sum += rate;
+                *sum_of_squares += rate * rate;
+            }
+            Rates::Series(rates) => rates.push(interval.rate()),
+        }
+    }
+
+    /// Relative standard error of the mean rate; none when the intervals don't give one yet.
+    #[must_use]
+    pub fn relative_stderr(&self) -> Option<f64> {
+        let stderr = match &self.rates {
+            Rates::Independent { n: 0, .. } => return None,
+            Rates::Independent { n, sum, sum_of_squares } => {
+                independent_stderr(*n as f64, *sum, *sum_of_squares)
+            }
+            Rates::Series(rates) => autocorrelated_stderr(rates)?,
+        };
+        stderr.is_finite().then_some(stderr)
+    }
+
+    /// Whether the phase may end.
+    #[must_use]
+    pub fn satisfied(&self) -> bool {
+        let n = self.intervals();
+        let known = || self.relative_stderr().is_some_and(|stderr| stderr < self.until.bound);
+        let full = self.until.max_intervals.is_some_and(|max| n >= u64::from(max));
+        full || (n >= u64::from(self.until.min_intervals) && known())
+    }
+
+    fn intervals(&self) -> u64 {
+        match &self.rates {
+            Rates::Independent { n, .. } => *n,
+            Rates::Series(rates) => rates.len() as u64,
+        }
+    }
+}
+
+/// cassandra-stress (`util/Uncertainty.java`): the *population* standard deviation over the square
+/// root of n, over the mean; intervals are taken as independent.
+fn independent_stderr(n: f64, sum: f64, sum_of_squares: f64) -> f64 {
+    let mean = sum / n;
+    let variance = (sum_of_squares / n - mean * mean).max(0.0);
+    variance.sqrt() / n.sqrt() / mean
+}
+
+/// The sample standard deviation over the square root of the effective sample size, over the mean.
+///
+/// The effective sample size is n · γ(0) / (γ(0) + 2 Σ γ(k)), the sum of the autocovariances cut
+/// off by Geyer's initial monotone sequence: sums of neighbouring pairs are added while they are
+/// positive, none counted for more than the one before (C. J. Geyer, "Practical Markov Chain Monte
+/// Carlo", Statistical Science 7, 1992). It is never taken as more than n: a rate that swings up
+/// and down gives no credit.
+fn autocorrelated_stderr(rates: &[f64]) -> Option<f64> {
+    if rates.len() < 4 {
+        return None;
+    }
+    let n = rates.len() as f64;
+    let mean = rates.iter().sum::<f64>() / n;
+    let deviations: Vec<f64> = rates.iter().map(|rate| rate - mean).collect();
+    let variance = autocovariance(&deviations, 0);
+    let long_run_variance = initial_monotone_sum(&deviations).max(variance);
+    Some((long_run_variance / (n - 1.0)).sqrt() / mean)
+}
+
+/// γ(0) + 2 Σ γ(k), cut off as Geyer says.
+fn initial_monotone_sum(deviations: &[f64]) -> f64 {
+    let mut sum = -autocovariance(deviations, 0);
+    let mut before = f64::INFINITY;
+    for lag in (0..deviations.len() - 1).step_by(2) {
+        let pair = autocovariance(deviations, lag) + autocovariance(deviations, lag + 1);
+        if pair <= 0.0 {
+            break;
+        }
+        before = before.min(pair);
+        sum += 2.0 * before;
+    }
+    sum
+}
+
+fn autocovariance(deviations: &[f64], lag: usize) -> f64 {
+    let pairs = deviations.iter().zip(&deviations[lag..]);
+    pairs.map(|(a, b)| a * b).sum::<f64>() / deviations.len() as f64
+}

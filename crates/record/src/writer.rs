@@ -1,0 +1,204 @@
+//! The files of a run that grow while it goes.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use crate::event::Event;
+use crate::hlog::{self, Log};
+use crate::phase::ClosedInterval;
+
+/// Why the records of a run can't be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// A run is never overwritten.
+    #[error(
+        "{} already exists and a run is never overwritten: choose another folder",
+        path.display()
+    )]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// No space left.
+    #[error(
+        "{} can't be written because the disk is full: free some space and run again",
+        path.display()
+    )]
+    Full {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Anything else the system says.
+    #[error("{} can't be written ({source}): check the folder and its permissions", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// Appends to `intervals.jsonl`, `histograms.hlog` and `events.jsonl`. Each call leaves whole lines
+/// behind, so that a killed process loses the current interval at most.
+pub struct RunWriter {
+    intervals: LineFile,
+    histograms: LineFile,
+    events: LineFile,
+    log: Log,
+}
+
+impl RunWriter {
+    /// Creates the files in a folder that exists. The origin is wall time since the Unix epoch; the
+    /// names are those of all groups of the plan. Others may append to `events.jsonl` too.
+    ///
+    /// # Errors
+    /// [`RecordError::Exists`] when the folder has records already; otherwise what the system says.
+    pub fn create(
+        folder: &Path,
+        started_wall_ns: u64,
+        group_names: &[String],
+    ) -> Result<Self, RecordError> {
+        let (rows, histograms) = (folder.join("intervals.jsonl"), folder.join("histograms.hlog"));
+        refuse_existing(&rows)?;
+        refuse_existing(&histograms)?;
+        let events = LineFile::shared(folder.join("events.jsonl"))?;
+        let intervals = LineFile::create(rows)?;
+        let mut histograms = LineFile::create(histograms)?;
+        histograms.append(hlog::header(started_wall_ns).as_bytes())?;
+        Ok(Self { intervals, histograms, events, log: Log::new(group_names) })
+    }
+
+    /// Appends a closed interval.
+    ///
+    /// # Errors
+    /// What the system says; the files keep the intervals before.
+    pub fn interval(&mut self, interval: &ClosedInterval) -> Result<(), RecordError> {
+        let mut rows = Vec::new();
+        for row in &interval.rows {
+            put_line(&mut rows, row);
+        }
+        self.intervals.append(&rows)?;
+        let mut lines = String::new();
+        self.log.append(interval, &mut lines);
+        self.histograms.append(lines.as_bytes())
+    }
+
+    /// Appends an event.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn event(&mut self, event: &Event) -> Result<(), RecordError> {
+        let mut line = Vec::new();
+        put_line(&mut line, event);
+        self.events.append(&line)
+    }
+
+    /// Brings everything to the disk.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn finish(self) -> Result<(), RecordError> {
+        for file in [self.intervals, self.histograms, self.events] {
+            file.sync()?;
+        }
+        Ok(())
+    }
+}
+
+fn put_line<T: serde::Serialize>(lines: &mut Vec<u8>, value: &T) {
+    serde_json::to_writer(&mut *lines, value).expect("records are plain JSON, memory takes them");
+    lines.push(b'\n');
+}
+
+fn refuse_existing(path: &Path) -> Result<(), RecordError> {
+    match fs::exists(path) {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(RecordError::Exists { path: path.to_owned() }),
+        Err(source) => Err(failure(path, source)),
+    }
+}
+
+fn failure(path: &Path, source: io::Error) -> RecordError {
+    let path = path.to_owned();
+    match source.kind() {
+        ErrorKind::AlreadyExists => RecordError::Exists { path },
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => RecordError::Full { path },
+        _ => RecordError::Io { path, source },
+    }
+}
+
+/// A file that only grows, by whole lines.
+struct LineFile {
+    path: PathBuf,
+    file: File,
+    /// Where the last whole line ends; none when others append too.
+    length: Option<u64>,
+}
+
+impl LineFile {
+    /// A new file.
+    fn create(path: PathBuf) -> Result<Self, RecordError> {
+        match OpenOptions::new().append(true).create_new(true).open(&path) {
+            Ok(file) => Ok(Self { path, file, length: Some(0) }),
+            Err(source) => Err(failure(&path, source)),
+        }
+    }
+
+    /// A file to which others append too.
+    fn shared(path: PathBuf) -> Result<Self, RecordError> {
+        match OpenOptions::new().append(true).create(true).open(&path) {
+            Ok(file) => Ok(Self { path, file, length: None }),
+            Err(source) => Err(failure(&path, source)),
+        }
+    }
+
+    /// Appends whole lines with one call to the system where it takes them at once.
+    fn append(&mut self, lines: &[u8]) -> Result<(), RecordError> {
+        match self.file.write_all(lines) {
+            Ok(()) => {
+                self.length = self.length.map(|length| length + lines.len() as u64);
+                Ok(())
+            }
+            Err(source) => Err(self.cut_torn_line(source)),
+        }
+    }
+
+    /// A full disk may have taken half a line. What can't be cut off is left to the reader.
+    fn cut_torn_line(&self, source: io::Error) -> RecordError {
+        if let Some(length) = self.length {
+            let _ = self.file.set_len(length);
+        }
+        failure(&self.path, source)
+    }
+
+    fn sync(self) -> Result<(), RecordError> {
+        self.file.sync_all().map_err(|source| failure(&self.path, source))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_in_one_sentence_that_names_the_file() {
+        let path = PathBuf::from("/dev/full");
+        let file = OpenOptions::new().append(true).open(&path).expect("Linux has it");
+        let mut full = LineFile { path, file, length: None };
+        let error = full.append(b"{}\n").expect_err("there is never room");
+        assert_eq!(
+            error.to_string(),
+            "/dev/full can't be written because the disk is full: free some space and run again"
+        );
+    }
+
+    #[test]
+    fn a_missing_folder_is_told_with_its_name() {
+        let folder = Path::new("/nowhere/at/all");
+        let error = RunWriter::create(folder, 0, &[]).err().expect("nothing to write in");
+        let error = error.to_string();
+        assert!(error.starts_with("/nowhere/at/all/events.jsonl can't be written"), "{error}");
+    }
+}

@@ -1,0 +1,144 @@
+//! The rules that end a phase when the mean rate is known well enough.
+
+use kvmark_plan::{StderrRule, Until};
+use kvmark_record::{RateSample, StopRule};
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+fn until(rule: StderrRule, bound: f64, min: u32, max: Option<u32>) -> StopRule {
+    StopRule::new(Until { rule, bound, min_intervals: min, max_intervals: max })
+}
+
+fn one_second(rows: u64, largest_service_ns: u64) -> RateSample {
+    RateSample { start_ns: 7, end_ns: 7 + NS_PER_S, rows, largest_service_ns }
+}
+
+/// SplitMix64 as a uniform number in (0, 1).
+fn uniform(state: &mut u64) -> f64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// The sum of twelve uniform numbers less six.
+fn normal(state: &mut u64) -> f64 {
+    (0..12).map(|_| uniform(state)).sum::<f64>() - 6.0
+}
+
+/// A rate of 10,000 with a standard deviation of 1000, each value `memory` of the one before.
+fn autoregressive(seed: u64, n: usize, memory: f64) -> Vec<u64> {
+    let mut state = seed;
+    let mut deviation = normal(&mut state);
+    let innovation = (1.0 - memory * memory).sqrt();
+    let step = |_| {
+        deviation = memory * deviation + innovation * normal(&mut state);
+        (10_000.0 + 1000.0 * deviation) as u64
+    };
+    (0..n).map(step).collect()
+}
+
+fn stderr_of(rates: &[u64], rule: StderrRule) -> f64 {
+    let mut stop = until(rule, 0.02, 30, None);
+    rates.iter().for_each(|rate| stop.push(&one_second(*rate, 0)));
+    stop.relative_stderr().expect("enough intervals")
+}
+
+/// The mean over seeds of what the corrected rule estimates.
+fn corrected(memory: f64) -> f64 {
+    let of = |seed| stderr_of(&autoregressive(seed, 400, memory), StderrRule::Autocorrelated);
+    (0..100).map(of).sum::<f64>() / 100.0
+}
+
+fn published(text: &str) -> Vec<(u64, u64, f64)> {
+    let parse = |line: &str| {
+        let mut cells = line.split(',').map(|cell| cell.parse::<f64>().expect("a number"));
+        let mut next = || cells.next().expect("three columns");
+        (next() as u64, (next() * 1e6) as u64, next())
+    };
+    text.lines().skip(1).map(parse).collect()
+}
+
+#[test]
+fn the_published_logs_give_their_stderr_column_back() {
+    let logs = [
+        include_str!("data/cassandra-stress-direct.csv"),
+        include_str!("data/cassandra-stress-shotover-debug-4-threads.csv"),
+        include_str!("data/cassandra-stress-shotover-release-16-threads.csv"),
+    ];
+    for log in logs {
+        let mut lines = published(log);
+        // The last line is a partial interval whose length isn't printed.
+        lines.pop();
+        let last = lines.len() - 1;
+        let mut stop = until(StderrRule::CassandraStress, 0.02, 30, Some(200));
+        for (index, (rows, largest_service_ns, printed)) in lines.into_iter().enumerate() {
+            stop.push(&one_second(rows, largest_service_ns));
+            let stderr = stop.relative_stderr().expect("one interval is enough");
+            // Rates are printed as whole numbers and times to 0.1 ms, which shows in the first few.
+            let tolerance = if index < 14 { 2.2e-5 } else { 0.6e-5 };
+            assert!((stderr - printed).abs() < tolerance, "line {index}: {stderr} {printed}");
+            assert_eq!(stop.satisfied(), index == last, "line {index}");
+        }
+    }
+}
+
+#[test]
+fn independent_rates_are_worth_about_their_number() {
+    let naive = 1000.0 / 10_000.0 / 400f64.sqrt();
+    let ratio = corrected(0.0) / naive;
+    assert!((0.95..1.20).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn autocorrelated_rates_are_worth_less_than_their_number() {
+    // The variance of an AR(1) series' mean is (1 + memory) / (1 - memory) times as large.
+    let naive = 1000.0 / 10_000.0 / 400f64.sqrt();
+    let ratio = corrected(0.8) / (naive * 3.0);
+    assert!((0.85..1.15).contains(&ratio), "{ratio}");
+    let rates = autoregressive(1, 400, 0.8);
+    let as_independent = stderr_of(&rates, StderrRule::CassandraStress);
+    assert!(stderr_of(&rates, StderrRule::Autocorrelated) > 2.0 * as_independent);
+}
+
+#[test]
+fn swinging_rates_are_worth_no_more_than_their_number() {
+    let rates: Vec<u64> = (0..100).map(|n| 10_000 + 2000 * (n % 2)).collect();
+    let stderr = stderr_of(&rates, StderrRule::Autocorrelated);
+    let as_independent = 1000.0 / 11_000.0 / 99f64.sqrt();
+    assert!((stderr - as_independent).abs() < 1e-12, "{stderr} {as_independent}");
+}
+
+#[test]
+fn a_rule_waits_for_its_least_and_ends_at_its_largest_number_of_intervals() {
+    for rule in [StderrRule::CassandraStress, StderrRule::Autocorrelated] {
+        let mut steady = until(rule, 0.02, 30, None);
+        let mut wild = until(rule, 0.000_001, 30, Some(40));
+        for n in 1..=50 {
+            steady.push(&one_second(1000, 0));
+            wild.push(&one_second(1000 * (1 + n % 3), 0));
+            assert_eq!(steady.satisfied(), n >= 30, "{rule:?} after {n}");
+            assert_eq!(wild.satisfied(), n >= 40, "{rule:?} after {n}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_known_before_the_first_interval_nor_from_one_without_length() {
+    for rule in [StderrRule::CassandraStress, StderrRule::Autocorrelated] {
+        let mut stop = until(rule, 0.02, 1, Some(1));
+        stop.push(&RateSample { start_ns: 5, end_ns: 5, rows: 3, largest_service_ns: 0 });
+        assert_eq!(stop.relative_stderr(), None);
+        assert!(!stop.satisfied());
+    }
+}
+
+#[test]
+fn a_system_that_does_nothing_never_counts_as_known() {
+    for rule in [StderrRule::CassandraStress, StderrRule::Autocorrelated] {
+        let mut stop = until(rule, 0.02, 1, None);
+        (0..40).for_each(|_| stop.push(&one_second(0, 0)));
+        assert!(!stop.satisfied());
+    }
+}
