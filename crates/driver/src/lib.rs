@@ -1,0 +1,151 @@
+//! The trait of a system under test.
+//!
+//! A [`Driver`] is opened before the clock starts and says what its system can do. Each worker gets a
+//! [`Session`] of its own, which executes requests and answers with an [`Outcome`]; it holds the
+//! connections of the worker's clients. A driver reads no clock: the engine stamps around
+//! [`Session::execute`]. A driver that must wait for simulated time is handed a [`Time`].
+
+pub mod null;
+pub mod options;
+pub mod sim;
+
+mod reply;
+mod request;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::ops::Range;
+use std::rc::Rc;
+
+use kvmark_plan::{Dataset, Kind, Outcome};
+use serde::Serialize;
+
+pub use reply::{Cell, Reply};
+pub use request::{Columns, Request, Values};
+
+/// How a driver's calls behave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Execution {
+    /// A call returns when the operation is done: one thread per client, the future is always ready.
+    Blocking,
+    /// A call waits without holding its thread: many clients per worker.
+    Asynchronous,
+}
+
+/// What a system can do natively, stated by its driver.
+#[derive(Clone, Debug, Serialize)]
+pub struct Capabilities {
+    /// How calls behave.
+    pub execution: Execution,
+    /// Whether the system runs inside this process and so shares its processor time and memory.
+    pub embedded: bool,
+    /// The kinds of operation it can execute.
+    pub kinds: Vec<Kind>,
+    /// Whether a call can be ended when its time is up; if not, a late completion counts as timeout.
+    pub cancels: bool,
+    /// Whether the system lives in simulated time, which the engine then advances itself.
+    pub simulated_time: bool,
+}
+
+/// What was opened: kept in the manifest, and the source of the system's fingerprint.
+#[derive(Clone, Debug, Serialize)]
+pub struct Description {
+    /// The system's name, for example `RocksDB`.
+    pub system: String,
+    /// Its version, as it says itself.
+    pub version: String,
+    /// Its effective configuration by name.
+    pub configuration: BTreeMap<String, String>,
+}
+
+/// Why a system couldn't be opened or connected to. The texts are whole sentences without credentials.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// An option is unknown or its value can't be used: the user's mistake.
+    #[error("{0}")]
+    Option(String),
+    /// The system isn't there, is locked, or refuses: the system's state.
+    #[error("{0}")]
+    System(String),
+}
+
+/// Time as the engine keeps it, real or simulated, in nanoseconds since the run began.
+pub trait Time {
+    /// The current instant.
+    fn now_ns(&self) -> u64;
+    /// Wakes the task of `context` at the instant.
+    fn wake_at(&self, instant_ns: u64, context: &std::task::Context<'_>);
+}
+
+/// A system under test, opened.
+pub trait Driver: Send + Sync + 'static {
+    /// A worker's private connection state.
+    type Session: Session;
+
+    /// What the system can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// What was opened.
+    fn describe(&self) -> Description;
+
+    /// Makes the session of one worker that serves these clients, with every connection open and every
+    /// statement prepared. Called on the worker's thread before the clock starts.
+    ///
+    /// # Errors
+    /// [`OpenError`] when a connection can't be made.
+    fn session(
+        &self,
+        clients: Range<u32>,
+        time: Rc<dyn Time>,
+    ) -> impl Future<Output = Result<Self::Session, OpenError>>;
+
+    /// Returns when the system is quiet: no compaction, no replication in progress. May take minutes.
+    ///
+    /// # Errors
+    /// [`OpenError::System`] when the system fails meanwhile.
+    fn settle(&self) -> Result<(), OpenError> {
+        Ok(())
+    }
+
+    /// The system's own counters, by name; the engine takes them when a phase begins and when it ends.
+    fn statistics(&self) -> BTreeMap<String, f64> {
+        BTreeMap::new()
+    }
+}
+
+/// One worker's connections. Clients share a session by reference, each with its own number.
+pub trait Session {
+    /// Executes one request and fills the reply. For a blocking driver the future is ready at once.
+    fn execute(
+        &self,
+        client: u32,
+        request: &Request<'_>,
+        reply: &mut Reply,
+    ) -> impl Future<Output = Outcome>;
+
+    /// A human-readable account of the last failure on this session, for notices; without credentials.
+    fn last_failure(&self) -> Option<String> {
+        None
+    }
+}
+
+/// Where a driver finds what every request has in common, when it opens.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Table name.
+    pub table: String,
+    /// Names of the fields, in order.
+    pub field_names: Vec<String>,
+}
+
+impl Layout {
+    /// The layout of a dataset.
+    #[must_use]
+    pub fn of(dataset: &Dataset) -> Self {
+        let prefix = &dataset.fields.name_prefix;
+        let field_names = (0..dataset.fields.count).map(|n| format!("{prefix}{n}")).collect();
+        Self { table: dataset.table.clone(), field_names }
+    }
+}

@@ -1,0 +1,311 @@
+//! The simulated driver: a queue with known service times, stalls and faults, so that what a run
+//! records can be held against answers known in closed form.
+//!
+//! Requests are served first come, first served, by `servers` equal servers. During a stall no server
+//! works: service under way is paused, as when a process is stopped. Simulated stores hold every key.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::future::poll_fn;
+use std::ops::Range;
+use std::rc::Rc;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+
+use kvmark_plan::{Kind, Outcome};
+use serde_json::Value;
+
+use crate::options::Options;
+use crate::{
+    Capabilities, Description, Driver, Execution, OpenError, Reply, Request, Session, Time,
+};
+
+/// The law of service times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Law {
+    Constant,
+    Exponential,
+}
+
+impl FromStr for Law {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "constant" => Ok(Self::Constant),
+            "exponential" => Ok(Self::Exponential),
+            _ => Err(()),
+        }
+    }
+}
+
+/// A list of windows `start+length`, in seconds since the run began, separated by commas.
+#[derive(Clone, Debug, Default)]
+struct Windows(Vec<Range<u64>>);
+
+impl FromStr for Windows {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let seconds = |text: &str| -> Result<u64, ()> {
+            let value: f64 = text.parse().map_err(drop)?;
+            if !(0.0..1e9).contains(&value) {
+                return Err(());
+            }
+            Ok((value * 1e9).round() as u64)
+        };
+        let mut windows = Vec::new();
+        for window in text.split(',').filter(|window| !window.is_empty()) {
+            let (start, length) = window.split_once('+').ok_or(())?;
+            let start = seconds(start)?;
+            windows.push(start..start + seconds(length)?);
+        }
+        windows.sort_by_key(|window| window.start);
+        Ok(Self(windows))
+    }
+}
+
+impl Windows {
+    fn around(&self, instant_ns: u64) -> Option<&Range<u64>> {
+        self.0.iter().find(|window| window.contains(&instant_ns))
+    }
+}
+
+/// A simulated system. Options: `servers`, `service` (`constant` or `exponential`), `mean_us`, `seed`,
+/// `stall` and `outage` (windows such as `10+1,20+0.5`: start and length in seconds; a stall
+/// delays, an outage answers `unavailable`), `miss_share`, `error_share`, `clock` (`virtual` or `real`).
+#[derive(Clone, Debug)]
+pub struct Sim {
+    law: Law,
+    mean_ns: f64,
+    seed: u64,
+    stalls: Windows,
+    outages: Windows,
+    miss_share: f64,
+    error_share: f64,
+    simulated_time: bool,
+    description: Description,
+    queue: Arc<Mutex<Queue>>,
+}
+
+/// When each server is free again, and how many requests came so far.
+#[derive(Debug)]
+struct Queue {
+    free_ns: BinaryHeap<Reverse<u64>>,
+    arrived: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct ClockChoice(bool);
+
+impl FromStr for ClockChoice {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "virtual" => Ok(Self(true)),
+            "real" => Ok(Self(false)),
+            _ => Err(()),
+        }
+    }
+}
+
+impl Sim {
+    /// Opens a simulated system.
+    ///
+    /// # Errors
+    /// [`OpenError::Option`] for an unknown option or a value that can't be used.
+    pub fn open(options: &BTreeMap<String, Value>) -> Result<Self, OpenError> {
+        let configuration = options
+            .iter()
+            .map(|(name, value)| (name.clone(), value.to_string().trim_matches('"').to_owned()))
+            .collect();
+        let mut options = Options::new(options);
+        let servers: u32 = options.take("servers", "a count of at least 1", 1)?;
+        let law = options.take("service", "constant or exponential", Law::Exponential)?;
+        let mean_us: f64 = options.take("mean_us", "microseconds, 0 or more", 100.0)?;
+        let seed = options.take("seed", "a whole number", 1)?;
+        let windows = "windows such as 10+1,20+0.5 (start+length in seconds)";
+        let stalls = options.take("stall", windows, Windows::default())?;
+        let outages = options.take("outage", windows, Windows::default())?;
+        let miss_share = options.take("miss_share", "a share between 0 and 1", 0.0)?;
+        let error_share = options.take("error_share", "a share between 0 and 1", 0.0)?;
+        let clock = options.take("clock", "virtual or real", ClockChoice(false))?;
+        options.finish()?;
+        if servers == 0 || !mean_us.is_finite() || mean_us < 0.0 {
+            let problem = "a simulated system needs a server and a service time of 0 or more";
+            return Err(OpenError::Option(problem.to_owned()));
+        }
+        let description = Description {
+            system: "sim".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            configuration,
+        };
+        let free_ns = (0..servers).map(|_| Reverse(0)).collect();
+        Ok(Self {
+            law,
+            mean_ns: mean_us * 1e3,
+            seed,
+            stalls,
+            outages,
+            miss_share,
+            error_share,
+            simulated_time: clock.0,
+            description,
+            queue: Arc::new(Mutex::new(Queue { free_ns, arrived: 0 })),
+        })
+    }
+
+    /// Takes a request at an instant: when it will be completed, and how.
+    fn serve(&self, now_ns: u64) -> (u64, Outcome) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = queue.arrived;
+        queue.arrived += 1;
+        if self.outages.around(now_ns).is_some() {
+            return (now_ns, Outcome::Unavailable);
+        }
+        let Reverse(free_ns) = queue.free_ns.pop().expect("there is at least one server");
+        let service_ns = match self.law {
+            Law::Constant => self.mean_ns,
+            Law::Exponential => -self.mean_ns * (1.0 - unit(self.seed, 2 * number)).ln(),
+        };
+        let done_ns = self.finish(now_ns.max(free_ns), service_ns.round() as u64);
+        queue.free_ns.push(Reverse(done_ns));
+        let chance = unit(self.seed, 2 * number + 1);
+        let outcome = if chance < self.error_share {
+            Outcome::Unavailable
+        } else if chance < self.error_share + self.miss_share {
+            Outcome::Miss
+        } else {
+            Outcome::Ok
+        };
+        (done_ns, outcome)
+    }
+
+    /// When work of this length that could begin at an instant is done, with stalls cut out.
+    fn finish(&self, start_ns: u64, work_ns: u64) -> u64 {
+        let mut instant_ns = start_ns;
+        let mut left_ns = work_ns;
+        for stall in &self.stalls.0 {
+            if stall.end <= instant_ns {
+                continue;
+            }
+            let before_ns = stall.start.saturating_sub(instant_ns);
+            if left_ns <= before_ns && stall.start > instant_ns {
+                break;
+            }
+            left_ns -= before_ns.min(left_ns);
+            instant_ns = stall.end;
+        }
+        instant_ns + left_ns
+    }
+}
+
+/// Uniform in [0, 1), a function of seed and number (Steele, Lea, Flood: SplitMix64, 2014).
+fn unit(seed: u64, number: u64) -> f64 {
+    let mut z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+impl Driver for Sim {
+    type Session = SimSession;
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            execution: Execution::Asynchronous,
+            embedded: false,
+            kinds: Kind::ALL.to_vec(),
+            cancels: true,
+            simulated_time: self.simulated_time,
+        }
+    }
+
+    fn describe(&self) -> Description {
+        self.description.clone()
+    }
+
+    async fn session(
+        &self,
+        _clients: Range<u32>,
+        time: Rc<dyn Time>,
+    ) -> Result<SimSession, OpenError> {
+        Ok(SimSession { system: self.clone(), time })
+    }
+}
+
+/// A session of the simulated driver.
+pub struct SimSession {
+    system: Sim,
+    time: Rc<dyn Time>,
+}
+
+impl Session for SimSession {
+    async fn execute(&self, _client: u32, request: &Request<'_>, reply: &mut Reply) -> Outcome {
+        let (done_ns, outcome) = self.system.serve(self.time.now_ns());
+        poll_fn(|context| {
+            if self.time.now_ns() >= done_ns {
+                return Poll::Ready(());
+            }
+            self.time.wake_at(done_ns, context);
+            Poll::Pending
+        })
+        .await;
+        let scanned = if request.kind == Kind::Scan { request.scan_length } else { 1 };
+        reply.rows = if outcome == Outcome::Ok { scanned } else { 0 };
+        outcome
+    }
+
+    fn last_failure(&self) -> Option<String> {
+        Some("the simulated system is unavailable".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sim(options: &[(&str, &str)]) -> Sim {
+        let options = options
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), Value::String((*value).to_owned())));
+        Sim::open(&options.collect()).unwrap()
+    }
+
+    #[test]
+    fn requests_queue_for_one_server() {
+        let sim = sim(&[("service", "constant"), ("mean_us", "10")]);
+        assert_eq!(sim.serve(0), (10_000, Outcome::Ok));
+        assert_eq!(sim.serve(1_000), (20_000, Outcome::Ok));
+        assert_eq!(sim.serve(50_000), (60_000, Outcome::Ok));
+    }
+
+    #[test]
+    fn a_stall_pauses_service_under_way_and_holds_back_what_comes() {
+        let sim = sim(&[("service", "constant"), ("mean_us", "10"), ("stall", "0.001+0.5")]);
+        assert_eq!(sim.serve(995_000).0, 501_005_000);
+        assert_eq!(sim.serve(1_200_000).0, 501_015_000);
+        assert_eq!(sim.serve(600_000_000).0, 600_010_000);
+    }
+
+    #[test]
+    fn an_outage_answers_at_once() {
+        let sim = sim(&[("outage", "1+1")]);
+        assert_eq!(sim.serve(1_500_000_000), (1_500_000_000, Outcome::Unavailable));
+    }
+
+    #[test]
+    fn unknown_options_and_bad_values_are_named() {
+        let open = |name: &str, value: &str| {
+            let options = BTreeMap::from([(name.to_owned(), Value::String(value.to_owned()))]);
+            Sim::open(&options).unwrap_err().to_string()
+        };
+        assert!(open("server", "1").starts_with("there is no option 'server'; known are servers"));
+        assert_eq!(
+            open("servers", "x"),
+            "option 'servers' can't be 'x': give a count of at least 1"
+        );
+    }
+}
