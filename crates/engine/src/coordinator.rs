@@ -1,0 +1,512 @@
+//! Leads the workers through the phases and turns their pages into records.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use kvmark_driver::{Capabilities, Driver, Execution};
+use kvmark_plan::{PhaseName, Plan};
+use kvmark_record::{
+    Change, ClockRecord, Event, EventKind, Notice, PhaseRecord, ProcessRecord, RunRecord,
+    RunWriter, StoppedBy, TotalRecord,
+};
+use kvmark_workload::{InsertSequence, Stream};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+use crate::MAX_BLOCKING_CLIENTS;
+use crate::calibrate;
+use crate::clock::{Clock, RealClock, VirtualClock};
+use crate::conduct::Conduct;
+use crate::error::EngineError;
+use crate::idle::{Idle, RuntimeIdle, VirtualIdle};
+use crate::ledger::Report;
+use crate::observer::{Control, Observer};
+use crate::phase::{self, Setting};
+use crate::usage::ProcessUsage;
+use crate::worker::{self, Command, Setup};
+
+/// How often the coordinator looks up while it waits.
+pub(crate) const LOOK_UP: Duration = Duration::from_millis(50);
+/// From the command to begin a phase to its first intended start, so that every worker is there.
+const LEAD_NS: u64 = 1_000_000;
+
+/// A run that began: what was measured, and what ended it early.
+#[derive(Debug)]
+pub struct Completed {
+    /// The records, as far as they go.
+    pub record: RunRecord,
+    /// Why the run didn't come to its end; none when it did or the user stopped it.
+    pub failure: Option<EngineError>,
+}
+
+/// Carries out a plan. Records go to `folder`, which must exist and hold none yet.
+///
+/// # Errors
+/// [`EngineError`] when the run can't begin; then nothing was written. Once it has begun, failures come
+/// back with what was measured.
+pub fn run<D: Driver>(
+    plan: &Plan,
+    driver: D,
+    folder: &Path,
+    observer: &mut dyn Observer,
+) -> Result<Completed, EngineError> {
+    let capabilities = driver.capabilities();
+    check(plan, &capabilities)?;
+    if capabilities.simulated_time {
+        let clock = VirtualClock::default();
+        let idle = VirtualIdle { clock: clock.clone() };
+        begin(plan, driver, clock, move || idle.clone(), folder, observer)
+    } else {
+        begin(plan, driver, RealClock::start(), RuntimeIdle::new, folder, observer)
+    }
+}
+
+/// Refuses what this driver can't do.
+fn check(plan: &Plan, capabilities: &Capabilities) -> Result<(), EngineError> {
+    let refuse = |problem: String| Err(EngineError::Unsupported(problem));
+    for group in &plan.groups {
+        let wanted = group.mix.iter().filter(|entry| entry.weight > 0.0);
+        for entry in wanted {
+            if !capabilities.kinds.contains(&entry.kind) {
+                let (driver, kind) = (&plan.system.driver, entry.kind.name());
+                return refuse(format!("the driver '{driver}' can't execute {kind} operations"));
+            }
+        }
+    }
+    let slots = slots(plan);
+    if capabilities.execution == Execution::Blocking && slots > MAX_BLOCKING_CLIENTS {
+        return refuse(format!(
+            "{slots} clients are too many: calls of the driver '{}' block, so that each client \
+             needs a thread of its own; use at most {MAX_BLOCKING_CLIENTS}",
+            plan.system.driver
+        ));
+    }
+    if capabilities.simulated_time && plan.workers > 1 {
+        return refuse("simulated time has one worker: set workers to 1".to_owned());
+    }
+    Ok(())
+}
+
+/// Most clients that are active at the same time.
+fn slots(plan: &Plan) -> u32 {
+    let active = plan.phases.iter().map(|phase| {
+        phase.groups.iter().map(|active| plan.groups[active.group as usize].clients).sum()
+    });
+    active.max().unwrap_or(0)
+}
+
+fn begin<D: Driver, C: Clock + Unpin, I: Idle + Unpin>(
+    plan: &Plan,
+    driver: D,
+    clock: C,
+    idle: impl Fn() -> I + Clone + Send + 'static,
+    folder: &Path,
+    observer: &mut dyn Observer,
+) -> Result<Completed, EngineError> {
+    let streams = phase::compile_streams(plan)?;
+    let driver = Arc::new(driver);
+    let (outlet, reports) = channel();
+    let crew = Crew::start(plan, &driver, &clock, idle, &outlet)?;
+    drop(outlet);
+    if let Err(error) = crew.wait_until_open(&reports) {
+        crew.dismiss();
+        return Err(error);
+    }
+    let origin_ns = clock.now_ns();
+    let started_wall_ns = wall_ns().saturating_sub(origin_ns);
+    let names: Vec<String> = plan.groups.iter().map(|group| group.name.clone()).collect();
+    let writer = RunWriter::create(folder, started_wall_ns, &names)?;
+    let setting = Setting {
+        workers: (!crew.threads).then_some(crew.workers.len() as u32),
+        cancels: driver.capabilities().cancels,
+        simulated_time: driver.capabilities().simulated_time,
+    };
+    let mut coordinator = Coordinator {
+        plan,
+        driver,
+        clock,
+        setting,
+        crew,
+        reports,
+        writer,
+        observer,
+        phases: Vec::new(),
+        totals: Vec::new(),
+        notices: Vec::new(),
+        interrupted: false,
+        inserts: phase::inserts_from(plan.dataset.start + plan.dataset.count, plan.share),
+    };
+    let failure = coordinator.conduct(streams).err();
+    Ok(coordinator.finish(started_wall_ns, failure))
+}
+
+fn wall_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// The workers, as the coordinator knows them.
+#[derive(Debug)]
+pub(crate) struct Crew {
+    pub(crate) workers: Vec<Member>,
+    /// Whether each client has a thread of its own.
+    pub(crate) threads: bool,
+    /// Whether workers were left behind that don't answer.
+    pub(crate) abandoned: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Member {
+    thread: JoinHandle<()>,
+    commands: UnboundedSender<Command>,
+    /// Completed operations in the current phase.
+    pub(crate) live: Arc<AtomicU64>,
+    /// The core to which it is bound, if it is.
+    pub(crate) cores: Vec<u32>,
+}
+
+impl Crew {
+    fn start<D: Driver, C: Clock + Unpin, I: Idle + Unpin>(
+        plan: &Plan,
+        driver: &Arc<D>,
+        clock: &C,
+        idle: impl Fn() -> I + Clone + Send + 'static,
+        outlet: &Sender<Report>,
+    ) -> Result<Self, EngineError> {
+        let slots = slots(plan);
+        let threads = driver.capabilities().execution == Execution::Blocking;
+        let count = if threads { slots } else { plan.workers.min(slots) }.max(1);
+        let mut workers = Vec::new();
+        let mut first = 0;
+        for worker in 0..count {
+            let carried = slots / count + u32::from(worker < slots % count);
+            let core = plan.pin.get(worker as usize % plan.pin.len().max(1)).copied();
+            let (commands, inbox) = unbounded_channel();
+            let live = Arc::new(AtomicU64::new(0));
+            let setup = Setup {
+                worker: worker as usize,
+                workers: count,
+                driver: Arc::clone(driver),
+                clock: clock.clone(),
+                clients: first..first + carried,
+                groups: plan.groups.len(),
+                core,
+                commands: inbox,
+                reports: outlet.clone(),
+                live: Arc::clone(&live),
+            };
+            first += carried;
+            let thread = spawn(setup, threads, idle.clone())?;
+            let cores = core.into_iter().collect();
+            workers.push(Member { thread, commands, live, cores });
+        }
+        Ok(Self { workers, threads, abandoned: false })
+    }
+
+    /// Returns when every session is open.
+    fn wait_until_open(&self, reports: &Receiver<Report>) -> Result<(), EngineError> {
+        for _ in &self.workers {
+            match reports.recv() {
+                Ok(Report::Opened { result }) => result?,
+                Ok(Report::Panicked { worker, message }) => {
+                    return Err(EngineError::Panicked { worker, message });
+                }
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn command_all(&self, command: &Command) {
+        for member in &self.workers {
+            // A worker that is gone has reported its panic, which ends the run.
+            drop(member.commands.send(command.clone()));
+        }
+    }
+
+    /// Ends the workers, so that the system is closed when this returns; those that don't answer are
+    /// left behind.
+    fn dismiss(self) {
+        for Member { thread, commands, .. } in self.workers {
+            drop(commands);
+            if !self.abandoned {
+                // A panic was reported when it happened.
+                drop(thread.join());
+            }
+        }
+    }
+
+    pub(crate) fn completed(&self) -> u64 {
+        self.workers.iter().map(|member| member.live.load(Ordering::Relaxed)).sum()
+    }
+}
+
+fn spawn<D: Driver, C: Clock + Unpin, I: Idle + Unpin>(
+    setup: Setup<D, C>,
+    threads: bool,
+    idle: impl Fn() -> I + Send + 'static,
+) -> Result<JoinHandle<()>, EngineError> {
+    let worker = setup.worker;
+    let reports = setup.reports.clone();
+    let body = move || {
+        if let Err(problem) = setup.pin() {
+            let result = Err(kvmark_driver::OpenError::Option(problem));
+            drop(setup.reports.send(Report::Opened { result }));
+            return;
+        }
+        if threads {
+            worker::on_thread(setup);
+            return;
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        match runtime {
+            Ok(runtime) => runtime.block_on(worker::on_runtime(setup, idle)),
+            Err(error) => {
+                let problem = format!("the machine refuses a runtime: {error}");
+                let result = Err(kvmark_driver::OpenError::System(problem));
+                drop(setup.reports.send(Report::Opened { result }));
+            }
+        }
+    };
+    let name = format!("kvmark-{worker}");
+    let spawned =
+        thread::Builder::new().name(name).spawn(move || worker::guarded(worker, reports, body));
+    spawned.map_err(|source| EngineError::Thread { worker, source })
+}
+
+/// The state of a run on the coordinator's thread.
+pub(crate) struct Coordinator<'a, D, C> {
+    pub(crate) plan: &'a Plan,
+    driver: Arc<D>,
+    pub(crate) clock: C,
+    setting: Setting,
+    pub(crate) crew: Crew,
+    pub(crate) reports: Receiver<Report>,
+    pub(crate) writer: RunWriter,
+    pub(crate) observer: &'a mut dyn Observer,
+    phases: Vec<PhaseRecord>,
+    totals: Vec<TotalRecord>,
+    pub(crate) notices: Vec<Notice>,
+    pub(crate) interrupted: bool,
+    /// Ordinals of inserts outside the load phase.
+    inserts: Arc<InsertSequence>,
+}
+
+impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
+    fn conduct(&mut self, streams: Vec<Vec<Stream>>) -> Result<(), EngineError> {
+        for (index, streams) in streams.into_iter().enumerate() {
+            if self.interrupted {
+                break;
+            }
+            let phase = &self.plan.phases[index];
+            if phase.only_if_missing && self.is_loaded(&streams)? {
+                self.skip(index)?;
+            } else if phase.groups.is_empty() {
+                self.settle(index)?;
+            } else {
+                self.measure(index, streams)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the first, the middle and the last record are there.
+    fn is_loaded(&self, streams: &[Stream]) -> Result<bool, EngineError> {
+        let dataset = &self.plan.dataset;
+        let Some(stream) = streams.first() else { return Ok(true) };
+        if dataset.count == 0 {
+            return Ok(true);
+        }
+        let ordinals = [0, dataset.count / 2, dataset.count - 1].map(|n| dataset.start + n);
+        let keys = ordinals.map(|ordinal| {
+            let mut key = Vec::new();
+            stream.key_into(ordinal, &mut key);
+            key
+        });
+        let command = Command::Probe(Arc::new(keys.to_vec()));
+        drop(self.crew.workers[0].commands.send(command));
+        match self.reports.recv() {
+            Ok(Report::Probed { present }) => Ok(present),
+            Ok(Report::Panicked { worker, message }) => {
+                Err(EngineError::Panicked { worker, message })
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn skip(&mut self, index: usize) -> Result<(), EngineError> {
+        let at_ns = self.clock.now_ns();
+        let name = self.plan.phases[index].name;
+        let kind = EventKind::PhaseSkipped { phase: index as u32, name };
+        self.writer.event(&Event { at_ns, kind })?;
+        self.phases.push(self.bare_record(index, at_ns, StoppedBy::Skipped));
+        Ok(())
+    }
+
+    /// Waits until the system is quiet, on a thread of its own so that the user can interrupt.
+    fn settle(&mut self, index: usize) -> Result<(), EngineError> {
+        let start_ns = self.clock.now_ns();
+        self.phase_event(index, start_ns, None)?;
+        let driver = Arc::clone(&self.driver);
+        let settling = thread::Builder::new().name("kvmark-settle".to_owned());
+        let settling = settling
+            .spawn(move || driver.settle())
+            .map_err(|source| EngineError::Thread { worker: 0, source })?;
+        let mut nap = Duration::from_micros(200);
+        while !settling.is_finished() && !self.interrupted {
+            thread::sleep(nap);
+            nap = (nap * 2).min(LOOK_UP);
+            self.interrupted |= self.observer.poll() != Control::Continue;
+        }
+        if !self.interrupted {
+            settling.join().unwrap_or(Ok(()))?;
+        }
+        let stopped_by = self.stopped_by(StoppedBy::Operations);
+        let mut record = self.bare_record(index, start_ns, stopped_by);
+        record.end_ns = self.clock.now_ns();
+        record.drained_ns = record.end_ns;
+        self.phase_event(index, record.end_ns, Some(stopped_by))?;
+        self.phases.push(record);
+        Ok(())
+    }
+
+    /// A phase with groups.
+    fn measure(&mut self, index: usize, streams: Vec<Stream>) -> Result<(), EngineError> {
+        let phase = &self.plan.phases[index];
+        let inserts = if phase.name == PhaseName::Load {
+            phase::inserts_from(self.plan.dataset.start, self.plan.share)
+        } else {
+            Arc::clone(&self.inserts)
+        };
+        let before = self.driver.statistics();
+        let usage = ProcessUsage::now();
+        let start_ns = self.clock.now_ns() + LEAD_NS;
+        let shared = phase::begin(self.plan, index, streams, inserts, self.setting, start_ns);
+        let shared = Arc::new(shared);
+        self.crew.command_all(&Command::Phase(Arc::clone(&shared)));
+        self.phase_event(index, start_ns, None)?;
+        let mut conduct = Conduct::new(self.plan, &shared, self.crew.workers.len());
+        let failure = conduct.follow(self).err();
+        let process = process_record(usage, ProcessUsage::now());
+        let statistics = changes(before, self.driver.statistics());
+        let (mut record, totals) = conduct.record(self, process);
+        record.statistics = statistics;
+        let notices = conduct.failure_notices(&totals);
+        let load_failed = conduct.load_failure(&record, &notices);
+        if failure.is_some() || load_failed.is_some() {
+            record.stopped_by = StoppedBy::Failed;
+        }
+        let end_event = self.phase_event(index, record.end_ns, Some(record.stopped_by));
+        self.phases.push(record);
+        self.totals.extend(totals);
+        for notice in notices {
+            self.notice(notice)?;
+        }
+        failure.or(load_failed).map_or(Ok(()), Err)?;
+        end_event
+    }
+
+    pub(crate) fn stopped_by(&self, otherwise: StoppedBy) -> StoppedBy {
+        if self.interrupted { StoppedBy::Cancelled } else { otherwise }
+    }
+
+    fn phase_event(
+        &mut self,
+        index: usize,
+        at_ns: u64,
+        stopped_by: Option<StoppedBy>,
+    ) -> Result<(), EngineError> {
+        let (phase, name) = (index as u32, self.plan.phases[index].name);
+        let kind = match stopped_by {
+            None => EventKind::PhaseStarted { phase, name },
+            Some(stopped_by) => EventKind::PhaseEnded { phase, name, stopped_by },
+        };
+        Ok(self.writer.event(&Event { at_ns, kind })?)
+    }
+
+    /// Keeps a warning with the run.
+    pub(crate) fn notice(&mut self, notice: Notice) -> Result<(), EngineError> {
+        let event = Event { at_ns: self.clock.now_ns(), kind: EventKind::Notice(notice.clone()) };
+        self.notices.push(notice);
+        Ok(self.writer.event(&event)?)
+    }
+
+    fn bare_record(&self, index: usize, at_ns: u64, stopped_by: StoppedBy) -> PhaseRecord {
+        let now = ProcessUsage::now();
+        PhaseRecord {
+            index: index as u32,
+            name: self.plan.phases[index].name,
+            start_ns: at_ns,
+            end_ns: at_ns,
+            drained_ns: at_ns,
+            stopped_by,
+            relative_stderr: None,
+            groups: Vec::new(),
+            workers: Vec::new(),
+            process: process_record(now, now),
+            statistics: BTreeMap::new(),
+        }
+    }
+
+    /// Waits for the next report, but not for long.
+    pub(crate) fn next_report(&self) -> Option<Report> {
+        match self.reports.recv_timeout(LOOK_UP) {
+            Ok(report) => Some(report),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    fn finish(mut self, started_wall_ns: u64, mut failure: Option<EngineError>) -> Completed {
+        if self.interrupted {
+            let event = Event { at_ns: self.clock.now_ns(), kind: EventKind::Interrupted };
+            failure = failure.or(self.writer.event(&event).err().map(EngineError::from));
+        }
+        self.crew.dismiss();
+        let calibration = calibrate::measure(&self.clock);
+        let record = RunRecord {
+            started_wall_ns,
+            system: to_json(&self.driver.describe()),
+            capabilities: to_json(&self.driver.capabilities()),
+            clock: ClockRecord {
+                source: C::SOURCE.to_owned(),
+                stamp_ns: calibration.stamp_ns,
+                resolution_ns: calibration.resolution_ns,
+            },
+            phases: self.phases,
+            totals: self.totals,
+            notices: self.notices,
+            interrupted: self.interrupted,
+        };
+        let closed = self.writer.finish().err().map(EngineError::from);
+        Completed { record, failure: failure.or(closed) }
+    }
+}
+
+fn to_json(value: &impl serde::Serialize) -> serde_json::Value {
+    serde_json::to_value(value).expect("a description is plain data")
+}
+
+fn process_record(before: ProcessUsage, after: ProcessUsage) -> ProcessRecord {
+    ProcessRecord {
+        cpu_user_ns: after.cpu_user_ns - before.cpu_user_ns,
+        cpu_system_ns: after.cpu_system_ns - before.cpu_system_ns,
+        max_resident_bytes: after.max_resident_bytes,
+        voluntary_switches: after.voluntary_switches - before.voluntary_switches,
+        involuntary_switches: after.involuntary_switches - before.involuntary_switches,
+    }
+}
+
+fn changes(
+    before: BTreeMap<String, f64>,
+    after: BTreeMap<String, f64>,
+) -> BTreeMap<String, Change> {
+    let change = |(name, after): (String, f64)| {
+        let before = before.get(&name).copied().unwrap_or(0.0);
+        (name, Change { before, after })
+    };
+    after.into_iter().map(change).collect()
+}

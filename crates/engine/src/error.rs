@@ -1,0 +1,57 @@
+//! Why a run could not be carried out, or not to its end.
+
+use kvmark_driver::OpenError;
+use kvmark_plan::PlanError;
+use kvmark_record::RecordError;
+use kvmark_workload::WorkloadError;
+
+/// Failures of the engine itself; failures of operations are outcomes.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The plan contradicts itself.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The workload can't be generated.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// The plan asks for what this driver or machine can't do.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The system can't be opened or connected to.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The records can't be written.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// Loading the dataset failed, so that measuring would mean nothing.
+    #[error("loading stopped because {message}")]
+    LoadFailed {
+        /// How many operations failed, with which class, and what the driver said.
+        message: String,
+    },
+    /// Operations in flight didn't end.
+    #[error("{workers} workers still wait for an operation {limit_s} s after the phase ended")]
+    Unresponsive {
+        /// How many.
+        workers: usize,
+        /// The plan's limit on the drain, in seconds.
+        limit_s: f64,
+    },
+    /// A worker thread panicked: a defect of this program.
+    #[error("worker {worker} stopped by a defect in kvmark: {message}")]
+    Panicked {
+        /// The worker's number.
+        worker: usize,
+        /// The panic's text.
+        message: String,
+    },
+    /// A thread or runtime couldn't be made.
+    #[error("the machine refuses a thread for worker {worker}: {source}")]
+    Thread {
+        /// The worker's number.
+        worker: usize,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+}

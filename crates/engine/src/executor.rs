@@ -1,0 +1,151 @@
+//! Many clients on one worker: polls those that can go on, fires timers, and otherwise idles.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use futures_util::stream::{FuturesUnordered, Stream};
+use futures_util::task::AtomicWaker;
+
+use crate::clock::Clock;
+use crate::idle::{Idle, Idled};
+use crate::ledger::Ledger;
+use crate::phase::PhaseShared;
+use crate::wait::OnWorker;
+
+/// Rounds in a row before the runtime gets its turn to serve connections.
+const ROUNDS: u32 = 8;
+/// Polls of the clients in a row before timers get their turn.
+const POLLS: u32 = 64;
+
+/// Remembers that a client was woken, and wakes the runtime unless the worker is awake already.
+#[derive(Debug, Default)]
+struct Signal {
+    woken: AtomicBool,
+    awake: AtomicBool,
+    runtime: AtomicWaker,
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.woken.store(true, Ordering::SeqCst);
+        if !self.awake.load(Ordering::SeqCst) {
+            self.runtime.wake();
+        }
+    }
+}
+
+/// All clients of a worker during one phase, as one future. Ready when every client has ended, or when
+/// the phase was given up.
+pub(crate) struct Clients<'a, C, F, I> {
+    pub(crate) clients: Pin<Box<FuturesUnordered<F>>>,
+    pub(crate) phase: &'a PhaseShared,
+    pub(crate) ledger: &'a Ledger<'a>,
+    pub(crate) wait: &'a OnWorker<C>,
+    pub(crate) clock: C,
+    pub(crate) idle: I,
+    signal: Arc<Signal>,
+    waker: Waker,
+    idle_since_ns: Option<u64>,
+}
+
+impl<'a, C: Clock, F: Future<Output = ()>, I: Idle> Clients<'a, C, F, I> {
+    pub(crate) fn new(
+        clients: impl Iterator<Item = F>,
+        phase: &'a PhaseShared,
+        ledger: &'a Ledger<'a>,
+        wait: &'a OnWorker<C>,
+        clock: C,
+        idle: I,
+    ) -> Self {
+        let signal = Arc::new(Signal::default());
+        let waker = Waker::from(Arc::clone(&signal));
+        let clients = Box::pin(clients.collect());
+        Self { clients, phase, ledger, wait, clock, idle, signal, waker, idle_since_ns: None }
+    }
+
+    /// Polls clients until none can go on; whether all have ended.
+    fn poll_clients(&mut self) -> bool {
+        let mut context = Context::from_waker(&self.waker);
+        for _ in 0..POLLS {
+            self.signal.woken.store(false, Ordering::SeqCst);
+            loop {
+                match self.clients.as_mut().poll_next(&mut context) {
+                    Poll::Ready(Some(())) => {}
+                    Poll::Ready(None) => return true,
+                    Poll::Pending => break,
+                }
+            }
+            if !self.signal.woken.load(Ordering::SeqCst) {
+                break;
+            }
+        }
+        false
+    }
+
+    /// One round; `Ready` when the phase is over, `Pending` when the runtime shall have its turn.
+    fn round(&mut self, context: &mut Context<'_>) -> Option<Poll<()>> {
+        if self.poll_clients() || self.phase.is_given_up() {
+            return Some(Poll::Ready(()));
+        }
+        let now_ns = self.clock.now_ns();
+        self.ledger.tick(now_ns);
+        self.wait.sweep(now_ns, self.phase.timeout_ns);
+        let fired = self.wait.timers.fire(now_ns);
+        if fired || self.signal.woken.load(Ordering::SeqCst) {
+            self.end_idling(now_ns);
+            return None;
+        }
+        let timer_ns = self.wait.timers.next_ns().unwrap_or(u64::MAX);
+        let until_ns = timer_ns.min(self.ledger.boundary_ns()).min(self.wait.next_sweep_ns());
+        match self.idle.idle(now_ns, until_ns, context) {
+            Idled::Advanced => None,
+            Idled::Polling => {
+                self.idle_since_ns.get_or_insert(now_ns);
+                Some(Poll::Pending)
+            }
+            Idled::Asleep => {
+                self.end_idling(now_ns);
+                Some(Poll::Pending)
+            }
+        }
+    }
+
+    fn end_idling(&mut self, now_ns: u64) {
+        if let Some(since_ns) = self.idle_since_ns.take() {
+            let spun_ns = &self.wait.idle_spin_ns;
+            spun_ns.set(spun_ns.get() + now_ns.saturating_sub(since_ns));
+        }
+    }
+}
+
+impl<C: Clock + Unpin, F: Future<Output = ()>, I: Idle + Unpin> Future for Clients<'_, C, F, I> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        this.signal.runtime.register(context.waker());
+        this.signal.awake.store(true, Ordering::SeqCst);
+        let mut result = None;
+        for _ in 0..ROUNDS {
+            result = this.round(context);
+            if result.is_some() {
+                break;
+            }
+        }
+        this.signal.awake.store(false, Ordering::SeqCst);
+        match result {
+            Some(Poll::Ready(())) => Poll::Ready(()),
+            Some(Poll::Pending) if !this.signal.woken.load(Ordering::SeqCst) => Poll::Pending,
+            _ => {
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! How the engine tells what goes on, and is told to stop.
+
+use serde::Serialize;
+
+/// What the observer wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// Go on.
+    Continue,
+    /// End the phase now, let outstanding operations finish, keep what was measured.
+    Stop,
+    /// Return at once.
+    Abandon,
+}
+
+/// The state of a run, for a display. Rates are per second, times in nanoseconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Progress {
+    /// The phase's index in the plan.
+    pub phase: u32,
+    /// Its name.
+    pub phase_name: &'static str,
+    /// Time since it began.
+    pub elapsed_ns: u64,
+    /// Its length, where it is bounded by time.
+    pub expected_ns: Option<u64>,
+    /// Operations completed in it, with any outcome.
+    pub completed: u64,
+    /// Its operations, where they are bounded.
+    pub expected_operations: Option<u64>,
+    /// Completed rate since the last progress.
+    pub rate_per_s: f64,
+    /// p99 of response time in the newest closed interval.
+    pub response_ns_p99: Option<u64>,
+    /// Failed operations so far in the phase.
+    pub failed: u64,
+    /// Misses so far in the phase.
+    pub missed: u64,
+    /// Arrivals due and not issued at the end of the newest closed interval; none in the closed model.
+    pub backlog: Option<u64>,
+}
+
+/// Watches a run from the coordinator's thread, never from a worker's.
+pub trait Observer {
+    /// Called about once per interval.
+    fn progress(&mut self, progress: &Progress);
+    /// Called at least every 50 ms.
+    fn poll(&mut self) -> Control;
+}
+
+/// Nobody watches.
+#[derive(Clone, Copy, Debug)]
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    fn progress(&mut self, _progress: &Progress) {}
+
+    fn poll(&mut self) -> Control {
+        Control::Continue
+    }
+}

@@ -1,0 +1,156 @@
+//! What the coordinator and the workers share during one phase.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use kvmark_plan::{FieldChoice, Phase, Plan, Share};
+use kvmark_schedule::seed_of;
+use kvmark_workload::{InsertSequence, Stream};
+
+use crate::error::EngineError;
+use crate::source::{Numbering, Numbers};
+
+/// One phase, compiled: everything that can fail or be slow happened before it begins.
+#[derive(Debug)]
+pub(crate) struct PhaseShared {
+    pub(crate) index: usize,
+    pub(crate) start_ns: u64,
+    pub(crate) interval_ns: u64,
+    pub(crate) timeout_ns: Option<u64>,
+    pub(crate) groups: Vec<GroupShared>,
+    pub(crate) inserts: Arc<InsertSequence>,
+    /// Whether operations can be given up while they wait.
+    pub(crate) cancels: bool,
+    end_ns: AtomicU64,
+    may_end_early: bool,
+    given_up: AtomicBool,
+}
+
+/// A group's part in a phase.
+#[derive(Debug)]
+pub(crate) struct GroupShared {
+    /// Index in the plan.
+    pub(crate) group: usize,
+    pub(crate) stream: Stream,
+    pub(crate) numbers: Numbers,
+    pub(crate) clients: u32,
+    pub(crate) read_fields: FieldChoice,
+    pub(crate) check_values: bool,
+    /// Fields of a record.
+    pub(crate) fields: u32,
+}
+
+/// The place of a client in a phase, and so on a worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seat {
+    /// Index into [`PhaseShared::groups`].
+    pub(crate) group: usize,
+    /// The client's number within the worker's session, and index of its limit.
+    pub(crate) client: u32,
+}
+
+impl PhaseShared {
+    /// When the phase ends, as far as is known now.
+    #[inline]
+    pub(crate) fn end_ns(&self) -> u64 {
+        self.end_ns.load(Ordering::Relaxed)
+    }
+
+    /// Ends the phase at an instant, if it doesn't end before.
+    pub(crate) fn end_at(&self, instant_ns: u64) {
+        self.end_ns.fetch_min(instant_ns, Ordering::Relaxed);
+    }
+
+    /// Whether the end may move while clients wait.
+    pub(crate) fn may_end_early(&self) -> bool {
+        self.may_end_early
+    }
+
+    /// Tells workers to drop what is outstanding.
+    pub(crate) fn give_up(&self) {
+        self.given_up.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Relaxed)
+    }
+
+    /// The clients of one worker: clients take slots in turn, slot `s` belongs to worker `s % workers`.
+    pub(crate) fn seats(&self, worker: u32, workers: u32) -> Vec<Seat> {
+        let clients = self.groups.iter().enumerate();
+        let slots = clients.flat_map(|(group, shared)| (0..shared.clients).map(move |_| group));
+        slots
+            .enumerate()
+            .filter(|(slot, _)| *slot as u32 % workers == worker)
+            .map(|(slot, group)| Seat { group, client: slot as u32 / workers })
+            .collect()
+    }
+}
+
+/// What is the same for every phase of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting {
+    /// Workers that carry many clients; none where clients have threads.
+    pub(crate) workers: Option<u32>,
+    pub(crate) cancels: bool,
+    pub(crate) simulated_time: bool,
+}
+
+/// Streams of a phase's groups, compiled before the run begins.
+pub(crate) fn compile_streams(plan: &Plan) -> Result<Vec<Vec<Stream>>, EngineError> {
+    let streams = |(index, phase): (usize, &Phase)| {
+        let groups = phase.groups.iter().map(|active| active.group as usize);
+        groups.map(|group| Ok(Stream::new(plan, index, group)?)).collect()
+    };
+    plan.phases.iter().enumerate().map(streams).collect()
+}
+
+/// Puts a phase together that begins at `start_ns`.
+pub(crate) fn begin(
+    plan: &Plan,
+    index: usize,
+    streams: Vec<Stream>,
+    inserts: Arc<InsertSequence>,
+    setting: Setting,
+    start_ns: u64,
+) -> PhaseShared {
+    let phase = &plan.phases[index];
+    let compile = |(active, stream): (&kvmark_plan::ActiveGroup, Stream)| {
+        let group = &plan.groups[active.group as usize];
+        let numbering = Numbering {
+            share: plan.share,
+            workers: setting.workers,
+            clients: group.clients,
+            operations: active.operations,
+            seed: seed_of(plan.seeds.schedule, index as u32, active.group),
+            start_ns,
+        };
+        GroupShared {
+            group: active.group as usize,
+            stream,
+            numbers: Numbers::new(&group.arrival, numbering),
+            clients: group.clients,
+            read_fields: group.read_fields,
+            check_values: group.check_values,
+            fields: plan.dataset.fields.count,
+        }
+    };
+    let end_ns = phase.duration_ns.map_or(u64::MAX, |length_ns| start_ns.saturating_add(length_ns));
+    PhaseShared {
+        index,
+        start_ns,
+        interval_ns: plan.interval_ns,
+        timeout_ns: plan.timeout_ns,
+        groups: phase.groups.iter().zip(streams).map(compile).collect(),
+        inserts,
+        cancels: setting.cancels,
+        end_ns: AtomicU64::new(end_ns),
+        may_end_early: !setting.simulated_time || phase.until.is_some(),
+        given_up: AtomicBool::new(false),
+    }
+}
+
+/// Where transaction inserts begin and how they are shared.
+pub(crate) fn inserts_from(start: u64, share: Share) -> Arc<InsertSequence> {
+    Arc::new(InsertSequence::new(start, share))
+}

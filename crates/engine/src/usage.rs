@@ -1,0 +1,74 @@
+//! What threads and the process used of the machine.
+
+use std::time::Duration;
+
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::Pid;
+
+/// Times of the calling thread, in nanoseconds; as instants since it began, or as differences.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ThreadUsage {
+    pub(crate) cpu_ns: u64,
+    pub(crate) waiting_for_core_ns: u64,
+}
+
+impl ThreadUsage {
+    /// What the calling thread used so far.
+    pub(crate) fn now() -> Self {
+        let cpu = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from);
+        Self {
+            cpu_ns: cpu.map_or(0, |cpu| cpu.as_nanos() as u64),
+            waiting_for_core_ns: run_queue_wait_ns().unwrap_or(0),
+        }
+    }
+
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self {
+            cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
+            waiting_for_core_ns: self
+                .waiting_for_core_ns
+                .saturating_sub(earlier.waiting_for_core_ns),
+        }
+    }
+}
+
+/// Time the calling thread was ready and had no core (Linux: Documentation/scheduler/sched-stats).
+fn run_queue_wait_ns() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// What the whole process used so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ProcessUsage {
+    pub(crate) cpu_user_ns: u64,
+    pub(crate) cpu_system_ns: u64,
+    pub(crate) max_resident_bytes: u64,
+    pub(crate) voluntary_switches: u64,
+    pub(crate) involuntary_switches: u64,
+}
+
+impl ProcessUsage {
+    pub(crate) fn now() -> Self {
+        let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Self::default() };
+        let nanoseconds = |time: nix::sys::time::TimeVal| {
+            time.tv_sec().unsigned_abs() * 1_000_000_000 + time.tv_usec().unsigned_abs() * 1_000
+        };
+        Self {
+            cpu_user_ns: nanoseconds(usage.user_time()),
+            cpu_system_ns: nanoseconds(usage.system_time()),
+            max_resident_bytes: usage.max_rss().unsigned_abs() * 1024,
+            voluntary_switches: usage.voluntary_context_switches().unsigned_abs(),
+            involuntary_switches: usage.involuntary_context_switches().unsigned_abs(),
+        }
+    }
+}
+
+/// Binds the calling thread to a core.
+pub(crate) fn pin(core: u32) -> Result<(), String> {
+    let mut set = CpuSet::new();
+    let pinned = set.set(core as usize).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
+    pinned.map_err(|errno| format!("can't pin a worker to core {core}: {}", errno.desc()))
+}

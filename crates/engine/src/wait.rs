@@ -1,0 +1,246 @@
+//! How a client waits: on its own thread, or as one task among many.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use kvmark_driver::Time;
+
+use crate::clock::Clock;
+use crate::phase::PhaseShared;
+use crate::timers::Timers;
+
+/// The kernel wakes a sleeping thread up to this late; the rest of a wait is polled.
+const WAKE_SLACK_NS: u64 = 100_000;
+/// A sleeping client looks at least this often whether its phase is over.
+const LOOK_UP_NS: u64 = 50_000_000;
+/// A timeout is noticed at most this fraction of itself late.
+const LIMIT_FRACTION: u64 = 64;
+
+/// What a client needs of its worker to wait.
+pub(crate) trait Wait {
+    fn now_ns(&self) -> u64;
+
+    /// Waits for an instant; false when the phase ends before it comes.
+    async fn until(&self, instant_ns: u64, phase: &PhaseShared) -> bool;
+
+    /// Runs an operation, or gives it up when its time is up.
+    async fn within<F: Future>(
+        &self,
+        seat: usize,
+        limit_ns: Option<u64>,
+        work: F,
+    ) -> Within<F::Output>;
+
+    /// Lets the worker's other clients have their turn.
+    async fn breathe(&self);
+
+    /// Time polled away while nothing was to be done.
+    fn idle_spin_ns(&self) -> u64;
+}
+
+/// What came of an operation.
+#[derive(Debug)]
+pub(crate) struct Within<T> {
+    /// None when its time was up.
+    pub(crate) output: Option<T>,
+    /// Whether it ever waited; if not, the client must give way itself.
+    pub(crate) waited: bool,
+}
+
+/// Waits on the client's own thread.
+#[derive(Debug)]
+pub(crate) struct OnThread<C> {
+    clock: C,
+    idle_spin_ns: Cell<u64>,
+}
+
+impl<C: Clock> OnThread<C> {
+    pub(crate) fn new(clock: C) -> Self {
+        Self { clock, idle_spin_ns: Cell::new(0) }
+    }
+}
+
+impl<C: Clock> Wait for OnThread<C> {
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    async fn until(&self, instant_ns: u64, phase: &PhaseShared) -> bool {
+        loop {
+            let now_ns = self.clock.now_ns();
+            let end_ns = phase.end_ns();
+            if now_ns >= end_ns {
+                return false;
+            }
+            if now_ns >= instant_ns {
+                return true;
+            }
+            let left_ns = instant_ns.min(end_ns) - now_ns;
+            if left_ns > WAKE_SLACK_NS {
+                let nap_ns = (left_ns - WAKE_SLACK_NS).min(LOOK_UP_NS);
+                std::thread::sleep(Duration::from_nanos(nap_ns));
+            } else {
+                while self.clock.now_ns() < instant_ns.min(end_ns) {
+                    std::hint::spin_loop();
+                }
+                self.idle_spin_ns.set(self.idle_spin_ns.get() + left_ns);
+            }
+        }
+    }
+
+    #[inline]
+    async fn within<F: Future>(&self, _: usize, _: Option<u64>, work: F) -> Within<F::Output> {
+        Within { output: Some(work.await), waited: true }
+    }
+
+    #[inline]
+    async fn breathe(&self) {}
+
+    fn idle_spin_ns(&self) -> u64 {
+        self.idle_spin_ns.get()
+    }
+}
+
+/// Waits as one task among many of a worker.
+#[derive(Debug)]
+pub(crate) struct OnWorker<C> {
+    pub(crate) timers: Rc<Timers<C>>,
+    clock: C,
+    limits: RefCell<Vec<Limit>>,
+    next_sweep_ns: Cell<u64>,
+    pub(crate) idle_spin_ns: Cell<u64>,
+}
+
+/// When a client's operation in flight is given up.
+#[derive(Clone, Debug)]
+struct Limit {
+    deadline_ns: u64,
+    waker: Option<Waker>,
+}
+
+impl<C: Clock> OnWorker<C> {
+    pub(crate) fn new(clock: C, timers: Rc<Timers<C>>) -> Self {
+        Self {
+            timers,
+            clock,
+            limits: RefCell::default(),
+            next_sweep_ns: Cell::new(u64::MAX),
+            idle_spin_ns: Cell::new(0),
+        }
+    }
+
+    pub(crate) fn next_sweep_ns(&self) -> u64 {
+        self.next_sweep_ns.get()
+    }
+
+    /// Wakes the clients whose time is up.
+    pub(crate) fn sweep(&self, now_ns: u64, limit_ns: Option<u64>) {
+        let Some(limit_ns) = limit_ns else { return };
+        if now_ns < self.next_sweep_ns.get() {
+            return;
+        }
+        self.next_sweep_ns.set(now_ns + (limit_ns / LIMIT_FRACTION).max(1_000_000));
+        for limit in self.limits.borrow_mut().iter_mut() {
+            if limit.deadline_ns <= now_ns
+                && let Some(waker) = &limit.waker
+            {
+                waker.wake_by_ref();
+            }
+        }
+    }
+
+    fn arm(&self, seat: usize, deadline_ns: u64, waker: &Waker) {
+        let mut limits = self.limits.borrow_mut();
+        if limits.len() <= seat {
+            limits.resize(seat + 1, Limit { deadline_ns: u64::MAX, waker: None });
+        }
+        let limit = &mut limits[seat];
+        limit.deadline_ns = deadline_ns;
+        if !limit.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            limit.waker = Some(waker.clone());
+        }
+        if self.next_sweep_ns.get() == u64::MAX {
+            self.next_sweep_ns.set(deadline_ns);
+        }
+    }
+
+    fn disarm(&self, seat: usize) {
+        if let Some(limit) = self.limits.borrow_mut().get_mut(seat) {
+            limit.deadline_ns = u64::MAX;
+        }
+    }
+}
+
+impl<C: Clock> Wait for OnWorker<C> {
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    async fn until(&self, instant_ns: u64, phase: &PhaseShared) -> bool {
+        poll_fn(|context| {
+            let now_ns = self.clock.now_ns();
+            let end_ns = phase.end_ns();
+            if now_ns >= end_ns {
+                return Poll::Ready(false);
+            }
+            if now_ns >= instant_ns {
+                return Poll::Ready(true);
+            }
+            let look_ns = if phase.may_end_early() { now_ns + LOOK_UP_NS } else { u64::MAX };
+            self.timers.wake_at(instant_ns.min(end_ns).min(look_ns), context);
+            Poll::Pending
+        })
+        .await
+    }
+
+    async fn within<F: Future>(
+        &self,
+        seat: usize,
+        limit_ns: Option<u64>,
+        work: F,
+    ) -> Within<F::Output> {
+        let mut work = pin!(work);
+        let mut waited = false;
+        let deadline_ns = limit_ns.map(|limit_ns| self.clock.now_ns() + limit_ns);
+        let output = poll_fn(|context| {
+            if let Poll::Ready(output) = work.as_mut().poll(context) {
+                return Poll::Ready(Some(output));
+            }
+            waited = true;
+            let Some(deadline_ns) = deadline_ns else { return Poll::Pending };
+            if self.clock.now_ns() >= deadline_ns {
+                return Poll::Ready(None);
+            }
+            self.arm(seat, deadline_ns, context.waker());
+            Poll::Pending
+        })
+        .await;
+        if deadline_ns.is_some() {
+            self.disarm(seat);
+        }
+        Within { output, waited }
+    }
+
+    async fn breathe(&self) {
+        let mut rested = false;
+        poll_fn(|context| {
+            if rested {
+                return Poll::Ready(());
+            }
+            rested = true;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn idle_spin_ns(&self) -> u64 {
+        self.idle_spin_ns.get()
+    }
+}

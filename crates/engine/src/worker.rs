@@ -1,0 +1,204 @@
+//! A worker: one thread with its own session and recorder, led through the phases by commands.
+
+use std::any::Any;
+use std::future::Future;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::Sender;
+use std::task::{Context, Poll, Waker};
+
+use kvmark_driver::{Columns, Driver, OpenError, Reply, Request, Session, Values};
+use kvmark_plan::{Kind, Outcome};
+use kvmark_record::Recorder;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::client::{Desk, client};
+use crate::clock::Clock;
+use crate::executor::Clients;
+use crate::idle::Idle;
+use crate::ledger::{Ledger, Outlet, Report};
+use crate::phase::PhaseShared;
+use crate::timers::Timers;
+use crate::usage::{self, ThreadUsage};
+use crate::wait::{OnThread, OnWorker, Wait};
+
+/// What the coordinator asks of a worker. It ends when the channel is closed.
+#[derive(Clone, Debug)]
+pub(crate) enum Command {
+    /// Look whether these keys are all there.
+    Probe(Arc<Vec<Vec<u8>>>),
+    /// Carry out your part of a phase.
+    Phase(Arc<PhaseShared>),
+}
+
+/// What a worker is made of.
+#[derive(Debug)]
+pub(crate) struct Setup<D, C> {
+    pub(crate) worker: usize,
+    pub(crate) workers: u32,
+    pub(crate) driver: Arc<D>,
+    pub(crate) clock: C,
+    /// The slots of the clients that it carries.
+    pub(crate) clients: Range<u32>,
+    /// Groups in the plan.
+    pub(crate) groups: usize,
+    pub(crate) core: Option<u32>,
+    pub(crate) commands: UnboundedReceiver<Command>,
+    pub(crate) reports: Sender<Report>,
+    pub(crate) live: Arc<AtomicU64>,
+}
+
+/// Runs a worker's body and reports a panic instead of letting it vanish with the thread.
+pub(crate) fn guarded(worker: usize, reports: Sender<Report>, body: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(body)) {
+        drop(reports.send(Report::Panicked { worker, message: panic_text(panic.as_ref()) }));
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
+
+/// The body of a worker with one client, whose driver blocks.
+pub(crate) fn on_thread<D: Driver, C: Clock>(mut setup: Setup<D, C>) {
+    let time = Timers::new(setup.clock.clone());
+    let opened = at_once(setup.driver.session(setup.clients.clone(), time));
+    let Some(session) = setup.greet(opened) else { return };
+    let mut recorder = Recorder::new(setup.groups);
+    while let Some(command) = setup.commands.blocking_recv() {
+        match command {
+            Command::Probe(keys) => {
+                let present = at_once(probe(&session, &keys));
+                drop(setup.reports.send(Report::Probed { present }));
+            }
+            Command::Phase(phase) => at_once(setup.serve_one(&phase, &session, &mut recorder)),
+        }
+    }
+}
+
+/// The body of a worker that carries many clients; runs within a runtime.
+pub(crate) async fn on_runtime<D, C, I>(mut setup: Setup<D, C>, idle: impl Fn() -> I)
+where
+    D: Driver,
+    C: Clock + Unpin,
+    I: Idle + Unpin,
+{
+    let timers = Timers::new(setup.clock.clone());
+    let opened = setup.driver.session(setup.clients.clone(), Rc::clone(&timers) as _).await;
+    let Some(session) = setup.greet(opened) else { return };
+    let mut recorder = Recorder::new(setup.groups);
+    while let Some(command) = setup.commands.recv().await {
+        match command {
+            Command::Probe(keys) => {
+                let present = probe(&session, &keys).await;
+                drop(setup.reports.send(Report::Probed { present }));
+            }
+            Command::Phase(phase) => {
+                let wait = OnWorker::new(setup.clock.clone(), Rc::clone(&timers));
+                setup.serve_many(&phase, &session, &wait, &mut recorder, idle()).await;
+                timers.clear();
+            }
+        }
+    }
+}
+
+impl<D: Driver, C: Clock> Setup<D, C> {
+    /// Tells the coordinator whether the session is open.
+    fn greet(&self, opened: Result<D::Session, OpenError>) -> Option<D::Session> {
+        let (session, result) = match opened {
+            Ok(session) => (Some(session), Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        drop(self.reports.send(Report::Opened { result }));
+        session
+    }
+
+    /// One phase of a worker with one client.
+    async fn serve_one(&self, phase: &PhaseShared, session: &D::Session, recorder: &mut Recorder) {
+        let before = ThreadUsage::now();
+        let wait = OnThread::new(self.clock.clone());
+        let ledger = self.open_ledger(phase, recorder);
+        let desk = self.desk(phase, session, &wait, &ledger);
+        for seat in phase.seats(self.worker as u32, self.workers) {
+            client(&desk, seat).await;
+        }
+        ledger.close(ThreadUsage::now().since(before), wait.idle_spin_ns());
+    }
+
+    /// One phase of a worker that carries many clients.
+    async fn serve_many<I: Idle + Unpin>(
+        &self,
+        phase: &PhaseShared,
+        session: &D::Session,
+        wait: &OnWorker<C>,
+        recorder: &mut Recorder,
+        idle: I,
+    ) where
+        C: Unpin,
+    {
+        let before = ThreadUsage::now();
+        let ledger = self.open_ledger(phase, recorder);
+        let desk = self.desk(phase, session, wait, &ledger);
+        let seats = phase.seats(self.worker as u32, self.workers);
+        let clients = seats.into_iter().map(|seat| client(&desk, seat));
+        Clients::new(clients, phase, &ledger, wait, self.clock.clone(), idle).await;
+        ledger.close(ThreadUsage::now().since(before), wait.idle_spin_ns());
+    }
+
+    fn open_ledger<'a>(&'a self, phase: &'a PhaseShared, recorder: &'a mut Recorder) -> Ledger<'a> {
+        let outlet = Outlet { worker: self.worker, live: &self.live, reports: &self.reports };
+        Ledger::open(phase, self.groups, recorder, outlet)
+    }
+
+    fn desk<'a, W>(
+        &self,
+        phase: &'a PhaseShared,
+        session: &'a D::Session,
+        wait: &'a W,
+        ledger: &'a Ledger<'a>,
+    ) -> Desk<'a, D::Session, W> {
+        let worker = self.worker as u32;
+        let sources = phase.groups.iter().map(|group| group.numbers.source(worker)).collect();
+        Desk { phase, session, wait, ledger, sources }
+    }
+
+    /// Binds the thread to its core, if it has one.
+    pub(crate) fn pin(&self) -> Result<(), String> {
+        self.core.map_or(Ok(()), usage::pin)
+    }
+}
+
+/// Whether every key is there.
+async fn probe<S: Session>(session: &S, keys: &[Vec<u8>]) -> bool {
+    let mut reply = Reply::default();
+    for key in keys {
+        let request = Request {
+            number: 0,
+            kind: Kind::Read,
+            key,
+            columns: Columns::All,
+            values: Values::NONE,
+            scan_length: 0,
+            wants_values: false,
+        };
+        reply.clear();
+        if session.execute(0, &request, &mut reply).await != Outcome::Ok {
+            return false;
+        }
+    }
+    true
+}
+
+/// Runs the future of a blocking driver, which is ready when it is first polled.
+fn at_once<F: Future>(future: F) -> F::Output {
+    let mut context = Context::from_waker(Waker::noop());
+    match pin!(future).poll(&mut context) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("a blocking driver's call must be ready at once"),
+    }
+}

@@ -1,0 +1,267 @@
+//! Phases, stop rules, groups, outcomes and failures of whole runs.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use kvmark_engine::{Control, EngineError, Observer, Progress, run};
+use kvmark_plan::*;
+use kvmark_record::{RunRecord, StoppedBy};
+use support::recording::Recording;
+use support::{closed, completed, constant, plan, poisson, record, sim, total};
+
+const VIRTUAL: [(&str, &str); 2] = [("clock", "virtual"), ("mean_us", "1000")];
+
+fn of_outcome(record: &RunRecord, outcome: Outcome) -> u64 {
+    let totals = record.totals.iter().filter(|total| !total.part && total.outcome == outcome);
+    totals.map(|total| total.count).sum()
+}
+
+#[test]
+fn a_count_is_met_exactly() {
+    let mut plan = plan(closed(), 7);
+    plan.phases[0].groups[0].operations = Some(1_001);
+    let record = record(&plan, sim(&VIRTUAL));
+    assert_eq!(total(&record, Kind::Read).count, 1_001);
+    assert_eq!(record.phases[0].stopped_by, StoppedBy::Operations);
+    assert_eq!(record.phases[0].groups[0].issued, 1_001);
+}
+
+#[test]
+fn ten_thousand_clients_are_tasks_of_one_worker() {
+    let mut plan = plan(closed(), 10_000);
+    plan.phases[0].groups[0].operations = Some(200_000);
+    let record = record(&plan, sim(&[("clock", "virtual"), ("servers", "10000")]));
+    assert_eq!(total(&record, Kind::Read).count, 200_000);
+    assert_eq!(record.phases[0].workers.len(), 1);
+}
+
+#[test]
+fn too_many_clients_of_a_blocking_driver_are_refused_with_the_reason() {
+    let plan = plan(closed(), 5_000);
+    let folder = tempfile::tempdir().unwrap();
+    let mut observer = kvmark_engine::Unobserved;
+    let error = run(&plan, Recording::default(), folder.path(), &mut observer).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("5000 clients are too many") && text.contains("at most 1024"), "{text}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_overloaded_open_run_counts_its_backlog_and_what_was_never_issued() {
+    // 2,000 a second are due, one server does 1,000, ten may be in flight.
+    let mut plan = plan(constant(2_000.0), 10);
+    plan.phases[0].duration_ns = Some(10_000_000_000);
+    let options = [("clock", "virtual"), ("mean_us", "1000"), ("service", "constant")];
+    let record = record(&plan, sim(&options));
+    let group = &record.phases[0].groups[0];
+    assert_eq!(group.due, Some(20_000));
+    assert!((10_000..=10_011).contains(&group.issued), "{}", group.issued);
+    assert_eq!(group.dropped, 20_000 - group.issued);
+    assert_eq!(group.completed, group.issued);
+    assert!(group.late > 9_000);
+}
+
+#[test]
+fn think_time_spaces_a_closed_client() {
+    let mut plan = plan(Arrival::Closed { think_time_ns: 9_000_000 }, 1);
+    plan.phases[0].duration_ns = Some(1_000_000_000);
+    let options = [("clock", "virtual"), ("mean_us", "1000"), ("service", "constant")];
+    let record = record(&plan, sim(&options));
+    assert_eq!(total(&record, Kind::Read).count, 100);
+    assert_eq!(total(&record, Kind::Read).wait.quantiles.max, 0);
+}
+
+#[test]
+fn groups_have_their_own_clients_rate_and_mix() {
+    let mut plan = plan(constant(1_000.0), 50);
+    let mut writers = plan.groups[0].clone();
+    writers.name = "writers".to_owned();
+    writers.arrival = poisson(100.0);
+    writers.mix = vec![Weight { kind: Kind::Update, weight: 1.0 }];
+    plan.groups.push(writers);
+    plan.phases[0].groups.push(ActiveGroup { group: 1, operations: None });
+    plan.phases[0].duration_ns = Some(10_000_000_000);
+    let options = [("clock", "virtual"), ("mean_us", "10")];
+    let record = record(&plan, sim(&options));
+    assert_eq!(total(&record, Kind::Read).count, 10_000);
+    let updates = total(&record, Kind::Update).count;
+    assert!((900..1_100).contains(&updates), "{updates}");
+    assert_eq!(record.phases[0].groups[1].group, "writers");
+}
+
+#[test]
+fn a_read_modify_write_is_measured_as_itself_and_as_its_parts() {
+    let mut plan = plan(closed(), 1);
+    plan.groups[0].mix = vec![Weight { kind: Kind::ReadModifyWrite, weight: 1.0 }];
+    plan.phases[0].groups[0].operations = Some(100);
+    let options = [("clock", "virtual"), ("mean_us", "1000"), ("service", "constant")];
+    let record = record(&plan, sim(&options));
+    let whole = total(&record, Kind::ReadModifyWrite);
+    assert_eq!((whole.count, whole.service.quantiles.min), (100, 2_000_000));
+    let parts: Vec<_> = record.totals.iter().filter(|total| total.part).collect();
+    assert_eq!(parts.len(), 2);
+    assert!(parts.iter().all(|p| p.count == 100 && p.service.quantiles.max == 1_000_000));
+    assert_eq!(record.phases[0].groups[0].completed, 100);
+}
+
+#[test]
+fn a_phase_ends_when_the_mean_rate_is_known_well_enough() {
+    let mut plan = plan(closed(), 4);
+    plan.interval_ns = 20_000_000;
+    plan.phases[0].until = Some(Until {
+        rule: StderrRule::CassandraStress,
+        bound: 0.5,
+        min_intervals: 10,
+        max_intervals: Some(100),
+    });
+    let record = record(&plan, sim(&[("mean_us", "500"), ("service", "constant")]));
+    assert_eq!(record.phases[0].stopped_by, StoppedBy::Until);
+    assert!(record.phases[0].relative_stderr.unwrap() < 0.5);
+}
+
+#[test]
+fn an_operation_is_given_up_when_its_time_is_up_and_keeps_its_duration() {
+    let mut plan = plan(constant(100.0), 200);
+    plan.timeout_ns = Some(100_000_000);
+    plan.phases[0].duration_ns = Some(3_000_000_000);
+    let options =
+        [("clock", "virtual"), ("mean_us", "10"), ("service", "constant"), ("stall", "1+1")];
+    let record = record(&plan, sim(&options));
+    let timed_out = of_outcome(&record, Outcome::Timeout);
+    assert!((85..=91).contains(&timed_out), "{timed_out}");
+    let total = record.totals.iter().find(|total| total.outcome == Outcome::Timeout).unwrap();
+    assert!(total.service.quantiles.min >= 100_000_000);
+    assert!(total.service.quantiles.max <= 103_000_000, "{}", total.service.quantiles.max);
+}
+
+#[test]
+fn failures_and_misses_are_outcomes_with_durations_and_the_first_is_told() {
+    let mut plan = plan(closed(), 2);
+    plan.phases[0].groups[0].operations = Some(10_000);
+    let options = [("clock", "virtual"), ("miss_share", "0.2"), ("error_share", "0.1")];
+    let record = record(&plan, sim(&options));
+    let (missed, failed) =
+        (of_outcome(&record, Outcome::Miss), of_outcome(&record, Outcome::Unavailable));
+    assert!((1_850..2_150).contains(&missed) && (900..1_100).contains(&failed));
+    assert_eq!(record.notices.len(), 1);
+    assert_eq!(record.notices[0].code, "operations_failed");
+}
+
+fn integrity_plan() -> Plan {
+    let mut plan = plan(closed(), 2);
+    plan.dataset.values = ValueKind::Integrity;
+    plan.groups[0].check_values = true;
+    let mut loader = plan.groups[0].clone();
+    loader.name = "load".to_owned();
+    loader.mix = vec![Weight { kind: Kind::Insert, weight: 1.0 }];
+    plan.groups.push(loader);
+    let mut load = plan.phases[0].clone();
+    load.name = PhaseName::Load;
+    load.only_if_missing = true;
+    load.groups = vec![ActiveGroup { group: 1, operations: Some(1_000) }];
+    plan.phases[0].groups[0].operations = Some(2_000);
+    plan.phases.insert(0, load);
+    plan
+}
+
+#[test]
+fn values_read_are_held_against_the_values_that_must_be_there() {
+    let store = Recording::default();
+    let healthy = record(&integrity_plan(), store.clone());
+    assert_eq!(of_outcome(&healthy, Outcome::Ok), 3_000);
+    let corrupt = Recording { corrupts: true, ..store };
+    assert_eq!(of_outcome(&record(&integrity_plan(), corrupt), Outcome::Mismatch), 2_000);
+}
+
+#[test]
+fn loading_is_skipped_when_the_dataset_is_there() {
+    let store = Recording::default();
+    let first = record(&integrity_plan(), store.clone());
+    assert_eq!(first.phases[0].stopped_by, StoppedBy::Operations);
+    let second = record(&integrity_plan(), store);
+    assert_eq!(second.phases[0].stopped_by, StoppedBy::Skipped);
+}
+
+#[test]
+fn a_failing_load_ends_the_run_and_says_why() {
+    let store = Recording { full_from: Some(500), ..Recording::default() };
+    let done = completed(&integrity_plan(), store);
+    let failure = done.failure.unwrap();
+    assert!(matches!(failure, EngineError::LoadFailed { .. }));
+    assert!(failure.to_string().contains("there is no space left"), "{failure}");
+    assert_eq!(done.record.phases.len(), 1);
+    assert_eq!(done.record.phases[0].stopped_by, StoppedBy::Failed);
+}
+
+#[test]
+fn a_panic_becomes_an_error_and_the_run_is_kept() {
+    let store = Recording { panics_at: Some(700), ..Recording::default() };
+    let mut plan = plan(closed(), 2);
+    plan.interval_ns = 1_000_000;
+    plan.phases[0].groups[0].operations = Some(1_000);
+    let done = completed(&plan, store);
+    let failure = done.failure.unwrap();
+    assert!(failure.to_string().contains("planted"), "{failure}");
+    assert_eq!(done.record.phases[0].stopped_by, StoppedBy::Failed);
+}
+
+/// Stops a run when it has seen so many completions, and again later if asked to.
+struct Impatient {
+    after: u64,
+    seen: u64,
+    control: Control,
+}
+
+impl Observer for Impatient {
+    fn progress(&mut self, progress: &Progress) {
+        self.seen = progress.completed;
+    }
+
+    fn poll(&mut self) -> Control {
+        if self.seen >= self.after { self.control } else { Control::Continue }
+    }
+}
+
+#[test]
+fn an_interrupt_ends_the_run_and_keeps_what_was_measured() {
+    let mut plan = plan(closed(), 4);
+    plan.interval_ns = 50_000_000;
+    plan.phases[0].duration_ns = Some(3_600_000_000_000);
+    let folder = tempfile::tempdir().unwrap();
+    let mut observer = Impatient { after: 100, seen: 0, control: Control::Stop };
+    let system = sim(&[("mean_us", "500")]);
+    let record = run(&plan, system, folder.path(), &mut observer).unwrap().record;
+    assert!(record.interrupted);
+    assert_eq!(record.phases[0].stopped_by, StoppedBy::Cancelled);
+    assert!(total(&record, Kind::Read).count >= 100);
+    let rows = std::fs::read_to_string(folder.path().join("intervals.jsonl")).unwrap();
+    assert!(rows.lines().count() >= 2);
+}
+
+#[test]
+fn abandoning_returns_at_once_though_an_operation_never_ends() {
+    let mut plan = plan(closed(), 2);
+    plan.interval_ns = 1_000_000;
+    plan.phases[0].duration_ns = Some(3_600_000_000_000);
+    let folder = tempfile::tempdir().unwrap();
+    let store = Recording { hangs_from: Some(5_000), ..Recording::default() };
+    let mut observer = Impatient { after: 1_000, seen: 0, control: Control::Abandon };
+    let began = Instant::now();
+    let done = run(&plan, store, folder.path(), &mut observer).unwrap();
+    assert!(done.record.interrupted);
+    assert!(began.elapsed() < Duration::from_secs(30));
+    assert!(matches!(done.failure, Some(EngineError::Unresponsive { workers: 2, .. })));
+}
+
+#[test]
+fn operations_in_flight_at_the_end_are_waited_for_and_do_not_count_as_throughput() {
+    let mut plan = plan(constant(10.0), 100);
+    plan.phases[0].duration_ns = Some(1_050_000_000);
+    let options =
+        [("clock", "virtual"), ("mean_us", "200000"), ("service", "constant"), ("servers", "100")];
+    let record = record(&plan, sim(&options));
+    let reads = total(&record, Kind::Read);
+    assert_eq!((reads.count, reads.in_window), (11, 9));
+    assert_eq!(record.phases[0].drained_ns - record.phases[0].start_ns, 1_200_000_000);
+}

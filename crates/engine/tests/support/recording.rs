@@ -1,0 +1,106 @@
+//! A store in memory that remembers what it was asked, and can be told to misbehave.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use kvmark_driver::{
+    Capabilities, Description, Driver, Execution, OpenError, Reply, Request, Session, Time,
+};
+use kvmark_plan::{Kind, Outcome};
+
+/// Key, then field by index.
+pub type Store = BTreeMap<Vec<u8>, BTreeMap<u32, Vec<u8>>>;
+
+/// One request as it came: number, kind, key and the values written.
+pub type Asked = (u64, Kind, Vec<u8>, Vec<(u32, Vec<u8>)>);
+
+#[derive(Clone, Default)]
+pub struct Recording {
+    pub store: Arc<Mutex<Store>>,
+    pub asked: Arc<Mutex<Vec<Asked>>>,
+    /// The request of this number panics.
+    pub panics_at: Option<u64>,
+    /// Reads give this instead of the value.
+    pub corrupts: bool,
+    /// Inserts from this number on fail.
+    pub full_from: Option<u64>,
+    /// Reads block for ever once the store was asked this many times.
+    pub hangs_from: Option<usize>,
+}
+
+impl Recording {
+    /// What was asked, in an order that doesn't depend on who asked first.
+    pub fn multiset(&self) -> Vec<Asked> {
+        let mut asked = self.asked.lock().unwrap().clone();
+        asked.sort();
+        asked
+    }
+}
+
+impl Driver for Recording {
+    type Session = Self;
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            execution: Execution::Blocking,
+            embedded: true,
+            kinds: Kind::ALL.to_vec(),
+            cancels: false,
+            simulated_time: false,
+        }
+    }
+
+    fn describe(&self) -> Description {
+        Description {
+            system: "recording".to_owned(),
+            version: "1".to_owned(),
+            configuration: BTreeMap::new(),
+        }
+    }
+
+    async fn session(&self, _: Range<u32>, _: Rc<dyn Time>) -> Result<Self, OpenError> {
+        Ok(self.clone())
+    }
+}
+
+impl Session for Recording {
+    async fn execute(&self, _: u32, request: &Request<'_>, reply: &mut Reply) -> Outcome {
+        assert!(self.panics_at != Some(request.number), "planted");
+        let values = request.values.iter().map(|(field, bytes)| (field, bytes.to_vec()));
+        let values: Vec<_> = values.collect();
+        let key = request.key.to_vec();
+        let count = {
+            let mut asked = self.asked.lock().unwrap();
+            asked.push((request.number, request.kind, key.clone(), values.clone()));
+            asked.len()
+        };
+        while self.hangs_from.is_some_and(|from| count >= from) {
+            std::thread::park();
+        }
+        let mut store = self.store.lock().unwrap();
+        match request.kind {
+            Kind::Insert if self.full_from.is_some_and(|from| request.number >= from) => {
+                return Outcome::Storage;
+            }
+            Kind::Insert | Kind::Update => store.entry(key).or_default().extend(values),
+            Kind::Delete => drop(store.remove(&key)),
+            _ => {
+                let Some(record) = store.get(&key) else { return Outcome::Miss };
+                for (field, bytes) in record {
+                    let bytes = if self.corrupts { b"something else" } else { &bytes[..] };
+                    if request.wants_values {
+                        reply.push(0, *field, bytes);
+                    }
+                }
+            }
+        }
+        reply.rows = 1;
+        Outcome::Ok
+    }
+
+    fn last_failure(&self) -> Option<String> {
+        Some("there is no space left".to_owned())
+    }
+}
