@@ -1,0 +1,273 @@
+//! A record as YCSB's RocksDB binding stores it: for each field the length of its name, its name,
+//! the length of its value, its value. A length is a Java int: 4 bytes, big-endian, signed.
+
+use kvmark_driver::Values;
+
+const LENGTH_BYTES: usize = 4;
+const LENGTH_MAX: usize = i32::MAX as usize;
+
+/// Why bytes and fields can't be turned into each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum CodecError {
+    /// A length points past the end.
+    #[error("a length in it points past its end")]
+    Damaged,
+    /// A name or value doesn't fit the lengths of the format.
+    #[error("a field of 2 GiB or more doesn't fit the record format")]
+    TooLong,
+}
+
+/// Names of a table's fields, found by name.
+#[derive(Debug)]
+pub(crate) struct Names(Vec<String>);
+
+impl Names {
+    pub(crate) fn new(names: &[String]) -> Self {
+        Self(names.to_vec())
+    }
+
+    fn name(&self, index: u32) -> &[u8] {
+        self.0[index as usize].as_bytes()
+    }
+
+    /// Index of a name. A record mostly holds its fields in order, so the place is tried first.
+    pub(crate) fn index_of(&self, name: &[u8], place: usize) -> Option<u32> {
+        let expected = self.0.get(place).is_some_and(|here| here.as_bytes() == name);
+        let index = if expected {
+            Some(place)
+        } else {
+            self.0.iter().position(|other| other.as_bytes() == name)
+        };
+        index.and_then(|index| u32::try_from(index).ok())
+    }
+}
+
+/// Name and value of each field of a stored record; ends after the first error.
+pub(crate) struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+/// The fields of a stored record.
+pub(crate) fn fields(record: &[u8]) -> Fields<'_> {
+    Fields { rest: record }
+}
+
+impl<'a> Fields<'a> {
+    fn take(&mut self) -> Result<&'a [u8], CodecError> {
+        let (length, rest) = self.rest.split_first_chunk().ok_or(CodecError::Damaged)?;
+        let length = u32::from_be_bytes(*length) as usize;
+        let (bytes, rest) = rest.split_at_checked(length).ok_or(CodecError::Damaged)?;
+        self.rest = rest;
+        Ok(bytes)
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<(&'a [u8], &'a [u8]), CodecError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let field = self.take().and_then(|name| Ok((name, self.take()?)));
+        if field.is_err() {
+            self.rest = &[];
+        }
+        Some(field)
+    }
+}
+
+fn put(record: &mut Vec<u8>, bytes: &[u8]) -> Result<(), CodecError> {
+    if bytes.len() > LENGTH_MAX {
+        return Err(CodecError::TooLong);
+    }
+    let length = u32::try_from(bytes.len()).map_err(|_| CodecError::TooLong)?;
+    record.reserve(LENGTH_BYTES + bytes.len());
+    record.extend_from_slice(&length.to_be_bytes());
+    record.extend_from_slice(bytes);
+    Ok(())
+}
+
+fn put_field(record: &mut Vec<u8>, name: &[u8], value: &[u8]) -> Result<(), CodecError> {
+    put(record, name)?;
+    put(record, value)
+}
+
+/// Writes the values as a record into the emptied buffer.
+pub(crate) fn encode(
+    names: &Names,
+    values: Values<'_>,
+    record: &mut Vec<u8>,
+) -> Result<(), CodecError> {
+    record.clear();
+    values.iter().try_for_each(|(field, value)| put_field(record, names.name(field), value))
+}
+
+/// Writes the stored record with the values put into it into the emptied buffer: fields keep their
+/// order, those that weren't there follow.
+pub(crate) fn merge(
+    stored: &[u8],
+    names: &Names,
+    values: Values<'_>,
+    record: &mut Vec<u8>,
+) -> Result<(), CodecError> {
+    record.clear();
+    let mut replaced = 0;
+    for (place, field) in fields(stored).enumerate() {
+        let (name, old) = field?;
+        let new = names.index_of(name, place).and_then(|index| value_of(values, index, place));
+        replaced += usize::from(new.is_some());
+        put_field(record, name, new.unwrap_or(old))?;
+    }
+    if replaced < values.places.len() {
+        append_missing(stored, names, values, record)?;
+    }
+    Ok(())
+}
+
+fn value_of<'a>(values: Values<'a>, field: u32, place: usize) -> Option<&'a [u8]> {
+    let expected = values.places.get(place).filter(|(index, _)| *index == field);
+    let found = expected.or_else(|| values.places.iter().find(|(index, _)| *index == field));
+    found.map(|(_, range)| &values.bytes[range.clone()])
+}
+
+fn append_missing(
+    stored: &[u8],
+    names: &Names,
+    values: Values<'_>,
+    record: &mut Vec<u8>,
+) -> Result<(), CodecError> {
+    for (index, value) in values.iter() {
+        let name = names.name(index);
+        let there = fields(stored).flatten().any(|(other, _)| other == name);
+        if !there {
+            put_field(record, name, value)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    struct Written {
+        bytes: Vec<u8>,
+        places: Vec<(u32, Range<usize>)>,
+    }
+
+    impl Written {
+        fn of<'a>(fields: impl IntoIterator<Item = (u32, &'a [u8])>) -> Self {
+            let mut written = Self { bytes: Vec::new(), places: Vec::new() };
+            for (index, value) in fields {
+                let start = written.bytes.len();
+                written.bytes.extend_from_slice(value);
+                written.places.push((index, start..written.bytes.len()));
+            }
+            written
+        }
+
+        fn values(&self) -> Values<'_> {
+            Values { bytes: &self.bytes, places: &self.places }
+        }
+    }
+
+    fn names(count: usize) -> Names {
+        Names((0..count).map(|n| format!("field{n}")).collect())
+    }
+
+    fn encoded(names: &Names, fields: &[Vec<u8>]) -> Vec<u8> {
+        let fields = (0..).zip(fields.iter().map(Vec::as_slice));
+        let mut record = Vec::new();
+        encode(names, Written::of(fields).values(), &mut record).unwrap();
+        record
+    }
+
+    fn decoded(record: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let pairs = fields(record).map(|field| field.map(|(n, v)| (n.to_vec(), v.to_vec())));
+        pairs.collect::<Result<_, _>>().unwrap()
+    }
+
+    #[test]
+    fn a_record_is_written_byte_for_byte_as_ycsb_writes_it() {
+        let names = names(2);
+        let written = Written::of([(0, b"ab".as_slice()), (1, b"".as_slice())]);
+        let mut record = b"left over".to_vec();
+        encode(&names, written.values(), &mut record).unwrap();
+        assert_eq!(record, b"\0\0\0\x06field0\0\0\0\x02ab\0\0\0\x06field1\0\0\0\0");
+    }
+
+    #[test]
+    fn a_merge_replaces_what_is_there_and_appends_what_is_not() {
+        let names = names(3);
+        let stored = encoded(&names, &[b"old0".to_vec(), b"old1".to_vec()]);
+        let written = Written::of([(2, b"new2".as_slice()), (1, b"new1".as_slice())]);
+        let mut record = Vec::new();
+        merge(&stored, &names, written.values(), &mut record).unwrap();
+        let expected = encoded(&names, &[b"old0".to_vec(), b"new1".to_vec(), b"new2".to_vec()]);
+        assert_eq!(record, expected);
+    }
+
+    #[test]
+    fn a_merge_keeps_the_order_and_the_unknown_fields_of_the_stored_record() {
+        let (one, known) = (names(1), names(2));
+        let mut stored = Vec::new();
+        put_field(&mut stored, b"other", b"x").unwrap();
+        put_field(&mut stored, b"field0", b"y").unwrap();
+        let written = Written::of([(0, b"z".as_slice())]);
+        let mut record = Vec::new();
+        merge(&stored, &one, written.values(), &mut record).unwrap();
+        let expected = [(b"other".to_vec(), b"x".to_vec()), (b"field0".to_vec(), b"z".to_vec())];
+        assert_eq!(decoded(&record), expected);
+        assert_eq!(known.index_of(b"field1", 0), Some(1));
+        assert_eq!(known.index_of(b"other", 0), None);
+    }
+
+    #[test]
+    fn a_damaged_record_is_an_error_and_ends_the_fields() {
+        let stored = encoded(&names(2), &[b"a".to_vec(), b"b".to_vec()]);
+        let cut = &stored[..stored.len() - 1];
+        let seen: Vec<_> = fields(cut).collect();
+        assert_eq!(seen.len(), 2);
+        assert_eq!(seen[1], Err(CodecError::Damaged));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        #[test]
+        fn what_was_encoded_is_decoded(values in prop::collection::vec(any::<Vec<u8>>(), 0..12)) {
+            let names = names(values.len());
+            let record = encoded(&names, &values);
+            let expected: Vec<_> =
+                (0..).map(|n: u32| format!("field{n}").into_bytes()).zip(values).collect();
+            prop_assert_eq!(decoded(&record), expected);
+        }
+
+        #[test]
+        fn decoding_and_merging_any_bytes_never_panics(
+            stored in prop::collection::vec(prop_oneof![Just(0_u8), any::<u8>()], 0..200),
+        ) {
+            let written = Written::of([(0, b"new".as_slice())]);
+            let whole = fields(&stored).all(|field| field.is_ok());
+            let merged = merge(&stored, &names(1), written.values(), &mut Vec::new());
+            prop_assert_eq!(merged.is_ok(), whole);
+        }
+
+        #[test]
+        fn a_merge_of_all_fields_equals_an_insert(
+            old in prop::collection::vec(any::<Vec<u8>>(), 6),
+            new in prop::collection::vec(any::<Vec<u8>>(), 6),
+        ) {
+            let names = names(6);
+            let written = Written::of((0..).zip(new.iter().map(Vec::as_slice)));
+            let mut record = Vec::new();
+            merge(&encoded(&names, &old), &names, written.values(), &mut record).unwrap();
+            prop_assert_eq!(record, encoded(&names, &new));
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The open database that a driver and its sessions share.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use kvmark_driver::{Layout, OpenError};
+use rocksdb::{ColumnFamily, ColumnFamilyDescriptor, DB, Options, WaitForCompactOptions};
+use rocksdb::{DEFAULT_COLUMN_FAMILY_NAME, WriteOptions};
+
+use crate::codec::Names;
+use crate::effective::{OptionsFile, configuration};
+use crate::failure::refusal;
+use crate::folder::{self, Standing};
+use crate::options::Settings;
+
+/// A database with the table of the dataset.
+pub(crate) struct Database {
+    pub(crate) db: DB,
+    /// The options it was opened with; RocksDB's counters hang on them.
+    pub(crate) options: Options,
+    /// Whether RocksDB counts.
+    pub(crate) counts: bool,
+    pub(crate) names: Names,
+    /// RocksDB's version.
+    pub(crate) version: String,
+    /// The effective configuration.
+    pub(crate) configuration: BTreeMap<String, String>,
+    table: String,
+    wal: bool,
+    sync: bool,
+}
+
+impl Database {
+    pub(crate) fn open(settings: &Settings, layout: &Layout) -> Result<Self, OpenError> {
+        let (path, table) = (settings.path(), layout.table.clone());
+        if table.is_empty() || table.contains('\0') {
+            let text = format!("the table can't be named {table:?}: give a name of printable text");
+            return Err(OpenError::Option(text));
+        }
+        let standing = folder::prepare(&path, settings.switch("create"))?;
+        let mut options = settings.engine().map_err(|error| refusal(&path, &error))?;
+        let families = families(&path, standing, settings.switch("create"), &table)?;
+        options.create_if_missing(standing == Standing::Vacant);
+        options.create_missing_column_families(true);
+        let families = families.iter().map(|name| {
+            let options = if *name == table { options.clone() } else { Options::default() };
+            ColumnFamilyDescriptor::new(name, options)
+        });
+        let db = DB::open_cf_descriptors(&options, &path, families)
+            .map_err(|error| refusal(&path, &error))?;
+        let file = OptionsFile::newest(&path);
+        Ok(Self {
+            version: file.version(),
+            configuration: configuration(settings, &file, &db, &table),
+            names: Names::new(&layout.field_names),
+            counts: settings.switch("statistics"),
+            wal: settings.switch("wal"),
+            sync: settings.switch("sync"),
+            db,
+            options,
+            table,
+        })
+    }
+
+    /// The table's column family. The map behind it holds two names as a rule: a few nanoseconds.
+    pub(crate) fn family(&self) -> &ColumnFamily {
+        self.db.cf_handle(&self.table).expect("the table was opened with the database")
+    }
+
+    pub(crate) fn write_options(&self) -> WriteOptions {
+        let mut options = WriteOptions::default();
+        options.disable_wal(!self.wal);
+        options.set_sync(self.sync);
+        options
+    }
+
+    /// Flushes the memtables and waits until no flush or compaction is left to do.
+    pub(crate) fn settle(&self) -> Result<(), OpenError> {
+        let mut wait = WaitForCompactOptions::default();
+        wait.set_flush(true);
+        self.db.wait_for_compact(&wait).map_err(|error| {
+            let path = self.db.path().display();
+            OpenError::System(format!("the RocksDB database at {path} doesn't settle ({error})"))
+        })
+    }
+}
+
+/// The column families to open: those that are there, and the table where it may be made.
+fn families(
+    path: &Path,
+    standing: Standing,
+    create: bool,
+    table: &str,
+) -> Result<Vec<String>, OpenError> {
+    let mut families = match standing {
+        Standing::Vacant => vec![DEFAULT_COLUMN_FAMILY_NAME.to_owned()],
+        Standing::Database => {
+            DB::list_cf(&Options::default(), path).map_err(|error| refusal(path, &error))?
+        }
+    };
+    if families.iter().any(|name| name == table) {
+        return Ok(families);
+    }
+    let others: Vec<_> =
+        families.iter().filter(|name| *name != DEFAULT_COLUMN_FAMILY_NAME).cloned().collect();
+    if create && others.is_empty() {
+        families.push(table.to_owned());
+        return Ok(families);
+    }
+    let there = if others.is_empty() { "none".to_owned() } else { others.join(", ") };
+    Err(OpenError::System(format!(
+        "the RocksDB database at {} has no table {table} (its tables: {there}): \
+         name one of them or use another path",
+        path.display()
+    )))
+}

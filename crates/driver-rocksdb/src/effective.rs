@@ -1,0 +1,91 @@
+//! The configuration that RocksDB runs with, as it says itself: in the OPTIONS file that it writes
+//! when a database opens, and in its properties.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rocksdb::DB;
+
+use crate::options::{OptionDoc, Place, Settings, options};
+
+/// Names that say where a database is, not how it is configured.
+const NOT_CONFIGURATION: [&str; 2] = ["path", "create"];
+
+/// An OPTIONS file: `name=value` lines by section.
+pub(crate) struct OptionsFile {
+    values: BTreeMap<(String, String), String>,
+}
+
+impl OptionsFile {
+    /// The newest one of the database; empty if there is none.
+    pub(crate) fn newest(path: &Path) -> Self {
+        let text = newest_file(path).and_then(|file| fs::read_to_string(file).ok());
+        Self::parse(&text.unwrap_or_default())
+    }
+
+    fn parse(text: &str) -> Self {
+        let mut values = BTreeMap::new();
+        let mut section = String::new();
+        for line in text.lines().map(str::trim) {
+            if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+                section = name.to_owned();
+            } else if let Some((name, value)) = line.split_once('=') {
+                values.insert((section.clone(), name.to_owned()), value.to_owned());
+            }
+        }
+        Self { values }
+    }
+
+    fn value(&self, section: &str, name: &str) -> Option<&str> {
+        self.values.get(&(section.to_owned(), name.to_owned())).map(String::as_str)
+    }
+
+    /// RocksDB's version.
+    pub(crate) fn version(&self) -> String {
+        self.value("Version", "rocksdb_version").unwrap_or("unknown").to_owned()
+    }
+}
+
+fn newest_file(path: &Path) -> Option<PathBuf> {
+    let numbered = fs::read_dir(path).ok()?.flatten().filter_map(|entry| {
+        let name = entry.file_name();
+        let number = name.to_str()?.strip_prefix("OPTIONS-")?.parse::<u64>().ok()?;
+        Some((number, entry.path()))
+    });
+    numbered.max_by_key(|(number, _)| *number).map(|(_, file)| file)
+}
+
+/// The effective value of every option that shapes how the system behaves, by our names.
+pub(crate) fn configuration(
+    settings: &Settings,
+    file: &OptionsFile,
+    db: &DB,
+    table: &str,
+) -> BTreeMap<String, String> {
+    let shaping = options().iter().filter(|doc| !NOT_CONFIGURATION.contains(&doc.name));
+    let values = shaping.filter_map(|doc| {
+        let value = match doc.place {
+            Place::Driver => Some(settings.text(doc.name).to_owned()),
+            Place::Cache => cache_bytes(db, table),
+            Place::Database => from_file(file, doc, "DBOptions"),
+            Place::Table => from_file(file, doc, &format!("CFOptions \"{table}\"")),
+            Place::Blocks => {
+                from_file(file, doc, &format!("TableOptions/BlockBasedTable \"{table}\""))
+            }
+        };
+        Some((doc.name.to_owned(), value?))
+    });
+    values.collect()
+}
+
+fn from_file(file: &OptionsFile, doc: &OptionDoc, section: &str) -> Option<String> {
+    file.value(section, doc.own_names.first()?).map(|spelled| doc.value_of(spelled))
+}
+
+fn cache_bytes(db: &DB, table: &str) -> Option<String> {
+    let family = db.cf_handle(table)?;
+    let bytes = db.property_int_value_cf(family, "rocksdb.block-cache-capacity").ok()?;
+    // Without a cache RocksDB doesn't know the property.
+    Some(bytes.unwrap_or(0).to_string())
+}

@@ -1,0 +1,133 @@
+//! The folder of a database: what is in it, before RocksDB may touch it.
+
+use std::fs::{self, DirEntry};
+use std::io;
+use std::path::Path;
+
+use kvmark_driver::OpenError;
+use rocksdb::{DB, Options};
+
+use crate::failure::refusal;
+
+/// The file that makes a folder a RocksDB database.
+const CURRENT: &str = "CURRENT";
+/// Files that RocksDB makes before that one; none of them holds data.
+const EARLY_NAMES: [&str; 3] = ["IDENTITY", "LOCK", "LOG"];
+const EARLY_PREFIXES: [&str; 2] = ["LOG.old.", "MANIFEST-"];
+/// Endings of RocksDB's numbered files.
+const NUMBERED: [&str; 4] = ["sst", "log", "blob", "dbtmp"];
+
+/// What stands at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// A RocksDB database.
+    Database,
+    /// Nothing, an empty folder, or what an interrupted creation left: a database can be created.
+    Vacant,
+}
+
+/// Looks at the path and makes the folder where there is none and `create` allows it.
+pub(crate) fn prepare(path: &Path, create: bool) -> Result<Standing, OpenError> {
+    let standing = standing(path)?;
+    if standing == Standing::Vacant && !create {
+        let path = path.display();
+        let text = format!(
+            "there is no RocksDB database at {path}: \
+             load the dataset first, or set create=true to make a new one"
+        );
+        return Err(OpenError::System(text));
+    }
+    if !path.exists() {
+        fs::create_dir(path).map_err(|error| unusable(path, &error))?;
+    }
+    Ok(standing)
+}
+
+/// Deletes a database with its folder.
+///
+/// # Errors
+/// [`OpenError::System`] when the path isn't a folder that holds a RocksDB database and nothing
+/// else, when the database is open, or when a file can't be deleted.
+pub fn destroy(path: &Path) -> Result<(), OpenError> {
+    if standing(path)? == Standing::Vacant {
+        let text = format!("there is no RocksDB database at {} to delete", path.display());
+        return Err(OpenError::System(text));
+    }
+    let entries = entries(path)?;
+    if let Some(foreign) = entries.iter().find(|entry| !is_own(entry)) {
+        let (path, name) = (path.display(), foreign.file_name());
+        let name = name.to_string_lossy();
+        let text = format!("{path} isn't deleted: {name} in it doesn't belong to RocksDB");
+        return Err(OpenError::System(text));
+    }
+    DB::destroy(&Options::default(), path).map_err(|error| refusal(path, &error))
+}
+
+fn standing(path: &Path) -> Result<Standing, OpenError> {
+    match fs::metadata(path) {
+        Ok(found) if !found.is_dir() => Err(refused(path, "is a file, not a folder")),
+        Ok(_) => standing_of_folder(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => standing_of_nothing(path),
+        Err(error) => Err(unusable(path, &error)),
+    }
+}
+
+fn standing_of_folder(path: &Path) -> Result<Standing, OpenError> {
+    let entries = entries(path)?;
+    if entries.iter().any(|entry| entry.file_name() == CURRENT) {
+        return Ok(Standing::Database);
+    }
+    if entries.iter().all(is_early) {
+        return Ok(Standing::Vacant);
+    }
+    Err(refused(path, "holds other files and no RocksDB database: use an empty or a new folder"))
+}
+
+fn standing_of_nothing(path: &Path) -> Result<Standing, OpenError> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let Some(parent) = parent.filter(|parent| !parent.is_dir()) else {
+        return Ok(Standing::Vacant);
+    };
+    let (path, parent) = (path.display(), parent.display());
+    let text = format!("the folder {parent} of the RocksDB path {path} doesn't exist: make it");
+    Err(OpenError::System(text))
+}
+
+fn entries(path: &Path) -> Result<Vec<DirEntry>, OpenError> {
+    let entries = fs::read_dir(path).and_then(Iterator::collect);
+    entries.map_err(|error| unusable(path, &error))
+}
+
+fn is_early(entry: &DirEntry) -> bool {
+    let name = entry.file_name();
+    let Some(name) = name.to_str() else { return false };
+    EARLY_NAMES.contains(&name)
+        || EARLY_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || name.ends_with(".dbtmp")
+}
+
+fn is_own(entry: &DirEntry) -> bool {
+    let name = entry.file_name();
+    let Some(name) = name.to_str() else { return false };
+    let numbered = name.split_once('.').is_some_and(|(number, ending)| {
+        number.bytes().all(|byte| byte.is_ascii_digit()) && NUMBERED.contains(&ending)
+    });
+    numbered || is_early(entry) || name == CURRENT || name.starts_with("OPTIONS-")
+}
+
+fn refused(path: &Path, what: &str) -> OpenError {
+    OpenError::System(format!("{} {what}", path.display()))
+}
+
+fn unusable(path: &Path, error: &io::Error) -> OpenError {
+    let path = path.display();
+    OpenError::System(match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            format!("no permission to use {path}: change its owner or rights")
+        }
+        io::ErrorKind::StorageFull => {
+            format!("the disk that holds {path} is full: make room or use another path")
+        }
+        _ => format!("the RocksDB path {path} can't be used ({error})"),
+    })
+}

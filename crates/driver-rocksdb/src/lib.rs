@@ -1,0 +1,93 @@
+//! Embedded RocksDB.
+//!
+//! A table of the dataset is a column family of the same name; a key is stored as it is, a record
+//! as YCSB's own RocksDB binding writes it (see `codec.rs`), so that either can read what the other
+//! loaded. RocksDB's calls block and run in the client's thread. An update reads the record, merges
+//! the new values into it and writes it whole, as YCSB does; a delete is blind.
+//!
+//! The folder given as `path` is created only when `create` is set, and never written to when it
+//! holds anything but a RocksDB database with the dataset's table.
+
+mod codec;
+mod database;
+mod effective;
+mod failure;
+mod folder;
+mod options;
+mod session;
+mod statistics;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use kvmark_driver::{Capabilities, Description, Driver, Execution, Layout, OpenError, Time};
+use kvmark_plan::Kind;
+
+use database::Database;
+
+pub use folder::destroy;
+pub use options::{Accepts, OptionDoc, options};
+pub use session::RocksDbSession;
+
+/// An open RocksDB database. It is closed, and its lock released, when the driver and all its
+/// sessions are gone.
+pub struct RocksDb {
+    database: Arc<Database>,
+}
+
+impl RocksDb {
+    /// Opens the database, or creates it where the option `create` allows that.
+    ///
+    /// # Errors
+    /// [`OpenError::Option`] when an option is unknown, missing or has a wrong value;
+    /// [`OpenError::System`] when the folder isn't there, isn't a RocksDB database, lacks the
+    /// table, is locked, or can't be read or written.
+    pub fn open(
+        options: &BTreeMap<String, serde_json::Value>,
+        layout: &Layout,
+    ) -> Result<Self, OpenError> {
+        let settings = options::Settings::parse(options)?;
+        let database = Database::open(&settings, layout)?;
+        Ok(Self { database: Arc::new(database) })
+    }
+}
+
+impl Driver for RocksDb {
+    type Session = RocksDbSession;
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            execution: Execution::Blocking,
+            embedded: true,
+            kinds: Kind::ALL.to_vec(),
+            cancels: false,
+            simulated_time: false,
+        }
+    }
+
+    fn describe(&self) -> Description {
+        Description {
+            system: "RocksDB".to_owned(),
+            version: self.database.version.clone(),
+            configuration: self.database.configuration.clone(),
+        }
+    }
+
+    async fn session(
+        &self,
+        _clients: Range<u32>,
+        _time: Rc<dyn Time>,
+    ) -> Result<RocksDbSession, OpenError> {
+        Ok(RocksDbSession::new(Arc::clone(&self.database)))
+    }
+
+    fn settle(&self) -> Result<(), OpenError> {
+        self.database.settle()
+    }
+
+    fn statistics(&self) -> BTreeMap<String, f64> {
+        statistics::read(&self.database)
+    }
+}

@@ -1,0 +1,9 @@
+//! What the driver for embedded RocksDB promises, on databases in temporary folders.
+
+#![expect(clippy::unwrap_used, reason = "the builders of tests may panic as tests do")]
+
+mod common;
+mod opening;
+mod operations;
+mod options;
+mod statistics;

@@ -1,0 +1,250 @@
+//! Opening, creating, refusing and destroying.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::{env, fs};
+
+use kvmark_driver::OpenError;
+use kvmark_driver_rocksdb::{RocksDb, destroy};
+use rocksdb::{DB, Options};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::common::{Fresh, TABLE, insert, layout, open, refusal};
+
+/// A database with these tables beside `default`.
+fn database(path: &Path, tables: &[&str]) {
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.create_missing_column_families(true);
+    DB::open_cf(&options, path, tables).unwrap();
+}
+
+fn create() -> serde_json::Value {
+    json!({"create": true})
+}
+
+#[test]
+fn a_database_is_created_only_when_asked_to() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("db");
+    let sentence = refusal(&path, json!({}));
+    assert!(sentence.starts_with("there is no RocksDB database at"), "{sentence}");
+    assert!(!path.exists());
+    open(&path, create()).unwrap();
+    open(&path, json!({})).unwrap();
+}
+
+#[test]
+fn an_empty_folder_can_become_a_database() {
+    let folder = TempDir::new().unwrap();
+    open(folder.path(), create()).unwrap();
+}
+
+#[test]
+fn what_an_interrupted_creation_left_can_become_a_database() {
+    let folder = TempDir::new().unwrap();
+    for name in ["LOCK", "LOG", "LOG.old.1700000000", "IDENTITY", "MANIFEST-000001"] {
+        fs::write(folder.path().join(name), "").unwrap();
+    }
+    open(folder.path(), create()).unwrap();
+}
+
+#[test]
+fn a_second_opening_in_this_process_is_refused() {
+    let fresh = Fresh::new();
+    let sentence = refusal(&fresh.path(), json!({}));
+    assert!(sentence.starts_with("this process has already opened"), "{sentence}");
+}
+
+const HOLD: &str = "KVMARK_TEST_HOLDS_LOCK_OF";
+
+/// Not a claim: the other process of the one below, which opens a database and waits for its input.
+#[test]
+fn the_other_process() {
+    let Some(path) = env::var_os(HOLD) else { return };
+    let _driver = open(Path::new(&path), create()).unwrap();
+    io::stdout().write_all(b"opened\n").unwrap();
+    io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+#[test]
+fn a_database_that_another_process_has_opened_is_refused_and_unharmed() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("db");
+    let mut other = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "opening::the_other_process", "--nocapture"])
+        .env(HOLD, &path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(other.stdout.take().unwrap()).lines();
+    assert!(lines.by_ref().map_while(Result::ok).any(|line| line.ends_with("opened")));
+    let sentence = refusal(&path, create());
+    assert!(sentence.starts_with("another process has opened"), "{sentence}");
+    drop(other.stdin.take());
+    assert!(other.wait().unwrap().success());
+    open(&path, json!({})).unwrap();
+}
+
+#[test]
+fn the_lock_is_free_when_driver_and_sessions_are_gone() {
+    let Fresh { folder, driver, session } = Fresh::new();
+    let path = folder.path().join("db");
+    drop(driver);
+    assert!(open(&path, json!({})).is_err());
+    drop(session);
+    open(&path, json!({})).unwrap();
+}
+
+#[test]
+fn a_missing_parent_folder_is_named_and_not_made() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("no/db");
+    let sentence = refusal(&path, create());
+    assert!(sentence.ends_with("doesn't exist: make it"), "{sentence}");
+    assert!(!folder.path().join("no").exists());
+}
+
+#[test]
+fn a_folder_with_other_files_is_left_alone() {
+    for name in ["notes.txt", "000012.sst", "000004.log"] {
+        let folder = TempDir::new().unwrap();
+        fs::write(folder.path().join(name), "precious").unwrap();
+        let sentence = refusal(folder.path(), create());
+        assert!(sentence.contains("holds other files and no RocksDB database"), "{sentence}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn a_file_is_not_a_database() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("db");
+    fs::write(&path, "text").unwrap();
+    assert!(refusal(&path, create()).ends_with("is a file, not a folder"));
+}
+
+#[test]
+fn a_folder_without_write_permission_is_refused() {
+    let folder = TempDir::new().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o500)).unwrap();
+    let may_write_anyway = fs::write(folder.path().join("probe"), "").is_ok();
+    if may_write_anyway {
+        return; // root is stopped by no permission
+    }
+    let sentence = refusal(&folder.path().join("db"), create());
+    assert!(sentence.starts_with("no permission to"), "{sentence}");
+}
+
+#[test]
+fn a_missing_table_is_named_with_those_that_are_there() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("db");
+    database(&path, &["orders", "people"]);
+    for options in [json!({}), create()] {
+        let sentence = refusal(&path, options);
+        assert!(
+            sentence.contains("has no table usertable (its tables: orders, people)"),
+            "{sentence}"
+        );
+    }
+    assert_eq!(DB::list_cf(&Options::default(), &path).unwrap(), ["default", "orders", "people"]);
+}
+
+#[test]
+fn a_database_without_any_table_gets_one_when_creating_is_allowed() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("db");
+    database(&path, &[]);
+    assert!(refusal(&path, json!({})).contains("(its tables: none)"));
+    open(&path, create()).unwrap();
+}
+
+#[test]
+fn other_tables_are_kept() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("db");
+    database(&path, &["people", TABLE]);
+    open(&path, json!({})).unwrap();
+    let tables = DB::list_cf(&Options::default(), &path).unwrap();
+    assert_eq!(tables, ["default", "people", TABLE]);
+}
+
+#[test]
+fn a_database_with_a_comparator_of_its_own_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("db");
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.create_missing_column_families(true);
+    options.set_comparator("backwards", Box::new(|one, other| other.cmp(one)));
+    DB::open_cf_with_opts(&options, &path, [(TABLE, options.clone())]).unwrap();
+    let sentence = refusal(&path, json!({}));
+    assert!(sentence.contains("orders its keys by a comparator of its own"), "{sentence}");
+}
+
+#[test]
+fn a_database_whose_manifest_is_gone_or_damaged_is_refused_with_the_words_of_rocksdb() {
+    for gone in [true, false] {
+        let fresh = Fresh::new();
+        let path = fresh.path();
+        let _folder = fresh.close();
+        let manifest = path.join(fs::read_to_string(path.join("CURRENT")).unwrap().trim());
+        if gone {
+            fs::remove_file(manifest).unwrap();
+        } else {
+            let mut bytes = fs::read(&manifest).unwrap();
+            bytes[8] ^= 1;
+            fs::write(manifest, bytes).unwrap();
+        }
+        let sentence = refusal(&path, json!({}));
+        assert!(sentence.contains("it is damaged or of a newer version ("), "{sentence}");
+    }
+}
+
+#[test]
+fn a_table_without_a_name_is_the_users_mistake() {
+    let folder = TempDir::new().unwrap();
+    let options = [("path", folder.path().to_str().unwrap()), ("create", "true")];
+    let options = options.map(|(name, value)| (name.to_owned(), json!(value))).into();
+    for table in ["", "a\0b"] {
+        let mut layout = layout(1);
+        layout.table = table.to_owned();
+        assert!(matches!(RocksDb::open(&options, &layout), Err(OpenError::Option(_))));
+    }
+}
+
+#[test]
+fn a_database_is_destroyed_with_its_folder() {
+    let fresh = Fresh::new();
+    insert(&fresh.session, "k", &[(0, "a")]);
+    let path = fresh.path();
+    let _folder = fresh.close();
+    destroy(&path).unwrap();
+    assert!(!path.exists());
+}
+
+#[test]
+fn nothing_but_a_closed_database_is_destroyed() {
+    let fresh = Fresh::new();
+    let sentence = destroy(&fresh.path()).unwrap_err().to_string();
+    assert!(sentence.starts_with("this process has already opened"), "{sentence}");
+
+    let path = fresh.path();
+    let folder = fresh.close();
+    fs::write(path.join("notes.txt"), "precious").unwrap();
+    let sentence = destroy(&path).unwrap_err().to_string();
+    assert!(sentence.ends_with("notes.txt in it doesn't belong to RocksDB"), "{sentence}");
+    assert!(path.join("CURRENT").exists());
+
+    let sentence = destroy(&folder.path().join("nothing")).unwrap_err().to_string();
+    assert!(sentence.starts_with("there is no RocksDB database at"), "{sentence}");
+    let other = TempDir::new().unwrap();
+    fs::write(other.path().join("notes.txt"), "precious").unwrap();
+    assert!(destroy(other.path()).is_err());
+    assert!(other.path().join("notes.txt").exists());
+}
