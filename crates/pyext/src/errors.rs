@@ -1,0 +1,50 @@
+//! The one table from the engine's errors to the classes of `kvmark.errors`.
+
+use kvmark_driver::OpenError;
+use kvmark_engine::EngineError;
+use kvmark_plan::PlanError;
+use pyo3::prelude::*;
+use serde_json::{Value, json};
+
+/// The class that stands for an error.
+fn class(error: &EngineError) -> &'static str {
+    match error {
+        EngineError::Plan(_) | EngineError::Workload(_) => "PlanError",
+        EngineError::Unsupported(_) | EngineError::Open(OpenError::Option(_)) => "UsageError",
+        EngineError::Open(_)
+        | EngineError::LoadFailed { .. }
+        | EngineError::Unresponsive { .. } => "SystemUnderTestError",
+        _ => "RunError",
+    }
+}
+
+/// The Python exception of an engine error.
+pub(crate) fn raise(py: Python<'_>, error: &EngineError) -> PyErr {
+    exception(py, class(error), error.to_string())
+}
+
+/// The Python exception of a plan that can't be carried out.
+pub(crate) fn raise_plan(py: Python<'_>, error: &PlanError) -> PyErr {
+    exception(py, "PlanError", error.to_string())
+}
+
+/// The Python exception of a panic on the coordinator's thread.
+pub(crate) fn defect(py: Python<'_>) -> PyErr {
+    exception(py, "RunError", "the run stopped by a defect in kvmark".to_owned())
+}
+
+/// An error that ended a run early, as the manifest keeps it.
+pub(crate) fn failure_json(error: &EngineError) -> Value {
+    json!({ "kind": class(error), "message": error.to_string() })
+}
+
+fn exception(py: Python<'_>, class: &str, message: String) -> PyErr {
+    let raised = py
+        .import("kvmark.errors")
+        .and_then(|module| module.getattr(class))
+        .and_then(|class| class.call1((message,)));
+    match raised {
+        Ok(instance) => PyErr::from_value(instance),
+        Err(error) => error,
+    }
+}

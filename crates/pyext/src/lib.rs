@@ -1,0 +1,72 @@
+//! The one door between Python and the engine: `kvmark._engine`.
+//!
+//! [`run`] releases the interpreter lock for as long as a run lasts; the coordinator's thread takes it
+//! every 50 ms to look for signals, and once per interval to tell of progress. No worker ever does.
+
+mod errors;
+mod registry;
+mod watch;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use kvmark_engine::Completed;
+use kvmark_plan::Plan;
+use pyo3::prelude::*;
+use serde_json::json;
+
+use crate::errors::{failure_json, raise, raise_plan};
+use crate::watch::Watch;
+
+/// Carries out a plan; records go to the folder, which must exist and hold none yet.
+///
+/// Returns JSON: `record`, the engine's part of the manifest, and `failure`, why the run ended early
+/// (`kind` and `message`), or null. Calls `progress` with a JSON text about once per interval. The first
+/// interrupt ends the run and keeps what was measured, the second one returns at once.
+///
+/// Raises a class of `kvmark.errors` when the run can't begin; then nothing was written.
+#[pyfunction]
+fn run(py: Python<'_>, plan: &str, folder: PathBuf, progress: Py<PyAny>) -> PyResult<String> {
+    let plan = Plan::from_json(plan).map_err(|error| raise_plan(py, &error))?;
+    let mut watch = Watch::new(progress);
+    let result =
+        py.detach(|| catch_unwind(AssertUnwindSafe(|| registry::run(&plan, &folder, &mut watch))));
+    let Completed { record, failure } = match result {
+        Ok(result) => result.map_err(|error| raise(py, &error))?,
+        Err(_) => return Err(errors::defect(py)),
+    };
+    watch.into_result()?;
+    Ok(json!({ "record": record, "failure": failure.as_ref().map(failure_json) }).to_string())
+}
+
+/// Reads a plan, checks it and gives it back as the engine understands it, as JSON.
+///
+/// Raises `kvmark.errors.PlanError` when it can't be carried out.
+#[pyfunction]
+fn check_plan(py: Python<'_>, plan: &str) -> PyResult<String> {
+    Plan::from_json(plan).map(|plan| plan.to_json()).map_err(|error| raise_plan(py, &error))
+}
+
+/// The cost of a time stamp and the clock's grain on this machine, in nanoseconds.
+#[pyfunction]
+fn calibrate() -> (f64, u64) {
+    let calibration = kvmark_engine::calibrate();
+    (calibration.stamp_ns, calibration.resolution_ns)
+}
+
+/// Names of the drivers in this build.
+#[pyfunction]
+fn drivers() -> Vec<&'static str> {
+    registry::NAMES.to_vec()
+}
+
+/// The native half of kvmark.
+#[pymodule]
+fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("version", env!("CARGO_PKG_VERSION"))?;
+    module.add("build_profile", if cfg!(debug_assertions) { "debug" } else { "release" })?;
+    module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(check_plan, module)?)?;
+    module.add_function(wrap_pyfunction!(calibrate, module)?)?;
+    module.add_function(wrap_pyfunction!(drivers, module)?)
+}
