@@ -1,0 +1,58 @@
+"""The ready workloads: YAML files that users run by name, and copy and change."""
+
+from __future__ import annotations
+
+import functools
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Final
+
+from kvmark.errors import SpecError
+from kvmark.spec.suggest import did_you_mean, shown
+from kvmark.spec.workload import WorkloadSpec, load_workload, parse_workload
+
+__all__ = ["find", "load", "names", "text"]
+
+_SUFFIX: Final = ".yaml"
+
+
+@functools.cache
+def _entries() -> dict[str, Traversable]:
+    folders = sorted((one for one in files(__name__).iterdir() if one.is_dir()), key=_name)
+    return {
+        f"{folder.name}/{file.name.removesuffix(_SUFFIX)}": file
+        for folder in folders
+        for file in sorted(folder.iterdir(), key=_name)
+        if file.name.endswith(_SUFFIX)
+    }
+
+
+def _name(entry: Traversable) -> str:
+    return entry.name
+
+
+def names() -> tuple[str, ...]:
+    """The names of all ready workloads, for example `ycsb/a`."""
+    return tuple(_entries())
+
+
+def text(name: str) -> str:
+    """The file of a ready workload, to copy and change."""
+    entry = _entries().get(name)
+    if entry is None:
+        hint = did_you_mean(name, names())
+        raise SpecError(f"there is no workload {shown(name)}{hint}")
+    return entry.read_text("utf-8")
+
+
+def load(name: str) -> WorkloadSpec:
+    """A ready workload by name."""
+    return parse_workload(text(name), f"{name}{_SUFFIX}")
+
+
+def find(argument: str) -> WorkloadSpec:
+    """What a user means by a workload: a file that ends in .yaml or .yml, or a name."""
+    if argument.endswith((_SUFFIX, ".yml")):
+        return load_workload(Path(argument))
+    return load(argument)

@@ -1,0 +1,111 @@
+"""Everything that can go wrong, as one tree, each with the exit code of the command.
+
+    KvmarkError
+    ├── AnswerIsNo                    1  a regression, an objective missed, an INVALID run
+    ├── UsageError                    2  what was asked for cannot be done
+    │   ├── SpecError                 2  a file, URL, property or quantity is wrong
+    │   │   └── UnsupportedProperty   2  a YCSB property that is not carried out
+    │   ├── PlanError                 2  the values of a plan contradict each other
+    │   └── RecordsError              2  a run is not there, or its folder cannot be read
+    ├── SystemUnderTestError          3  the store could not be opened, or failed
+    ├── RunError                      3  a run could not be carried out or written
+    └── Interrupted                 130  the user stopped it; what was measured is kept
+
+The text of an error is one sentence: what is wrong, where, what to do.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+__all__ = [
+    "AnswerIsNo",
+    "Interrupted",
+    "KvmarkError",
+    "PlanError",
+    "RecordsError",
+    "RunError",
+    "SpecError",
+    "SystemUnderTestError",
+    "UnsupportedProperty",
+    "UsageError",
+]
+
+
+class KvmarkError(Exception):
+    """Base of all errors that a user sees as a sentence instead of a traceback."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class AnswerIsNo(KvmarkError):
+    """The command worked and the answer is no."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class UsageError(KvmarkError):
+    """What was asked for cannot be done: the user's to mend."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class SpecError(UsageError):
+    """Something the user wrote is wrong; says the file, line and column where they are known.
+
+    Lines and columns count from 1.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.file = file
+        self.line = line
+        self.column = column
+
+    def at(self, *, file: str | None, line: int | None = None, column: int | None = None) -> Self:
+        """The same error, with its place in a file."""
+        return type(self)(self.message, file=file, line=line, column=column)
+
+    def __str__(self) -> str:
+        if self.file is None:
+            return self.message
+        known = [str(part) for part in (self.line, self.column) if part is not None]
+        return ":".join([self.file, *known]) + f": {self.message}"
+
+
+class UnsupportedProperty(SpecError):
+    """A YCSB property, or a value of one, that kvmark knows and does not carry out."""
+
+
+class PlanError(UsageError):
+    """The values of a plan contradict their meaning or each other."""
+
+
+class RecordsError(UsageError):
+    """A run is not there, or its folder cannot be read."""
+
+
+class SystemUnderTestError(KvmarkError):
+    """The system under test could not be opened, or failed."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class RunError(KvmarkError):
+    """A run could not be carried out, or its records not written."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class Interrupted(KvmarkError):
+    """The user stopped the command; what was measured until then is kept."""
+
+    exit_code: ClassVar[int] = 130

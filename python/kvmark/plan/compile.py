@@ -1,0 +1,264 @@
+"""Decides what the user left open: a `RunSpec` becomes a `Plan`.
+
+Where a default is not the spec's own, it stands here by name and is documented with its reason.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+
+from kvmark.errors import PlanError
+from kvmark.plan.model import (
+    FORMAT,
+    ActiveGroup,
+    Arrival,
+    Closed,
+    ConstantSize,
+    Dataset,
+    Distribution,
+    FieldLayout,
+    Group,
+    KeyChoice,
+    KeyText,
+    Phase,
+    Plan,
+    Sequential,
+    Share,
+    SizeLaw,
+    System,
+    Until,
+    Weight,
+)
+from kvmark.plan.seeds import derive_seeds
+from kvmark.spec import workload as spec_of
+from kvmark.spec.quantity import LARGEST
+from kvmark.spec.run import DEFAULT_DURATION_NS, RunSpec
+from kvmark.spec.url import SystemUrl
+from kvmark.spec.workload import LOAD_GROUP, DatasetSpec, GroupSpec
+from kvmark.spec.ycsb import YcsbProperties
+from kvmark.spec.ycsb_run import ycsb_run
+
+__all__ = ["compile_run", "plan_ycsb"]
+
+CLOSED_CLIENTS: Final = 1
+"""Clients when not said: one, as YCSB has."""
+OPEN_CLIENTS: Final = 16
+"""Operations in flight when not said: enough to ride out a stall of milliseconds, and still few
+enough threads for a driver whose calls block."""
+MIN_INTERVALS: Final = 30
+"""A standard error from fewer intervals means little; cassandra-stress's number."""
+MAX_INTERVALS: Final = {"cassandra-stress": 200, "autocorrelated": 600}
+"""cassandra-stress's own end, and ten minutes of seconds for the rule that needs more of them."""
+
+_SIZE_LAWS: Final[TypeAdapter[SizeLaw]] = TypeAdapter(SizeLaw)
+_DISTRIBUTIONS: Final[TypeAdapter[Distribution]] = TypeAdapter(Distribution)
+_ARRIVALS: Final[TypeAdapter[Arrival]] = TypeAdapter(Arrival)
+_WEIGHT: Final[TypeAdapter[Weight]] = TypeAdapter(Weight)
+
+
+def compile_run(spec: RunSpec, cores: int | None = None) -> Plan:
+    """The plan of one run. `cores` is how many this process may use, asked for when None."""
+    records = spec.records or spec.workload.dataset.records
+    dataset = _dataset(spec.workload.dataset, records)
+    operations = _operations(spec, records)
+    active = spec.active_groups
+    groups = [_group(one, spec, dataset, operations) for one in active]
+    phases: list[Phase] = []
+    if spec.load != "never" and spec.workload.dataset.loaded:
+        groups.append(_load_group(dataset, max(group.clients for group in groups)))
+        phases += _load_phases(spec, len(active), records)
+    phases += _measured_phases(spec, len(active), operations)
+    usable = cores or len(os.sched_getaffinity(0))
+    return Plan(
+        format=FORMAT,
+        name=spec.workload.name,
+        system=System(driver=spec.system.driver, options=dict(spec.system.options)),
+        seeds=derive_seeds(spec.seed),
+        share=Share(index=0, of=1),
+        dataset=dataset,
+        groups=tuple(groups),
+        phases=tuple(phases),
+        interval_ns=spec.interval_ns,
+        timeout_ns=spec.timeout_ns,
+        drain_limit_ns=spec.drain_limit_ns,
+        workers=spec.workers or len(spec.pin) or usable,
+        pin=spec.pin,
+    )
+
+
+def plan_ycsb(
+    step: str,
+    properties: YcsbProperties,
+    system: SystemUrl,
+    *,
+    cores: int | None = None,
+    **more: Any,
+) -> Plan:
+    """The plan of one step of YCSB's sequence; the arguments are `ycsb_run`'s."""
+    return compile_run(ycsb_run(step, properties, system, **more), cores)
+
+
+def _operations(spec: RunSpec, records: int) -> int | None:
+    """How many operations end a group's part: as said, or once per record."""
+    if spec.operations is not None:
+        return spec.operations
+    return records if spec.workload.once_per_record else None
+
+
+def _dataset(spec: DatasetSpec, records: int) -> Dataset:
+    return Dataset(
+        table=spec.table,
+        start=spec.start,
+        # Records that the clients insert themselves are not there, so none is.
+        count=records if spec.loaded else 0,
+        key=KeyText(
+            prefix=spec.key.prefix, zero_padding=spec.key.zero_padding, order=spec.key.order
+        ),
+        fields=FieldLayout(
+            count=spec.fields.count,
+            name_prefix=spec.fields.name_prefix,
+            length=_size(spec.fields.length),
+        ),
+        values=spec.values,
+    )
+
+
+def _size(law: spec_of.Length) -> SizeLaw:
+    return _SIZE_LAWS.validate_python(_tagged(law.model_dump()))
+
+
+def _tagged(content: dict[str, Any]) -> dict[str, Any]:
+    """A law in the plan's words, which differ from the spec's in the name of the tag."""
+    return {"law": content.pop("distribution"), **content}
+
+
+def _group(one: GroupSpec, spec: RunSpec, dataset: Dataset, operations: int | None) -> Group:
+    arrival = _arrival(one, spec)
+    clients = CLOSED_CLIENTS if arrival["process"] == "closed" else OPEN_CLIENTS
+    return Group(
+        name=one.name,
+        clients=spec.clients or one.clients or clients,
+        arrival=_ARRIVALS.validate_python(arrival),
+        mix=_mix(one),
+        keys=_keys(one, spec, dataset, operations),
+        read_fields=one.read_fields,
+        write_fields=one.write_fields,
+        scan_length=_size(one.scan_length),
+        check_values=one.check_values,
+    )
+
+
+def _mix(one: GroupSpec) -> tuple[Weight, ...]:
+    weights = one.mix.weights().items()
+    return tuple(_WEIGHT.validate_python({"kind": kind, "weight": at}) for kind, at in weights)
+
+
+def _arrival(one: GroupSpec, spec: RunSpec) -> dict[str, Any]:
+    points = () if one.rates is None else one.rates
+    rates = tuple({"at_ns": point.at_ns, "rate": point.rate} for point in points)
+    if spec.rate is not None:
+        rates = ({"at_ns": 0, "rate": float(spec.rate)},)
+    if not rates:
+        return {"process": "closed", "think_time_ns": one.think_time_ns}
+    return {"process": spec.arrival or one.arrival or "constant", "rates": rates}
+
+
+def _keys(one: GroupSpec, spec: RunSpec, dataset: Dataset, operations: int | None) -> KeyChoice:
+    """The keys to choose from: as said, or all records there are or will be inserted."""
+    law = one.keys.model_dump()
+    expected = law.pop("expected_new", None)
+    start, count = dataset.start, dataset.count
+    if one.key_range is not None:
+        start, count = one.key_range.start, one.key_range.count
+    if isinstance(one.keys, spec_of.YcsbZipfian):
+        if expected is None:
+            expected = _expected_inserts(one, spec, operations)
+        # YCSB's range includes its upper end: one key more than there are.
+        count += expected + 1
+        if start + count > LARGEST:
+            raise PlanError(f"{one.name}: the keys to choose from reach beyond 2^63; insert fewer")
+    distribution = _DISTRIBUTIONS.validate_python(_tagged(law))
+    # An insert-only group chooses no key, but a plan names a range that is not empty.
+    return KeyChoice(start=start, count=max(count, 1), distribution=distribution)
+
+
+def _expected_inserts(one: GroupSpec, spec: RunSpec, operations: int | None) -> int:
+    """Twice the inserts to come, as YCSB reserves; none when their number cannot be known."""
+    weights = one.mix.weights()
+    share = weights.get("insert", 0.0) / sum(weights.values())
+    if operations is None and spec.rate is not None:
+        operations = int(spec.rate * _duration_ns(spec, operations=None) / 10**9)
+    return int((operations or 0) * share * 2.0)
+
+
+def _duration_ns(spec: RunSpec, operations: int | None) -> int:
+    """The time limit of the measured phase; 0 for none."""
+    if spec.duration_ns is not None:
+        return spec.duration_ns
+    ends = operations is not None or spec.until_stderr is not None
+    return 0 if ends else DEFAULT_DURATION_NS
+
+
+def _load_group(dataset: Dataset, clients: int) -> Group:
+    """Inserts the records, in order and as fast as it goes."""
+    return Group(
+        name=LOAD_GROUP,
+        clients=clients,
+        arrival=Closed(process="closed", think_time_ns=0),
+        mix=(Weight(kind="insert", weight=1.0),),
+        keys=KeyChoice(
+            start=dataset.start,
+            count=dataset.count,
+            distribution=Sequential(law="sequential"),
+        ),
+        read_fields="all",
+        write_fields="all",
+        scan_length=ConstantSize(law="constant", size=1),
+        check_values=False,
+    )
+
+
+def _load_phases(spec: RunSpec, group: int, records: int) -> list[Phase]:
+    load = Phase(
+        name="load",
+        groups=(ActiveGroup(group=group, operations=records),),
+        only_if_missing=spec.load == "auto",
+        duration_ns=None,
+        until=None,
+    )
+    settle = Phase(name="settle", groups=(), only_if_missing=False, duration_ns=None, until=None)
+    return [load, settle] if spec.settle else [load]
+
+
+def _measured_phases(spec: RunSpec, groups: int, operations: int | None) -> list[Phase]:
+    measure = Phase(
+        name="measure",
+        groups=tuple(ActiveGroup(group=one, operations=operations) for one in range(groups)),
+        only_if_missing=False,
+        duration_ns=_duration_ns(spec, operations) or None,
+        until=_until(spec),
+    )
+    if not spec.warmup_ns:
+        return [measure]
+    warm_up = Phase(
+        name="warm_up",
+        groups=tuple(ActiveGroup(group=one, operations=None) for one in range(groups)),
+        only_if_missing=False,
+        duration_ns=spec.warmup_ns,
+        until=None,
+    )
+    return [warm_up, measure]
+
+
+def _until(spec: RunSpec) -> Until | None:
+    if spec.until_stderr is None:
+        return None
+    return Until(
+        rule=spec.until_rule,
+        bound=spec.until_stderr,
+        min_intervals=MIN_INTERVALS,
+        max_intervals=MAX_INTERVALS[spec.until_rule],
+    )

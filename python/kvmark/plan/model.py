@@ -1,0 +1,327 @@
+"""The plan as Python sees it, field for field the engine's types in `crates/plan`.
+
+Nothing has a default and no field is unknown; durations and instants are nanoseconds, rates
+operations per second, sizes bytes. The meaning of each field is documented where the engine
+defines it, and `plan.schema.json` is generated from there; a test holds both against each other.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Final, Literal
+
+from annotated_types import Interval
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from kvmark.errors import PlanError
+
+__all__ = [
+    "FORMAT",
+    "ActiveGroup",
+    "AllKeysUniform",
+    "Arrival",
+    "Closed",
+    "ConstantRate",
+    "ConstantSize",
+    "Dataset",
+    "Distribution",
+    "Exponential",
+    "FieldChoice",
+    "FieldLayout",
+    "Group",
+    "HistogramSize",
+    "Hotspot",
+    "KeyChoice",
+    "KeyText",
+    "Kind",
+    "Latest",
+    "Phase",
+    "Plan",
+    "PoissonRate",
+    "RatePoint",
+    "Seeds",
+    "Sequential",
+    "Share",
+    "SizeLaw",
+    "System",
+    "UniformSize",
+    "Until",
+    "Weight",
+    "YcsbZipfian",
+    "Zipfian",
+    "ZipfianSize",
+]
+
+FORMAT: Final = 1
+"""The version of the plan's format."""
+
+U32 = Annotated[int, Interval(ge=0, le=2**32 - 1)]
+U64 = Annotated[int, Interval(ge=0, le=2**64 - 1)]
+Positive = Annotated[float, Interval(ge=0.0, le=sys.float_info.max)]
+"""A finite number that is not negative, as every number with a fraction in a plan is."""
+
+Kind = Literal["read", "update", "insert", "scan", "read_modify_write", "delete"]
+PhaseName = Literal["load", "settle", "warm_up", "measure", "verify"]
+FieldChoice = Literal["all", "one", "all_by_name"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class System(_Part):
+    """The system under test and its driver's options."""
+
+    driver: str
+    options: dict[str, JsonValue]
+
+
+class Seeds(_Part):
+    """One number per source of chance."""
+
+    schedule: U64
+    keys: U64
+    values: U64
+    mix: U64
+
+
+class Share(_Part):
+    """Engine `index` of `of`."""
+
+    index: U32
+    of: U32
+
+
+class KeyText(_Part):
+    """How an ordinal becomes a key."""
+
+    prefix: str
+    zero_padding: U32
+    order: Literal["hashed", "ordered"]
+
+
+class ConstantSize(_Part):
+    """Always the same."""
+
+    law: Literal["constant"]
+    size: U64
+
+
+class UniformSize(_Part):
+    """Each value from `min` to `max` equally likely."""
+
+    law: Literal["uniform"]
+    min: U64
+    max: U64
+
+
+class ZipfianSize(_Part):
+    """Zipfian with theta 0.99, the smallest the most likely."""
+
+    law: Literal["zipfian"]
+    min: U64
+    max: U64
+
+
+class HistogramSize(_Part):
+    """Bucket i has size `(i + 1) * block_size`."""
+
+    law: Literal["histogram"]
+    block_size: U64
+    weights: tuple[U64, ...]
+
+
+SizeLaw = Annotated[
+    ConstantSize | UniformSize | ZipfianSize | HistogramSize, Field(discriminator="law")
+]
+
+
+class FieldLayout(_Part):
+    """The fields of a record."""
+
+    count: U32
+    name_prefix: str
+    length: SizeLaw
+
+
+class Dataset(_Part):
+    """The records that exist or are to be loaded: ordinals `start .. start + count`."""
+
+    table: str
+    start: U64
+    count: U64
+    key: KeyText
+    fields: FieldLayout
+    values: Literal["random", "integrity"]
+
+
+class AllKeysUniform(_Part):
+    """Each key equally likely."""
+
+    law: Literal["uniform"]
+
+
+class YcsbZipfian(_Part):
+    """YCSB's scrambled zipfian."""
+
+    law: Literal["ycsb_zipfian"]
+
+
+class Zipfian(_Part):
+    """Exact zipfian over the count."""
+
+    law: Literal["zipfian"]
+    theta: Positive
+    scrambled: bool
+
+
+class Latest(_Part):
+    """The newest acknowledged record most likely."""
+
+    law: Literal["latest"]
+
+
+class Hotspot(_Part):
+    """A share of the operations goes to a share of the keys."""
+
+    law: Literal["hotspot"]
+    data_fraction: Positive
+    operation_fraction: Positive
+
+
+class Sequential(_Part):
+    """Operation n takes ordinal n modulo the count."""
+
+    law: Literal["sequential"]
+
+
+class Exponential(_Part):
+    """`percentile` percent of the operations fall in the first `fraction` of the keys."""
+
+    law: Literal["exponential"]
+    percentile: Positive
+    fraction: Positive
+
+
+Distribution = Annotated[
+    AllKeysUniform | YcsbZipfian | Zipfian | Latest | Hotspot | Sequential | Exponential,
+    Field(discriminator="law"),
+]
+
+
+class KeyChoice(_Part):
+    """How keys are chosen among ordinals `start .. start + count`."""
+
+    start: U64
+    count: U64
+    distribution: Distribution
+
+
+class RatePoint(_Part):
+    """The rate at one instant of the phase."""
+
+    at_ns: U64
+    rate: Positive
+
+
+class Closed(_Part):
+    """Closed model: due when the last one ended, plus the think time."""
+
+    process: Literal["closed"]
+    think_time_ns: U64
+
+
+class ConstantRate(_Part):
+    """Open model, evenly spaced."""
+
+    process: Literal["constant"]
+    rates: tuple[RatePoint, ...]
+
+
+class PoissonRate(_Part):
+    """Open model, a Poisson process."""
+
+    process: Literal["poisson"]
+    rates: tuple[RatePoint, ...]
+
+
+Arrival = Annotated[Closed | ConstantRate | PoissonRate, Field(discriminator="process")]
+
+
+class Weight(_Part):
+    """One kind of operation and its weight in a mix."""
+
+    kind: Kind
+    weight: Positive
+
+
+class Group(_Part):
+    """Clients that behave alike."""
+
+    name: str
+    clients: U32
+    arrival: Arrival
+    mix: tuple[Weight, ...]
+    keys: KeyChoice
+    read_fields: FieldChoice
+    write_fields: FieldChoice
+    scan_length: SizeLaw
+    check_values: bool
+
+
+class ActiveGroup(_Part):
+    """A group's part in a phase."""
+
+    group: U32
+    operations: U64 | None
+
+
+class Until(_Part):
+    """Stop when the mean rate is known well enough."""
+
+    rule: Literal["cassandra-stress", "autocorrelated"]
+    bound: Positive
+    min_intervals: U32
+    max_intervals: U32 | None
+
+
+class Phase(_Part):
+    """A stretch of a run with one purpose and one rate law."""
+
+    name: PhaseName
+    groups: tuple[ActiveGroup, ...]
+    only_if_missing: bool
+    duration_ns: U64 | None
+    until: Until | None
+
+
+class Plan(_Part):
+    """Everything decided for one run."""
+
+    format: U32
+    name: str
+    system: System
+    seeds: Seeds
+    share: Share
+    dataset: Dataset
+    groups: tuple[Group, ...]
+    phases: tuple[Phase, ...]
+    interval_ns: U64
+    timeout_ns: U64 | None
+    drain_limit_ns: U64
+    workers: U32
+    pin: tuple[U32, ...]
+
+    def to_json(self) -> str:
+        """The text the engine reads."""
+        return self.model_dump_json()
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """Reads a plan; raises `PlanError` when the text is none."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as problem:
+            first = problem.errors()[0]
+            place = ".".join(str(part) for part in first["loc"]) or "plan"
+            raise PlanError(f"{place}: {first['msg'].lower()}") from None

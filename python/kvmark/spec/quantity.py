@@ -1,0 +1,127 @@
+"""Durations, counts, rates and sizes as people write them.
+
+| quantity | written                          | read as                          |
+|----------|----------------------------------|----------------------------------|
+| duration | `30s` `500ms` `1h30m` `2.5s`     | nanoseconds; a unit is needed    |
+| count    | `1000` `1_000` `10k` `1M` `1e6`  | a whole number below 2^63        |
+| rate     | `1000` `5k/s` `max`              | operations per second, or None   |
+| size     | `100` `100B` `1KiB` `64MB`       | bytes                            |
+
+Every function raises `SpecError` without a place; whoever read the text from a file adds it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Final, TypeVar
+
+from kvmark.errors import SpecError
+from kvmark.spec.suggest import shown
+
+__all__ = ["LARGEST", "count", "duration_ns", "listed", "rate", "size_bytes"]
+
+LARGEST: Final = 2**63 - 1
+"""The largest count, duration in nanoseconds and size that is accepted."""
+
+LONGEST: Final = 100
+
+T = TypeVar("T")
+
+_NUMBER: Final = r"(?:[0-9](?:_?[0-9])*)(?:\.[0-9]+)?"
+_COUNT: Final = re.compile(rf"({_NUMBER}(?:[eE]\+?[0-9]{{1,3}})?)\s*([A-Za-z]*)", re.ASCII)
+_PART: Final = re.compile(rf"({_NUMBER})(ns|us|µs|ms|s|m|h|d)", re.ASCII)
+
+_UNIT_NS: Final[Mapping[str, int]] = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+    "d": 86400 * 10**9,
+}
+_MULTIPLES: Final[Mapping[str, int]] = {
+    "": 1,
+    "k": 10**3,
+    "K": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "B": 10**9,
+    "T": 10**12,
+}
+_SIZES: Final[Mapping[str, int]] = {
+    "": 1,
+    "b": 1,
+    **{f"{letter}b": 1000**power for power, letter in enumerate("kmgt", start=1)},
+    **{f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", start=1)},
+}
+
+
+def duration_ns(text: str) -> int:
+    """A duration in nanoseconds: `30s`, `2m`, `500ms`, `1h30m`."""
+    problem = SpecError(f"{shown(text)} is not a duration; write it like 30s, 500ms or 1h30m")
+    parts = list(_PART.finditer(_trimmed(text, problem)))
+    if not parts or "".join(part.group(0) for part in parts) != text.strip():
+        raise problem
+    exact = sum(Fraction(part[1].replace("_", "")) * _UNIT_NS[part[2]] for part in parts)
+    return _whole(exact, text, " nanoseconds")
+
+
+def count(text: str) -> int:
+    """A count: `1000`, `1_000`, `10k`, `1M`, `1e6`."""
+    problem = f"{shown(text)} is not a count; write it like 1000, 10k, 1M or 1e6"
+    return _whole(_scaled(text, _MULTIPLES, problem), text, "")
+
+
+def rate(text: str) -> float | None:
+    """A rate in operations per second: `1000`, `5k/s`, `0.5`; None for `max`, no limit."""
+    if text.strip() == "max":
+        return None
+    problem = f"{shown(text)} is not a rate; write it like 1000, 5k/s or max"
+    exact = _scaled(text.strip().removesuffix("/s"), _MULTIPLES, problem)
+    if exact > LARGEST:
+        raise SpecError(f"the rate {shown(text)} is too large; write max for no limit")
+    if exact == 0:
+        raise SpecError(f"a rate must be above 0, not {shown(text)}; write max for no limit")
+    return float(exact)
+
+
+def size_bytes(text: str) -> int:
+    """A size in bytes: `100`, `100B`, `1KiB` (1024), `64MB` (64 000 000)."""
+    problem = f"{shown(text)} is not a size; write it like 100, 1KiB or 64MB"
+    return _whole(_scaled(text, _SIZES, problem, lower=True), text, " bytes")
+
+
+def listed(text: str, parse: Callable[[str], T]) -> tuple[T, ...]:
+    """Several quantities separated by commas: `1000,3000`."""
+    parts = text.split(",")
+    if not all(part.strip() for part in parts):
+        raise SpecError(f"{shown(text)} is not a list; separate the values by single commas")
+    return tuple(parse(part) for part in parts)
+
+
+def _trimmed(text: str, problem: SpecError) -> str:
+    if len(text) > LONGEST:
+        raise problem
+    return text.strip()
+
+
+def _scaled(text: str, units: Mapping[str, int], problem: str, *, lower: bool = False) -> Fraction:
+    match = _COUNT.fullmatch(_trimmed(text, SpecError(problem)))
+    if match is None:
+        raise SpecError(problem)
+    unit: str = match[2].lower() if lower else match[2]
+    if unit not in units:
+        raise SpecError(problem)
+    return Fraction(str(match[1]).replace("_", "")) * units[unit]
+
+
+def _whole(exact: Fraction | int, text: str, unit: str) -> int:
+    if exact > LARGEST:
+        raise SpecError(f"{shown(text)} is too large; at most {LARGEST}{unit} is possible")
+    if exact != int(exact):
+        raise SpecError(f"{shown(text)} is not a whole number{' of' if unit else ''}{unit}")
+    return int(exact)

@@ -1,0 +1,143 @@
+"""One run as the user asked for it: a workload, a system, and how much load for how long."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from kvmark.errors import SpecError
+from kvmark.spec.quantity import LARGEST
+from kvmark.spec.suggest import did_you_mean, shown
+from kvmark.spec.url import SystemUrl
+from kvmark.spec.workload import LARGEST_U32, GroupSpec, WorkloadSpec
+
+__all__ = ["DEFAULT_DURATION_NS", "RunSpec"]
+
+SECOND_NS: Final = 10**9
+DEFAULT_DURATION_NS: Final = 30 * SECOND_NS
+"""How long a run measures when nothing else ends it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpec:
+    """What the user asked for. None is "not said": `kvmark.plan.compile` decides.
+
+    Making one raises `SpecError` for values that are impossible alone or together.
+    """
+
+    workload: WorkloadSpec
+    system: SystemUrl
+    clients: int | None = None
+    """Closed model: number of clients. Open model: limit on operations in flight."""
+    rate: float | None = None
+    """Operations per second, which makes it the open model; None for as fast as clients go."""
+    arrival: Literal["constant", "poisson"] | None = None
+    duration_ns: int | None = None
+    operations: int | None = None
+    """Operations of each group."""
+    until_stderr: float | None = None
+    """Ends the run when the relative standard error of the mean rate is below this."""
+    until_rule: Literal["cassandra-stress", "autocorrelated"] = "autocorrelated"
+    warmup_ns: int = 0
+    seed: int = 1
+    interval_ns: int = SECOND_NS
+    timeout_ns: int | None = None
+    pin: tuple[int, ...] = ()
+    """Cores to bind workers to, in turn."""
+    workers: int | None = None
+    """Executor threads of an asynchronous driver; None for one per core."""
+    load: Literal["auto", "always", "never"] = "auto"
+    """Whether the records are loaded first: when they are missing, in any case, or not at all."""
+    settle: bool = True
+    """Whether to wait after a load until the system is quiet."""
+    drain_limit_ns: int = 30 * SECOND_NS
+    records: int | None = None
+    """Overrides the workload's number of records."""
+    groups: tuple[str, ...] = ()
+    """The workload's groups that take part; empty for all."""
+
+    def __post_init__(self) -> None:
+        """Checks the values, each alone and then together."""
+        self._check_numbers()
+        self._check_groups()
+        self._check_load_model()
+        self._check_once_per_record()
+
+    @property
+    def active_groups(self) -> tuple[GroupSpec, ...]:
+        """The groups that take part, in the workload's order."""
+        everyone = self.workload.groups
+        return tuple(one for one in everyone if not self.groups or one.name in self.groups)
+
+    def as_json(self) -> dict[str, Any]:
+        """The spec as plain values for the manifest, without credentials."""
+        plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        workload = self.workload.model_dump(mode="json", by_alias=False)
+        lists = {"pin": list(self.pin), "groups": list(self.groups)}
+        return {**plain, **lists, "workload": workload, "system": self.system.text}
+
+    def _check_numbers(self) -> None:
+        _whole("clients", self.clients, 1, LARGEST_U32)
+        _whole("workers", self.workers, 1, LARGEST_U32)
+        _whole("operations", self.operations, 1)
+        _whole("records", self.records, 1, LARGEST - self.workload.dataset.start)
+        _whole("seed", self.seed, 0, 2**64 - 1)
+        _duration("duration", self.duration_ns)
+        _duration("interval", self.interval_ns)
+        _duration("timeout", self.timeout_ns)
+        _duration("drain limit", self.drain_limit_ns)
+        _whole("warmup", self.warmup_ns, 0)
+        for core in self.pin:
+            _whole("pin", core, 0, LARGEST_U32)
+        if len(set(self.pin)) != len(self.pin):
+            raise SpecError("pin: a core is named twice; name each core once")
+        rate, bound = self.rate, self.until_stderr
+        if rate is not None and not (math.isfinite(rate) and rate > 0):
+            raise SpecError(f"rate: must be above 0 operations per second, not {rate:g}")
+        if bound is not None and not 0 < bound < 1:
+            raise SpecError(f"until-stderr: must be above 0 and below 1, not {bound:g}")
+
+    def _check_groups(self) -> None:
+        known = [group.name for group in self.workload.groups]
+        for name in self.groups:
+            if name not in known:
+                hint = did_you_mean(name, known)
+                raise SpecError(f"{self.workload.name} has no group {shown(name)}{hint}")
+        if len(self.active_groups) > 1:
+            names = " and ".join(group.name for group in self.active_groups)
+            for option, value in (("clients", self.clients), ("rate", self.rate)):
+                if value is not None:
+                    raise SpecError(
+                        f"{option}: the groups {names} each have their own; set them in the "
+                        "workload file or choose one group"
+                    )
+
+    def _check_load_model(self) -> None:
+        paced = self.rate is not None
+        if self.arrival is not None and not paced and not any(g.rates for g in self.active_groups):
+            raise SpecError(
+                f"arrival: {self.arrival} is for the open model, which needs a rate; give --rate"
+            )
+        if paced and any(group.think_time_ns for group in self.active_groups):
+            raise SpecError(
+                f"rate: {self.workload.name} has a think time, which is for clients without a "
+                "rate; remove one of them"
+            )
+
+    def _check_once_per_record(self) -> None:
+        name = self.workload.name
+        if self.workload.once_per_record and self.warmup_ns:
+            raise SpecError(f"warmup: {name} takes each record once, so it cannot be warmed up")
+        if not self.workload.dataset.loaded and self.load == "always":
+            raise SpecError(f"load: {name} inserts the records itself; leave --load out")
+
+
+def _whole(name: str, value: int | None, low: int, high: int = LARGEST) -> None:
+    if value is not None and not low <= value <= high:
+        raise SpecError(f"{name}: must be from {low} to {high}, not {value}")
+
+
+def _duration(name: str, value_ns: int | None) -> None:
+    if value_ns is not None and not 0 < value_ns <= LARGEST:
+        raise SpecError(f"{name}: must be longer than nothing, not {value_ns} ns")

@@ -1,0 +1,36 @@
+"""A user's words in sentences: the nearest known one, how to show one, whether it is text."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+MOST_LISTED = 12
+LONGEST_SHOWN = 60
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """What to append to "unknown …": the nearest known word, else the known ones if few."""
+    choices = sorted(known)
+    by_lower = {choice.lower(): choice for choice in choices}
+    near = difflib.get_close_matches(word.lower()[:LONGEST_SHOWN], by_lower, n=1, cutoff=0.6)
+    if near:
+        return f" — did you mean '{by_lower[near[0]]}'?"
+    if 0 < len(choices) <= MOST_LISTED:
+        return f"; known are {', '.join(choices)}"
+    return ""
+
+
+def is_text(text: str) -> bool:
+    """Whether the characters can be written as UTF-8; bytes of a command line may not be."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def shown(text: str) -> str:
+    """A user's text, quoted for a sentence: printable and not too long."""
+    plain = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    return f"'{plain if len(plain) <= LONGEST_SHOWN else plain[: LONGEST_SHOWN - 1] + '…'}'"

@@ -1,0 +1,261 @@
+"""YAML into plain values that remember where they stood, and models' complaints into sentences.
+
+The text is composed into nodes, never into objects, so a file can name no type and run no code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from kvmark.errors import SpecError
+from kvmark.spec import quantity
+from kvmark.spec.suggest import did_you_mean, is_text, shown
+
+__all__ = ["Count", "Duration", "Size", "Strict", "at_key", "parse_yaml", "read_text"]
+
+LARGEST_FILE: Final = 1 << 20
+MOST_NODES: Final = 100_000
+_TAG: Final = "tag:yaml.org,2002:"
+
+Path_ = tuple[str | int, ...]
+M = TypeVar("M", bound=BaseModel)
+
+
+class Strict(BaseModel):
+    """A part of a file the user writes: frozen, and a key that it does not know is an error."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _knows_every_key(cls, value: object) -> object:
+        if not isinstance(value, Mapping):
+            return value
+        known = {field.alias or name for name, field in cls.model_fields.items()}
+        for key in value:
+            if key not in known:
+                text = str(key)
+                raise at_key(text, f"unknown key {shown(text)}{did_you_mean(text, known)}")
+        return value
+
+
+def at_key(key: str, sentence: str) -> PydanticCustomError:
+    """A complaint about one key of the mapping that is being checked."""
+    return PydanticCustomError("at_key", "{sentence}", {"key": key, "sentence": sentence})
+
+
+def _quantity(parse: Any, meaning: str) -> BeforeValidator:
+    def read(value: object) -> object:
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            text = shown(str(value))
+            raise PydanticCustomError("quantity", "{s}", {"s": f"{text} is not {meaning}"})
+        try:
+            return parse(str(value))
+        except SpecError as problem:
+            raise PydanticCustomError("quantity", "{s}", {"s": problem.message}) from None
+
+    return BeforeValidator(read)
+
+
+Count = Annotated[int, _quantity(quantity.count, "a count")]
+"""A count as a number or as text like `10k`."""
+Duration = Annotated[int, _quantity(quantity.duration_ns, "a duration")]
+"""A duration as text like `5ms`, in nanoseconds."""
+Size = Annotated[int, _quantity(quantity.size_bytes, "a size")]
+"""A size as a number of bytes or as text like `1KiB`."""
+
+
+def read_text(path: Path) -> str:
+    """The text of a small UTF-8 file, or a `SpecError` that names it."""
+    try:
+        raw = path.read_bytes()
+        if len(raw) > LARGEST_FILE:
+            raise SpecError("is larger than 1 MiB, which no such file is", file=str(path))
+        return raw.decode("utf-8")
+    except OSError as problem:
+        reason = (problem.strerror or str(problem)).lower()
+        raise SpecError(f"cannot be read: {reason}", file=str(path)) from problem
+    except UnicodeDecodeError as problem:
+        line = raw.count(b"\n", 0, problem.start) + 1
+        raise SpecError("is not UTF-8 text", file=str(path), line=line) from problem
+    except ValueError as problem:  # a NUL in the path
+        raise SpecError(f"{shown(str(path))} is not the name of a file") from problem
+
+
+def parse_yaml(text: str, file: str, model: type[M]) -> M:
+    """One YAML document as a model; the first complaint becomes a `SpecError` with its place."""
+    tree = _Tree(file)
+    value = tree.read(_composed(text, file))
+    try:
+        return model.model_validate(value)
+    except ValidationError as problem:
+        raise tree.error(problem.errors()[0]) from None
+
+
+def _composed(text: str, file: str) -> Node:
+    try:
+        node: Node | None = YAML(typ="safe", pure=True).compose(text)
+    except MarkedYAMLError as problem:
+        mark = problem.problem_mark or problem.context_mark
+        what = problem.problem or problem.context or "it cannot be parsed"
+        line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
+        what = " ".join(what.split())
+        raise SpecError(f"not YAML: {what}", file=file, line=line, column=column) from None
+    except RecursionError:
+        raise SpecError("not YAML: nested too deeply", file=file) from None
+    except (YAMLError, ValueError, LookupError, TypeError, AttributeError) as problem:
+        # Broken input makes the parser fail in several ways; each is a fault of the text.
+        what = " ".join(str(problem).split())
+        raise SpecError(f"not YAML: {shown(what)[1:-1]}", file=file) from None
+    if node is None:
+        raise SpecError("is empty", file=file)
+    return node
+
+
+@dataclass(frozen=True)
+class _Mark:
+    key: tuple[int, int]
+    value: tuple[int, int]
+
+
+class _Tree:
+    """Turns nodes into plain values and keeps the line and column of each."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.marks: dict[Path_, _Mark] = {}
+        self.nodes = 0
+
+    def read(self, root: Node) -> object:
+        try:
+            return self._value(root, (), _start(root))
+        except RecursionError:
+            raise SpecError(
+                "nested too deeply, or an alias within itself", file=self.file
+            ) from None
+
+    def _value(self, node: Node, path: Path_, key: tuple[int, int]) -> object:
+        self.nodes += 1
+        if self.nodes > MOST_NODES:
+            raise self._at(_start(node), "too many values; are aliases nested?")
+        self.marks[path] = _Mark(key, _start(node))
+        if isinstance(node, ScalarNode):
+            return self._scalar(node)
+        if isinstance(node, SequenceNode):
+            return [
+                self._value(item, (*path, index), _start(item))
+                for index, item in enumerate(node.value)
+            ]
+        if not isinstance(node, MappingNode):
+            raise self._at(_start(node), "not a value, a list or a mapping")
+        return self._mapping(node, path)
+
+    def _mapping(self, node: MappingNode, path: Path_) -> dict[str, object]:
+        values: dict[str, object] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, ScalarNode):
+                raise self._at(_start(key_node), "a key must be a word")
+            key = str(key_node.value)
+            if key in values:
+                raise self._at(_start(key_node), f"key {shown(key)} is given twice")
+            values[key] = self._value(value_node, (*path, key), _start(key_node))
+        return values
+
+    def _scalar(self, node: ScalarNode) -> object:
+        text, tag = str(node.value), str(node.tag)
+        if not is_text(text):
+            raise self._at(_start(node), "an escape is half of a surrogate pair")
+        try:
+            match tag.removeprefix(_TAG):
+                case "str":
+                    return text
+                case "null":
+                    return None
+                case "bool":
+                    return text.lower() == "true"
+                case "int":
+                    return int(text.replace("_", ""), 0)
+                case "float":
+                    return float(text.replace("_", "").replace(".inf", "inf"))
+        except ValueError:
+            return text
+        if tag == f"{_TAG}timestamp":
+            return text
+        raise self._at(_start(node), f"the tag {shown(tag)} is not used here")
+
+    def error(self, detail: ErrorDetails) -> SpecError:
+        """One of a model's complaints as a sentence with its place."""
+        path = self._known_path(detail["loc"])
+        context = detail.get("ctx", {})
+        if detail["type"] == "at_key":
+            key_path = (*path, str(context["key"]))
+            mark = self.marks.get(key_path)
+            return self._at(mark.key if mark else self.marks[path].value, context["sentence"])
+        if detail["type"] == "missing":
+            missing = shown(str(detail["loc"][-1]))
+            return self._at(self.marks[path].value, f"the key {missing} is missing")
+        return self._at(self.marks[path].value, _sentence(path, detail))
+
+    def _known_path(self, loc: tuple[int | str, ...]) -> Path_:
+        """The place in the file; a model's union tags are not places and are left out."""
+        path: Path_ = ()
+        for part in loc:
+            if (*path, part) in self.marks:
+                path = (*path, part)
+        return path
+
+    def _at(self, place: tuple[int, int], sentence: str) -> SpecError:
+        return SpecError(sentence, file=self.file, line=place[0], column=place[1])
+
+
+def _start(node: Node) -> tuple[int, int]:
+    return node.start_mark.line + 1, node.start_mark.column + 1
+
+
+def _sentence(path: Path_, detail: ErrorDetails) -> str:
+    names = [str(part) for part in path if isinstance(part, str)]
+    name = names[-1] if names else "the file"
+    context = detail.get("ctx", {})
+    given = detail["input"]
+    match detail["type"]:
+        case "quantity" | "value_error":
+            return f"{name}: {detail['msg'].removeprefix('Value error, ')}"
+        case "union_tag_invalid":
+            known = [tag.strip().strip("'") for tag in str(context["expected_tags"]).split(",")]
+            tag = str(context["tag"])
+            return f"{name}: unknown distribution {shown(tag)}{did_you_mean(tag, known)}"
+        case "union_tag_not_found":
+            return f"{name}: the key 'distribution' is missing"
+        case "literal_error":
+            known = str(context["expected"]).replace(" or ", ",").split(",")
+            hint = did_you_mean(str(given), [word.strip().strip("'") for word in known])
+            return f"{name}: unknown value {shown(str(given))}{hint}"
+        case "model_type" | "model_attributes_type" | "dict_type":
+            return f"{name} must be a mapping of keys to values, not {_kind(given)}"
+        case "list_type" | "tuple_type":
+            return f"{name} must be a list, not {_kind(given)}"
+        case "too_short" | "string_too_short":
+            return f"{name} must not be empty"
+        case "string_pattern_mismatch":
+            return f"{name} must be letters, digits, - and _, a letter first, not {_kind(given)}"
+    wanted = detail["msg"].replace("Input should", "must").replace("String should", "must")
+    return f"{name} {wanted[0].lower() + wanted[1:]}, not {_kind(given)}"
+
+
+def _kind(given: object) -> str:
+    if given is None:
+        return "nothing"
+    if isinstance(given, bool):
+        return str(given).lower()
+    if isinstance(given, list | tuple):
+        return "a list"
+    return "a mapping" if isinstance(given, dict) else shown(str(given))

@@ -1,0 +1,123 @@
+"""Python's plan and the engine's are the same type; a change on one side alone fails here."""
+
+import json
+from importlib.resources import files
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from kvmark import catalog
+from kvmark.plan import model
+from kvmark.plan.compile import compile_run
+from kvmark.plan.model import Plan
+from kvmark.spec.run import RunSpec
+from kvmark.spec.url import parse_system_url
+
+Schema = dict[str, Any]
+
+ENGINE: Schema = json.loads(files("kvmark.plan").joinpath("plan.schema.json").read_text("utf-8"))
+PYTHON: Schema = Plan.model_json_schema()
+
+WIDTHS = {"uint32": 2**32 - 1, "uint64": 2**64 - 1}
+
+
+def normal(part: Any, root: Schema) -> Any:
+    """A schema reduced to what it accepts, so that two generators' spellings compare equal."""
+    if part is True or not set(part) - {"title", "description"}:
+        return "anything"
+    if "$ref" in part:
+        return normal(root["$defs"][part["$ref"].rpartition("/")[2]], root)
+    if "enum" in part or "const" in part:
+        return ("one of", tuple(sorted(part.get("enum", [part.get("const")]))))
+    kind = part.get("type")
+    if isinstance(kind, list):
+        return normal_choice([{**part, "type": one} for one in kind], root)
+    for word in ("oneOf", "anyOf"):
+        if word in part:
+            return normal_choice(part[word], root)
+    if kind == "object":
+        return normal_object(part, root)
+    if kind == "array":
+        return ("list of", normal(part["items"], root))
+    if kind == "integer":
+        largest = WIDTHS.get(part.get("format"), part.get("maximum"))
+        return ("integer", part["minimum"], largest)
+    return kind
+
+
+def normal_choice(parts: list[Schema], root: Schema) -> Any:
+    choices = {normal(one, root) for one in parts}
+    words = [choice for choice in choices if choice[0] == "one of"]
+    if words and len(words) == len(choices):
+        return ("one of", tuple(sorted(word for choice in words for word in choice[1])))
+    return ("any of", frozenset(choices))
+
+
+def normal_object(part: Schema, root: Schema) -> Any:
+    if "properties" not in part:
+        return ("map to", normal(part["additionalProperties"], root))
+    fields = {name: normal(one, root) for name, one in part["properties"].items()}
+    # The engine reads a missing value as none, Python always writes it: both accept null.
+    nullable = {name for name, one in fields.items() if "null" in str(one)}
+    required = frozenset(part.get("required", [])) - nullable
+    closed = part.get("additionalProperties")
+    return ("object", frozenset(fields.items()), required, closed)
+
+
+def test_python_s_plan_accepts_exactly_what_the_engine_s_does() -> None:
+    assert normal(PYTHON, PYTHON) == normal(ENGINE, ENGINE)
+
+
+@pytest.mark.parametrize(
+    ("definition", "change"),
+    [
+        ("Weight", lambda part: part["properties"].pop("weight")),
+        ("Weight", lambda part: part["required"].remove("weight")),
+        ("Weight", lambda part: part.update(additionalProperties=True)),
+        ("Seeds", lambda part: part["properties"]["mix"].update(format="uint32")),
+        ("KeyOrder", lambda part: part["oneOf"].pop()),
+        ("Distribution", lambda part: part["oneOf"].pop()),
+        ("Phase", lambda part: part["properties"]["duration_ns"].update(type="integer")),
+    ],
+)
+def test_a_change_on_one_side_alone_is_noticed(definition: str, change: Any) -> None:
+    drifted = json.loads(json.dumps(ENGINE))
+    change(drifted["$defs"][definition])
+    assert normal(PYTHON, PYTHON) != normal(drifted, drifted)
+
+
+def test_the_schema_forbids_unknown_fields_everywhere() -> None:
+    objects = [part for part in ENGINE["$defs"].values() if "properties" in part]
+    assert all(part["additionalProperties"] is False for part in [ENGINE, *objects])
+
+
+def test_no_field_of_a_plan_has_a_default() -> None:
+    parts = [one for one in vars(model).values() if isinstance(one, type)]
+    plans = [one for one in parts if issubclass(one, BaseModel) and one is not BaseModel]
+    fields = [field for part in plans for field in part.model_fields.values()]
+    assert len(fields) > 50
+    assert all(field.is_required() for field in fields)
+
+
+VALIDATOR = jsonschema.Draft202012Validator(ENGINE)
+OPTIONS = st.dictionaries(st.text(max_size=5), st.text(max_size=5) | st.booleans(), max_size=3)
+SYSTEMS = st.builds(model.System, driver=st.text(max_size=8), options=OPTIONS)
+
+
+@given(st.builds(Plan, system=SYSTEMS))
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+def test_any_plan_of_python_s_is_one_of_the_engine_s(plan: Plan) -> None:
+    VALIDATOR.validate(json.loads(plan.to_json()))
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+@pytest.mark.parametrize("name", catalog.names())
+def test_the_engine_reads_every_ready_workload_s_plan_as_it_was_written(name: str) -> None:
+    engine = pytest.importorskip("kvmark._engine")
+    spec = RunSpec(workload=catalog.load(name), system=parse_system_url("null:"), seed=2**64 - 1)
+    text = compile_run(spec, cores=2).to_json()
+    assert json.loads(engine.check_plan(text)) == json.loads(text)

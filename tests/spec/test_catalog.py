@@ -1,0 +1,53 @@
+"""The catalogue's workloads are YCSB's, found by name, and files are found by path."""
+
+from pathlib import Path
+
+import pytest
+
+from kvmark import catalog
+from kvmark.errors import SpecError
+from kvmark.plan.compile import compile_run, plan_ycsb
+from kvmark.spec.run import RunSpec
+from kvmark.spec.url import parse_system_url
+from kvmark.spec.ycsb import read_ycsb
+
+SYSTEM = parse_system_url("null:")
+CORE = ["a", "b", "c", "d", "e", "f", "load", "delete"]
+
+
+def test_the_catalogue_has_ycsbs_workloads() -> None:
+    assert set(catalog.names()) == {f"ycsb/{name}" for name in CORE}
+
+
+@pytest.mark.parametrize("name", CORE)
+def test_a_ready_workload_and_ycsbs_properties_make_the_same_plan(name: str) -> None:
+    operations = None if name in ("load", "delete") else 1000
+    spec = RunSpec(
+        workload=catalog.load(f"ycsb/{name}"),
+        system=SYSTEM,
+        operations=operations,
+        load="never",
+        clients=1,
+    )
+    assert compile_run(spec, 2) == plan_ycsb(name, read_ycsb([]), SYSTEM, records=1000, cores=2)
+
+
+@pytest.mark.parametrize("name", catalog.names())
+def test_a_ready_workload_says_what_it_is(name: str) -> None:
+    workload = catalog.load(name)
+    assert workload.name == name
+    assert workload.description.endswith(".")
+    assert catalog.text(name).startswith("#")
+
+
+def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(SpecError) as refusal:
+        catalog.load("ycbs/a")
+    assert str(refusal.value) == "there is no workload 'ycbs/a' — did you mean 'ycsb/a'?"
+
+
+def test_an_argument_that_ends_in_yaml_is_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(catalog.text("ycsb/c").replace("ycsb/c", "mine"))
+    assert catalog.find(str(file)).name == "mine"
+    assert catalog.find("ycsb/c").name == "ycsb/c"

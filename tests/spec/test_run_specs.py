@@ -1,0 +1,96 @@
+"""Impossible runs are refused with the sentence that says why."""
+
+import json
+from typing import Any
+
+import pytest
+
+from kvmark import catalog
+from kvmark.errors import SpecError
+from kvmark.spec.run import RunSpec
+from kvmark.spec.url import parse_system_url
+from kvmark.spec.workload import WorkloadSpec, parse_workload
+
+SYSTEM = parse_system_url("null:")
+
+TWO_GROUPS = """
+name: two
+groups:
+  - {name: writers, mix: {update: 1}, rate: 100}
+  - {name: readers, mix: {read: 1}, think_time: 1ms}
+"""
+
+
+def run(workload: WorkloadSpec | None = None, **changes: Any) -> RunSpec:
+    return RunSpec(workload=workload or catalog.load("ycsb/a"), system=SYSTEM, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"arrival": "poisson"},
+         "arrival: poisson is for the open model, which needs a rate; give --rate"),
+        ({"rate": 0.0}, "rate: must be above 0 operations per second, not 0"),
+        ({"rate": float("nan")}, "rate: must be above 0 operations per second, not nan"),
+        ({"clients": 0}, "clients: must be from 1 to 4294967295, not 0"),
+        ({"clients": -1}, "clients: must be from 1 to 4294967295, not -1"),
+        ({"operations": 0}, "operations: must be from 1 to 9223372036854775807, not 0"),
+        ({"records": 0}, "records: must be from 1 to 9223372036854775807, not 0"),
+        ({"duration_ns": 0}, "duration: must be longer than nothing, not 0 ns"),
+        ({"timeout_ns": 0}, "timeout: must be longer than nothing, not 0 ns"),
+        ({"timeout_ns": -5}, "timeout: must be longer than nothing, not -5 ns"),
+        ({"interval_ns": 0}, "interval: must be longer than nothing, not 0 ns"),
+        ({"drain_limit_ns": 0}, "drain limit: must be longer than nothing, not 0 ns"),
+        ({"warmup_ns": -1}, "warmup: must be from 0 to 9223372036854775807, not -1"),
+        ({"seed": -1}, "seed: must be from 0 to 18446744073709551615, not -1"),
+        ({"until_stderr": 0.0}, "until-stderr: must be above 0 and below 1, not 0"),
+        ({"until_stderr": 1.5}, "until-stderr: must be above 0 and below 1, not 1.5"),
+        ({"pin": (1, 1)}, "pin: a core is named twice; name each core once"),
+        ({"workers": 0}, "workers: must be from 1 to 4294967295, not 0"),
+        ({"groups": ("client",)},
+         "ycsb/a has no group 'client' — did you mean 'clients'?"),
+    ],
+)  # fmt: skip
+def test_an_impossible_run_is_refused(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(SpecError) as refusal:
+        run(**changes)
+    assert str(refusal.value) == sentence
+
+
+@pytest.mark.parametrize("changes", [{"clients": 2}, {"rate": 5.0}])
+def test_several_groups_cannot_share_one_number(changes: dict[str, Any]) -> None:
+    with pytest.raises(SpecError, match="the groups writers and readers each have their own"):
+        run(parse_workload(TWO_GROUPS, "w.yaml"), **changes)
+
+
+def test_one_of_several_groups_can_be_chosen() -> None:
+    spec = run(parse_workload(TWO_GROUPS, "w.yaml"), groups=("writers",), clients=2)
+    assert [group.name for group in spec.active_groups] == ["writers"]
+
+
+def test_a_think_time_and_a_rate_exclude_each_other() -> None:
+    with pytest.raises(SpecError, match="two has a think time, which is for clients without"):
+        run(parse_workload(TWO_GROUPS, "w.yaml"), groups=("readers",), rate=5.0)
+
+
+def test_an_arrival_law_can_be_chosen_for_a_rate_in_the_file() -> None:
+    workload = parse_workload(TWO_GROUPS, "w.yaml")
+    assert run(workload, groups=("writers",), arrival="poisson").arrival == "poisson"
+
+
+def test_what_takes_each_record_once_cannot_be_warmed_up() -> None:
+    with pytest.raises(SpecError, match="ycsb/delete takes each record once"):
+        run(catalog.load("ycsb/delete"), warmup_ns=1)
+
+
+def test_the_load_cannot_be_loaded_first() -> None:
+    with pytest.raises(SpecError, match="ycsb/load inserts the records itself"):
+        run(catalog.load("ycsb/load"), load="always")
+
+
+def test_a_spec_is_plain_json() -> None:
+    spec = run(rate=5.0, pin=(0, 1), groups=("clients",))
+    plain = json.loads(json.dumps(spec.as_json()))
+    assert plain["system"] == "null:"
+    assert plain["workload"]["name"] == "ycsb/a"
+    assert plain["pin"] == [0, 1]
