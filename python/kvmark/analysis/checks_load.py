@@ -1,0 +1,130 @@
+"""Checks of how the load was offered: rate, schedule, and the generator's own limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from kvmark.analysis.evidence import Phase, percent, real_clock, reason
+from kvmark.analysis.reasons import Reason
+from kvmark.records import GroupRecord
+
+
+def check_rate(phase: Phase) -> Iterator[Reason | None]:
+    """Arrivals due against operations completed, and against operations issued."""
+    for group in phase.record.groups:
+        if not group.due:
+            continue
+        completed = _completed_in_window(phase, group)
+        in_flight = _usually_in_flight(phase, group)
+        missing = max(0, group.due - completed - in_flight) / group.due
+        evidence: dict[str, float | int | str] = {
+            "group": group.group,
+            "due": group.due,
+            "issued": group.issued,
+            "completed_in_window": completed,
+            "usually_in_flight": in_flight,
+        }
+        yield reason(
+            "offered_rate_not_reached",
+            missing,
+            f"{percent(missing)} of the {group.due} arrivals due for group {group.group} were not"
+            " completed in time",
+            evidence,
+            phase=phase.name,
+        )
+        dropped = group.dropped / group.due
+        yield reason(
+            "dropped",
+            dropped,
+            f"{group.dropped} of the {group.due} arrivals due for group {group.group} were never"
+            f" issued, {percent(dropped)}",
+            {"group": group.group, "due": group.due, "dropped": group.dropped},
+            phase=phase.name,
+        )
+
+
+def _completed_in_window(phase: Phase, group: GroupRecord) -> int:
+    mine = (total for total in phase.whole() if total.group == group.group)
+    return sum(total.in_window for total in mine)
+
+
+def _usually_in_flight(phase: Phase, group: GroupRecord) -> int:
+    """The least number in flight at the end of an interval.
+
+    A system that keeps up always has some operations in flight when the window ends; one that does
+    not has ever more of them, of which only the first few are excused.
+    """
+    in_flight = phase.group_totals(group.group)["in_flight"].drop_nulls().to_list()
+    return min(in_flight) if in_flight else 0
+
+
+def check_lateness(phase: Phase) -> Iterator[Reason | None]:
+    """Late operations, told apart by whether a client was free to issue them."""
+    for group in phase.record.groups:
+        limit = phase.planned(group.group).get("clients")
+        if group.due is None or not group.issued or limit is None:
+            continue
+        rows = phase.group_totals(group.group).with_columns(
+            full=(pl.col("in_flight") >= limit)
+            | (pl.col("in_flight").shift(1).fill_null(0) >= limit)
+        )
+        late = {
+            full: int(rows.filter(pl.col("full") == full)["late"].sum()) for full in (False, True)
+        }
+        for code, full, cause in (
+            ("schedule_late", False, "while clients were free"),
+            ("concurrency_limit", True, f"because all {limit} clients were in flight"),
+        ):
+            share = late[full] / group.issued
+            yield reason(
+                code,
+                share,
+                f"{percent(share)} of the operations of group {group.group} were issued more than"
+                f" 1 ms late {cause}",
+                {"group": group.group, "late": late[full], "issued": group.issued},
+                phase=phase.name,
+            )
+
+
+def check_generator(phase: Phase) -> Iterator[Reason | None]:
+    """Processor time of the workers. An embedded system shares their threads: nothing to see."""
+    capabilities = phase.run.manifest.engine.capabilities
+    if capabilities is None or capabilities.embedded or not real_clock(phase.run):
+        return
+    shares = {
+        worker.worker: (worker.cpu_ns - worker.idle_spin_ns) / worker.wall_ns
+        for worker in phase.record.workers
+        if worker.cpu_ns is not None and worker.wall_ns > 0
+    }
+    if not shares:
+        return
+    busiest = max(shares, key=lambda worker: shares[worker])
+    yield reason(
+        "generator_saturated",
+        shares[busiest],
+        f"worker {busiest} of the engine was busy {percent(shares[busiest])} of the time",
+        {"worker": busiest, "busy_share": shares[busiest], "workers": len(shares)},
+        phase=phase.name,
+    )
+
+
+def check_waiting(phase: Phase) -> Iterator[Reason | None]:
+    """Time the workers were ready to run and had no core."""
+    known = [
+        worker
+        for worker in phase.record.workers
+        if worker.waiting_for_core_ns is not None and worker.wall_ns > 0
+    ]
+    if not known or not real_clock(phase.run):
+        return
+    waiting_ns = sum(worker.waiting_for_core_ns or 0 for worker in known)
+    share = waiting_ns / sum(worker.wall_ns for worker in known)
+    yield reason(
+        "waiting_for_core",
+        share,
+        f"the workers were ready to run and had no core {percent(share)} of the time",
+        {"waiting_for_core_ns": waiting_ns, "workers": len(known)},
+        phase=phase.name,
+    )

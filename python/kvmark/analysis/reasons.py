@@ -1,0 +1,325 @@
+"""Every reason a verdict can give, in one place: the checks and the documentation both read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Level(Enum):
+    """What a reason makes of a run. A note says something worth knowing and changes nothing."""
+
+    NOTE = "NOTE"
+    SUSPECT = "SUSPECT"
+    INVALID = "INVALID"
+
+
+class Unit(Enum):
+    """How a measured value and its thresholds are written."""
+
+    SHARE = "%"
+    COUNT = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A reason that can be given: when, why, and what to do about it.
+
+    Values above ``suspect`` make a run SUSPECT and above ``invalid`` INVALID; values above ``note``
+    are noted. A level without a threshold is never reached.
+    """
+
+    code: str
+    #: What is measured, as a phrase: the threshold stands behind it.
+    measured: str
+    unit: Unit
+    note: float | None
+    suspect: float | None
+    invalid: float | None
+    #: When the rule is looked at; empty for always.
+    applies: str
+    #: Where rule and threshold come from.
+    source: str
+    advice: str
+
+    def level(self, value: float) -> Level | None:
+        """The level that a value reaches; none when it is harmless."""
+        if self.invalid is not None and value > self.invalid:
+            return Level.INVALID
+        if self.suspect is not None and value > self.suspect:
+            return Level.SUSPECT
+        return Level.NOTE if self.note is not None and value > self.note else None
+
+    def threshold(self, level: Level) -> float | None:
+        """The threshold of a level."""
+        thresholds = {
+            Level.NOTE: self.note,
+            Level.SUSPECT: self.suspect,
+            Level.INVALID: self.invalid,
+        }
+        return thresholds[level]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A rule that a run broke, with the numbers."""
+
+    code: str
+    level: Level
+    #: Name of the phase; none when it concerns the whole run.
+    phase: str | None
+    #: One sentence.
+    sentence: str
+    #: The numbers behind it, units in the names.
+    evidence: Mapping[str, float | int | str]
+    threshold: float | None
+    advice: str
+
+
+def _rule(
+    code: str,
+    measured: str,
+    thresholds: tuple[float | None, float | None, float | None],
+    source: str,
+    advice: str,
+    *,
+    applies: str = "",
+    unit: Unit = Unit.SHARE,
+) -> Rule:
+    note, suspect, invalid = thresholds
+    return Rule(code, measured, unit, note, suspect, invalid, applies, source, advice)
+
+
+_RULES = (
+    _rule(
+        "nothing_measured",
+        "counted phases in which no operation succeeded",
+        (None, None, 0),
+        "Without a success there is no time and no throughput to report.",
+        "look at the errors of the run and at its plan",
+        unit=Unit.COUNT,
+    ),
+    _rule(
+        "phase_failed",
+        "phases that the system under test ended by failing",
+        (None, None, 0),
+        "What was measured until then is not what was asked for.",
+        "look at the events of the run and at the system's own log",
+        unit=Unit.COUNT,
+    ),
+    _rule(
+        "errors",
+        "share of operations that failed, in load, measure and verify",
+        (None, 0, 0.01),
+        "Failed operations take another path and another time than those asked for;"
+        " above one in a hundred they shape p99.",
+        "find out why they failed: the error classes are in the run's totals",
+    ),
+    _rule(
+        "mismatches",
+        "operations that read a wrong value",
+        (None, None, 0),
+        "A store that answers wrongly has no throughput worth comparing (YCSB's data integrity).",
+        "the dataset may be another than the plan's; if not, the store lost or mixed up values",
+        unit=Unit.COUNT,
+    ),
+    _rule(
+        "misses",
+        "share of reads and updates that found no record",
+        (None, 0.001, 0.05),
+        "A miss is often much cheaper than a hit, so a run against missing data looks fast.",
+        "load the dataset first, with the same number of records and the same key text",
+    ),
+    _rule(
+        "lost_writes",
+        "acknowledged records that were missing in the verify phase",
+        (None, None, 0),
+        "An acknowledged write that is gone was not done.",
+        "check the durability and consistency settings of the store",
+        unit=Unit.COUNT,
+    ),
+    _rule(
+        "wrong_mix",
+        "largest difference between a kind's share of the operations and the planned share",
+        (None, 0.01, None),
+        "Pearson's chi-square test; with many operations any difference is significant, hence the"
+        " second bound.",
+        "report this run: the engine did not carry out the plan's mix",
+        applies="the chi-square test gives p < 1e-6",
+    ),
+    _rule(
+        "offered_rate_not_reached",
+        "share of the due arrivals that were not completed in time",
+        (None, 0.01, 0.05),
+        "Figures at a rate mean nothing if the rate was not there; MLPerf's LoadGen marks such runs"
+        " invalid. Operations normally in flight at the end are allowed for.",
+        "the system is saturated at this rate, or the generator is: lower the rate or add clients",
+        applies="open model",
+    ),
+    _rule(
+        "dropped",
+        "share of the due arrivals that were never issued",
+        (None, 0.001, 0.05),
+        "rpc-perf and k6 count what was due and not sent; what was not sent has no time, and it"
+        " would have been the longest.",
+        "lower the rate, or raise the number of clients so that more can be in flight",
+        applies="open model",
+    ),
+    _rule(
+        "schedule_late",
+        "share of operations issued more than 1 ms late while a client was free",
+        (None, 0.01, 0.10),
+        "The generator's own lateness is in the response time; Lancet verifies its send times for"
+        " the same reason. At one in a hundred it reaches p99.",
+        "give the generator a core of its own (--pin), more workers, or a lower rate",
+        applies="open model; intervals in which the limit on operations in flight was not reached",
+    ),
+    _rule(
+        "concurrency_limit",
+        "share of operations issued more than 1 ms late because all clients were in flight",
+        (0.01, None, None),
+        "The wait is the system's queue and rightly in the response time; service time alone"
+        " would hide it.",
+        "read the response time, and raise the number of clients to let the system queue instead",
+        applies="open model",
+    ),
+    _rule(
+        "generator_saturated",
+        "share of its time in which the busiest worker used a core, idle polling left out",
+        (None, 0.90, 0.98),
+        "Locust warns at 90 % of a core (its issue 1161): beyond it the generator queues.",
+        "give the engine more workers or machines: this run may measure the generator",
+        applies="system outside the engine's process",
+    ),
+    _rule(
+        "waiting_for_core",
+        "share of their time in which the workers were ready and had no core",
+        (None, 0.05, None),
+        "Time in the kernel's run queue (/proc/PID/schedstat) is counted as service time;"
+        " 5 % is half the effect that comparisons usually look for.",
+        "use fewer clients or workers than cores, stop other programs, or pin the workers",
+    ),
+    _rule(
+        "engine_overhead",
+        "the engine's calibrated cost per operation as a share of the mean service time",
+        (None, 0.10, None),
+        "The null driver's cost is in every throughput of the closed model (hyperfine subtracts"
+        " its shell's; here it is only bounded).",
+        "the run is engine-bound: compare ratios of such runs with care",
+        applies="the host was calibrated and the system isn't the null driver",
+    ),
+    _rule(
+        "coarse_clock",
+        "the clock's smallest step as a share of the median service time",
+        (None, 0.10, None),
+        "Quantiles can't be finer than the clock's step.",
+        "use a machine whose kernel trusts its time stamp counter",
+        applies="real clock",
+    ),
+    _rule(
+        "busy_machine",
+        "cores that other programs kept busy before the run, as a share of all",
+        (None, 0.25, None),
+        "YCSB can print its machine's load average; the work of others takes cores, caches and"
+        " disk, and on four cores a quarter is one core less for the system.",
+        "stop other programs before measuring",
+        applies="other programs were looked at",
+    ),
+    _rule(
+        "not_stationary",
+        "drift of throughput or mean service time over the phase",
+        (None, 0.10, None),
+        "Theil-Sen's slope with the Mann-Kendall test, p < 0.01, corrected for autocorrelation"
+        " (Yue and Wang 2004): a mean of a moving rate depends on when it was stopped.",
+        "lengthen the warm-up, or measure longer than the system's own cycles (compaction)",
+        applies="measure phases of at least ten full intervals and a steady target rate",
+    ),
+    _rule(
+        "too_short",
+        "full intervals missing from the five that an error of the throughput needs",
+        (0, None, None),
+        "Student's t with fewer than four degrees of freedom says next to nothing.",
+        "repeat the run at least five times, measure longer, or shorten the interval",
+        applies="SUSPECT with fewer than five repetitions",
+        unit=Unit.COUNT,
+    ),
+    _rule(
+        "too_few_samples",
+        "operations missing from those that p99 needs, for the rarest operation",
+        (0, None, None),
+        "A quantile q is shown when n * (1 - q) >= 10: with ten operations beyond it their number"
+        " already scatters by a third.",
+        "do more operations, or repeat the run: histograms of repetitions are merged",
+        applies="SUSPECT when even the most frequent operation lacks the 200 that p95 needs",
+        unit=Unit.COUNT,
+    ),
+    _rule(
+        "abandoned",
+        "operations still in flight when the drain limit was over",
+        (None, 0, None),
+        "They would have been the slowest; without them the tail is too short.",
+        "raise the drain limit or set a timeout, so that each operation has an outcome",
+        unit=Unit.COUNT,
+    ),
+    _rule(
+        "interrupted",
+        "whether the user ended the run before its plan did",
+        (None, 0, None),
+        "When to stop was decided after seeing the figures.",
+        "let the run end by itself",
+        unit=Unit.COUNT,
+    ),
+    _rule(
+        "recovered",
+        "whether the run was killed and closed from its logs",
+        (None, 0, None),
+        "The last interval and the workers' processor time are missing.",
+        "run it again",
+        unit=Unit.COUNT,
+    ),
+    _rule(
+        "unpinned",
+        "whether the kernel chose the workers' cores",
+        (0, None, None),
+        "On two cores a client's cost per operation differs threefold with placement.",
+        "pin the workers (--pin) to take placement out of comparisons",
+        unit=Unit.COUNT,
+        applies="real clock",
+    ),
+    _rule(
+        "engine_notice",
+        "warnings that the engine gave while it ran",
+        (0, None, None),
+        "The engine sees what records do not hold.",
+        "as the notice says",
+        unit=Unit.COUNT,
+    ),
+)
+
+#: Every rule by its code, in the order of the documentation.
+RULES: Mapping[str, Rule] = {rule.code: rule for rule in _RULES}
+
+
+def reasons_markdown() -> str:
+    """The table of all reasons for the documentation."""
+    lines = [
+        "| Reason | Measured | Note above | SUSPECT above | INVALID above | Looked at | Source |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for rule in RULES.values():
+        cells = (
+            f"`{rule.code}`",
+            rule.measured,
+            *(_written(rule, threshold) for threshold in (rule.note, rule.suspect, rule.invalid)),
+            rule.applies or "always",
+            rule.source,
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _written(rule: Rule, threshold: float | None) -> str:
+    if threshold is None:
+        return ""
+    return f"{threshold:.4g}" if rule.unit is Unit.COUNT else f"{threshold * 100:.4g} %"

@@ -1,0 +1,243 @@
+"""One run in numbers: what it did in its counted phases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from kvmark.records import PhaseRecord, Run, TimeName, TotalRecord
+from kvmark.stats import Counts, Estimate, series_mean_interval
+
+#: The quantiles of a summary, by name.
+QUANTILES: Mapping[str, float] = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+
+_NS_PER_S = 1e9
+_NS_PER_MS = 1e6
+# An interval counts as full when it lacks at most this share of the usual length.
+_FULL = 0.99
+# Student's t needs a few intervals before its error says anything.
+_LEAST_INTERVALS = 5
+_CAN_MISS = ("READ", "UPDATE", "READ-MODIFY-WRITE", "SCAN")
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """A quantile in nanoseconds. ``enough`` says whether it may be shown: ten operations beyond."""
+
+    q: float
+    ns: int
+    enough: bool
+    low_ns: float | None
+    high_ns: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """One of the three times of an operation, in nanoseconds."""
+
+    count: int
+    mean_ns: float | None
+    max_ns: int | None
+    quantiles: Mapping[str, Quantile] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, counts: Counts) -> Times:
+        """The figures of a histogram."""
+        if counts.n == 0:
+            return cls(0, None, None)
+        quantiles = {}
+        for name, q in QUANTILES.items():
+            estimate = counts.quantile_interval(q, "ns")
+            if estimate is not None:
+                quantiles[name] = Quantile(
+                    q, int(estimate.value), counts.shows(q), estimate.low, estimate.high
+                )
+        return cls(counts.n, counts.mean(), counts.quantile(1.0), quantiles)
+
+    def shown_ns(self, name: str) -> int | None:
+        """A quantile by name (``p99``) if there are enough operations beyond it."""
+        found = self.quantiles.get(name)
+        return found.ns if found is not None and found.enough else None
+
+
+@dataclass(frozen=True, slots=True)
+class OperationSummary:
+    """One kind of operation of one group. Times are those of successful operations."""
+
+    group: str
+    operation: str
+    part: bool
+    count: int
+    rows: int
+    response: Times
+    service: Times
+    wait: Times
+    #: How many ended otherwise, by outcome.
+    others: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseSummary:
+    """One counted phase."""
+
+    phase: int
+    name: str
+    runtime_ms: float
+    #: Successful operations that completed in the window ÷ the window.
+    throughput: Estimate
+    #: All operations with a known outcome, the drain included.
+    completed: int
+    operations: tuple[OperationSummary, ...]
+    #: Operations that found their record ÷ those that looked for one; none without any.
+    hit_ratio: float | None
+    #: Failed operations by error class.
+    errors: Mapping[str, int]
+    #: Processor time of the process without idle polling ÷ operations; an embedded system included.
+    cpu_ns_per_operation: float | None
+    max_resident_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A run in numbers, and what it was."""
+
+    id: str
+    name: str
+    system: str
+    version: str
+    created: str
+    phases: tuple[PhaseSummary, ...]
+
+
+def summarize(run: Run) -> Summary:
+    """The numbers of a run's counted phases."""
+    manifest = run.manifest
+    return Summary(
+        id=run.id,
+        name=str(manifest.plan.get("name", "")),
+        system=manifest.engine.system.system,
+        version=manifest.engine.system.version,
+        created=manifest.created,
+        phases=tuple(summarize_phase(run, phase) for phase in run.counted),
+    )
+
+
+def summarize_phase(run: Run, phase: PhaseRecord) -> PhaseSummary:
+    """The numbers of one phase."""
+    totals = run.totals(phase.index)
+    whole = [total for total in totals if not total.part]
+    completed = sum(total.count for total in whole)
+    return PhaseSummary(
+        phase=phase.index,
+        name=phase.name,
+        runtime_ms=phase.window_ns / _NS_PER_MS,
+        throughput=throughput(run, phase),
+        completed=completed,
+        operations=tuple(_operations(run, totals)),
+        hit_ratio=_hit_ratio(whole),
+        errors=_by_outcome(whole, excluded=("ok", "miss")),
+        cpu_ns_per_operation=_cpu_ns_per_operation(phase, completed),
+        max_resident_bytes=phase.process.max_resident_bytes,
+    )
+
+
+def throughput(run: Run, phase: PhaseRecord) -> Estimate:
+    """Successful operations per second in the window, with the error that its intervals give.
+
+    The value is the exact ratio; the error is that of the mean rate of the full intervals,
+    corrected for autocorrelation. Fewer than five full intervals give none.
+    """
+    ok = succeeded_in_window(run, phase)
+    value = ok * _NS_PER_S / phase.window_ns if phase.window_ns > 0 else 0.0
+    rates = interval_rates(run, phase)
+    if len(rates) < _LEAST_INTERVALS:
+        return Estimate(value, None, None, len(rates), "ops/s", "count in the window")
+    mean = series_mean_interval(rates, "ops/s")
+    error = mean.error
+    low, high = (None, None) if error is None else (value - error, value + error)
+    return Estimate(value, low, high, len(rates), "ops/s", mean.method)
+
+
+def succeeded_in_window(run: Run, phase: PhaseRecord) -> int:
+    """Successful operations that completed before the window ended."""
+    totals = run.totals(phase.index)
+    return sum(total.in_window for total in totals if total.outcome == "ok" and not total.part)
+
+
+def full_intervals(run: Run, phase: PhaseRecord) -> pl.DataFrame:
+    """The rows of the phase's window, without its drain and a last interval that was cut short."""
+    rows = run.intervals.filter((pl.col("phase") == phase.index) & ~pl.col("drain"))
+    length = pl.col("end_ns") - pl.col("start_ns")
+    return rows.filter(length >= _FULL * length.max())
+
+
+def interval_rates(run: Run, phase: PhaseRecord) -> list[float]:
+    """Successful operations per second in each full interval, all groups together."""
+    ok = (pl.col("outcome") == "ok") & ~pl.col("part")
+    rates = (
+        full_intervals(run, phase)
+        .group_by("start_ns", "end_ns")
+        .agg(pl.col("count").filter(ok).sum())
+        .sort("start_ns")
+        .select(pl.col("count") * _NS_PER_S / (pl.col("end_ns") - pl.col("start_ns")))
+    )
+    return [float(rate) for rate in rates["count"]]
+
+
+def quantile_curve(counts: Counts, nines: int = 5) -> tuple[tuple[float, int], ...]:
+    """Points (quantile, nanoseconds) of a curve up to as many nines as the counts can show."""
+    steps = [1 - 10**-nine * left / 10 for nine in range(nines) for left in range(10, 1, -1)]
+    points = []
+    for q in steps:
+        value = counts.quantile(q)
+        if value is not None and counts.shows(q):
+            points.append((q, value))
+    return tuple(points)
+
+
+def _operations(run: Run, totals: Iterable[TotalRecord]) -> Iterable[OperationSummary]:
+    named: dict[tuple[str, str, bool], list[TotalRecord]] = {}
+    for total in totals:
+        named.setdefault((total.group, total.operation, total.part), []).append(total)
+    for (group, operation, part), found in named.items():
+        ok = [total for total in found if total.outcome == "ok"]
+        yield OperationSummary(
+            group=group,
+            operation=operation,
+            part=part,
+            count=sum(total.count for total in ok),
+            rows=sum(total.rows for total in ok),
+            response=_times(run, ok, "response"),
+            service=_times(run, ok, "service"),
+            wait=_times(run, ok, "wait"),
+            others=_by_outcome(found, excluded=("ok",)),
+        )
+
+
+def _times(run: Run, totals: Iterable[TotalRecord], time: TimeName) -> Times:
+    return Times.of(Counts.merge(run.times(total, time) for total in totals))
+
+
+def _by_outcome(totals: Iterable[TotalRecord], excluded: tuple[str, ...]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for total in totals:
+        if total.outcome not in excluded:
+            counts[total.outcome] = counts.get(total.outcome, 0) + total.count
+    return counts
+
+
+def _hit_ratio(totals: Iterable[TotalRecord]) -> float | None:
+    looked = [total for total in totals if total.operation in _CAN_MISS]
+    hits = sum(total.count for total in looked if total.outcome == "ok")
+    misses = sum(total.count for total in looked if total.outcome == "miss")
+    return hits / (hits + misses) if hits + misses else None
+
+
+def _cpu_ns_per_operation(phase: PhaseRecord, completed: int) -> float | None:
+    process = phase.process
+    if process.cpu_user_ns is None or process.cpu_system_ns is None or completed == 0:
+        return None
+    idle_ns = sum(worker.idle_spin_ns for worker in phase.workers)
+    return (process.cpu_user_ns + process.cpu_system_ns - idle_ns) / completed

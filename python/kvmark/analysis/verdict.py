@@ -1,0 +1,173 @@
+"""Whether a run may be used: VALID, SUSPECT or INVALID, with typed reasons.
+
+A verdict is computed from the records alone and can be computed again at any time. It is kept
+beside the run's folder, never in it, so that a closed run stays as it was measured.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from kvmark.analysis import checks_load, checks_outcomes, checks_run
+from kvmark.analysis.evidence import Phase
+from kvmark.analysis.reasons import Level, Reason
+from kvmark.errors import RunError
+from kvmark.records import Records, Run
+from kvmark.records.files import to_json, write_atomically
+
+_FORMAT = 1
+# Phases whose operations must succeed although they are not counted: the rest stands on them.
+_MUST_SUCCEED = ("load", "measure", "verify")
+
+
+class Judgement(Enum):
+    """What a run may be used for."""
+
+    #: As it is.
+    VALID = "VALID"
+    #: With the reasons beside it.
+    SUSPECT = "SUSPECT"
+    #: Not at all; comparisons refuse it.
+    INVALID = "INVALID"
+
+
+_SEVERITY = (Judgement.VALID, Judgement.SUSPECT, Judgement.INVALID)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The judgement on a run and its reasons, the gravest first."""
+
+    judgement: Judgement
+    reasons: tuple[Reason, ...]
+
+    @classmethod
+    def of(cls, reasons: Iterable[Reason]) -> Verdict:
+        """The verdict that follows from reasons."""
+        order = (Level.INVALID, Level.SUSPECT, Level.NOTE)
+        ordered = tuple(sorted(reasons, key=lambda reason: order.index(reason.level)))
+        levels = {reason.level for reason in ordered}
+        if Level.INVALID in levels:
+            return cls(Judgement.INVALID, ordered)
+        return cls(Judgement.SUSPECT if Level.SUSPECT in levels else Judgement.VALID, ordered)
+
+    def to_json(self) -> dict[str, Any]:
+        """The verdict as JSON values."""
+        return {
+            "judgement": self.judgement.value,
+            "reasons": [
+                {
+                    "code": reason.code,
+                    "level": reason.level.value,
+                    "phase": reason.phase,
+                    "sentence": reason.sentence,
+                    "evidence": dict(reason.evidence),
+                    "threshold": reason.threshold,
+                    "advice": reason.advice,
+                }
+                for reason in self.reasons
+            ],
+        }
+
+
+def judge(run: Run, repetitions: int = 1) -> Verdict:
+    """The verdict on a run; ``repetitions`` is the number of runs of the same case, this one too.
+
+    Raises:
+        RecordsError: the run's files can't be read.
+    """
+    found = (reason for reason in _reasons(run, repetitions) if reason is not None)
+    return Verdict.of(found)
+
+
+def worst(verdicts: Iterable[Verdict]) -> Judgement:
+    """The gravest judgement; VALID when there is none."""
+    return max(
+        (verdict.judgement for verdict in verdicts), key=_SEVERITY.index, default=Judgement.VALID
+    )
+
+
+def combine(verdicts: Iterable[Verdict]) -> Verdict:
+    """One verdict on the repetitions of a case: the gravest, each reason once with its worst run.
+
+    The evidence says in how many of the runs a reason was found.
+    """
+    verdicts = list(verdicts)
+    found: dict[str, list[Reason]] = {}
+    for verdict in verdicts:
+        for code in {reason.code for reason in verdict.reasons}:
+            same = [reason for reason in verdict.reasons if reason.code == code]
+            found.setdefault(code, []).append(Verdict.of(same).reasons[0])
+    return Verdict.of(_counted(reasons, len(verdicts)) for reasons in found.values())
+
+
+def save_verdict(records: Records, run: Run, verdict: Verdict) -> None:
+    """Keeps the verdict beside the run's folder, replacing an earlier one.
+
+    Raises:
+        RunError: the file can't be written.
+    """
+    path = records.verdict_path(run.id)
+    try:
+        write_atomically(path, to_json({"format": _FORMAT, "run": run.id, **verdict.to_json()}))
+    except OSError as problem:
+        raise RunError(
+            f"the verdict {path} can't be written because {problem.strerror}: the run itself is"
+            " kept"
+        ) from problem
+
+
+def saved_judgement(records: Records, run: str) -> Judgement | None:
+    """The judgement kept beside a run's folder; none when there is none that can be read."""
+    try:
+        saved = json.loads(records.verdict_path(run).read_bytes())
+        return Judgement(saved["judgement"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _reasons(run: Run, repetitions: int) -> Iterator[Reason | None]:
+    yield from checks_run.check_ending(run)
+    yield from checks_run.check_machine(run)
+    yield from checks_run.check_notices(run)
+    for record in run.manifest.engine.phases:
+        if record.name in _MUST_SUCCEED:
+            yield from checks_outcomes.check_errors(Phase(run, record))
+        if record.name == "verify":
+            yield from checks_outcomes.check_lost_writes(Phase(run, record))
+    for record in run.counted:
+        phase = Phase(run, record)
+        yield from checks_outcomes.check_success(phase)
+        yield from checks_outcomes.check_misses(phase)
+        yield from checks_outcomes.check_mix(phase)
+        yield from checks_load.check_rate(phase)
+        yield from checks_load.check_lateness(phase)
+        yield from checks_load.check_generator(phase)
+        yield from checks_load.check_waiting(phase)
+        yield from checks_run.check_resolution(phase)
+        yield from checks_run.check_stationary(phase)
+        yield from checks_run.check_samples(phase, repetitions)
+
+
+def _counted(reasons: list[Reason], runs: int) -> Reason:
+    gravest = Verdict.of(reasons).reasons[0]
+    if runs == 1:
+        return gravest
+    evidence: Mapping[str, float | int | str] = {
+        **gravest.evidence,
+        "runs_with_this": len(reasons),
+        "runs": runs,
+    }
+    return Reason(
+        code=gravest.code,
+        level=gravest.level,
+        phase=gravest.phase,
+        sentence=f"In {len(reasons)} of {runs} runs: {gravest.sentence}",
+        evidence=evidence,
+        threshold=gravest.threshold,
+        advice=gravest.advice,
+    )

@@ -1,0 +1,65 @@
+"""Names of a run's files, and writing them so that they are whole or not there."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+RUNNING = "running.json"
+MANIFEST = "manifest.json"
+INTERVAL_LOG = "intervals.jsonl"
+INTERVALS = "intervals.parquet"
+RESOURCE_LOG = "resources.jsonl"
+RESOURCES = "resources.parquet"
+HISTOGRAMS = "histograms.hlog"
+EVENTS = "events.jsonl"
+
+#: What a closed run consists of. Resources are there when they were sampled.
+CLOSED_FILES = (MANIFEST, INTERVALS, RESOURCES, HISTOGRAMS, EVENTS)
+#: What only a run that goes, or was killed, has.
+LOGS = (RUNNING, INTERVAL_LOG, RESOURCE_LOG)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Writes beside the file, flushes to the disk and renames, so that no half file is ever seen.
+
+    Raises:
+        OSError: the disk is full or the folder can't be written; nothing of the attempt stays.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes renames in a folder survive a power failure."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def to_json(value: Mapping[str, Any]) -> bytes:
+    """One document, readable by people, fields in their order."""
+    return json.dumps(value, indent=1, ensure_ascii=False).encode() + b"\n"
+
+
+def whole_lines(path: Path) -> bytes:
+    """The lines that end, since a killed writer may leave part of one; empty without the file."""
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return b""
+    return text[: text.rfind(b"\n") + 1]

@@ -1,0 +1,84 @@
+"""HdrHistogram's encoded histograms as counts, and the log that holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from hdrh.histogram import HdrHistogram
+
+from kvmark.stats import Counts
+
+# What the engine records with; used when counts must be encoded again.
+_SIGNIFICANT_DIGITS = 3
+# A run of a day has 86,400 lines per tag: not all are held at once.
+_MERGED_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One histogram of ``histograms.hlog``. Seconds count from the run's start."""
+
+    tag: str
+    start_s: float
+    length_s: float
+    encoded: str
+
+
+def decode(encoded: str) -> Counts:
+    """The counts of an encoded histogram.
+
+    Raises:
+        ValueError: the text isn't an HdrHistogram.
+    """
+    try:
+        histogram = HdrHistogram.decode(encoded)
+    except Exception as problem:  # The package raises its own, zlib's and binascii's errors.
+        raise ValueError(f"not an HdrHistogram: {problem}") from problem
+    counts = np.frombuffer(histogram.counts, dtype=np.uint64)
+    places = np.flatnonzero(counts).astype(np.int64)
+    half = histogram.sub_bucket_half_count_magnitude
+    # Buckets double in width; the first one also has the lower half of its steps.
+    bucket = np.maximum((places >> half) - 1, 0)
+    step = np.where(
+        (places >> half) == 0,
+        places,
+        (places & (histogram.sub_bucket_half_count - 1)) + histogram.sub_bucket_half_count,
+    )
+    shift = bucket + histogram.unit_magnitude
+    low = step << shift
+    return Counts(low, low + (np.int64(1) << shift) - 1, counts[places].astype(np.int64))
+
+
+def encode(counts: Counts, significant_digits: int = _SIGNIFICANT_DIGITS) -> str:
+    """The counts as HdrHistogram V2, deflated, in base64."""
+    highest = int(counts.high[-1]) if counts.n else 2
+    histogram = HdrHistogram(1, max(2, highest), significant_digits)
+    for value, count in zip(counts.low.tolist(), counts.count.tolist(), strict=True):
+        histogram.record_value(value, count)
+    encoded: bytes = histogram.encode()
+    return encoded.decode()
+
+
+def log_lines(text: str) -> Iterator[LogLine]:
+    """The histograms of a log; comments and lines that were cut off are passed over."""
+    for line in text.splitlines():
+        if not line.startswith("Tag="):
+            continue
+        parts = line.split(",")
+        if len(parts) != 5:
+            continue
+        tag, start, length, _, encoded = parts
+        yield LogLine(tag.removeprefix("Tag="), float(start), float(length), encoded)
+
+
+def merge_log(lines: Iterable[LogLine]) -> dict[str, Counts]:
+    """All histograms of each tag together, in order of appearance."""
+    merged: dict[str, list[Counts]] = {}
+    for line in lines:
+        parts = merged.setdefault(line.tag, [])
+        parts.append(decode(line.encoded))
+        if len(parts) == _MERGED_AT_ONCE:
+            parts[:] = [Counts.merge(parts)]
+    return {tag: Counts.merge(parts) for tag, parts in merged.items()}

@@ -1,0 +1,187 @@
+"""What a run's files say, as frozen models: the manifest and the engine's record in it.
+
+Fields that a later version adds are ignored, so that an older kvmark can still read its runs.
+Durations and instants are nanoseconds; instants count from the run's origin unless they say wall.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+#: The version of the manifest's format that is written, and the only one that is read.
+FORMAT = 1
+
+TimeName = Literal["service", "response", "wait"]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class TimeRecord(_Frozen):
+    """One of the three times of a total. Minimum, mean and maximum are exact."""
+
+    min: int
+    mean: float
+    p50: int
+    p90: int
+    p95: int
+    p99: int
+    p999: int
+    p9999: int
+    max: int
+    stddev: float
+    #: HdrHistogram V2, deflated, in base64.
+    histogram: str
+
+
+class TotalRecord(_Frozen):
+    """A phase and its drain together, for one group, operation and outcome."""
+
+    phase: int
+    group: str
+    operation: str
+    #: A read or update inside a read-modify-write, which is counted there already.
+    part: bool
+    outcome: str
+    count: int
+    #: Completed inside the phase's window.
+    in_window: int
+    rows: int = 0
+    service: TimeRecord
+    response: TimeRecord
+    wait: TimeRecord
+
+
+class GroupRecord(_Frozen):
+    """What a group of clients did in a phase. ``due`` is none in the closed model."""
+
+    group: str
+    issued: int
+    completed: int
+    ok: int
+    due: int | None = None
+    dropped: int = 0
+    late: int = 0
+    abandoned: int = 0
+    frontier: int | None = None
+
+
+class WorkerRecord(_Frozen):
+    """How a worker spent its time in a phase, and the cores it could use."""
+
+    worker: int
+    group: str | None = None
+    cpu_ns: int | None = None
+    waiting_for_core_ns: int | None = None
+    idle_spin_ns: int = 0
+    wall_ns: int = 0
+    cores: tuple[int, ...] = ()
+
+
+class ProcessRecord(_Frozen):
+    """What the engine's process used in a phase. An embedded system is part of it."""
+
+    cpu_user_ns: int | None = None
+    cpu_system_ns: int | None = None
+    max_resident_bytes: int | None = None
+    voluntary_switches: int | None = None
+    involuntary_switches: int | None = None
+
+
+class BeforeAfter(_Frozen):
+    """A counter of the system when a phase began and ended; none where it isn't a number."""
+
+    before: float | None
+    after: float | None
+
+
+class PhaseRecord(_Frozen):
+    """A phase: its window, what ended it, and who took part. Killed runs have phases ``killed``."""
+
+    index: int
+    name: str
+    start_ns: int
+    end_ns: int
+    drained_ns: int | None = None
+    stopped_by: str
+    relative_stderr: float | None = None
+    groups: tuple[GroupRecord, ...] = ()
+    workers: tuple[WorkerRecord, ...] = ()
+    process: ProcessRecord = ProcessRecord()
+    statistics: dict[str, BeforeAfter] = Field(default_factory=dict)
+
+    @property
+    def window_ns(self) -> int:
+        """Length of the window."""
+        return self.end_ns - self.start_ns
+
+
+class SystemRecord(_Frozen):
+    """The system under test, as its driver described it."""
+
+    system: str
+    version: str
+    configuration: dict[str, str] = Field(default_factory=dict)
+
+
+class CapabilitiesRecord(_Frozen):
+    """What the driver said its system can do."""
+
+    execution: Literal["blocking", "asynchronous"]
+    embedded: bool
+    kinds: tuple[str, ...] = ()
+    cancels: bool = False
+
+
+class ClockRecord(_Frozen):
+    """The engine's clock: its source, the cost of a time stamp, its smallest step."""
+
+    source: str
+    stamp_ns: float = 0.0
+    resolution_ns: float = 0.0
+
+
+class NoticeRecord(_Frozen):
+    """A warning of the engine."""
+
+    code: str
+    phase: int | None = None
+    message: str
+    evidence: dict[str, Any] = Field(default_factory=dict)
+    advice: str = ""
+
+
+class RunRecord(_Frozen):
+    """What the engine returned, or what its logs still say.
+
+    A killed run's logs don't tell the driver's capabilities and the clock.
+    """
+
+    started_wall_ns: int
+    system: SystemRecord
+    capabilities: CapabilitiesRecord | None
+    clock: ClockRecord | None
+    phases: tuple[PhaseRecord, ...]
+    totals: tuple[TotalRecord, ...]
+    notices: tuple[NoticeRecord, ...] = ()
+    interrupted: bool = False
+
+
+class Manifest(_Frozen):
+    """What was run, where, with what, and what came of it."""
+
+    format: Literal[1]
+    id: str
+    tags: tuple[str, ...] = ()
+    created: str
+    command: tuple[str, ...] = ()
+    spec: dict[str, Any] = Field(default_factory=dict)
+    plan: dict[str, Any]
+    host: dict[str, Any] = Field(default_factory=dict)
+    versions: dict[str, str] = Field(default_factory=dict)
+    closed_by: Literal["engine", "recovered"]
+    engine: RunRecord
+    imported: dict[str, Any] | None = None

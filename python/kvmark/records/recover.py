@@ -1,0 +1,196 @@
+"""Closing a killed run from its logs.
+
+The engine appends whole lines once per interval, so at most the last interval is missing. What only
+the engine knew at the end, such as processor time, stays unknown.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from kvmark.errors import RecordsError
+from kvmark.records import files
+from kvmark.records.histograms import LogLine, encode, log_lines, merge_log
+from kvmark.records.intervals import read_intervals
+from kvmark.records.run import Run, read_events
+from kvmark.records.writer import Running, seal, tidy
+from kvmark.stats import Counts
+
+_TIME_TAGS = {"service": "st", "response": "rt", "wait": "wt"}
+
+
+def recover(folder: Path) -> Run:
+    """Closes a killed run; one that is closed already is only read.
+
+    Raises:
+        RecordsError: the run is still going, or its logs can't be read.
+        RunError: a file can't be written.
+    """
+    with _alone(folder):
+        if (folder / files.MANIFEST).exists():
+            tidy(folder)
+            return Run.open(folder)
+        running = Running.read(folder)
+        if running.writer.lives():
+            raise RecordsError(
+                f"run {folder.name} is still going in process {running.writer.pid}: wait until it"
+                " ends or stop it"
+            )
+        return seal(folder, running, _record(folder, running), "recovered")
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Two commands may find the same killed run: the second one waits."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as problem:
+        raise RecordsError(f"the folder {folder} can't be opened: {problem.strerror}") from problem
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _record(folder: Path, running: Running) -> dict[str, Any]:
+    """The engine's record as far as the logs tell."""
+    intervals = read_intervals(files.whole_lines(folder / files.INTERVAL_LOG))
+    events = read_events(folder / files.EVENTS)
+    lines = list(log_lines(files.whole_lines(folder / files.HISTOGRAMS).decode()))
+    several_groups = len(running.plan.get("groups", ())) > 1
+    phases: list[dict[str, Any]] = []
+    totals: list[dict[str, Any]] = []
+    for keys, rows in intervals.group_by("phase", "phase_name", maintain_order=True):
+        index, name = int(str(keys[0])), str(keys[1])
+        phases.append(_phase(index, name, rows, events))
+        start_s, end_s = _span_s(rows)
+        in_phase = [line for line in lines if start_s <= line.start_s < end_s]
+        totals += _totals(index, name, rows, in_phase, several_groups=several_groups)
+    system = running.plan.get("system", {})
+    return {
+        "started_wall_ns": _wall_ns(running.created),
+        "system": {"system": system.get("driver", "unknown"), "version": "unknown"},
+        "capabilities": None,
+        "clock": None,
+        "phases": phases,
+        "totals": totals,
+        "notices": [event for event in events if event.get("kind") == "notice"],
+        "interrupted": any(event.get("kind") == "interrupted" for event in events),
+    }
+
+
+def _phase(
+    index: int, name: str, rows: pl.DataFrame, events: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    ended = [
+        event
+        for event in events
+        if event.get("kind") == "phase_ended" and event.get("phase") == index
+    ]
+    window = rows.filter(~pl.col("drain"))
+    window = rows if window.is_empty() else window
+    last_end = max(window["end_ns"].to_list())
+    totals = rows.filter(pl.col("operation") == "TOTAL")
+    return {
+        "index": index,
+        "name": name,
+        "start_ns": min(rows["start_ns"].to_list()),
+        "end_ns": ended[0].get("at_ns", last_end) if ended else last_end,
+        "drained_ns": max(rows["end_ns"].to_list()),
+        "stopped_by": ended[0].get("stopped_by", "killed") if ended else "killed",
+        "groups": [
+            _group(str(keys[0]), group_totals, rows)
+            for keys, group_totals in totals.group_by("group", maintain_order=True)
+        ],
+    }
+
+
+def _group(name: str, totals: pl.DataFrame, rows: pl.DataFrame) -> dict[str, Any]:
+    last = totals.sort("end_ns").row(-1, named=True)
+    ok = rows.filter((pl.col("group") == name) & (pl.col("outcome") == "ok") & ~pl.col("part"))
+    return {
+        "group": name,
+        "issued": last["issued"] or 0,
+        "completed": int(totals["count"].sum()),
+        "ok": int(ok["count"].sum()),
+        "due": last["due"],
+        "late": int(totals["late"].sum()),
+        "frontier": last["frontier"],
+    }
+
+
+def _totals(
+    index: int, phase: str, rows: pl.DataFrame, lines: list[LogLine], *, several_groups: bool
+) -> Iterator[dict[str, Any]]:
+    merged = merge_log(lines)
+    series = rows.filter(pl.col("operation") != "TOTAL")
+    keys = ["group", "operation", "part", "outcome"]
+    counts = series.group_by(keys, maintain_order=True).agg(
+        pl.col("count").sum(),
+        pl.col("count").filter(~pl.col("drain")).sum().alias("in_window"),
+        pl.col("rows").sum(),
+        *[pl.col(f"{time}_ns_min").min() for time in _TIME_TAGS],
+        *[pl.col(f"{time}_ns_max").max() for time in _TIME_TAGS],
+    )
+    for row in counts.iter_rows(named=True):
+        tag = _tag(phase, row, several_groups=several_groups)
+        times = {time: merged.get(f"{tag}-{end}") for time, end in _TIME_TAGS.items()}
+        if any(found is None for found in times.values()):
+            continue
+        yield {
+            "phase": index,
+            **{key: row[key] for key in (*keys, "count", "in_window", "rows")},
+            **{
+                time: _time(found, row[f"{time}_ns_min"], row[f"{time}_ns_max"])
+                for time, found in times.items()
+                if found is not None
+            },
+        }
+
+
+def _tag(phase: str, row: Mapping[str, Any], *, several_groups: bool) -> str:
+    """The tag of a series in the log, without the time, as ``crates/record`` writes it."""
+    prefix = "" if phase == "measure" else f"{phase}:"
+    plain = "".join("_" if char == "," or char.isspace() else char for char in row["group"])
+    group = f"{plain}." if several_groups else ""
+    part = "READ-MODIFY-WRITE." if row["part"] else ""
+    outcome = "" if row["outcome"] == "ok" else f".{row['outcome']}"
+    return f"{prefix}{group}{part}{row['operation']}{outcome}"
+
+
+def _time(counts: Counts, least: int, largest: int) -> dict[str, Any]:
+    def at(q: float) -> int:
+        return min(max(counts.quantile(q) or 0, least), largest)
+
+    return {
+        "min": least,
+        "mean": counts.mean() or 0.0,
+        "p50": at(0.5),
+        "p90": at(0.9),
+        "p95": at(0.95),
+        "p99": at(0.99),
+        "p999": at(0.999),
+        "p9999": at(0.9999),
+        "max": largest,
+        "stddev": counts.deviation() or 0.0,
+        "histogram": encode(counts),
+    }
+
+
+def _span_s(rows: pl.DataFrame) -> tuple[float, float]:
+    """Begin and end of the phase and its drain; half a nanosecond keeps rounding out."""
+    start, end = min(rows["start_ns"].to_list()), max(rows["end_ns"].to_list())
+    return (start - 0.5) / 1e9, (end - 0.5) / 1e9
+
+
+def _wall_ns(created: str) -> int:
+    return int(datetime.fromisoformat(created).timestamp() * 1e9)

@@ -1,0 +1,145 @@
+"""A closed run, read when asked."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from pydantic import ValidationError
+
+from kvmark.errors import RecordsError
+from kvmark.records import files
+from kvmark.records.histograms import decode
+from kvmark.records.intervals import SCHEMA
+from kvmark.records.model import FORMAT, Manifest, PhaseRecord, TimeName, TotalRecord
+from kvmark.stats import Counts
+
+
+@dataclass(frozen=True)
+class Run:
+    """A closed run: its manifest, and its tables and histograms when they are first used."""
+
+    path: Path
+    manifest: Manifest
+
+    @classmethod
+    def open(cls, folder: Path) -> Run:
+        """The run of a folder.
+
+        Raises:
+            RecordsError: there is no manifest or it can't be read.
+        """
+        path = folder / files.MANIFEST
+        try:
+            return cls(folder, _parse(path.read_bytes()))
+        except FileNotFoundError:
+            raise RecordsError(
+                f"run {folder.name} has no manifest: it is still going or was killed"
+            ) from None
+        except (OSError, ValueError) as problem:
+            raise RecordsError(f"the manifest {path} can't be read: {problem}") from problem
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self.manifest.id
+
+    @property
+    def counted(self) -> tuple[PhaseRecord, ...]:
+        """The phases that count: those that measure, or else those that load; none skipped."""
+        done = [phase for phase in self.manifest.engine.phases if phase.stopped_by != "skipped"]
+        measured = tuple(phase for phase in done if phase.name == "measure")
+        return measured or tuple(phase for phase in done if phase.name == "load")
+
+    @cached_property
+    def intervals(self) -> pl.DataFrame:
+        """One row per interval, group, operation and outcome, and one ``TOTAL`` per group."""
+        return self._table(files.INTERVALS, SCHEMA)
+
+    @cached_property
+    def resources(self) -> pl.DataFrame:
+        """Samples of the machine; without columns when none were taken."""
+        return self._table(files.RESOURCES, {})
+
+    @cached_property
+    def events(self) -> tuple[dict[str, Any], ...]:
+        """What happened, in order; lines that were cut off are left out."""
+        return read_events(self.path / files.EVENTS)
+
+    def totals(self, phase: int) -> tuple[TotalRecord, ...]:
+        """The totals of a phase, parts of read-modify-writes included."""
+        return tuple(total for total in self.manifest.engine.totals if total.phase == phase)
+
+    def histogram(
+        self,
+        phase: int,
+        group: str,
+        operation: str,
+        *,
+        part: bool = False,
+        outcome: str = "ok",
+        time: TimeName = "response",
+    ) -> Counts:
+        """Counts of one time in nanoseconds; empty when there was no such operation.
+
+        Raises:
+            RecordsError: the recorded histogram can't be decoded.
+        """
+        wanted = (group, operation, part, outcome)
+        for total in self.totals(phase):
+            if (total.group, total.operation, total.part, total.outcome) == wanted:
+                return self.times(total, time)
+        return Counts.empty()
+
+    def times(self, total: TotalRecord, time: TimeName) -> Counts:
+        """Counts of one time of a total, in nanoseconds.
+
+        Raises:
+            RecordsError: the recorded histogram can't be decoded.
+        """
+        try:
+            return decode(getattr(total, time).histogram)
+        except ValueError as problem:
+            raise RecordsError(
+                f"a histogram of {total.operation} in run {self.id} is damaged: {problem}"
+            ) from problem
+
+    def _table(self, name: str, schema: dict[str, pl.DataType]) -> pl.DataFrame:
+        path = self.path / name
+        if not path.exists():
+            return pl.DataFrame(schema=schema)
+        try:
+            return pl.read_parquet(path)
+        except (OSError, pl.exceptions.PolarsError) as problem:
+            reason = str(problem).partition("\n")[0]
+            raise RecordsError(f"{path} can't be read: {reason}") from problem
+
+
+def read_events(path: Path) -> tuple[dict[str, Any], ...]:
+    """The events of a log, without what isn't a whole JSON object."""
+    events = []
+    for line in files.whole_lines(path).splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict):
+            events.append(event)
+    return tuple(events)
+
+
+def _parse(text: bytes) -> Manifest:
+    value = json.loads(text)
+    written = value.get("format") if isinstance(value, dict) else None
+    if isinstance(written, int) and written > FORMAT:
+        raise ValueError(f"it has format {written} and this kvmark reads {FORMAT}: update kvmark")
+    try:
+        return Manifest.model_validate(value)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise ValueError(f"{place}: {first['msg']}") from None

@@ -1,0 +1,222 @@
+"""The catalogue of runs: one folder each, below one root."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Any, Literal
+
+from kvmark.errors import RecordsError, RunError
+from kvmark.records import files
+from kvmark.records.process import Writer
+from kvmark.records.recover import recover
+from kvmark.records.run import Run
+from kvmark.records.writer import RunFolder
+
+State = Literal["closed", "going", "killed", "broken"]
+
+_ID = re.compile(r"\d{8}-\d{6}-(?:[a-z0-9-]+-)?[0-9a-f]{4}")
+_LAST = re.compile(r"last(?:~(\d+))?")
+_SECOND = len("20261121-074812")
+_LONGEST_SLUG = 40
+_ATTEMPTS = 64
+_MOST_LISTED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A run in a list: what its manifest says in short, or what is wrong with it."""
+
+    id: str
+    path: Path
+    state: State
+    created: str
+    name: str = ""
+    system: str = ""
+    version: str = ""
+    tags: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _token() -> str:
+    return secrets.token_hex(2)
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """All runs below ``root``. The clock and the token can be put in for tests."""
+
+    root: Path
+    now: Callable[[], datetime] = _now
+    token: Callable[[], str] = _token
+
+    @classmethod
+    def default(cls) -> Records:
+        """The folder that ``KVMARK_RUNS`` names, or else ``runs`` in the current folder."""
+        return cls(Path(os.environ.get("KVMARK_RUNS") or "runs"))
+
+    def new(self, name: str) -> RunFolder:
+        """Makes the folder of a new run; never one that is there already.
+
+        Raises:
+            RunError: the folder can't be made.
+        """
+        for _ in range(_ATTEMPTS):
+            created = self.now()
+            path = self.root / f"{created:%Y%m%d-%H%M%S}-{_slug(name)}{self.token()}"
+            try:
+                self.root.mkdir(parents=True, exist_ok=True)
+                path.mkdir()
+            except FileExistsError:
+                if not self.root.is_dir():
+                    raise RunError(
+                        f"{self.root} is a file and not a folder for runs: name another with"
+                        " KVMARK_RUNS"
+                    ) from None
+                continue
+            except OSError as problem:
+                raise RunError(
+                    f"no run can be kept in {self.root} because {problem.strerror}: name another"
+                    " folder with KVMARK_RUNS"
+                ) from problem
+            return RunFolder(path, created)
+        raise RunError(f"no free name for a run was found in {self.root}: try again")
+
+    def list(self, limit: int | None = None) -> list[Entry]:
+        """The runs, newest first. A run that can't be read is in the list with its problem."""
+        return list(islice(self._newest_first(), limit))
+
+    def find(self, word: str) -> Entry:
+        """The run that a word means: an id, the beginning of one, a folder, ``last``, ``last~1``.
+
+        ``last`` counts runs that are closed or were killed.
+
+        Raises:
+            RecordsError: there is none, or several.
+        """
+        last = _LAST.fullmatch(word)
+        if last:
+            return self._last(int(last[1] or 0))
+        wanted = Path(word).name if "/" in word else word
+        ids = list(self._ids())
+        if wanted in ids:
+            return self._entry(wanted)
+        matching = sorted(run for run in ids if wanted and run.startswith(wanted))
+        if len(matching) == 1:
+            return self._entry(matching[0])
+        if matching:
+            raise RecordsError(f"'{word}' can be {_some(matching)}: add to it until it is one")
+        raise RecordsError(f"there is no run '{word}' in {self.root}{_nearest(wanted, ids)}")
+
+    def open(self, word: str) -> Run:
+        """The closed run that a word means; a killed one is closed from its logs first.
+
+        Raises:
+            RecordsError: there is none, it is still going, or it can't be read.
+        """
+        entry = self.find(word)
+        if entry.state == "broken":
+            raise RecordsError(f"run {entry.id} can't be read: {entry.problem}")
+        return Run.open(entry.path) if entry.state == "closed" else recover(entry.path)
+
+    def verdict_path(self, run: str) -> Path:
+        """Where the verdict on a run is kept: beside its folder, never in it."""
+        return self.root / f"{run}.verdict.json"
+
+    def _last(self, back: int) -> Entry:
+        usable = (entry for entry in self._newest_first() if entry.state in ("closed", "killed"))
+        found = next(islice(usable, back, None), None)
+        if found is None:
+            which = "last" if back == 0 else f"last~{back}"
+            raise RecordsError(f"there is no run '{which}' in {self.root}: too few were made")
+        return found
+
+    def _ids(self) -> Iterator[str]:
+        try:
+            with os.scandir(self.root) as found:
+                yield from (entry.name for entry in found if _ID.fullmatch(entry.name))
+        except FileNotFoundError:
+            return
+        except OSError as problem:
+            raise RecordsError(
+                f"the folder of runs {self.root} can't be read: {problem.strerror}"
+            ) from problem
+
+    def _newest_first(self) -> Iterator[Entry]:
+        """By the second in the id, and within a second by the exact time in the manifest."""
+        ids = sorted(self._ids(), reverse=True)
+        for _, same_second in groupby(ids, key=lambda run: run[:_SECOND]):
+            entries = [self._entry(run) for run in same_second]
+            yield from sorted(entries, key=lambda entry: entry.created, reverse=True)
+
+    def _entry(self, run: str) -> Entry:
+        path = self.root / run
+        try:
+            manifest = _read(path / files.MANIFEST)
+            if manifest is not None:
+                return _described(path, manifest, "closed")
+            running = _read(path / files.RUNNING)
+            if running is not None:
+                lives = Writer.model_validate(running["writer"]).lives()
+                return _described(path, running, "going" if lives else "killed")
+            problem = f"it has neither {files.MANIFEST} nor {files.RUNNING}"
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            problem = f"its description is damaged ({type(error).__name__}: {error})"
+        return Entry(run, path, "broken", _created(run), problem=problem)
+
+
+def _described(path: Path, document: dict[str, Any], state: State) -> Entry:
+    plan, engine = document["plan"], document.get("engine", {})
+    system = engine.get("system", {})
+    return Entry(
+        id=path.name,
+        path=path,
+        state=state,
+        created=str(document["created"]),
+        name=str(plan.get("name", "")),
+        system=str(system.get("system") or plan.get("system", {}).get("driver", "")),
+        version=str(system.get("version", "")),
+        tags=tuple(document.get("tags", ())),
+    )
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        value = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    if not isinstance(value, dict):
+        raise ValueError(f"{path.name} holds no object")
+    return value
+
+
+def _created(run: str) -> str:
+    return datetime.strptime(run[:_SECOND], "%Y%m%d-%H%M%S").replace(tzinfo=UTC).isoformat()
+
+
+def _slug(name: str) -> str:
+    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:_LONGEST_SLUG].strip("-")
+    return f"{plain}-" if plain else ""
+
+
+def _some(ids: list[str]) -> str:
+    shown = ", ".join(ids[:_MOST_LISTED])
+    more = len(ids) - _MOST_LISTED
+    return f"{shown} or {more} more" if more > 0 else shown.replace(", ", " or ")
+
+
+def _nearest(wanted: str, ids: Iterable[str]) -> str:
+    near = difflib.get_close_matches(wanted, sorted(ids), n=1, cutoff=0.5)
+    return f"; the nearest is {near[0]}" if near else ""

@@ -1,0 +1,133 @@
+"""Counts by value range, their quantiles, and how sure a quantile is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from kvmark.stats.estimate import CONFIDENCE, Estimate
+
+#: A quantile is shown only when at least so many observations are expected beyond it.
+OBSERVATIONS_BEYOND = 10
+
+# A product such as 0.07 * 100 lies a hair above the integer it means.
+_HAIR = 1 - 2**-50
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Counts:
+    """How often a value fell between ``low`` and ``high``, both inclusive, by rising ``low``.
+
+    Only ranges with a count above 0 are kept.
+    """
+
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    count: NDArray[np.int64]
+
+    @classmethod
+    def empty(cls) -> Counts:
+        """No observation."""
+        none = np.empty(0, dtype=np.int64)
+        return cls(none, none, none)
+
+    @classmethod
+    def of(cls, values: Iterable[int]) -> Counts:
+        """Each value in a range of its own."""
+        distinct, count = np.unique(np.fromiter(values, dtype=np.int64), return_counts=True)
+        return cls(distinct, distinct, count.astype(np.int64))
+
+    @classmethod
+    def merge(cls, parts: Iterable[Counts]) -> Counts:
+        """All observations of the parts together."""
+        parts = [part for part in parts if len(part.count)]
+        if not parts:
+            return cls.empty()
+        low, high, count = (
+            np.concatenate(columns)
+            for columns in zip(*((part.low, part.high, part.count) for part in parts), strict=True)
+        )
+        order = np.lexsort((high, low))
+        low, high, count = low[order], high[order], count[order]
+        new = np.flatnonzero(np.r_[True, (low[1:] != low[:-1]) | (high[1:] != high[:-1])])
+        return cls(low[new], high[new], np.add.reduceat(count, new))
+
+    @property
+    def n(self) -> int:
+        """Number of observations."""
+        return int(self.count.sum())
+
+    def mean(self) -> float | None:
+        """The mean, each observation taken at the middle of its range; none without any."""
+        if self.n == 0:
+            return None
+        middles = (self.low.astype(np.float64) + self.high) / 2
+        return float((middles * self.count).sum() / self.n)
+
+    def deviation(self) -> float | None:
+        """The standard deviation, taken as the mean is; none without any observation."""
+        mean = self.mean()
+        if mean is None:
+            return None
+        middles = (self.low.astype(np.float64) + self.high) / 2
+        return float((((middles - mean) ** 2 * self.count).sum() / self.n) ** 0.5)
+
+    def quantile(self, q: float) -> int | None:
+        """The smallest bound that at least a share ``q`` of the observations doesn't exceed."""
+        n = self.n
+        if n == 0:
+            return None
+        return int(self.high[self._place(max(1, math.ceil(q * n * _HAIR)))])
+
+    def quantile_interval(
+        self, q: float, unit: str, confidence: float = CONFIDENCE
+    ) -> Estimate | None:
+        """The quantile between two order statistics; a bound that n can't give is none.
+
+        Free of any law of the values, but taken as independent, which operations of one run are
+        not quite: between runs expect more.
+        """
+        value, n = self.quantile(q), self.n
+        if value is None:
+            return None
+        lower, upper = rank_interval(n, q, confidence)
+        low = None if lower is None else float(self.low[self._place(lower)])
+        high = None if upper is None else float(self.high[self._place(upper)])
+        method = "order statistics of merged counts"
+        return Estimate(float(value), low, high, n, unit, method, confidence)
+
+    def shows(self, q: float) -> bool:
+        """Whether there are enough observations beyond the quantile to show it."""
+        return self.n >= least_observations(q)
+
+    def _place(self, rank: int) -> int:
+        return int(np.searchsorted(np.cumsum(self.count), rank))
+
+
+def least_observations(q: float) -> int:
+    """The smallest n with n * (1 - q) >= 10: with fewer beyond it, a quantile is a few outliers.
+
+    With ten expected beyond it their number scatters by a third; p50 needs 20 observations, p95
+    200, p99 1000, p999 10,000. At q = 1 one observation is enough: the maximum is what it is.
+    """
+    if q >= 1:
+        return 1
+    # Rounded, since 1 - 0.99 is a hair above 0.01.
+    return max(1, math.ceil(round(OBSERVATIONS_BEYOND / (1 - q), 6)))
+
+
+def rank_interval(n: int, q: float, confidence: float) -> tuple[int | None, int | None]:
+    """Ranks (from 1) of the order statistics that hold the quantile between them.
+
+    The number of observations below a quantile is binomial (n, q); the ranks cut off at most half
+    of 1 - confidence on either side. None where n is too small for a bound.
+    """
+    tail = (1 - confidence) / 2
+    lower = int(stats.binom.ppf(tail, n, q))
+    upper = int(stats.binom.ppf(1 - tail, n, q)) + 1
+    return (lower if lower >= 1 else None, upper if upper <= n else None)

@@ -1,0 +1,39 @@
+"""A number that travels with its error, its n and its unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: Coverage of every interval unless said otherwise.
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value with its confidence interval.
+
+    ``low`` and ``high`` are none when the data can't bound the value: one sample, or too few
+    independent ones. ``n`` is the number of samples, ``method`` names how the interval was made.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+    unit: str
+    method: str
+    confidence: float = CONFIDENCE
+
+    @property
+    def error(self) -> float | None:
+        """Half the width of the interval, in the unit of the value."""
+        if self.low is None or self.high is None:
+            return None
+        return (self.high - self.low) / 2
+
+    @property
+    def relative_error(self) -> float | None:
+        """The error as a share of the value; none when either is unknown or the value is 0."""
+        if self.error is None or self.value == 0:
+            return None
+        return self.error / abs(self.value)

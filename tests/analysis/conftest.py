@@ -1,0 +1,224 @@
+"""Runs made without an engine: healthy ones, and what a test breaks in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kvmark.records import Header, Records, Run
+from kvmark.records.histograms import encode
+from kvmark.stats import Counts
+
+SECOND = 1_000_000_000
+GROUP = "clients"
+CLIENTS = 8
+INTERVALS = 20
+PER_INTERVAL = 10_000
+
+
+def distribution(count: int, median_ns: int = 50_000, seed: int = 1) -> dict[str, Any]:
+    """A lognormal time with exactly that many observations, as the engine writes it."""
+    drawn = np.random.default_rng(seed).lognormal(np.log(median_ns), 0.5, min(count, 2000))
+    values = np.sort(drawn.astype(np.int64))
+    repeated = np.full(len(values), count // len(values))
+    repeated[: count % len(values)] += 1
+    counts = Counts(values, values, repeated)
+    named = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "p9999": 0.9999}
+    return {
+        "min": int(values[0]),
+        "mean": counts.mean(),
+        **{name: counts.quantile(q) for name, q in named.items()},
+        "max": int(values[-1]),
+        "stddev": counts.deviation(),
+        "histogram": encode(counts),
+    }
+
+
+def total(operation: str, count: int, outcome: str = "ok", **changes: Any) -> dict[str, Any]:
+    return {
+        "phase": 0,
+        "group": GROUP,
+        "operation": operation,
+        "part": False,
+        "outcome": outcome,
+        "count": count,
+        "in_window": count,
+        "rows": count,
+        **{time: distribution(count) for time in ("service", "response", "wait")},
+        **changes,
+    }
+
+
+def rows(index: int, counts: dict[str, int], mean_ns: float = 57_000.0) -> list[dict[str, Any]]:
+    """The interval rows of one second: a total, and a row per operation."""
+    common = {
+        "phase": 0,
+        "phase_name": "measure",
+        "drain": False,
+        "start_ns": index * SECOND,
+        "end_ns": (index + 1) * SECOND,
+        "group": GROUP,
+        "part": False,
+    }
+    done = sum(counts.values())
+    first = {"operation": "TOTAL", "outcome": "any", "count": done, "late": 0, "in_flight": 2}
+    issued = {"issued": (index + 1) * PER_INTERVAL}
+    each = [
+        {"operation": name, "outcome": "ok", "count": count, "service_ns_mean": mean_ns}
+        for name, count in counts.items()
+    ]
+    return [{**common, **first, **issued}, *({**common, **row} for row in each)]
+
+
+@dataclass
+class Draft:
+    """A run that is not written yet: change it, then ask for the run."""
+
+    records: Records
+    plan: dict[str, Any]
+    host: dict[str, Any]
+    engine: dict[str, Any]
+    intervals: list[dict[str, Any]]
+    name: str = field(default="healthy")
+
+    @property
+    def phase(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.engine["phases"][0]
+        return found
+
+    @property
+    def group(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.phase["groups"][0]
+        return found
+
+    @property
+    def worker(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.phase["workers"][0]
+        return found
+
+    def total(self, operation: str) -> dict[str, Any]:
+        return next(row for row in self.engine["totals"] if row["operation"] == operation)
+
+    def turn(self, count: int, operation: str, outcome: str) -> None:
+        """Lets so many successful operations end otherwise."""
+        kept = self.total(operation)["count"] - count
+        self.total(operation).update(count=kept, in_window=kept)
+        self.engine["totals"].append(total(operation, count, outcome))
+        self.group["ok"] -= count
+
+    def total_rows(self) -> list[dict[str, Any]]:
+        return [row for row in self.intervals if row["operation"] == "TOTAL"]
+
+    def run(self) -> Run:
+        folder = self.records.new(self.name)
+        folder.begin(Header(("kvmark", "run"), {}, self.plan, self.host, {"kvmark": "0.1.0"}))
+        lines = "".join(json.dumps(row) + "\n" for row in self.intervals)
+        (folder.path / "intervals.jsonl").write_text(lines)
+        return folder.close(self.engine)
+
+
+def _plan() -> dict[str, Any]:
+    group = {
+        "name": GROUP,
+        "clients": CLIENTS,
+        "arrival": {"process": "closed", "think_time_ns": 0},
+        "mix": [{"kind": "read", "weight": 0.5}, {"kind": "update", "weight": 0.5}],
+    }
+    return {
+        "name": "ycsb/a",
+        "system": {"driver": "rocksdb", "options": {}},
+        "dataset": {"count": 1000},
+        "groups": [group],
+        "phases": [{"name": "measure", "groups": [{"group": 0, "operations": None}]}],
+    }
+
+
+def _engine(counts: dict[str, int]) -> dict[str, Any]:
+    done = sum(counts.values())
+    group = {"group": GROUP, "issued": done, "completed": done, "ok": done, "frontier": 1000}
+    worker = {
+        "worker": 0,
+        "cpu_ns": 8 * SECOND,
+        "waiting_for_core_ns": SECOND // 10,
+        "idle_spin_ns": 0,
+        "wall_ns": INTERVALS * SECOND,
+        "cores": [1],
+    }
+    phase = {
+        "index": 0,
+        "name": "measure",
+        "start_ns": 0,
+        "end_ns": INTERVALS * SECOND,
+        "drained_ns": INTERVALS * SECOND,
+        "stopped_by": "duration",
+        "groups": [group],
+        "workers": [worker],
+        "process": {
+            "cpu_user_ns": 6 * SECOND,
+            "cpu_system_ns": 2 * SECOND,
+            "max_resident_bytes": 50_000_000,
+        },
+    }
+    return {
+        "started_wall_ns": 1_795_232_769 * SECOND,
+        "system": {"system": "RocksDB", "version": "10.4.2"},
+        "capabilities": {"execution": "asynchronous", "embedded": False},
+        "clock": {"source": "tsc", "stamp_ns": 11.0, "resolution_ns": 1},
+        "phases": [phase],
+        "totals": [total(name, count) for name, count in counts.items()],
+    }
+
+
+def _healthy(records: Records) -> Draft:
+    random = np.random.default_rng(7)
+    each = [
+        {name: int(count) for name, count in zip(("READ", "UPDATE"), pair, strict=True)}
+        for pair in random.normal(PER_INTERVAL / 2, 20, (INTERVALS, 2))
+    ]
+    counts = {name: sum(second[name] for second in each) for name in ("READ", "UPDATE")}
+    host = {
+        "cores": 4,
+        "other_busy_cores_before": 0.2,
+        "engine_overhead_ns_per_operation": 80.0,
+    }
+    intervals = [row for index, second in enumerate(each) for row in rows(index, second)]
+    return Draft(records, _plan(), host, _engine(counts), intervals)
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Records:
+    return Records(tmp_path / "runs")
+
+
+@pytest.fixture
+def healthy(records: Records) -> Callable[[], Draft]:
+    """Makes a healthy run in the closed model: 20 seconds, half reads and half updates."""
+    return lambda: _healthy(records)
+
+
+@pytest.fixture
+def healthy_open(records: Records) -> Callable[[], Draft]:
+    """Makes a healthy run in the open model: 10,000 arrivals per second, all completed."""
+
+    def make() -> Draft:
+        draft = _healthy(records)
+        draft.plan["groups"][0]["arrival"] = {
+            "process": "poisson",
+            "rates": [{"at_ns": 0, "rate": float(PER_INTERVAL)}],
+        }
+        draft.group.update(due=draft.group["issued"], dropped=0, late=0)
+        return draft
+
+    return make
+
+
+@pytest.fixture
+def sized_total() -> Callable[..., dict[str, Any]]:
+    """Makes one total of a record."""
+    return total

@@ -1,0 +1,157 @@
+"""Numbers of one run and of repetitions, against what was put in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kvmark.analysis import aggregate, quantile_curve, summarize
+from kvmark.stats import Counts, mean_interval
+
+Draft = Any
+Make = Callable[[], Draft]
+
+
+def test_throughput_counts_successes_in_the_window(healthy: Make) -> None:
+    draft = healthy()
+    draft.total("READ")["in_window"] -= 1000
+    draft.turn(500, "UPDATE", "timeout")
+    (phase,) = summarize(draft.run()).phases
+    ok = draft.total("READ")["in_window"] + draft.total("UPDATE")["in_window"]
+    assert phase.throughput.value == pytest.approx(ok / 20)
+    assert phase.throughput.unit == "ops/s"
+
+
+def test_the_error_of_one_run_comes_from_its_intervals(healthy: Make) -> None:
+    (phase,) = summarize(healthy().run()).phases
+    assert phase.throughput.n == 20
+    # A second holds 10,000 with a deviation of √2 · 20: the mean of twenty is known to about 13.
+    assert phase.throughput.error == pytest.approx(13, rel=0.6)
+
+
+def test_a_run_of_few_intervals_has_no_error(healthy: Make) -> None:
+    draft = healthy()
+    draft.intervals[:] = [row for row in draft.intervals if row["start_ns"] < 3_000_000_000]
+    (phase,) = summarize(draft.run()).phases
+    assert phase.throughput.error is None
+
+
+def test_drain_and_cut_intervals_do_not_count_for_the_error(healthy: Make) -> None:
+    draft = healthy()
+    last = max(row["end_ns"] for row in draft.intervals)
+    row = {**draft.intervals[1], "start_ns": last, "end_ns": last + 10_000_000, "count": 1}
+    draft.intervals += [row, {**row, "drain": True, "end_ns": last + 1_000_000_000}]
+    (phase,) = summarize(draft.run()).phases
+    assert phase.throughput.n == 20
+
+
+def test_times_are_those_of_successes_and_other_outcomes_are_counted(healthy: Make) -> None:
+    draft = healthy()
+    draft.turn(300, "READ", "timeout")
+    draft.turn(100, "READ", "miss")
+    (phase,) = summarize(draft.run()).phases
+    read = phase.operations[0]
+    assert (read.operation, read.count) == ("READ", draft.total("READ")["count"])
+    assert read.others == {"timeout": 300, "miss": 100}
+    assert phase.errors == {"timeout": 300}
+    assert phase.hit_ratio == pytest.approx(1 - 100 / (phase.completed - 300))
+
+
+def test_a_quantile_without_ten_operations_beyond_it_is_not_shown(
+    healthy: Make, sized_total: Callable[..., dict[str, Any]]
+) -> None:
+    draft = healthy()
+    draft.engine["totals"] = [sized_total("READ", 500)]
+    (phase,) = summarize(draft.run()).phases
+    response = phase.operations[0].response
+    assert response.shown_ns("p95") is not None
+    assert response.shown_ns("p99") is None
+    assert response.quantiles["p99"].ns > response.quantiles["p95"].ns
+
+
+def test_parts_of_a_read_modify_write_are_listed_and_not_summed(
+    healthy: Make, sized_total: Callable[..., dict[str, Any]]
+) -> None:
+    draft = healthy()
+    draft.engine["totals"] = [
+        sized_total("READ-MODIFY-WRITE", 2000),
+        sized_total("READ", 2000, part=True),
+        sized_total("UPDATE", 2000, part=True),
+    ]
+    (phase,) = summarize(draft.run()).phases
+    assert phase.completed == 2000
+    assert phase.throughput.value == pytest.approx(100)
+    assert [(row.operation, row.part) for row in phase.operations] == [
+        ("READ-MODIFY-WRITE", False),
+        ("READ", True),
+        ("UPDATE", True),
+    ]
+
+
+def test_processor_time_per_operation_leaves_idle_polling_out(healthy: Make) -> None:
+    draft = healthy()
+    draft.worker["idle_spin_ns"] = 2_000_000_000
+    (phase,) = summarize(draft.run()).phases
+    assert phase.cpu_ns_per_operation == pytest.approx(6e9 / phase.completed)
+    assert phase.max_resident_bytes == 50_000_000
+
+
+def test_a_load_counts_when_nothing_else_is_measured(healthy: Make) -> None:
+    draft = healthy()
+    draft.phase["name"] = "load"
+    assert [phase.name for phase in summarize(draft.run()).phases] == ["load"]
+
+
+def test_a_skipped_phase_does_not_count(healthy: Make) -> None:
+    draft = healthy()
+    draft.phase["stopped_by"] = "skipped"
+    assert summarize(draft.run()).phases == ()
+
+
+def test_repetitions_give_a_mean_with_a_t_interval(healthy: Make) -> None:
+    runs = []
+    for seconds in (18, 20, 22):
+        draft = healthy()
+        draft.phase["end_ns"] = seconds * 1_000_000_000
+        runs.append(draft.run())
+    case = aggregate(runs)
+    expected = mean_interval([18_000, 20_000, 22_000], "ms")
+    assert (case.runtime_ms.value, case.runtime_ms.low) == (expected.value, expected.low)
+    assert case.throughput.n == 3
+    assert case.throughput.method == "mean, t-interval"
+    assert len(case.runs) == 3
+
+
+def test_quantiles_of_repetitions_are_merged_and_not_averaged(
+    healthy: Make, sized_total: Callable[..., dict[str, Any]]
+) -> None:
+    fast, slow = healthy(), healthy()
+    fast.engine["totals"] = [sized_total("READ", 1900)]
+    slow.engine["totals"] = [sized_total("READ", 100)]
+    runs = [fast.run(), slow.run()]
+    both = Counts.merge(run.histogram(0, "clients", "READ") for run in runs)
+    case = aggregate(runs)
+    assert case.response.count == 2000
+    assert case.response.quantiles["p99"].ns == both.quantile(0.99)
+
+
+def test_one_run_alone_keeps_the_error_of_its_intervals(healthy: Make) -> None:
+    case = aggregate([healthy().run()])
+    assert case.throughput.n == 20
+    assert case.runtime_ms.error is None
+
+
+def test_no_run_is_no_case() -> None:
+    with pytest.raises(ValueError, match="at least one run"):
+        aggregate([])
+
+
+def test_a_curve_ends_where_there_is_too_little_beyond() -> None:
+    counts = Counts.of(np.random.default_rng(1).integers(1, 10**6, 1000))
+    curve = quantile_curve(counts)
+    assert curve[0][0] == 0.0
+    assert curve[-1][0] == pytest.approx(0.99)
+    assert [ns for _, ns in curve] == sorted(ns for _, ns in curve)

@@ -1,0 +1,174 @@
+"""From the first file of a run to its manifest, and what happens when writing fails."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from kvmark.errors import RecordsError, RunError
+from kvmark.records import Header, Records, Run, RunFolder, recover
+
+Going = Callable[[], RunFolder]
+Engine = Callable[..., dict[str, Any]]
+
+
+def snapshot(root: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_a_closed_run_has_tables_and_a_manifest_and_no_logs(
+    going: Going, engine_record: Engine
+) -> None:
+    folder = going()
+    folder.append_resources([{"at_ns": 0, "cpu_user": 0.5}, {"at_ns": 1, "cpu_user": 0.7}])
+    run = folder.close(engine_record())
+    assert sorted(path.name for path in run.path.iterdir()) == [
+        "events.jsonl",
+        "histograms.hlog",
+        "intervals.parquet",
+        "manifest.json",
+        "resources.parquet",
+    ]
+    assert run.intervals.filter(pl.col("operation") == "READ")["count"].to_list() == [100] * 3
+    assert run.resources["cpu_user"].to_list() == [0.5, 0.7]
+    assert run.manifest.closed_by == "engine"
+    assert run.manifest.plan["name"] == "ycsb/a"
+
+
+def test_the_manifest_keeps_the_engines_record_exactly(going: Going, engine_record: Engine) -> None:
+    record = {**engine_record(), "added_by_a_later_engine": [1, 2]}
+    run = going().close(record)
+    assert json.loads((run.path / "manifest.json").read_text())["engine"] == record
+
+
+def test_columns_without_a_value_keep_their_type(going: Going, engine_record: Engine) -> None:
+    run = going().close(engine_record())
+    assert run.intervals["due"].dtype == pl.Int64
+    assert run.intervals["service_ns_mean"].dtype == pl.Float64
+
+
+def test_the_files_of_a_closed_run_are_read_only(going: Going, engine_record: Engine) -> None:
+    run = going().close(engine_record())
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in run.path.iterdir()}
+    assert modes == {0o444}
+
+
+def test_histograms_come_back_as_they_were_recorded(going: Going, engine_record: Engine) -> None:
+    run = going().close(engine_record())
+    counts = run.histogram(0, "clients", "READ", time="service")
+    assert counts.n == 300
+    assert counts.quantile(1.0) == pytest.approx(3099, rel=0.001)
+    assert run.histogram(0, "clients", "SCAN").n == 0
+
+
+def test_a_damaged_histogram_is_one_sentence(going: Going, engine_record: Engine) -> None:
+    record = engine_record()
+    record["totals"][0]["response"]["histogram"] = "no histogram"
+    run = going().close(record)
+    with pytest.raises(RecordsError, match=r"a histogram of READ in run .* is damaged"):
+        run.histogram(0, "clients", "READ")
+
+
+def test_a_record_of_another_form_is_refused_and_the_logs_are_kept(
+    going: Going, engine_record: Engine
+) -> None:
+    folder = going()
+    record = engine_record()
+    del record["phases"][0]["stopped_by"]
+    with pytest.raises(RunError, match=r"phases\.0\.stopped_by: Field required.*logs are kept"):
+        folder.close(record)
+    assert (folder.path / "intervals.jsonl").exists()
+
+
+@pytest.mark.parametrize("victim", ["intervals.parquet", "manifest.json"])
+def test_a_full_disk_is_one_sentence_and_the_run_can_be_closed_later(
+    going: Going,
+    engine_record: Engine,
+    kill: Callable[[RunFolder], None],
+    monkeypatch: pytest.MonkeyPatch,
+    victim: str,
+) -> None:
+    earlier = going().close(engine_record())
+    before = snapshot(earlier.path)
+    folder = going()
+    real = Path.open
+
+    def always_full(path: Path, *args: Any, **options: Any) -> Any:
+        return real(Path("/dev/full") if victim in path.name else path, *args, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", always_full)
+        with pytest.raises(RunError, match="because the disk is full: free some space"):
+            folder.close(engine_record())
+    assert snapshot(earlier.path) == before
+    assert not (folder.path / "manifest.json").exists()
+    assert not list(folder.path.glob(".*"))
+    kill(folder)
+    assert recover(folder.path).histogram(0, "clients", "READ").n == 300
+
+
+def test_a_disk_that_is_full_from_the_start_leaves_no_folder(
+    records: Records, header: Header, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_space(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", no_space)
+    with pytest.raises(RunError, match="the disk is full"):
+        records.new("ycsb/a").begin(header)
+    assert list(records.root.iterdir()) == []
+
+
+def test_resources_on_a_full_disk_are_one_sentence(going: Going) -> None:
+    folder = going()
+    (folder.path / "resources.jsonl").symlink_to("/dev/full")
+    with pytest.raises(RunError, match="the disk is full"):
+        folder.append_resources([{"at_ns": 0}])
+
+
+def test_a_run_without_a_measurement_is_removed(records: Records, header: Header) -> None:
+    folder = records.new("ycsb/a")
+    folder.begin(header)
+    assert folder.abandon()
+    assert records.list() == []
+
+
+def test_a_run_with_a_measurement_is_never_removed(going: Going, engine_record: Engine) -> None:
+    folder = going()
+    assert not folder.abandon()
+    folder.close(engine_record())
+    assert not folder.abandon()
+    assert Run.open(folder.path).id == folder.id
+
+
+def test_a_run_that_goes_cannot_be_read(going: Going) -> None:
+    with pytest.raises(RecordsError, match="has no manifest: it is still going or was killed"):
+        Run.open(going().path)
+
+
+def test_a_manifest_of_a_later_format_asks_for_an_update(
+    going: Going, engine_record: Engine
+) -> None:
+    run = going().close(engine_record())
+    path = run.path / "manifest.json"
+    document = json.loads(path.read_text())
+    path.chmod(0o644)
+    path.write_text(json.dumps({**document, "format": 2}))
+    with pytest.raises(RecordsError, match="it has format 2 and this kvmark reads 1: update"):
+        Run.open(run.path)
+
+
+def test_events_that_were_cut_off_are_left_out(going: Going, engine_record: Engine) -> None:
+    folder = going()
+    with (folder.path / "events.jsonl").open("a") as log:
+        log.write('{"at_ns": 9, "ki\n{"at_ns": 10, "kind": "fault"}\n{"at_ns"')
+    kinds = [event["kind"] for event in folder.close(engine_record()).events]
+    assert kinds == ["phase_started", "notice", "fault"]

@@ -1,0 +1,196 @@
+"""Runs are made, listed and found; a broken one never hides the others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvmark.errors import RecordsError, RunError
+from kvmark.records import Header, Records, RunFolder
+
+Engine = Callable[..., dict[str, Any]]
+NOON = datetime(2026, 11, 21, 7, 48, 12, tzinfo=UTC)
+
+
+def at(root: Path, *instants: datetime, tokens: tuple[str, ...] = ()) -> Records:
+    """Records whose clock and tokens are these; the last of each is repeated."""
+
+    def one_by_one(values: tuple[Any, ...]) -> Callable[[], Any]:
+        iterator: Iterator[Any] = iter(values)
+        return lambda: next(iterator, values[-1])
+
+    if tokens:
+        return Records(root, now=one_by_one(instants), token=one_by_one(tokens))
+    return Records(root, now=one_by_one(instants))
+
+
+@pytest.fixture
+def close(header: Header, engine_record: Engine) -> Callable[[RunFolder], str]:
+    def apply(folder: RunFolder) -> str:
+        folder.begin(header)
+        return folder.close(engine_record()).id
+
+    return apply
+
+
+def test_an_id_is_time_name_and_token(tmp_path: Path) -> None:
+    folder = at(tmp_path, NOON, tokens=("3f9c",)).new("ycsb/a")
+    assert folder.id == "20261121-074812-ycsb-a-3f9c"
+
+
+@settings(deadline=None)
+@given(st.text(max_size=80))
+def test_any_name_gives_an_id_that_is_a_plain_folder_name(name: str) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as root:
+        folder = at(Path(root), NOON).new(name)
+        assert re.fullmatch(r"20261121-074812-([a-z0-9-]*-)?[0-9a-f]{4}", folder.id)
+        assert [entry.id for entry in Records(Path(root)).list()] == [folder.id]
+
+
+def test_two_runs_of_one_second_and_token_get_two_folders(tmp_path: Path) -> None:
+    records = at(tmp_path, NOON, tokens=("aaaa", "aaaa", "aaaa", "bbbb"))
+    assert records.new("x").id != records.new("x").id
+
+
+def test_many_at_once_never_share_a_folder(tmp_path: Path) -> None:
+    records = at(tmp_path, NOON)
+    with ThreadPoolExecutor(8) as pool:
+        ids = list(pool.map(lambda _: records.new("x").id, range(64)))
+    assert len(set(ids)) == 64
+
+
+def test_a_file_in_place_of_the_root_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("")
+    with pytest.raises(RunError, match="is a file and not a folder"):
+        Records(tmp_path / "runs").new("x")
+
+
+def test_the_root_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KVMARK_RUNS", "/elsewhere")
+    assert Records.default().root == Path("/elsewhere")
+    monkeypatch.delenv("KVMARK_RUNS")
+    assert Records.default().root == Path("runs")
+
+
+def test_a_folder_that_is_not_there_has_no_runs(tmp_path: Path) -> None:
+    assert Records(tmp_path / "nowhere").list() == []
+
+
+def test_runs_of_one_second_are_listed_by_their_exact_time(
+    tmp_path: Path, close: Callable[[RunFolder], str]
+) -> None:
+    instants = [NOON + timedelta(microseconds=step) for step in (1, 2, 3)]
+    records = at(tmp_path, *instants, tokens=("bbbb", "cccc", "aaaa"))
+    made = [close(records.new("x")) for _ in range(3)]
+    assert [entry.id for entry in records.list()] == made[::-1]
+    assert records.find("last").id == made[2]
+    assert records.find("last~2").id == made[0]
+
+
+def test_a_list_says_what_each_run_was(tmp_path: Path, close: Callable[[RunFolder], str]) -> None:
+    records = at(tmp_path, NOON)
+    close(records.new("x"))
+    (entry,) = records.list()
+    assert (entry.state, entry.name, entry.system, entry.version) == (
+        "closed",
+        "ycsb/a",
+        "RocksDB",
+        "10.4.2",
+    )
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"plan": 7, "created": 1}', "\x00"])
+def test_a_broken_manifest_is_listed_as_broken(
+    tmp_path: Path, close: Callable[[RunFolder], str], content: str
+) -> None:
+    records = at(tmp_path, NOON, NOON + timedelta(seconds=1))
+    good = close(records.new("x"))
+    broken = records.new("x")
+    (broken.path / "manifest.json").write_text(content)
+    found = {entry.id: entry for entry in records.list()}
+    assert found[good].state == "closed"
+    assert found[broken.id].state == "broken"
+    assert found[broken.id].problem
+    with pytest.raises(RecordsError, match=f"run {broken.id} can't be read"):
+        records.open(broken.id)
+
+
+def test_an_empty_folder_is_listed_as_broken(tmp_path: Path) -> None:
+    records = at(tmp_path, NOON)
+    records.new("x")
+    (entry,) = records.list()
+    assert (entry.state, entry.problem) == (
+        "broken",
+        "it has neither manifest.json nor running.json",
+    )
+
+
+def test_what_is_not_a_run_is_not_listed(tmp_path: Path) -> None:
+    (tmp_path / "20261121-074812-x-3f9c.verdict.json").write_text("{}")
+    (tmp_path / "notes").mkdir()
+    assert Records(tmp_path).list() == []
+
+
+def test_last_passes_over_runs_that_go_or_are_broken(
+    tmp_path: Path, close: Callable[[RunFolder], str], header: Header
+) -> None:
+    records = at(tmp_path, *(NOON + timedelta(seconds=step) for step in range(3)))
+    good = close(records.new("x"))
+    records.new("x").begin(header)
+    records.new("x")
+    assert records.find("last").id == good
+    with pytest.raises(RecordsError, match=r"no run 'last~1' in .*: too few were made"):
+        records.find("last~1")
+
+
+def test_the_beginning_of_an_id_is_enough_if_it_is_one(
+    tmp_path: Path, close: Callable[[RunFolder], str]
+) -> None:
+    records = at(tmp_path, NOON, NOON + timedelta(days=1))
+    first, second = close(records.new("x")), close(records.new("x"))
+    assert records.find("20261121").id == first
+    assert records.open("20261122").id == second
+    assert records.find(f"{tmp_path}/{first}/").id == first
+    with pytest.raises(RecordsError, match=f"'2026' can be {first} or {second}: add to it"):
+        records.find("2026")
+
+
+def test_an_unknown_run_names_the_nearest(
+    tmp_path: Path, close: Callable[[RunFolder], str]
+) -> None:
+    records = at(tmp_path, NOON, tokens=("3f9c",))
+    known = close(records.new("ycsb/a"))
+    with pytest.raises(RecordsError, match=f"there is no run .*; the nearest is {known}"):
+        records.find("20261121-074812-ycsb-b-3f9c")
+    with pytest.raises(RecordsError, match="there is no run 'zzz' in"):
+        records.find("zzz")
+    with pytest.raises(RecordsError, match="there is no run ''"):
+        records.find("")
+
+
+def test_a_list_reads_no_more_than_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = at(tmp_path, *(NOON + timedelta(seconds=step) for step in range(50)))
+    for _ in range(50):
+        records.new("x")
+    read: list[str] = []
+    real = Path.read_bytes
+
+    def counted(path: Path) -> bytes:
+        read.append(path.parent.name)
+        return real(path)
+
+    monkeypatch.setattr(Path, "read_bytes", counted)
+    assert len(records.list(limit=3)) == 3
+    assert len(set(read)) <= 4

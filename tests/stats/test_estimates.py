@@ -1,0 +1,171 @@
+"""Means and ratios against closed forms, SciPy and simulated coverage."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from kvmark.stats import (
+    Estimate,
+    cassandra_stress_stderr,
+    effective_sample_size,
+    mean_interval,
+    paired_ratio,
+    relative_stderr,
+    series_mean_interval,
+    unpaired_ratio,
+)
+
+
+def autoregressive(n: int, phi: float, seed: int) -> list[float]:
+    noise = np.random.default_rng(seed).normal(size=n)
+    values = np.empty(n)
+    values[0] = noise[0]
+    for i in range(1, n):
+        values[i] = phi * values[i - 1] + noise[i]
+    return values.tolist()
+
+
+def test_error_is_half_the_width_of_the_interval() -> None:
+    estimate = Estimate(10.0, 8.0, 12.0, 5, "ms", "by hand")
+    assert estimate.error == 2.0
+    assert estimate.relative_error == 0.2
+    assert Estimate(10.0, None, None, 1, "ms", "by hand").error is None
+
+
+def test_a_mean_of_one_sample_has_no_error() -> None:
+    estimate = mean_interval([3.0], "ms")
+    assert (estimate.value, estimate.low, estimate.high, estimate.n) == (3.0, None, None, 1)
+
+
+def test_a_mean_interval_is_scipys_t_interval() -> None:
+    samples = np.random.default_rng(1).normal(50, 4, 20)
+    expected = stats.t.interval(0.95, 19, samples.mean(), stats.sem(samples))
+    estimate = mean_interval(samples.tolist(), "ms")
+    assert (estimate.low, estimate.high) == pytest.approx(expected)
+
+
+def test_mean_intervals_cover_the_true_mean_as_often_as_they_say() -> None:
+    random = np.random.default_rng(2)
+    hits = 0
+    for _ in range(2000):
+        estimate = mean_interval(random.normal(7, 3, 8).tolist(), "")
+        assert estimate.low is not None
+        assert estimate.high is not None
+        hits += estimate.low <= 7 <= estimate.high
+    assert hits / 2000 == pytest.approx(0.95, abs=0.015)
+
+
+def test_no_sample_is_an_error() -> None:
+    with pytest.raises(ValueError, match="at least one sample"):
+        mean_interval([], "ms")
+    with pytest.raises(ValueError, match="at least one sample"):
+        series_mean_interval([], "ms")
+
+
+positive = st.floats(0.01, 1e6)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(positive, positive), min_size=2, max_size=20))
+def test_exchanging_the_sides_inverts_a_paired_ratio(pairs: list[tuple[float, float]]) -> None:
+    before, after = [a for a, _ in pairs], [b for _, b in pairs]
+    forth, back = paired_ratio(before, after), paired_ratio(after, before)
+    assert forth.value == pytest.approx(1 / back.value)
+    assert forth.low is not None
+    assert back.high is not None
+    assert forth.low == pytest.approx(1 / back.high, rel=1e-6)
+
+
+def test_pairing_removes_what_both_sides_share() -> None:
+    random = np.random.default_rng(3)
+    shared = np.exp(random.normal(0, 1, 12))
+    before = (shared * 100).tolist()
+    after = (shared * 110 * np.exp(random.normal(0, 0.01, 12))).tolist()
+    paired, unpaired = paired_ratio(before, after), unpaired_ratio(before, after)
+    assert paired.value == pytest.approx(unpaired.value)
+    assert paired.relative_error is not None
+    assert unpaired.relative_error is not None
+    assert paired.relative_error < unpaired.relative_error / 20
+    assert paired.low is not None
+    assert paired.low > 1.05
+
+
+def test_an_unpaired_ratio_is_scipys_welch_interval_of_logs() -> None:
+    random = np.random.default_rng(4)
+    before, after = random.lognormal(1, 0.2, 9), random.lognormal(1.1, 0.4, 14)
+    welch = stats.ttest_ind(np.log(after), np.log(before), equal_var=False)
+    expected = np.exp(welch.confidence_interval(0.95))
+    ratio = unpaired_ratio(before.tolist(), after.tolist())
+    assert (ratio.low, ratio.high) == pytest.approx(tuple(expected))
+
+
+def test_equal_samples_without_spread_give_an_exact_ratio() -> None:
+    ratio = unpaired_ratio([2.0, 2.0], [4.0, 4.0])
+    assert (ratio.low, ratio.value, ratio.high) == pytest.approx((2.0, 2.0, 2.0))
+
+
+def test_ratios_refuse_values_that_have_no_logarithm() -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        paired_ratio([1.0, 0.0], [1.0, 1.0])
+    with pytest.raises(ValueError, match="equal lengths"):
+        paired_ratio([1.0], [1.0, 1.0])
+
+
+def test_independent_samples_are_worth_themselves() -> None:
+    samples = np.random.default_rng(5).normal(size=5000)
+    assert effective_sample_size(samples) > 0.9 * 5000
+
+
+@pytest.mark.parametrize("phi", [0.3, 0.6, 0.9])
+def test_an_autoregressive_series_is_worth_its_closed_form(phi: float) -> None:
+    n = 40_000
+    expected = n * (1 - phi) / (1 + phi)
+    assert effective_sample_size(autoregressive(n, phi, 6)) == pytest.approx(expected, rel=0.12)
+
+
+def test_alternating_values_are_not_counted_as_a_gain() -> None:
+    assert effective_sample_size([1.0, 2.0] * 50) == 100
+
+
+def test_a_constant_series_is_worth_its_length() -> None:
+    assert effective_sample_size([4.0] * 30) == 30
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60))
+def test_an_effective_size_lies_between_one_and_the_length(series: list[float]) -> None:
+    assert 1 <= effective_sample_size(series) <= len(series)
+
+
+def test_corrected_intervals_cover_where_naive_ones_do_not() -> None:
+    corrected = naive = 0
+    for seed in range(400):
+        series = autoregressive(600, 0.8, seed)
+        with_correction, without = series_mean_interval(series, ""), mean_interval(series, "")
+        assert with_correction.low is not None
+        assert with_correction.high is not None
+        assert without.low is not None
+        assert without.high is not None
+        corrected += with_correction.low <= 0 <= with_correction.high
+        naive += without.low <= 0 <= without.high
+    assert corrected / 400 > 0.9
+    assert naive / 400 < 0.6
+
+
+def test_cassandra_stress_takes_the_population_deviation() -> None:
+    # Deviation of 1, 2, 3, 4 is √1.25; ÷ √4 ÷ 2.5.
+    assert cassandra_stress_stderr([1.0, 2.0, 3.0, 4.0]) == pytest.approx(1.25**0.5 / 2 / 2.5)
+    assert cassandra_stress_stderr([]) is None
+
+
+def test_correlation_raises_the_relative_standard_error() -> None:
+    series = [100 + value for value in autoregressive(500, 0.9, 7)]
+    corrected, naive = relative_stderr(series), cassandra_stress_stderr(series)
+    assert corrected is not None
+    assert naive is not None
+    assert corrected > 2.5 * naive
+    assert relative_stderr([1.0]) is None

@@ -1,0 +1,93 @@
+"""Drift and mix: found when planted, not found when absent."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from kvmark.stats import drift, kish_effective_size, mix_test
+
+
+def noise(n: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    return np.random.default_rng(seed).normal(100, 2, n)
+
+
+def test_a_linear_rise_is_found_with_its_size() -> None:
+    found = drift((noise(40, 1) + np.linspace(-10, 10, 40)).tolist())
+    assert found.change == pytest.approx(0.2, abs=0.03)
+    assert found.p_value < 1e-6
+
+
+def test_noise_alone_is_rarely_called_a_drift() -> None:
+    alarms = sum(drift(noise(30, seed).tolist()).p_value < 0.01 for seed in range(500))
+    assert alarms / 500 < 0.03
+
+
+def test_a_single_stall_is_not_a_drift() -> None:
+    series = noise(40, 2)
+    series[20] = 0
+    found = drift(series.tolist())
+    assert abs(found.change) < 0.03
+
+
+def test_the_slope_is_scipys_theil_sen_slope() -> None:
+    series = noise(25, 3)
+    slope = stats.theilslopes(series).slope
+    expected = slope * 24 / np.median(series)
+    assert drift(series.tolist()).change == pytest.approx(expected)
+
+
+def test_without_correlation_the_test_is_the_textbook_one() -> None:
+    series = [float(value) for value in [3, 1, 4, 2, 6, 5, 8, 7, 9, 10, 12, 11]]
+    pairs = [(a, b) for a in range(12) for b in range(a + 1, 12)]
+    score = sum(1 if series[b] > series[a] else -1 for a, b in pairs)
+    z = (score - 1) / (12 * 11 * 29 / 18) ** 0.5
+    assert drift(series).p_value == pytest.approx(2 * stats.norm.sf(z))
+
+
+def test_a_constant_series_does_not_drift() -> None:
+    found = drift([5.0] * 12)
+    assert (found.change, found.p_value) == (0.0, 1.0)
+
+
+def test_a_long_series_keeps_its_drift() -> None:
+    series = np.random.default_rng(4).normal(1000, 5, 20_000) + np.linspace(0, 300, 20_000)
+    assert drift(series.tolist()).change == pytest.approx(0.26, abs=0.02)
+
+
+def test_three_values_are_too_few_for_a_drift() -> None:
+    with pytest.raises(ValueError, match="at least four"):
+        drift([1.0, 2.0, 3.0])
+
+
+def test_a_mix_is_tested_as_scipy_does() -> None:
+    found = mix_test([480, 320, 200], [5, 3, 2])
+    assert found.p_value == pytest.approx(stats.chisquare([480, 320, 200], [500, 300, 200]).pvalue)
+    assert found.deviation == pytest.approx(0.02)
+
+
+def test_a_kind_that_should_not_occur_is_never_chance() -> None:
+    assert mix_test([999, 1], [1, 0]).p_value == 0.0
+
+
+def test_a_single_kind_always_fits() -> None:
+    assert mix_test([1000], [0.5]).p_value == 1.0
+
+
+def test_a_mix_of_nothing_is_an_error() -> None:
+    with pytest.raises(ValueError, match="something counted"):
+        mix_test([0, 0], [1, 1])
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0.01, 100), min_size=1, max_size=50))
+def test_a_weighted_sample_is_worth_at_most_its_length(weights: list[float]) -> None:
+    assert 1 - 1e-9 <= kish_effective_size(weights) <= len(weights) * (1 + 1e-9)
+
+
+def test_equal_weights_lose_nothing() -> None:
+    assert kish_effective_size([3.0] * 7) == pytest.approx(7)
+    assert kish_effective_size([0.0]) == 0.0
