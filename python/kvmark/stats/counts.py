@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from kvmark.stats.estimate import CONFIDENCE, Estimate
 
@@ -128,6 +128,13 @@ def rank_interval(n: int, q: float, confidence: float) -> tuple[int | None, int 
     of 1 - confidence on either side. None where n is too small for a bound.
     """
     tail = (1 - confidence) / 2
-    lower = int(stats.binom.ppf(tail, n, q))
-    upper = int(stats.binom.ppf(1 - tail, n, q)) + 1
+    lower = _binomial_quantile(tail, n, q)
+    upper = _binomial_quantile(1 - tail, n, q) + 1
     return (lower if lower >= 1 else None, upper if upper <= n else None)
+
+
+def _binomial_quantile(p: float, n: int, q: float) -> int:
+    """The least k with at least the probability p that k or fewer of n happen."""
+    # The inverse is continuous and rounds; the step below it may do as well.
+    above = math.ceil(special.bdtrik(p, n, q))
+    return above - 1 if above >= 1 and special.bdtr(above - 1, n, q) >= p else above

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from kvmark.stats.estimate import CONFIDENCE, Estimate
 
@@ -92,4 +92,4 @@ def _logs(samples: Sequence[float]) -> np.ndarray[tuple[int], np.dtype[np.float6
 
 
 def _t(freedom: float, confidence: float) -> float:
-    return float(stats.t.ppf(0.5 + confidence / 2, freedom))
+    return float(special.stdtrit(freedom, 0.5 + confidence / 2))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import signal, stats
+from scipy import special
 
 from kvmark.stats.estimate import CONFIDENCE, Estimate
 
@@ -23,7 +23,9 @@ def effective_sample_size(series: Sequence[float] | NDArray[np.float64]) -> floa
     if n < 4 or np.ptp(values) == 0:
         return float(n)
     centred = values - values.mean()
-    covariances = signal.correlate(centred, centred, mode="full", method="auto")[n - 1 :]
+    # Padded to twice its length, so that the series does not meet itself from the other end.
+    spectrum = np.fft.rfft(centred, 2 * n)
+    covariances = np.fft.irfft(spectrum * spectrum.conj(), 2 * n)[:n]
     correlations = covariances / covariances[0]
     even = n // 2 * 2
     pairs = correlations[0:even:2] + correlations[1:even:2]
@@ -51,7 +53,7 @@ def series_mean_interval(
     method = "mean of intervals, t-interval corrected for autocorrelation"
     if effective < 2:
         return Estimate(mean, None, None, n, unit, method, confidence)
-    t = float(stats.t.ppf(0.5 + confidence / 2, effective - 1))
+    t = float(special.stdtrit(effective - 1, 0.5 + confidence / 2))
     error = float(values.std(ddof=1)) / effective**0.5 * t
     return Estimate(mean, mean - error, mean + error, n, unit, method, confidence)
 

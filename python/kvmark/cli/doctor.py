@@ -1,0 +1,123 @@
+"""`kvmark doctor`: what this machine has and lacks for measuring."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import psutil
+from rich.text import Text
+
+from kvmark import _engine
+from kvmark.cli import options
+from kvmark.cli.output import print_answer, print_json
+from kvmark.records import Records
+from kvmark.testbed.host import describe_host
+
+__all__ = ["Finding", "doctor"]
+
+_SLOW_STAMP_NS = 50.0
+_OTHERS_PER_CORE = 0.1
+_LEAST_FREE_BYTES = 2 * 2**30
+_LEAST_FILES = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that matters for measuring."""
+
+    subject: str
+    state: Literal["good", "mind", "bad"]
+    found: str
+    #: What to do about it; empty when it is good.
+    advice: str = ""
+
+
+def doctor(json: options.Json = False) -> None:
+    """Says what this machine has and lacks for measuring."""
+    findings = list(_findings())
+    if json:
+        print_json(findings)
+        return
+    print_answer(Text("\n").join(_lines(findings)))
+
+
+def _lines(findings: list[Finding]) -> Iterator[Text]:
+    width = max(len(finding.subject) for finding in findings)
+    for finding in findings:
+        style = {"good": "green", "mind": "yellow", "bad": "red"}[finding.state]
+        line = Text(f"{finding.state:<4}", style)
+        yield line.append(f"  {finding.subject:<{width}}  {finding.found}", "default")
+        if finding.advice:
+            yield Text(f"      {'':<{width}}  {finding.advice}", "dim")
+
+
+def _findings() -> Iterator[Finding]:
+    host = describe_host()
+    yield Finding("engine", "good", f"{_engine.version}, drivers {', '.join(_engine.drivers())}")
+    yield _build()
+    yield _clock()
+    yield _cores(host["cores"])
+    yield _others(host["other_busy_cores_before"], host["cores"])
+    yield _governor(host["governor"])
+    yield _files()
+    yield _disk(Records.default().root)
+
+
+def _build() -> Finding:
+    if _engine.build_profile == "release":
+        return Finding("build", "good", "release")
+    return Finding("build", "bad", _engine.build_profile, "build with make setup")
+
+
+def _clock() -> Finding:
+    stamp_ns, resolution_ns = _engine.calibrate()
+    found = f"{stamp_ns:.1f} ns a time stamp, steps of {resolution_ns} ns"
+    if stamp_ns <= _SLOW_STAMP_NS:
+        return Finding("clock", "good", found)
+    advice = "the kernel doesn't trust the time stamp counter: operations under 1 µs are blurred"
+    return Finding("clock", "mind", found, advice)
+
+
+def _cores(cores: int) -> Finding:
+    found = f"{cores} usable"
+    if cores >= 4:
+        return Finding("cores", "good", found)
+    advice = "generator and system share them: pin both (--pin) and say so beside the figures"
+    return Finding("cores", "mind", found, advice)
+
+
+def _others(busy: float, cores: int) -> Finding:
+    found = f"other processes keep {busy:.2f} of {cores} cores busy"
+    if busy <= _OTHERS_PER_CORE * cores:
+        return Finding("quiet", "good", found)
+    return Finding("quiet", "mind", found, "stop other programs before measuring")
+
+
+def _governor(governor: str) -> Finding:
+    if governor in ("", "performance"):
+        return Finding("frequency", "good", governor or "the kernel doesn't choose it")
+    advice = "set the performance governor, or the clock speed moves while you measure"
+    return Finding("frequency", "mind", governor, advice)
+
+
+def _files() -> Finding:
+    soft, _ = psutil.Process().rlimit(psutil.RLIMIT_NOFILE)
+    if soft == -1 or soft >= _LEAST_FILES:
+        return Finding("open files", "good", f"up to {'any number' if soft == -1 else soft}")
+    return Finding("open files", "mind", f"up to {soft}", f"raise it: ulimit -n {_LEAST_FILES}")
+
+
+def _disk(root: Path) -> Finding:
+    standing = next(path for path in (root.absolute(), *root.absolute().parents) if path.exists())
+    free = shutil.disk_usage(standing).free
+    found = f"{free / 2**30:.1f} GiB free for {root}"
+    if not os.access(standing, os.W_OK):
+        return Finding("runs", "bad", f"{standing} isn't writable", "name another in KVMARK_RUNS")
+    if free >= _LEAST_FREE_BYTES:
+        return Finding("runs", "good", found)
+    return Finding("runs", "bad", found, "free some space, or name another folder in KVMARK_RUNS")

@@ -1,0 +1,85 @@
+"""What commands print: an answer for people, or one JSON document."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from enum import Enum
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from rich.console import Console
+from rich.text import Text
+
+from kvmark.errors import RunError, SpecError
+from kvmark.stats import Counts
+
+__all__ = ["document", "print_answer", "print_json", "terminal_width", "write_report"]
+
+_NARROW: Final = 80
+_WIDE: Final = 160
+
+
+def terminal_width() -> int:
+    """Columns to write for: the terminal's within reason, and enough for a table in a pipe."""
+    columns = shutil.get_terminal_size((_WIDE, 50)).columns
+    return max(_NARROW, min(columns, _WIDE)) if sys.stdout.isatty() else _WIDE
+
+
+def print_answer(answer: Text) -> None:
+    """Prints for people; colours only where a terminal shows them."""
+    console = Console(width=terminal_width(), highlight=False, soft_wrap=True)
+    console.print(answer)
+
+
+def print_json(value: object) -> None:
+    """Prints one JSON document and nothing else."""
+    print(json.dumps(document(value), indent=2, ensure_ascii=False))
+
+
+def write_report(make: Callable[[ModuleType], Any], path: Path) -> None:
+    """Writes the page that `make` takes from `kvmark.report.page`, as the file's ending says.
+
+    Raises:
+        SpecError: the ending is neither .html nor .md.
+        RunError: the file can't be written.
+    """
+    # Figures bring a library that takes a second to load: only reports pay for it.
+    from kvmark.report import html, markdown, page
+
+    writers = {".html": html.write_html, ".md": markdown.write_markdown}
+    writer = writers.get(path.suffix)
+    if writer is None:
+        raise SpecError(f"{path} ends in neither .html nor .md, so the report has no format")
+    try:
+        writer(make(page), path)
+    except OSError as problem:
+        raise RunError(f"{path} can't be written because {problem.strerror}") from problem
+
+
+def document(value: object) -> Any:
+    """A value of the analysis as JSON values; histograms are left to the export."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = ((one.name, getattr(value, one.name)) for one in dataclasses.fields(value))
+        return {name: document(part) for name, part in fields if not isinstance(part, Counts)}
+    if isinstance(value, Mapping):
+        return {str(name): document(part) for name, part in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [document(part) for part in value]
+    if isinstance(value, Enum):
+        return document(value.value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str | int | bool) or value is None:
+        return value
+    return str(value) if isinstance(value, Path) else _plain(value)
+
+
+def _plain(value: object) -> Any:
+    dump = getattr(value, "to_json", None)
+    return document(dump()) if callable(dump) else str(value)

@@ -1,0 +1,96 @@
+"""The answers that a report draws: what `kvmark.analysis` computed, and the words that go with it.
+
+Tables, figures and pages read these frozen values and compute no number of their own. Times are
+nanoseconds, rates operations per second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from kvmark.analysis import Judgement, SequenceRow, Summary, Verdict
+from kvmark.records import Entry, TimeName
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A label and what stands beside it, both as text."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """How long operations take at every quantile that has enough of them beyond it."""
+
+    #: What the curves of one panel have in common: a workload, or an operation.
+    panel: str
+    time: TimeName
+    #: Quantile in [0, 1) and nanoseconds, in rising order.
+    points: tuple[tuple[float, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseSpan:
+    """A phase and its window since the run's origin."""
+
+    name: str
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where figures come from: enough to obtain them again."""
+
+    #: Versions, host, seeds and the like, in the order they are shown.
+    facts: tuple[Fact, ...]
+    #: The command line, word by word.
+    command: tuple[str, ...]
+    #: What is too long for a line, as JSON values by title: plans, configurations.
+    documents: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceAnswer:
+    """The YCSB sequence, whole."""
+
+    title: str
+    #: What was asked, in a sentence or two.
+    asked: str
+    rows: tuple[SequenceRow, ...]
+    #: Quantile curves at the largest number of records.
+    curves: tuple[Curve, ...]
+    provenance: Provenance
+    #: Name of the published report whose figures stand beside ours.
+    published_source: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunAnswer:
+    """One run."""
+
+    title: str
+    asked: tuple[Fact, ...]
+    summary: Summary
+    verdict: Verdict
+    phases: tuple[PhaseSpan, ...]
+    #: Rows ``TOTAL`` of the run's intervals, columns as recorded.
+    intervals: pl.DataFrame
+    #: One panel per operation.
+    curves: tuple[Curve, ...]
+    provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """A run in a list. Figures are none where a run isn't closed or they weren't asked for."""
+
+    entry: Entry
+    throughput: float | None = None
+    response_ns_p99: int | None = None
+    judgement: Judgement | None = None

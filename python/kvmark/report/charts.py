@@ -1,0 +1,206 @@
+"""Specifications of charts, without colours: those come with a theme when a chart is drawn.
+
+Series differ by shape and line as well as by colour. Marks that one sees on pointing at them say
+the numbers behind them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import altair as alt
+import polars as pl
+
+from kvmark.report.answers import PhaseSpan
+
+#: A Vega-Lite specification.
+Spec = dict[str, Any]
+
+# Vega's expression for a time in the unit that suits it.
+_TIME_LABEL = (
+    "datum.{0} >= 1e9 ? format(datum.{0} / 1e9, '{1}') + ' s' : "
+    "datum.{0} >= 1e6 ? format(datum.{0} / 1e6, '{1}') + ' ms' : "
+    "datum.{0} >= 1e3 ? format(datum.{0} / 1e3, '{1}') + ' µs' : format(datum.{0}, '{1}') + ' ns'"
+)
+_PANEL_WIDTH, _PANEL_HEIGHT, _PANEL_COLUMNS = 230, 150, 3
+_WIDE_WIDTH, _WIDE_HEIGHT = 760, 220
+# Room for the names of phases between a chart and its legend.
+_ABOVE_PHASES = 30
+_SHAPES = ("circle", "diamond", "square", "triangle-up")
+_DASHES = ([1, 0], [5, 3], [2, 2], [8, 2, 2, 2])
+# Where 1 / (1 - quantile) meets the percentiles people name.
+_PERCENTILES = {
+    2: "50", 10: "90", 100: "99", 1_000: "99.9", 10_000: "99.99", 100_000: "99.999",
+}  # fmt: skip
+
+
+def sequence_chart(data: pl.DataFrame, title: str) -> Spec:
+    """A value against the number of records, one panel per workload, both axes logarithmic."""
+    style = _SeriesStyle.of(data, "series", alt.Legend(title=None, symbolStrokeWidth=0))
+    sizes = sorted(data["records"].unique().to_list())
+    ticks = {"values": sizes} if len(sizes) <= 6 else {"tickCount": 4}
+    x = alt.X("records:Q", title="records").scale(type="log", nice=False, padding=14)
+    x = x.axis(format="~s", grid=False, labelOverlap=True, **ticks)
+    y = alt.Y("value:Q", title=title).scale(type="log", nice=False, padding=10)
+    y = y.axis(format="~s", values=log_ticks(data["value"].to_list()))
+    base = alt.Chart().encode(x=x, y=y, color=style.color)
+    tooltip = [
+        alt.Tooltip("workload:N"), alt.Tooltip("series:N"),
+        alt.Tooltip("records:Q", format=","), alt.Tooltip("value:Q", format=",.4~r", title=title),
+        alt.Tooltip("low:Q", format=",.4~r", title="from"),
+        alt.Tooltip("high:Q", format=",.4~r", title="to"), alt.Tooltip("runs:Q"),
+    ]  # fmt: skip
+    lines = base.mark_line().encode(strokeDash=style.dash)
+    bars = base.transform_filter("isValid(datum.low) && datum.low > 0")
+    bars = bars.mark_rule().encode(y="low:Q", y2="high:Q")
+    points = base.mark_point(filled=True, size=52, opacity=1)
+    points = points.encode(shape=style.shape, tooltip=tooltip)
+    return _panels(alt.layer(lines, bars, points), data, "workload")
+
+
+def quantile_chart(data: pl.DataFrame) -> Spec:
+    """Times against quantiles, the tail stretched, one panel per workload or operation."""
+    style = _SeriesStyle.of(data, "time", _line_legend())
+    labels = "".join(f"datum.value == {at} ? '{name}' : " for at, name in _PERCENTILES.items())
+    x = alt.X("tail:Q", title="percentile").scale(type="log", nice=False)
+    x = x.axis(values=list(_PERCENTILES), labelExpr=f"{labels}''", labelOverlap=True)
+    y = _time_axis("ns", None, data["ns"].to_list())
+    tooltip = [
+        alt.Tooltip("panel:N", title="of"), alt.Tooltip("time:N", title="kind"),
+        alt.Tooltip("quantile:Q", format=".6~r"), alt.Tooltip("shown:N", title="time"),
+    ]  # fmt: skip
+    chart = alt.Chart().transform_calculate(
+        tail="1 / (1 - datum.quantile)", shown=_TIME_LABEL.format("ns", ".4~r")
+    )
+    chart = chart.encode(x=x, y=y, color=style.color)
+    lines = chart.mark_line(interpolate="step-after").encode(strokeDash=style.dash)
+    return _panels(alt.layer(lines, _hover_points(chart, tooltip)), data, "panel")
+
+
+def rate_chart(data: pl.DataFrame, phases: Sequence[PhaseSpan]) -> Spec:
+    """Counts of intervals as rates, over the run's time."""
+    chart = alt.Chart(_inline(data)).transform_calculate(
+        rate="datum.value * 1e9 / (datum.end_ns - datum.start_ns)"
+    )
+    y = alt.Y("rate:Q", title="operations per second").scale(zero=True)
+    y = y.axis(format="~s", tickCount=5)
+    value = alt.Tooltip("rate:Q", format=",.4~r", title="ops/s")
+    return _time_spec(chart.encode(y=y), data, phases, value)
+
+
+def response_chart(data: pl.DataFrame, phases: Sequence[PhaseSpan]) -> Spec:
+    """Quantiles of intervals over the run's time, on a logarithmic axis."""
+    chart = alt.Chart(_inline(data)).transform_filter("isValid(datum.value) && datum.value > 0")
+    chart = chart.transform_calculate(shown=_TIME_LABEL.format("value", ".4~r"))
+    y = _time_axis("value", "response time", data["value"].drop_nulls().to_list())
+    value = alt.Tooltip("shown:N", title="response time")
+    return _time_spec(chart.encode(y=y), data, phases, value)
+
+
+def _time_spec(
+    chart: alt.Chart, data: pl.DataFrame, phases: Sequence[PhaseSpan], value: alt.Tooltip
+) -> Spec:
+    """Lines over the run's time, the phases behind them."""
+    style = _SeriesStyle.of(data, "series", _line_legend(offset=_ABOVE_PHASES))
+    x = alt.X("end_s:Q", title="seconds since the run began").scale(nice=False)
+    x = x.axis(format="~r", grid=False, tickCount=8)
+    when = alt.Tooltip("end_s:Q", format=".4~r", title="at second")
+    chart = chart.transform_calculate(end_s="datum.end_ns / 1e9").encode(x=x, color=style.color)
+    lines = chart.mark_line().encode(strokeDash=style.dash)
+    points = _hover_points(chart, [alt.Tooltip("series:N"), when, value])
+    layers = alt.layer(*_phase_layers(phases), lines, points)
+    return _finished(layers.properties(width=_WIDE_WIDTH, height=_WIDE_HEIGHT))
+
+
+def _time_axis(field: str, title: str | None, times_ns: Sequence[float]) -> alt.Y:
+    """A logarithmic axis of nanoseconds, labelled in the unit that suits each tick."""
+    y = alt.Y(f"{field}:Q", title=title).scale(type="log", nice=False, padding=8)
+    return y.axis(labelExpr=_TIME_LABEL.format("value", "~r"), values=log_ticks(times_ns))
+
+
+def _hover_points(chart: alt.Chart, tooltip: list[alt.Tooltip]) -> alt.Chart:
+    """Points that show themselves, with their numbers, under the pointer.
+
+    Not Vega-Lite's `nearest`: it loses the texts of a tooltip.
+    """
+    pointed = alt.selection_point(name="pointed", on="pointerover", clear="pointerout", empty=False)
+    shown = alt.condition(pointed, alt.value(1), alt.value(0))
+    points: alt.Chart = chart.mark_point(filled=True, size=110)
+    points = points.encode(opacity=shown, tooltip=tooltip)
+    return points.add_params(pointed)
+
+
+def _phase_layers(phases: Sequence[PhaseSpan]) -> list[alt.Chart]:
+    """A band and a name for each phase, behind everything else."""
+    spans = [
+        {"phase": p.name.replace("_", "-"), "from_s": p.start_ns / 1e9, "to_s": p.end_ns / 1e9}
+        for p in phases
+    ]
+    if not spans:
+        return []
+    chart = alt.Chart(alt.InlineData(values=spans)).encode(x="from_s:Q")
+    counted = alt.condition("datum.phase == 'measure'", alt.value(1), alt.value(0.4))
+    bands = chart.mark_rect().encode(x2="to_s:Q", opacity=counted)
+    names = chart.mark_text(align="left", baseline="bottom", dy=-5)
+    return [bands, names.encode(y=alt.value(0), text="phase:N")]
+
+
+@dataclass(frozen=True)
+class _SeriesStyle:
+    """Colour, shape and dash by which series are told apart, in a fixed order."""
+
+    color: alt.Color
+    shape: alt.Shape
+    dash: alt.StrokeDash
+
+    @classmethod
+    def of(cls, data: pl.DataFrame, field: str, legend: alt.Legend | None) -> Self:
+        """Styles for the series that a column names; a single one needs no legend."""
+        names = data[field].unique(maintain_order=True).to_list()
+        legend = legend if len(names) > 1 else None
+        shapes = [_SHAPES[i % len(_SHAPES)] for i in range(len(names))]
+        dashes = [_DASHES[i % len(_DASHES)] for i in range(len(names))]
+        return cls(
+            color=alt.Color(f"{field}:N", legend=legend).scale(domain=names),
+            shape=alt.Shape(f"{field}:N", legend=legend).scale(domain=names, range=shapes),
+            dash=alt.StrokeDash(f"{field}:N", legend=legend).scale(domain=names, range=dashes),
+        )
+
+
+def _line_legend(offset: float = 14) -> alt.Legend:
+    """A legend that shows lines as they are dashed."""
+    return alt.Legend(title=None, symbolType="stroke", symbolSize=320, offset=offset)
+
+
+def log_ticks(values: Sequence[float | None]) -> list[float]:
+    """Ticks of a logarithmic axis: powers of ten, and steps between them when those are few."""
+    known = [value for value in values if value is not None and value > 0]
+    if not known:
+        return []
+    low, high = min(known), max(known)
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1, 2, 5) if high / low < 30 else (1, 3) if high / low < 1e3 else (1,)
+    ticks = [step * 10.0**decade for decade in decades for step in steps]
+    return [tick for tick in ticks if low * 0.7 <= tick <= high * 1.4]
+
+
+def _panels(layers: alt.LayerChart | alt.FacetChart, data: pl.DataFrame, field: str) -> Spec:
+    """Small panels in the order in which they first appear, on common axes."""
+    order = data[field].unique(maintain_order=True).to_list()
+    facet = alt.Facet(f"{field}:N", sort=order, header=alt.Header(title=None))
+    layers = layers.properties(width=_PANEL_WIDTH, height=_PANEL_HEIGHT)
+    panels = layers.facet(facet=facet, columns=min(_PANEL_COLUMNS, len(order)), data=_inline(data))
+    return _finished(panels)
+
+
+def _inline(data: pl.DataFrame) -> alt.InlineData:
+    return alt.InlineData(values=data.to_dicts())
+
+
+def _finished(chart: alt.TopLevelMixin) -> Spec:
+    spec: Spec = chart.to_dict()
+    spec.pop("config", None)
+    return spec

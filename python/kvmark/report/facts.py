@@ -1,0 +1,36 @@
+"""What a run's counted phases came to, as labelled facts."""
+
+from __future__ import annotations
+
+from kvmark.analysis import PhaseSummary
+from kvmark.report import units
+from kvmark.report.answers import Fact, RunAnswer
+
+
+def run_facts(run: RunAnswer) -> tuple[Fact, ...]:
+    """What a run's counted phases came to."""
+    return tuple(fact for phase in run.summary.phases for fact in _phase_facts(phase))
+
+
+def phase_title(run: RunAnswer, phase: PhaseSummary) -> str:
+    """The heading of a phase's operations; a run with one counted phase needs no name for it."""
+    several = len(run.summary.phases) > 1
+    return f"Operations of phase {phase.phase}, {phase.name}" if several else "Operations"
+
+
+def _phase_facts(phase: PhaseSummary) -> list[Fact]:
+    facts = [
+        Fact("Throughput", f"{units.estimate(phase.throughput)} ops/s"),
+        Fact("Runtime", units.with_unit(phase.runtime_ms * 1e6)),
+    ]
+    if phase.hit_ratio is not None:
+        facts.append(Fact("Hit ratio", f"{units.significant(phase.hit_ratio * 100, 4)} %"))
+    if phase.errors:
+        told = ", ".join(f"{units.whole(count)} {name}" for name, count in phase.errors.items())
+        facts.append(Fact("Errors", told))
+    if phase.cpu_ns_per_operation is not None:
+        cost = f"{units.with_unit(phase.cpu_ns_per_operation)} per operation"
+        facts.append(Fact("Processor", cost))
+    if phase.max_resident_bytes is not None:
+        facts.append(Fact("Peak memory", units.size(phase.max_resident_bytes)))
+    return facts

@@ -1,0 +1,120 @@
+"""Figures: one Altair specification each, drawn alike in a page, as SVG and as PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+import vl_convert
+
+from kvmark.analysis import SequenceRow
+from kvmark.report import charts
+from kvmark.report.answers import Curve, PhaseSpan
+from kvmark.report.charts import Spec
+from kvmark.report.frames import PUBLISHED, curve_frame, interval_frame, sequence_frame
+from kvmark.report.theme import LIGHT, Theme, config
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure with the words around it."""
+
+    #: Identifier within a page.
+    name: str
+    title: str
+    #: What is drawn and how to read it.
+    caption: str
+    #: The rows drawn.
+    data: pl.DataFrame
+    spec: Spec
+
+    def save_svg(self, path: Path, theme: Theme = LIGHT) -> None:
+        """Writes the figure as SVG."""
+        path.write_text(vl_convert.vegalite_to_svg(self.themed(theme)), encoding="utf-8")
+
+    def save_png(self, path: Path, theme: Theme = LIGHT, scale: float = 2.0) -> None:
+        """Writes the figure as PNG, `scale` pixels for each of its own."""
+        path.write_bytes(vl_convert.vegalite_to_png(self.themed(theme), scale=scale))
+
+    def named(self, name: str) -> Figure:
+        """The same figure under another identifier."""
+        return replace(self, name=name)
+
+    def themed(self, theme: Theme) -> Spec:
+        """The specification in the colours and type of a theme."""
+        return {**self.spec, "config": config(theme)}
+
+
+def throughput_figure(rows: Sequence[SequenceRow], published_source: str) -> Figure:
+    """Throughput against the number of records, one panel per workload."""
+    data = sequence_frame(rows, "throughput")
+    return Figure(
+        name="throughput",
+        title="Throughput",
+        caption=_sequence_caption("Operations per second", data, published_source),
+        data=data,
+        spec=charts.sequence_chart(data, "operations per second"),
+    )
+
+
+def runtime_figure(rows: Sequence[SequenceRow], published_source: str) -> Figure:
+    """Runtime against the number of records, one panel per workload."""
+    data = sequence_frame(rows, "runtime_ms")
+    return Figure(
+        name="runtime",
+        title="Runtime",
+        caption=_sequence_caption("Milliseconds, first to last operation", data, published_source),
+        data=data,
+        spec=charts.sequence_chart(data, "milliseconds"),
+    )
+
+
+def quantile_figure(curves: Sequence[Curve], subject: str) -> Figure:
+    """How long operations take at every quantile, one panel per workload or operation."""
+    data = curve_frame(curves)
+    return Figure(
+        name="quantiles",
+        title="Response and service time at every quantile",
+        caption=(
+            f"{subject} The horizontal axis stretches the tail: each step to the right "
+            "leaves a tenth of the operations above it. Both axes are logarithmic."
+        ),
+        data=data,
+        spec=charts.quantile_chart(data),
+    )
+
+
+def rate_figure(intervals: pl.DataFrame, phases: Sequence[PhaseSpan]) -> Figure:
+    """Completed rate of each interval over the run's time."""
+    window = intervals.filter(~pl.col("drain"))
+    data = interval_frame(window, {"completed": "count"})
+    return Figure(
+        name="rate",
+        title="Completed rate over time",
+        caption="Operations completed per second in each interval, whatever their outcome.",
+        data=data,
+        spec=charts.rate_chart(data, phases),
+    )
+
+
+def response_figure(intervals: pl.DataFrame, phases: Sequence[PhaseSpan]) -> Figure:
+    """Quantiles of response time in each interval over the run's time."""
+    columns = {name: f"response_ns_{name}" for name in ("p50", "p99", "max")}
+    data = interval_frame(intervals, columns)
+    return Figure(
+        name="response",
+        title="Response time over time",
+        caption="Quantiles over the operations completed in each interval, on a logarithmic axis.",
+        data=data,
+        spec=charts.response_chart(data, phases),
+    )
+
+
+def _sequence_caption(what: str, data: pl.DataFrame, source: str) -> str:
+    known = data["low"].is_not_null().any()
+    bars = " Bars are 95 % confidence intervals, often smaller than their point." if known else ""
+    beside = data["series"].str.ends_with(PUBLISHED).any()
+    theirs = f" Diamonds on dashed lines: {source}." if beside else ""
+    return f"{what}, both axes logarithmic.{bars}{theirs}"

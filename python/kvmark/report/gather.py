@@ -1,0 +1,162 @@
+"""Runs and their analysis, gathered into the answers that a report draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from kvmark.analysis import (
+    YCSB_SOURCE,
+    Case,
+    SequenceRow,
+    Verdict,
+    case_of,
+    judge,
+    merged_times,
+    quantile_curve,
+    summarize,
+    ycsb_sequence,
+)
+from kvmark.records import Run, TimeName
+from kvmark.report import asked, units
+from kvmark.report.answers import (
+    Curve,
+    Fact,
+    PhaseSpan,
+    Provenance,
+    RunAnswer,
+    SequenceAnswer,
+)
+
+_TIMES: tuple[TimeName, ...] = ("response", "service")
+
+
+def sequence_answer(runs: Sequence[Run]) -> SequenceAnswer:
+    """The YCSB sequence from all its runs.
+
+    Raises:
+        ValueError: there is no run.
+        RecordsError: a run's files can't be read.
+    """
+    if not runs:
+        raise ValueError("a sequence needs at least one run")
+    rows = ycsb_sequence(runs)
+    stores = dict.fromkeys(row.case.store for row in rows)
+    return SequenceAnswer(
+        title=f"YCSB on {', '.join(stores)}",
+        asked=asked.of_sequence(rows, runs[0].manifest.plan),
+        rows=rows,
+        curves=tuple(_sequence_curves(rows)),
+        provenance=_sequence_provenance(runs),
+        published_source=YCSB_SOURCE,
+    )
+
+
+def run_answer(run: Run, verdict: Verdict | None = None) -> RunAnswer:
+    """One run; its verdict is computed unless it is given.
+
+    Raises:
+        RecordsError: the run's files can't be read.
+    """
+    manifest, summary = run.manifest, summarize(run)
+    phases = [phase for phase in manifest.engine.phases if phase.stopped_by != "skipped"]
+    return RunAnswer(
+        title=f"{summary.name} on {summary.system} {summary.version}".strip(),
+        asked=asked.of_plan(manifest.plan),
+        summary=summary,
+        verdict=verdict or judge(run),
+        phases=tuple(PhaseSpan(phase.name, phase.start_ns, phase.end_ns) for phase in phases),
+        intervals=run.intervals.filter(pl.col("operation") == "TOTAL"),
+        curves=tuple(_run_curves(run)),
+        provenance=_run_provenance(run),
+    )
+
+
+def _sequence_curves(rows: Sequence[SequenceRow]) -> Iterable[Curve]:
+    """The curves of each workload, store and target rate at its largest number of records."""
+    largest: dict[tuple[str, str, float | None], SequenceRow] = {}
+    for row in rows:
+        case = row.case
+        key = (case.workload, case.store, case.target_rate)
+        if key not in largest or largest[key].case.records < case.records:
+            largest[key] = row
+    stores = {row.case.store for row in rows}
+    for row in largest.values():
+        panel = _panel(row.case, several_stores=len(stores) > 1)
+        counts = (row.figures.response_counts, row.figures.service_counts)
+        curves = zip(_TIMES, map(quantile_curve, counts), strict=True)
+        yield from (Curve(panel, time, points) for time, points in curves if points)
+
+
+def _panel(case: Case, *, several_stores: bool) -> str:
+    store = f", {case.store}" if several_stores else ""
+    rate = "" if case.target_rate is None else f", {units.significant(case.target_rate)}/s"
+    return f"{case.workload}{store}{rate}"
+
+
+def _run_curves(run: Run) -> Iterable[Curve]:
+    totals = [total for phase in run.counted for total in run.totals(phase.index)]
+    operations = dict.fromkeys(total.operation for total in totals if total.outcome == "ok")
+    for operation in operations:
+        for time in _TIMES:
+            points = quantile_curve(merged_times([run], time, operation))
+            if points:
+                yield Curve(operation, time, points)
+
+
+def _run_provenance(run: Run) -> Provenance:
+    return Provenance(
+        facts=(*_facts(run), Fact("Seeds", _compact(run.manifest.plan.get("seeds", {})))),
+        command=run.manifest.command,
+        documents={
+            "Plan": run.manifest.plan,
+            "Configuration of the system": run.manifest.engine.system.configuration,
+            "Host": run.manifest.host,
+        },
+    )
+
+
+def _sequence_provenance(runs: Sequence[Run]) -> Provenance:
+    """What all runs have in common from the first of them, and one plan per case."""
+    first = runs[0].manifest
+    plans: dict[Case, Mapping[str, Any]] = {}
+    ids: dict[str, list[str]] = {}
+    for run in runs:
+        case = case_of(run)
+        plans.setdefault(case, run.manifest.plan)
+        ids.setdefault(_case(case), []).append(run.id)
+    return Provenance(
+        facts=(*_facts(runs[0]), Fact("Runs", f"{units.whole(len(runs))}, each with own seeds")),
+        command=first.command,
+        documents={
+            **{f"Plan of {_case(case)}, first repetition": plan for case, plan in plans.items()},
+            "Configuration of the system": first.engine.system.configuration,
+            "Host": first.host,
+            "Runs of each case": ids,
+        },
+    )
+
+
+def _case(case: Case) -> str:
+    return f"{_panel(case, several_stores=True)}, {units.whole(case.records)} records"
+
+
+def _facts(run: Run) -> Iterable[Fact]:
+    manifest, engine = run.manifest, run.manifest.engine
+    yield Fact("System", f"{engine.system.system} {engine.system.version}")
+    yield Fact("Begun", manifest.created)
+    yield from (Fact(name, version) for name, version in manifest.versions.items())
+    yield Fact("Host", _compact(manifest.host))
+    if engine.clock is not None:
+        stamp, step = units.with_unit(engine.clock.stamp_ns), engine.clock.resolution_ns
+        yield Fact("Clock", f"{engine.clock.source}, {stamp} a stamp, step {units.with_unit(step)}")
+    if manifest.closed_by == "recovered":
+        yield Fact("Closed", "recovered from the logs of a killed run")
+
+
+def _compact(values: Mapping[str, Any]) -> str:
+    """The plain values of a mapping; what is nested stands in a document of its own."""
+    plain = {name: value for name, value in values.items() if isinstance(value, str | int | float)}
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in plain.items())

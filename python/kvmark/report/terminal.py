@@ -1,0 +1,82 @@
+"""Whole answers for a terminal, from 80 columns up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.text import Text
+
+from kvmark.analysis import Level
+from kvmark.report import doubts, sentences
+from kvmark.report.answers import Fact, RunAnswer, RunLine, SequenceAnswer
+from kvmark.report.facts import phase_title, run_facts
+from kvmark.report.grid import printable, to_text, wrap
+from kvmark.report.table import operations_grid, runs_grid, sequence_grid
+
+_INDENT = "  "
+
+
+def sequence_text(answer: SequenceAnswer, width: int) -> Text:
+    """The YCSB sequence: the table, the answer, then every reason of its verdicts."""
+    lines = [to_text(sequence_grid(answer), width), Text()]
+    lines += _sentence(sentences.sequence(answer), width)
+    lines += _doubts(doubts.of_sequence(answer), width)
+    return Text("\n").join(lines)
+
+
+def run_text(run: RunAnswer, width: int) -> Text:
+    """One run: what was asked, whether it can be believed, what each operation did."""
+    summary = run.summary
+    lines = [Text(printable(f"{run.title} · {summary.id} · {summary.created}"), "bold"), Text()]
+    lines += _facts((*run.asked, *run_facts(run)), width)
+    lines += [Text(), *_sentence(sentences.run(run), width)]
+    lines += _doubts(doubts.of_runs([run]), width)
+    for phase in summary.phases:
+        lines += [Text(), to_text(operations_grid(phase, phase_title(run, phase)), width)]
+    return Text("\n").join(lines)
+
+
+def runs_text(runs: Sequence[RunLine], width: int) -> Text:
+    """The list of runs."""
+    return to_text(runs_grid(runs), width) if runs else Text("No runs yet.")
+
+
+def _sentence(sentence: str, width: int) -> list[Text]:
+    return [Text(line) for line in wrap(printable(sentence), width)]
+
+
+def _facts(facts: Sequence[Fact], width: int) -> list[Text]:
+    column = max((len(fact.label) for fact in facts), default=0) + 2
+    lines: list[Text] = []
+    for fact in facts:
+        first, *others = wrap(printable(fact.text), max(width - column, 20))
+        lines.append(Text().append(f"{printable(fact.label):<{column}}", "dim").append(first))
+        lines += [Text(" " * column + other) for other in others]
+    return lines
+
+
+def _doubts(found: Sequence[doubts.Doubt], width: int) -> list[Text]:
+    return [line for doubt in found for line in _doubt(doubt, width)]
+
+
+def _doubt(doubt: doubts.Doubt, width: int) -> Iterable[Text]:
+    """The level, where it holds and the sentence; then the advice, indented."""
+    level = doubt.reason.level
+    yield Text()
+    sentence = printable(f"{level.value} {doubt.reason.code}{_where(doubt)}: ")
+    for number, line in enumerate(wrap(f"{sentence}{printable(doubt.reason.sentence)}", width)):
+        text = Text(line, "dim" if level is Level.NOTE else "")
+        if number == 0:
+            text.stylize("bold", 0, len(level.value))
+        yield text
+    for line in wrap(f"Advice: {printable(doubt.reason.advice)}.", width - len(_INDENT)):
+        yield Text(_INDENT + line, "dim")
+
+
+def _where(doubt: doubts.Doubt) -> str:
+    if not doubt.places:
+        return ""
+    if doubt.everywhere:
+        return f", everywhere, first {doubt.places[0].name}"
+    others = f" and {len(doubt.places) - 1} more" if len(doubt.places) > 1 else ""
+    return f", {doubt.places[0].name}{others}"

@@ -1,0 +1,76 @@
+"""Samples what the generator uses of its machine, once a second while a run goes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+
+import psutil
+
+from kvmark.errors import RunError
+from kvmark.records import RunFolder
+
+__all__ = ["Sampler", "sample"]
+
+_PERIOD_S: Final = 1.0
+
+
+def sample(process: psutil.Process) -> dict[str, Any]:
+    """One row of ``resources``: counters since the process, or for network the machine, began."""
+    with process.oneshot():
+        times, memory = process.cpu_times(), process.memory_info()
+    disk, network = process.io_counters(), psutil.net_io_counters()
+    return {
+        "at_wall_ns": time.time_ns(),
+        "node": "generator",
+        "cpu_user_s": times.user,
+        "cpu_system_s": times.system,
+        "resident_bytes": memory.rss,
+        "disk_read_bytes": disk.read_bytes,
+        "disk_written_bytes": disk.write_bytes,
+        "network_sent_bytes": network.bytes_sent,
+        "network_received_bytes": network.bytes_recv,
+        "machine_cpu_percent": psutil.cpu_percent(interval=None),
+    }
+
+
+class Sampler:
+    """Appends a sample when it is entered, each second, and when it is left."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._process = psutil.Process()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._repeat, name="kvmark-sampler", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Takes the first sample and goes on in the background."""
+        self._take()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Takes the last sample."""
+        self._over.set()
+        self._thread.join()
+        self._take()
+
+    def _repeat(self) -> None:
+        while not self._over.wait(_PERIOD_S):
+            self._take()
+
+    def _take(self) -> None:
+        row: Mapping[str, Any] = sample(self._process)
+        try:
+            self._folder.append_resources([row])
+        except RunError:
+            # Closing the run meets the same disk and says so.
+            self._over.set()

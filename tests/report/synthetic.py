@@ -1,0 +1,226 @@
+"""Answers made from formulas: what a report is drawn from in these tests."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import polars as pl
+
+from kvmark.analysis import (
+    Case,
+    CaseSummary,
+    Level,
+    OperationSummary,
+    PhaseSummary,
+    Published,
+    Quantile,
+    Reason,
+    SequenceRow,
+    Summary,
+    Times,
+    Verdict,
+)
+from kvmark.records import Entry, TimeName
+from kvmark.report.answers import (
+    Curve,
+    Fact,
+    PhaseSpan,
+    Provenance,
+    RunAnswer,
+    RunLine,
+    SequenceAnswer,
+)
+from kvmark.stats import Counts, Estimate
+
+WORKLOADS = ("load", "A", "B", "C", "F", "D", "delete", "reload", "E")
+SIZES = (1_000, 3_000, 6_000, 10_000)
+SOURCE = "Redis and RocksDB under YCSB"
+
+DRIFT = Reason(
+    code="not_stationary",
+    level=Level.SUSPECT,
+    phase="measure",
+    sentence="Throughput fell by 12 % over the phase (more than 10 %).",
+    evidence={"change_share": -0.1204, "p_value": 0.0031},
+    threshold=0.10,
+    advice="lengthen the warm-up",
+)
+UNPINNED = Reason(
+    code="unpinned",
+    level=Level.NOTE,
+    phase=None,
+    sentence="The kernel chose the workers' cores.",
+    evidence={},
+    threshold=0,
+    advice="pin the workers (--pin)",
+)
+PROVENANCE = Provenance(
+    facts=(
+        Fact("System", "RocksDB 8.10.0"),
+        Fact("kvmark", "0.1.0"),
+        Fact("Host", "2 cores, 4 GB, Linux 6.1"),
+        Fact("Seeds", "schedule 1, keys 2, values 3, mix 4"),
+    ),
+    command=("kvmark", "ycsb", "--records", "1000,3000,6000,10000"),
+    documents={"Plan": {"format": 1, "name": "ycsb/a", "interval_ns": 1_000_000_000}},
+)
+
+
+def estimate(value: float, relative_error: float | None, n: int, unit: str) -> Estimate:
+    error = None if relative_error is None else value * relative_error
+    low, high = (None, None) if error is None else (value - error, value + error)
+    return Estimate(value, low, high, n, unit, "t")
+
+
+def times(p50_ns: float, *, tail: bool = True) -> Times:
+    """Quantiles in fixed proportion to the median; the tail not shown when operations were few."""
+    factors = {"p50": 1.0, "p95": 2.31, "p99": 5.77, "p999": 14.2}
+    orders = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+    quantiles = {
+        name: Quantile(orders[name], int(p50_ns * factor), tail or factor < 3, None, None)
+        for name, factor in factors.items()
+    }
+    return Times(1_000, p50_ns * 1.3, int(p50_ns * 61), quantiles)
+
+
+def sequence_row(workload: str, records: int, *, runs: int = 20) -> SequenceRow:
+    """A case whose throughput grows with its size and falls along the sequence."""
+    place = WORKLOADS.index(workload)
+    rate = 4e5 / (place + 1) ** 1.3 * (records / 1_000) ** 0.1
+    error = 0.02 if runs > 1 else None
+    verdict = Verdict.of([DRIFT, UNPINNED] if (workload, records) == ("E", 1_000) else [UNPINNED])
+    figures = CaseSummary(
+        runs=tuple(f"run-{n}" for n in range(runs)),
+        runtime_ms=estimate(records / rate * 1e3, error, runs, "ms"),
+        throughput=estimate(rate, error, runs, "ops/s"),
+        response=times(8e8 / rate),
+        service=times(7.6e8 / rate),
+        wait=times(900),
+        response_counts=Counts.empty(),
+        service_counts=Counts.empty(),
+        verdict=verdict,
+    )
+    known = workload not in ("delete", "reload")
+    runtime_ms = 250 + records**0.75
+    published = Published(
+        workload, "RocksDB", records, runtime_ms, round(records / runtime_ms * 1e3, 2)
+    )
+    return SequenceRow(Case(workload, "RocksDB", records), figures, published if known else None)
+
+
+def curve(panel: str, time: TimeName, median_ns: float) -> Curve:
+    """A log-logistic law's quantiles, so that the tail is heavy."""
+    tails = [10 ** (step / 12) for step in range(1, 49)]
+    points = [(1 - 1 / tail, int(median_ns * (tail - 1) ** 0.35)) for tail in tails]
+    return Curve(panel, time, tuple(points))
+
+
+def sequence_answer(title: str = "YCSB on RocksDB") -> SequenceAnswer:
+    """The whole sequence at four sizes."""
+    kinds: tuple[tuple[TimeName, float], ...] = (("response", 1.25), ("service", 1.0))
+    curves = [
+        curve(workload, kind, factor * 2_000 * place)
+        for place, workload in enumerate(WORKLOADS, 1)
+        for kind, factor in kinds
+    ]
+    return SequenceAnswer(
+        title=title,
+        asked="The YCSB sequence with four sizes, one client, closed model, each case 20 times.",
+        rows=tuple(sequence_row(workload, n) for workload in WORKLOADS for n in SIZES),
+        curves=tuple(curves),
+        provenance=PROVENANCE,
+        published_source=SOURCE,
+    )
+
+
+def intervals() -> pl.DataFrame:
+    """Sixty seconds of TOTAL rows: a warm-up, then a measured phase with a stall in its middle."""
+    rows = []
+    for second in range(60):
+        stalled = second == 40
+        rows.append(
+            {
+                "phase_name": "warm_up" if second < 10 else "measure",
+                "drain": False,
+                "group": "clients",
+                "start_ns": second * 10**9,
+                "end_ns": (second + 1) * 10**9,
+                "count": 1_200 if stalled else int(52_000 + 3_000 * math.sin(second / 4)),
+                "response_ns_p50": 15_000,
+                "response_ns_p99": 900_000_000 if stalled else 95_000,
+                "response_ns_max": 1_000_000_000 if stalled else 800_000,
+            }
+        )
+    return pl.DataFrame(rows)
+
+
+def operation(name: str, count: int, *, part: bool = False, **others: int) -> OperationSummary:
+    return OperationSummary(
+        group="clients",
+        operation=name,
+        part=part,
+        count=count,
+        rows=count,
+        response=times(15_000, tail=count > 1_000),
+        service=times(14_000, tail=count > 1_000),
+        wait=times(900, tail=count > 1_000),
+        others=others,
+    )
+
+
+def run_answer(title: str = "ycsb/f on RocksDB 8.10.0") -> RunAnswer:
+    """One run of YCSB's workload F with a suspicious drift."""
+    phase = PhaseSummary(
+        phase=1,
+        name="measure",
+        runtime_ms=50_000.0,
+        throughput=estimate(51_873.0, 0.008, 50, "ops/s"),
+        completed=2_599_910,
+        operations=(
+            operation("READ", 1_300_021, timeout=12),
+            operation("READ-MODIFY-WRITE", 1_299_877),
+            operation("READ", 1_299_877, part=True),
+            operation("UPDATE", 1_299_877, part=True),
+            operation("SCAN", 200),
+        ),
+        hit_ratio=1.0,
+        errors={"timeout": 12},
+        cpu_ns_per_operation=18_200.0,
+        max_resident_bytes=312_000_000,
+    )
+    run = "20260301-101500-ycsb-f-0a1b"
+    return RunAnswer(
+        title=title,
+        asked=(
+            Fact("Workload", "ycsb/f, 1,000,000 records of 10 fields of 100 bytes"),
+            Fact("Load", "closed model, 8 clients"),
+            Fact("Phases", "warm-up 10.0 s, measure 50.0 s"),
+        ),
+        summary=Summary(run, "ycsb/f", "RocksDB", "8.10.0", "2026-03-01T10:15:00Z", (phase,)),
+        verdict=Verdict.of([DRIFT, UNPINNED]),
+        phases=(
+            PhaseSpan("warm_up", 0, 10 * 10**9),
+            PhaseSpan("measure", 10 * 10**9, 60 * 10**9),
+        ),
+        intervals=intervals(),
+        curves=(
+            curve("READ", "response", 15_000),
+            curve("READ", "service", 14_000),
+            curve("READ-MODIFY-WRITE", "response", 31_000),
+            curve("READ-MODIFY-WRITE", "service", 30_000),
+        ),
+        provenance=PROVENANCE,
+    )
+
+
+def run_lines() -> list[RunLine]:
+    """A run that can be used, and one that was killed."""
+    done = Entry(
+        "20260301-101500-ycsb-a-0a1b", Path("runs"), "closed", "2026-03-01T10:15:00Z",
+        "ycsb/a", "RocksDB", "8.10.0", ("nightly",),
+    )  # fmt: skip
+    killed = Entry(
+        "20260301-111500-ycsb-b-0a1c", Path("runs"), "killed", "2026-03-01T11:15:00Z", "ycsb/b"
+    )
+    return [RunLine(done, 51_873.4, 95_012, Verdict.of([]).judgement), RunLine(killed)]

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import vl_convert
+from synthetic import SOURCE, run_answer, sequence_answer
+
+from kvmark.report import figures
+from kvmark.report.charts import log_ticks
+from kvmark.report.figures import Figure
+from kvmark.report.theme import DARK, LIGHT, Theme
+
+
+def drawn() -> list[Figure]:
+    sequence, run = sequence_answer(), run_answer()
+    return [
+        figures.throughput_figure(sequence.rows, SOURCE),
+        figures.runtime_figure(sequence.rows, SOURCE),
+        figures.quantile_figure(sequence.curves, "At the largest number of records."),
+        figures.rate_figure(run.intervals, run.phases),
+        figures.response_figure(run.intervals, run.phases),
+    ]
+
+
+def values(spec: Any) -> list[list[dict[str, Any]]]:
+    """All data in a specification."""
+    return list(spec["datasets"].values())
+
+
+@pytest.mark.parametrize("figure", drawn(), ids=lambda figure: figure.name)
+def test_the_data_in_a_specification_are_the_rows(figure: Figure) -> None:
+    assert figure.data.to_dicts() in values(figure.spec)
+
+
+def test_throughput_has_one_row_per_case_and_published_case() -> None:
+    rows = sequence_answer().rows
+    data = figures.throughput_figure(rows, SOURCE).data
+    ours = data.filter(pl.col("series") == "RocksDB")
+    theirs = data.filter(pl.col("series") == "RocksDB, published")
+    assert ours["value"].to_list() == [row.figures.throughput.value for row in rows]
+    assert ours["low"].to_list() == [row.figures.throughput.low for row in rows]
+    assert theirs["value"].to_list() == [r.published.throughput for r in rows if r.published]
+    assert theirs["low"].null_count() == len(theirs)
+
+
+def test_curves_are_drawn_point_by_point() -> None:
+    curves = sequence_answer().curves
+    data = figures.quantile_figure(curves, "").data
+    assert data.select("quantile", "ns").rows() == [
+        point for curve in curves for point in curve.points if point[1] > 0
+    ]
+
+
+def test_rates_are_drawn_from_recorded_counts() -> None:
+    run = run_answer()
+    data = figures.rate_figure(run.intervals, run.phases).data
+    assert data["value"].to_list() == run.intervals["count"].to_list()
+    assert data["end_ns"].to_list() == run.intervals["end_ns"].to_list()
+
+
+def test_groups_are_series_of_their_own() -> None:
+    run = run_answer()
+    readers = run.intervals.with_columns(pl.lit("readers").alias("group"))
+    both = pl.concat([run.intervals, readers])
+    data = figures.rate_figure(both, run.phases).data
+    assert set(data["series"]) == {"clients, completed", "readers, completed"}
+
+
+def test_an_interval_in_which_nothing_completed_is_a_gap() -> None:
+    run = run_answer()
+    empty = pl.when(pl.col("start_ns") == 0).then(None).otherwise(pl.col("response_ns_p50"))
+    intervals = run.intervals.with_columns(empty.alias("response_ns_p50"))
+    data = figures.response_figure(intervals, run.phases).data
+    assert data.filter(pl.col("series") == "p50")["value"].to_list()[0] is None
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_a_figure_is_also_svg_and_png(tmp_path: Path, theme: Theme) -> None:
+    figure = drawn()[0]
+    figure.save_svg(tmp_path / "figure.svg", theme)
+    figure.save_png(tmp_path / "figure.png", theme)
+    svg = (tmp_path / "figure.svg").read_text()
+    assert svg.startswith("<svg")
+    assert theme.series[0] in svg
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("figure", drawn(), ids=lambda figure: figure.name)
+def test_a_tooltip_reads_the_row_under_the_pointer(figure: Figure) -> None:
+    compiled = json.dumps(vl_convert.vegalite_to_vega(figure.spec))
+    assert '"tooltip"' in compiled
+    assert "datum.datum" not in compiled
+
+
+def test_series_differ_by_more_than_colour() -> None:
+    layers = figures.throughput_figure(sequence_answer().rows, SOURCE).spec["spec"]["layer"]
+    encoded = {channel for layer in layers for channel in layer["encoding"]}
+    assert {"color", "shape", "strokeDash"} <= encoded
+
+
+def luminance(colour: str) -> float:
+    """WCAG's relative luminance of ``#rrggbb``."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return (
+        math.sumprod(linear, (0.2126, 0.7152, 0.0722))
+        if hasattr(math, "sumprod")
+        else sum(a * b for a, b in zip(linear, (0.2126, 0.7152, 0.0722), strict=True))
+    )
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_texts_and_marks_stand_out_from_the_paper(theme: Theme) -> None:
+    assert contrast(theme.ink, theme.background) >= 4.5
+    assert contrast(theme.muted, theme.background) >= 4.5
+    assert contrast(theme.muted, theme.band) >= 4.5
+    assert all(contrast(colour, theme.background) >= 3 for colour in theme.series[:3])
+
+
+def test_a_logarithmic_axis_has_a_few_ticks_within_its_data() -> None:
+    assert log_ticks([1_000, 20_000]) == [1_000, 2_000, 5_000, 10_000, 20_000]
+    assert log_ticks([2_300, 504_000]) == [3_000, 10_000, 30_000, 100_000, 300_000]
+    assert log_ticks([15_000, 1e9]) == [1e5, 1e6, 1e7, 1e8, 1e9]
+    assert log_ticks([None, 0]) == []

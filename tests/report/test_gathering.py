@@ -1,0 +1,169 @@
+"""From recorded runs to what a report draws."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvmark.records import Header, Records, Run
+from kvmark.records.histograms import encode
+from kvmark.report.gather import run_answer, sequence_answer
+from kvmark.report.html import html
+from kvmark.report.page import run_page, sequence_page
+from kvmark.report.terminal import run_text, sequence_text
+from kvmark.stats import Counts
+
+SECOND = 1_000_000_000
+OPERATIONS = 10_000
+
+
+def time_record() -> dict[str, Any]:
+    values = [10_000 + 10 * n for n in range(OPERATIONS)]
+    counts = Counts.of(values)
+    named = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "p9999": 0.9999}
+    return {
+        "min": values[0],
+        "mean": 60_000.0,
+        "max": values[-1],
+        "stddev": 29_000.0,
+        "histogram": encode(counts),
+        **{name: counts.quantile(q) for name, q in named.items()},
+    }
+
+
+def engine_record(window_ns: int) -> dict[str, Any]:
+    times = {time: time_record() for time in ("service", "response", "wait")}
+    total = {"phase": 0, "group": "clients", "operation": "READ", "part": False, "outcome": "ok"}
+    counts = {"count": OPERATIONS, "in_window": OPERATIONS, "rows": OPERATIONS}
+    group = {"group": "clients", "issued": OPERATIONS, "completed": OPERATIONS, "ok": OPERATIONS}
+    phase = {
+        "index": 0,
+        "name": "measure",
+        "start_ns": 0,
+        "end_ns": window_ns,
+        "stopped_by": "operations",
+        "groups": [group],
+    }
+    return {
+        "started_wall_ns": 1_772_359_200 * SECOND,
+        "system": {"system": "RocksDB", "version": "10.4.2", "configuration": {"wal": "on"}},
+        "capabilities": {"execution": "blocking", "embedded": True},
+        "clock": {"source": "tsc", "stamp_ns": 11.0, "resolution_ns": 1},
+        "phases": [phase],
+        "totals": [{**total, **counts, **times}],
+    }
+
+
+def plan(workload: str, records: int) -> dict[str, Any]:
+    return {
+        "name": f"ycsb/{workload}",
+        "seeds": {"schedule": 1, "keys": 2, "values": 3, "mix": 4},
+        "dataset": {"count": records, "fields": {"count": 10, "length": {"size": 100}}},
+        "groups": [
+            {
+                "name": "clients",
+                "clients": 1,
+                "arrival": {"process": "closed", "think_time_ns": 0},
+                "mix": [{"kind": "read", "weight": 1.0}],
+            }
+        ],
+        "phases": [{"name": "measure", "groups": [{"group": 0, "operations": OPERATIONS}]}],
+    }
+
+
+def recorded(records: Records, workload: str, size: int, window_ns: int = SECOND) -> Run:
+    folder = records.new(f"ycsb-{workload}")
+    host = {"cores": 4, "disks": [{"name": "a"}]}
+    folder.begin(Header(("kvmark", "ycsb"), {}, plan(workload, size), host, {"kvmark": "0.1.0"}))
+    common = {"phase": 0, "phase_name": "measure", "drain": False, "group": "clients"}
+    rows = [
+        {
+            **common, "start_ns": 0, "end_ns": window_ns, "part": False, "operation": operation,
+            "outcome": outcome, "count": OPERATIONS, "response_ns_p99": 109_000,
+        }
+        for operation, outcome in (("TOTAL", "any"), ("READ", "ok"))
+    ]  # fmt: skip
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder.path / "intervals.jsonl").write_text(lines)
+    return folder.close(engine_record(window_ns))
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Run]:
+    """Workloads A and C at two sizes, twice each."""
+    records = Records(tmp_path / "runs")
+    return [
+        recorded(records, workload, size, SECOND + repetition * SECOND // 10)
+        for workload in ("a", "c")
+        for size in (1_000, 10_000)
+        for repetition in range(2)
+    ]
+
+
+def test_a_sequence_has_a_row_per_case_and_curves_at_its_largest_size(runs: list[Run]) -> None:
+    answer = sequence_answer(runs)
+    assert answer.title == "YCSB on RocksDB"
+    assert [(row.case.workload, row.case.records) for row in answer.rows] == [
+        ("A", 1_000),
+        ("A", 10_000),
+        ("C", 1_000),
+        ("C", 10_000),
+    ]
+    assert [(curve.panel, curve.time) for curve in answer.curves] == [
+        ("A", "response"),
+        ("A", "service"),
+        ("C", "response"),
+        ("C", "service"),
+    ]
+
+
+def test_a_sequence_says_what_was_asked(runs: list[Run]) -> None:
+    assert sequence_answer(runs).asked == (
+        "A and C with 1,000 and 10,000 records; closed model, 1 client; each case 2 times."
+    )
+
+
+def test_a_sequence_names_its_runs_and_keeps_a_plan_per_case(runs: list[Run]) -> None:
+    documents = sequence_answer(runs).provenance.documents
+    assert sum(title.startswith("Plan of") for title in documents) == 4
+    ids = documents["Runs of each case"]
+    assert isinstance(ids, dict)
+    assert sorted(run for found in ids.values() for run in found) == sorted(r.id for r in runs)
+
+
+def test_a_sequence_becomes_a_page_and_a_table(runs: list[Run]) -> None:
+    answer = sequence_answer(runs)
+    assert "10.4.2" in html(sequence_page(answer))
+    assert "17,953" in sequence_text(answer, 120).plain
+
+
+def test_a_run_has_its_total_rows_and_a_curve_per_time(runs: list[Run]) -> None:
+    answer = run_answer(runs[0])
+    assert answer.intervals["operation"].unique().to_list() == ["TOTAL"]
+    assert [(curve.panel, curve.time) for curve in answer.curves] == [
+        ("READ", "response"),
+        ("READ", "service"),
+    ]
+
+
+def test_a_run_says_what_was_asked(runs: list[Run]) -> None:
+    told = {fact.label: fact.text for fact in run_answer(runs[0]).asked}
+    assert told == {
+        "Workload": "ycsb/a, 1,000 records of 10 fields of 100 bytes",
+        "Load": "closed model, 1 client",
+        "Phases": "measure 10,000 operations",
+    }
+
+
+def test_a_run_becomes_a_page_and_a_text(runs: list[Run]) -> None:
+    answer = run_answer(runs[0])
+    assert runs[0].id in html(run_page(answer))
+    assert "10,000 ops/s" in run_text(answer, 120).plain
+
+
+def test_no_run_makes_no_sequence() -> None:
+    with pytest.raises(ValueError, match="at least one run"):
+        sequence_answer([])

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvmark.report import units
+from kvmark.stats import Estimate
+
+
+def estimated(value: float, error: float | None) -> str:
+    low, high = (None, None) if error is None else (value - error, value + error)
+    return units.estimate(Estimate(value, low, high, 20, "ops/s", "t"))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (3.14159, "3.14"),
+        (51_234.5, "51,234"),
+        (0.00123456, "0.00123"),
+        (99.96, "100"),
+        (9.999, "10.0"),
+        (0.0, "0"),
+        (None, "–"),
+        (float("nan"), "–"),
+    ],
+)
+def test_a_number_has_three_digits_that_mean_something(value: float | None, text: str) -> None:
+    assert units.significant(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (17_953.32, 312.4, "17,950 ± 310"),
+        (12.3456, 0.0312, "12.346 ± 0.031"),
+        (504_000.0, 10_080.0, "504,000 ± 10,000"),
+        (12.0, None, "12.0"),
+        (12.0, 0.0, "12.0"),
+    ],
+)
+def test_an_estimate_is_rounded_where_its_error_begins(
+    value: float, error: float | None, text: str
+) -> None:
+    assert estimated(value, error) == text
+
+
+@given(st.floats(1e-9, 1e15), st.integers(2, 6))
+def test_rounding_for_the_eye_keeps_the_number(value: float, digits: int) -> None:
+    shown = float(units.significant(value, digits).replace(",", ""))
+    assert shown == pytest.approx(value, rel=0.5 * 10 ** (1 - digits) * 1.001)
+
+
+def test_a_column_of_times_has_the_unit_of_its_middle() -> None:
+    assert units.time_unit([900, 15_000, 95_000]).name == "µs"
+    assert units.time_unit([15_000_000, None, 2_000_000_000, 40_000_000]).name == "ms"
+    assert units.time_unit([None]).name == "µs"
+
+
+def test_a_time_alone_brings_its_unit() -> None:
+    assert units.with_unit(95_012) == "95.0 µs"
+    assert units.with_unit(2.5e9) == "2.50 s"
+    assert units.with_unit(None) == "–"
+
+
+def test_bytes_are_counted_in_powers_of_1000() -> None:
+    assert [units.size(n) for n in (999, 1_500, 312_000_000)] == ["999 B", "1.50 kB", "312 MB"]

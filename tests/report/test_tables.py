@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from synthetic import (
+    DRIFT,
+    run_answer,
+    run_lines,
+    sequence_answer,
+    sequence_row,
+)
+
+from kvmark.analysis import Case, Published, SequenceRow
+from kvmark.report.answers import SequenceAnswer
+from kvmark.report.grid import Cell, Column, Grid, to_markdown, to_text
+from kvmark.report.table import operations_grid, runs_grid, sequence_grid
+from kvmark.report.terminal import run_text, runs_text, sequence_text
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def small() -> SequenceAnswer:
+    """Three cases: two sizes of one workload, and one whose verdict is SUSPECT."""
+    rows = (sequence_row("load", 1_000), sequence_row("load", 10_000), sequence_row("E", 1_000))
+    return dataclasses.replace(sequence_answer(), rows=rows)
+
+
+def golden(name: str, text: str) -> None:
+    """The text must be that of the file, blanks at line ends aside."""
+    expected = (GOLDEN / name).read_text(encoding="utf-8")
+    assert "\n".join(line.rstrip() for line in text.splitlines()) + "\n" == expected
+
+
+@pytest.mark.parametrize("width", [80, 120, 140])
+def test_the_sequence_looks_as_it_did(width: int) -> None:
+    golden(f"sequence_{width}.txt", sequence_text(small(), width).plain)
+
+
+def test_the_sequence_in_markdown_looks_as_it_did() -> None:
+    golden("sequence.md", to_markdown(sequence_grid(small())))
+
+
+def test_a_run_looks_as_it_did() -> None:
+    golden("run_120.txt", run_text(run_answer(), 120).plain)
+
+
+def test_the_list_of_runs_looks_as_it_did() -> None:
+    golden("runs_120.txt", runs_text(run_lines(), 120).plain)
+
+
+@pytest.mark.parametrize("width", range(80, 161, 5))
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    for text in (sequence_text(sequence_answer(), width), run_text(run_answer(), width)):
+        assert max(line.cell_len for line in text.split("\n")) <= width
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_every_cell_is_shown_at_every_width(width: int) -> None:
+    grid = sequence_grid(sequence_answer())
+    text = to_text(grid, width).plain
+    for row in grid.rows:
+        for cell in row:
+            assert cell.text in text
+
+
+def test_an_error_travels_with_its_n() -> None:
+    assert any("n = 20 runs" in note for note in sequence_grid(small()).notes)
+
+
+def test_cases_repeated_differently_say_so_in_a_column() -> None:
+    rows = (sequence_row("A", 1_000, runs=20), sequence_row("B", 1_000, runs=3))
+    grid = sequence_grid(dataclasses.replace(sequence_answer(), rows=rows))
+    place = [column.heading for column in grid.columns].index("n")
+    assert [row[place].text for row in grid.rows] == ["20", "3"]
+
+
+def test_a_target_rate_has_a_column_only_when_there_is_one() -> None:
+    row = sequence_row("A", 1_000)
+    limited = dataclasses.replace(row, case=Case("A", "RocksDB", 1_000, 2_000.0), published=None)
+    answer = dataclasses.replace(sequence_answer(), rows=(limited, row))
+    grid = sequence_grid(answer)
+    place = [column.heading for column in grid.columns].index("target ops/s")
+    assert [cells[place].text for cells in grid.rows] == ["2,000", "max"]
+    assert "target ops/s" not in [column.heading for column in sequence_grid(small()).columns]
+
+
+def test_published_figures_stand_apart_and_name_their_source() -> None:
+    grid = sequence_grid(small())
+    assert grid.bands[-1] == ("published", 2)
+    assert all(cell.tone == "muted" for row in grid.rows for cell in row[-2:])
+    assert any("Redis and RocksDB under YCSB" in note for note in grid.notes)
+
+
+def test_without_published_figures_there_is_no_word_of_them() -> None:
+    rows: tuple[SequenceRow, ...] = (sequence_row("delete", 1_000),)
+    grid = sequence_grid(dataclasses.replace(sequence_answer(), rows=rows))
+    assert "published" not in dict(grid.bands)
+    assert not any("Published" in note for note in grid.notes)
+
+
+def test_a_quantile_without_enough_operations_is_a_dash() -> None:
+    (phase,) = run_answer().summary.phases
+    grid = operations_grid(phase)
+    headings = [column.heading for column in grid.columns]
+    assert grid.rows[-1][headings.index("p99")].text == "–"
+    assert any("fewer than ten" in note for note in grid.notes)
+
+
+def test_verdicts_are_words_before_they_are_colours() -> None:
+    grid = sequence_grid(small())
+    place = [column.heading for column in grid.columns].index("verdict")
+    assert [row[place].text for row in grid.rows] == ["VALID", "VALID", "SUSPECT"]
+
+
+def test_every_reason_is_told_once_with_its_advice() -> None:
+    text = sequence_text(sequence_answer(), 200).plain
+    assert text.count(DRIFT.sentence) == 1
+    assert DRIFT.advice in text
+    assert "NOTE unpinned, everywhere" in text
+
+
+def test_a_run_that_was_killed_says_so_where_others_have_a_verdict() -> None:
+    assert [row[-2].text for row in runs_grid(run_lines()).rows] == ["VALID", "killed"]
+
+
+def test_a_name_cannot_command_the_terminal() -> None:
+    grid = Grid("\x1b[2J", (Column("name", number=False),), ((Cell("a\x1b]0;x\x07b\nc"),),))
+    assert "\x1b" not in to_text(grid, 80).plain
+    assert "\x07" not in to_text(grid, 80).plain
+
+
+def test_a_name_cannot_break_out_of_a_markdown_table() -> None:
+    grid = Grid("", (Column("name", number=False),), ((Cell("a|b<script>\n[x](y)"),),))
+    line = to_markdown(grid).splitlines()[2]
+    assert line == r"| a\|b&lt;script&gt; \[x\](y) |"
+
+
+def test_published_numbers_are_as_they_were_published() -> None:
+    row = dataclasses.replace(
+        sequence_row("A", 1_000), published=Published("A", "RocksDB", 1_000, 587.0, 1703.58)
+    )
+    grid = sequence_grid(dataclasses.replace(sequence_answer(), rows=(row,)))
+    assert [cell.text for cell in grid.rows[0][-2:]] == ["587", "1,704"]

@@ -1,0 +1,85 @@
+"""`make setup` on a machine that lacks something says what, and the command that brings it.
+
+The machine is a folder of programs that is the whole PATH; setup stops before it builds anything.
+"""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SETUP = Path(__file__).resolve().parents[2] / "scripts" / "setup.py"
+GOOD_RUST = "echo 'rustc 1.95.0 (59807616e 2026-04-14)'"
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can install packages")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine with the programs that a test gives it, and without libclang."""
+
+    programs: Path
+
+    def has(self, name: str, script: str = "true") -> None:
+        """Gives it a program."""
+        program = self.programs / name
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+
+    def set_up(self) -> str:
+        """What setup, which must fail, has to say."""
+        environment = {"PATH": str(self.programs), "LIBCLANG_PATH": str(self.programs)}
+        command = [sys.executable, "-B", str(SETUP)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+        return done.stderr
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_without_rust_it_names_rustup(machine: Machine) -> None:
+    assert machine.set_up().startswith("Rust is missing: install it with rustup")
+
+
+def test_an_old_rust_is_to_be_updated(machine: Machine) -> None:
+    machine.has("cargo")
+    machine.has("rustc", "echo 'rustc 1.87.0'")
+    said = machine.set_up()
+    assert said == "rustc 1.87.0 is older than 1.88: update it with `rustup update stable`.\n"
+
+
+def test_a_rust_that_does_not_start_gives_its_reason(machine: Machine) -> None:
+    machine.has("cargo")
+    machine.has("rustc", "echo 'error: no default toolchain' >&2; exit 1")
+    assert "error: no default toolchain" in machine.set_up()
+
+
+def test_elsewhere_than_on_debian_each_missing_thing_has_its_sentence(machine: Machine) -> None:
+    machine.has("cargo")
+    machine.has("rustc", GOOD_RUST)
+    machine.has("git")
+    compiler, libclang = machine.set_up().splitlines()
+    assert compiler.startswith("A C++ compiler")
+    assert compiler.endswith("install it with `sudo apt-get install build-essential`.")
+    assert libclang.endswith("install it with `sudo apt-get install libclang-dev`.")
+
+
+@AS_ROOT
+def test_on_debian_root_installs_what_is_missing_and_nothing_else(machine: Machine) -> None:
+    log = machine.programs / "apt.log"
+    machine.has("cargo")
+    machine.has("rustc", GOOD_RUST)
+    for compiler in ("cc", "c++"):
+        machine.has(compiler)
+    machine.has("apt-get", f'echo "$@" >> {log}; case "$*" in *install*) exit 1;; esac')
+    said = machine.set_up()
+    update, install = log.read_text().splitlines()
+    assert update.endswith("update")
+    assert install.endswith("install -y --no-install-recommends libclang-dev git")
+    assert said.count("is missing") == 2, "the sentences are said when installing fails"

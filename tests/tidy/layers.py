@@ -1,0 +1,100 @@
+"""Dependencies run one way.
+
+plan ← {workload, schedule, record, driver} ← engine ← pyext;   driver ← driver-* ← pyext
+spec ← plan ← run;  testbed ← run;  records ← {run, imports, analysis};
+stats ← analysis ← {report, study};  run ← study;  all ← cli
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+
+from findings import Finding, Source
+from python_rules import imported
+
+Arrows = Mapping[str, frozenset[str]]
+
+
+def arrows(text: str) -> Arrows:
+    """What each part may use, from lines `user: used used`, and all that those use in turn."""
+    direct: dict[str, frozenset[str]] = {}
+    for line in text.strip().splitlines():
+        user, _, used = line.partition(":")
+        direct[user.strip()] = frozenset(used.split())
+    return {part: below(part, direct) for part in direct}
+
+
+def below(part: str, direct: Arrows) -> frozenset[str]:
+    """Everything that can be reached from a part."""
+    reached = direct[part]
+    return reached.union(*(below(used, direct) for used in reached))
+
+
+RUST = arrows("""
+    plan:
+    workload: plan
+    schedule: plan
+    record:   plan
+    driver:   plan
+    driver-*: driver
+    engine:   workload schedule record driver
+    pyext:    engine driver-*
+""")
+# What the picture leaves out: `errors` is beneath everything, `catalog` holds ready specs,
+# `_engine` is the door to Rust.
+PYTHON = arrows("""
+    errors:
+    _engine:
+    spec:     errors
+    catalog:  spec
+    plan:     catalog
+    testbed:  errors
+    records:  stats
+    run:      plan testbed records _engine
+    imports:  records
+    stats:    errors
+    analysis: records
+    report:   analysis
+    study:    analysis run
+    cli:      study report imports
+""")
+
+
+def kind(crate: str) -> str:
+    """The crate's place among the arrows, from its name without `kvmark-`."""
+    return "driver-*" if crate.startswith("driver-") else crate
+
+
+def crate_arrows(manifest: Source) -> Iterator[Finding]:
+    """Dependencies of a crate that run against the arrows."""
+    content = tomllib.loads(manifest.text)
+    name = content["package"]["name"].removeprefix("kvmark-")
+    if manifest.path.split("/")[1] != name:
+        yield manifest.find(1, f"the crate in this folder must be called kvmark-{name}")
+    if kind(name) not in RUST:
+        yield manifest.find(1, f"{name} has no place among the arrows in tests/tidy/layers.py")
+        return
+    used = [*content.get("dependencies", {}), *content.get("build-dependencies", {})]
+    for dependency in used:
+        own = dependency.removeprefix("kvmark-")
+        if own != dependency and kind(own) not in RUST[kind(name)]:
+            line = 1 + manifest.text[: manifest.text.find(dependency)].count("\n")
+            yield manifest.find(line, f"{name} must not use {own}")
+
+
+def package_arrows(source: Source) -> Iterator[Finding]:
+    """Imports of a Python module that run against the arrows."""
+    own = part_of(source.path.removeprefix("python/").removesuffix(".py").replace("/", "."))
+    if own in {"__init__", "__main__"}:
+        return
+    if own not in PYTHON:
+        yield source.find(1, f"{own} has no place among the arrows in tests/tidy/layers.py")
+        return
+    for line, name in imported(source):
+        used = part_of(name) if name.startswith("kvmark.") else own
+        if used != own and used in PYTHON and used not in PYTHON[own]:
+            yield source.find(line, f"{own} must not use {used}")
+
+
+def part_of(module: str) -> str:
+    """The part a module belongs to: the name after `kvmark.`."""
+    return module.split(".")[1]

@@ -1,0 +1,60 @@
+"""Rules for Python, read from its syntax tree."""
+
+import ast
+from collections.abc import Iterator
+
+from findings import Finding, Source
+
+LONGEST_FUNCTION = 70
+FLEET = "python/kvmark/run/fleet.py"
+FILE_MODULES = {"io", "os", "pathlib", "shutil", "subprocess", "tempfile"}
+FILE_CALLS = {"open", "read_csv", "read_json", "read_parquet", "read_text", "scan_parquet"}
+NUMERIC_MODULES = {"numpy", "scipy", "statistics"}
+
+
+def long_functions(source: Source) -> Iterator[Finding]:
+    """Functions that don't fit on a screen."""
+    for node in ast.walk(ast.parse(source.text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > LONGEST_FUNCTION:
+                problem = f"`{node.name}` has {length} lines, at most {LONGEST_FUNCTION}"
+                yield source.find(node.lineno, problem)
+
+
+def imported(source: Source) -> Iterator[tuple[int, str]]:
+    """Line and full name of each imported module; `from a import b` names `a.b`."""
+    package = source.path.removeprefix("python/").removesuffix(".py").split("/")
+    for node in ast.walk(ast.parse(source.text)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: -node.level] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+
+
+def ray_outside_the_fleet(source: Source) -> Iterator[Finding]:
+    """Ray is imported in one file."""
+    for line, name in imported(source):
+        if name.split(".")[0] == "ray" and source.path != FLEET:
+            yield source.find(line, f"ray is imported in {FLEET} only")
+
+
+def file_access(source: Source) -> Iterator[Finding]:
+    """`stats` reads no file."""
+    for line, name in imported(source):
+        if name.split(".")[0] in FILE_MODULES:
+            yield source.find(line, f"{name}: stats reads no file")
+    for node in ast.walk(ast.parse(source.text)):
+        if isinstance(node, ast.Call):
+            called = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
+            if called in FILE_CALLS:
+                yield source.find(node.lineno, f"{called}: stats reads no file")
+
+
+def numeric_imports(source: Source) -> Iterator[Finding]:
+    """`report` computes no number."""
+    for line, name in imported(source):
+        if name.split(".")[0] in NUMERIC_MODULES or name.startswith("kvmark.stats"):
+            yield source.find(line, f"{name}: report draws answers and computes none")

@@ -1,0 +1,177 @@
+"""Each rule finds a planted violation, where it is, and leaves its neighbours alone."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import layers
+import project_rules
+import python_rules
+import rust_rules
+import text_rules
+from findings import Finding, Source
+
+
+def rust(text: str, path: str = "crates/engine/src/lib.rs") -> Source:
+    return Source(path, text)
+
+
+def python(text: str, path: str = "python/kvmark/stats/mean.py") -> Source:
+    return Source(path, text)
+
+
+def lines(findings: Iterable[Finding]) -> list[int]:
+    return [finding.line for finding in findings]
+
+
+def test_a_line_of_101_columns_is_long_and_one_of_100_is_not() -> None:
+    assert lines(text_rules.long_lines(rust("a" * 100 + "\n" + "a" * 101))) == [2]
+
+
+def test_a_note_to_oneself_is_left_over() -> None:
+    assert lines(text_rules.leftovers(rust("fn a() {}\n// TODO: b\n"))) == [2]
+
+
+def test_a_home_folder_and_a_registry_are_one_machine() -> None:
+    text = "ok: https://example.org/work\npath: /root/x\nhost: pypi.org\n./work/x"
+    assert lines(text_rules.one_machine(rust(text))) == [2, 3]
+
+
+def test_a_word_that_was_set_aside_is_found_unless_allowed() -> None:
+    source = Source("docs/a.md", "service time\nlatency\n")
+    allowed = text_rules.exceptions("docs/* latency  # another tool's\n# a comment\n")
+    assert lines(text_rules.other_words(source, [])) == [2]
+    assert lines(text_rules.other_words(source, allowed)) == []
+
+
+def test_an_exception_that_nothing_needs_is_found() -> None:
+    allowed = text_rules.exceptions("docs/* latency  # another tool's")
+    unneeded = text_rules.unused_exceptions([Source("docs/a.md", "rate")], allowed)
+    assert len(list(unneeded)) == 1
+
+
+def test_a_rust_function_of_71_lines_is_long_and_one_of_70_is_not() -> None:
+    def function(name: str, length: int) -> str:
+        return f"    pub(crate) const fn {name}() {{\n" + "        x;\n" * (length - 2) + "    }\n"
+
+    text = "impl A {\n" + function("short", 70) + function("long", 71) + "}\n"
+    assert lines(rust_rules.long_functions(rust(text))) == [72]
+
+
+def test_a_rust_function_without_a_body_has_one_line() -> None:
+    text = "trait A {\n    fn a();\n    fn b(\n        x: u8,\n    ) -> u8;\n" + "\n" * 80 + "}\n"
+    assert lines(rust_rules.long_functions(rust(text))) == []
+
+
+def test_an_unwrap_is_found_in_the_product_and_not_in_its_tests_or_comments() -> None:
+    product = "fn a() {\n    b.unwrap(); // why\n}\n"
+    tests = "#[cfg(test)]\nmod tests {\n    fn a() {\n        b.unwrap();\n    }\n}\n"
+    after = "/// c.unwrap()\nfn c() {\n    d.unwrap();\n}\n"
+    assert lines(rust_rules.unwraps(rust(product + tests + after))) == [2, 12]
+    assert lines(rust_rules.unwraps(rust(product, "crates/engine/tests/a.rs"))) == []
+
+
+def test_an_expect_without_a_text_is_found() -> None:
+    text = (
+        'a.expect("");\nb.expect(reason);\nc.expect("a phase ends");\nd.expect(\n    "it is so",\n)'
+    )
+    assert lines(rust_rules.silent_expects(rust(text))) == [1, 2]
+
+
+def test_a_clock_in_a_driver_is_found_and_a_duration_is_not() -> None:
+    text = "use std::time::Duration;\nlet t = Instant::now();\n/// Instant::now is not called.\n"
+    assert lines(rust_rules.clock_calls(rust(text, "crates/driver/src/sim.rs"))) == [2]
+
+
+def test_a_system_named_by_the_engine_is_found_and_the_stop_rule_is_not() -> None:
+    assert lines(rust_rules.named_systems(rust("StderrRule::CassandraStress\nRocksDb\n"))) == [2]
+
+
+def test_a_default_in_a_plan_is_found() -> None:
+    text = "#[derive(Clone, Default)]\n#[serde(deny_unknown_fields)]\n#[serde(default)]\n"
+    assert lines(rust_rules.defaults(rust(text))) == [1, 3]
+
+
+def test_a_file_included_from_outside_the_crate_is_found() -> None:
+    text = 'include_str!("../plan.json")\ninclude_str!("../../../plan.json")\n'
+    assert lines(rust_rules.outside_includes(rust(text))) == [2]
+
+
+def manifest(name: str, *dependencies: str) -> Source:
+    used = "".join(f"{dependency}.workspace = true\n" for dependency in dependencies)
+    text = f'[package]\nname = "kvmark-{name}"\n[dependencies]\n{used}'
+    return Source(f"crates/{name}/Cargo.toml", text)
+
+
+def test_a_crate_that_uses_what_is_above_it_is_found() -> None:
+    assert lines(layers.crate_arrows(manifest("record", "kvmark-plan", "kvmark-engine"))) == [5]
+    assert lines(layers.crate_arrows(manifest("engine", "kvmark-driver-rocksdb"))) == [4]
+    assert lines(layers.crate_arrows(manifest("driver-redis", "kvmark-engine"))) == [4]
+
+
+def test_a_crate_may_use_what_is_below_it_at_any_distance() -> None:
+    used = ("serde", "kvmark-engine", "kvmark-plan", "kvmark-driver-rocksdb")
+    assert lines(layers.crate_arrows(manifest("pyext", *used))) == []
+
+
+def test_a_crate_without_a_place_is_found() -> None:
+    assert lines(layers.crate_arrows(manifest("helpers"))) == [1]
+
+
+def test_a_python_package_that_uses_what_is_above_it_is_found() -> None:
+    text = "from kvmark.errors import A\nfrom kvmark import cli\nfrom ..run.local import b\n"
+    assert lines(layers.package_arrows(python(text))) == [2, 3]
+
+
+def test_a_python_package_may_use_what_is_below_it_at_any_distance() -> None:
+    text = "import kvmark.spec.url\nfrom kvmark.records import store\nfrom . import local\n"
+    assert lines(layers.package_arrows(python(text, "python/kvmark/study/matrix.py"))) == []
+
+
+def test_ray_outside_the_fleet_is_found() -> None:
+    assert lines(python_rules.ray_outside_the_fleet(python("import ray.util\n"))) == [1]
+    fleet = python("import ray\n", python_rules.FLEET)
+    assert lines(python_rules.ray_outside_the_fleet(fleet)) == []
+
+
+def test_a_file_read_by_stats_is_found() -> None:
+    text = "from pathlib import Path\nimport math\nopen(a)\nmath.sqrt(2)\n"
+    assert lines(python_rules.file_access(python(text))) == [1, 3]
+
+
+def test_a_number_computed_by_report_is_found() -> None:
+    text = "import numpy as np\nfrom kvmark.stats import mean\nfrom kvmark.analysis import a\n"
+    assert lines(python_rules.numeric_imports(python(text))) == [1, 2]
+
+
+def test_a_long_python_function_is_found() -> None:
+    text = "def a():\n" + "    b\n" * 69 + "def c():\n" + "    d\n" * 70
+    assert lines(python_rules.long_functions(python(text))) == [71]
+
+
+def test_a_document_without_or_with_two_titles_is_found() -> None:
+    good = "# A\n\n## B\n\n```sh\n# a comment\n```\n"
+    assert lines(project_rules.titles(Source("a.md", good))) == []
+    assert lines(project_rules.titles(Source("a.md", "## A\n"))) == [1]
+    assert lines(project_rules.titles(Source("a.md", "# A\n# B\n"))) == [1]
+
+
+def test_a_link_to_nowhere_is_found(tmp_path: Path) -> None:
+    (tmp_path / "there.md").touch()
+    text = "[a](there.md#part) [b](https://example.org) [c](#part)\n![d](gone.svg)\n"
+    assert lines(project_rules.dead_links(Source("a.md", text), tmp_path)) == [2]
+
+
+def test_versions_that_differ_are_found() -> None:
+    cargo = Source("Cargo.toml", '[workspace.package]\nversion = "0.2.0"\n')
+    project = Source("pyproject.toml", '[project]\nversion = "0.2.0"\n')
+    newest = Source("CHANGELOG.md", "# Changes\n## 0.2.0\n## 0.1.0\n")
+    old = Source("CHANGELOG.md", "# Changes\n## 0.1.0\n")
+    dynamic = Source("pyproject.toml", '[project]\ndynamic = ["version"]\n')
+    assert lines(project_rules.versions(newest, cargo, project)) == []
+    assert lines(project_rules.versions(newest, cargo, dynamic)) == []
+    assert lines(project_rules.versions(old, cargo, project)) == [1]
+
+
+def test_a_makefile_target_without_help_or_with_a_program_in_it_is_found() -> None:
+    text = ".PHONY: a b\na: ## A\n\tx\nb:\n\tx && y\nc: a ## C\n"
+    assert lines(project_rules.recipes(Source("Makefile", text))) == [4, 5, 6]
