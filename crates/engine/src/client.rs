@@ -51,13 +51,16 @@ pub(crate) async fn client<S: Session, W: Wait>(desk: &Desk<'_, S, W>, seat: Sea
     if !desk.wait.until(ready_ns, phase).await {
         return;
     }
-    while let Some(turn) = source.next(ready_ns) {
-        let due = turn.intended_ns <= ready_ns;
-        let in_time = if due {
+    loop {
+        // Where the place holds a lock the client has a thread of its own, so nothing suspends.
+        let mut place = source.enter();
+        let Some(turn) = place.next(ready_ns) else { return };
+        let in_time = if turn.intended_ns <= ready_ns {
             ready_ns < phase.end_ns()
         } else {
             desk.wait.until(turn.intended_ns, phase).await
         };
+        drop(place);
         if !in_time {
             return;
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -84,9 +84,6 @@ fn check(plan: &Plan, capabilities: &Capabilities) -> Result<(), EngineError> {
              needs a thread of its own; use at most {MAX_BLOCKING_CLIENTS}",
             plan.system.driver
         ));
-    }
-    if capabilities.simulated_time && plan.workers > 1 {
-        return refuse("simulated time has one worker: set workers to 1".to_owned());
     }
     Ok(())
 }
@@ -179,7 +176,11 @@ impl Crew {
     ) -> Result<Self, EngineError> {
         let slots = slots(plan);
         let threads = driver.capabilities().execution == Execution::Blocking;
-        let count = if threads { slots } else { plan.workers.min(slots) }.max(1);
+        let count = match driver.capabilities() {
+            capabilities if capabilities.simulated_time => 1,
+            _ if threads => slots.max(1),
+            _ => plan.workers.min(slots).max(1),
+        };
         let mut workers = Vec::new();
         let mut first = 0;
         for worker in 0..count {
@@ -454,10 +455,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
 
     /// Waits for the next report, but not for long.
     pub(crate) fn next_report(&self) -> Option<Report> {
-        match self.reports.recv_timeout(LOOK_UP) {
-            Ok(report) => Some(report),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        self.reports.recv_timeout(LOOK_UP).ok()
     }
 
     fn finish(mut self, started_wall_ns: u64, mut failure: Option<EngineError>) -> Completed {

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kvmark_plan::{Arrival, Share};
 use kvmark_schedule::{Arrivals, Part};
@@ -92,20 +92,39 @@ pub(crate) enum Source<'a> {
     Own { arrivals: RefCell<Arrivals>, limit: u64, start_ns: u64 },
 }
 
-impl Source<'_> {
-    /// The next operation for a client that became free at `ready_ns`; none when the numbers are used up.
+/// A client's place at the source while it waits for its operation to be due.
+///
+/// Clients with threads of their own share one schedule: the first holds it and waits for the next
+/// arrival, the others wait behind it, so that one thread at a time polls the clock and not all.
+#[derive(Debug)]
+pub(crate) enum Place<'a> {
+    First { arrivals: MutexGuard<'a, Arrivals>, limit: u64, start_ns: u64 },
+    Any(&'a Source<'a>),
+}
+
+impl<'a> Source<'a> {
     #[inline]
-    pub(crate) fn next(&self, ready_ns: u64) -> Option<Turn> {
+    pub(crate) fn enter(&'a self) -> Place<'a> {
+        if let Self::Queue { numbers: Numbers::Queue { arrivals, limit, start_ns } } = self {
+            let arrivals = arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+            return Place::First { arrivals, limit: *limit, start_ns: *start_ns };
+        }
+        Place::Any(self)
+    }
+}
+
+impl Place<'_> {
+    /// The next operation for a client that became free at `ready_ns`; none when the numbers are
+    /// used up.
+    #[inline]
+    pub(crate) fn next(&mut self, ready_ns: u64) -> Option<Turn> {
         match self {
-            Self::Closed { numbers, chunk } => closed(numbers, chunk, ready_ns),
-            Self::Queue { numbers } => {
-                let Numbers::Queue { arrivals, limit, start_ns } = numbers else { return None };
-                let mut arrivals = arrivals.lock().unwrap_or_else(PoisonError::into_inner);
-                due(&mut arrivals, *limit, *start_ns)
-            }
-            Self::Own { arrivals, limit, start_ns } => {
+            Self::Any(Source::Closed { numbers, chunk }) => closed(numbers, chunk, ready_ns),
+            Self::Any(Source::Own { arrivals, limit, start_ns }) => {
                 due(&mut arrivals.borrow_mut(), *limit, *start_ns)
             }
+            Self::Any(Source::Queue { .. }) => None,
+            Self::First { arrivals, limit, start_ns } => due(arrivals, *limit, *start_ns),
         }
     }
 }
@@ -159,11 +178,11 @@ mod tests {
         let numbers = Numbers::new(&Arrival::Closed { think_time_ns: 5 }, numbering);
         let (one, two) = (numbers.source(0), numbers.source(1));
         let mut seen = Vec::new();
-        while let Some(turn) = if seen.len() % 3 == 0 { one.next(7) } else { two.next(7) } {
+        while let Some(turn) = if seen.len() % 3 == 0 { &one } else { &two }.enter().next(7) {
             assert_eq!(turn.intended_ns, 12);
             seen.push(turn.number);
         }
-        while let Some(turn) = one.next(0).or_else(|| two.next(0)) {
+        while let Some(turn) = one.enter().next(0).or_else(|| two.enter().next(0)) {
             seen.push(turn.number);
         }
         seen.sort_unstable();

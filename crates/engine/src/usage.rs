@@ -59,11 +59,18 @@ impl ProcessUsage {
         Self {
             cpu_user_ns: nanoseconds(usage.user_time()),
             cpu_system_ns: nanoseconds(usage.system_time()),
-            max_resident_bytes: usage.max_rss().unsigned_abs() * 1024,
+            max_resident_bytes: peak_resident_bytes().unwrap_or(0),
             voluntary_switches: usage.voluntary_context_switches().unsigned_abs(),
             involuntary_switches: usage.involuntary_context_switches().unsigned_abs(),
         }
     }
+}
+
+/// The process's own peak; `getrusage` gives that of the process it was started from, if larger.
+fn peak_resident_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_ascii_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
 /// Binds the calling thread to a core.

@@ -56,13 +56,17 @@ def case_of(run: Run) -> Case:
     return Case(
         workload=name.upper() if len(name) == 1 else name,
         store=run.manifest.engine.system.system,
-        records=_records(plan),
+        records=_records(run),
         target_rate=_target_rate(plan),
     )
 
 
-def _records(plan: Mapping[str, Any]) -> int:
-    """Records that are there, or those that the run inserts where there are none yet."""
+def _records(run: Run) -> int:
+    """Records that the sequence began with; for a run alone those that are there or inserted."""
+    sequence = run.manifest.spec.get("sequence", {})
+    if "records" in sequence:
+        return int(sequence["records"])
+    plan = run.manifest.plan
     there = int(plan.get("dataset", {}).get("count", 0))
     return there or sum(active.get("operations") or 0 for active in _measured(plan))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -183,12 +184,14 @@ def _carry(study: YcsbStudy, tags: tuple[str, ...], *, quiet: bool) -> list[Run]
     repetitions = study.repetitions
     with LiveDisplay(quiet=quiet) as display:
         done = 0
+        ycsb = _kept(study.properties)
 
         def carry(step: Step, spec: RunSpec) -> Run:
             nonlocal done
             done += 1
             display.step(step.title, done, len(steps))
-            plan, kept = compile_run(spec), {**spec.as_json(), "ycsb": _kept(study.properties)}
+            plan = compile_run(spec)
+            kept = {**spec.as_json(), "ycsb": ycsb, "sequence": dataclasses.asdict(step)}
             measured = measure(plan, kept, records, setting, show(display), repetitions=repetitions)
             return measured.or_raise()
 
