@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +93,9 @@ def test_a_figure_is_also_svg_and_png(tmp_path: Path, theme: Theme) -> None:
 @pytest.mark.parametrize("figure", drawn(), ids=lambda figure: figure.name)
 def test_a_tooltip_reads_the_row_under_the_pointer(figure: Figure) -> None:
     compiled = json.dumps(vl_convert.vegalite_to_vega(figure.spec))
-    assert '"tooltip"' in compiled
-    assert "datum.datum" not in compiled
+    tooltips = re.findall(r'"tooltip": \{"signal": "((?:[^"\\]|\\.)*)"', compiled)
+    assert tooltips
+    assert not any("datum.datum" in tooltip for tooltip in tooltips)
 
 
 def test_series_differ_by_more_than_colour() -> None:
@@ -106,11 +108,7 @@ def luminance(colour: str) -> float:
     """WCAG's relative luminance of ``#rrggbb``."""
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-    return (
-        math.sumprod(linear, (0.2126, 0.7152, 0.0722))
-        if hasattr(math, "sumprod")
-        else sum(a * b for a, b in zip(linear, (0.2126, 0.7152, 0.0722), strict=True))
-    )
+    return sum(a * b for a, b in zip(linear, (0.2126, 0.7152, 0.0722), strict=True))
 
 
 def contrast(one: str, other: str) -> float:

@@ -7,6 +7,7 @@ import html as escaping
 import json
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
@@ -113,7 +114,7 @@ def test_headings_go_down_one_level_at_a_time(text: str) -> None:
     levels = [int(tag[1]) for tag, _ in Outline(text).tags if re.fullmatch(r"h[1-6]", tag)]
     assert levels[0] == 1
     assert levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after <= before + 1 for before, after in pairwise(levels))
 
 
 def test_a_page_can_be_read_aloud(text: str) -> None:

@@ -39,7 +39,7 @@ def test_the_sequence_looks_as_it_did(width: int) -> None:
 
 
 def test_the_sequence_in_markdown_looks_as_it_did() -> None:
-    golden("sequence.md", to_markdown(sequence_grid(small())))
+    golden("sequence.md.txt", to_markdown(sequence_grid(small())))
 
 
 def test_a_run_looks_as_it_did() -> None:

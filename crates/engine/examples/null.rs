@@ -3,6 +3,7 @@
 //! Arguments: yields (0 for a blocking driver), clients, workers, operations, `uniform` or `zipfian`.
 
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
+#![expect(clippy::unwrap_used, reason = "a wrong argument may end it")]
 
 use std::collections::BTreeMap;
 
