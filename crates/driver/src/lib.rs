@@ -1,7 +1,7 @@
 //! The trait of a system under test.
 //!
-//! A [`Driver`] is opened before the clock starts and says what its system can do. Each worker gets a
-//! [`Session`] of its own, which executes requests and answers with an [`Outcome`]; it holds the
+//! A [`Driver`] is opened before the clock starts and says what its system can do. Each worker gets
+//! a [`Session`] of its own, which executes requests and answers with an [`Outcome`]; it holds the
 //! connections of the worker's clients. A driver reads no clock: the engine stamps around
 //! [`Session::execute`]. A driver that must wait for simulated time is handed a [`Time`].
 
@@ -27,7 +27,8 @@ pub use request::{Columns, Request, Values};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Execution {
-    /// A call returns when the operation is done: one thread per client, the future is always ready.
+    /// A call returns when the operation is done: one thread per client, the future is always
+    /// ready.
     Blocking,
     /// A call waits without holding its thread: many clients per worker.
     Asynchronous,
@@ -42,7 +43,8 @@ pub struct Capabilities {
     pub embedded: bool,
     /// The kinds of operation it can execute.
     pub kinds: Vec<Kind>,
-    /// Whether a call can be ended when its time is up; if not, a late completion counts as timeout.
+    /// Whether a call can be ended when its time is up; if not, a late completion counts as
+    /// timeout.
     pub cancels: bool,
     /// Whether the system lives in simulated time, which the engine then advances itself.
     pub simulated_time: bool,
@@ -59,7 +61,8 @@ pub struct Description {
     pub configuration: BTreeMap<String, String>,
 }
 
-/// Why a system couldn't be opened or connected to. The texts are whole sentences without credentials.
+/// Why a system couldn't be opened or connected to. The texts are whole sentences without
+/// credentials.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -90,8 +93,8 @@ pub trait Driver: Send + Sync + 'static {
     /// What was opened.
     fn describe(&self) -> Description;
 
-    /// Makes the session of one worker that serves these clients, with every connection open and every
-    /// statement prepared. Called on the worker's thread before the clock starts.
+    /// Makes the session of one worker that serves these clients, with every connection open and
+    /// every statement prepared. Called on the worker's thread before the clock starts.
     ///
     /// # Errors
     /// [`OpenError`] when a connection can't be made.
@@ -101,7 +104,8 @@ pub trait Driver: Send + Sync + 'static {
         time: Rc<dyn Time>,
     ) -> impl Future<Output = Result<Self::Session, OpenError>>;
 
-    /// Returns when the system is quiet: no compaction, no replication in progress. May take minutes.
+    /// Returns when the system is quiet: no compaction, no replication in progress. May take
+    /// minutes.
     ///
     /// # Errors
     /// [`OpenError::System`] when the system fails meanwhile.
@@ -109,7 +113,8 @@ pub trait Driver: Send + Sync + 'static {
         Ok(())
     }
 
-    /// The system's own counters, by name; the engine takes them when a phase begins and when it ends.
+    /// The system's own counters, by name; the engine takes them when a phase begins and when it
+    /// ends.
     fn statistics(&self) -> BTreeMap<String, f64> {
         BTreeMap::new()
     }
@@ -125,7 +130,8 @@ pub trait Session {
         reply: &mut Reply,
     ) -> impl Future<Output = Outcome>;
 
-    /// A human-readable account of the last failure on this session, for notices; without credentials.
+    /// A human-readable account of the last failure on this session, for notices; without
+    /// credentials.
     fn last_failure(&self) -> Option<String> {
         None
     }

@@ -14,8 +14,8 @@ use crate::{
     Capabilities, Description, Driver, Execution, OpenError, Reply, Request, Session, Time,
 };
 
-/// A system without a store. Options: `yields`, how often an operation gives way to the other clients
-/// of its worker before it completes (0 makes the driver blocking).
+/// A system without a store. Options: `yields`, how often an operation gives way to the other
+/// clients of its worker before it completes (0 makes the driver blocking).
 #[derive(Clone, Debug)]
 pub struct Null {
     yields: u32,

@@ -1,8 +1,9 @@
 //! The simulated driver: a queue with known service times, stalls and faults, so that what a run
 //! records can be held against answers known in closed form.
 //!
-//! Requests are served first come, first served, by `servers` equal servers. During a stall no server
-//! works: service under way is paused, as when a process is stopped. Simulated stores hold every key.
+//! Requests are served first come, first served, by `servers` equal servers. During a stall no
+//! server works: service under way is paused, as when a process is stopped. Simulated stores hold
+//! every key.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -72,9 +73,10 @@ impl Windows {
     }
 }
 
-/// A simulated system. Options: `servers`, `service` (`constant` or `exponential`), `mean_us`, `seed`,
-/// `stall` and `outage` (windows such as `10+1,20+0.5`: start and length in seconds; a stall
-/// delays, an outage answers `unavailable`), `miss_share`, `error_share`, `clock` (`virtual` or `real`).
+/// A simulated system. Options: `servers`, `service` (`constant` or `exponential`), `mean_us`,
+/// `seed`, `stall` and `outage` (windows such as `10+1,20+0.5`: start and length in seconds; a
+/// stall delays, an outage answers `unavailable`), `miss_share`, `error_share`, `clock` (`virtual`
+/// or `real`).
 #[derive(Clone, Debug)]
 pub struct Sim {
     law: Law,

@@ -1,6 +1,7 @@
 //! Carries out one plan on the null driver, for profilers: the engine's own cost and nothing else.
 //!
-//! Arguments: yields (0 for a blocking driver), clients, workers, operations, `uniform` or `zipfian`.
+//! Arguments: yields (0 for a blocking driver), clients, workers, operations, `uniform` or
+//! `zipfian`.
 
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
 #![expect(clippy::unwrap_used, reason = "a wrong argument may end it")]

@@ -1,8 +1,8 @@
 //! A client: takes its next operation, waits until it is due, executes it, writes it down.
 //!
-//! The same loop serves the closed and the open model, threads and tasks, real and simulated time. In
-//! the open model a free client takes the next arrival and waits for it, so arrivals are issued in
-//! order, and one that is late is issued all the same, with its intended start.
+//! The same loop serves the closed and the open model, threads and tasks, real and simulated time.
+//! In the open model a free client takes the next arrival and waits for it, so arrivals are issued
+//! in order, and one that is late is issued all the same, with its intended start.
 
 use kvmark_driver::{Columns, Reply, Request, Session, Values};
 use kvmark_plan::{FieldChoice, Kind, Outcome};

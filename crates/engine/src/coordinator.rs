@@ -45,9 +45,8 @@ pub struct Completed {
 
 /// Carries out a plan. Records go to `folder`, which must exist and hold none yet.
 ///
-/// # Errors
-/// [`EngineError`] when the run can't begin; then nothing was written. Once it has begun, failures come
-/// back with what was measured.
+/// # Errors [`EngineError`] when the run can't begin; then nothing was written. Once it has begun,
+/// failures come back with what was measured.
 pub fn run<D: Driver>(
     plan: &Plan,
     driver: D,
@@ -229,8 +228,8 @@ impl Crew {
         }
     }
 
-    /// Ends the workers, so that the system is closed when this returns; those that don't answer are
-    /// left behind.
+    /// Ends the workers, so that the system is closed when this returns; those that don't answer
+    /// are left behind.
     fn dismiss(self) {
         for Member { thread, commands, .. } in self.workers {
             drop(commands);

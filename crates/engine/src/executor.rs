@@ -40,8 +40,8 @@ impl Wake for Signal {
     }
 }
 
-/// All clients of a worker during one phase, as one future. Ready when every client has ended, or when
-/// the phase was given up.
+/// All clients of a worker during one phase, as one future. Ready when every client has ended, or
+/// when the phase was given up.
 pub(crate) struct Clients<'a, C, F, I> {
     pub(crate) clients: Pin<Box<FuturesUnordered<F>>>,
     pub(crate) phase: &'a PhaseShared,

@@ -1,10 +1,11 @@
-//! The load generator: carries out a plan against a driver, owns the clock, hands records to the writer.
+//! The load generator: carries out a plan against a driver, owns the clock, hands records to the
+//! writer.
 //!
-//! One coordinator (the calling thread) leads the workers through the phases. A worker is one thread
-//! with its own session and recorder. A driver whose calls block gets one worker per client; otherwise
-//! many clients share a worker as tasks. Both run the same client loop ([`client`]): take the next
-//! operation and its intended start from the [`source`], wait until it is due, stamp, execute, stamp,
-//! record. Nothing is skipped when late. The engine names no system.
+//! One coordinator (the calling thread) leads the workers through the phases. A worker is one
+//! thread with its own session and recorder. A driver whose calls block gets one worker per client;
+//! otherwise many clients share a worker as tasks. Both run the same client loop ([`client`]): take
+//! the next operation and its intended start from the [`source`], wait until it is due, stamp,
+//! execute, stamp, record. Nothing is skipped when late. The engine names no system.
 
 mod calibrate;
 mod client;

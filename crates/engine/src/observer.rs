@@ -36,7 +36,8 @@ pub struct Progress {
     pub failed: u64,
     /// Misses so far in the phase.
     pub missed: u64,
-    /// Arrivals due and not issued at the end of the newest closed interval; none in the closed model.
+    /// Arrivals due and not issued at the end of the newest closed interval; none in the closed
+    /// model.
     pub backlog: Option<u64>,
 }
 

@@ -75,7 +75,8 @@ impl PhaseShared {
         self.given_up.load(Ordering::Relaxed)
     }
 
-    /// The clients of one worker: clients take slots in turn, slot `s` belongs to worker `s % workers`.
+    /// The clients of one worker: clients take slots in turn, slot `s` belongs to worker `s %
+    /// workers`.
     pub(crate) fn seats(&self, worker: u32, workers: u32) -> Vec<Seat> {
         let clients = self.groups.iter().enumerate();
         let slots = clients.flat_map(|(group, shared)| (0..shared.clients).map(move |_| group));

@@ -7,7 +7,8 @@ use support::{assert_close, closed, constant, plan, poisson, record, sim, total}
 
 #[test]
 fn response_times_of_an_mm1_queue_meet_the_closed_form() {
-    // Arrivals at 7,000 a second, service of 100 us: response is exponential with rate 3,000 a second.
+    // Arrivals at 7,000 a second, service of 100 us: response is exponential with rate 3,000 a
+    // second.
     let mut plan = plan(poisson(7_000.0), 100_000);
     plan.phases[0].groups[0].operations = Some(6_000_000);
     plan.interval_ns = 60_000_000_000;
@@ -21,8 +22,8 @@ fn response_times_of_an_mm1_queue_meet_the_closed_form() {
     assert_close("mean", reads.response.quantiles.mean, 1e9 / 3_000.0, 0.03);
 }
 
-/// Response times around a stall of `stall_s` in a run of `run_s`: the arrival `x` after its begin waits
-/// for the rest of the stall and for those before it, `stall - x (1 - load)`.
+/// Response times around a stall of `stall_s` in a run of `run_s`: the arrival `x` after its begin
+/// waits for the rest of the stall and for those before it, `stall - x (1 - load)`.
 fn stalled_quantile_ns(q: f64, stall_s: f64, run_s: f64, load: f64) -> f64 {
     let share = stall_s / (1.0 - load) / run_s;
     stall_s * (1.0 - (1.0 - q) / share) * 1e9

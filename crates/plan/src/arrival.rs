@@ -24,8 +24,8 @@ pub enum Arrival {
     },
 }
 
-/// The rate of a whole group over all shares at one instant of the phase. Between points the rate moves
-/// linearly; after the last it stays. The first point is at 0.
+/// The rate of a whole group over all shares at one instant of the phase. Between points the rate
+/// moves linearly; after the last it stays. The first point is at 0.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RatePoint {

@@ -121,7 +121,8 @@ pub enum Distribution {
     Zipfian {
         /// The exponent.
         theta: f64,
-        /// Spread popular ranks over the key space by a permutation instead of keeping them in front.
+        /// Spread popular ranks over the key space by a permutation instead of keeping them in
+        /// front.
         scrambled: bool,
     },
     /// The newest acknowledged record most likely, zipfian with theta 0.99 from there back.

@@ -1,11 +1,12 @@
 //! What one run does, fully decided.
 //!
-//! A [`Plan`] is the one value that goes down from Python to the engine. It holds no defaults: every
-//! choice a user left open was made before a plan was written. Unknown fields are refused. Durations
-//! and instants are nanoseconds of monotonic time, rates are operations per second, sizes are bytes.
+//! A [`Plan`] is the one value that goes down from Python to the engine. It holds no defaults:
+//! every choice a user left open was made before a plan was written. Unknown fields are refused.
+//! Durations and instants are nanoseconds of monotonic time, rates are operations per second, sizes
+//! are bytes.
 //!
-//! The words shared by every crate ([`Kind`], [`Outcome`], [`PhaseName`]) live here too, so that they
-//! are spelled once.
+//! The words shared by every crate ([`Kind`], [`Outcome`], [`PhaseName`]) live here too, so that
+//! they are spelled once.
 
 mod arrival;
 mod check;
@@ -170,7 +171,8 @@ pub struct Until {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StderrRule {
-    /// Exactly cassandra-stress's: rates adjusted by the largest service time, intervals taken as independent.
+    /// Exactly cassandra-stress's: rates adjusted by the largest service time, intervals taken as
+    /// independent.
     CassandraStress,
     /// Corrected for autocorrelation through the effective sample size.
     Autocorrelated,

@@ -1,7 +1,8 @@
 //! The one door between Python and the engine: `kvmark._engine`.
 //!
-//! [`run`] releases the interpreter lock for as long as a run lasts; the coordinator's thread takes it
-//! every 50 ms to look for signals, and once per interval to tell of progress. No worker ever does.
+//! [`run`] releases the interpreter lock for as long as a run lasts; the coordinator's thread takes
+//! it every 50 ms to look for signals, and once per interval to tell of progress. No worker ever
+//! does.
 
 mod errors;
 mod registry;
@@ -20,9 +21,10 @@ use crate::watch::Watch;
 
 /// Carries out a plan; records go to the folder, which must exist and hold none yet.
 ///
-/// Returns JSON: `record`, the engine's part of the manifest, and `failure`, why the run ended early
-/// (`kind` and `message`), or null. Calls `progress` with a JSON text about once per interval. The first
-/// interrupt ends the run and keeps what was measured, the second one returns at once.
+/// Returns JSON: `record`, the engine's part of the manifest, and `failure`, why the run ended
+/// early (`kind` and `message`), or null. Calls `progress` with a JSON text about once per
+/// interval. The first interrupt ends the run and keeps what was measured, the second one returns
+/// at once.
 ///
 /// Raises a class of `kvmark.errors` when the run can't begin; then nothing was written.
 #[pyfunction]
