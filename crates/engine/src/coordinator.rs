@@ -115,7 +115,9 @@ fn begin<D: Driver, C: Clock + Unpin, I: Idle + Unpin>(
     let origin_ns = clock.now_ns();
     let started_wall_ns = wall_ns().saturating_sub(origin_ns);
     let names: Vec<String> = plan.groups.iter().map(|group| group.name.clone()).collect();
-    let writer = RunWriter::create(folder, started_wall_ns, &names)?;
+    let opened = Opened::of(&*driver, &clock, started_wall_ns);
+    let mut writer = RunWriter::create(folder, started_wall_ns, &names)?;
+    writer.event(&Event { at_ns: 0, kind: opened.event() })?;
     let setting = Setting {
         workers: (!crew.threads).then_some(crew.workers.len() as u32),
         cancels: driver.capabilities().cancels,
@@ -137,7 +139,7 @@ fn begin<D: Driver, C: Clock + Unpin, I: Idle + Unpin>(
         inserts: phase::inserts_from(plan.dataset.start + plan.dataset.count, plan.share),
     };
     let failure = coordinator.conduct(streams).err();
-    Ok(coordinator.finish(started_wall_ns, failure))
+    Ok(coordinator.finish(opened, failure))
 }
 
 fn wall_ns() -> u64 {
@@ -457,22 +459,17 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         self.reports.recv_timeout(LOOK_UP).ok()
     }
 
-    fn finish(mut self, started_wall_ns: u64, mut failure: Option<EngineError>) -> Completed {
+    fn finish(mut self, opened: Opened, mut failure: Option<EngineError>) -> Completed {
         if self.interrupted {
             let event = Event { at_ns: self.clock.now_ns(), kind: EventKind::Interrupted };
             failure = failure.or(self.writer.event(&event).err().map(EngineError::from));
         }
         self.crew.dismiss();
-        let calibration = calibrate::measure(&self.clock);
         let record = RunRecord {
-            started_wall_ns,
-            system: to_json(&self.driver.describe()),
-            capabilities: to_json(&self.driver.capabilities()),
-            clock: ClockRecord {
-                source: C::SOURCE.to_owned(),
-                stamp_ns: calibration.stamp_ns,
-                resolution_ns: calibration.resolution_ns,
-            },
+            started_wall_ns: opened.started_wall_ns,
+            system: opened.system,
+            capabilities: opened.capabilities,
+            clock: opened.clock,
             phases: self.phases,
             totals: self.totals,
             notices: self.notices,
@@ -480,6 +477,39 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         };
         let closed = self.writer.finish().err().map(EngineError::from);
         Completed { record, failure: failure.or(closed) }
+    }
+}
+
+/// What is known when the system is open.
+struct Opened {
+    started_wall_ns: u64,
+    system: serde_json::Value,
+    capabilities: serde_json::Value,
+    clock: ClockRecord,
+}
+
+impl Opened {
+    fn of<D: Driver, C: Clock>(driver: &D, clock: &C, started_wall_ns: u64) -> Self {
+        let calibration = calibrate::measure(clock);
+        Self {
+            started_wall_ns,
+            system: to_json(&driver.describe()),
+            capabilities: to_json(&driver.capabilities()),
+            clock: ClockRecord {
+                source: C::SOURCE.to_owned(),
+                stamp_ns: calibration.stamp_ns,
+                resolution_ns: calibration.resolution_ns,
+            },
+        }
+    }
+
+    fn event(&self) -> EventKind {
+        EventKind::Opened {
+            started_wall_ns: self.started_wall_ns,
+            system: self.system.clone(),
+            capabilities: self.capabilities.clone(),
+            clock: self.clock.clone(),
+        }
     }
 }
 

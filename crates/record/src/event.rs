@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kvmark_plan::PhaseName;
 use serde::{Deserialize, Serialize};
 
-use crate::run::StoppedBy;
+use crate::run::{ClockRecord, StoppedBy};
 
 /// Something that happened at an instant of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,6 +21,17 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum EventKind {
+    /// The system is open: what a killed run's records would otherwise not tell.
+    Opened {
+        /// Wall time of the origin, since the Unix epoch.
+        started_wall_ns: u64,
+        /// What was opened, as the driver describes it.
+        system: serde_json::Value,
+        /// What the driver says its system can do.
+        capabilities: serde_json::Value,
+        /// How time is taken.
+        clock: ClockRecord,
+    },
     /// A phase began.
     PhaseStarted {
         /// Its index in the plan.

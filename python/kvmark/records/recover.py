@@ -75,12 +75,13 @@ def _record(folder: Path, running: Running) -> dict[str, Any]:
         start_s, end_s = _span_s(rows)
         in_phase = [line for line in lines if start_s <= line.start_s < end_s]
         totals += _totals(index, name, rows, in_phase, several_groups=several_groups)
-    system = running.plan.get("system", {})
+    opened = next((event for event in events if event.get("kind") == "opened"), {})
+    driver = running.plan.get("system", {}).get("driver", "unknown")
     return {
-        "started_wall_ns": _wall_ns(running.created),
-        "system": {"system": system.get("driver", "unknown"), "version": "unknown"},
-        "capabilities": None,
-        "clock": None,
+        "started_wall_ns": opened.get("started_wall_ns", _wall_ns(running.created)),
+        "system": opened.get("system", {"system": driver, "version": "unknown"}),
+        "capabilities": opened.get("capabilities"),
+        "clock": opened.get("clock"),
         "phases": phases,
         "totals": totals,
         "notices": [event for event in events if event.get("kind") == "notice"],
