@@ -211,7 +211,8 @@ impl<'a> Conduct<'a> {
                 }
             }
         }
-        let elapsed_ns = end_ns - self.phase.start_ns;
+        // Nothing falls due after the window, so that a drain doesn't owe more than it did.
+        let elapsed_ns = end_ns.min(self.phase.end_ns()) - self.phase.start_ns;
         let mut accounting = Vec::new();
         for (shared, arrivals) in self.phase.groups.iter().zip(&mut self.arrivals) {
             let sums = self.settled.iter().map(|counts| counts[shared.group]);
