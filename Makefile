@@ -7,7 +7,7 @@ CARGO := $(PYTHON) scripts/cargo.py
 RELEASE := --release --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart setup check format test bench bench-rocksdb docs lock clean
+.PHONY: help quickstart setup check format test bench bench-rocksdb docs readme lock clean
 
 help: ## List the commands
 	@$(PYTHON) scripts/help.py $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ bench-rocksdb: setup ## kvmark, a bare loop and YCSB on the same RocksDB databas
 
 docs: setup ## Write the references that are generated from the source
 	$(BIN)/python scripts/references.py
+
+readme: setup ## Measure the quickstart's sequence and put its table into the README
+	@$(BIN)/python scripts/readme.py
 
 lock: setup ## Resolve the Python dependencies anew into requirements.lock
 	$(BIN)/python scripts/lock.py
