@@ -7,7 +7,7 @@ CARGO := $(PYTHON) scripts/cargo.py
 RELEASE := --release --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart setup check format test bench bench-rocksdb docs readme lock clean
+.PHONY: help quickstart setup check format test bench bench-engine bench-rocksdb docs readme lock clean
 
 help: ## List the commands
 	@$(PYTHON) scripts/help.py $(MAKEFILE_LIST)
@@ -37,13 +37,17 @@ test: setup ## Run all tests, Rust then Python
 	$(CARGO) test $(RELEASE) --workspace --exclude kvmark-pyext
 	$(BIN)/pytest
 
-bench: bench-rocksdb ## All benchmarks; each prints a table
+bench: bench-engine bench-rocksdb ## All benchmarks; each prints a table
+
+bench-engine: setup ## What the engine itself costs, beside its bounds
+	@$(BIN)/python -m bench.engine
 
 bench-rocksdb: setup ## kvmark, a bare loop and YCSB on the same RocksDB database
 	$(BIN)/python -m bench.rocksdb.compare
 
-docs: setup ## Write the references that are generated from the source
+docs: setup ## Write the references and pictures that are made from the source
 	$(BIN)/python scripts/references.py
+	$(BIN)/python scripts/pictures.py
 
 readme: setup ## Measure the quickstart's sequence and put its table into the README
 	@$(BIN)/python scripts/readme.py

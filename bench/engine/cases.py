@@ -1,0 +1,121 @@
+"""What is measured of the engine, each with the bound it is held to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from bench.engine.runs import UNIFORM, Facts, facts
+
+SECONDS = "5s"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One figure of the engine."""
+
+    name: str
+    unit: str
+    #: The bound and whether the figure must not be above or below it; none for a figure to know.
+    bound: float | None
+    most: bool
+    measure: Callable[[], float]
+
+    def met(self, figure: float) -> bool | None:
+        """Whether the bound is met; none without one."""
+        if self.bound is None:
+            return None
+        return figure <= self.bound if self.most else figure >= self.bound
+
+
+def blocking(workload: str = UNIFORM, clients: int = 1) -> Facts:
+    """Clients with threads of their own, each on its own core."""
+    cores = ",".join(str(core) for core in reversed(range(2)))
+    pin = cores if clients > 1 else cores[0]
+    words = ["--system", "null:", "--clients", str(clients), "--duration", SECONDS, "--pin", pin]
+    return facts([workload, *words])
+
+
+def asynchronous(workers: int = 1) -> Facts:
+    """64 clients on each worker that give way once per operation, each worker on its own core."""
+    pin = "1,0" if workers > 1 else "1"
+    words = ["--system", "null:?yields=1", "--clients", str(64 * workers), "--pin", pin]
+    return facts([UNIFORM, *words, "--workers", str(workers), "--duration", SECONDS])
+
+
+def paced(rate: int) -> Facts:
+    """The open model on a core of its own."""
+    words = ["--system", "null:?yields=1", "--clients", "1000", "--workers", "1", "--pin", "1"]
+    return facts([UNIFORM, *words, "--rate", str(rate), "--duration", SECONDS])
+
+
+def polled(rate: int) -> float:
+    """What precise issue costs at a rate: processor time as a share of a core, in percent."""
+    run = paced(rate)
+    return 100 * run.cpu_seconds / run.seconds
+
+
+def many_clients() -> Facts:
+    """10,000 clients that wait for a simulated system on the real clock."""
+    system = "sim:?servers=10000&service=constant&mean_us=1000000"
+    return facts([UNIFORM, "--system", system, "--clients", "10000", "--duration", SECONDS])
+
+
+def stalled() -> Facts:
+    """2,000 operations a second for 5 s at a load of 0.1, with a stall from 1 s to 2 s."""
+    system = "sim:?service=constant&mean_us=50&stall=1+1"
+    words = ["--system", system, "--clients", "10000", "--rate", "2000", "--duration", "5s"]
+    return facts([UNIFORM, *words, "--workers", "1"])
+
+
+def ns(run: Facts) -> float:
+    """Time per operation of one core."""
+    return run.seconds * 1e9 / run.operations
+
+
+def stall_error(run: Facts) -> float:
+    """How far p99 of response time is from 1 - 0.01 / (1 / 0.9 / 5) s, in percent."""
+    expected_ns = (1 - 0.01 / (1 / 0.9 / 5)) * 1e9
+    return abs((run.response_ns_p99 or 0) / expected_ns - 1) * 100
+
+
+CASES: tuple[Case, ...] = (
+    Case("blocking, uniform reads", "ns/op", 80, True, lambda: ns(blocking())),
+    Case("blocking, YCSB C (zipfian)", "ns/op", None, True, lambda: ns(blocking("ycsb/c"))),
+    Case("blocking, YCSB A", "ns/op", None, True, lambda: ns(blocking("ycsb/a"))),
+    Case("64 asynchronous clients, one yield", "ns/op", 250, True, lambda: ns(asynchronous())),
+    Case(
+        "two cores ÷ one, blocking",
+        "×",
+        1.8,
+        False,
+        lambda: blocking(clients=2).rate / blocking().rate,
+    ),
+    Case(
+        "two cores ÷ one, asynchronous",
+        "×",
+        1.8,
+        False,
+        lambda: asynchronous(2).rate / asynchronous().rate,
+    ),
+    Case(
+        "issued within 100 µs at 100,000/s",
+        "%",
+        99,
+        False,
+        lambda: paced(100_000).precise_share * 100,
+    ),
+    *(
+        Case(f"polling: share of a core at {rate:,}/s", "%", None, True, partial(polled, rate))
+        for rate in (10, 100, 1_000, 100_000)
+    ),
+    Case(
+        "10,000 clients, peak memory",
+        "MB",
+        300,
+        True,
+        lambda: many_clients().max_resident_bytes / 1e6,
+    ),
+    Case("stall, p99 off the closed form", "%", 5, True, lambda: stall_error(stalled())),
+)

@@ -1,0 +1,77 @@
+"""One run of kvmark in a process of its own, and what its manifest says of the engine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kvmark.records import Records, Run
+
+ROOT = Path(__file__).resolve().parents[2]
+UNIFORM = str(Path(__file__).resolve().parent / "reads-uniform.yaml")
+PRECISE_NS = 100_000
+"""How near to its intended start an operation must be issued."""
+# An overloaded or stalled run answers no (1); it is measured all the same.
+_MEASURED = (0, 1)
+
+
+class RunFailedError(Exception):
+    """kvmark didn't carry a run out; says what it said."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a run's measured phase says of the engine."""
+
+    operations: int
+    seconds: float
+    cpu_seconds: float
+    max_resident_bytes: int
+    #: Share of the operations that were issued within `PRECISE_NS` of their intended start.
+    precise_share: float
+    response_ns_p99: int | None
+
+    @property
+    def rate(self) -> float:
+        """Completed operations per second."""
+        return self.operations / self.seconds
+
+
+def facts(words: Sequence[str]) -> Facts:
+    """Runs `kvmark run` with these words and reads its manifest.
+
+    Raises:
+        RunFailedError: there is no measurement.
+    """
+    with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as folder:
+        command = [str(Path(sys.executable).with_name("kvmark")), "run", *words]
+        command += ["--load", "never", "--json", "--quiet"]
+        environment = {**os.environ, "KVMARK_RUNS": folder}
+        done = subprocess.run(  # noqa: S603 - our own program
+            command, env=environment, capture_output=True, text=True, check=False, cwd=ROOT
+        )
+        if done.returncode not in _MEASURED:
+            raise RunFailedError(f"{' '.join(command)} failed: {done.stderr.strip()}")
+        return _facts(Records(Path(folder)).open("last"))
+
+
+def _facts(run: Run) -> Facts:
+    phase = run.counted[0]
+    totals = [total for total in run.totals(phase.index) if not total.part]
+    waits = [run.times(total, "wait") for total in totals]
+    precise = sum(int(wait.count[wait.high <= PRECISE_NS].sum()) for wait in waits)
+    operations = sum(total.count for total in totals)
+    most = max(totals, key=lambda total: total.count)
+    return Facts(
+        operations=operations,
+        seconds=phase.window_ns / 1e9,
+        cpu_seconds=sum(worker.cpu_ns or 0 for worker in phase.workers) / 1e9,
+        max_resident_bytes=phase.process.max_resident_bytes or 0,
+        precise_share=precise / operations,
+        response_ns_p99=most.response.p99,
+    )

@@ -1,0 +1,37 @@
+"""What docs/method says of the simulated stall is what the run behind its picture gives."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+pytest.importorskip("kvmark._engine")
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def pictures() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("pictures", ROOT / "scripts" / "pictures.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_quantiles_in_the_text_are_those_of_the_run(tmp_path: Path) -> None:
+    run = pictures().stalled(tmp_path)
+    total = next(total for total in run.totals(run.counted[0].index) if total.operation == "READ")
+    text = (ROOT / "docs" / "method" / "how-it-measures.md").read_text()
+    assert total.count == 10_000
+    assert f"**p99 is {total.response.p99 / 1e9:.2f} s**" in text
+    assert f"p95 is {total.response.p95 / 1e9:.2f} s" in text
+    assert f"**p99 is {total.service.p99 / 1e6:.1f} ms**" in text
+
+
+def test_every_operation_that_fell_due_in_the_stall_is_there(tmp_path: Path) -> None:
+    run = pictures().stalled(tmp_path)
+    waited = run.histogram(run.counted[0].index, "clients", "READ", time="response")
+    stalled = int(waited.count[waited.low > 200_000].sum())
+    assert stalled == pytest.approx(1000 / 0.9, abs=2)
