@@ -7,7 +7,8 @@ CARGO := $(PYTHON) scripts/cargo.py
 RELEASE := --release --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart setup check format test bench bench-engine bench-rocksdb docs readme lock clean
+.PHONY: help quickstart setup check format test bench bench-engine bench-rocksdb docs readme
+.PHONY: lock clean
 
 help: ## List the commands
 	@$(PYTHON) scripts/help.py $(MAKEFILE_LIST)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from bench.engine.allocations import allocations_per_operation
 from bench.engine.runs import UNIFORM, Facts, facts
 
 SECONDS = "5s"
@@ -99,6 +100,7 @@ CASES: tuple[Case, ...] = (
         False,
         lambda: asynchronous(2).rate / asynchronous().rate,
     ),
+    Case("allocations by the engine", "per op", 0, True, allocations_per_operation),
     Case(
         "issued within 100 µs at 100,000/s",
         "%",

@@ -50,8 +50,7 @@ def versions(changelog: Source, cargo: Source, pyproject: Source) -> Iterator[Fi
 
 def recipes(makefile: Source) -> Iterator[Finding]:
     """Each target says what it is for and is phony; a command of a recipe is one line."""
-    phony = re.search(r"^\.PHONY: (.*)$", makefile.text, re.MULTILINE)
-    known = phony[1].split() if phony else []
+    known = " ".join(re.findall(r"^\.PHONY: (.*)$", makefile.text, re.MULTILINE)).split()
     for number, line in enumerate(makefile.lines, 1):
         rule = RULE.match(line)
         if rule and "## " not in rule[2]:

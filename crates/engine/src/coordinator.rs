@@ -18,6 +18,7 @@ use kvmark_workload::{InsertSequence, Stream};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::MAX_BLOCKING_CLIENTS;
+use crate::apart::Apart;
 use crate::calibrate;
 use crate::clock::{Clock, RealClock, VirtualClock};
 use crate::conduct::Conduct;
@@ -45,8 +46,9 @@ pub struct Completed {
 
 /// Carries out a plan. Records go to `folder`, which must exist and hold none yet.
 ///
-/// # Errors [`EngineError`] when the run can't begin; then nothing was written. Once it has begun,
-/// failures come back with what was measured.
+/// # Errors
+/// [`EngineError`] when the run can't begin; then nothing was written. Once it has begun, failures
+/// come back with what was measured.
 pub fn run<D: Driver>(
     plan: &Plan,
     driver: D,
@@ -162,7 +164,7 @@ pub(crate) struct Member {
     thread: JoinHandle<()>,
     commands: UnboundedSender<Command>,
     /// Completed operations in the current phase.
-    pub(crate) live: Arc<AtomicU64>,
+    pub(crate) live: Arc<Apart<AtomicU64>>,
     /// The core to which it is bound, if it is.
     pub(crate) cores: Vec<u32>,
 }
@@ -188,7 +190,7 @@ impl Crew {
             let carried = slots / count + u32::from(worker < slots % count);
             let core = plan.pin.get(worker as usize % plan.pin.len().max(1)).copied();
             let (commands, inbox) = unbounded_channel();
-            let live = Arc::new(AtomicU64::new(0));
+            let live = Arc::new(Apart(AtomicU64::new(0)));
             let setup = Setup {
                 worker: worker as usize,
                 workers: count,
@@ -243,7 +245,7 @@ impl Crew {
     }
 
     pub(crate) fn completed(&self) -> u64 {
-        self.workers.iter().map(|member| member.live.load(Ordering::Relaxed)).sum()
+        self.workers.iter().map(|member| member.live.0.load(Ordering::Relaxed)).sum()
     }
 }
 
@@ -305,7 +307,10 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
                 break;
             }
             let phase = &self.plan.phases[index];
-            if phase.only_if_missing && self.is_loaded(&streams)? {
+            let loaded = phase.only_if_missing && self.is_loaded(&streams)?;
+            if self.interrupted {
+                break;
+            } else if loaded {
                 self.skip(index)?;
             } else if phase.groups.is_empty() {
                 self.settle(index)?;
@@ -317,7 +322,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
     }
 
     /// Whether the first, the middle and the last record are there.
-    fn is_loaded(&self, streams: &[Stream]) -> Result<bool, EngineError> {
+    fn is_loaded(&mut self, streams: &[Stream]) -> Result<bool, EngineError> {
         let dataset = &self.plan.dataset;
         let Some(stream) = streams.first() else { return Ok(true) };
         if dataset.count == 0 {
@@ -331,12 +336,20 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         });
         let command = Command::Probe(Arc::new(keys.to_vec()));
         drop(self.crew.workers[0].commands.send(command));
-        match self.reports.recv() {
-            Ok(Report::Probed { present }) => Ok(present),
-            Ok(Report::Panicked { worker, message }) => {
-                Err(EngineError::Panicked { worker, message })
+        loop {
+            match self.next_report() {
+                Some(Report::Probed { present }) => return Ok(present),
+                Some(Report::Panicked { worker, message }) => {
+                    return Err(EngineError::Panicked { worker, message });
+                }
+                Some(_) | None => {}
             }
-            _ => Ok(false),
+            if self.observer.poll() != Control::Continue {
+                // The worker still waits for the system, so that it can't be told to end.
+                self.interrupted = true;
+                self.crew.abandoned = true;
+                return Ok(false);
+            }
         }
     }
 

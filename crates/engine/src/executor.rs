@@ -1,17 +1,20 @@
 //! Many clients on one worker: polls those that can go on, fires timers, and otherwise idles.
 
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::stream::{FuturesUnordered, Stream};
 use futures_util::task::AtomicWaker;
+use kvmark_driver::Time;
 
 use crate::clock::Clock;
 use crate::idle::{Idle, Idled};
 use crate::ledger::Ledger;
 use crate::phase::PhaseShared;
+use crate::timers::Timers;
 use crate::wait::OnWorker;
 
 /// Rounds in a row before the runtime gets its turn to serve connections.
@@ -148,4 +151,26 @@ impl<C: Clock + Unpin, F: Future<Output = ()>, I: Idle + Unpin> Future for Clien
             }
         }
     }
+}
+
+/// Runs one future outside a phase; fires the timers that it waits for.
+pub(crate) async fn with_timers<C: Clock, F: Future, I: Idle>(
+    work: F,
+    timers: &Timers<C>,
+    mut idle: I,
+) -> F::Output {
+    let mut work = pin!(work);
+    poll_fn(|context| {
+        loop {
+            if let Poll::Ready(output) = work.as_mut().poll(context) {
+                return Poll::Ready(output);
+            }
+            let now_ns = timers.now_ns();
+            let until_ns = timers.next_ns().unwrap_or(u64::MAX);
+            if !timers.fire(now_ns) && idle.idle(now_ns, until_ns, context) != Idled::Advanced {
+                return Poll::Pending;
+            }
+        }
+    })
+    .await
 }

@@ -7,6 +7,7 @@
 //! the next operation and its intended start from the [`source`], wait until it is due, stamp,
 //! execute, stamp, record. Nothing is skipped when late. The engine names no system.
 
+mod apart;
 mod calibrate;
 mod client;
 mod clock;
@@ -17,6 +18,7 @@ mod executor;
 mod idle;
 mod ledger;
 mod observer;
+mod operation;
 mod phase;
 mod source;
 mod timers;

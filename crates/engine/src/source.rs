@@ -7,6 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use kvmark_plan::{Arrival, Share};
 use kvmark_schedule::{Arrivals, Part};
 
+use crate::apart::Apart;
+
 /// Most operation numbers that a worker takes from the shared counter at once.
 const CHUNK_MAX: u64 = 64;
 
@@ -23,11 +25,22 @@ pub(crate) struct Turn {
 #[derive(Debug)]
 pub(crate) enum Numbers {
     /// Closed model: numbers are taken from a counter as clients become free.
-    Closed { next: AtomicU64, limit: u64, chunk: u64, share: Share, think_time_ns: u64 },
+    Closed { next: Apart<AtomicU64>, pace: Pace },
     /// Open model for clients on threads of their own: one queue for all.
     Queue { arrivals: Mutex<Arrivals>, limit: u64, start_ns: u64 },
     /// Open model for clients on workers: each worker keeps its part of the arrivals.
     Parts { arrival: Arrival, seed: u64, share: Share, workers: u32, limit: u64, start_ns: u64 },
+}
+
+/// What stays the same while numbers are taken in the closed model.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// Numbers of this share.
+    limit: u64,
+    /// How many a worker takes from the counter at once.
+    chunk: u64,
+    share: Share,
+    think_time_ns: u64,
 }
 
 /// What describes a group's numbers, besides its arrival law.
@@ -51,7 +64,8 @@ impl Numbers {
             let limit = operations.map_or(u64::MAX, |all| part_of(all, share));
             let chunk = (limit / (u64::from(clients) * 16)).clamp(1, CHUNK_MAX);
             let think_time_ns = *think_time_ns;
-            return Self::Closed { next: AtomicU64::new(0), limit, chunk, share, think_time_ns };
+            let pace = Pace { limit, chunk, share, think_time_ns };
+            return Self::Closed { next: Apart(AtomicU64::new(0)), pace };
         }
         if let Some(workers) = workers {
             return Self::Parts { arrival: arrival.clone(), seed, share, workers, limit, start_ns };
@@ -64,8 +78,12 @@ impl Numbers {
     /// A worker's own end of the numbers.
     pub(crate) fn source(&self, worker: u32) -> Source<'_> {
         match self {
-            Self::Closed { .. } => Source::Closed { numbers: self, chunk: Cell::new((0, 0)) },
-            Self::Queue { .. } => Source::Queue { numbers: self },
+            Self::Closed { next, pace } => {
+                Source::Closed { next: &next.0, pace: *pace, chunk: Cell::new((0, 0)) }
+            }
+            Self::Queue { arrivals, limit, start_ns } => {
+                Source::Queue { arrivals, limit: *limit, start_ns: *start_ns }
+            }
             Self::Parts { arrival, seed, share, workers, limit, start_ns } => {
                 let (index, of) = (u64::from(share.index), u64::from(share.of));
                 let part =
@@ -87,9 +105,22 @@ pub(crate) fn part_of(all: u64, share: Share) -> u64 {
 /// A worker's end of a group's numbers.
 #[derive(Debug)]
 pub(crate) enum Source<'a> {
-    Closed { numbers: &'a Numbers, chunk: Cell<(u64, u64)> },
-    Queue { numbers: &'a Numbers },
-    Own { arrivals: RefCell<Arrivals>, limit: u64, start_ns: u64 },
+    /// The chunk is the rest of the numbers taken from the counter.
+    Closed {
+        next: &'a AtomicU64,
+        pace: Pace,
+        chunk: Cell<(u64, u64)>,
+    },
+    Queue {
+        arrivals: &'a Mutex<Arrivals>,
+        limit: u64,
+        start_ns: u64,
+    },
+    Own {
+        arrivals: RefCell<Arrivals>,
+        limit: u64,
+        start_ns: u64,
+    },
 }
 
 /// A client's place at the source while it waits for its operation to be due.
@@ -103,9 +134,15 @@ pub(crate) enum Place<'a> {
 }
 
 impl<'a> Source<'a> {
+    /// Whether [`Self::enter`] can keep a client waiting.
+    #[inline]
+    pub(crate) fn may_block(&self) -> bool {
+        matches!(self, Self::Queue { .. })
+    }
+
     #[inline]
     pub(crate) fn enter(&'a self) -> Place<'a> {
-        if let Self::Queue { numbers: Numbers::Queue { arrivals, limit, start_ns } } = self {
+        if let Self::Queue { arrivals, limit, start_ns } = self {
             let arrivals = arrivals.lock().unwrap_or_else(PoisonError::into_inner);
             return Place::First { arrivals, limit: *limit, start_ns: *start_ns };
         }
@@ -115,11 +152,13 @@ impl<'a> Source<'a> {
 
 impl Place<'_> {
     /// The next operation for a client that became free at `ready_ns`; none when the numbers are
-    /// used up.
-    #[inline]
+    /// used up. Always inlined, so that a turn stays in registers.
+    #[inline(always)]
     pub(crate) fn next(&mut self, ready_ns: u64) -> Option<Turn> {
         match self {
-            Self::Any(Source::Closed { numbers, chunk }) => closed(numbers, chunk, ready_ns),
+            Self::Any(Source::Closed { next, pace, chunk }) => {
+                pace.next_turn(next, chunk, ready_ns)
+            }
             Self::Any(Source::Own { arrivals, limit, start_ns }) => {
                 due(&mut arrivals.borrow_mut(), *limit, *start_ns)
             }
@@ -129,24 +168,24 @@ impl Place<'_> {
     }
 }
 
-#[inline]
-fn closed(numbers: &Numbers, chunk: &Cell<(u64, u64)>, ready_ns: u64) -> Option<Turn> {
-    let Numbers::Closed { next, limit, chunk: size, share, think_time_ns } = numbers else {
-        return None;
-    };
-    let (mut local, mut end) = chunk.get();
-    if local == end {
-        local = next.fetch_add(*size, Ordering::Relaxed);
-        if local >= *limit {
-            return None;
+impl Pace {
+    #[inline(always)]
+    fn next_turn(&self, next: &AtomicU64, chunk: &Cell<(u64, u64)>, ready_ns: u64) -> Option<Turn> {
+        let (mut local, mut end) = chunk.get();
+        if local == end {
+            local = next.fetch_add(self.chunk, Ordering::Relaxed);
+            if local >= self.limit {
+                return None;
+            }
+            end = local.saturating_add(self.chunk).min(self.limit);
         }
-        end = local.saturating_add(*size).min(*limit);
+        chunk.set((local + 1, end));
+        let number = local * u64::from(self.share.of) + u64::from(self.share.index);
+        Some(Turn { number, intended_ns: ready_ns + self.think_time_ns })
     }
-    chunk.set((local + 1, end));
-    let number = local * u64::from(share.of) + u64::from(share.index);
-    Some(Turn { number, intended_ns: ready_ns + think_time_ns })
 }
 
+#[inline(always)]
 fn due(arrivals: &mut Arrivals, limit: u64, start_ns: u64) -> Option<Turn> {
     let due = arrivals.take_next();
     let intended_ns = start_ns.saturating_add(due.at_ns);

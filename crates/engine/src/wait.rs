@@ -1,10 +1,10 @@
 //! How a client waits: on its own thread, or as one task among many.
 
 use std::cell::{Cell, RefCell};
-use std::future::{Future, poll_fn};
+use std::future::{Future, poll_fn, ready};
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use kvmark_driver::Time;
@@ -28,12 +28,12 @@ pub(crate) trait Wait {
     async fn until(&self, instant_ns: u64, phase: &PhaseShared) -> bool;
 
     /// Runs an operation, or gives it up when its time is up.
-    async fn within<F: Future>(
+    fn within<F: Future>(
         &self,
         seat: usize,
         limit_ns: Option<u64>,
         work: F,
-    ) -> Within<F::Output>;
+    ) -> impl Future<Output = Within<F::Output>>;
 
     /// Lets the worker's other clients have their turn.
     async fn breathe(&self);
@@ -49,6 +49,16 @@ pub(crate) struct Within<T> {
     pub(crate) output: Option<T>,
     /// Whether it ever waited; if not, the client must give way itself.
     pub(crate) waited: bool,
+}
+
+/// Runs the future of a blocking driver, which is ready when it is first polled.
+#[inline]
+pub(crate) fn at_once<F: Future>(future: F) -> F::Output {
+    let mut context = Context::from_waker(Waker::noop());
+    match pin!(future).poll(&mut context) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("a blocking driver's call must be ready at once"),
+    }
 }
 
 /// Waits on the client's own thread.
@@ -93,9 +103,15 @@ impl<C: Clock> Wait for OnThread<C> {
         }
     }
 
+    /// The work is done before this returns, which spares it a place in the client's state.
     #[inline]
-    async fn within<F: Future>(&self, _: usize, _: Option<u64>, work: F) -> Within<F::Output> {
-        Within { output: Some(work.await), waited: true }
+    fn within<F: Future>(
+        &self,
+        _: usize,
+        _: Option<u64>,
+        work: F,
+    ) -> impl Future<Output = Within<F::Output>> {
+        ready(Within { output: Some(at_once(work)), waited: true })
     }
 
     #[inline]

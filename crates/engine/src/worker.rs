@@ -1,30 +1,28 @@
 //! A worker: one thread with its own session and recorder, led through the phases by commands.
 
 use std::any::Any;
-use std::future::Future;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Sender;
-use std::task::{Context, Poll, Waker};
 
 use kvmark_driver::{Columns, Driver, OpenError, Reply, Request, Session, Values};
 use kvmark_plan::{Kind, Outcome};
 use kvmark_record::Recorder;
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::apart::Apart;
 use crate::client::{Desk, client};
 use crate::clock::Clock;
-use crate::executor::Clients;
+use crate::executor::{Clients, with_timers};
 use crate::idle::Idle;
 use crate::ledger::{Ledger, Outlet, Report};
 use crate::phase::PhaseShared;
 use crate::timers::Timers;
 use crate::usage::{self, ThreadUsage};
-use crate::wait::{OnThread, OnWorker, Wait};
+use crate::wait::{OnThread, OnWorker, Wait, at_once};
 
 /// What the coordinator asks of a worker. It ends when the channel is closed.
 #[derive(Clone, Debug)]
@@ -49,7 +47,7 @@ pub(crate) struct Setup<D, C> {
     pub(crate) core: Option<u32>,
     pub(crate) commands: UnboundedReceiver<Command>,
     pub(crate) reports: Sender<Report>,
-    pub(crate) live: Arc<AtomicU64>,
+    pub(crate) live: Arc<Apart<AtomicU64>>,
 }
 
 /// Runs a worker's body and reports a panic instead of letting it vanish with the thread.
@@ -95,7 +93,7 @@ where
     while let Some(command) = setup.commands.recv().await {
         match command {
             Command::Probe(keys) => {
-                let present = probe(&session, &keys).await;
+                let present = with_timers(probe(&session, &keys), &timers, idle()).await;
                 drop(setup.reports.send(Report::Probed { present }));
             }
             Command::Phase(phase) => {
@@ -151,7 +149,7 @@ impl<D: Driver, C: Clock> Setup<D, C> {
     }
 
     fn open_ledger<'a>(&'a self, phase: &'a PhaseShared, recorder: &'a mut Recorder) -> Ledger<'a> {
-        let outlet = Outlet { worker: self.worker, live: &self.live, reports: &self.reports };
+        let outlet = Outlet { worker: self.worker, live: &self.live.0, reports: &self.reports };
         Ledger::open(phase, self.groups, recorder, outlet)
     }
 
@@ -192,13 +190,4 @@ async fn probe<S: Session>(session: &S, keys: &[Vec<u8>]) -> bool {
         }
     }
     true
-}
-
-/// Runs the future of a blocking driver, which is ready when it is first polled.
-fn at_once<F: Future>(future: F) -> F::Output {
-    let mut context = Context::from_waker(Waker::noop());
-    match pin!(future).poll(&mut context) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("a blocking driver's call must be ready at once"),
-    }
 }

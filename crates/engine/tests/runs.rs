@@ -184,6 +184,16 @@ fn loading_is_skipped_when_the_dataset_is_there() {
 }
 
 #[test]
+fn whether_the_dataset_is_there_is_found_out_where_answers_take_time() {
+    let mut plan = integrity_plan();
+    plan.groups[0].check_values = false;
+    for clock in ["virtual", "real"] {
+        let record = record(&plan, sim(&[("clock", clock), ("mean_us", "1000")]));
+        assert_eq!(record.phases[0].stopped_by, StoppedBy::Skipped);
+    }
+}
+
+#[test]
 fn a_failing_load_ends_the_run_and_says_why() {
     let store = Recording { full_from: Some(500), ..Recording::default() };
     let done = completed(&integrity_plan(), store);
@@ -237,6 +247,16 @@ fn an_interrupt_ends_the_run_and_keeps_what_was_measured() {
     assert!(total(&record, Kind::Read).count >= 100);
     let rows = std::fs::read_to_string(folder.path().join("intervals.jsonl")).unwrap();
     assert!(rows.lines().count() >= 2);
+}
+
+#[test]
+fn an_interrupt_ends_a_run_whose_system_never_says_whether_the_dataset_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Recording { hangs_from: Some(0), ..Recording::default() };
+    let mut observer = Impatient { after: 0, seen: 0, control: Control::Stop };
+    let done = run(&integrity_plan(), store, folder.path(), &mut observer).unwrap();
+    assert!(done.record.interrupted && done.failure.is_none());
+    assert!(done.record.phases.is_empty());
 }
 
 #[test]

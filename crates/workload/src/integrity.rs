@@ -44,8 +44,8 @@ fn text_of(key: &[u8], field_name: &[u8], length: usize, emit: impl FnMut(&[u8])
         return;
     }
     while text.push(b":") {
-        let hash = Decimal::of_signed(text.hash.into());
-        if !text.push(hash.as_bytes()) {
+        let (hash, length) = Decimal::of(text.hash < 0, text.hash.unsigned_abs().into()).written();
+        if !text.push(&hash[..length]) {
             return;
         }
     }

@@ -28,10 +28,15 @@ const fn fnv_of_four_octets(hash: u64, octets: u32) -> u64 {
     (hash ^ (octets >> 24) as u64).wrapping_mul(FNV_PRIME)
 }
 
+/// So much of a prefix is copied as one word; longer ones, which are seldom, need a call.
+const WORD: usize = 8;
+
 /// How key texts of a dataset are written.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyWriter {
     prefix: Vec<u8>,
+    /// The prefix's first bytes, and zeros where it is shorter.
+    word: [u8; WORD],
     zero_padding: usize,
     order: KeyOrder,
 }
@@ -39,18 +44,27 @@ pub(crate) struct KeyWriter {
 impl KeyWriter {
     pub(crate) fn new(text: &KeyText) -> Self {
         let prefix = text.prefix.clone().into_bytes();
-        Self { prefix, zero_padding: text.zero_padding as usize, order: text.order }
+        let word = std::array::from_fn(|n| prefix.get(n).copied().unwrap_or(0));
+        Self { prefix, word, zero_padding: text.zero_padding as usize, order: text.order }
     }
 
     /// Replaces `key` by the text of an ordinal.
     #[inline]
     pub(crate) fn write(&self, ordinal: u64, key: &mut Vec<u8>) {
-        let number = match self.order {
-            KeyOrder::Hashed => Decimal::of_signed(ycsb_hash(ordinal)),
-            KeyOrder::Ordered => Decimal::of(ordinal),
+        let (negative, magnitude) = match self.order {
+            KeyOrder::Hashed => {
+                let hash = ycsb_hash(ordinal);
+                (hash < 0, hash.unsigned_abs())
+            }
+            KeyOrder::Ordered => (false, ordinal),
         };
+        let number = Decimal::of(negative, magnitude);
         key.clear();
-        key.extend_from_slice(&self.prefix);
+        key.extend_from_slice(&self.word);
+        key.truncate(self.prefix.len());
+        if let Some(rest) = self.prefix.get(WORD..).filter(|rest| !rest.is_empty()) {
+            key.extend_from_slice(rest);
+        }
         if let Some(zeros) = self.zero_padding.checked_sub(number.len()) {
             key.resize(key.len() + zeros, b'0');
         }

@@ -47,7 +47,8 @@ pub struct Stream {
     mix: Mix,
     keys: KeyChooser,
     scan_length: Sizes,
-    one_field: bool,
+    /// By kind, whether one field is read or written.
+    one_field: [bool; Kind::ALL.len()],
     write_fields: FieldChoice,
     needs_frontier: bool,
     key_writer: KeyWriter,
@@ -99,7 +100,9 @@ impl Stream {
     #[inline]
     #[must_use]
     pub fn draw(&self, number: u64, inserts: &InsertSequence) -> Draw {
-        self.draw_at(number, inserts.frontier(), inserts)
+        // Where nothing depends on it, it isn't even looked at: other threads move it.
+        let frontier = if self.needs_frontier { inserts.frontier() } else { 0 };
+        self.draw_at(number, frontier, inserts)
     }
 
     /// Draws operation `number` as it was when the frontier was there: the same seeds, number and
@@ -122,7 +125,7 @@ impl Stream {
         } else {
             0
         };
-        let field = if self.one_field {
+        let field = if self.one_field[kind as usize] {
             // Below the number of fields, which is 32 bits.
             self.fields.random(number).below(self.field_names.len() as u64) as u32
         } else {
@@ -190,8 +193,15 @@ impl Stream {
     }
 }
 
-fn uses_one_field(group: &Group) -> bool {
-    [group.read_fields, group.write_fields].contains(&FieldChoice::One)
+fn uses_one_field(group: &Group) -> [bool; Kind::ALL.len()] {
+    let reads = group.read_fields == FieldChoice::One;
+    let writes = group.write_fields == FieldChoice::One;
+    Kind::ALL.map(|kind| match kind {
+        Kind::Read | Kind::Scan => reads,
+        Kind::Update => writes,
+        Kind::ReadModifyWrite => reads || writes,
+        Kind::Insert | Kind::Delete => false,
+    })
 }
 
 /// Whether a key can be drawn whose record this run may not have inserted yet.

@@ -18,7 +18,7 @@ fn hundredth_power(x: f64) -> f64 {
     let square = |x: f64| x * x;
     let to_the_4th = square(square(x));
     let to_the_32nd = square(square(square(to_the_4th)));
-    square(to_the_32nd) * to_the_32nd * to_the_4th
+    square(to_the_32nd) * (to_the_32nd * to_the_4th)
 }
 
 /// The draw of Gray et al. (SIGMOD 1994): two exact items, then an inverted approximation.

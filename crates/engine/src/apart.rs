@@ -1,0 +1,6 @@
+//! Keeps what one thread writes away from what others use.
+
+/// A value with cache lines of its own: two, because processors fetch them in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Apart<T>(pub(crate) T);

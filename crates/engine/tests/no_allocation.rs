@@ -1,0 +1,130 @@
+//! An operation costs the engine no allocation, whether its driver blocks or not.
+#![expect(unsafe_code, reason = "a counting allocator must implement an unsafe trait")]
+
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kvmark_driver::null::{Null, NullSession};
+use kvmark_driver::{Capabilities, Description, Driver, OpenError, Reply, Request, Session, Time};
+use kvmark_plan::{Arrival, Kind, Outcome, Weight};
+use support::{closed, constant, plan, record};
+
+const OPERATIONS: u64 = 200_000;
+/// By then each client has its buffers and each series its histogram.
+const WARM: u64 = 10_000;
+/// A duration longer than any before makes a histogram grow, each of the three sorts of two series
+/// once per power of two up to an hour at most. That is all that an operation may cost.
+const GROWTH: u64 = 3 * 2 * 42;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct CountingAllocator;
+
+fn count() {
+    // A thread that ends has no counter any more.
+    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
+}
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(memory, layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// The worker's allocations when it issued operation number `WARM`, and when it issued its last.
+static WARM_ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+static ALL_ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+/// The null driver, which looks at the counter of the worker's thread.
+struct Watching(Null);
+
+struct WatchingSession {
+    session: NullSession,
+    executed: Cell<u64>,
+}
+
+impl Driver for Watching {
+    type Session = WatchingSession;
+
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    fn describe(&self) -> Description {
+        self.0.describe()
+    }
+
+    async fn session(
+        &self,
+        clients: Range<u32>,
+        time: Rc<dyn Time>,
+    ) -> Result<WatchingSession, OpenError> {
+        let session = self.0.session(clients, time).await?;
+        Ok(WatchingSession { session, executed: Cell::new(0) })
+    }
+}
+
+impl Session for WatchingSession {
+    async fn execute(&self, client: u32, request: &Request<'_>, reply: &mut Reply) -> Outcome {
+        let executed = self.executed.get() + 1;
+        self.executed.set(executed);
+        let seen = if executed == WARM { &WARM_ALLOCATIONS } else { &ALL_ALLOCATIONS };
+        seen.store(ALLOCATIONS.get(), Ordering::Relaxed);
+        self.session.execute(client, request, reply).await
+    }
+}
+
+/// Allocations of the one worker between its warm operation and its last.
+fn allocations(arrival: Arrival, clients: u32, yields: u32) -> u64 {
+    let mut plan = plan(arrival, clients);
+    plan.groups[0].mix =
+        [Kind::Read, Kind::Update].map(|kind| Weight { kind, weight: 1.0 }).to_vec();
+    plan.phases[0].groups[0].operations = Some(OPERATIONS);
+    // Pages are turned once per interval, and cost their memory.
+    plan.interval_ns = 3_600_000_000_000;
+    let options = BTreeMap::from([("yields".to_owned(), yields.into())]);
+    let record = record(&plan, Watching(Null::open(&options).expect("the option is known")));
+    assert_eq!(record.phases[0].groups[0].completed, OPERATIONS);
+    let (warm, all) = (&WARM_ALLOCATIONS, &ALL_ALLOCATIONS);
+    assert!(warm.load(Ordering::Relaxed) > 0, "the counter counts");
+    all.load(Ordering::Relaxed) - warm.load(Ordering::Relaxed)
+}
+
+/// One test, because both sides of it are counted in the same place.
+#[test]
+fn an_operation_allocates_nothing_on_a_thread_of_its_own_or_as_one_of_many_tasks() {
+    for (name, arrival, clients, yields) in [
+        ("blocking", closed(), 1, 0),
+        ("asynchronous", closed(), 64, 1),
+        ("asynchronous, open model", constant(1_000_000.0), 64, 1),
+    ] {
+        let found = allocations(arrival, clients, yields);
+        println!("{name}: {found} allocations in {OPERATIONS} operations");
+        assert!(found <= GROWTH, "{name}: {found} allocations");
+    }
+}
