@@ -1,0 +1,272 @@
+//! YCSB's layout of a record, as commands and as replies.
+//!
+//! A record is a hash under its key. The sorted set `_indices` holds every key with the hash code
+//! that Java gives it, so that a scan reads the keys from the start key's score upwards and then
+//! each record. Source: YCSB 0.17.0, `RedisClient`. It differs in one place: YCSB removes a deleted
+//! key from `_indices` only when the record wasn't there, and here it is always removed.
+
+use kvmark_driver::{Columns, Layout, Reply, Request, Values};
+use kvmark_plan::Outcome;
+
+use crate::failure::Failure;
+use crate::resp::{Cursor, Token, put_all, put_command, put_number_part, put_part};
+
+/// The sorted set of all keys.
+const INDEX: &[u8] = b"_indices";
+
+/// The fields of a record, by name and as parts of commands.
+#[derive(Debug)]
+pub(crate) struct Fields {
+    names: Vec<String>,
+    /// Each name as a part of a command.
+    parts: Vec<Vec<u8>>,
+}
+
+impl Fields {
+    pub(crate) fn new(layout: &Layout) -> Self {
+        let part = |name: &String| {
+            let mut part = Vec::new();
+            put_part(&mut part, name.as_bytes());
+            part
+        };
+        let names = layout.field_names.clone();
+        Self { parts: names.iter().map(part).collect(), names }
+    }
+
+    /// Index of a name. A record mostly holds its fields in order, so the place is tried first.
+    fn index_of(&self, name: &[u8], place: usize) -> Option<u32> {
+        let expected = self.names.get(place).is_some_and(|here| here.as_bytes() == name);
+        let index = if expected {
+            Some(place)
+        } else {
+            self.names.iter().position(|other| other.as_bytes() == name)
+        };
+        index.and_then(|index| u32::try_from(index).ok())
+    }
+
+    /// Writes fields of a record.
+    pub(crate) fn put_write(&self, output: &mut Vec<u8>, key: &[u8], values: Values<'_>) {
+        put_command(output, 2 + 2 * values.places.len());
+        put_part(output, b"HMSET");
+        put_part(output, key);
+        for (field, value) in values.iter() {
+            output.extend_from_slice(&self.parts[field as usize]);
+            put_part(output, value);
+        }
+    }
+
+    /// Reads a record, or one field of it.
+    pub(crate) fn put_read(&self, output: &mut Vec<u8>, key: &[u8], columns: Columns) {
+        match columns {
+            Columns::All => put_all(output, &[b"HGETALL", key]),
+            Columns::AllByName => {
+                put_command(output, 2 + self.parts.len());
+                put_part(output, b"HMGET");
+                put_part(output, key);
+                self.parts.iter().for_each(|part| output.extend_from_slice(part));
+            }
+            Columns::One(field) => {
+                put_command(output, 3);
+                put_part(output, b"HMGET");
+                put_part(output, key);
+                output.extend_from_slice(&self.parts[field as usize]);
+            }
+        }
+    }
+
+    /// Takes the reply to a read as the next row; whether the record is there.
+    pub(crate) fn take_read(
+        &self,
+        request: &Request<'_>,
+        bytes: &[u8],
+        reply: &mut Reply,
+    ) -> Result<bool, Failure> {
+        let mut cursor = Cursor::new(bytes);
+        let elements = aggregate(&mut cursor, "a read")?;
+        let impossible = || Failure::impossible("a read");
+        let row = u32::try_from(reply.rows).unwrap_or(u32::MAX);
+        if request.columns == Columns::All {
+            if elements % 2 == 1 {
+                return Err(impossible());
+            }
+            let wanted = if request.wants_values { elements / 2 } else { 0 };
+            for place in 0..wanted {
+                let name = cursor.text()?.ok_or_else(impossible)?;
+                let value = cursor.text()?.ok_or_else(impossible)?;
+                if let Some(field) = self.index_of(name, place) {
+                    reply.push(row, field, value);
+                }
+            }
+            reply.rows += u64::from(elements > 0);
+            return Ok(elements > 0);
+        }
+        let (first, count) = match request.columns {
+            Columns::One(field) => (field, 1),
+            _ => (0, self.parts.len()),
+        };
+        if elements != count {
+            return Err(impossible());
+        }
+        let mut there = false;
+        for field in (first..).take(count) {
+            let value = cursor.text()?;
+            there |= value.is_some();
+            if let (Some(value), true) = (value, request.wants_values) {
+                reply.push(row, field, value);
+            }
+            if there && !request.wants_values {
+                break;
+            }
+        }
+        reply.rows += u64::from(there);
+        Ok(there)
+    }
+}
+
+/// Adds a key to the index.
+pub(crate) fn put_index(output: &mut Vec<u8>, key: &[u8]) {
+    put_command(output, 4);
+    put_part(output, b"ZADD");
+    put_part(output, INDEX);
+    put_number_part(output, score(key).into());
+    put_part(output, key);
+}
+
+/// Removes a record.
+pub(crate) fn put_delete(output: &mut Vec<u8>, key: &[u8]) {
+    put_all(output, &[b"DEL", key]);
+}
+
+/// Removes a key from the index.
+pub(crate) fn put_unindex(output: &mut Vec<u8>, key: &[u8]) {
+    put_all(output, &[b"ZREM", INDEX, key]);
+}
+
+/// Reads this many keys from the index, from a key's score upwards.
+pub(crate) fn put_keys(output: &mut Vec<u8>, key: &[u8], count: u64) {
+    put_command(output, 7);
+    put_part(output, b"ZRANGEBYSCORE");
+    put_part(output, INDEX);
+    put_number_part(output, score(key).into());
+    put_part(output, b"+inf");
+    put_part(output, b"LIMIT");
+    put_part(output, b"0");
+    put_number_part(output, i64::try_from(count).unwrap_or(i64::MAX));
+}
+
+/// Takes a reply that can only be `OK`.
+pub(crate) fn take_ok(bytes: &[u8]) -> Result<(), Failure> {
+    match Cursor::new(bytes).token()? {
+        Token::Simple(b"OK") => Ok(()),
+        Token::Error(message) => Err(Failure::said(message)),
+        _ => Err(Failure::impossible("a write")),
+    }
+}
+
+/// Takes a reply that is a count.
+pub(crate) fn take_count(bytes: &[u8]) -> Result<i64, Failure> {
+    match Cursor::new(bytes).token()? {
+        Token::Integer(count) => Ok(count),
+        Token::Error(message) => Err(Failure::said(message)),
+        _ => Err(Failure::impossible("a write")),
+    }
+}
+
+/// Keys in one buffer.
+#[derive(Debug, Default)]
+pub(crate) struct Keys {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Keys {
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// Takes the reply to a read of the index.
+    pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let mut cursor = Cursor::new(bytes);
+        for _ in 0..aggregate(&mut cursor, "ZRANGEBYSCORE")? {
+            let key = cursor.text()?.ok_or_else(|| Failure::impossible("ZRANGEBYSCORE"))?;
+            self.bytes.extend_from_slice(key);
+            self.ends.push(self.bytes.len());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
+    }
+}
+
+fn aggregate(cursor: &mut Cursor<'_>, command: &str) -> Result<usize, Failure> {
+    match cursor.token()? {
+        Token::List(count) => Ok(count),
+        Token::Map(pairs) => Ok(2 * pairs),
+        Token::Error(message) => Err(Failure::said(message)),
+        _ => Err(Failure::impossible(command)),
+    }
+}
+
+/// A key's score in the index: Java's `String.hashCode`, which is over UTF-16.
+fn score(key: &[u8]) -> i32 {
+    let add = |hash: i32, unit: i32| hash.wrapping_mul(31).wrapping_add(unit);
+    if key.is_ascii() {
+        return key.iter().fold(0, |hash, byte| add(hash, i32::from(*byte)));
+    }
+    let text = String::from_utf8_lossy(key);
+    text.encode_utf16().fold(0, |hash, unit| add(hash, i32::from(unit)))
+}
+
+/// How a delete ended, by what it removed from the records and from the index.
+pub(crate) fn deleted(removed: i64) -> Outcome {
+    if removed > 0 { Outcome::Ok } else { Outcome::Miss }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_score_is_what_java_computes() {
+        // From the documentation of String.hashCode: s[0]*31^(n-1) + … + s[n-1], in 32 bits.
+        assert_eq!(score(b""), 0);
+        assert_eq!(score(b"a"), 97);
+        assert_eq!(score(b"hello"), 99_162_322);
+        assert_eq!(score(b"polygenelubricants"), i32::MIN);
+        assert_eq!(score("\u{e9}".as_bytes()), 0xe9);
+        assert_eq!(score("\u{1f600}".as_bytes()), 31 * 0xd83d + 0xde00);
+    }
+
+    #[test]
+    fn commands_are_ycsbs_part_by_part() {
+        let layout =
+            Layout { table: "usertable".into(), field_names: vec!["field0".into(), "f1".into()] };
+        let fields = Fields::new(&layout);
+        let text = |encode: &dyn Fn(&mut Vec<u8>)| {
+            let mut output = Vec::new();
+            encode(&mut output);
+            let mut cursor = Cursor::new(&output);
+            let parts = cursor.elements().unwrap();
+            let part = |_| String::from_utf8_lossy(cursor.text().unwrap().unwrap()).into_owned();
+            (0..parts).map(part).collect::<Vec<_>>().join(" ")
+        };
+        let values = Values { bytes: b"xyz", places: &[(0, 0..1), (1, 1..3)] };
+        assert_eq!(text(&|o| fields.put_write(o, b"k", values)), "HMSET k field0 x f1 yz");
+        assert_eq!(text(&|o| fields.put_read(o, b"k", Columns::All)), "HGETALL k");
+        assert_eq!(text(&|o| fields.put_read(o, b"k", Columns::AllByName)), "HMGET k field0 f1");
+        assert_eq!(text(&|o| fields.put_read(o, b"k", Columns::One(1))), "HMGET k f1");
+        assert_eq!(text(&|o| put_index(o, b"k")), "ZADD _indices 107 k");
+        assert_eq!(text(&|o| put_delete(o, b"k")), "DEL k");
+        assert_eq!(text(&|o| put_unindex(o, b"k")), "ZREM _indices k");
+        let scan = "ZRANGEBYSCORE _indices 107 +inf LIMIT 0 5";
+        assert_eq!(text(&|o| put_keys(o, b"k", 5)), scan);
+    }
+}

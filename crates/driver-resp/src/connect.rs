@@ -1,0 +1,108 @@
+//! Makes a connection: reaches the server, encrypts, logs in, chooses the database.
+
+use std::time::Duration;
+
+use kvmark_plan::Outcome;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::address::Target;
+use crate::failure::Failure;
+use crate::options::Settings;
+use crate::resp::{Cursor, Scan, Token, is_push, put_all};
+use crate::stream::Stream;
+
+/// A connection that is ready for requests. Takes as long as it takes.
+pub(crate) async fn connect(settings: &Settings) -> Result<Stream, Failure> {
+    let mut stream = match &settings.target {
+        Target::Tcp { host, port } => {
+            let reached = TcpStream::connect((host.as_str(), *port)).await;
+            let stream = reached.map_err(|error| unreachable(&error))?;
+            stream.set_nodelay(true).map_err(|error| Failure::broken(&error))?;
+            Stream::Tcp(stream)
+        }
+        Target::Unix(path) => {
+            let reached = UnixStream::connect(path).await;
+            Stream::Unix(reached.map_err(|error| unreachable(&error))?)
+        }
+    };
+    if let Some(tls) = &settings.tls {
+        let secured = tls.connector.connect(tls.name.clone(), stream).await;
+        stream = Stream::Tls(Box::new(secured.map_err(|error| {
+            Failure::new(Outcome::Connection, format!("TLS isn't agreed on ({error})"))
+        })?));
+    }
+    introduce(&mut stream, settings).await.map_err(|failure| match &settings.password {
+        // Old servers repeat what they don't understand.
+        Some(password) => Failure::new(failure.outcome, password.hide_in(&failure.text)),
+        None => failure,
+    })?;
+    Ok(stream)
+}
+
+/// Not connected within the limit.
+pub(crate) fn too_slow(limit: Duration) -> Failure {
+    let text = format!("no connection within {} ms", limit.as_millis());
+    Failure::new(Outcome::Connection, text)
+}
+
+fn unreachable(error: &std::io::Error) -> Failure {
+    Failure::new(Outcome::Connection, format!("it can't be reached ({error})"))
+}
+
+/// Logs in and chooses protocol and database; at the least hears that the server answers.
+async fn introduce(stream: &mut Stream, settings: &Settings) -> Result<(), Failure> {
+    let password = settings.password.as_ref().map(|password| password.reveal());
+    let mut commands: Vec<Vec<&str>> = Vec::new();
+    if settings.protocol == 3 {
+        let mut hello = vec!["HELLO", "3"];
+        if let Some(password) = password {
+            hello.extend(["AUTH", settings.username.as_deref().unwrap_or("default"), password]);
+        }
+        commands.push(hello);
+    } else if let Some(password) = password {
+        let mut auth = vec!["AUTH"];
+        auth.extend(settings.username.as_deref());
+        auth.push(password);
+        commands.push(auth);
+    }
+    let database = settings.database.to_string();
+    if settings.database != 0 {
+        commands.push(vec!["SELECT", &database]);
+    }
+    if commands.is_empty() {
+        commands.push(vec!["PING"]);
+    }
+    for command in commands {
+        call(stream, &command).await?;
+    }
+    Ok(())
+}
+
+/// Sends one command and returns its reply, unless that is an error.
+pub(crate) async fn call(stream: &mut Stream, command: &[&str]) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    put_all(&mut bytes, command);
+    let broken = |error| Failure::broken(&error);
+    stream.write_all(&bytes).await.map_err(broken)?;
+    stream.flush().await.map_err(broken)?;
+    bytes.clear();
+    let mut scan = Scan::START;
+    loop {
+        if let Some(length) = scan.advance(&bytes)? {
+            let rest = bytes.split_off(length);
+            if !is_push(&bytes) {
+                break;
+            }
+            (bytes, scan) = (rest, Scan::START);
+            continue;
+        }
+        if stream.read_buf(&mut bytes).await.map_err(broken)? == 0 {
+            return Err(Failure::closed(!bytes.is_empty()));
+        }
+    }
+    match Cursor::new(&bytes).token()? {
+        Token::Error(message) => Err(Failure::said(message)),
+        _ => Ok(bytes),
+    }
+}

@@ -1,0 +1,214 @@
+//! How operations end when a server misbehaves.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::Mutex;
+use std::thread;
+
+use futures_util::future::{Either, select};
+use kvmark_driver::Session;
+use kvmark_plan::{Kind, Outcome};
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use crate::common::{execute, open, read, refusal, request, run, session, with_session};
+use crate::scripted::{Server, record};
+
+/// A server that answers the first read of its first connection with these bytes, then closes if
+/// asked to, and every other read with the key.
+fn answering(first: &'static str, closes: bool) -> Server {
+    Server::of_sessions(move |number, peer| {
+        if number == 0 {
+            peer.hear();
+            peer.say(first);
+            if closes {
+                return;
+            }
+        }
+        peer.echo();
+    })
+}
+
+/// The outcome of a first read, its account, and the connections after a second, good one.
+fn ends(first: &'static str, closes: bool) -> (Outcome, String, usize) {
+    let server = answering(first, closes);
+    let driver = open(&server.address, json!({})).unwrap();
+    with_session(&driver, async |session| {
+        let (outcome, cells) = read(&session, 0, "a").await;
+        assert!(cells.is_empty());
+        let account = session.last_failure().unwrap();
+        assert_eq!(read(&session, 0, "b").await, (Outcome::Ok, vec!["0.0=b".to_owned()]));
+        (outcome, account, server.session_connections())
+    })
+}
+
+#[test]
+fn an_error_of_the_server_is_an_outcome_and_leaves_the_connection_open() {
+    let cases = [
+        ("-LOADING Redis is loading the dataset in memory\r\n", Outcome::Unavailable),
+        ("-MASTERDOWN Link with MASTER is down\r\n", Outcome::Unavailable),
+        ("-READONLY You can't write against a read only replica.\r\n", Outcome::Unavailable),
+        ("-OOM command not allowed when used memory > 'maxmemory'.\r\n", Outcome::Overloaded),
+        ("-NOAUTH Authentication required.\r\n", Outcome::Refused),
+        ("-WRONGTYPE Operation against a key\r\n", Outcome::Refused),
+        ("!21\r\nSYNTAX invalid syntax\r\n", Outcome::Refused),
+    ];
+    for (said, expected) in cases {
+        let (outcome, account, connections) = ends(said, false);
+        assert_eq!((outcome, connections), (expected, 1), "{said}");
+        assert!(account.starts_with("the server answered: "), "{account}");
+    }
+}
+
+#[test]
+fn garbage_and_impossible_replies_are_protocol_failures_and_open_a_new_connection() {
+    for said in ["HTTP/1.1 400 Bad Request\r\n\r\n", ":1\r\n", "*1\r\n$1\r\nx\r\n", "+OK\r\n"] {
+        let (outcome, _, connections) = ends(said, false);
+        assert_eq!((outcome, connections), (Outcome::Protocol, 2), "{said}");
+    }
+}
+
+#[test]
+fn a_reply_that_nobody_asked_for_is_a_protocol_failure() {
+    let server = Server::of_sessions(|_, peer| {
+        peer.hear();
+        peer.say(&(record("a") + "+more\r\n"));
+        peer.echo();
+    });
+    let driver = open(&server.address, json!({})).unwrap();
+    with_session(&driver, async |session| {
+        assert_eq!(read(&session, 0, "a").await.0, Outcome::Ok);
+        assert_eq!(read(&session, 0, "b").await.0, Outcome::Protocol);
+        assert_eq!(read(&session, 0, "c").await.0, Outcome::Ok);
+    });
+}
+
+#[test]
+fn a_connection_closed_before_or_within_a_reply_is_told_and_opened_again() {
+    let (outcome, account, connections) = ends("", true);
+    assert_eq!((outcome, connections), (Outcome::Connection, 2));
+    assert_eq!(account, "the server closed the connection");
+    let (outcome, account, connections) = ends("*2\r\n$6\r\nfie", true);
+    assert_eq!((outcome, connections), (Outcome::Connection, 2));
+    assert_eq!(account, "the server closed the connection in the middle of a reply");
+}
+
+#[test]
+fn a_reply_that_comes_byte_by_byte_is_a_reply() {
+    let server = Server::of_sessions(|_, peer| {
+        peer.hear();
+        for byte in record("slow").chars() {
+            peer.say(&byte.to_string());
+        }
+        peer.echo();
+    });
+    let driver = open(&server.address, json!({})).unwrap();
+    with_session(&driver, async |session| {
+        assert_eq!(read(&session, 0, "a").await, (Outcome::Ok, vec!["0.0=slow".to_owned()]));
+    });
+}
+
+#[test]
+fn a_push_message_is_nobodys_reply() {
+    let server = Server::of_sessions(|_, peer| {
+        peer.hear();
+        peer.say(&(">2\r\n+invalidate\r\n*1\r\n$1\r\nx\r\n".to_owned() + &record("a")));
+        peer.echo();
+    });
+    let driver = open(&server.address, json!({})).unwrap();
+    with_session(&driver, async |session| {
+        assert_eq!(read(&session, 0, "a").await, (Outcome::Ok, vec!["0.0=a".to_owned()]));
+    });
+}
+
+#[test]
+fn the_late_reply_of_an_abandoned_request_is_passed_over() {
+    let (arrived, heard) = oneshot::channel();
+    let arrived = Mutex::new(Some(arrived));
+    let server = Server::of_sessions(move |_, peer| {
+        peer.hear();
+        arrived.lock().unwrap().take().unwrap().send(()).unwrap();
+        let second = peer.hear().unwrap();
+        peer.say(&(record("late") + &record(second.rsplit(' ').next().unwrap())));
+        peer.echo();
+    });
+    let driver = open(&server.address, json!({})).unwrap();
+    with_session(&driver, async |session| {
+        let first = Box::pin(read(&session, 0, "a"));
+        let Either::Right((_, given_up)) = select(first, heard).await else {
+            panic!("the server answered")
+        };
+        drop(given_up);
+        for key in ["b", "c"] {
+            assert_eq!(read(&session, 0, key).await, (Outcome::Ok, vec![format!("0.0={key}")]));
+        }
+        assert_eq!(server.session_connections(), 1);
+    });
+}
+
+#[test]
+fn requests_on_a_lost_server_end_and_its_return_is_found() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let greeter = thread::spawn(move || {
+        for pings in [2, 1] {
+            let (mut stream, _) = listener.accept().unwrap();
+            for _ in 0..pings {
+                stream.read_exact(&mut [0; 14]).unwrap();
+                stream.write_all(b"+PONG\r\n").unwrap();
+            }
+        }
+    });
+    let driver = open(&address.to_string(), json!({ "reconnect_max_ms": 10 })).unwrap();
+    run(async {
+        let session = session(&driver, 0..1).await;
+        greeter.join().unwrap();
+        for _ in 0..3 {
+            assert_eq!(read(&session, 0, "a").await.0, Outcome::Connection);
+        }
+        let listener = TcpListener::bind(address).unwrap();
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read_exact(&mut [0; 14]).unwrap();
+            stream.write_all(b"+PONG\r\n").unwrap();
+            stream.read_exact(&mut [0; 24]).unwrap();
+            stream.write_all(record("back").as_bytes()).unwrap();
+        });
+        assert_eq!(read(&session, 0, "a").await, (Outcome::Ok, vec!["0.0=back".to_owned()]));
+    });
+}
+
+#[test]
+fn a_refused_part_of_an_insert_is_the_inserts_outcome() {
+    for options in [json!({}), json!({ "pipeline_parts": true })] {
+        let server = Server::of_sessions(|_, peer| {
+            while let Some(command) = peer.hear() {
+                let index = command.starts_with("ZADD");
+                peer.say(if index { "-OOM command not allowed\r\n" } else { "+OK\r\n" });
+            }
+        });
+        let driver = open(&server.address, options).unwrap();
+        with_session(&driver, async |session| {
+            for _ in 0..2 {
+                let (outcome, _) = execute(&session, 0, &request(Kind::Insert, "a")).await;
+                assert_eq!(outcome, Outcome::Overloaded);
+            }
+            assert_eq!(server.session_connections(), 1);
+        });
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_or_refuses_is_named_when_opening() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    drop(listener);
+    let expected = format!("can't use the server at {address}: it can't be reached (");
+    assert!(refusal(&address, json!({})).starts_with(&expected));
+    let full = Server::new(|_, peer| peer.say("-ERR max number of clients reached\r\n"));
+    let error = refusal(&full.address, json!({}));
+    assert!(error.ends_with("the server answered: ERR max number of clients reached"), "{error}");
+    let mute = Server::new(|_, peer| while peer.hear().is_some() {});
+    let error = refusal(&mute.address, json!({ "connect_timeout_ms": 20 }));
+    assert!(error.ends_with("no connection within 20 ms"), "{error}");
+}

@@ -1,0 +1,143 @@
+//! What a connection says before the first request, and how it is kept private.
+
+use std::fs;
+use std::sync::Arc;
+
+use kvmark_plan::Outcome;
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use tokio_rustls::rustls::{ServerConfig, crypto};
+
+use crate::common::{open, read, refusal, with_session};
+use crate::scripted::{Server, record};
+
+/// What the driver's own connection says until its first PING beyond the introduction.
+fn said(user: &str, options: Value) -> Vec<String> {
+    let server = Server::new(|_, peer| {
+        while peer.hear().is_some() {
+            peer.say("+OK\r\n");
+        }
+    });
+    drop(open(&format!("{user}{}", server.address), options).unwrap());
+    let mut heard = server.heard.lock().unwrap().clone();
+    assert_eq!(heard.pop().as_deref(), Some("PING"));
+    heard
+}
+
+#[test]
+fn a_connection_logs_in_and_chooses_protocol_and_database_in_this_order() {
+    let three = json!({ "protocol": 3, "database": 7 });
+    assert_eq!(said("", json!({})), ["PING"]);
+    assert_eq!(said(":pw@", json!({})), ["AUTH pw"]);
+    assert_eq!(said("ann:pw@", json!({ "database": "2" })), ["AUTH ann pw", "SELECT 2"]);
+    assert_eq!(said("", json!({ "protocol": "3" })), ["HELLO 3"]);
+    assert_eq!(said(":pw@", three.clone()), ["HELLO 3 AUTH default pw", "SELECT 7"]);
+    assert_eq!(said("ann:pw@", three), ["HELLO 3 AUTH ann pw", "SELECT 7"]);
+}
+
+#[test]
+fn a_password_comes_from_a_file_or_the_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("password");
+    fs::write(&file, "from file\nsecond line\n").unwrap();
+    let options = json!({ "username": "ann", "password_file": file.to_str().unwrap() });
+    assert_eq!(said("", options), ["AUTH ann from file"]);
+    assert_eq!(said("", json!({ "password_env": "CARGO_PKG_NAME" })), ["AUTH kvmark-driver-resp"]);
+    let twice = json!({ "password_env": "CARGO_PKG_NAME" });
+    assert!(refusal(":pw@127.0.0.1", twice).starts_with("the password is given twice"));
+    let unset = json!({ "password_env": "KVMARK_NOT_SET" });
+    assert!(refusal("h", unset).contains("KVMARK_NOT_SET, which isn't set"));
+    assert!(refusal("h", json!({ "username": "ann" })).starts_with("a user needs a password"));
+}
+
+#[test]
+fn a_password_that_a_server_repeats_is_not_shown() {
+    let server = Server::new(|_, peer| {
+        peer.hear();
+        peer.say("-ERR unknown command 'AUTH', with args beginning with: 'sesame'\r\n");
+    });
+    let error = refusal(&format!(":sesame@{}", server.address), json!({}));
+    assert!(error.contains("with: '***'") && !error.contains("sesame"), "{error}");
+}
+
+#[test]
+fn options_that_mean_nothing_are_refused_in_a_sentence() {
+    let cases = [
+        (json!({ "clusters": 1 }), "there is no option 'clusters'; known are address, "),
+        (json!({ "protocol": 4 }), "option 'protocol' can't be '4': give a whole number from 2"),
+        (json!({ "tls": "yes" }), "option 'tls' can't be 'yes': give true or false"),
+        (json!({ "ca_file": "x" }), "option 'ca_file' has no effect while 'tls' is 'false'"),
+        (json!({ "tls": true, "ca_file": "/nowhere" }), "the ca_file /nowhere can't be used"),
+    ];
+    for (options, expected) in cases {
+        let error = refusal("127.0.0.1", options);
+        assert!(error.starts_with(expected), "{error}");
+    }
+    let error = refusal("127.0.0.1/1", json!({ "database": 2 }));
+    assert!(error.starts_with("option 'database' is given twice"), "{error}");
+    assert!(refusal("a:1,b:2", json!({})).contains("no Redis Cluster"));
+}
+
+/// Serves TLS with a new certificate for `localhost`; its port, and the certificate as PEM.
+fn encrypted() -> (u16, String) {
+    let CertifiedKey { cert, signing_key } =
+        generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], key)
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    listener.set_nonblocking(true).unwrap();
+    std::thread::spawn(move || {
+        crate::common::run(async move {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+                tokio::spawn(async move {
+                    let mut bytes = [0; 64];
+                    while let Ok(length @ 1..) = stream.read(&mut bytes).await {
+                        let ping = bytes[..length].ends_with(b"PING\r\n");
+                        let reply = if ping { "+PONG\r\n".to_owned() } else { record("tls") };
+                        stream.write_all(reply.as_bytes()).await.unwrap();
+                        stream.flush().await.unwrap();
+                    }
+                });
+            }
+        });
+    });
+    (port, cert.pem())
+}
+
+#[test]
+fn an_encrypted_connection_needs_a_certificate_of_a_trusted_authority_and_of_that_name() {
+    let (port, pem) = encrypted();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ca.pem");
+    fs::write(&file, pem).unwrap();
+    let file = file.to_str().unwrap();
+    let trusting = json!({ "tls": true, "ca_file": file });
+    let driver = open(&format!("localhost:{port}"), trusting.clone()).unwrap();
+    with_session(&driver, async |session| {
+        for _ in 0..3 {
+            let expected = (Outcome::Ok, vec!["0.0=tls".to_owned()]);
+            assert_eq!(read(&session, 0, "a").await, expected);
+        }
+    });
+    let error = refusal(&format!("127.0.0.1:{port}"), trusting);
+    assert!(error.contains("TLS isn't agreed on"), "{error}");
+    let named = json!({ "tls": true, "ca_file": file, "server_name": "localhost" });
+    assert!(open(&format!("127.0.0.1:{port}"), named).is_ok());
+    let (other, _) = encrypted();
+    let untrusted = json!({ "tls": true, "ca_file": file });
+    let error = refusal(&format!("localhost:{other}"), untrusted);
+    assert!(error.contains("TLS isn't agreed on"), "{error}");
+}

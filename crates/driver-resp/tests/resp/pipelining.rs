@@ -1,0 +1,87 @@
+//! Clients that share a connection.
+
+use std::sync::Mutex;
+
+use futures_util::future::{Either, join, join_all, select};
+use kvmark_plan::Outcome;
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use crate::common::{open, read, run, session};
+use crate::scripted::{Server, record};
+
+#[test]
+fn requests_of_all_clients_are_in_flight_on_one_connection_and_replies_keep_their_order() {
+    let server = Server::of_sessions(|_, peer| {
+        loop {
+            let batch: Option<Vec<_>> = (0..8).map(|_| peer.hear()).collect();
+            let Some(batch) = batch else { return };
+            let reply = |command: &String| record(command.rsplit(' ').next().unwrap());
+            peer.say(&batch.iter().map(reply).collect::<String>());
+        }
+    });
+    let driver = open(&server.address, json!({ "connections": 1 })).unwrap();
+    run(async {
+        let session = session(&driver, 4..12).await;
+        let client = async |client: u32| {
+            for round in 0..50 {
+                let key = format!("{client}-{round}");
+                let expected = (Outcome::Ok, vec![format!("0.0={key}")]);
+                assert_eq!(read(&session, client, &key).await, expected);
+            }
+        };
+        join_all((4..12).map(client)).await;
+        assert_eq!(server.session_connections(), 1);
+    });
+}
+
+#[test]
+fn a_client_that_gives_up_leaves_the_replies_of_the_others_in_place() {
+    let (arrived, heard) = oneshot::channel();
+    let arrived = Mutex::new(Some(arrived));
+    let server = Server::of_sessions(move |_, peer| {
+        let batch: Vec<_> = (0..3).map(|_| peer.hear().unwrap()).collect();
+        arrived.lock().unwrap().take().unwrap().send(()).unwrap();
+        peer.hear();
+        let reply = |command: &String| record(command.rsplit(' ').next().unwrap());
+        peer.say(&(batch.iter().map(reply).collect::<String>() + &record("d")));
+        peer.echo();
+    });
+    let driver = open(&server.address, json!({ "connections": 1 })).unwrap();
+    run(async {
+        let session = session(&driver, 0..4).await;
+        let gives_up = async {
+            let Either::Right((_, given_up)) =
+                select(Box::pin(read(&session, 0, "a")), heard).await
+            else {
+                panic!("the server answered")
+            };
+            drop(given_up);
+            read(&session, 0, "d").await
+        };
+        let stay = join(read(&session, 1, "b"), read(&session, 2, "c"));
+        let (last, (second, third)) = join(gives_up, stay).await;
+        let ok = |key: &str| (Outcome::Ok, vec![format!("0.0={key}")]);
+        assert_eq!((second, third, last), (ok("b"), ok("c"), ok("d")));
+    });
+}
+
+#[test]
+fn a_broken_shared_connection_ends_every_request_on_it_at_once() {
+    let server = Server::of_sessions(|number, peer| {
+        if number == 0 {
+            (0..3).for_each(|_| drop(peer.hear()));
+            peer.say(&(record("a") + "garbage\r\n"));
+        }
+        peer.echo();
+    });
+    let driver = open(&server.address, json!({ "connections": 1 })).unwrap();
+    run(async {
+        let session = session(&driver, 0..3).await;
+        let all = join_all((0..3).map(|client| read(&session, client, "a"))).await;
+        let outcomes: Vec<_> = all.into_iter().map(|(outcome, _)| outcome).collect();
+        assert_eq!(outcomes, [Outcome::Ok, Outcome::Protocol, Outcome::Connection]);
+        assert_eq!(read(&session, 2, "b").await.0, Outcome::Ok);
+        assert_eq!(server.session_connections(), 2);
+    });
+}

@@ -1,0 +1,79 @@
+//! A redis-server of the test's own, on a free loopback port and in a folder that goes with it.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+pub(crate) struct Redis {
+    child: Child,
+    pub(crate) folder: TempDir,
+    pub(crate) address: String,
+}
+
+impl Redis {
+    /// Starts a server with these arguments beside the port; none, with the reason printed, where
+    /// there is no redis-server.
+    pub(crate) fn start(arguments: &[&str]) -> Option<Self> {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let folder = TempDir::new().unwrap();
+        let child = Command::new("redis-server")
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+            .args(arguments)
+            .current_dir(folder.path())
+            .stdout(Stdio::piped())
+            .spawn();
+        let Ok(mut child) = child else {
+            println!("skipped: there is no redis-server (Debian's package redis-server)");
+            return None;
+        };
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let ready = lines.any(|line| line.unwrap().contains("Ready to accept connections"));
+        assert!(ready, "redis-server ended early");
+        // The pipe stays open for as long as the server writes to it.
+        std::thread::spawn(move || lines.for_each(drop));
+        Some(Self { child, folder, address: format!("127.0.0.1:{port}") })
+    }
+
+    /// Another connection, which speaks lines.
+    pub(crate) fn raw(&self) -> Raw {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        Raw { input: BufReader::new(stream.try_clone().unwrap()), output: stream }
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+pub(crate) struct Raw {
+    input: BufReader<TcpStream>,
+    output: TcpStream,
+}
+
+impl Raw {
+    /// Sends a command and returns the reply's first line.
+    pub(crate) fn ask(&mut self, command: &str) -> String {
+        self.output.write_all(format!("{command}\r\n").as_bytes()).unwrap();
+        self.line()
+    }
+
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.input.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// The commands that a monitor saw, until one that echoes `end`.
+    pub(crate) fn monitored(&mut self) -> Vec<String> {
+        let command = |line: String| line.split_once("] ").unwrap().1.replace('"', "");
+        let lines = std::iter::repeat_with(|| self.line()).map(command);
+        lines.take_while(|command| command != "ECHO end").collect()
+    }
+}

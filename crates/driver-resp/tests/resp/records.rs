@@ -1,0 +1,189 @@
+//! Records in a real server, in YCSB's layout. Skipped where there is no redis-server.
+
+use kvmark_driver::{Columns, Driver, Request, Values};
+use kvmark_driver_resp::RespSession;
+use kvmark_plan::{Kind, Outcome};
+use serde_json::json;
+
+use crate::common::{execute, open, open_with, read, refusal, request, with_session};
+use crate::real::Redis;
+
+const ABC: Values<'static> = Values { bytes: b"abc", places: &[(0, 0..1), (1, 1..2), (2, 2..3)] };
+const D: Values<'static> = Values { bytes: b"d", places: &[(1, 0..1)] };
+
+fn writing<'a>(kind: Kind, key: &'a str, values: Values<'a>) -> Request<'a> {
+    Request { values, ..request(kind, key) }
+}
+
+async fn outcome(session: &RespSession, request: Request<'_>) -> Outcome {
+    execute(session, 0, &request).await.0
+}
+
+#[test]
+fn each_operation_is_the_commands_of_ycsb() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    for options in [json!({}), json!({ "pipeline_parts": true })] {
+        let driver = open(&redis.address, options).unwrap();
+        let mut monitor = redis.raw();
+        assert_eq!(monitor.ask("MONITOR"), "+OK");
+        with_session(&driver, async |session| {
+            for key in ["b", "a"] {
+                assert_eq!(outcome(&session, writing(Kind::Insert, key, ABC)).await, Outcome::Ok);
+            }
+            assert_eq!(outcome(&session, writing(Kind::Update, "a", D)).await, Outcome::Ok);
+            read(&session, 0, "a").await;
+            let named = Request { columns: Columns::AllByName, ..request(Kind::Read, "a") };
+            outcome(&session, named).await;
+            let one = Request { columns: Columns::One(2), ..request(Kind::Read, "a") };
+            outcome(&session, one).await;
+            outcome(&session, request(Kind::Scan, "a")).await;
+            outcome(&session, request(Kind::Delete, "a")).await;
+        });
+        redis.raw().ask("ECHO end");
+        let expected = [
+            "PING",
+            "HMSET b field0 a field1 b field2 c",
+            "ZADD _indices 98 b",
+            "HMSET a field0 a field1 b field2 c",
+            "ZADD _indices 97 a",
+            "HMSET a field1 d",
+            "HGETALL a",
+            "HMGET a field0 field1 field2",
+            "HMGET a field2",
+            "ZRANGEBYSCORE _indices 97 +inf LIMIT 0 10",
+            "HGETALL a",
+            "HGETALL b",
+            "DEL a",
+            "ZREM _indices a",
+        ];
+        assert_eq!(monitor.monitored(), expected);
+        assert_eq!(redis.raw().ask("ZSCORE _indices b"), "$2");
+        assert_eq!(redis.raw().ask("HLEN b"), ":3");
+        assert_eq!(redis.raw().ask("EXISTS a"), ":0");
+        assert_eq!(redis.raw().ask("ZCARD _indices"), ":1");
+    }
+}
+
+#[test]
+fn what_was_written_is_read_in_both_versions_of_the_protocol() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    for options in [json!({ "protocol": 2 }), json!({ "protocol": 3, "database": 5 })] {
+        let driver = open(&redis.address, options).unwrap();
+        with_session(&driver, async |session| {
+            assert_eq!(read(&session, 0, "k").await, (Outcome::Miss, vec![]));
+            outcome(&session, writing(Kind::Insert, "k", ABC)).await;
+            outcome(&session, writing(Kind::Update, "k", D)).await;
+            let whole = vec!["0.0=a".to_owned(), "0.1=d".to_owned(), "0.2=c".to_owned()];
+            assert_eq!(read(&session, 0, "k").await, (Outcome::Ok, whole.clone()));
+            let named = Request { columns: Columns::AllByName, ..request(Kind::Read, "k") };
+            assert_eq!(execute(&session, 0, &named).await, (Outcome::Ok, whole));
+            let one = Request { columns: Columns::One(1), ..request(Kind::Read, "k") };
+            assert_eq!(execute(&session, 0, &one).await, (Outcome::Ok, vec!["0.1=d".to_owned()]));
+            for columns in [Columns::AllByName, Columns::One(1)] {
+                let missing = Request { columns, ..request(Kind::Read, "nobody") };
+                assert_eq!(outcome(&session, missing).await, Outcome::Miss);
+                let unchecked = Request { wants_values: false, ..missing };
+                assert_eq!(outcome(&session, unchecked).await, Outcome::Miss);
+            }
+            assert_eq!(outcome(&session, request(Kind::Delete, "k")).await, Outcome::Ok);
+            assert_eq!(outcome(&session, request(Kind::Delete, "k")).await, Outcome::Miss);
+        });
+    }
+}
+
+#[test]
+fn a_scan_reads_as_many_records_as_asked_from_the_start_keys_score_on() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    redis.raw().ask("ZADD _indices 98 b-without-record");
+    for options in [json!({}), json!({ "pipeline_parts": true })] {
+        let driver = open(&redis.address, options).unwrap();
+        with_session(&driver, async |session| {
+            for key in ["a", "b", "c", "d"] {
+                let values = Values { bytes: key.as_bytes(), places: &[(0, 0..1)] };
+                outcome(&session, writing(Kind::Insert, key, values)).await;
+            }
+            let scan = Request { scan_length: 3, ..request(Kind::Scan, "b") };
+            let found = vec!["0.0=b".to_owned(), "1.0=c".to_owned()];
+            assert_eq!(execute(&session, 0, &scan).await, (Outcome::Ok, found));
+            assert_eq!(outcome(&session, request(Kind::Scan, "zz")).await, Outcome::Ok);
+        });
+    }
+}
+
+#[test]
+fn records_of_ten_thousand_fields_and_values_of_a_megabyte_pass() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    let driver = open_with(&redis.address, json!({}), 10_000).unwrap();
+    let bytes = vec![b'x'; 1_000_000];
+    let many: Vec<_> = (0..10_000).map(|n| (n, n as usize * 100..n as usize * 100 + 100)).collect();
+    with_session(&driver, async |session| {
+        let values = Values { bytes: &bytes, places: &many };
+        assert_eq!(outcome(&session, writing(Kind::Insert, "wide", values)).await, Outcome::Ok);
+        let (outcome_of_wide, cells) = read(&session, 0, "wide").await;
+        assert_eq!((outcome_of_wide, cells.len()), (Outcome::Ok, 10_000));
+        let values = Values { bytes: &bytes, places: &[(0, 0..1_000_000)] };
+        assert_eq!(outcome(&session, writing(Kind::Insert, "long", values)).await, Outcome::Ok);
+        let (_, cells) = read(&session, 0, "long").await;
+        assert_eq!(cells[0].len(), 1_000_004);
+    });
+}
+
+#[test]
+fn the_server_is_described_without_its_secrets() {
+    let Some(redis) = Redis::start(&["--requirepass", "sesame", "--masterauth", "door"]) else {
+        return;
+    };
+    let error = refusal(&redis.address, json!({}));
+    assert!(error.contains("NOAUTH"), "{error}");
+    let error = refusal(&format!(":wrong-one@{}", redis.address), json!({}));
+    assert!(error.contains("WRONGPASS") && !error.contains("wrong-one"), "{error}");
+    let driver = open(&format!(":sesame@{}", redis.address), json!({})).unwrap();
+    let description = driver.describe();
+    assert_eq!(description.system, "Redis");
+    assert!(description.version.starts_with(|digit: char| digit.is_ascii_digit()));
+    assert_eq!(description.configuration["appendonly"], "no");
+    let all = format!("{description:?}");
+    assert!(!all.contains("sesame") && !all.contains("door"), "{all}");
+    driver.settle().unwrap();
+    let before = driver.statistics();
+    with_session(&driver, async |session| read(&session, 0, "a").await);
+    let after = driver.statistics();
+    assert_eq!(after["keyspace_misses"] - before["keyspace_misses"], 1.0);
+    assert!(after["used_memory"] > 0.0 && after["used_cpu_user"] >= 0.0);
+}
+
+#[test]
+fn a_full_server_is_overloaded_and_a_replica_is_unavailable() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    let driver = open(&redis.address, json!({})).unwrap();
+    with_session(&driver, async |session| {
+        redis.raw().ask("CONFIG SET maxmemory 1");
+        let insert = writing(Kind::Insert, "k", ABC);
+        assert_eq!(outcome(&session, insert).await, Outcome::Overloaded);
+        redis.raw().ask("CONFIG SET maxmemory 0");
+        redis.raw().ask("REPLICAOF 127.0.0.1 1");
+        assert_eq!(outcome(&session, insert).await, Outcome::Unavailable);
+    });
+}
+
+#[test]
+fn a_unix_socket_is_an_address() {
+    let Some(redis) = Redis::start(&["--unixsocket", "socket"]) else { return };
+    let path = redis.folder.path().join("socket");
+    let driver = open(path.to_str().unwrap(), json!({})).unwrap();
+    with_session(&driver, async |session| {
+        assert_eq!(read(&session, 0, "k").await.0, Outcome::Miss);
+    });
+}
+
+#[test]
+fn a_connection_that_the_server_ended_costs_one_operation() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    let driver = open(&redis.address, json!({ "connections": 1 })).unwrap();
+    with_session(&driver, async |session| {
+        assert_eq!(read(&session, 0, "k").await.0, Outcome::Miss);
+        redis.raw().ask("CLIENT KILL TYPE normal SKIPME yes");
+        assert_eq!(read(&session, 0, "k").await.0, Outcome::Connection);
+        assert_eq!(read(&session, 0, "k").await.0, Outcome::Miss);
+    });
+}
