@@ -1,0 +1,85 @@
+"""Free ports of the loopback address for servers."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from pathlib import Path
+from typing import Final
+
+from kvmark.errors import SystemUnderTestError, UsageError
+
+__all__ = ["HOST", "choose_ports"]
+
+HOST: Final = "127.0.0.1"
+"""Testbeds listen on this machine only."""
+
+_LOWEST: Final = 10_000
+_HIGHEST: Final = 65_535
+_ATTEMPTS: Final = 1000
+_RANGE: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
+
+def choose_ports(wanted: int | None, count: int, companion: int = 0) -> list[int]:
+    """Ports for `count` servers: from `wanted` upwards, or free ones.
+
+    Free ones lie below the range from which the kernel takes ports of outgoing connections: a
+    client that reconnects to a port of that range while its server is down may get that very port,
+    and then nothing can listen there.
+
+    Args:
+        wanted: the first port, or None.
+        count: how many servers.
+        companion: distance of a second port that each server needs; 0 for none.
+
+    Raises:
+        UsageError: a port is in use, or isn't one.
+        SystemUnderTestError: no free port was found.
+    """
+    if wanted is None:
+        return _free_ports(count, companion)
+    ports = list(range(wanted, wanted + count))
+    for port in ports:
+        for each in {port, port + companion}:
+            if not 0 < each <= _HIGHEST:
+                raise UsageError(f"port {each} is not one: choose one up to {_HIGHEST}")
+            if not _is_free(each):
+                raise UsageError(
+                    f"port {each} of {HOST} is in use: give another --port, or none for a free one"
+                )
+    return ports
+
+
+def _free_ports(count: int, companion: int) -> list[int]:
+    highest = _first_outgoing() - companion
+    choices = range(_LOWEST, highest if highest > _LOWEST + count else _HIGHEST - companion)
+    found: list[int] = []
+    for _ in range(_ATTEMPTS):
+        port = secrets.choice(choices)
+        taken = {each + distance for each in found for distance in (0, companion)}
+        if {port, port + companion} & taken:
+            continue
+        if _is_free(port) and _is_free(port + companion):
+            found.append(port)
+        if len(found) == count:
+            return sorted(found)
+    raise SystemUnderTestError(f"no {count} free ports were found on {HOST}: stop other servers")
+
+
+def _first_outgoing() -> int:
+    try:
+        return int(_RANGE.read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return _HIGHEST
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as attempt:
+        # As servers do: a connection that ended a moment ago doesn't keep the port.
+        attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            attempt.bind((HOST, port))
+            attempt.listen(1)
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,14 @@
+"""Redis, and servers that are started like it: one server, a replicated pair, a real cluster."""
+
+from typing import Final
+
+from kvmark.testbed.redis.config import Wanted
+from kvmark.testbed.redis.describe import NetworkMeter, describe
+from kvmark.testbed.redis.health import wait_for_answer, wait_for_node
+from kvmark.testbed.redis.up import OWN_FILES, up
+from kvmark.testbed.system import System
+
+__all__ = ["SYSTEM", "Wanted", "up"]
+
+SYSTEM: Final = System("redis", wait_for_answer, wait_for_node, describe, NetworkMeter, OWN_FILES)
+"""What testbeds of this kind can be asked."""

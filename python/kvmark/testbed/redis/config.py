@@ -1,0 +1,199 @@
+"""What is wanted of a Redis testbed, and the settings file that says it to a server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from kvmark.errors import UsageError
+from kvmark.testbed.certificates import Certificates
+
+__all__ = ["BUS_DISTANCE", "RESERVED_CLIENTS", "Place", "Wanted", "check", "settings_text"]
+
+BUS_DISTANCE: Final = 10_000
+"""How far the port of a cluster's own traffic lies above that of its clients."""
+
+RESERVED_CLIENTS: Final = 32
+"""Connections beyond those that were asked for: the observer, replicas, a person who looks."""
+
+_LONGEST_PASSWORD: Final = 512
+_FSYNC: Final = ("always", "everysec", "no")
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]*", re.IGNORECASE)
+_SAVE: Final = re.compile(r"\d+ \d+(?: \d+ \d+)*")
+
+# Settings that a testbed decides itself, and what to do instead.
+_DECIDED: Final = {
+    **dict.fromkeys(["port", "tls-port"], "give --port"),
+    **dict.fromkeys(["requirepass", "masterauth", "masteruser", "user"], "give --password-file"),
+    **dict.fromkeys(["replicaof", "slaveof"], "give --replicas"),
+    **dict.fromkeys(["cluster-enabled", "cluster-port"], "give --cluster"),
+    "appendonly": "give --appendonly",
+    "appendfsync": "give --appendfsync",
+    "save": "give --save",
+    "io-threads": "give --io-threads",
+    "maxclients": "give --maxclients",
+    **dict.fromkeys(["tls-cert-file", "tls-key-file", "tls-ca-cert-file"], "give --tls"),
+    **dict.fromkeys(["tls-replication", "tls-cluster", "tls-auth-clients"], "give --tls"),
+    **dict.fromkeys(["bind", "protected-mode"], "a testbed listens on this machine only"),
+    **dict.fromkeys(["daemonize", "supervised"], "kvmark keeps the process itself"),
+    **dict.fromkeys(["dir", "logfile", "pidfile", "include"], "the testbed has its own folder"),
+    **dict.fromkeys(["dbfilename", "appendfilename", "appenddirname"], "files keep their names"),
+    **dict.fromkeys(["cluster-config-file", "aclfile"], "the testbed has its own folder"),
+    **dict.fromkeys(["cluster-announce-ip", "cluster-announce-port"], "kvmark chooses it"),
+    **dict.fromkeys(["rename-command", "proc-title-template"], "kvmark needs what it changes"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A Redis testbed as the user wants it."""
+
+    name: str | None = None
+    """None for `redis`, or `redis-2` and so on if that is taken."""
+    port: int | None = None
+    """The first server's port, the others' above it; None for free ones."""
+    appendonly: bool = False
+    appendfsync: str = "everysec"
+    save: str = ""
+    """Snapshots, as `seconds changes` once or several times; empty for none."""
+    password: str | None = field(default=None, repr=False)
+    tls: bool = False
+    replicas: int = 0
+    """Replicas of each primary."""
+    cluster: int | None = None
+    """Primaries of a Redis Cluster; None for a server without cluster mode."""
+    io_threads: int | None = None
+    maxclients: int = 10_000
+    """Connections for clients; the testbed keeps some more for its own."""
+    settings: tuple[tuple[str, str], ...] = ()
+    """Further settings of redis.conf, by name; they come last."""
+    cores: tuple[int, ...] = ()
+    """The cores that every server is bound to; none for any."""
+    server: str = "redis-server"
+    """The program."""
+
+    @property
+    def primaries(self) -> int:
+        """Servers that take writes."""
+        return 1 if self.cluster is None else self.cluster
+
+    @property
+    def servers(self) -> int:
+        """All servers."""
+        return self.primaries * (1 + self.replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one server listens and keeps its files, and whom it follows."""
+
+    folder: Path
+    host: str
+    port: int
+    follows: int | None
+    """The port of the primary it replicates from its start on; in a cluster that is said later."""
+
+
+def check(wanted: Wanted) -> None:
+    """Refuses what can't be started.
+
+    Raises:
+        UsageError: a value is outside its range, or a setting is the testbed's own.
+    """
+    if wanted.appendfsync not in _FSYNC:
+        raise UsageError(
+            f"appendfsync: '{wanted.appendfsync}' is not known; give {', '.join(_FSYNC)}"
+        )
+    if wanted.save and not _SAVE.fullmatch(wanted.save):
+        raise UsageError(
+            f"save: '{wanted.save}' is not a list of seconds and changes; write it like '3600 1'"
+        )
+    least = {"replicas": 0, "cluster": 1, "io_threads": 1, "maxclients": 1}
+    for name, bound in least.items():
+        value = getattr(wanted, name)
+        if value is not None and value < bound:
+            raise UsageError(f"{name.replace('_', '-')}: must be at least {bound}, not {value}")
+    for name, value in wanted.settings:
+        _check_setting(name, value)
+    if wanted.password is not None:
+        _check_password(wanted.password)
+
+
+def settings_text(wanted: Wanted, place: Place, certificates: Certificates | None) -> str:
+    """The text of redis.conf for one server. It holds the password: its file is private."""
+    lines = [
+        f"bind {place.host}",
+        f"dir {_quoted(str(place.folder))}",
+        "daemonize no",
+        'logfile ""',
+        f"appendonly {'yes' if wanted.appendonly else 'no'}",
+        f"appendfsync {wanted.appendfsync}",
+        *_snapshots(wanted.save),
+        f"maxclients {wanted.maxclients + RESERVED_CLIENTS}",
+        # A new replica needn't wait for others to join it.
+        "repl-diskless-sync-delay 0",
+        *_listening(place.port, certificates),
+    ]
+    if wanted.io_threads is not None:
+        lines.append(f"io-threads {wanted.io_threads}")
+    if wanted.password is not None:
+        quoted = _quoted(wanted.password)
+        lines += [f"requirepass {quoted}", f"masterauth {quoted}"]
+    if place.follows is not None:
+        lines.append(f"replicaof {place.host} {place.follows}")
+    if wanted.cluster is not None:
+        lines += ["cluster-enabled yes", "cluster-config-file nodes.conf"]
+        lines.append(f"cluster-announce-ip {place.host}")
+    lines += (f"{name} {value or _quoted('')}" for name, value in wanted.settings)
+    return "\n".join(lines) + "\n"
+
+
+def _listening(port: int, certificates: Certificates | None) -> list[str]:
+    if certificates is None:
+        return [f"port {port}"]
+    return [
+        "port 0",
+        f"tls-port {port}",
+        f"tls-cert-file {_quoted(str(certificates.server))}",
+        f"tls-key-file {_quoted(str(certificates.key))}",
+        f"tls-ca-cert-file {_quoted(str(certificates.authority))}",
+        "tls-auth-clients no",
+        "tls-replication yes",
+        "tls-cluster yes",
+    ]
+
+
+def _snapshots(save: str) -> Iterator[str]:
+    numbers = save.split()
+    if not numbers:
+        yield 'save ""'
+    for seconds, changes in zip(numbers[::2], numbers[1::2], strict=True):
+        yield f"save {seconds} {changes}"
+
+
+def _check_setting(name: str, value: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"set: '{name}' is not the name of a setting; write --set key=value")
+    if not value.isprintable():
+        raise UsageError(f"set: the value of {name} must be one line of printable characters")
+    instead = _DECIDED.get(name.lower())
+    if instead is not None:
+        raise UsageError(f"set: {name.lower()} is the testbed's own; {instead}")
+
+
+def _check_password(password: str) -> None:
+    if not 0 < len(password.encode()) <= _LONGEST_PASSWORD:
+        raise UsageError(
+            f"the password must have 1 to {_LONGEST_PASSWORD} bytes, not {len(password.encode())}"
+        )
+    if not password.isprintable():
+        raise UsageError("the password must be one line of printable characters")
+
+
+def _quoted(text: str) -> str:
+    """A word as redis.conf writes it when it may hold blanks or quotation marks."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

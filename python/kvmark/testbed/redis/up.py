@@ -1,0 +1,218 @@
+"""Starts a Redis testbed: one server, a replicated pair, or a cluster."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import psutil
+
+from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.testbed import certificates as tls
+from kvmark.testbed import process
+from kvmark.testbed.ports import HOST, choose_ports
+from kvmark.testbed.redis.cluster import form_cluster
+from kvmark.testbed.redis.config import (
+    BUS_DISTANCE,
+    RESERVED_CLIENTS,
+    Place,
+    Wanted,
+    check,
+    settings_text,
+)
+from kvmark.testbed.redis.describe import settings_of, version_of
+from kvmark.testbed.redis.health import wait_for_answer, wait_for_node
+from kvmark.testbed.state import (
+    DESCRIPTION,
+    Node,
+    Role,
+    Testbed,
+    make_folder,
+    remove_folder,
+    write_private,
+)
+
+__all__ = ["OWN_FILES", "up"]
+
+OWN_FILES: Final = re.compile(
+    rf"(\.?{re.escape(DESCRIPTION)}(\.\d+\.tmp)?|password|{tls.OWN_FILES}"
+    r"|[a-z]+-\d+/(redis\.conf|server\.log|nodes\.conf(\.tmp.*)?|dump\.rdb|temp-[\w.-]+"
+    r"|appendonlydir/[\w.-]+|appendonly\.aof))"
+)
+"""What a Redis testbed consists of, as paths in its folder."""
+
+_HEALTHY_WITHIN_S: Final = 60.0
+_LEAST_BYTES: Final = 64 * 2**20
+_SIZE: Final = re.compile(r"(\d+)(b|kb?|mb?|gb?)?", re.IGNORECASE)
+_FATAL: Final = re.compile(r">>> '(.*)'\n(.*)")
+_IN_USE: Final = "Address already in use"
+
+
+def up(wanted: Wanted, root: Path) -> Testbed:
+    """Starts what is wanted, in a folder of its own below `root`, and waits until it is healthy.
+
+    If that fails nothing is left, neither a process nor the folder.
+
+    Raises:
+        UsageError: what is wanted can't be started here.
+        SystemUnderTestError: a server doesn't start, or isn't healthy in time.
+    """
+    check(wanted)
+    program = _find_program(wanted.server)
+    _check_memory(wanted)
+    bus = 0 if wanted.cluster is None else BUS_DISTANCE
+    ports = choose_ports(wanted.port, wanted.servers, bus)
+    folder = make_folder(root, "redis", wanted.name)
+    testbed = _planned(wanted, folder, program, ports)
+    try:
+        _prepare(wanted, testbed)
+        for node in testbed.nodes:
+            started = process.start(node.command, testbed.log_of(node), cores=node.cores)
+            testbed = testbed.with_process(node.name, started)
+        testbed = _healthy(wanted, testbed)
+    except BaseException as problem:
+        refused = _refusal(testbed)
+        process.stop([node.process for node in testbed.nodes if node.process])
+        # A file that isn't ours would be a reason to keep the folder, not to hide the first error.
+        with suppress(SystemUnderTestError):
+            remove_folder(folder, OWN_FILES)
+        if refused is not None and isinstance(problem, SystemUnderTestError):
+            raise refused from problem
+        raise
+    return testbed
+
+
+def _planned(wanted: Wanted, folder: Path, program: str, ports: list[int]) -> Testbed:
+    """The testbed before its first process."""
+    nodes = tuple(
+        Node(
+            name=name,
+            role=role,
+            host=HOST,
+            port=port,
+            command=(program, str(folder / name / "redis.conf")),
+            cores=wanted.cores,
+        )
+        for (name, role), port in zip(_names(wanted), ports, strict=True)
+    )
+    facts: dict[str, Any] = {"cluster": wanted.cluster is not None}
+    if wanted.password is not None:
+        facts["password_file"] = str(folder / "password")
+    if wanted.tls:
+        facts["ca_file"] = str(tls.Certificates(folder / "tls").authority)
+    return Testbed(
+        name=folder.name,
+        system="redis",
+        version="",
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        url=_url(nodes, facts),
+        nodes=nodes,
+        facts=facts,
+        folder=folder,
+    )
+
+
+def _names(wanted: Wanted) -> Iterator[tuple[str, Role]]:
+    """Primaries first, then the replicas of each in turn."""
+    for index in range(wanted.primaries):
+        yield f"primary-{index + 1}", "primary"
+    for index in range(wanted.primaries * wanted.replicas):
+        yield f"replica-{index + 1}", "replica"
+
+
+def _url(nodes: tuple[Node, ...], facts: dict[str, Any]) -> str:
+    """What `--system` takes: the primaries, and the files to read secrets from."""
+    hosts = ",".join(node.address for node in nodes if node.role == "primary")
+    options = ["cluster=true"] if facts["cluster"] else []
+    options += [
+        f"{key}={quote(facts[key])}" for key in ("password_file", "ca_file") if key in facts
+    ]
+    query = f"?{'&'.join(options)}" if options else ""
+    return f"{'rediss' if 'ca_file' in facts else 'redis'}://{hosts}{query}"
+
+
+def _prepare(wanted: Wanted, testbed: Testbed) -> None:
+    """Writes everything the servers read."""
+    if wanted.password is not None:
+        write_private(testbed.folder / "password", wanted.password)
+    made = tls.make_certificates(testbed.folder) if wanted.tls else None
+    first = testbed.nodes[0].port
+    for node in testbed.nodes:
+        folder = testbed.folder_of(node)
+        folder.mkdir()
+        follows = first if node.role == "replica" and wanted.cluster is None else None
+        place = Place(folder, node.host, node.port, follows)
+        write_private(folder / "redis.conf", settings_text(wanted, place, made))
+
+
+def _healthy(wanted: Wanted, testbed: Testbed) -> Testbed:
+    """Waits until all is as it is wanted; the testbed with its version, written down."""
+    for node in testbed.nodes:
+        wait_for_answer(testbed, node, _HEALTHY_WITHIN_S)
+    if wanted.cluster is not None:
+        form_cluster(testbed, wanted.replicas, _HEALTHY_WITHIN_S)
+    for node in testbed.nodes:
+        wait_for_node(testbed, node, _HEALTHY_WITHIN_S)
+    _check_clients(wanted, testbed)
+    testbed = testbed.model_copy(update={"version": version_of(testbed)})
+    testbed.write()
+    return testbed
+
+
+def _find_program(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise UsageError(
+            f"{name} is missing: install it with `sudo apt-get install redis-server`, or name"
+            " another program with --server"
+        )
+    return found
+
+
+def _check_memory(wanted: Wanted) -> None:
+    """Each server needs some memory, or what `maxmemory` lets it use."""
+    limit = _SIZE.fullmatch(dict(wanted.settings).get("maxmemory", ""))
+    each = max(_LEAST_BYTES, _bytes(limit) if limit else 0)
+    available = psutil.virtual_memory().available
+    if wanted.servers * each > available:
+        raise UsageError(
+            f"{wanted.servers} servers of {each / 2**20:.0f} MiB need more memory than the"
+            f" {available / 2**20:.0f} MiB that are available: start fewer, or lower maxmemory"
+        )
+
+
+def _bytes(size: re.Match[str]) -> int:
+    """A size as redis.conf writes it: k is 1000 and kb is 1024."""
+    unit = (size[2] or "b").lower()
+    base = 1024 if unit.endswith("b") else 1000
+    return int(size[1]) * int(base ** "bkmg".index(unit[0]))
+
+
+def _check_clients(wanted: Wanted, testbed: Testbed) -> None:
+    """A server that may not open enough files lowers maxclients and only says so in its log."""
+    effective = int(settings_of(testbed, testbed.nodes[0])["maxclients"])
+    if effective < wanted.maxclients + RESERVED_CLIENTS:
+        raise UsageError(
+            f"the server takes {effective - RESERVED_CLIENTS} clients and not {wanted.maxclients},"
+            f" because it may not open more files: raise `ulimit -n`, or lower --maxclients"
+        )
+
+
+def _refusal(testbed: Testbed) -> SystemUnderTestError | UsageError | None:
+    """The error for what a server's log gives as the reason why it didn't start."""
+    for node in testbed.nodes:
+        log = process.tail(testbed.log_of(node))
+        fatal = _FATAL.search(log)
+        if fatal is not None:
+            return UsageError(f"the server refused the setting `{fatal[1]}`: {fatal[2].strip()}")
+        if _IN_USE in log:
+            return UsageError(
+                f"port {node.port} of {node.host} was taken by another program just now: try again"
+            )
+    return None

@@ -1,0 +1,264 @@
+"""Testbeds on disk: one folder each, below one root, described by `testbed.json`.
+
+The file is written each time a server was started, so that what was started can be stopped even if
+the command that started it was killed. No secret stands in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.testbed.process import Identity, Watched, lives
+
+__all__ = [
+    "DESCRIPTION",
+    "Node",
+    "Role",
+    "Testbed",
+    "all_testbeds",
+    "find_testbed",
+    "make_folder",
+    "owner_of",
+    "remove_folder",
+    "testbeds_root",
+    "write_private",
+]
+
+Role = Literal["primary", "replica"]
+
+DESCRIPTION: Final = "testbed.json"
+
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+_PRIVATE: Final = 0o600
+_MOST: Final = 1000
+
+
+class Node(BaseModel):
+    """One server of a testbed."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    role: Role
+    host: str
+    port: int
+    command: tuple[str, ...]
+    cores: tuple[int, ...] = ()
+    """The cores it is bound to; none for any."""
+    process: Identity | None = None
+
+    @property
+    def address(self) -> str:
+        """Host and port."""
+        return f"{self.host}:{self.port}"
+
+    @property
+    def lives(self) -> bool:
+        """Whether the very process that was started is still there."""
+        return self.process is not None and lives(self.process)
+
+
+class Testbed(BaseModel):
+    """A system that was started, and where."""
+
+    model_config = ConfigDict(frozen=True)
+    __test__ = False  # not a test, whatever its name begins with
+
+    name: str
+    system: str
+    version: str
+    created: str
+    url: str
+    """What `--system` takes; names files that hold secrets, never a secret."""
+    nodes: tuple[Node, ...]
+    facts: dict[str, Any] = Field(default_factory=dict)
+    """What the system's own module needs to reach the nodes again."""
+    folder: Path = Field(exclude=True)
+
+    @property
+    def lives(self) -> bool:
+        """Whether all its servers are there."""
+        return all(node.lives for node in self.nodes)
+
+    def node(self, name: str) -> Node:
+        """The server of that name.
+
+        Raises:
+            UsageError: there is none.
+        """
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        known = ", ".join(node.name for node in self.nodes)
+        raise UsageError(f"testbed {self.name} has no node '{name}'; it has {known}")
+
+    def folder_of(self, node: Node) -> Path:
+        """Where a server keeps its settings, log and data."""
+        return self.folder / node.name
+
+    def log_of(self, node: Node) -> Path:
+        """What a server printed."""
+        return self.folder_of(node) / "server.log"
+
+    def watched(self, *nodes: Node) -> list[Watched]:
+        """The servers, all if none is named, as something to wait for."""
+        chosen = nodes or self.nodes
+        return [
+            Watched(name=f"{self.name}/{node.name}", process=node.process, log=self.log_of(node))
+            for node in chosen
+            if node.process is not None
+        ]
+
+    def with_process(self, name: str, process: Identity) -> Testbed:
+        """The testbed with a server's new process, written down."""
+        nodes = tuple(
+            node.model_copy(update={"process": process}) if node.name == name else node
+            for node in self.nodes
+        )
+        changed = self.model_copy(update={"nodes": nodes})
+        changed.write()
+        return changed
+
+    def write(self) -> None:
+        """Writes `testbed.json`, whole or not at all.
+
+        Raises:
+            SystemUnderTestError: it can't be written.
+        """
+        path = self.folder / DESCRIPTION
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            temporary.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+            temporary.replace(path)
+        except OSError as problem:
+            temporary.unlink(missing_ok=True)
+            raise SystemUnderTestError(
+                f"{path} can't be written because {problem.strerror}"
+            ) from problem
+
+    @classmethod
+    def read(cls, folder: Path) -> Testbed:
+        """The testbed of a folder.
+
+        Raises:
+            SystemUnderTestError: it has no description, or a damaged one.
+        """
+        path = folder / DESCRIPTION
+        try:
+            document = json.loads(path.read_bytes())
+            return cls.model_validate({**document, "folder": folder.resolve()})
+        except (OSError, ValueError, TypeError) as problem:
+            reason = str(problem).partition("\n")[0]
+            raise SystemUnderTestError(
+                f"{path} can't be read ({reason}): stop its servers and remove the folder yourself"
+            ) from problem
+
+
+def testbeds_root() -> Path:
+    """The folder that `KVMARK_TESTBEDS` names, or else `testbeds` in the current folder."""
+    return Path(os.environ.get("KVMARK_TESTBEDS") or "testbeds")
+
+
+def all_testbeds(root: Path) -> list[Testbed]:
+    """All testbeds below the root, by name.
+
+    Raises:
+        SystemUnderTestError: one can't be read.
+    """
+    return [Testbed.read(path.parent) for path in sorted(root.glob(f"*/{DESCRIPTION}"))]
+
+
+def find_testbed(root: Path, name: str) -> Testbed:
+    """The testbed of that name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if _NAME.fullmatch(name) and (root / name / DESCRIPTION).exists():
+        return Testbed.read(root / name)
+    known = ", ".join(path.parent.name for path in sorted(root.glob(f"*/{DESCRIPTION}")))
+    raise UsageError(f"there is no testbed '{name}' in {root}; there is {known or 'none'}")
+
+
+def owner_of(address: str, root: Path | None = None) -> Testbed | None:
+    """The testbed with a living server at an address such as `127.0.0.1:16379`.
+
+    Of several addresses, separated by commas, one of its own is enough.
+    """
+    wanted = set(_plain_addresses(address))
+    for testbed in all_testbeds(testbeds_root() if root is None else root):
+        if any(node.address in wanted and node.lives for node in testbed.nodes):
+            return testbed
+    return None
+
+
+def make_folder(root: Path, system: str, name: str | None) -> Path:
+    """Makes the folder of a new testbed; without a name it is the system's, with a number if taken.
+
+    Raises:
+        UsageError: the name can't be used, or is in use.
+    """
+    if name is not None and not _NAME.fullmatch(name):
+        raise UsageError(
+            f"'{name}' can't be the name of a testbed: use up to 40 small letters, digits and '-'"
+        )
+    names = [name] if name else [system, *(f"{system}-{number}" for number in range(2, _MOST))]
+    for each in names:
+        folder = (root / each).resolve()
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as problem:
+            raise UsageError(
+                f"no testbed can be kept in {root} because {problem.strerror}: name another folder"
+                " with KVMARK_TESTBEDS"
+            ) from problem
+        return folder
+    raise UsageError(
+        f"the folder {root / names[-1]} is there already: give another --name, or remove it with"
+        f" kvmark down {names[-1]} --remove"
+    )
+
+
+def remove_folder(folder: Path, own: re.Pattern[str]) -> None:
+    """Removes a testbed's folder if all its files, by their path in it, are known.
+
+    Raises:
+        SystemUnderTestError: it holds another file; then nothing is removed.
+    """
+    for path in _files(folder):
+        if not own.fullmatch(str(path.relative_to(folder))):
+            raise SystemUnderTestError(
+                f"{path} was not made by kvmark or its servers: move it away, or remove the folder"
+                " yourself"
+            )
+    shutil.rmtree(folder)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Writes a new file that its owner alone can read, from its first moment on."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE)
+    with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+
+
+def _plain_addresses(text: str) -> Iterable[str]:
+    hosts = text.rpartition("@")[2].partition("/")[0]
+    for each in hosts.split(","):
+        host, colon, port = each.rpartition(":")
+        if colon:
+            yield f"{'127.0.0.1' if host in ('localhost', '[::1]') else host}:{port}"

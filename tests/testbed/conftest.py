@@ -1,0 +1,54 @@
+"""Testbeds of real servers in a folder of the test's own; all are down when it ends."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvmark.testbed import redis
+from kvmark.testbed.control import take_down
+from kvmark.testbed.redis.client import Client
+from kvmark.testbed.redis.health import connect
+from kvmark.testbed.state import Testbed
+
+Up = Callable[..., Testbed]
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of testbeds, which commands use too."""
+    root = tmp_path / "testbeds"
+    monkeypatch.setenv("KVMARK_TESTBEDS", str(root))
+    yield root
+    take_down(root)
+
+
+@pytest.fixture
+def with_redis() -> None:
+    """Skips the test where there is no server to test with."""
+    if shutil.which("redis-server") is None:
+        pytest.skip("redis-server isn't installed: apt-get install redis-server")
+
+
+@pytest.fixture
+def up(root: Path, with_redis: None) -> Up:
+    """Starts a Redis testbed with the given wishes."""
+
+    def start(**wishes: Any) -> Testbed:
+        return redis.up(redis.Wanted(**wishes), root)
+
+    return start
+
+
+@pytest.fixture
+def ask() -> Callable[..., Any]:
+    """Asks one server of a testbed one thing."""
+
+    def ask(testbed: Testbed, node: str, *words: str | int) -> Any:
+        client: Client
+        with connect(testbed, testbed.node(node)) as client:
+            return client.ask(*words)
+
+    return ask

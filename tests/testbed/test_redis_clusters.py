@@ -1,0 +1,78 @@
+"""Several real servers: a replicated pair and a Redis Cluster."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kvmark.testbed.control import kill_node, restart_node, take_down, wait_until_healthy
+from kvmark.testbed.redis.client import ReplyError
+from kvmark.testbed.redis.cluster import slots_of
+from kvmark.testbed.state import Testbed
+
+Up = Callable[..., Testbed]
+Ask = Callable[..., Any]
+
+
+def test_a_replica_has_what_its_primary_was_given(up: Up, ask: Ask) -> None:
+    testbed = up(replicas=1, password="sesame")
+    assert [node.role for node in testbed.nodes] == ["primary", "replica"]
+    ask(testbed, "primary-1", "SET", "key", "value")
+    assert ask(testbed, "primary-1", "WAIT", 1, 30_000) == 1
+    assert ask(testbed, "replica-1", "GET", "key") == "value"
+
+
+def test_a_replica_follows_again_after_it_was_killed(up: Up, ask: Ask) -> None:
+    testbed = up(replicas=1)
+    kill_node(testbed, "replica-1")
+    ask(testbed, "primary-1", "SET", "key", "value")
+    testbed = restart_node(testbed, "replica-1")
+    wait_until_healthy(testbed)
+    assert ask(testbed, "replica-1", "GET", "key") == "value"
+
+
+def test_servers_are_started_again_one_by_one_whatever_the_others_do(up: Up) -> None:
+    testbed = up(replicas=1)
+    for name in ("primary-1", "replica-1"):
+        kill_node(testbed, name)
+    testbed = restart_node(testbed, "replica-1")
+    testbed = restart_node(testbed, "primary-1")
+    wait_until_healthy(testbed)
+    assert testbed.lives
+
+
+def test_the_primaries_share_all_slots() -> None:
+    for primaries in (1, 3, 7):
+        shares = [slots_of(index, primaries) for index in range(primaries)]
+        assert [slot for share in shares for slot in share] == list(range(16_384))
+
+
+def test_a_cluster_serves_all_slots_and_each_primary_has_its_replica(
+    up: Up, ask: Ask, root: Path
+) -> None:
+    testbed = up(cluster=3, replicas=1)
+    roles = [node.role for node in testbed.nodes]
+    assert roles == ["primary"] * 3 + ["replica"] * 3
+    primaries = ",".join(node.address for node in testbed.nodes[:3])
+    assert testbed.url == f"redis://{primaries}?cluster=true"
+    assert "cluster_state:ok" in ask(testbed, "replica-3", "CLUSTER", "INFO")
+    served = ask(testbed, "primary-2", "CLUSTER", "SLOTS")
+    assert sum(last - first + 1 for first, last, *_ in served) == 16_384
+    ports = [node.port for node in testbed.nodes]
+    followed = {holders[0][1]: [one[1] for one in holders[1:]] for _, _, *holders in served}
+    assert followed == {ports[index]: [ports[index + 3]] for index in range(3)}
+    assert [len(one.nodes) for one in take_down(root, remove=True)] == [6]
+
+
+def test_a_cluster_with_password_and_tls_sends_clients_to_the_right_server(
+    up: Up, ask: Ask
+) -> None:
+    testbed = up(cluster=2, password="sesame", tls=True)
+    slot = ask(testbed, "primary-1", "CLUSTER", "KEYSLOT", "key")
+    right = next(index for index in range(2) if slot in slots_of(index, 2))
+    assert ask(testbed, testbed.nodes[right].name, "SET", "key", "value") == "OK"
+    try:
+        ask(testbed, testbed.nodes[1 - right].name, "GET", "key")
+    except ReplyError as moved:
+        assert str(moved) == f"MOVED {slot} {testbed.nodes[right].address}"
+    else:
+        raise AssertionError("the wrong server answered")
