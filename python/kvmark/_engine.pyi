@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from os import PathLike
 
+__all__ = ["build_profile", "calibrate", "check_plan", "drivers", "run", "version"]
+
 version: str
 build_profile: str
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 
-from kvmark.errors import Interrupted, KvmarkError
+from kvmark import __version__
+from kvmark.errors import Interrupted, KvmarkError, RunError, UsageError
 
-__all__ = ["app", "main"]
+__all__ = ["main", "program"]
 
 COMMANDS: Final = {
     "ycsb": "ycsb",
@@ -20,24 +22,31 @@ COMMANDS: Final = {
     "show": "runs",
     "export": "runs",
     "report": "runs",
-    "workloads": "runs",
+    "workloads": "workloads",
     "doctor": "doctor",
+    "up": "up",
+    "down": "up",
 }
 """Each command and the module of this package that has the function of that name."""
 
-app = typer.Typer(
-    name="kvmark",
-    help="Measures key-value stores, and says what can be believed.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+
+_INVALID: Final = "Invalid value for "
 
 
-@app.callback()
-def kvmark() -> None:
-    """Measures key-value stores, and says what can be believed."""
+def program(words: Sequence[str] = ()) -> typer.Typer:
+    """The program with the command that `words` begin with, or else with all of them.
+
+    A command brings libraries that take a while to load: the others stay unloaded.
+    """
+    app = typer.Typer(
+        name="kvmark", pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None
+    )
+    app.callback()(_kvmark)
+    asked = words[0] if words else ""
+    for name in [asked] if asked in COMMANDS else COMMANDS:
+        module = import_module(f"kvmark.cli.{COMMANDS[name]}")
+        app.command(name)(getattr(module, name))
+    return app
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,18 +54,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0 done, 1 the answer is no, 2 wrong use, 3 the system under test failed, 130 interrupted.
     """
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    _register(words)
+    words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
-        # Typer itself answers --help and words it doesn't know, with exit code 2.
-        app(args=words, prog_name="kvmark")
+        code = program(words)(args=words, prog_name="kvmark", standalone_mode=False) or 0
+        sys.stdout.flush()
     except KvmarkError as error:
         return _complain(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        return _complain("interrupted", Interrupted.exit_code)
+    except typer.TyperException as error:
+        return _complain(_sentence(error, words), UsageError.exit_code)
+    except OSError as problem:
+        return _cannot_write(problem)
     except SystemExit as stop:
+        # Whoever read standard output went away.
         return stop.code if isinstance(stop.code, int) else 0
-    return 0
+    return _complain("interrupted", code) if code == Interrupted.exit_code else code
+
+
+def _sentence(error: typer.TyperException, words: Sequence[str]) -> str:
+    """What Typer says of wrong words, in our form; where it gives no advice, where help is."""
+    said = error.format_message().rstrip(".").replace(". Did you", " — did you")
+    if said.startswith(_INVALID):
+        return said.removeprefix(_INVALID).replace("Value error, ", "")
+    command = f"kvmark {words[0]}" if words[0] in COMMANDS else "kvmark"
+    advice = "" if said.endswith("?") else f"; see {command} --help"
+    return f"{said[:1].lower()}{said[1:]}{advice}"
+
+
+def _cannot_write(problem: OSError) -> int:
+    """Tells of an answer that couldn't be written, and drops it, or Python would try once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(problem, BrokenPipeError):
+        return 0
+    place = problem.filename or "standard output"
+    return _complain(f"{place} can't be written because {problem.strerror}", RunError.exit_code)
 
 
 def _complain(sentence: str, code: int) -> int:
@@ -64,10 +94,15 @@ def _complain(sentence: str, code: int) -> int:
     return code
 
 
-def _register(words: Sequence[str]) -> None:
-    """Adds the command that was asked for, or all of them for help; the others stay unloaded."""
-    asked = words[0] if words else ""
-    for name in [asked] if asked in COMMANDS else COMMANDS:
-        if name not in {command.name for command in app.registered_commands}:
-            module = import_module(f"kvmark.cli.{COMMANDS[name]}")
-            app.command(name)(getattr(module, name))
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"kvmark {__version__}")
+        raise typer.Exit
+
+
+def _kvmark(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Measures key-value stores, and says what can be believed."""

@@ -1,74 +1,241 @@
-"""Options that several commands share, and the reading of their values."""
+"""The options of the commands, and how their values are read.
+
+A value that can't be read is refused with the option's name before anything else is loaded.
+"""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from kvmark.spec.quantity import count, duration_ns, listed
+from kvmark.errors import SpecError
+from kvmark.spec.quantity import count, duration_ns, listed, rate
+from kvmark.spec.suggest import did_you_mean, shown
+from kvmark.spec.ycsb_run import STEPS
 
-__all__ = [
-    "Interval",
-    "Json",
-    "Pin",
-    "Quiet",
-    "Report",
-    "Seed",
-    "System",
-    "Tag",
-    "Timeout",
-    "command_line",
-    "optional_count",
-    "optional_duration_ns",
-    "optional_path",
-    "pins",
-]
+REPORT_ENDINGS: Final = (".html", ".md")
+
+
+class Counts(tuple[int, ...]):
+    """Several counts."""
+
+
+class Rates(tuple[float | None, ...]):
+    """Several rates; none stands for `max`."""
+
+
+class Steps(tuple[str, ...]):
+    """Steps of the YCSB sequence."""
+
+
+def _quantity(read: Callable[[str], Any], metavar: str, help: str, *names: str) -> Any:
+    """An option that `read` understands; its default is told in the help."""
+
+    def parse(value: Any) -> Any:
+        # A default is a value already.
+        if not isinstance(value, str):
+            return value
+        try:
+            return read(value)
+        except SpecError as problem:
+            raise typer.BadParameter(problem.message) from problem
+
+    return typer.Option(*names, parser=parse, metavar=metavar, help=help, show_default=False)
+
+
+def _counts(text: str) -> Counts:
+    return Counts(listed(text, count))
+
+
+def _rates(text: str) -> Rates:
+    return Rates(listed(text, rate))
+
+
+def _steps(text: str) -> Steps:
+    known = (*STEPS, "reload")
+    steps = Steps(step.strip().lower() for step in text.split(","))
+    for step in steps:
+        if step not in known:
+            raise SpecError(f"there is no step {shown(step)}{did_you_mean(step, known)}")
+    return steps
+
+
+def _report(text: str) -> Path | None:
+    if text == "none":
+        return None
+    path = Path(text)
+    if path.suffix not in REPORT_ENDINGS:
+        raise SpecError(f"{shown(text)} ends in neither {' nor '.join(REPORT_ENDINGS)}")
+    if not path.parent.is_dir():
+        raise SpecError(f"there is no folder {path.parent}; make it or name another")
+    return path
+
+
+# Of several commands.
 
 System = Annotated[
-    str | None,
-    typer.Option("--system", help="The system to measure, such as rocksdb:PATH or sim:?servers=1."),
+    str | None, typer.Option(metavar="URL", help="What to measure: rocksdb:PATH, null:, sim:.")
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Fixes every source of chance.")]
-Interval = Annotated[str, typer.Option("--interval", help="Length of a recorded interval.")]
+Clients = Annotated[
+    int | None,
+    _quantity(count, "N", "Clients, one operation at a time; with --rate, most in flight."),
+]
+Duration = Annotated[
+    int | None, _quantity(duration_ns, "TIME", "How long to measure, such as 500ms, 30s or 1h.")
+]
+Operations = Annotated[int | None, _quantity(count, "N", "How many operations to do.")]
+Seed = Annotated[int, typer.Option(metavar="N", help="Fixes every source of chance.")]
 Timeout = Annotated[
-    str | None, typer.Option("--timeout", help="Limit on service time, such as 500ms.")
+    int | None, _quantity(duration_ns, "TIME", "Limit on service time, such as 500ms.")
 ]
 Pin = Annotated[
-    str | None, typer.Option("--pin", help="Cores to bind workers to, in turn, such as 0,1.")
+    Counts | None, _quantity(_counts, "CORES", "Bind workers to these cores in turn, such as 0,1.")
 ]
-Tag = Annotated[list[str] | None, typer.Option("--tag", help="A word to find the run by.")]
+Tag = Annotated[
+    list[str] | None, typer.Option(metavar="WORD", help="A word to find runs by; repeatable.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
-Report = Annotated[
-    str | None, typer.Option("--report", help="Where the HTML report goes; 'none' for no report.")
+
+# Of `kvmark run`.
+
+Workload = Annotated[
+    str, typer.Argument(metavar="WORKLOAD", help="A name such as ycsb/a, or a YAML file.")
+]
+Rate = Annotated[
+    float | None, _quantity(rate, "RATE", "The open model: operations per second, such as 5k.")
+]
+Arrival = Annotated[
+    Literal["constant", "poisson"] | None,
+    typer.Option(help="Law of the open model's intended starts; constant when not said."),
+]
+UntilStderr = Annotated[
+    float | None,
+    typer.Option(metavar="BOUND", help="Measure until the mean rate's relative error is less."),
+]
+UntilRule = Annotated[
+    Literal["autocorrelated", "cassandra-stress"],
+    typer.Option(help="How that error is computed."),
+]
+Warmup = Annotated[
+    int, _quantity(duration_ns, "TIME", "The same load before, not counted, such as 5s.")
+]
+Records = Annotated[int | None, _quantity(count, "N", "Records of the dataset, such as 1M.")]
+Load = Annotated[
+    Literal["auto", "always", "never"],
+    typer.Option(help="Whether to load the records first; auto: when they are missing."),
+]
+Settle = Annotated[bool, typer.Option(help="After a load, wait until the system is quiet.")]
+Groups = Annotated[
+    list[str] | None,
+    typer.Option("--group", metavar="NAME", help="Only this group of clients; repeatable."),
+]
+Workers = Annotated[
+    int | None,
+    _quantity(count, "N", "Executor threads of an asynchronous driver; else one per core."),
+]
+Interval = Annotated[
+    int, _quantity(duration_ns, "TIME", "Length of a recorded interval; 1s when not said.")
+]
+DrainLimit = Annotated[
+    int,
+    _quantity(duration_ns, "TIME", "Longest wait at the end for what is in flight; else 30s."),
+]
+RunReport = Annotated[
+    Path | None, _quantity(_report, "FILE", "Write a report, .html or .md.", "--report")
 ]
 
+# Of `kvmark ycsb`, with YCSB's own words.
 
-def optional_count(text: str | None) -> int | None:
-    """A count such as 10k, if one was given."""
-    return None if text is None else count(text)
+Sizes = Annotated[
+    Counts | None,
+    _quantity(
+        _counts,
+        "N,…",
+        "Numbers of records in turn; else 1000,3000,6000,10000.",
+        "--records",
+    ),
+]
+StepOperations = Annotated[
+    int | None,
+    _quantity(count, "N", "Operations of each workload; else as many as records.", "--operations"),
+]
+Workloads = Annotated[
+    Steps | None,
+    _quantity(_steps, "STEP,…", "Steps in their order; else load,a,b,c,f,d,delete,reload,e."),
+]
+Threads = Annotated[
+    int | None,
+    _quantity(count, "N", "Clients, one operation at a time each.", "--clients", "-threads"),
+]
+Targets = Annotated[
+    Rates | None,
+    _quantity(
+        _rates, "RATE,…", "Offer each rate in turn, such as 1000,2000,max.", "--target", "-target"
+    ),
+]
+PropertyFiles = Annotated[
+    list[Path] | None,
+    typer.Option("-P", metavar="FILE", help="A YCSB property file; a later one wins."),
+]
+Properties = Annotated[
+    list[str] | None,
+    typer.Option("-p", metavar="KEY=VALUE", help="A YCSB property; wins over files."),
+]
+OnlyLoad = Annotated[bool, typer.Option("-load", help="As in YCSB: only the load.")]
+OnlyTransactions = Annotated[
+    bool, typer.Option("-t", help="As in YCSB: only the transactions that the properties ask for.")
+]
+Status = Annotated[bool, typer.Option("-s", help="As in YCSB; progress shows without it.")]
+Label = Annotated[str | None, typer.Option("-l", metavar="WORD", help="As in YCSB: a tag.")]
+Database = Annotated[
+    str | None, typer.Option("-db", metavar="CLASS", help="As in YCSB: must agree with --system.")
+]
+Repetitions = Annotated[
+    int | None,
+    _quantity(count, "N", "How often; else 20 times up to 10,000 records, and once above."),
+]
+StepInterval = Annotated[
+    int | None,
+    _quantity(
+        duration_ns, "TIME", "Length of a recorded interval; 1s when not said.", "--interval"
+    ),
+]
+SequenceReport = Annotated[
+    Path | None,
+    _quantity(
+        _report,
+        "FILE",
+        "The report, .html or .md or none; else kvmark-ycsb.html.",
+        "--report",
+    ),
+]
 
+# Of the commands over runs.
 
-def optional_duration_ns(text: str | None) -> int | None:
-    """A duration such as 30s, if one was given."""
-    return None if text is None else duration_ns(text)
-
-
-def optional_path(text: str | None, otherwise: Path | None) -> Path | None:
-    """A path, or the default, or nothing for `none`."""
-    if text is None:
-        return otherwise
-    return None if text == "none" else Path(text)
-
-
-def pins(text: str | None) -> tuple[int, ...]:
-    """Cores."""
-    return () if text is None else tuple(listed(text, count))
-
-
-def command_line() -> tuple[str, ...]:
-    """The command as it was typed, for the manifest."""
-    return ("kvmark", *sys.argv[1:])
+Word = Annotated[str, typer.Argument(metavar="RUN", help="An id, its beginning, or last, last~1.")]
+Words = Annotated[list[str], typer.Argument(metavar="RUN", help="Runs to report on.")]
+Limit = Annotated[int, typer.Option(metavar="N", min=1, help="Most to list, the newest first.")]
+Format = Annotated[
+    Literal["ycsb", "json", "csv", "hlog"], typer.Option(help="Whose form the text has.")
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="A file instead of standard output."),
+]
+ReportFile = Annotated[
+    Path,
+    _quantity(
+        _report,
+        "FILE",
+        "The report, .html or .md; else kvmark-report.html.",
+        "--output",
+        "-o",
+    ),
+]
+WorkloadName = Annotated[
+    str | None, typer.Argument(metavar="NAME", help="Print this workload's file.")
+]

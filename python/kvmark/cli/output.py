@@ -16,7 +16,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
-from kvmark.errors import RunError, SpecError
+from kvmark.errors import RunError
 from kvmark.stats import Counts
 
 __all__ = ["document", "print_answer", "print_json", "terminal_width", "write_report"]
@@ -46,18 +46,14 @@ def write_report(make: Callable[[ModuleType], Any], path: Path) -> None:
     """Writes the page that `make` takes from `kvmark.report.page`, as the file's ending says.
 
     Raises:
-        SpecError: the ending is neither .html nor .md.
         RunError: the file can't be written.
     """
     # Figures bring a library that takes a second to load: only reports pay for it.
     from kvmark.report import html, markdown, page
 
     writers = {".html": html.write_html, ".md": markdown.write_markdown}
-    writer = writers.get(path.suffix)
-    if writer is None:
-        raise SpecError(f"{path} ends in neither .html nor .md, so the report has no format")
     try:
-        writer(make(page), path)
+        writers[path.suffix](make(page), path)
     except OSError as problem:
         raise RunError(f"{path} can't be written because {problem.strerror}") from problem
 

@@ -5,34 +5,25 @@ from __future__ import annotations
 import json as json_text
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from kvmark import catalog
 from kvmark.analysis import Judgement, summarize
 from kvmark.cli import options
 from kvmark.cli.output import document, print_answer, print_json, terminal_width, write_report
-from kvmark.errors import RunError, SpecError
+from kvmark.errors import RunError
 from kvmark.records import Entry, Records, Run
 from kvmark.records.export import YCSB_PERCENTILES, Measured, as_csv, as_hlog, as_json, as_ycsb
 from kvmark.report.answers import RunLine
 from kvmark.report.gather import run_answer
 from kvmark.report.terminal import run_text, runs_text
 
-__all__ = ["export", "report", "runs", "show", "workloads"]
-
-Word = Annotated[str, typer.Argument(metavar="RUN", help="An id, its beginning, or last, last~1.")]
+__all__ = ["export", "report", "runs", "show"]
 
 
-def runs(
-    limit: Annotated[int, typer.Option(help="How many to list, the newest first.")] = 30,
-    tag: options.Tag = None,
-    json: options.Json = False,
-) -> None:
+def runs(limit: options.Limit = 30, tag: options.Tag = None, json: options.Json = False) -> None:
     """Lists the runs, newest first."""
-    if limit < 1:
-        raise SpecError(f"limit: must be at least 1, not {limit}")
     records = Records.default()
     wanted = set(tag or ())
     entries = [entry for entry in records.list() if wanted <= set(entry.tags)][:limit]
@@ -43,8 +34,8 @@ def runs(
         print_answer(runs_text(lines, terminal_width()))
 
 
-def show(word: Word = "last", json: options.Json = False) -> None:
-    """Shows one run: what was asked, whether it can be believed, what each operation did."""
+def show(word: options.Word = "last", json: options.Json = False) -> None:
+    """Shows one run: its load, its verdict and each operation."""
     run = Records.default().open(word)
     answer = run_answer(run)
     if json:
@@ -54,49 +45,24 @@ def show(word: Word = "last", json: options.Json = False) -> None:
 
 
 def export(
-    word: Word = "last",
-    format: Annotated[str, typer.Option(help="ycsb, json, csv or hlog.")] = "json",
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A file instead of standard output.")
-    ] = None,
+    word: options.Word = "last",
+    format: options.Format = "json",
+    output: options.Output = None,
 ) -> None:
     """Writes a run as text that other programs read."""
-    run = Records.default().open(word)
-    match format:
-        case "ycsb":
-            text = _as_ycsb(run)
-        case "json":
-            text = as_json(run, document(summarize(run)))
-        case "csv":
-            text = as_csv(run)
-        case "hlog":
-            text = as_hlog(run).decode()
-        case _:
-            raise SpecError(f"format: '{format}' is not known; give ycsb, json, csv or hlog")
+    text = _exported(Records.default().open(word), format)
     if output is None:
         sys.stdout.write(text)
-        return
-    _write(output, text)
+    else:
+        _write(output, text)
 
 
-def report(
-    words: Annotated[list[str], typer.Argument(metavar="RUN...", help="Runs to report on.")],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="A file that ends in .html or .md.")
-    ] = Path("kvmark-report.html"),
-) -> None:
+def report(words: options.Words, output: options.ReportFile = Path("kvmark-report.html")) -> None:
     """Writes a report on one or several runs."""
     records = Records.default()
     answers = [run_answer(records.open(word)) for word in words]
     write_report(lambda page: page.runs_page(answers), output)
     typer.echo(f"The report is in {output.resolve()}", err=True)
-
-
-def workloads(
-    name: Annotated[str | None, typer.Argument(help="Print this workload's file.")] = None,
-) -> None:
-    """Lists the ready workloads, or prints one to copy and change."""
-    sys.stdout.write(catalog.text(name) if name else "".join(f"{n}\n" for n in catalog.names()))
 
 
 def _line(records: Records, entry: Entry) -> RunLine:
@@ -127,6 +93,18 @@ def _kept_judgement(records: Records, entry: Entry) -> Judgement | None:
         return Judgement(kept["judgement"])
     except (OSError, ValueError, KeyError):
         return None
+
+
+def _exported(run: Run, format: str) -> str:
+    match format:
+        case "json":
+            return as_json(run, document(summarize(run)))
+        case "csv":
+            return as_csv(run)
+        case "hlog":
+            return as_hlog(run).decode()
+        case _:
+            return _as_ycsb(run)
 
 
 def _as_ycsb(run: Run) -> str:

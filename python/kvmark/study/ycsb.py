@@ -10,16 +10,19 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from kvmark import _engine
 from kvmark.errors import UsageError
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
-from kvmark.records import Run
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import SystemUrl
 from kvmark.spec.ycsb import CORE_WORKLOADS, YcsbProperties
 from kvmark.spec.ycsb_run import ycsb_run
+
+if TYPE_CHECKING:
+    from kvmark.records import Run
 
 __all__ = ["SEQUENCE", "Step", "YcsbStudy", "check_order", "planned"]
 
@@ -71,6 +74,22 @@ class YcsbStudy:
     def steps(self) -> list[Step]:
         """All runs, in their order."""
         return list(self._steps())
+
+    def check(self) -> None:
+        """Checks every step before the first one begins.
+
+        Raises:
+            KvmarkError: a step can't be carried out.
+        """
+        for step in self.steps():
+            if step.repetition == 0:
+                _engine.check_plan(compile_run(self.spec(step, step.records)).to_json())
+
+    def typical_plan(self) -> Plan:
+        """The plan of a step that isn't a load, where there is one: for calibration."""
+        steps = self.steps()
+        step = next((step for step in steps if step.workload not in _LOADS), steps[0])
+        return compile_run(self.spec(step, step.records))
 
     def _steps(self) -> Iterator[Step]:
         chance = random.Random(self.seed)  # noqa: S311 - an order, not a secret
@@ -137,17 +156,17 @@ def check_order(workloads: tuple[str, ...]) -> None:
 
 def planned(
     study: YcsbStudy,
-    carry: Callable[[Step, RunSpec], Run],
+    carry: Callable[[int, Step, RunSpec], Run],
     prepare: Callable[[], None],
 ) -> Iterator[Run]:
-    """Carries out every step; ``prepare`` empties the system before a fresh load."""
+    """Carries out every step, numbered from 1; ``prepare`` empties the system for a fresh load."""
     present = 0
-    for step in study.steps():
+    for number, step in enumerate(study.steps(), start=1):
         if step.fresh:
             prepare()
         if step.workload not in _LOADS and present == 0:
             present = step.records
-        run = carry(step, study.spec(step, present))
+        run = carry(number, step, study.spec(step, present))
         present = _present_after(step, run, present)
         yield run
 
@@ -161,9 +180,3 @@ def _present_after(step: Step, run: Run, present: int) -> int:
     frontiers = [group.frontier or 0 for phase in run.counted for group in phase.groups]
     start = int(run.manifest.plan["dataset"]["start"])
     return max([present, *(frontier - start for frontier in frontiers)])
-
-
-def first_plan(study: YcsbStudy) -> Plan:
-    """The plan of a typical step, for calibration."""
-    step = next((step for step in study.steps() if step.workload not in _LOADS), study.steps()[0])
-    return compile_run(study.spec(step, step.records))

@@ -1,0 +1,7 @@
+"""The program with all its commands: docs/reference/commands.md is generated from it."""
+
+from kvmark.cli.main import program
+
+__all__ = ["app"]
+
+app = program()

@@ -1,0 +1,166 @@
+"""The command line as a user has it: its own process, its own folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+import pytest
+
+PROGRAM = Path(sys.executable).with_name("kvmark")
+PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a finished command left behind."""
+
+    command: tuple[str, ...]
+    folder: Path
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output as the one JSON document it must be."""
+        return json.loads(self.out)
+
+    def __str__(self) -> str:
+        there = sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
+        listed = "\n".join(there[:100])
+        return (
+            f"$ {' '.join(self.command)}\nexit code {self.code}\n--- standard output\n{self.out}"
+            f"\n--- standard error\n{self.err}\n--- {self.folder}\n{listed}"
+        )
+
+
+@dataclass
+class Kvmark:
+    """Runs commands in a folder of the test's own, and keeps their runs there."""
+
+    folder: Path
+    runs: Path
+    more: dict[str, str] = field(default_factory=dict)
+    patience_s: float = PATIENCE_S
+
+    def __call__(self, *words: object, exits: int | tuple[int, ...] = 0) -> Result:
+        """Runs a command to its end; fails the test when it exits otherwise."""
+        started = self.start(*words)
+        return self.finish(started, exits)
+
+    def start(self, *words: object, out: TextIO | int = subprocess.PIPE) -> subprocess.Popen[str]:
+        """Begins a command."""
+        return subprocess.Popen(
+            [str(PROGRAM), *map(str, words)],
+            cwd=self.folder,
+            env=self._environment(),
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def finish(self, started: subprocess.Popen[str], exits: int | tuple[int, ...]) -> Result:
+        """Waits for a command that was begun."""
+        try:
+            out, err = started.communicate(timeout=self.patience_s)
+        except subprocess.TimeoutExpired:
+            started.kill()
+            out, err = started.communicate()
+            err += "\n(killed because it did not end)"
+        words = tuple(map(str, started.args if isinstance(started.args, list) else ()))
+        result = Result(("kvmark", *words[1:]), self.folder, started.returncode, out or "", err)
+        if result.code not in (exits if isinstance(exits, tuple) else (exits,)):
+            pytest.fail(f"exits with {result.code} and not {exits}:\n{result}", pytrace=False)
+        return result
+
+    def refuses(self, *words: object, exits: int = 2) -> str:
+        """Runs a command that must fail with one sentence, add no run, and harm none."""
+        before = fingerprint(self.runs)
+        result = self(*words, exits=exits)
+        assert result.out == "", result
+        assert fingerprint(self.runs) == before, result
+        return sentence_of(result.err)
+
+    def manifest(self, run: str | None = None) -> dict[str, Any]:
+        """The manifest of a run by its id, or of the newest one."""
+        folder = self.runs / run if run else run_folders(self.runs)[-1]
+        manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_bytes())
+        return manifest
+
+    def _environment(self) -> Mapping[str, str]:
+        kept = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+        return {**kept, "KVMARK_RUNS": str(self.runs), "NO_COLOR": "1", **self.more}
+
+
+def sentence_of(err: str) -> str:
+    """The one sentence of a command that failed; lines of progress may stand before it."""
+    lines = [line for line in err.splitlines() if not line.startswith("[")]
+    assert len(lines) == 1, err
+    assert lines[0].startswith("kvmark: "), err
+    return lines[0].removeprefix("kvmark: ")
+
+
+def fingerprint(folder: Path) -> dict[str, str]:
+    """Every file below a folder with the hash of what is in it."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def run_folders(runs: Path) -> list[Path]:
+    """The folders of the runs, oldest first."""
+    found = [path for path in runs.iterdir() if path.is_dir()] if runs.exists() else []
+    return sorted(found, key=lambda path: path.stat().st_ctime_ns)
+
+
+def wait_until(holds: Callable[[], object], what: str) -> None:
+    """Waits for a condition; a deadline only ends a wait that is in vain."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        if time.monotonic() > deadline:
+            pytest.fail(f"waited in vain until {what}", pytrace=False)
+        time.sleep(0.01)
+
+
+@dataclass
+class Going:
+    """A run that goes, in a process of its own."""
+
+    kvmark: Kvmark
+    process: subprocess.Popen[str]
+    folder: Path
+
+    def wait_for_intervals(self, count: int) -> None:
+        """Waits until so many lines of intervals are on the disk."""
+        log = self.folder / "intervals.jsonl"
+
+        def written() -> bool:
+            assert self.process.poll() is None, self.process.communicate()
+            return log.exists() and log.read_bytes().count(b"\n") >= count
+
+        wait_until(written, f"{log} has {count} lines")
+
+    def interrupt(self) -> None:
+        """Ctrl-C."""
+        self.process.send_signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.process.kill()
+        self.process.communicate()
+
+    def finish(self, exits: int) -> Result:
+        """Waits for its end."""
+        return self.kvmark.finish(self.process, exits)

@@ -1,0 +1,93 @@
+"""Disks without space: one sentence that names it, and nothing half written."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from command_line import Kvmark, fingerprint, run_folders, sentence_of
+
+RUN = ("run", "ycsb/c", "--system", "null:", "--load", "never")
+SHORT = ("--operations", "100", "-q")
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Makes disks of a given size."""
+    mounted: list[Path] = []
+
+    def mount(size: str) -> Path:
+        place = tmp_path / f"disk-{size}"
+        place.mkdir()
+        options = ["-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]
+        if os.geteuid() != 0 or shutil.which("mount") is None:
+            pytest.skip("only root can mount a disk of its own")
+        done = subprocess.run(["mount", *options], capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"a disk can't be mounted here: {done.stderr.strip()}")
+        mounted.append(place)
+        return place
+
+    yield mount
+    for place in mounted:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def fill(disk: Path) -> None:
+    """Writes until there is no space left."""
+    with (disk / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
+        while ballast.write(bytes(1024)):
+            pass
+
+
+def test_a_run_on_a_full_disk_says_so_and_harms_no_other(
+    kvmark: Kvmark, tiny_disk: Callable[[str], Path]
+) -> None:
+    kvmark(*RUN, *SHORT)
+    elsewhere = fingerprint(kvmark.runs)
+    disk = tiny_disk("256k")
+    tiny = Kvmark(kvmark.folder, disk)
+    tiny(*RUN, *SHORT)
+    before = fingerprint(disk)
+    fill(disk)
+    result = tiny(*RUN, *SHORT, exits=3)
+    sentence = sentence_of(result.err)
+    assert "No space left" in sentence or "the disk is full" in sentence
+    assert str(disk) in sentence
+    assert len(run_folders(disk)) == 1
+    assert before.items() <= fingerprint(disk).items()
+    assert fingerprint(kvmark.runs) == elsewhere
+
+
+def test_a_disk_that_fills_during_a_run_ends_it_with_one_sentence(
+    kvmark: Kvmark, tiny_disk: Callable[[str], Path]
+) -> None:
+    disk = tiny_disk("256k")
+    tiny = Kvmark(kvmark.folder, disk)
+    tiny(*RUN, *SHORT)
+    before = fingerprint(disk)
+    system = ("run", "ycsb/a", "--system", "sim:?mean_us=10", "--load", "never")
+    result = tiny(*system, "--duration", "3s", "--interval", "1ms", "-q", exits=3)
+    sentence = sentence_of(result.err)
+    assert str(disk) in sentence
+    assert "full" in sentence or "No space left" in sentence
+    assert before.items() <= fingerprint(disk).items()
+    # What was measured is not thrown away: it can be closed when there is space.
+    listed = tiny("runs", "--json").json
+    assert [line["entry"]["state"] for line in listed] == ["killed", "closed"]
+
+
+def test_a_database_on_a_full_disk_stops_the_load_as_a_failure_of_storage(
+    kvmark: Kvmark, tiny_disk: Callable[[str], Path]
+) -> None:
+    system = ("--system", f"rocksdb:{tiny_disk('8m')}/db")
+    result = kvmark("run", "ycsb/c", *system, "--records", "100000", "-q", exits=3)
+    sentence = sentence_of(result.err)
+    assert "load" in sentence
+    assert "storage" in sentence
+    [folder] = run_folders(kvmark.runs)
+    totals = kvmark.manifest(folder.name)["engine"]["totals"]
+    assert "storage" in {total["outcome"] for total in totals}

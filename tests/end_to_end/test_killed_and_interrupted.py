@@ -1,0 +1,93 @@
+"""Runs that end before their time: killed, interrupted, and interrupted twice."""
+
+import signal
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+
+from command_line import Going, Kvmark, fingerprint, run_folders, wait_until
+
+from kvmark.records import Records
+
+LONG = ("--duration", "1h", "--interval", "50ms", "--records", "100", "-q")
+
+
+def test_a_killed_run_is_recovered_and_nothing_else_is_harmed(
+    kvmark: Kvmark, going: Callable[..., Going]
+) -> None:
+    words = ("ycsb/a", "--system", f"rocksdb:{kvmark.folder}/db")
+    kvmark("run", *words, "--records", "100", "--operations", "500", "-q")
+    earlier = fingerprint(kvmark.runs)
+
+    killed = going(*words, *LONG)
+    killed.wait_for_intervals(6)
+    assert Records(kvmark.runs).find(killed.folder.name).state == "going"
+    killed.kill()
+    [line] = [one for one in kvmark("runs").out.splitlines() if killed.folder.name in one]
+    assert "killed" in line
+
+    shown = kvmark("show", "last", "--json").json
+    assert shown["run"] == killed.folder.name
+    reasons = {reason["code"]: reason["level"] for reason in shown["verdict"]["reasons"]}
+    assert reasons["recovered"] == "SUSPECT"
+    manifest = kvmark.manifest(killed.folder.name)
+    assert manifest["closed_by"] == "recovered"
+    assert sum(total["count"] for total in manifest["engine"]["totals"]) > 0
+    assert earlier.items() <= fingerprint(kvmark.runs).items()
+
+    kvmark("run", *words, "--records", "100", "--operations", "500", "-q")
+    outcomes = {total["outcome"] for total in kvmark.manifest()["engine"]["totals"]}
+    assert outcomes == {"ok"}
+
+
+def test_an_interrupted_run_keeps_what_was_measured(
+    kvmark: Kvmark, going: Callable[..., Going]
+) -> None:
+    run = going("ycsb/a", "--system", f"rocksdb:{kvmark.folder}/db", *LONG)
+    run.wait_for_intervals(6)
+    run.interrupt()
+    result = run.finish(exits=130)
+    assert f"kept as run {run.folder.name}" in result.err
+    assert "Throughput" in result.out
+    record = kvmark.manifest(run.folder.name)["engine"]
+    assert record["interrupted"] is True
+    assert record["phases"][-1]["stopped_by"] == "cancelled"
+    assert sum(total["count"] for total in record["totals"]) > 0
+
+
+def test_an_interrupted_run_is_one_json_document_too(
+    kvmark: Kvmark, going: Callable[..., Going]
+) -> None:
+    run = going("ycsb/c", "--system", "sim:?mean_us=100", "--load", "never", "--json", *LONG)
+    run.wait_for_intervals(4)
+    run.interrupt()
+    assert run.finish(exits=130).json["run"] == run.folder.name
+
+
+def test_a_second_interrupt_does_not_wait_for_an_operation_that_hangs(
+    kvmark: Kvmark, going: Callable[..., Going]
+) -> None:
+    system = "sim:?stall=0.2+1000&mean_us=100"
+    run = going("ycsb/c", "--system", system, "--load", "never", "--drain-limit", "1h", *LONG)
+    run.wait_for_intervals(6)
+    interrupts = 0
+    while run.process.poll() is None:
+        run.interrupt()
+        interrupts += 1
+        with suppress(subprocess.TimeoutExpired):
+            run.process.wait(timeout=1)
+    # The first one waits for the operation that hangs, an hour if need be.
+    assert interrupts > 1
+    assert run.finish(exits=130).err.startswith("kvmark: ")
+
+
+def test_an_interrupted_sequence_keeps_its_runs_and_leaves_no_database(kvmark: Kvmark) -> None:
+    words = ("--records", "1000", "--workloads", "load,c", "--duration", "1h")
+    started = kvmark.start("ycsb", *words, "--interval", "50ms", "-q")
+    log = "*-ycsb-c-*/intervals.jsonl"
+    wait_until(lambda: list(kvmark.runs.glob(log)), "the second step goes")
+    started.send_signal(signal.SIGINT)
+    result = kvmark.finish(started, 130)
+    assert "interrupted" in result.err
+    assert len(run_folders(kvmark.runs)) == 2
+    assert not list(kvmark.runs.glob("scratch*"))
