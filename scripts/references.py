@@ -45,7 +45,7 @@ REFERENCES = [
     ),
     Reference(
         "docs/reference/commands.md",
-        [str(BIN / "typer"), "kvmark.cli", "utils", "docs", "--name", "kvmark"],
+        [str(BIN / "typer"), "kvmark.cli.reference", "utils", "docs", "--name", "kvmark"],
     ),
 ]
 

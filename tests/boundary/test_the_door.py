@@ -88,7 +88,6 @@ def test_the_engine_reads_python_s_plans_as_they_were_written(
     assert json.loads(_engine.check_plan(text)) == json.loads(text)
 
 
-@pytest.mark.xfail(strict=True, reason="the engine reads some fractions one bit off")
 def test_the_engine_reads_every_fraction_as_it_was_written(make_plan: MakePlan) -> None:
     text = make_plan("ycsb/c", "null:", rate=90071992.66796875, duration_ns=ONE_SECOND).to_json()
     assert json.loads(_engine.check_plan(text)) == json.loads(text)

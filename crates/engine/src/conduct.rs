@@ -115,7 +115,7 @@ impl<'a> Conduct<'a> {
             }
             if looked_up.elapsed() >= LOOK_UP {
                 looked_up = Instant::now();
-                self.look_up(run);
+                self.look_up(run)?;
                 self.limit_drain(run, &mut over_since)?;
             }
         }
@@ -272,23 +272,23 @@ impl<'a> Conduct<'a> {
     }
 
     /// Looks after the user: signals and the display.
-    fn look_up<D: Driver, C: Clock>(&mut self, run: &mut Coordinator<'_, D, C>) {
-        match run.observer.poll() {
-            Control::Continue => {}
-            Control::Stop => {
-                run.interrupted = true;
-                self.phase.end_at(run.clock.now_ns());
-            }
-            Control::Abandon => {
-                run.interrupted = true;
-                run.crew.abandoned = true;
-                self.phase.end_at(run.clock.now_ns());
-                self.phase.give_up();
-            }
+    fn look_up<D: Driver, C: Clock>(
+        &mut self,
+        run: &mut Coordinator<'_, D, C>,
+    ) -> Result<(), EngineError> {
+        let control = run.observer.poll();
+        if control != Control::Continue {
+            self.phase.end_at(run.clock.now_ns());
+            run.interrupt()?;
+        }
+        if control == Control::Abandon {
+            run.crew.abandoned = true;
+            self.phase.give_up();
         }
         if self.tally.shown.is_none_or(|(at, _)| at.elapsed() >= Duration::from_secs(1)) {
             self.show(run);
         }
+        Ok(())
     }
 
     fn show<D: Driver, C: Clock>(&mut self, run: &mut Coordinator<'_, D, C>) {

@@ -346,8 +346,8 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
             }
             if self.observer.poll() != Control::Continue {
                 // The worker still waits for the system, so that it can't be told to end.
-                self.interrupted = true;
                 self.crew.abandoned = true;
+                self.interrupt()?;
                 return Ok(false);
             }
         }
@@ -375,7 +375,9 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         while !settling.is_finished() && !self.interrupted {
             thread::sleep(nap);
             nap = (nap * 2).min(LOOK_UP);
-            self.interrupted |= self.observer.poll() != Control::Continue;
+            if self.observer.poll() != Control::Continue {
+                self.interrupt()?;
+            }
         }
         if !self.interrupted {
             settling.join().unwrap_or(Ok(()))?;
@@ -406,6 +408,10 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         self.phase_event(index, start_ns, None)?;
         let mut conduct = Conduct::new(self.plan, &shared, self.crew.workers.len());
         let failure = conduct.follow(self).err();
+        if failure.is_some() {
+            // Workers must not go on until the plan's end when nobody takes their records.
+            shared.end_at(self.clock.now_ns());
+        }
         let process = process_record(usage, ProcessUsage::now());
         let statistics = changes(before, self.driver.statistics());
         let (mut record, totals) = conduct.record(self, process);
@@ -413,7 +419,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         let notices = conduct.failure_notices(&totals);
         let load_failed = conduct.load_failure(&record, &notices);
         if failure.is_some() || load_failed.is_some() {
-            record.stopped_by = StoppedBy::Failed;
+            record.stopped_by = self.stopped_by(StoppedBy::Failed);
         }
         let end_event = self.phase_event(index, record.end_ns, Some(record.stopped_by));
         self.phases.push(record);
@@ -423,6 +429,16 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         }
         failure.or(load_failed).map_or(Ok(()), Err)?;
         end_event
+    }
+
+    /// Notes once, on disk too, that the user ends the run.
+    pub(crate) fn interrupt(&mut self) -> Result<(), EngineError> {
+        if self.interrupted {
+            return Ok(());
+        }
+        self.interrupted = true;
+        let event = Event { at_ns: self.clock.now_ns(), kind: EventKind::Interrupted };
+        Ok(self.writer.event(&event)?)
     }
 
     pub(crate) fn stopped_by(&self, otherwise: StoppedBy) -> StoppedBy {
@@ -472,11 +488,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         self.reports.recv_timeout(LOOK_UP).ok()
     }
 
-    fn finish(mut self, opened: Opened, mut failure: Option<EngineError>) -> Completed {
-        if self.interrupted {
-            let event = Event { at_ns: self.clock.now_ns(), kind: EventKind::Interrupted };
-            failure = failure.or(self.writer.event(&event).err().map(EngineError::from));
-        }
+    fn finish(self, opened: Opened, failure: Option<EngineError>) -> Completed {
         self.crew.dismiss();
         let record = RunRecord {
             started_wall_ns: opened.started_wall_ns,

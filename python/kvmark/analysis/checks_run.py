@@ -146,8 +146,8 @@ def check_samples(phase: Phase, repetitions: int) -> Iterator[Reason | None]:
     yield reason(
         "too_short",
         _LEAST_INTERVALS - intervals,
-        f"the {phase.name} phase has {intervals} full intervals and an error of its throughput"
-        f" needs {_LEAST_INTERVALS}",
+        f"the {phase.name} phase has {intervals} of the {_LEAST_INTERVALS} full intervals that an"
+        " error of its throughput needs",
         {"intervals": intervals, "repetitions": repetitions},
         phase=phase.name,
         level=None if repeated else Level.SUSPECT,

@@ -48,11 +48,18 @@ def _workload(plan: Mapping[str, Any]) -> str:
 
 
 def _loads(plan: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """Each group's label and what it offers."""
-    groups = plan.get("groups", ())
+    """The label of each group that is measured, and what it offers."""
+    groups = _measured_groups(plan)
     for group in groups:
         label = "Load" if len(groups) == 1 else f"Load of {group.get('name', '')}"
         yield label, _load(group)
+
+
+def _measured_groups(plan: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    groups = list(plan.get("groups", ()))
+    phases = [phase for phase in plan.get("phases", ()) if phase.get("name") == "measure"]
+    active = {part["group"] for phase in phases for part in phase.get("groups", ())}
+    return [group for index, group in enumerate(groups) if index in active] or groups
 
 
 def _load(group: Mapping[str, Any]) -> str:
