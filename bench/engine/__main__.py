@@ -1,6 +1,6 @@
 """Prints what the engine costs on this machine, beside the bounds it is held to.
 
-python -m bench.engine [--repetitions 5] [--markdown] [--anyway]
+python -m bench.engine [--repetitions 5] [--only TEXT] [--markdown] [--anyway]
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     """Measures every case and prints; 1 when the machine is too busy, 3 when a run failed."""
     parser = argparse.ArgumentParser(prog="python -m bench.engine", description=__doc__)
     parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--only", default="", help="figures with this text in their name")
     parser.add_argument("--markdown", action="store_true", help="a table for a document")
     parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
     wanted = parser.parse_args(arguments)
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     rows = [["figure", "median", "least–most", "bound", ""]]
     try:
-        for case in CASES:
+        for case in (case for case in CASES if wanted.only in case.name):
             rows.append(row(case, wanted.repetitions))
             sys.stderr.write(f"{'  '.join(rows[-1])}\n")
     except RunFailedError as failure:

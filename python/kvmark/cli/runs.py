@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json as json_text
 import sys
 from pathlib import Path
-from typing import Any
 
 import typer
 
-from kvmark.analysis import Judgement, summarize
+from kvmark.analysis import saved_judgement, summarize
 from kvmark.cli import options
 from kvmark.cli.output import document, print_answer, print_json, terminal_width, write_report
 from kvmark.errors import RunError
@@ -83,16 +81,8 @@ def _line(records: Records, entry: Entry) -> RunLine:
         entry,
         throughput=rates[0] if rates else None,
         response_ns_p99=max(known, default=None),
-        judgement=_kept_judgement(records, entry),
+        judgement=saved_judgement(records, entry.id),
     )
-
-
-def _kept_judgement(records: Records, entry: Entry) -> Judgement | None:
-    try:
-        kept: dict[str, Any] = json_text.loads(records.verdict_path(entry.id).read_bytes())
-        return Judgement(kept["judgement"])
-    except (OSError, ValueError, KeyError):
-        return None
 
 
 def _exported(run: Run, format: str) -> str:
