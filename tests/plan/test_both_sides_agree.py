@@ -22,45 +22,48 @@ Schema = dict[str, Any]
 ENGINE: Schema = json.loads(files("kvmark.plan").joinpath("plan.schema.json").read_text("utf-8"))
 PYTHON: Schema = Plan.model_json_schema()
 
-WIDTHS = {"uint32": 2**32 - 1, "uint64": 2**64 - 1}
+WIDTHS = {"uint32": (0, 2**32 - 1), "uint64": (0, 2**64 - 1), "int64": (-(2**63), 2**63 - 1)}
 
 
-def normal(part: Any, root: Schema) -> Any:
+def normal(part: Any, root: Schema, within: tuple[str, ...] = ()) -> Any:
     """A schema reduced to what it accepts, so that two generators' spellings compare equal."""
     if part is True or not set(part) - {"title", "description"}:
         return "anything"
     if "$ref" in part:
-        return normal(root["$defs"][part["$ref"].rpartition("/")[2]], root)
+        name = part["$ref"].rpartition("/")[2]
+        if name in within:
+            return ("again", name)
+        return normal(root["$defs"][name], root, (*within, name))
     if "enum" in part or "const" in part:
         return ("one of", tuple(sorted(part.get("enum", [part.get("const")]))))
     kind = part.get("type")
     if isinstance(kind, list):
-        return normal_choice([{**part, "type": one} for one in kind], root)
+        return normal_choice([{**part, "type": one} for one in kind], root, within)
     for word in ("oneOf", "anyOf"):
         if word in part:
-            return normal_choice(part[word], root)
+            return normal_choice(part[word], root, within)
     if kind == "object":
-        return normal_object(part, root)
+        return normal_object(part, root, within)
     if kind == "array":
-        return ("list of", normal(part["items"], root))
+        return ("list of", normal(part["items"], root, within))
     if kind == "integer":
-        largest = WIDTHS.get(part.get("format"), part.get("maximum"))
-        return ("integer", part["minimum"], largest)
+        least, largest = WIDTHS.get(part.get("format"), (None, None))
+        return ("integer", part.get("minimum", least), part.get("maximum", largest))
     return kind
 
 
-def normal_choice(parts: list[Schema], root: Schema) -> Any:
-    choices = {normal(one, root) for one in parts}
+def normal_choice(parts: list[Schema], root: Schema, within: tuple[str, ...]) -> Any:
+    choices = {normal(one, root, within) for one in parts}
     words = [choice for choice in choices if choice[0] == "one of"]
     if words and len(words) == len(choices):
         return ("one of", tuple(sorted(word for choice in words for word in choice[1])))
     return ("any of", frozenset(choices))
 
 
-def normal_object(part: Schema, root: Schema) -> Any:
+def normal_object(part: Schema, root: Schema, within: tuple[str, ...]) -> Any:
     if "properties" not in part:
-        return ("map to", normal(part["additionalProperties"], root))
-    fields = {name: normal(one, root) for name, one in part["properties"].items()}
+        return ("map to", normal(part["additionalProperties"], root, within))
+    fields = {name: normal(one, root, within) for name, one in part["properties"].items()}
     # The engine reads a missing value as none, Python always writes it: both accept null.
     nullable = {name for name, one in fields.items() if "null" in str(one)}
     required = frozenset(part.get("required", [])) - nullable
@@ -106,9 +109,18 @@ def test_no_field_of_a_plan_has_a_default() -> None:
 VALIDATOR = jsonschema.Draft202012Validator(ENGINE)
 OPTIONS = st.dictionaries(st.text(max_size=5), st.text(max_size=5) | st.booleans(), max_size=3)
 SYSTEMS = st.builds(model.System, driver=st.text(max_size=8), options=OPTIONS)
+LAWS = st.sampled_from([model.ConstantSize(law="constant", size=1)])
+PLAIN = st.sampled_from(
+    [model.UuidGenerator(generator="uuid"), model.FieldGenerator(generator="field", field=0)]
+)
+GENERATORS = PLAIN | st.builds(
+    model.ListGenerator, generator=st.just("list"), of=PLAIN, length=LAWS
+)
+ARGUMENTS = st.builds(model.Argument, generator=GENERATORS)
+STATEMENTS = st.builds(model.Statement, arguments=st.tuples(ARGUMENTS), options=OPTIONS)
 
 
-@given(st.builds(Plan, system=SYSTEMS))
+@given(st.builds(Plan, system=SYSTEMS, statements=st.tuples(STATEMENTS)))
 @settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_any_plan_of_python_s_is_one_of_the_engine_s(plan: Plan) -> None:
     VALIDATOR.validate(json.loads(plan.to_json()))

@@ -63,6 +63,7 @@ impl Driver for RocksDb {
             embedded: true,
             kinds: Kind::ALL.to_vec(),
             cancels: false,
+            statements: false,
             simulated_time: false,
         }
     }

@@ -17,11 +17,11 @@ use std::future::Future;
 use std::ops::Range;
 use std::rc::Rc;
 
-use kvmark_plan::{Dataset, Kind, Outcome};
+use kvmark_plan::{Kind, Outcome, Plan, Statement};
 use serde::Serialize;
 
 pub use reply::{Cell, Reply};
-pub use request::{Columns, Request, Values};
+pub use request::{Call, Columns, Request, Slot, Values};
 
 /// How a driver's calls behave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -46,6 +46,8 @@ pub struct Capabilities {
     /// Whether a call can be ended when its time is up; if not, a late completion counts as
     /// timeout.
     pub cancels: bool,
+    /// Whether it carries out statements in the user's own words.
+    pub statements: bool,
     /// Whether the system lives in simulated time, which the engine then advances itself.
     pub simulated_time: bool,
 }
@@ -144,14 +146,24 @@ pub struct Layout {
     pub table: String,
     /// Names of the fields, in order.
     pub field_names: Vec<String>,
+    /// Sent once, in order, before sessions are made.
+    pub prepare: Vec<String>,
+    /// Operations in the user's own words.
+    pub statements: Vec<Statement>,
 }
 
 impl Layout {
-    /// The layout of a dataset.
+    /// The layout of a plan.
     #[must_use]
-    pub fn of(dataset: &Dataset) -> Self {
+    pub fn of(plan: &Plan) -> Self {
+        let dataset = &plan.dataset;
         let prefix = &dataset.fields.name_prefix;
         let field_names = (0..dataset.fields.count).map(|n| format!("{prefix}{n}")).collect();
-        Self { table: dataset.table.clone(), field_names }
+        Self {
+            table: dataset.table.clone(),
+            field_names,
+            prepare: plan.prepare.clone(),
+            statements: plan.statements.clone(),
+        }
     }
 }

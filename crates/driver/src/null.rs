@@ -44,6 +44,7 @@ impl Driver for Null {
             embedded: true,
             kinds: Kind::ALL.to_vec(),
             cancels: !blocking,
+            statements: true,
             simulated_time: false,
         }
     }

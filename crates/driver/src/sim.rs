@@ -221,6 +221,7 @@ impl Driver for Sim {
             embedded: false,
             kinds: Kind::ALL.to_vec(),
             cancels: true,
+            statements: true,
             simulated_time: self.simulated_time,
         }
     }

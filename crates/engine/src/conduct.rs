@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use kvmark_driver::Driver;
 use kvmark_plan::{Outcome, PhaseName, Plan};
 use kvmark_record::{
-    ClosedInterval, GroupAccounting, GroupRecord, Notice, PhaseAggregate, PhaseRecord,
+    ClosedInterval, GroupAccounting, GroupRecord, Names, Notice, PhaseAggregate, PhaseRecord,
     ProcessRecord, RowOutcome, StopRule, StoppedBy, TotalRecord, WorkerRecord,
 };
 use kvmark_schedule::{Arrivals, Part, seed_of};
@@ -18,7 +18,7 @@ use crate::error::EngineError;
 use crate::ledger::{Counts, Finished, Page, Report};
 use crate::observer::{Control, Progress};
 use crate::phase::PhaseShared;
-use crate::source::part_of;
+use crate::sweep::Sweep;
 
 /// How long workers get to notice that a phase was given up.
 const GRACE: Duration = Duration::from_millis(500);
@@ -58,7 +58,6 @@ struct Tally {
 
 impl<'a> Conduct<'a> {
     pub(crate) fn new(plan: &'a Plan, phase: &Arc<PhaseShared>, workers: usize) -> Self {
-        let names = plan.groups.iter().map(|group| group.name.clone()).collect();
         let stage = &plan.phases[phase.index];
         let arrivals = stage.groups.iter().map(|active| {
             let group = &plan.groups[active.group as usize];
@@ -72,7 +71,7 @@ impl<'a> Conduct<'a> {
             aggregate: PhaseAggregate::new(
                 phase.index as u32,
                 stage.name,
-                names,
+                Arc::new(Names::of(plan)),
                 phase.start_ns,
                 phase.interval_ns,
             ),
@@ -217,12 +216,7 @@ impl<'a> Conduct<'a> {
         for (shared, arrivals) in self.phase.groups.iter().zip(&mut self.arrivals) {
             let sums = self.settled.iter().map(|counts| counts[shared.group]);
             let sum = sums.fold(Counts::default(), Counts::plus);
-            let limit = self.plan.phases[self.phase.index]
-                .groups
-                .iter()
-                .find(|active| active.group as usize == shared.group)
-                .and_then(|active| active.operations)
-                .map_or(u64::MAX, |all| part_of(all, self.plan.share));
+            let limit = shared.operations.unwrap_or(u64::MAX);
             // The window is open at its end: what is due at that instant belongs to what follows.
             let last_ns = elapsed_ns.saturating_sub(1);
             let due = arrivals.as_mut().map(|arrivals| arrivals.due_by(last_ns).min(limit));
@@ -253,12 +247,10 @@ impl<'a> Conduct<'a> {
 
     /// Whether every group issued as many operations as it was to.
     fn is_counted_out(&self) -> bool {
-        let stage = &self.plan.phases[self.phase.index];
-        stage.groups.iter().all(|active| {
-            let group = active.group as usize;
-            let issued: u64 =
-                self.finished.iter().flatten().map(|worker| worker.counts[group].issued).sum();
-            active.operations.is_some_and(|all| issued == part_of(all, self.plan.share))
+        self.phase.groups.iter().all(|shared| {
+            let finished = self.finished.iter().flatten();
+            let issued: u64 = finished.map(|worker| worker.counts[shared.group].issued).sum();
+            shared.operations == Some(issued)
         })
     }
 
@@ -299,7 +291,7 @@ impl<'a> Conduct<'a> {
             completed.saturating_sub(before) as f64 / (now - at).as_secs_f64().max(1e-9)
         });
         self.tally.shown = Some((now, completed));
-        let counts = stage.groups.iter().map(|active| active.operations);
+        let counts = self.phase.groups.iter().map(|shared| shared.operations);
         run.observer.progress(&Progress {
             phase: self.phase.index as u32,
             phase_name: stage.name.name(),
@@ -363,6 +355,7 @@ impl<'a> Conduct<'a> {
             workers: self.worker_records(run, end_ns),
             process,
             statistics: BTreeMap::new(),
+            sweep: self.phase.sweep.as_ref().map(Sweep::record),
         };
         (record, totals)
     }

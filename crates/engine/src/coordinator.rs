@@ -11,10 +11,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use kvmark_driver::{Capabilities, Driver, Execution};
 use kvmark_plan::{PhaseName, Plan};
 use kvmark_record::{
-    Change, ClockRecord, Event, EventKind, Notice, PhaseRecord, ProcessRecord, RunRecord,
+    Change, ClockRecord, Event, EventKind, Names, Notice, PhaseRecord, ProcessRecord, RunRecord,
     RunWriter, StoppedBy, TotalRecord,
 };
-use kvmark_workload::{InsertSequence, Stream};
+use kvmark_workload::Stream;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::MAX_BLOCKING_CLIENTS;
@@ -26,9 +26,9 @@ use crate::error::EngineError;
 use crate::idle::{Idle, RuntimeIdle, VirtualIdle};
 use crate::ledger::Report;
 use crate::observer::{Control, Observer};
-use crate::phase::{self, Setting};
+use crate::phase::{self, Books, Setting};
 use crate::usage::ProcessUsage;
-use crate::worker::{self, Command, Setup};
+use crate::worker::{self, Command, Probe, Setup};
 
 /// How often the coordinator looks up while it waits.
 pub(crate) const LOOK_UP: Duration = Duration::from_millis(50);
@@ -78,6 +78,13 @@ fn check(plan: &Plan, capabilities: &Capabilities) -> Result<(), EngineError> {
             }
         }
     }
+    if !capabilities.statements && !plan.statements.is_empty() {
+        return refuse(format!(
+            "the driver '{}' has no commands of its own, so that the workload's statement '{}' \
+             can't be carried out",
+            plan.system.driver, plan.statements[0].name
+        ));
+    }
     let slots = slots(plan);
     if capabilities.execution == Execution::Blocking && slots > MAX_BLOCKING_CLIENTS {
         return refuse(format!(
@@ -116,9 +123,8 @@ fn begin<D: Driver, C: Clock + Unpin, I: Idle + Unpin>(
     }
     let origin_ns = clock.now_ns();
     let started_wall_ns = wall_ns().saturating_sub(origin_ns);
-    let names: Vec<String> = plan.groups.iter().map(|group| group.name.clone()).collect();
     let opened = Opened::of(&*driver, &clock, started_wall_ns);
-    let mut writer = RunWriter::create(folder, started_wall_ns, &names)?;
+    let mut writer = RunWriter::create(folder, started_wall_ns, Arc::new(Names::of(plan)))?;
     writer.event(&Event { at_ns: 0, kind: opened.event() })?;
     let setting = Setting {
         workers: (!crew.threads).then_some(crew.workers.len() as u32),
@@ -138,7 +144,7 @@ fn begin<D: Driver, C: Clock + Unpin, I: Idle + Unpin>(
         totals: Vec::new(),
         notices: Vec::new(),
         interrupted: false,
-        inserts: phase::inserts_from(plan.dataset.start + plan.dataset.count, plan.share),
+        books: Books::of(plan),
     };
     let failure = coordinator.conduct(streams).err();
     Ok(coordinator.finish(opened, failure))
@@ -197,7 +203,7 @@ impl Crew {
                 driver: Arc::clone(driver),
                 clock: clock.clone(),
                 clients: first..first + carried,
-                groups: plan.groups.len(),
+                names: Arc::new(Names::of(plan)),
                 core,
                 commands: inbox,
                 reports: outlet.clone(),
@@ -296,8 +302,8 @@ pub(crate) struct Coordinator<'a, D, C> {
     totals: Vec<TotalRecord>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) interrupted: bool,
-    /// Ordinals of inserts outside the load phase.
-    inserts: Arc<InsertSequence>,
+    /// Ordinals of inserts outside the load phase, and what was written.
+    books: Books,
 }
 
 impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
@@ -329,12 +335,8 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
             return Ok(true);
         }
         let ordinals = [0, dataset.count / 2, dataset.count - 1].map(|n| dataset.start + n);
-        let keys = ordinals.map(|ordinal| {
-            let mut key = Vec::new();
-            stream.key_into(ordinal, &mut key);
-            key
-        });
-        let command = Command::Probe(Arc::new(keys.to_vec()));
+        let records = ordinals.map(|ordinal| Probe::new(stream, ordinal));
+        let command = Command::Probe(Arc::new(records.into()));
         drop(self.crew.workers[0].commands.send(command));
         loop {
             match self.next_report() {
@@ -394,15 +396,14 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
     /// A phase with groups.
     fn measure(&mut self, index: usize, streams: Vec<Stream>) -> Result<(), EngineError> {
         let phase = &self.plan.phases[index];
-        let inserts = if phase.name == PhaseName::Load {
-            phase::inserts_from(self.plan.dataset.start, self.plan.share)
-        } else {
-            Arc::clone(&self.inserts)
-        };
+        let mut books = self.books.clone();
+        if phase.name == PhaseName::Load {
+            books.inserts = phase::inserts_from(self.plan.dataset.start, self.plan.share);
+        }
         let before = self.driver.statistics();
         let usage = ProcessUsage::now();
         let start_ns = self.clock.now_ns() + LEAD_NS;
-        let shared = phase::begin(self.plan, index, streams, inserts, self.setting, start_ns);
+        let shared = phase::begin(self.plan, index, streams, books, self.setting, start_ns);
         let shared = Arc::new(shared);
         self.crew.command_all(&Command::Phase(Arc::clone(&shared)));
         self.phase_event(index, start_ns, None)?;
@@ -480,6 +481,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
             workers: Vec::new(),
             process: process_record(now, now),
             statistics: BTreeMap::new(),
+            sweep: None,
         }
     }
 

@@ -2,10 +2,10 @@
 //!
 //! Nothing here waits. The memory is used again from operation to operation.
 
-use kvmark_driver::{Columns, Reply, Request, Values};
+use kvmark_driver::{Call, Columns, Reply, Request, Values};
 use kvmark_plan::{FieldChoice, Kind, Outcome};
-use kvmark_record::Sample;
-use kvmark_workload::{Draw, ValueBuffer};
+use kvmark_record::{Action, Sample};
+use kvmark_workload::{ArgumentBuffer, Draw, ValueBuffer};
 
 use crate::ledger::Ledger;
 use crate::phase::{GroupShared, PhaseShared};
@@ -25,6 +25,9 @@ pub(crate) struct Operation<'a> {
     ended: Option<Sample>,
     key: Vec<u8>,
     values: ValueBuffer,
+    arguments: ArgumentBuffer,
+    /// Arguments of an operation, a command and an item of the drawn statement.
+    widths: [u32; 3],
     reply: Reply,
 }
 
@@ -36,6 +39,9 @@ pub(crate) struct Executed {
     pub(crate) outcome: Outcome,
 }
 
+const NOTHING: Draw =
+    Draw { kind: Kind::Read, statement: None, ordinal: 0, scan_length: 0, field: 0, version: 0 };
+
 impl<'a> Operation<'a> {
     /// The memory of a client of this group.
     pub(crate) fn new(phase: &'a PhaseShared, group: usize, ledger: &'a Ledger<'a>) -> Self {
@@ -44,11 +50,13 @@ impl<'a> Operation<'a> {
             group: &phase.groups[group],
             ledger,
             turn: Turn { number: 0, intended_ns: 0 },
-            draw: Draw { kind: Kind::Read, ordinal: 0, scan_length: 0, field: 0, version: 0 },
+            draw: NOTHING,
             read: None,
             ended: None,
             key: Vec::new(),
             values: ValueBuffer::default(),
+            arguments: ArgumentBuffer::default(),
+            widths: [0; 3],
             reply: Reply::default(),
         }
     }
@@ -67,22 +75,38 @@ impl<'a> Operation<'a> {
     fn bind(&mut self, turn: Turn) {
         let stream = &self.group.stream;
         let mut draw = stream.draw(turn.number, &self.phase.inserts);
-        if draw.kind == Kind::Insert {
-            draw.ordinal = self.phase.inserts.next();
+        if let Some(sweep) = &self.phase.sweep {
+            draw.ordinal = sweep.ordinal(turn.number);
         }
-        stream.key_into(draw.ordinal, &mut self.key);
-        match draw.kind {
-            Kind::Insert => {
-                stream.insert_values_into(turn.number, &self.key, &mut self.values);
+        if draw.statement.is_some() {
+            self.bind_statement(&draw);
+        } else {
+            if draw.kind == Kind::Insert {
+                draw.ordinal = self.phase.inserts.next();
             }
-            Kind::Update | Kind::ReadModifyWrite => {
-                stream.update_values_into(&draw, &self.key, &mut self.values);
+            stream.key_into(draw.ordinal, &mut self.key);
+            match draw.kind {
+                Kind::Insert => {
+                    stream.insert_values_into(turn.number, &self.key, &mut self.values);
+                }
+                Kind::Update | Kind::ReadModifyWrite => {
+                    stream.update_values_into(&draw, &self.key, &mut self.values);
+                }
+                Kind::Read | Kind::Scan | Kind::Delete => {}
             }
-            Kind::Read | Kind::Scan | Kind::Delete => {}
         }
         self.turn = turn;
         self.draw = draw;
         self.read = None;
+    }
+
+    #[inline(never)]
+    fn bind_statement(&mut self, draw: &Draw) {
+        let stream = &self.group.stream;
+        self.widths = stream.arguments_into(draw, &self.phase.inserts, &mut self.arguments);
+        if let Some(first) = self.arguments.ordinals.first() {
+            stream.key_into(*first, &mut self.key);
+        }
     }
 
     /// Writes down the operation that ended last, if that wasn't done yet. To be called before its
@@ -108,7 +132,8 @@ impl<'a> Operation<'a> {
             columns: columns(self.group, &self.draw),
             values: if writes { values } else { Values::NONE },
             scan_length: self.draw.scan_length,
-            wants_values: self.group.check_values && kind == Kind::Read,
+            wants_values: kind == Kind::Read && self.is_checked(),
+            statement: self.draw.statement.map(|index| call(index, &self.arguments, self.widths)),
         };
         self.reply.clear();
         (request, &mut self.reply)
@@ -136,7 +161,7 @@ impl<'a> Operation<'a> {
         let outcome = match answer {
             None => Outcome::Timeout,
             Some(outcome) if late && !outcome.is_failure() => Outcome::Timeout,
-            Some(Outcome::Ok) if self.is_corrupt() => Outcome::Mismatch,
+            Some(outcome) if !outcome.is_failure() => self.verified(outcome),
             Some(outcome) => outcome,
         };
         Executed { issued_ns, completed_ns, outcome }
@@ -147,18 +172,23 @@ impl<'a> Operation<'a> {
     pub(crate) fn end(&mut self, done: Executed) -> bool {
         match self.draw.kind {
             Kind::ReadModifyWrite => return self.end_part(done),
-            Kind::Insert => self.end_insert(done.outcome),
+            Kind::Insert => self.end_inserts(done.outcome),
             Kind::Read | Kind::Update | Kind::Scan | Kind::Delete => {}
         }
         self.end_whole(&done, self.reply.rows);
         true
     }
 
-    fn end_insert(&self, outcome: Outcome) {
-        if outcome.is_failure() {
-            self.phase.inserts.fail(self.draw.ordinal);
-        } else {
-            self.phase.inserts.acknowledge(self.draw.ordinal);
+    fn end_inserts(&self, outcome: Outcome) {
+        let own = [self.draw.ordinal];
+        let several = &self.arguments.ordinals;
+        let ordinals = if self.draw.statement.is_some() { &several[..] } else { &own };
+        for ordinal in ordinals {
+            if outcome.is_failure() {
+                self.phase.inserts.fail(*ordinal);
+            } else {
+                self.phase.inserts.acknowledge(*ordinal);
+            }
         }
     }
 
@@ -166,7 +196,7 @@ impl<'a> Operation<'a> {
     fn end_part(&mut self, done: Executed) -> bool {
         let (group, rows) = (self.group.group, self.reply.rows);
         let Some((read, read_rows)) = self.read else {
-            let part = sample(Kind::Read, true, self.turn.intended_ns, &done, rows);
+            let part = sample(Action::Part(Kind::Read), self.turn.intended_ns, &done, rows);
             self.ledger.record(group, &part);
             if done.outcome.is_failure() {
                 self.end_whole(&done, rows);
@@ -175,7 +205,7 @@ impl<'a> Operation<'a> {
             self.read = Some((done, rows));
             return false;
         };
-        let part = sample(Kind::Update, true, read.completed_ns, &done, rows);
+        let part = sample(Action::Part(Kind::Update), read.completed_ns, &done, rows);
         self.ledger.record(group, &part);
         let outcome = if read.outcome == Outcome::Ok { done.outcome } else { read.outcome };
         self.end_whole(&Executed { issued_ns: read.issued_ns, outcome, ..done }, read_rows);
@@ -184,17 +214,41 @@ impl<'a> Operation<'a> {
 
     #[inline]
     fn end_whole(&mut self, whole: &Executed, rows: u64) {
-        self.ended = Some(sample(self.draw.kind, false, self.turn.intended_ns, whole, rows));
+        if let Some(memory) = &self.group.memory {
+            memory.end(&self.group.stream, &self.draw, &self.arguments, whole);
+        }
+        let action = self.draw.statement.map_or(Action::Kind(self.draw.kind), Action::Statement);
+        self.ended = Some(sample(action, self.turn.intended_ns, whole, rows));
     }
 
-    /// Whether a checked read lacks a field that was asked for, or returned another value than the
-    /// one that must be there.
+    /// Whether what is read is compared with what must be there.
     #[inline]
-    fn is_corrupt(&self) -> bool {
-        self.group.check_values && self.executing() == Kind::Read && !self.values_match()
+    fn is_checked(&self) -> bool {
+        self.group.check_values || self.phase.sweep.is_some()
     }
 
+    /// The outcome of a request that was carried out, once what it read is compared with what must
+    /// be there.
+    #[inline]
+    fn verified(&self, outcome: Outcome) -> Outcome {
+        if !self.is_checked() || self.executing() != Kind::Read {
+            return outcome;
+        }
+        let (stream, reply) = (&self.group.stream, &self.reply);
+        if let Some(sweep) = &self.phase.sweep {
+            let reply = (outcome == Outcome::Ok).then_some(reply);
+            return sweep.judge(stream, &self.draw, &self.key, reply);
+        }
+        if outcome == Outcome::Ok && !self.values_match() { Outcome::Mismatch } else { outcome }
+    }
+
+    /// Whether a checked read returned each field that was asked for, with the value that must be
+    /// there.
     fn values_match(&self) -> bool {
+        if self.draw.statement.is_some() {
+            let found = self.reply.cells.iter().map(|cell| self.reply.bytes_of(cell));
+            return self.group.stream.holds(&self.draw, &self.arguments, found);
+        }
         let asked = match self.group.read_fields {
             FieldChoice::One => 1,
             FieldChoice::All | FieldChoice::AllByName => self.group.fields as usize,
@@ -209,10 +263,9 @@ impl<'a> Operation<'a> {
 }
 
 #[inline]
-fn sample(kind: Kind, part: bool, intended_ns: u64, done: &Executed, rows: u64) -> Sample {
+fn sample(action: Action, intended_ns: u64, done: &Executed, rows: u64) -> Sample {
     Sample {
-        kind,
-        part,
+        action,
         outcome: done.outcome,
         intended_ns,
         issued_ns: done.issued_ns,
@@ -228,4 +281,11 @@ fn columns(group: &GroupShared, draw: &Draw) -> Columns {
         FieldChoice::AllByName => Columns::AllByName,
         FieldChoice::One => Columns::One(draw.field),
     }
+}
+
+/// A statement with its arguments.
+#[inline]
+pub(crate) fn call(statement: u32, arguments: &ArgumentBuffer, widths: [u32; 3]) -> Call<'_> {
+    let ArgumentBuffer { bytes, places, commands, .. } = arguments;
+    Call { statement, bytes, places, commands, widths }
 }

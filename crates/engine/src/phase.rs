@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use kvmark_plan::{FieldChoice, Phase, Plan, Share};
+use kvmark_plan::{FieldChoice, Phase, PhaseName, Plan, Share};
 use kvmark_schedule::seed_of;
 use kvmark_workload::{InsertSequence, Stream};
 
 use crate::error::EngineError;
-use crate::source::{Numbering, Numbers};
+use crate::remembered::Remembered;
+use crate::source::{Numbering, Numbers, part_of};
+use crate::sweep::{Memory, Sweep};
 
 /// One phase, compiled: everything that can fail or be slow happened before it begins.
 #[derive(Debug)]
@@ -19,6 +21,8 @@ pub(crate) struct PhaseShared {
     pub(crate) timeout_ns: Option<u64>,
     pub(crate) groups: Vec<GroupShared>,
     pub(crate) inserts: Arc<InsertSequence>,
+    /// What is read back, in the verify phase.
+    pub(crate) sweep: Option<Sweep>,
     /// Whether operations can be given up while they wait.
     pub(crate) cancels: bool,
     end_ns: AtomicU64,
@@ -33,9 +37,13 @@ pub(crate) struct GroupShared {
     pub(crate) group: usize,
     pub(crate) stream: Stream,
     pub(crate) numbers: Numbers,
+    /// Operations of this engine that end its part; none for no limit.
+    pub(crate) operations: Option<u64>,
     pub(crate) clients: u32,
     pub(crate) read_fields: FieldChoice,
     pub(crate) check_values: bool,
+    /// Where writes are remembered that are read back later.
+    pub(crate) memory: Option<Memory>,
     /// Fields of a record.
     pub(crate) fields: u32,
 }
@@ -97,6 +105,26 @@ pub(crate) struct Setting {
     pub(crate) simulated_time: bool,
 }
 
+/// What is known of the records, for a phase.
+#[derive(Clone, Debug)]
+pub(crate) struct Books {
+    pub(crate) inserts: Arc<InsertSequence>,
+    /// None where nothing is read back at the end.
+    pub(crate) remembered: Option<Arc<Remembered>>,
+}
+
+impl Books {
+    /// Of a run that begins, with its records loaded.
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let verifies = plan.phases.iter().any(|phase| phase.name == PhaseName::Verify);
+        let end = plan.dataset.start + plan.dataset.count;
+        Self {
+            inserts: inserts_from(end, plan.share),
+            remembered: verifies.then(|| Arc::new(Remembered::new())),
+        }
+    }
+}
+
 /// Streams of a phase's groups, compiled before the run begins.
 pub(crate) fn compile_streams(plan: &Plan) -> Result<Vec<Vec<Stream>>, EngineError> {
     let streams = |(index, phase): (usize, &Phase)| {
@@ -111,24 +139,36 @@ pub(crate) fn begin(
     plan: &Plan,
     index: usize,
     streams: Vec<Stream>,
-    inserts: Arc<InsertSequence>,
+    books: Books,
     setting: Setting,
     start_ns: u64,
 ) -> PhaseShared {
     let phase = &plan.phases[index];
+    let Books { inserts, remembered } = books;
+    let verifies = phase.name == PhaseName::Verify;
+    let sweep = remembered.as_ref().filter(|_| verifies).map(Sweep::of);
+    let written = remembered.filter(|_| !verifies);
+    let (share, records) = match &sweep {
+        // What this engine wrote, it reads back itself.
+        Some(sweep) => (Share { index: 0, of: 1 }, Some(sweep.len())),
+        None => (plan.share, None),
+    };
     let compile = |(active, stream): (&kvmark_plan::ActiveGroup, Stream)| {
         let group = &plan.groups[active.group as usize];
         let numbering = Numbering {
-            share: plan.share,
+            share,
             workers: setting.workers,
             clients: group.clients,
-            operations: active.operations,
+            operations: records.or(active.operations),
             seed: seed_of(plan.seeds.schedule, index as u32, active.group),
             start_ns,
         };
+        let memory = |remembered| Memory::new(remembered, &stream, plan, group.write_fields);
         GroupShared {
             group: active.group as usize,
+            memory: written.as_ref().map(memory),
             stream,
+            operations: numbering.operations.map(|all| part_of(all, share)),
             numbers: Numbers::new(&group.arrival, numbering),
             clients: group.clients,
             read_fields: group.read_fields,
@@ -144,6 +184,7 @@ pub(crate) fn begin(
         timeout_ns: plan.timeout_ns,
         groups: phase.groups.iter().zip(streams).map(compile).collect(),
         inserts,
+        sweep,
         cancels: setting.cancels,
         end_ns: AtomicU64::new(end_ns),
         may_end_early: !setting.simulated_time || phase.until.is_some(),

@@ -10,7 +10,8 @@ use std::sync::mpsc::Sender;
 
 use kvmark_driver::{Columns, Driver, OpenError, Reply, Request, Session, Values};
 use kvmark_plan::{Kind, Outcome};
-use kvmark_record::Recorder;
+use kvmark_record::{Names, Recorder};
+use kvmark_workload::{ArgumentBuffer, Stream};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::apart::Apart;
@@ -19,6 +20,7 @@ use crate::clock::Clock;
 use crate::executor::{Clients, with_timers};
 use crate::idle::Idle;
 use crate::ledger::{Ledger, Outlet, Report};
+use crate::operation::call;
 use crate::phase::PhaseShared;
 use crate::timers::Timers;
 use crate::usage::{self, ThreadUsage};
@@ -27,8 +29,8 @@ use crate::wait::{OnThread, OnWorker, Wait, at_once};
 /// What the coordinator asks of a worker. It ends when the channel is closed.
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
-    /// Look whether these keys are all there.
-    Probe(Arc<Vec<Vec<u8>>>),
+    /// Look whether these records are all there.
+    Probe(Arc<Vec<Probe>>),
     /// Carry out your part of a phase.
     Phase(Arc<PhaseShared>),
 }
@@ -42,8 +44,8 @@ pub(crate) struct Setup<D, C> {
     pub(crate) clock: C,
     /// The slots of the clients that it carries.
     pub(crate) clients: Range<u32>,
-    /// Groups in the plan.
-    pub(crate) groups: usize,
+    /// Of the plan's groups and statements.
+    pub(crate) names: Arc<Names>,
     pub(crate) core: Option<u32>,
     pub(crate) commands: UnboundedReceiver<Command>,
     pub(crate) reports: Sender<Report>,
@@ -67,11 +69,11 @@ pub(crate) fn on_thread<D: Driver, C: Clock>(mut setup: Setup<D, C>) {
     let time = Timers::new(setup.clock.clone());
     let opened = at_once(setup.driver.session(setup.clients.clone(), time));
     let Some(session) = setup.greet(opened) else { return };
-    let mut recorder = Recorder::new(setup.groups);
+    let mut recorder = Recorder::new(&setup.names);
     while let Some(command) = setup.commands.blocking_recv() {
         match command {
-            Command::Probe(keys) => {
-                let present = at_once(probe(&session, &keys));
+            Command::Probe(records) => {
+                let present = at_once(probe(&session, &records));
                 drop(setup.reports.send(Report::Probed { present }));
             }
             Command::Phase(phase) => at_once(setup.serve_one(&phase, &session, &mut recorder)),
@@ -89,11 +91,11 @@ where
     let timers = Timers::new(setup.clock.clone());
     let opened = setup.driver.session(setup.clients.clone(), Rc::clone(&timers) as _).await;
     let Some(session) = setup.greet(opened) else { return };
-    let mut recorder = Recorder::new(setup.groups);
+    let mut recorder = Recorder::new(&setup.names);
     while let Some(command) = setup.commands.recv().await {
         match command {
-            Command::Probe(keys) => {
-                let present = with_timers(probe(&session, &keys), &timers, idle()).await;
+            Command::Probe(records) => {
+                let present = with_timers(probe(&session, &records), &timers, idle()).await;
                 drop(setup.reports.send(Report::Probed { present }));
             }
             Command::Phase(phase) => {
@@ -150,7 +152,7 @@ impl<D: Driver, C: Clock> Setup<D, C> {
 
     fn open_ledger<'a>(&'a self, phase: &'a PhaseShared, recorder: &'a mut Recorder) -> Ledger<'a> {
         let outlet = Outlet { worker: self.worker, live: &self.live.0, reports: &self.reports };
-        Ledger::open(phase, self.groups, recorder, outlet)
+        Ledger::open(phase, self.names.groups.len(), recorder, outlet)
     }
 
     fn desk<'a, W>(
@@ -171,10 +173,28 @@ impl<D: Driver, C: Clock> Setup<D, C> {
     }
 }
 
-/// Whether every key is there.
-async fn probe<S: Session>(session: &S, keys: &[Vec<u8>]) -> bool {
+/// A record to look for.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    key: Vec<u8>,
+    /// Where a statement looks for it: its index and widths, and its arguments.
+    statement: Option<(u32, [u32; 3])>,
+    arguments: ArgumentBuffer,
+}
+
+impl Probe {
+    pub(crate) fn new(stream: &Stream, ordinal: u64) -> Self {
+        let (mut key, mut arguments) = (Vec::new(), ArgumentBuffer::default());
+        stream.key_into(ordinal, &mut key);
+        let statement = stream.probe_into(ordinal, &mut arguments);
+        Self { key, statement, arguments }
+    }
+}
+
+/// Whether every record is there.
+async fn probe<S: Session>(session: &S, records: &[Probe]) -> bool {
     let mut reply = Reply::default();
-    for key in keys {
+    for Probe { key, statement, arguments } in records {
         let request = Request {
             number: 0,
             kind: Kind::Read,
@@ -183,6 +203,7 @@ async fn probe<S: Session>(session: &S, keys: &[Vec<u8>]) -> bool {
             values: Values::NONE,
             scan_length: 0,
             wants_values: false,
+            statement: statement.map(|(index, widths)| call(index, arguments, widths)),
         };
         reply.clear();
         if session.execute(0, &request, &mut reply).await != Outcome::Ok {

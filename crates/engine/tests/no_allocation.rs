@@ -102,8 +102,9 @@ impl Session for WatchingSession {
 /// Allocations of the one worker between its warm operation and its last.
 fn allocations(arrival: Arrival, clients: u32, yields: u32) -> u64 {
     let mut plan = plan(arrival, clients);
-    plan.groups[0].mix =
-        [Kind::Read, Kind::Update].map(|kind| Weight { kind, weight: 1.0 }).to_vec();
+    plan.groups[0].mix = [Kind::Read, Kind::Update]
+        .map(|kind| Weight { kind, statement: None, weight: 1.0 })
+        .to_vec();
     plan.phases[0].groups[0].operations = Some(OPERATIONS);
     // Pages are turned once per interval, and cost their memory.
     plan.interval_ns = 3_600_000_000_000;

@@ -78,7 +78,7 @@ fn groups_have_their_own_clients_rate_and_mix() {
     let mut writers = plan.groups[0].clone();
     writers.name = "writers".to_owned();
     writers.arrival = poisson(100.0);
-    writers.mix = vec![Weight { kind: Kind::Update, weight: 1.0 }];
+    writers.mix = vec![Weight { kind: Kind::Update, statement: None, weight: 1.0 }];
     plan.groups.push(writers);
     plan.phases[0].groups.push(ActiveGroup { group: 1, operations: None });
     plan.phases[0].duration_ns = Some(10_000_000_000);
@@ -93,7 +93,7 @@ fn groups_have_their_own_clients_rate_and_mix() {
 #[test]
 fn a_read_modify_write_is_measured_as_itself_and_as_its_parts() {
     let mut plan = plan(closed(), 1);
-    plan.groups[0].mix = vec![Weight { kind: Kind::ReadModifyWrite, weight: 1.0 }];
+    plan.groups[0].mix = vec![Weight { kind: Kind::ReadModifyWrite, statement: None, weight: 1.0 }];
     plan.phases[0].groups[0].operations = Some(100);
     let options = [("clock", "virtual"), ("mean_us", "1000"), ("service", "constant")];
     let record = record(&plan, sim(&options));
@@ -154,7 +154,7 @@ fn integrity_plan() -> Plan {
     plan.groups[0].check_values = true;
     let mut loader = plan.groups[0].clone();
     loader.name = "load".to_owned();
-    loader.mix = vec![Weight { kind: Kind::Insert, weight: 1.0 }];
+    loader.mix = vec![Weight { kind: Kind::Insert, statement: None, weight: 1.0 }];
     plan.groups.push(loader);
     let mut load = plan.phases[0].clone();
     load.name = PhaseName::Load;

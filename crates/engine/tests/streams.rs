@@ -16,7 +16,7 @@ fn mixed_plan(clients: u32, share: Share) -> Plan {
         (Kind::ReadModifyWrite, 0.1),
         (Kind::Delete, 0.1),
     ]
-    .map(|(kind, weight)| Weight { kind, weight })
+    .map(|(kind, weight)| Weight { kind, statement: None, weight })
     .to_vec();
     plan.groups[0].keys.distribution = Distribution::Zipfian { theta: 0.8, scrambled: true };
     plan.phases[0].groups[0].operations = Some(5_000);
@@ -48,7 +48,7 @@ fn three_shares_together_execute_the_multiset_of_the_whole() {
 fn loading_inserts_every_ordinal_once_however_many_clients_do_it() {
     let load = |clients| {
         let mut plan = plan(closed(), clients);
-        plan.groups[0].mix = vec![Weight { kind: Kind::Insert, weight: 1.0 }];
+        plan.groups[0].mix = vec![Weight { kind: Kind::Insert, statement: None, weight: 1.0 }];
         plan.phases[0].name = PhaseName::Load;
         plan.phases[0].groups[0].operations = Some(1_000);
         let store = Recording::default();
@@ -66,10 +66,12 @@ fn readers_ask_only_for_keys_that_were_acknowledged() {
     let mut plan = plan(closed(), 8);
     plan.dataset.count = 10;
     plan.groups[0].keys = KeyChoice { start: 0, count: 10, distribution: Distribution::Latest };
-    plan.groups[0].mix =
-        vec![Weight { kind: Kind::Insert, weight: 1.0 }, Weight { kind: Kind::Read, weight: 1.0 }];
+    plan.groups[0].mix = vec![
+        Weight { kind: Kind::Insert, statement: None, weight: 1.0 },
+        Weight { kind: Kind::Read, statement: None, weight: 1.0 },
+    ];
     let mut loader = plan.groups[0].clone();
-    loader.mix = vec![Weight { kind: Kind::Insert, weight: 1.0 }];
+    loader.mix = vec![Weight { kind: Kind::Insert, statement: None, weight: 1.0 }];
     plan.groups.push(loader);
     let mut load = plan.phases[0].clone();
     load.name = PhaseName::Load;

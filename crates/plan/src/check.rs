@@ -1,6 +1,9 @@
 //! What must hold between the values of a plan.
 
-use crate::{Arrival, FORMAT, Group, Phase, PhaseName, Plan, SizeLaw, ValueKind};
+use crate::{
+    Arrival, Each, FORMAT, Generator, Group, Kind, Phase, PhaseName, Plan, SizeLaw, Statement,
+    ValueKind,
+};
 
 /// Why a text is not a plan that can be carried out.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +41,11 @@ impl Plan {
         let ordinals = self.dataset.start.checked_add(self.dataset.count);
         require(ordinals.is_some(), "dataset", "start + count must stay below 2^64")?;
         check_size(&self.dataset.fields.length, "dataset.fields.length")?;
+        for (index, statement) in self.statements.iter().enumerate() {
+            self.check_statement(statement, &format!("statements[{index}]"))?;
+        }
+        let probe = self.dataset.probe.is_none_or(|index| self.has_statement(index));
+        require(probe, "dataset.probe", "there is no statement of that index")?;
         for (index, group) in self.groups.iter().enumerate() {
             self.check_group(group, &format!("groups[{index}]"))?;
         }
@@ -47,11 +55,65 @@ impl Plan {
         Ok(())
     }
 
+    fn has_statement(&self, index: u32) -> bool {
+        (index as usize) < self.statements.len()
+    }
+
+    fn check_statement(&self, statement: &Statement, place: &str) -> Result<(), PlanError> {
+        let named = !statement.name.is_empty();
+        require(named, format!("{place}.name"), "a statement needs a name")?;
+        require(!statement.texts.is_empty(), format!("{place}.texts"), "a text is needed")?;
+        check_size(&statement.commands, &format!("{place}.commands"))?;
+        check_size(&statement.items, &format!("{place}.items"))?;
+        for (index, argument) in statement.arguments.iter().enumerate() {
+            let place = format!("{place}.arguments[{index}]");
+            self.check_generator(&argument.generator, &place)?;
+            let record = of_record(&argument.generator);
+            let fixed = argument.each == Each::Operation && record;
+            require(!fixed, place, "each command has a record of its own")?;
+        }
+        for index in &statement.expects {
+            let expected = statement.arguments.get(*index as usize);
+            let known = expected.is_some_and(|argument| of_record(&argument.generator));
+            let place = format!("{place}.expects");
+            require(known, place, "only a key, an ordinal or a field can be expected of a reply")?;
+        }
+        Ok(())
+    }
+
+    fn check_generator(&self, generator: &Generator, place: &str) -> Result<(), PlanError> {
+        let plain = |inner: &Generator| {
+            require(!of_record(inner), place, "a collection can't hold what the record decides")?;
+            self.check_generator(inner, place)
+        };
+        match generator {
+            Generator::Field { field } => {
+                let there = *field < self.dataset.fields.count;
+                require(there, place, "the dataset has no field of that index")
+            }
+            Generator::Text { length } | Generator::Blob { length } => check_size(length, place),
+            Generator::List { of, length } => {
+                check_size(length, place)?;
+                plain(of)
+            }
+            Generator::Tuple { of } => of.iter().try_for_each(plain),
+            Generator::Map { keys, values, length } => {
+                check_size(length, place)?;
+                plain(keys)?;
+                plain(values)
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn check_group(&self, group: &Group, place: &str) -> Result<(), PlanError> {
         require(group.clients > 0, format!("{place}.clients"), "a group needs a client")?;
         let weights = group.mix.iter().map(|entry| entry.weight);
         let usable = weights.clone().all(|weight| weight.is_finite() && weight >= 0.0);
         require(usable, format!("{place}.mix"), "weights must be finite and not negative")?;
+        let mut statements = group.mix.iter().filter_map(|entry| entry.statement);
+        let known = statements.all(|index| self.has_statement(index));
+        require(known, format!("{place}.mix"), "there is no statement of that index")?;
         require(weights.sum::<f64>() > 0.0, format!("{place}.mix"), "one weight must be above 0")?;
         require(
             group.keys.count > 0,
@@ -72,11 +134,20 @@ impl Plan {
             require(known, format!("{place}.groups"), "there is no group of that index")?;
         }
         let counted = phase.groups.iter().all(|active| active.operations.is_some());
-        let ends = phase.duration_ns.is_some() || phase.until.is_some() || counted;
+        let verifies = phase.name == PhaseName::Verify;
+        let ends = verifies || phase.duration_ns.is_some() || phase.until.is_some() || counted;
         require(ends, place, "nothing ends the phase: give a duration, a count or an error bound")?;
+        let groups = phase.groups.iter().map(|active| &self.groups[active.group as usize]);
+        let reads = groups.flat_map(|group| &group.mix).all(|entry| entry.kind == Kind::Read);
+        require(reads || !verifies, format!("{place}.groups"), "a verify phase only reads")?;
         let Some(until) = phase.until else { return Ok(()) };
         require(until.bound > 0.0, format!("{place}.until.bound"), "the bound must be above 0")
     }
+}
+
+/// Whether the value is decided by the record that the command concerns.
+const fn of_record(generator: &Generator) -> bool {
+    matches!(generator, Generator::Key | Generator::Ordinal | Generator::Field { .. })
 }
 
 fn check_size(law: &SizeLaw, place: &str) -> Result<(), PlanError> {

@@ -19,6 +19,8 @@ pub struct Dataset {
     pub fields: FieldLayout,
     /// What the fields hold.
     pub values: ValueKind,
+    /// The statement by which a record is looked for, by index; none for the driver's own read.
+    pub probe: Option<u32>,
 }
 
 /// How an ordinal becomes a key: prefix, then the number in decimal, zero-padded on the left.

@@ -11,6 +11,7 @@
 mod arrival;
 mod check;
 mod dataset;
+mod statement;
 mod words;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ pub use arrival::{Arrival, RatePoint};
 pub use check::PlanError;
 pub use dataset::{Dataset, Distribution, FieldChoice, FieldLayout, KeyChoice, KeyOrder, KeyText};
 pub use dataset::{SizeLaw, ValueKind};
+pub use statement::{Argument, Each, Generator, Statement, ValueType};
 pub use words::{Kind, Outcome, PhaseName};
 
 /// The version of the plan's format that this crate reads and writes.
@@ -43,6 +45,10 @@ pub struct Plan {
     pub share: Share,
     /// The keys and values that exist or are to be loaded.
     pub dataset: Dataset,
+    /// Sent to the system once, in order, before sessions are made: tables, indexes, functions.
+    pub prepare: Vec<String>,
+    /// Operations in the user's own words; empty when the kinds of operation say it all.
+    pub statements: Vec<Statement>,
     /// Groups of clients; a phase says which of them are active.
     pub groups: Vec<Group>,
     /// The stretches of the run, in order. A drain follows each phase that has groups.
@@ -121,8 +127,10 @@ pub struct Group {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Weight {
-    /// The kind.
+    /// What it does to the records.
     pub kind: Kind,
+    /// The statement that does it, by index; none for the driver's own way.
+    pub statement: Option<u32>,
     /// Its relative weight, not negative.
     pub weight: f64,
 }

@@ -3,12 +3,14 @@
 //! The format is version 1.3 of the public `HistogramLogWriter`; stamps are relative to `BaseTime`.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
-use kvmark_plan::{Kind, Outcome, PhaseName};
+use kvmark_plan::PhaseName;
 
 use crate::durations::{Durations, Encoder};
+use crate::names::Names;
 use crate::phase::ClosedInterval;
-use crate::series::{Series, SeriesKey};
+use crate::series::Series;
 
 const NS_PER_S: u64 = 1_000_000_000;
 /// `Interval_Max` is for people: milliseconds.
@@ -29,16 +31,18 @@ pub(crate) fn header(started_wall_ns: u64) -> String {
 
 /// Turns intervals into lines.
 pub(crate) struct Log {
+    names: Arc<Names>,
     /// Text before the operation's name, one per group of the plan.
     prefixes: Vec<String>,
     encoder: Encoder,
 }
 
 impl Log {
-    pub(crate) fn new(group_names: &[String]) -> Self {
-        let several = group_names.len() > 1;
+    pub(crate) fn new(names: Arc<Names>) -> Self {
+        let several = names.groups.len() > 1;
         let prefix = |name: &String| if several { tag_text(name) + "." } else { String::new() };
-        Self { prefixes: group_names.iter().map(prefix).collect(), encoder: Encoder::new() }
+        let prefixes = names.groups.iter().map(prefix).collect();
+        Self { names, prefixes, encoder: Encoder::new() }
     }
 
     /// Appends the lines of an interval.
@@ -51,7 +55,8 @@ impl Log {
         };
         for (prefix, group) in self.prefixes.iter().zip(interval.groups()) {
             for (key, series) in &group.series {
-                let tag = format!("{phase}{prefix}{}", series_name(*key));
+                let name = tag_text(&self.names.series(*key));
+                let tag = format!("{phase}{prefix}{name}");
                 append_series(&mut self.encoder, span, &tag, series, text);
             }
         }
@@ -85,17 +90,6 @@ fn append_line(
         .expect("writing to a string succeeds");
 }
 
-fn series_name(key: SeriesKey) -> String {
-    let name = match (key.part, key.kind.name()) {
-        (true, part) => format!("{}.{part}", Kind::ReadModifyWrite.name()),
-        (false, name) => name.to_owned(),
-    };
-    match key.outcome {
-        Outcome::Ok => name,
-        other => format!("{name}.{}", other.name()),
-    }
-}
-
 /// A tag ends at a comma or a blank.
 fn tag_text(name: &str) -> String {
     name.replace(|c: char| c == ',' || c.is_whitespace() || c.is_control(), "_")
@@ -113,16 +107,6 @@ impl std::fmt::Display for Seconds {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_series_is_named_by_operation_and_by_outcome_unless_it_is_ok() {
-        let name = |kind, part, outcome| series_name(SeriesKey { kind, part, outcome });
-        assert_eq!(name(Kind::Read, false, Outcome::Ok), "READ");
-        assert_eq!(name(Kind::Read, false, Outcome::Miss), "READ.miss");
-        assert_eq!(name(Kind::Update, true, Outcome::Ok), "READ-MODIFY-WRITE.UPDATE");
-        let failed = name(Kind::Read, true, Outcome::Timeout);
-        assert_eq!(failed, "READ-MODIFY-WRITE.READ.timeout");
-    }
 
     #[test]
     fn what_would_end_a_tag_is_replaced() {

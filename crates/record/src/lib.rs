@@ -12,6 +12,7 @@
 mod durations;
 mod event;
 mod hlog;
+mod names;
 mod phase;
 mod recorder;
 mod row;
@@ -23,11 +24,12 @@ mod writer;
 
 pub use durations::{Distribution, Quantiles};
 pub use event::{Event, EventKind, Notice};
+pub use names::{Action, Names};
 pub use phase::{ClosedInterval, GroupAccounting, PhaseAggregate};
 pub use recorder::{Batch, LATE_TOLERANCE_NS, Recorder};
 pub use row::{IntervalRow, RowOutcome, TotalColumns};
 pub use run::{Change, ClockRecord, GroupRecord, PhaseRecord, ProcessRecord, RunRecord};
-pub use run::{StoppedBy, TotalRecord, WorkerRecord};
+pub use run::{StoppedBy, SweepRecord, TotalRecord, WorkerRecord};
 pub use series::Sample;
 pub use stop::{RateSample, StopRule};
 pub use tally::LONGEST_NS;

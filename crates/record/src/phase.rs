@@ -1,14 +1,16 @@
 //! One phase on the coordinator's thread: batches in, intervals and totals out.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use kvmark_plan::PhaseName;
 
 use crate::durations::Encoder;
+use crate::names::{Names, SeriesKey};
 use crate::recorder::{Batch, GroupBatch};
 use crate::row::{IntervalRow, RowOutcome, TotalColumns};
 use crate::run::TotalRecord;
-use crate::series::{Series, SeriesKey};
+use crate::series::Series;
 use crate::stop::RateSample;
 
 /// How a group stands when an interval ends; counts are since the phase began.
@@ -33,7 +35,7 @@ pub struct GroupAccounting {
 pub struct PhaseAggregate {
     phase: u32,
     name: PhaseName,
-    group_names: Vec<String>,
+    names: Arc<Names>,
     start_ns: u64,
     interval_ns: u64,
     /// End of the interval closed last.
@@ -52,20 +54,20 @@ struct Total {
 }
 
 impl PhaseAggregate {
-    /// A phase that begins at `start_ns` since the run's origin; names of all groups of the plan.
+    /// A phase that begins at `start_ns` since the run's origin; with the plan's names.
     #[must_use]
     pub fn new(
         phase: u32,
         name: PhaseName,
-        group_names: Vec<String>,
+        names: Arc<Names>,
         start_ns: u64,
         interval_ns: u64,
     ) -> Self {
-        let totals = group_names.iter().map(|_| BTreeMap::new()).collect();
+        let totals = names.groups.iter().map(|_| BTreeMap::new()).collect();
         Self {
             phase,
             name,
-            group_names,
+            names,
             start_ns,
             interval_ns,
             closed_until_ns: start_ns,
@@ -77,8 +79,8 @@ impl PhaseAggregate {
 
     /// Merges what one worker recorded in one interval. Intervals may be open side by side.
     pub fn add(&mut self, interval: u32, drain: bool, batch: &Batch) {
-        let (groups, spare) = (self.group_names.len(), &mut self.spare);
-        let empty = || spare.pop().unwrap_or_else(|| Batch::new(groups));
+        let (names, spare) = (&self.names, &mut self.spare);
+        let empty = || spare.pop().unwrap_or_else(|| Batch::new(names));
         self.open.entry((interval, drain)).or_insert_with(empty).merge(batch);
     }
 
@@ -103,7 +105,7 @@ impl PhaseAggregate {
         let rows = Vec::new();
         let mut closed =
             ClosedInterval { phase, phase_name, drain, start_ns, end_ns, rows, groups };
-        closed.rows = closed.make_rows(&self.group_names, accounting);
+        closed.rows = closed.make_rows(&self.names, accounting);
         closed
     }
 
@@ -112,7 +114,7 @@ impl PhaseAggregate {
     pub fn totals(&self) -> Vec<TotalRecord> {
         let mut encoder = Encoder::new();
         let mut records = Vec::new();
-        for (group, totals) in self.group_names.iter().zip(&self.totals) {
+        for (group, totals) in self.names.groups.iter().zip(&self.totals) {
             let of_group = totals.iter();
             records.extend(of_group.filter_map(|(index, total)| {
                 self.total_record(group, SeriesKey::at(*index), total, &mut encoder)
@@ -123,7 +125,7 @@ impl PhaseAggregate {
 
     fn take_groups(&mut self, interval: u32, drain: bool) -> Vec<ClosedGroup> {
         let Some(mut batch) = self.open.remove(&(interval, drain)) else {
-            return self.group_names.iter().map(|_| ClosedGroup::default()).collect();
+            return self.names.groups.iter().map(|_| ClosedGroup::default()).collect();
         };
         let groups = batch.groups().iter().map(ClosedGroup::from).collect();
         batch.clear();
@@ -152,8 +154,8 @@ impl PhaseAggregate {
         Some(TotalRecord {
             phase: self.phase,
             group: group.to_owned(),
-            operation: key.kind.name().to_owned(),
-            part: key.part,
+            operation: self.names.operation(key.action).to_owned(),
+            part: key.action.is_part(),
             outcome: key.outcome,
             count: total.series.count(),
             in_window: total.in_window,
@@ -194,7 +196,7 @@ pub(crate) struct ClosedGroup {
 impl ClosedGroup {
     /// Without the parts of read-modify-writes.
     fn whole(&self) -> impl Iterator<Item = &(SeriesKey, Series)> {
-        self.series.iter().filter(|(key, _)| !key.part)
+        self.series.iter().filter(|(key, _)| !key.action.is_part())
     }
 }
 
@@ -223,14 +225,17 @@ impl ClosedInterval {
         &self.groups
     }
 
-    fn make_rows(&self, names: &[String], accounting: &[GroupAccounting]) -> Vec<IntervalRow> {
+    fn make_rows(&self, names: &Names, accounting: &[GroupAccounting]) -> Vec<IntervalRow> {
         let mut rows = Vec::new();
-        for (index, (name, group)) in names.iter().zip(&self.groups).enumerate() {
+        for (index, (name, group)) in names.groups.iter().zip(&self.groups).enumerate() {
             if let Some(accounting) = accounting.iter().find(|entry| entry.group == index) {
                 rows.push(self.total_row(name, group, *accounting));
             }
             let of_group = group.series.iter();
-            rows.extend(of_group.map(|(key, series)| self.series_row(name, *key, series)));
+            rows.extend(of_group.map(|(key, series)| IntervalRow {
+                operation: names.operation(key.action).to_owned(),
+                ..self.series_row(name, *key, series)
+            }));
         }
         rows
     }
@@ -246,13 +251,13 @@ impl ClosedInterval {
             all.merge(series);
         }
         let total = Some(TotalColumns { accounting, late: group.late });
-        IntervalRow { operation: "TOTAL", outcome: RowOutcome::Any, total, ..self.row(name, &all) }
+        let operation = "TOTAL".to_owned();
+        IntervalRow { operation, outcome: RowOutcome::Any, total, ..self.row(name, &all) }
     }
 
     fn series_row(&self, name: &str, key: SeriesKey, series: &Series) -> IntervalRow {
         IntervalRow {
-            operation: key.kind.name(),
-            part: key.part,
+            part: key.action.is_part(),
             outcome: RowOutcome::One(key.outcome),
             ..self.row(name, series)
         }
@@ -267,7 +272,7 @@ impl ClosedInterval {
             start_ns: self.start_ns,
             end_ns: self.end_ns,
             group: group.to_owned(),
-            operation: "",
+            operation: String::new(),
             part: false,
             outcome: RowOutcome::Any,
             count: series.count(),

@@ -2,7 +2,8 @@
 
 use std::mem;
 
-use crate::series::{Sample, SeriesKey, SeriesTally};
+use crate::names::{Names, SeriesKey};
+use crate::series::{Sample, SeriesTally};
 
 /// An operation is late when issued more than this after its intended start: 1 ms.
 pub const LATE_TOLERANCE_NS: u64 = 1_000_000;
@@ -15,10 +16,10 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder for a plan with this many groups.
+    /// A recorder for a plan with groups and statements of these names.
     #[must_use]
-    pub fn new(groups: usize) -> Self {
-        Self { current: Batch::new(groups), spare: Vec::new() }
+    pub fn new(names: &Names) -> Self {
+        Self { current: Batch::new(names), spare: Vec::new() }
     }
 
     /// Counts one finished operation of the group, by its index in the plan.
@@ -34,7 +35,7 @@ impl Recorder {
     pub fn take(&mut self) -> Batch {
         let empty = match self.spare.pop() {
             Some(batch) => batch,
-            None => Batch::new(self.current.groups.len()),
+            None => self.current.like(),
         };
         mem::replace(&mut self.current, empty)
     }
@@ -54,8 +55,15 @@ pub struct Batch {
 }
 
 impl Batch {
-    pub(crate) fn new(groups: usize) -> Self {
-        Self { groups: (0..groups).map(|_| GroupBatch::new()).collect() }
+    pub(crate) fn new(names: &Names) -> Self {
+        let series = SeriesKey::count(names.statements.len());
+        Self { groups: names.groups.iter().map(|_| GroupBatch::new(series)).collect() }
+    }
+
+    /// An empty one for the same plan.
+    fn like(&self) -> Self {
+        let empty = |group: &GroupBatch| GroupBatch::new(group.series.len());
+        Self { groups: self.groups.iter().map(empty).collect() }
     }
 
     /// Whether nothing was recorded.
@@ -87,12 +95,12 @@ impl Batch {
 pub(crate) struct GroupBatch {
     late: u64,
     /// By [`SeriesKey::index`]; created when first needed.
-    series: Box<[Option<Box<SeriesTally>>; SeriesKey::COUNT]>,
+    series: Box<[Option<Box<SeriesTally>>]>,
 }
 
 impl GroupBatch {
-    fn new() -> Self {
-        Self { late: 0, series: Box::new([const { None }; SeriesKey::COUNT]) }
+    fn new(series: usize) -> Self {
+        Self { late: 0, series: (0..series).map(|_| None).collect() }
     }
 
     /// Issued more than [`LATE_TOLERANCE_NS`] after their intended start; parts not counted.
@@ -110,9 +118,9 @@ impl GroupBatch {
 
     #[inline]
     fn record(&mut self, sample: &Sample) {
-        let key = SeriesKey { kind: sample.kind, part: sample.part, outcome: sample.outcome };
+        let key = SeriesKey { action: sample.action, outcome: sample.outcome };
         let waited_ns = sample.issued_ns.saturating_sub(sample.intended_ns);
-        self.late += u64::from(!sample.part && waited_ns > LATE_TOLERANCE_NS);
+        self.late += u64::from(!sample.action.is_part() && waited_ns > LATE_TOLERANCE_NS);
         match &mut self.series[key.index()] {
             Some(series) => series.record(sample),
             missing => create(missing).record(sample),

@@ -22,8 +22,8 @@ pub struct IntervalRow {
     pub end_ns: u64,
     /// The group's name.
     pub group: String,
-    /// Name of the kind, or `TOTAL`.
-    pub operation: &'static str,
+    /// Name of the kind or the statement, or `TOTAL`.
+    pub operation: String,
     /// Whether these are parts of read-modify-writes; they are not in `TOTAL`.
     pub part: bool,
     /// How the operations ended.
@@ -98,7 +98,7 @@ impl Serialize for IntervalRow {
         map.serialize_entry("start_ns", &self.start_ns)?;
         map.serialize_entry("end_ns", &self.end_ns)?;
         map.serialize_entry("group", &self.group)?;
-        map.serialize_entry("operation", self.operation)?;
+        map.serialize_entry("operation", &self.operation)?;
         map.serialize_entry("part", &self.part)?;
         map.serialize_entry("outcome", self.outcome.name())?;
         map.serialize_entry("count", &self.count)?;

@@ -66,6 +66,18 @@ pub struct PhaseRecord {
     pub process: ProcessRecord,
     /// The system's own counters.
     pub statistics: BTreeMap<String, Change>,
+    /// What the verify phase read back; none for other phases.
+    pub sweep: Option<SweepRecord>,
+}
+
+/// The records that were written and read back. Those lost are the phase's reads that missed, or
+/// that mismatched because an older value was there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SweepRecord {
+    /// Records that were written.
+    pub records: u64,
+    /// Of these, how many hold a write whose outcome wasn't known to the generator.
+    pub unacknowledged: u64,
 }
 
 /// What ended a phase.

@@ -1,17 +1,16 @@
-//! One series: what is recorded apart from everything else, and under which name.
+//! One series: what is recorded apart from everything else.
 
-use kvmark_plan::{Kind, Outcome};
+use kvmark_plan::Outcome;
 
 use crate::durations::Durations;
+use crate::names::Action;
 use crate::tally::Tally;
 
 /// One finished operation. Instants are nanoseconds since the run's origin.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     /// What it did.
-    pub kind: Kind,
-    /// Whether it is the read or the update inside a read-modify-write.
-    pub part: bool,
+    pub action: Action,
     /// How it ended.
     pub outcome: Outcome,
     /// When the plan says it begins.
@@ -22,33 +21,6 @@ pub struct Sample {
     pub completed_ns: u64,
     /// Records read or written.
     pub rows: u64,
-}
-
-/// What tells the series of a group apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SeriesKey {
-    pub(crate) kind: Kind,
-    pub(crate) part: bool,
-    pub(crate) outcome: Outcome,
-}
-
-impl SeriesKey {
-    pub(crate) const COUNT: usize = Kind::ALL.len() * 2 * Outcome::ALL.len();
-
-    #[inline]
-    pub(crate) const fn index(self) -> usize {
-        let named = self.part as usize * Kind::ALL.len() + self.kind as usize;
-        named * Outcome::ALL.len() + self.outcome as usize
-    }
-
-    pub(crate) const fn at(index: usize) -> Self {
-        let named = index / Outcome::ALL.len();
-        Self {
-            kind: Kind::ALL[named % Kind::ALL.len()],
-            part: named >= Kind::ALL.len(),
-            outcome: Outcome::ALL[index % Outcome::ALL.len()],
-        }
-    }
 }
 
 /// One series as a worker counts it.
@@ -128,18 +100,6 @@ impl From<&SeriesTally> for Series {
             service: (&tally.service).into(),
             response: (&tally.response).into(),
             wait: (&tally.wait).into(),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_index_of_a_series_and_its_name_are_inverse() {
-        for index in 0..SeriesKey::COUNT {
-            assert_eq!(SeriesKey::at(index).index(), index);
         }
     }
 }

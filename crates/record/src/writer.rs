@@ -3,9 +3,11 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::event::Event;
 use crate::hlog::{self, Log};
+use crate::names::Names;
 use crate::phase::ClosedInterval;
 
 /// Why the records of a run can't be written.
@@ -51,14 +53,14 @@ pub struct RunWriter {
 
 impl RunWriter {
     /// Creates the files in a folder that exists. The origin is wall time since the Unix epoch; the
-    /// names are those of all groups of the plan. Others may append to `events.jsonl` too.
+    /// names are the plan's. Others may append to `events.jsonl` too.
     ///
     /// # Errors
     /// [`RecordError::Exists`] when the folder has records already; otherwise what the system says.
     pub fn create(
         folder: &Path,
         started_wall_ns: u64,
-        group_names: &[String],
+        names: Arc<Names>,
     ) -> Result<Self, RecordError> {
         let (rows, histograms) = (folder.join("intervals.jsonl"), folder.join("histograms.hlog"));
         refuse_existing(&rows)?;
@@ -67,7 +69,7 @@ impl RunWriter {
         let intervals = LineFile::create(rows)?;
         let mut histograms = LineFile::create(histograms)?;
         histograms.append(hlog::header(started_wall_ns).as_bytes())?;
-        Ok(Self { intervals, histograms, events, log: Log::new(group_names) })
+        Ok(Self { intervals, histograms, events, log: Log::new(names) })
     }
 
     /// Appends a closed interval.
@@ -197,7 +199,8 @@ mod tests {
     #[test]
     fn a_missing_folder_is_told_with_its_name() {
         let folder = Path::new("/nowhere/at/all");
-        let error = RunWriter::create(folder, 0, &[]).err().expect("nothing to write in");
+        let error =
+            RunWriter::create(folder, 0, Arc::default()).err().expect("nothing to write in");
         let error = error.to_string();
         assert!(error.starts_with("/nowhere/at/all/events.jsonl can't be written"), "{error}");
     }

@@ -5,7 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use kvmark_plan::{Kind, Outcome};
-use kvmark_record::{Recorder, Sample};
+use kvmark_record::{Action, Names, Recorder, Sample};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -43,20 +43,21 @@ static ALLOCATOR: Counting = Counting;
 
 fn record_an_interval(recorder: &mut Recorder) {
     for n in 0..10_000 {
-        let kind = Kind::ALL[n % 6];
+        let action = Action::Kind(Kind::ALL[n % 6]);
         let outcome = if n % 100 == 0 { Outcome::Timeout } else { Outcome::Ok };
         let intended_ns = 1000 * n as u64;
         let issued_ns = intended_ns + 100 * (n as u64 % 50);
         let completed_ns = issued_ns + 977 * n as u64;
-        let sample =
-            Sample { kind, part: false, outcome, intended_ns, issued_ns, completed_ns, rows: 1 };
+        let sample = Sample { action, outcome, intended_ns, issued_ns, completed_ns, rows: 1 };
         recorder.record(1, &sample);
     }
 }
 
 #[test]
 fn a_warm_recorder_records_takes_and_recycles_without_allocating() {
-    let mut recorder = Recorder::new(2);
+    let groups = vec!["idle".to_owned(), "clients".to_owned()];
+    let names = Names { groups, statements: Vec::new() };
+    let mut recorder = Recorder::new(&names);
     for _ in 0..2 {
         record_an_interval(&mut recorder);
         let batch = recorder.take();

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,8 +11,8 @@ use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use kvmark_plan::{Kind, Outcome, PhaseName};
 use kvmark_record::{
-    Batch, ClosedInterval, Event, EventKind, GroupAccounting, IntervalRow, LONGEST_NS, Notice,
-    PhaseAggregate, RecordError, Recorder, RunWriter, Sample, TotalRecord,
+    Action, Batch, ClosedInterval, Event, EventKind, GroupAccounting, IntervalRow, LONGEST_NS,
+    Names, Notice, PhaseAggregate, RecordError, Recorder, RunWriter, Sample, TotalRecord,
 };
 use serde_json::Value;
 
@@ -22,7 +23,14 @@ const START_NS: u64 = 500 * MS;
 fn sample(kind: Kind, outcome: Outcome, wait_ns: u64, service_ns: u64) -> Sample {
     let issued_ns = 10 + wait_ns;
     let completed_ns = issued_ns + service_ns;
-    Sample { kind, part: false, outcome, intended_ns: 10, issued_ns, completed_ns, rows: 1 }
+    Sample {
+        action: Action::Kind(kind),
+        outcome,
+        intended_ns: 10,
+        issued_ns,
+        completed_ns,
+        rows: 1,
+    }
 }
 
 fn read(service_ns: u64) -> Sample {
@@ -31,14 +39,18 @@ fn read(service_ns: u64) -> Sample {
 
 /// A batch of group 0 of two.
 fn batch(samples: &[Sample]) -> Batch {
-    let mut recorder = Recorder::new(2);
+    let mut recorder = Recorder::new(&names());
     samples.iter().for_each(|sample| recorder.record(0, sample));
     recorder.take()
 }
 
+fn names() -> Names {
+    let groups = vec!["readers".to_owned(), "slow writers".to_owned()];
+    Names { groups, statements: Vec::new() }
+}
+
 fn phase(name: PhaseName) -> PhaseAggregate {
-    let names = vec!["readers".to_owned(), "slow writers".to_owned()];
-    PhaseAggregate::new(1, name, names, START_NS, INTERVAL_NS)
+    PhaseAggregate::new(1, name, Arc::new(names()), START_NS, INTERVAL_NS)
 }
 
 fn accounting(group: usize) -> GroupAccounting {
@@ -80,7 +92,7 @@ fn lines(folder: &Path, file: &str) -> Vec<String> {
 }
 
 fn writer(folder: &Path) -> Result<RunWriter, RecordError> {
-    RunWriter::create(folder, 1_700_000_000_250_000_000, &["readers".into(), "slow writers".into()])
+    RunWriter::create(folder, 1_700_000_000_250_000_000, Arc::new(names()))
 }
 
 #[test]
@@ -141,7 +153,7 @@ fn misses_and_failures_have_series_of_their_own_and_total_has_them_all() {
 
 #[test]
 fn parts_of_a_read_modify_write_are_not_in_total() {
-    let part = Sample { part: true, ..read(100) };
+    let part = Sample { action: Action::Part(Kind::Read), ..read(100) };
     let whole = sample(Kind::ReadModifyWrite, Outcome::Ok, 0, 250);
     let interval = closed(PhaseName::Measure, &[part, whole]);
     assert_eq!(row(&interval, "TOTAL", "any").count, 1);
@@ -195,7 +207,7 @@ fn what_a_group_did_not_do_is_not_listed_and_only_active_groups_have_a_total() {
     let mut phase = phase(PhaseName::Measure);
     phase.add(0, false, &batch(&[read(5)]));
     let interval = phase.close(0, false, START_NS + INTERVAL_NS, &[accounting(0)]);
-    let names: Vec<_> = interval.rows.iter().map(|row| row.operation).collect();
+    let names: Vec<_> = interval.rows.iter().map(|row| row.operation.as_str()).collect();
     assert_eq!(names, ["TOTAL", "READ"]);
 }
 
@@ -262,14 +274,14 @@ fn a_stop_rule_takes_rows_of_what_did_not_fail_and_the_largest_service_time_of_a
     let scan = Sample { rows: 50, ..sample(Kind::Scan, Outcome::Ok, 0, 10) };
     let write = Sample { rows: 0, ..sample(Kind::Update, Outcome::Ok, 0, 20) };
     let failed = sample(Kind::Update, Outcome::Timeout, 0, 900);
-    let part = Sample { part: true, ..read(2000) };
+    let part = Sample { action: Action::Part(Kind::Read), ..read(2000) };
     let rate = closed(PhaseName::Measure, &[scan, write, failed, part]).rate_sample();
     assert_eq!((rate.rows, rate.largest_service_ns), (51, 900));
 }
 
 #[test]
 fn a_recycled_batch_brings_nothing_of_its_past_along() {
-    let mut recorder = Recorder::new(1);
+    let mut recorder = Recorder::new(&names());
     recorder.record(0, &sample(Kind::Read, Outcome::Ok, 9 * MS, 100));
     let batch = recorder.take();
     assert!(!batch.is_empty());
@@ -299,7 +311,7 @@ fn the_log_gives_every_histogram_back_under_its_tag() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut writer = writer(folder.path()).expect("a new run");
     let miss = sample(Kind::Delete, Outcome::Miss, 50, 70);
-    let part = Sample { part: true, ..read(30) };
+    let part = Sample { action: Action::Part(Kind::Read), ..read(30) };
     writer.interval(&closed(PhaseName::Measure, &[read(10), miss, part])).expect("room");
     writer.interval(&closed(PhaseName::WarmUp, &[read(10)])).expect("room");
     let text = fs::read(folder.path().join("histograms.hlog")).expect("the file is there");

@@ -48,9 +48,30 @@ impl KeyWriter {
         Self { prefix, word, zero_padding: text.zero_padding as usize, order: text.order }
     }
 
+    /// Appends the text of an ordinal.
+    pub(crate) fn append(&self, ordinal: u64, bytes: &mut Vec<u8>) {
+        let number = self.number(ordinal);
+        bytes.extend_from_slice(&self.prefix);
+        self.pad(number.len(), bytes);
+        number.append_to(bytes);
+    }
+
     /// Replaces `key` by the text of an ordinal.
     #[inline]
     pub(crate) fn write(&self, ordinal: u64, key: &mut Vec<u8>) {
+        let number = self.number(ordinal);
+        key.clear();
+        key.extend_from_slice(&self.word);
+        key.truncate(self.prefix.len());
+        if let Some(rest) = self.prefix.get(WORD..).filter(|rest| !rest.is_empty()) {
+            key.extend_from_slice(rest);
+        }
+        self.pad(number.len(), key);
+        number.append_to(key);
+    }
+
+    #[inline(always)]
+    fn number(&self, ordinal: u64) -> Decimal {
         let (negative, magnitude) = match self.order {
             KeyOrder::Hashed => {
                 let hash = ycsb_hash(ordinal);
@@ -58,17 +79,15 @@ impl KeyWriter {
             }
             KeyOrder::Ordered => (false, ordinal),
         };
-        let number = Decimal::of(negative, magnitude);
-        key.clear();
-        key.extend_from_slice(&self.word);
-        key.truncate(self.prefix.len());
-        if let Some(rest) = self.prefix.get(WORD..).filter(|rest| !rest.is_empty()) {
-            key.extend_from_slice(rest);
+        Decimal::of(negative, magnitude)
+    }
+
+    /// Appends the zeros in front of a number of so many characters.
+    #[inline(always)]
+    fn pad(&self, characters: usize, bytes: &mut Vec<u8>) {
+        if let Some(zeros) = self.zero_padding.checked_sub(characters) {
+            bytes.resize(bytes.len() + zeros, b'0');
         }
-        if let Some(zeros) = self.zero_padding.checked_sub(number.len()) {
-            key.resize(key.len() + zeros, b'0');
-        }
-        number.append_to(key);
     }
 }
 

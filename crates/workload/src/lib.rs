@@ -13,6 +13,7 @@
 mod decimal;
 mod distribution;
 mod error;
+mod generator;
 mod inserts;
 mod integrity;
 mod key;
@@ -20,10 +21,12 @@ mod mix;
 mod random;
 mod ranges;
 mod size;
+mod statement;
 mod stream;
 mod value;
 
 pub use error::WorkloadError;
 pub use inserts::InsertSequence;
+pub use statement::ArgumentBuffer;
 pub use stream::{Draw, Stream};
 pub use value::ValueBuffer;

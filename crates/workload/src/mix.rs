@@ -1,14 +1,21 @@
-//! Which kind of operation a number is.
+//! Which operation of the mix a number is.
 
 use kvmark_plan::{Kind, Weight};
 
-/// Kinds with their share of all 64-bit numbers.
+/// One of a mix: what it does, and the statement that does it, if one does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub(crate) kind: Kind,
+    pub(crate) statement: Option<u32>,
+}
+
+/// Choices with their share of all 64-bit numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Mix {
-    /// Each kind takes the numbers up to its bound that no kind before it took.
-    bounds: Vec<(u64, Kind)>,
+    /// Each choice takes the numbers up to its bound that none before it took.
+    bounds: Vec<(u64, Choice)>,
     /// Takes the rest.
-    last: Kind,
+    last: Choice,
 }
 
 impl Mix {
@@ -21,28 +28,29 @@ impl Mix {
         for entry in used {
             sum += entry.weight;
             // The cast saturates, and the last bound isn't looked at.
-            bounds.push(((sum / total * 2.0_f64.powi(64)) as u64, entry.kind));
+            let choice = Choice { kind: entry.kind, statement: entry.statement };
+            bounds.push(((sum / total * 2.0_f64.powi(64)) as u64, choice));
         }
         let (_, last) = bounds.pop()?;
         Some(Self { bounds, last })
     }
 
-    /// Whether there is only one kind, so that nothing has to be drawn.
+    /// Whether there is only one choice, so that nothing has to be drawn.
     #[inline]
-    pub(crate) const fn only(&self) -> Option<Kind> {
+    pub(crate) const fn only(&self) -> Option<Choice> {
         if self.bounds.is_empty() { Some(self.last) } else { None }
     }
 
-    /// The kind to which a uniform number belongs.
+    /// The choice to which a uniform number belongs.
     #[inline]
-    pub(crate) fn kind(&self, uniform: u64) -> Kind {
+    pub(crate) fn choice(&self, uniform: u64) -> Choice {
         let taken = self.bounds.iter().find(|(bound, _)| uniform < *bound);
-        taken.map_or(self.last, |(_, kind)| *kind)
+        taken.map_or(self.last, |(_, choice)| *choice)
     }
 
-    /// Every kind that can be drawn.
-    pub(crate) fn kinds(&self) -> impl Iterator<Item = Kind> {
-        self.bounds.iter().map(|(_, kind)| *kind).chain([self.last])
+    /// Everything that can be drawn.
+    pub(crate) fn choices(&self) -> impl Iterator<Item = Choice> {
+        self.bounds.iter().map(|(_, choice)| *choice).chain([self.last])
     }
 }
 
@@ -51,24 +59,26 @@ mod tests {
     use super::*;
 
     fn weight(kind: Kind, weight: f64) -> Weight {
-        Weight { kind, weight }
+        Weight { kind, statement: None, weight }
     }
 
     #[test]
     fn weights_are_relative_and_divide_the_numbers_in_order() {
         let mix = Mix::new(&[weight(Kind::Read, 3.0), weight(Kind::Scan, 1.0)]).unwrap();
-        assert_eq!(mix.kind(0), Kind::Read);
-        assert_eq!(mix.kind((3 << 62) - 1), Kind::Read);
-        assert_eq!(mix.kind(3 << 62), Kind::Scan);
-        assert_eq!(mix.kind(u64::MAX), Kind::Scan);
+        let kind = |uniform| mix.choice(uniform).kind;
+        assert_eq!(kind(0), Kind::Read);
+        assert_eq!(kind((3 << 62) - 1), Kind::Read);
+        assert_eq!(kind(3 << 62), Kind::Scan);
+        assert_eq!(kind(u64::MAX), Kind::Scan);
         assert_eq!(mix.only(), None);
     }
 
     #[test]
     fn a_kind_without_weight_is_never_drawn() {
         let mix = Mix::new(&[weight(Kind::Read, 0.5), weight(Kind::Insert, 0.0)]).unwrap();
-        assert_eq!(mix.only(), Some(Kind::Read));
-        assert_eq!(mix.kind(u64::MAX), Kind::Read);
+        let read = Choice { kind: Kind::Read, statement: None };
+        assert_eq!(mix.only(), Some(read));
+        assert_eq!(mix.choice(u64::MAX), read);
         assert!(Mix::new(&[weight(Kind::Insert, 0.0)]).is_none());
     }
 }

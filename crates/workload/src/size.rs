@@ -70,6 +70,16 @@ impl Sizes {
         if let Self::Constant(size) = *self { Some(size) } else { None }
     }
 
+    /// The largest size that can be drawn.
+    pub(crate) fn largest(&self) -> u64 {
+        match self {
+            Self::Constant(size) => *size,
+            Self::Uniform { max, .. } => *max,
+            Self::Zipfian { min, law } => min + law.count() - 1,
+            Self::Histogram { block_size, sums, .. } => sums.len() as u64 * block_size,
+        }
+    }
+
     /// Draws a size.
     #[inline]
     pub(crate) fn draw(&self, random: &mut Random) -> u64 {

@@ -1,22 +1,25 @@
 //! The operations of one group in one phase.
 
-use kvmark_plan::{Dataset, FieldChoice, Group, Kind, PhaseName, Plan, ValueKind};
+use kvmark_plan::{Dataset, FieldChoice, Group, Kind, PhaseName, Plan, Statement, ValueKind};
 
 use crate::distribution::KeyChooser;
 use crate::error::WorkloadError;
 use crate::inserts::InsertSequence;
 use crate::integrity;
 use crate::key::KeyWriter;
-use crate::mix::Mix;
+use crate::mix::{Choice, Mix};
 use crate::random::Seed;
 use crate::size::Sizes;
+use crate::statement::{ArgumentBuffer, Template};
 use crate::value::{ValueBuffer, append_noise};
 
 /// One operation, before its key and values are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Draw {
-    /// What to do.
+    /// What it does to the records.
     pub kind: Kind,
+    /// The statement that does it, by index in the plan; none for the driver's own way.
+    pub statement: Option<u32>,
     /// The record, or the first of a scan. Unused for an insert, which takes its ordinal from the
     /// [`InsertSequence`].
     pub ordinal: u64,
@@ -34,6 +37,8 @@ mod source {
     pub(super) const SCAN_LENGTH: u64 = 1;
     pub(super) const FIELD: u64 = 2;
     pub(super) const POPULARITY: u64 = 3;
+    /// One more for each statement of the plan.
+    pub(super) const STATEMENTS: u64 = 4;
 }
 
 /// The operations of one group in one phase, by number.
@@ -55,6 +60,10 @@ pub struct Stream {
     field_names: Vec<String>,
     field_length: Sizes,
     value_kind: ValueKind,
+    /// By index in the plan; those that the mix doesn't name are left out.
+    templates: Vec<Option<Template>>,
+    /// The statement by which a record is looked for, and its index.
+    probe: Option<(u32, Template)>,
 }
 
 impl Stream {
@@ -77,6 +86,8 @@ impl Stream {
         }
         let here = [phase as u64, group as u64];
         let of_keys = |source| Seed::derive(plan.seeds.keys, &[here[0], here[1], source]);
+        let templates = templates(plan, &mix, popularity, of_keys)?;
+        let probe = probe(plan, popularity, of_keys)?;
         Ok(Self {
             kinds: Seed::derive(plan.seeds.mix, &here),
             ranks: of_keys(source::RANK),
@@ -93,6 +104,8 @@ impl Stream {
             field_names: (0..fields.count).map(|n| format!("{}{n}", fields.name_prefix)).collect(),
             field_length,
             value_kind: *values,
+            templates,
+            probe,
         })
     }
 
@@ -110,9 +123,9 @@ impl Stream {
     #[inline]
     #[must_use]
     pub fn draw_at(&self, number: u64, frontier: u64, inserts: &InsertSequence) -> Draw {
-        let kind = match self.mix.only() {
-            Some(kind) => kind,
-            None => self.mix.kind(self.kinds.at(number)),
+        let Choice { kind, statement } = match self.mix.only() {
+            Some(choice) => choice,
+            None => self.mix.choice(self.kinds.at(number)),
         };
         let ordinal = if kind == Kind::Insert {
             0
@@ -131,7 +144,7 @@ impl Stream {
         } else {
             0
         };
-        Draw { kind, ordinal, scan_length, field, version: number }
+        Draw { kind, statement, ordinal, scan_length, field, version: number }
     }
 
     /// Whether draws depend on how far inserts have ended.
@@ -170,14 +183,96 @@ impl Stream {
     }
 
     fn push_value(&self, number: u64, field: u32, key: &[u8], values: &mut ValueBuffer) {
-        let mut random = self.values.random_of_part(number, field.into());
+        values.push(field, |bytes| self.append_value(number, 0, field, key, bytes));
+    }
+
+    /// Appends the value of a field, as the element of this place in operation `number` writes it:
+    /// 0 for the driver's own way, the command's place for a statement.
+    #[inline]
+    pub fn append_value(
+        &self,
+        number: u64,
+        place: u64,
+        field: u32,
+        key: &[u8],
+        bytes: &mut Vec<u8>,
+    ) {
+        let mut random = self.values.random_of_part(number, u64::from(field) | place << 32);
         let length = self.field_length.draw(&mut random) as usize;
-        values.push(field, |bytes| match self.value_kind {
+        match self.value_kind {
             ValueKind::Random => append_noise(&mut random, length, bytes),
             ValueKind::Integrity => {
                 integrity::append(key, self.field_names[field as usize].as_bytes(), length, bytes);
             }
-        });
+        }
+    }
+
+    /// Replaces what the buffer holds by the arguments of the drawn statement, and says how many
+    /// arguments an operation, a command and an item have. An insert gets the ordinals of its
+    /// records here; each must end.
+    ///
+    /// # Panics
+    /// When the draw, which isn't this stream's then, has no statement.
+    pub fn arguments_into(
+        &self,
+        draw: &Draw,
+        inserts: &InsertSequence,
+        buffer: &mut ArgumentBuffer,
+    ) -> [u32; 3] {
+        let template = self.template(draw).expect("a drawn statement is one of the mix");
+        let frontier = if self.needs_frontier { inserts.frontier() } else { 0 };
+        let available = |ordinal| inserts.was_available(ordinal, frontier);
+        let ordinal = |command| match (draw.kind, command) {
+            (Kind::Insert, _) => inserts.next(),
+            (_, 0) => draw.ordinal,
+            _ => {
+                let mut random = self.ranks.random_of_part(draw.version, command);
+                let number = draw.version.wrapping_add(command);
+                self.keys.choose(number, &mut random, frontier, available)
+            }
+        };
+        template.bind(self, draw.version, ordinal, buffer);
+        template.widths()
+    }
+
+    /// Replaces what the buffer holds by what the dataset's probe needs to look for a record, and
+    /// gives the probe's index and widths; none when the driver's own read does it.
+    pub fn probe_into(&self, ordinal: u64, buffer: &mut ArgumentBuffer) -> Option<(u32, [u32; 3])> {
+        let (index, template) = self.probe.as_ref()?;
+        template.bind(self, 0, |_| ordinal, buffer);
+        Some((*index, template.widths()))
+    }
+
+    fn template(&self, draw: &Draw) -> Option<&Template> {
+        self.templates.get(draw.statement? as usize)?.as_ref()
+    }
+
+    /// Fields of the record among the drawn statement's arguments.
+    #[must_use]
+    pub fn written_fields(&self, draw: &Draw) -> &[u32] {
+        self.template(draw).map_or(&[], Template::written)
+    }
+
+    /// Fields of the record in the reply to the drawn statement, in order.
+    #[must_use]
+    pub fn expected_fields(&self, draw: &Draw) -> &[u32] {
+        self.template(draw).map_or(&[], Template::expected)
+    }
+
+    /// Whether replies to the drawn statement are held against its arguments.
+    #[must_use]
+    pub fn is_checked(&self, draw: &Draw) -> bool {
+        self.template(draw).is_some_and(Template::is_checked)
+    }
+
+    /// Whether the values that the drawn statement returned are those that must be there.
+    pub fn holds<'a>(
+        &self,
+        draw: &Draw,
+        buffer: &ArgumentBuffer,
+        found: impl Iterator<Item = &'a [u8]>,
+    ) -> bool {
+        self.template(draw).is_none_or(|template| template.holds(self, buffer, found))
     }
 
     /// Whether a value read is the one that must be there: the integrity text of key and field.
@@ -191,6 +286,35 @@ impl Stream {
         self.field_length.constant() == Some(found.len() as u64)
             && name.is_some_and(|name| integrity::matches(key, name.as_bytes(), found))
     }
+}
+
+/// The statements of the mix.
+fn templates(
+    plan: &Plan,
+    mix: &Mix,
+    popularity: Seed,
+    of_keys: impl Fn(u64) -> Seed,
+) -> Result<Vec<Option<Template>>, WorkloadError> {
+    let named = |index: usize| mix.choices().any(|one| one.statement == u32::try_from(index).ok());
+    let compile = |(index, statement): (usize, &Statement)| {
+        let seed = of_keys(source::STATEMENTS + index as u64);
+        let seed = move |source| Seed::derive(seed.at(0), &[source]);
+        let template = || Template::new(statement, index, popularity, seed);
+        named(index).then(template).transpose()
+    };
+    plan.statements.iter().enumerate().map(compile).collect()
+}
+
+fn probe(
+    plan: &Plan,
+    popularity: Seed,
+    of_keys: impl Fn(u64) -> Seed,
+) -> Result<Option<(u32, Template)>, WorkloadError> {
+    let Some(index) = plan.dataset.probe else { return Ok(None) };
+    let seed = of_keys(source::STATEMENTS + u64::from(index));
+    let seed = move |source| Seed::derive(seed.at(0), &[source]);
+    let statement = &plan.statements[index as usize];
+    Ok(Some((index, Template::new(statement, index as usize, popularity, seed)?)))
 }
 
 fn uses_one_field(group: &Group) -> [bool; Kind::ALL.len()] {
@@ -209,6 +333,6 @@ fn depends_on_inserts(plan: &Plan, phase: usize, mix: &Mix, keys: &KeyChooser) -
     let loading = plan.phases.get(phase).is_some_and(|phase| phase.name == PhaseName::Load);
     let loaded = if loading { 0 } else { plan.dataset.count };
     let reaches_inserts = keys.end() > plan.dataset.start.saturating_add(loaded);
-    let draws_keys = mix.kinds().any(|kind| kind != Kind::Insert);
+    let draws_keys = mix.choices().any(|choice| choice.kind != Kind::Insert);
     draws_keys && (keys.follows_frontier() || reaches_inserts)
 }

@@ -6,11 +6,13 @@ Where a default is not the spec's own, it stands here by name and is documented 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pydantic import TypeAdapter
 
 from kvmark.errors import PlanError
+from kvmark.plan.laws import distribution, size_law
 from kvmark.plan.model import (
     FORMAT,
     ActiveGroup,
@@ -18,7 +20,6 @@ from kvmark.plan.model import (
     Closed,
     ConstantSize,
     Dataset,
-    Distribution,
     FieldLayout,
     Group,
     KeyChoice,
@@ -27,17 +28,17 @@ from kvmark.plan.model import (
     Plan,
     Sequential,
     Share,
-    SizeLaw,
     System,
     Until,
     Weight,
 )
 from kvmark.plan.seeds import derive_seeds
-from kvmark.spec import workload as spec_of
+from kvmark.plan.statements import compile_statements
+from kvmark.spec import laws
 from kvmark.spec.quantity import LARGEST
 from kvmark.spec.run import DEFAULT_DURATION_NS, RunSpec
 from kvmark.spec.url import SystemUrl
-from kvmark.spec.workload import LOAD_GROUP, DatasetSpec, GroupSpec
+from kvmark.spec.workload import LOAD_GROUP, VERIFY_GROUP, GroupSpec, WorkloadSpec
 from kvmark.spec.ycsb import YcsbProperties
 from kvmark.spec.ycsb_run import ycsb_run
 
@@ -53,8 +54,6 @@ MIN_INTERVALS: Final = 30
 MAX_INTERVALS: Final = {"cassandra-stress": 200, "autocorrelated": 600}
 """cassandra-stress's own end, and ten minutes of seconds for the rule that needs more of them."""
 
-_SIZE_LAWS: Final[TypeAdapter[SizeLaw]] = TypeAdapter(SizeLaw)
-_DISTRIBUTIONS: Final[TypeAdapter[Distribution]] = TypeAdapter(Distribution)
 _ARRIVALS: Final[TypeAdapter[Arrival]] = TypeAdapter(Arrival)
 _WEIGHT: Final[TypeAdapter[Weight]] = TypeAdapter(Weight)
 
@@ -62,15 +61,22 @@ _WEIGHT: Final[TypeAdapter[Weight]] = TypeAdapter(Weight)
 def compile_run(spec: RunSpec, cores: int | None = None) -> Plan:
     """The plan of one run. `cores` is how many this process may use, asked for when None."""
     records = spec.records or spec.workload.dataset.records
-    dataset = _dataset(spec.workload.dataset, records)
+    statements = compile_statements(spec.workload, spec.pipeline_depth)
+    indices = {statement.name: index for index, statement in enumerate(statements)}
+    dataset = _dataset(spec.workload, records, indices)
     operations = _operations(spec, records)
     active = spec.active_groups
-    groups = [_group(one, spec, dataset, operations) for one in active]
+    groups = [_group(one, spec, dataset, operations, indices) for one in active]
     phases: list[Phase] = []
-    if spec.load != "never" and spec.workload.dataset.loaded:
-        groups.append(_load_group(dataset, max(group.clients for group in groups)))
+    clients = max(group.clients for group in groups)
+    if spec.load != "never" and spec.workload.is_loaded_first:
+        load = spec.workload.load
+        groups.append(_load_group(dataset, clients, None if load is None else indices[load]))
         phases += _load_phases(spec, len(active), records)
     phases += _measured_phases(spec, len(active), operations)
+    if spec.verify:
+        groups.append(_verify_group(dataset, clients))
+        phases.append(_verify_phase(len(groups) - 1))
     usable = cores or len(os.sched_getaffinity(0))
     return Plan(
         format=FORMAT,
@@ -79,6 +85,8 @@ def compile_run(spec: RunSpec, cores: int | None = None) -> Plan:
         seeds=derive_seeds(spec.seed),
         share=Share(index=0, of=1),
         dataset=dataset,
+        prepare=spec.workload.prepare,
+        statements=statements,
         groups=tuple(groups),
         phases=tuple(phases),
         interval_ns=spec.interval_ns,
@@ -108,7 +116,8 @@ def _operations(spec: RunSpec, records: int) -> int | None:
     return records if spec.workload.once_per_record else None
 
 
-def _dataset(spec: DatasetSpec, records: int) -> Dataset:
+def _dataset(workload: WorkloadSpec, records: int, indices: Mapping[str, int]) -> Dataset:
+    spec, probe = workload.dataset, workload.probe
     return Dataset(
         table=spec.table,
         start=spec.start,
@@ -120,40 +129,43 @@ def _dataset(spec: DatasetSpec, records: int) -> Dataset:
         fields=FieldLayout(
             count=spec.fields.count,
             name_prefix=spec.fields.name_prefix,
-            length=_size(spec.fields.length),
+            length=size_law(spec.fields.length),
         ),
         values=spec.values,
+        probe=None if probe is None else indices[probe],
     )
 
 
-def _size(law: spec_of.Length) -> SizeLaw:
-    return _SIZE_LAWS.validate_python(_tagged(law.model_dump()))
-
-
-def _tagged(content: dict[str, Any]) -> dict[str, Any]:
-    """A law in the plan's words, which differ from the spec's in the name of the tag."""
-    return {"law": content.pop("distribution"), **content}
-
-
-def _group(one: GroupSpec, spec: RunSpec, dataset: Dataset, operations: int | None) -> Group:
+def _group(
+    one: GroupSpec,
+    spec: RunSpec,
+    dataset: Dataset,
+    operations: int | None,
+    indices: Mapping[str, int],
+) -> Group:
     arrival = _arrival(one, spec)
     clients = CLOSED_CLIENTS if arrival["process"] == "closed" else OPEN_CLIENTS
     return Group(
         name=one.name,
         clients=spec.clients or one.clients or clients,
         arrival=_ARRIVALS.validate_python(arrival),
-        mix=_mix(one),
+        mix=_mix(one, spec.workload, indices),
         keys=_keys(one, spec, dataset, operations),
         read_fields=one.read_fields,
         write_fields=one.write_fields,
-        scan_length=_size(one.scan_length),
+        scan_length=size_law(one.scan_length),
         check_values=one.check_values,
     )
 
 
-def _mix(one: GroupSpec) -> tuple[Weight, ...]:
-    weights = one.mix.weights().items()
-    return tuple(_WEIGHT.validate_python({"kind": kind, "weight": at}) for kind, at in weights)
+def _mix(one: GroupSpec, workload: WorkloadSpec, indices: Mapping[str, int]) -> tuple[Weight, ...]:
+    def entry(name: str, weight: float) -> Weight:
+        index = indices.get(name)
+        kind = name if index is None else workload.statements[name].does
+        content = {"kind": kind, "statement": index, "weight": weight}
+        return _WEIGHT.validate_python(content)
+
+    return tuple(entry(name, weight) for name, weight in one.mix.weights().items())
 
 
 def _arrival(one: GroupSpec, spec: RunSpec) -> dict[str, Any]:
@@ -168,21 +180,19 @@ def _arrival(one: GroupSpec, spec: RunSpec) -> dict[str, Any]:
 
 def _keys(one: GroupSpec, spec: RunSpec, dataset: Dataset, operations: int | None) -> KeyChoice:
     """The keys to choose from: as said, or all records there are or will be inserted."""
-    law = one.keys.model_dump()
-    expected = law.pop("expected_new", None)
     start, count = dataset.start, dataset.count
     if one.key_range is not None:
         start, count = one.key_range.start, one.key_range.count
-    if isinstance(one.keys, spec_of.YcsbZipfian):
+    if isinstance(one.keys, laws.YcsbZipfian):
+        expected = one.keys.expected_new
         if expected is None:
             expected = _expected_inserts(one, spec, operations)
         # YCSB's range includes its upper end: one key more than there are.
         count += expected + 1
         if start + count > LARGEST:
             raise PlanError(f"{one.name}: the keys to choose from reach beyond 2^63; insert fewer")
-    distribution = _DISTRIBUTIONS.validate_python(_tagged(law))
     # An insert-only group chooses no key, but a plan names a range that is not empty.
-    return KeyChoice(start=start, count=max(count, 1), distribution=distribution)
+    return KeyChoice(start=start, count=max(count, 1), distribution=distribution(one.keys))
 
 
 def _expected_inserts(one: GroupSpec, spec: RunSpec, operations: int | None) -> int:
@@ -202,16 +212,29 @@ def _duration_ns(spec: RunSpec, operations: int | None) -> int:
     return 0 if ends else DEFAULT_DURATION_NS
 
 
-def _load_group(dataset: Dataset, clients: int) -> Group:
+def _load_group(dataset: Dataset, clients: int, statement: int | None) -> Group:
     """Inserts the records, in order and as fast as it goes."""
+    return _own_group(
+        LOAD_GROUP, dataset, clients, Weight(kind="insert", statement=statement, weight=1.0)
+    )
+
+
+def _verify_group(dataset: Dataset, clients: int) -> Group:
+    """Reads back what was written."""
+    probe = Weight(kind="read", statement=dataset.probe, weight=1.0)
+    return _own_group(VERIFY_GROUP, dataset, clients, probe)
+
+
+def _own_group(name: str, dataset: Dataset, clients: int, operation: Weight) -> Group:
+    """A group that no file names: each record once, in order, as fast as it goes."""
     return Group(
-        name=LOAD_GROUP,
+        name=name,
         clients=clients,
         arrival=Closed(process="closed", think_time_ns=0),
-        mix=(Weight(kind="insert", weight=1.0),),
+        mix=(operation,),
         keys=KeyChoice(
             start=dataset.start,
-            count=dataset.count,
+            count=max(dataset.count, 1),
             distribution=Sequential(law="sequential"),
         ),
         read_fields="all",
@@ -221,16 +244,32 @@ def _load_group(dataset: Dataset, clients: int) -> Group:
     )
 
 
+def _can_look(workload: WorkloadSpec) -> bool:
+    """Whether it can be seen that the records are there already."""
+    return workload.load is None or workload.probe is not None
+
+
 def _load_phases(spec: RunSpec, group: int, records: int) -> list[Phase]:
     load = Phase(
         name="load",
         groups=(ActiveGroup(group=group, operations=records),),
-        only_if_missing=spec.load == "auto",
+        only_if_missing=spec.load == "auto" and _can_look(spec.workload),
         duration_ns=None,
         until=None,
     )
     settle = Phase(name="settle", groups=(), only_if_missing=False, duration_ns=None, until=None)
     return [load, settle] if spec.settle else [load]
+
+
+def _verify_phase(group: int) -> Phase:
+    """Ends by itself, when every record that was written has been read."""
+    return Phase(
+        name="verify",
+        groups=(ActiveGroup(group=group, operations=None),),
+        only_if_missing=False,
+        duration_ns=None,
+        until=None,
+    )
 
 
 def _measured_phases(spec: RunSpec, groups: int, operations: int | None) -> list[Phase]:

@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal
 
 from annotated_types import Interval
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from typing_extensions import TypeAliasType
 
 from kvmark.errors import PlanError
 
@@ -19,6 +20,7 @@ __all__ = [
     "FORMAT",
     "ActiveGroup",
     "AllKeysUniform",
+    "Argument",
     "Arrival",
     "Closed",
     "ConstantRate",
@@ -28,6 +30,7 @@ __all__ = [
     "Exponential",
     "FieldChoice",
     "FieldLayout",
+    "Generator",
     "Group",
     "HistogramSize",
     "Hotspot",
@@ -43,6 +46,7 @@ __all__ = [
     "Sequential",
     "Share",
     "SizeLaw",
+    "Statement",
     "System",
     "UniformSize",
     "Until",
@@ -57,6 +61,9 @@ FORMAT: Final = 1
 
 U32 = Annotated[int, Interval(ge=0, le=2**32 - 1)]
 U64 = Annotated[int, Interval(ge=0, le=2**64 - 1)]
+I64 = Annotated[int, Interval(ge=-(2**63), le=2**63 - 1)]
+Finite = Annotated[float, Interval(ge=-sys.float_info.max, le=sys.float_info.max)]
+"""A finite number."""
 Positive = Annotated[float, Interval(ge=0.0, le=sys.float_info.max)]
 """A finite number that is not negative, as every number with a fraction in a plan is."""
 
@@ -153,6 +160,7 @@ class Dataset(_Part):
     key: KeyText
     fields: FieldLayout
     values: Literal["random", "integrity"]
+    probe: U32 | None
 
 
 class AllKeysUniform(_Part):
@@ -217,6 +225,160 @@ class KeyChoice(_Part):
     distribution: Distribution
 
 
+class KeyGenerator(_Part):
+    """The text of the record's key."""
+
+    generator: Literal["key"]
+
+
+class OrdinalGenerator(_Part):
+    """The record's ordinal."""
+
+    generator: Literal["ordinal"]
+
+
+class FieldGenerator(_Part):
+    """What the record's field of this index holds."""
+
+    generator: Literal["field"]
+    field: U32
+
+
+class NumberGenerator(_Part):
+    """A whole number by a law."""
+
+    generator: Literal["number"]
+    choice: KeyChoice
+
+
+class NameGenerator(_Part):
+    """A prefix and such a number in decimal."""
+
+    generator: Literal["name"]
+    text: KeyText
+    choice: KeyChoice
+
+
+class GaussianGenerator(_Part):
+    """A whole number, normally distributed and cut off at both ends."""
+
+    generator: Literal["gaussian"]
+    min: I64
+    max: I64
+    mean: Finite
+    stddev: Positive
+
+
+class FractionGenerator(_Part):
+    """A number with a fraction, each as likely as any other."""
+
+    generator: Literal["fraction"]
+    min: Finite
+    max: Finite
+
+
+class TextGenerator(_Part):
+    """Printable ASCII noise."""
+
+    generator: Literal["text"]
+    length: SizeLaw
+
+
+class BlobGenerator(_Part):
+    """Bytes of any value."""
+
+    generator: Literal["blob"]
+    length: SizeLaw
+
+
+class BooleanGenerator(_Part):
+    """True or false, either as likely."""
+
+    generator: Literal["boolean"]
+
+
+class UuidGenerator(_Part):
+    """A random UUID."""
+
+    generator: Literal["uuid"]
+
+
+class TimestampGenerator(_Part):
+    """Milliseconds since 1970, `step_ms` more for each element drawn before."""
+
+    generator: Literal["timestamp"]
+    start_ms: I64
+    step_ms: I64
+
+
+class ListGenerator(_Part):
+    """Several of one kind."""
+
+    generator: Literal["list"]
+    of: Generator
+    length: SizeLaw
+
+
+class TupleGenerator(_Part):
+    """Several of different kinds."""
+
+    generator: Literal["tuple"]
+    of: tuple[Generator, ...]
+
+
+class MapGenerator(_Part):
+    """Keys and their values."""
+
+    generator: Literal["map"]
+    keys: Generator
+    values: Generator
+    length: SizeLaw
+
+
+Generator = TypeAliasType(
+    "Generator",
+    Annotated[
+        KeyGenerator
+        | OrdinalGenerator
+        | FieldGenerator
+        | NumberGenerator
+        | NameGenerator
+        | GaussianGenerator
+        | FractionGenerator
+        | TextGenerator
+        | BlobGenerator
+        | BooleanGenerator
+        | UuidGenerator
+        | TimestampGenerator
+        | ListGenerator
+        | TupleGenerator
+        | MapGenerator,
+        Field(discriminator="generator"),
+    ],
+)
+"""How an argument is drawn."""
+
+
+class Argument(_Part):
+    """Something drawn anew for each operation, command or item."""
+
+    name: str
+    each: Literal["operation", "command", "item"]
+    generator: Generator
+
+
+class Statement(_Part):
+    """An operation in the system's own language."""
+
+    name: str
+    texts: tuple[str, ...]
+    commands: SizeLaw
+    items: SizeLaw
+    arguments: tuple[Argument, ...]
+    expects: tuple[U32, ...]
+    options: dict[str, JsonValue]
+
+
 class RatePoint(_Part):
     """The rate at one instant of the phase."""
 
@@ -249,9 +411,10 @@ Arrival = Annotated[Closed | ConstantRate | PoissonRate, Field(discriminator="pr
 
 
 class Weight(_Part):
-    """One kind of operation and its weight in a mix."""
+    """One operation of a mix: what it does, the statement that does it if one does, its weight."""
 
     kind: Kind
+    statement: U32 | None
     weight: Positive
 
 
@@ -304,6 +467,8 @@ class Plan(_Part):
     seeds: Seeds
     share: Share
     dataset: Dataset
+    prepare: tuple[str, ...]
+    statements: tuple[Statement, ...]
     groups: tuple[Group, ...]
     phases: tuple[Phase, ...]
     interval_ns: U64

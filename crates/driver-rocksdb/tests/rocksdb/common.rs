@@ -37,7 +37,7 @@ impl Time for NoTime {
 
 pub(crate) fn layout(fields: u32) -> Layout {
     let field_names = (0..fields).map(|n| format!("field{n}")).collect();
-    Layout { table: TABLE.to_owned(), field_names }
+    Layout { table: TABLE.to_owned(), field_names, prepare: Vec::new(), statements: Vec::new() }
 }
 
 /// Opens with these options beside the path.

@@ -6,9 +6,10 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use kvmark_driver::{
-    Capabilities, Description, Driver, Execution, OpenError, Reply, Request, Session, Time,
+    Call, Capabilities, Description, Driver, Execution, OpenError, Reply, Request, Session, Slot,
+    Time,
 };
-use kvmark_plan::{Kind, Outcome};
+use kvmark_plan::{Each, Kind, Outcome};
 
 /// Key, then field by index.
 pub type Store = BTreeMap<Vec<u8>, BTreeMap<u32, Vec<u8>>>;
@@ -26,6 +27,10 @@ pub struct Recording {
     pub corrupts: bool,
     /// Inserts from this number on fail.
     pub full_from: Option<u64>,
+    /// Updates from this number on are acknowledged and forgotten.
+    pub forgets_from: Option<u64>,
+    /// Updates from this number on are carried out and end as if the connection had broken.
+    pub breaks_from: Option<u64>,
     /// Reads block for ever once the store was asked this many times.
     pub hangs_from: Option<usize>,
 }
@@ -39,6 +44,30 @@ impl Recording {
     }
 }
 
+/// The first argument of a command, and the second.
+const FIRST: Slot = Slot { each: Each::Command, place: 0 };
+const SECOND: Slot = Slot { each: Each::Command, place: 1 };
+
+impl Recording {
+    /// Carries out a statement: a write has a key and field 0 as arguments, a read a key.
+    fn call(&self, kind: Kind, call: Call<'_>, reply: &mut Reply) -> Outcome {
+        let mut store = self.store.lock().unwrap();
+        for command in 0..call.commands.len() {
+            let key = call.argument(FIRST, command, 0).1.to_vec();
+            if kind != Kind::Read {
+                let value = call.argument(SECOND, command, 0).1.to_vec();
+                store.entry(key).or_default().insert(0, value);
+                continue;
+            }
+            let Some(record) = store.get(&key) else { return Outcome::Miss };
+            let value = if self.corrupts { b"something else" } else { &record[&0][..] };
+            reply.push(command as u32, 0, value);
+        }
+        reply.rows = call.commands.len() as u64;
+        Outcome::Ok
+    }
+}
+
 impl Driver for Recording {
     type Session = Self;
 
@@ -48,6 +77,7 @@ impl Driver for Recording {
             embedded: true,
             kinds: Kind::ALL.to_vec(),
             cancels: false,
+            statements: true,
             simulated_time: false,
         }
     }
@@ -79,12 +109,22 @@ impl Session for Recording {
         while self.hangs_from.is_some_and(|from| count >= from) {
             std::thread::park();
         }
+        if let Some(call) = request.statement {
+            return self.call(request.kind, call, reply);
+        }
+        let reaches = |from: Option<u64>| from.is_some_and(|from| request.number >= from);
         let mut store = self.store.lock().unwrap();
         match request.kind {
             Kind::Insert if self.full_from.is_some_and(|from| request.number >= from) => {
                 return Outcome::Storage;
             }
-            Kind::Insert | Kind::Update => store.entry(key).or_default().extend(values),
+            Kind::Update if reaches(self.forgets_from) => {}
+            Kind::Insert | Kind::Update => {
+                store.entry(key).or_default().extend(values);
+                if request.kind == Kind::Update && reaches(self.breaks_from) {
+                    return Outcome::Connection;
+                }
+            }
             Kind::Delete => drop(store.remove(&key)),
             _ => {
                 let Some(record) = store.get(&key) else { return Outcome::Miss };

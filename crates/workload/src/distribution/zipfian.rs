@@ -108,6 +108,11 @@ impl Zipfian {
         Self { power, count, area }
     }
 
+    /// Number of ranks.
+    pub(crate) const fn count(&self) -> u64 {
+        self.count
+    }
+
     /// Draws a rank from 0.
     #[inline]
     pub(crate) fn rank(&self, random: &mut Random) -> u64 {

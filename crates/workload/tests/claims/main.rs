@@ -9,5 +9,6 @@ mod keys;
 mod plans;
 mod refusals;
 mod sizes;
+mod statements;
 mod statistics;
 mod streams;

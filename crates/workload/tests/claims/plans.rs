@@ -30,7 +30,10 @@ pub(crate) fn plan() -> Plan {
                 length: SizeLaw::Constant { size: 100 },
             },
             values: ValueKind::Random,
+            probe: None,
         },
+        prepare: Vec::new(),
+        statements: Vec::new(),
         groups: vec![group()],
         phases: vec![phase()],
         interval_ns: 1_000_000_000,
@@ -66,7 +69,10 @@ pub(crate) fn phase() -> Phase {
 }
 
 pub(crate) fn mix(weights: &[(Kind, f64)]) -> Vec<Weight> {
-    weights.iter().map(|(kind, weight)| Weight { kind: *kind, weight: *weight }).collect()
+    weights
+        .iter()
+        .map(|(kind, weight)| Weight { kind: *kind, statement: None, weight: *weight })
+        .collect()
 }
 
 /// A plan that chooses among the first `count` ordinals by a law.

@@ -1,0 +1,133 @@
+//! What is recorded apart, and under which name.
+
+use kvmark_plan::{Kind, Outcome, Plan};
+
+/// What an operation did, as far as it is told apart in records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// An operation of this kind.
+    Kind(Kind),
+    /// The read or the update inside a read-modify-write.
+    Part(Kind),
+    /// The plan's statement of this index.
+    Statement(u32),
+}
+
+impl Action {
+    /// Those that every plan has: kinds and parts.
+    pub(crate) const FIXED: usize = 2 * Kind::ALL.len();
+
+    #[inline]
+    pub(crate) const fn index(self) -> usize {
+        match self {
+            Self::Kind(kind) => kind as usize,
+            Self::Part(kind) => Kind::ALL.len() + kind as usize,
+            Self::Statement(index) => Self::FIXED + index as usize,
+        }
+    }
+
+    const fn at(index: usize) -> Self {
+        if index < Kind::ALL.len() {
+            Self::Kind(Kind::ALL[index])
+        } else if index < Self::FIXED {
+            Self::Part(Kind::ALL[index - Kind::ALL.len()])
+        } else {
+            Self::Statement((index - Self::FIXED) as u32)
+        }
+    }
+
+    /// Whether it is part of another operation, which is recorded too.
+    pub(crate) const fn is_part(self) -> bool {
+        matches!(self, Self::Part(_))
+    }
+}
+
+/// What tells the series of a group apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SeriesKey {
+    pub(crate) action: Action,
+    pub(crate) outcome: Outcome,
+}
+
+impl SeriesKey {
+    /// Series of a plan with so many statements.
+    pub(crate) const fn count(statements: usize) -> usize {
+        (Action::FIXED + statements) * Outcome::ALL.len()
+    }
+
+    #[inline]
+    pub(crate) const fn index(self) -> usize {
+        self.action.index() * Outcome::ALL.len() + self.outcome as usize
+    }
+
+    pub(crate) const fn at(index: usize) -> Self {
+        let outcomes = Outcome::ALL.len();
+        Self { action: Action::at(index / outcomes), outcome: Outcome::ALL[index % outcomes] }
+    }
+}
+
+/// The names of a plan's groups and statements, by index.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    /// Of the groups.
+    pub groups: Vec<String>,
+    /// Of the statements.
+    pub statements: Vec<String>,
+}
+
+impl Names {
+    /// The names that stand in a plan.
+    #[must_use]
+    pub fn of(plan: &Plan) -> Self {
+        Self {
+            groups: plan.groups.iter().map(|group| group.name.clone()).collect(),
+            statements: plan.statements.iter().map(|statement| statement.name.clone()).collect(),
+        }
+    }
+
+    /// Name of what was done; of a part, the part's own.
+    pub(crate) fn operation(&self, action: Action) -> &str {
+        match action {
+            Action::Kind(kind) | Action::Part(kind) => kind.name(),
+            Action::Statement(index) => &self.statements[index as usize],
+        }
+    }
+
+    /// Name of a series: what was done, and the outcome unless it is ok.
+    pub(crate) fn series(&self, key: SeriesKey) -> String {
+        let own = self.operation(key.action);
+        let name = if key.action.is_part() {
+            format!("{}.{own}", Kind::ReadModifyWrite.name())
+        } else {
+            own.to_owned()
+        };
+        match key.outcome {
+            Outcome::Ok => name,
+            other => format!("{name}.{}", other.name()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_index_of_a_series_and_its_name_are_inverse() {
+        for index in 0..SeriesKey::count(3) {
+            assert_eq!(SeriesKey::at(index).index(), index);
+        }
+    }
+
+    #[test]
+    fn a_series_is_named_by_operation_and_by_outcome_unless_it_is_ok() {
+        let names = Names { groups: Vec::new(), statements: vec!["GET".to_owned()] };
+        let name = |action, outcome| names.series(SeriesKey { action, outcome });
+        assert_eq!(name(Action::Kind(Kind::Read), Outcome::Ok), "READ");
+        assert_eq!(name(Action::Kind(Kind::Read), Outcome::Miss), "READ.miss");
+        assert_eq!(name(Action::Part(Kind::Update), Outcome::Ok), "READ-MODIFY-WRITE.UPDATE");
+        let failed = name(Action::Part(Kind::Read), Outcome::Timeout);
+        assert_eq!(failed, "READ-MODIFY-WRITE.READ.timeout");
+        assert_eq!(name(Action::Statement(0), Outcome::Connection), "GET.connection");
+    }
+}

@@ -1,0 +1,198 @@
+//! The arguments of a statement, drawn.
+
+use std::ops::Range;
+
+use kvmark_plan::{Argument, Each, Generator, Statement, ValueType};
+
+use crate::error::WorkloadError;
+use crate::generator::Maker;
+use crate::random::Seed;
+use crate::size::Sizes;
+use crate::stream::Stream;
+
+/// The arguments of one operation. Reused from operation to operation.
+#[derive(Clone, Debug, Default)]
+pub struct ArgumentBuffer {
+    /// Bytes of the arguments, one after the other.
+    pub bytes: Vec<u8>,
+    /// Type and place of each: the operation's, then of each command its own and its items'.
+    pub places: Vec<(ValueType, Range<usize>)>,
+    /// For each command, where its arguments begin in `places`, and how many items it has.
+    pub commands: Vec<(u32, u32)>,
+    /// For each command, the record it concerns.
+    pub ordinals: Vec<u64>,
+    /// The key of the command's record.
+    key: Vec<u8>,
+}
+
+impl ArgumentBuffer {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.places.clear();
+        self.commands.clear();
+        self.ordinals.clear();
+    }
+
+    fn push(&mut self, append: impl FnOnce(&mut Vec<u8>, &[u8]) -> ValueType) {
+        let start = self.bytes.len();
+        let kind = append(&mut self.bytes, &self.key);
+        self.places.push((kind, start..self.bytes.len()));
+    }
+}
+
+/// Which element of a statement's operation is drawn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Element {
+    /// The operation's number.
+    pub(crate) number: u64,
+    /// The element's place within its operation, from 0.
+    pub(crate) place: u64,
+    /// Its place in the whole stream, where operations have as many elements as they can have.
+    pub(crate) position: u64,
+    /// The record's ordinal.
+    pub(crate) ordinal: u64,
+}
+
+/// A [`Statement`], ready to draw its arguments.
+#[derive(Clone, Debug)]
+pub(crate) struct Template {
+    commands: Sizes,
+    items: Sizes,
+    /// Sizes of commands and items.
+    shape: Seed,
+    /// By [`Each`], in the statement's order.
+    makers: [Vec<Maker>; 3],
+    /// What replies must hold: how often it is drawn, and its place there.
+    expects: Vec<(Each, usize)>,
+    /// Fields of the record that its commands write or are told, and that replies hold.
+    written: Vec<u32>,
+    expected: Vec<u32>,
+    /// Most commands and items, for positions in the stream.
+    most: [u64; 2],
+}
+
+impl Template {
+    /// The statement of this index in the plan; `seed` is the group's and phase's.
+    pub(crate) fn new(
+        statement: &Statement,
+        index: usize,
+        popularity: Seed,
+        seed: impl Fn(u64) -> Seed,
+    ) -> Result<Self, WorkloadError> {
+        let place = |name: &str| format!("statements[{index}].{name}");
+        let mut makers: [Vec<Maker>; 3] = Default::default();
+        let mut slots = Vec::new();
+        for (number, argument) in statement.arguments.iter().enumerate() {
+            let here = place(&format!("arguments[{number}]"));
+            let drawn = &mut makers[argument.each as usize];
+            slots.push((argument.each, drawn.len()));
+            let seed = seed(number as u64 + 1);
+            drawn.push(Maker::new(&argument.generator, seed, popularity, &here)?);
+        }
+        let commands = Sizes::new(&statement.commands, &place("commands"))?;
+        let items = Sizes::new(&statement.items, &place("items"))?;
+        let expects = statement.expects.iter().map(|index| slots[*index as usize]).collect();
+        let most = [commands.largest().max(1), items.largest().max(1)];
+        let written = statement.arguments.iter().filter_map(field_of).collect();
+        let expected = |index: &u32| field_of(&statement.arguments[*index as usize]);
+        let expected = statement.expects.iter().filter_map(expected).collect();
+        Ok(Self { commands, items, shape: seed(0), makers, expects, written, expected, most })
+    }
+
+    /// Arguments of an operation, of a command, and of an item.
+    pub(crate) fn widths(&self) -> [u32; 3] {
+        [0, 1, 2].map(|each: usize| self.makers[each].len() as u32)
+    }
+
+    /// Replaces what the buffer holds by the arguments of operation `number`; `ordinal` gives the
+    /// record of each command.
+    pub(crate) fn bind(
+        &self,
+        stream: &Stream,
+        number: u64,
+        mut ordinal: impl FnMut(u64) -> u64,
+        buffer: &mut ArgumentBuffer,
+    ) {
+        buffer.clear();
+        let mut shape = self.shape.random(number);
+        let commands = self.commands.draw(&mut shape).max(1);
+        for command in 0..commands {
+            let ordinal = ordinal(command);
+            stream.key_into(ordinal, &mut buffer.key);
+            buffer.ordinals.push(ordinal);
+            let position = number.wrapping_mul(self.most[0]).wrapping_add(command);
+            let element = Element { number, place: command, position, ordinal };
+            if command == 0 {
+                self.make(Each::Operation, stream, Element { position: number, ..element }, buffer);
+            }
+            let first = buffer.places.len() as u32;
+            self.make(Each::Command, stream, element, buffer);
+            let items = self.items.draw(&mut shape);
+            buffer.commands.push((first, items as u32));
+            for item in 0..items {
+                let place = command * self.most[1] + item;
+                let position = position.wrapping_mul(self.most[1]).wrapping_add(item);
+                self.make(Each::Item, stream, Element { place, position, ..element }, buffer);
+            }
+        }
+    }
+
+    fn make(&self, each: Each, stream: &Stream, element: Element, buffer: &mut ArgumentBuffer) {
+        for maker in &self.makers[each as usize] {
+            buffer.push(|bytes, key| maker.append(stream, element, key, bytes));
+        }
+    }
+
+    /// Fields of the record among the arguments of a command.
+    pub(crate) fn written(&self) -> &[u32] {
+        &self.written
+    }
+
+    /// Fields of the record in the reply to a command, in order.
+    pub(crate) fn expected(&self) -> &[u32] {
+        &self.expected
+    }
+
+    /// Whether replies are held against arguments.
+    pub(crate) fn is_checked(&self) -> bool {
+        !self.expects.is_empty()
+    }
+
+    /// Whether the values returned are those that must be there: for each command, and for each of
+    /// its items if one of them is drawn per item, the expected arguments in order.
+    pub(crate) fn holds<'a>(
+        &self,
+        stream: &Stream,
+        buffer: &ArgumentBuffer,
+        mut found: impl Iterator<Item = &'a [u8]>,
+    ) -> bool {
+        let [_, own, each_item] = self.widths().map(|width| width as usize);
+        let per_item = self.expects.iter().any(|(each, _)| *each == Each::Item);
+        let mut key = Vec::new();
+        for ((first, items), ordinal) in buffer.commands.iter().zip(&buffer.ordinals) {
+            stream.key_into(*ordinal, &mut key);
+            let rounds = if per_item { *items as usize } else { 1 };
+            for round in 0..rounds {
+                for (each, slot) in &self.expects {
+                    let Some(found) = found.next() else { return false };
+                    let place = match each {
+                        Each::Operation => *slot,
+                        Each::Command => *first as usize + slot,
+                        Each::Item => *first as usize + own + round * each_item + slot,
+                    };
+                    let (kind, range) = &buffer.places[place];
+                    let maker = &self.makers[*each as usize][*slot];
+                    let bound = &buffer.bytes[range.clone()];
+                    if !maker.matches(stream, &key, *kind, bound, found) {
+                        return false;
+                    }
+                }
+            }
+        }
+        found.next().is_none()
+    }
+}
+
+fn field_of(argument: &Argument) -> Option<u32> {
+    if let Generator::Field { field } = argument.generator { Some(field) } else { None }
+}

@@ -1,0 +1,94 @@
+"""A workload's statements, decided: every argument with its generator and how often it is drawn."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+
+from kvmark.plan.laws import distribution, size_law
+from kvmark.plan.model import Argument, ConstantSize, Generator, KeyChoice, KeyText, Statement
+from kvmark.spec import statements as spec_of
+from kvmark.spec.workload import WorkloadSpec
+
+__all__ = ["compile_statements"]
+
+_GENERATORS: Final[TypeAdapter[Generator]] = TypeAdapter(Generator)
+_DEVIATIONS: Final = 6
+"""cassandra-stress's normal range: three standard deviations to each side of the mean."""
+
+
+def compile_statements(workload: WorkloadSpec, depth: int | None) -> tuple[Statement, ...]:
+    """The plan's statements, in the file's order; `depth` replaces how many commands each sends."""
+    given = workload.statements.items()
+    return tuple(_statement(name, one, workload, depth) for name, one in given)
+
+
+def _statement(
+    name: str, one: spec_of.StatementSpec, workload: WorkloadSpec, depth: int | None
+) -> Statement:
+    described = {**workload.arguments, **one.arguments}
+    names = one.named()
+    commands = size_law(one.commands)
+    if depth is not None and one.pipelines:
+        commands = ConstantSize(law="constant", size=depth)
+    return Statement(
+        name=name,
+        texts=one.run,
+        commands=commands,
+        items=size_law(one.items),
+        arguments=tuple(_argument(each, one, described.get(each)) for each in names),
+        expects=tuple(names.index(expected) for expected in one.expect),
+        options=dict(one.options),
+    )
+
+
+def _argument(
+    name: str, one: spec_of.StatementSpec, described: spec_of.ArgumentSpec | None
+) -> Argument:
+    if described is None:
+        # The record's own: its key or its ordinal.
+        generator = _GENERATORS.validate_python({"generator": name})
+        return Argument(name=name, each="command", generator=generator)
+    each = described.each or one.each(name)
+    return Argument(name=name, each=each, generator=_generator(described))
+
+
+def _generator(one: spec_of.ArgumentSpec) -> Generator:
+    return _GENERATORS.validate_python(_content(one))
+
+
+def _content(one: Any) -> dict[str, Any]:
+    """The generator in the plan's words."""
+    match one:
+        case spec_of.NumberArgument():
+            return {"generator": "number", "choice": _choice(one)}
+        case spec_of.NameArgument():
+            text = KeyText(prefix=one.prefix, zero_padding=one.zero_padding, order=one.order)
+            return {"generator": "name", "text": text, "choice": _choice(one)}
+        case spec_of.GaussianArgument():
+            mean = (one.min + one.max) / 2 if one.mean is None else one.mean
+            stddev = (one.max - one.min) / _DEVIATIONS if one.stddev is None else one.stddev
+            law = {"mean": float(mean), "stddev": float(stddev)}
+            return {"generator": "gaussian", "min": one.min, "max": one.max, **law}
+        case spec_of.TextArgument() | spec_of.BlobArgument():
+            return {"generator": one.generator, "length": size_law(one.length)}
+        case spec_of.TimestampArgument():
+            step_ms = one.step_ns // 1_000_000
+            return {"generator": "timestamp", "start_ms": one.start_ms, "step_ms": step_ms}
+        case spec_of.ListArgument():
+            length = size_law(one.length)
+            return {"generator": "list", "of": _generator(one.of), "length": length}
+        case spec_of.TupleArgument():
+            return {"generator": "tuple", "of": tuple(map(_generator, one.of))}
+        case spec_of.MapArgument():
+            keys, values = _generator(one.keys), _generator(one.values)
+            length = size_law(one.length)
+            return {"generator": "map", "keys": keys, "values": values, "length": length}
+        case spec_of.FractionArgument():
+            return {"generator": "fraction", "min": float(one.min), "max": float(one.max)}
+    return dict(one.model_dump(exclude={"each"}))
+
+
+def _choice(one: spec_of.NumberArgument | spec_of.NameArgument) -> KeyChoice:
+    return KeyChoice(start=one.start, count=one.count, distribution=distribution(one.law))
