@@ -29,10 +29,11 @@ impl fmt::Display for Target {
     }
 }
 
-/// `[user[:password]@]host[:port][/database]`, or the path of a Unix socket.
+/// `[user[:password]@]host[:port][,host[:port]…][/database]`, or the path of a Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    pub(crate) target: Target,
+    /// At least one.
+    pub(crate) targets: Vec<Target>,
     pub(crate) username: Option<String>,
     pub(crate) password: Option<Secret>,
     pub(crate) database: Option<String>,
@@ -46,14 +47,14 @@ impl Address {
             None => (None, text),
         };
         let (username, password) = credentials(user.unwrap_or_default())?;
-        let (target, database) = if place.starts_with('/') {
-            (Target::Unix(PathBuf::from(place)), None)
+        let (targets, database) = if place.starts_with('/') {
+            (vec![Target::Unix(PathBuf::from(place))], None)
         } else {
-            let (host, database) = place.split_once('/').unwrap_or((place, ""));
+            let (hosts, database) = place.split_once('/').unwrap_or((place, ""));
             let database = Some(database.to_owned()).filter(|text| !text.is_empty());
-            (tcp(host)?, database)
+            (hosts.split(',').map(tcp).collect::<Result<_, _>>()?, database)
         };
-        Ok(Self { target, username, password, database })
+        Ok(Self { targets, username, password, database })
     }
 }
 
@@ -63,11 +64,6 @@ fn wrong(place: &str) -> OpenError {
 }
 
 fn tcp(place: &str) -> Result<Target, OpenError> {
-    if place.contains(',') {
-        let text = "option 'address' can't name several servers: this build follows no \
-                    Redis Cluster, so give one host:port";
-        return Err(OpenError::Option(text.to_owned()));
-    }
     let (host, port) = if let Some(rest) = place.strip_prefix('[') {
         let (host, port) = rest.split_once(']').ok_or_else(|| wrong(place))?;
         let port = if port.is_empty() { None } else { port.strip_prefix(':').or(Some("")) };
@@ -119,7 +115,8 @@ mod tests {
     use super::*;
 
     fn target(text: &str) -> String {
-        Address::parse(text).unwrap().target.to_string()
+        let targets = Address::parse(text).unwrap().targets;
+        targets.iter().map(Target::to_string).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -129,6 +126,12 @@ mod tests {
         assert_eq!(target("[::1]"), "[::1]:6379");
         assert_eq!(target("[::1]:7000"), "[::1]:7000");
         assert_eq!(target("/run/redis.sock"), "/run/redis.sock");
+    }
+
+    #[test]
+    fn several_servers_are_separated_by_commas() {
+        assert_eq!(target("u:p@a:1,b,[::1]:3/0"), "a:1 b:6379 [::1]:3");
+        assert!(Address::parse("a:1,,b:2").is_err());
     }
 
     #[test]
@@ -149,6 +152,5 @@ mod tests {
         }
         let error = Address::parse("u:%zz@host").unwrap_err().to_string();
         assert!(error.contains("%XX") && !error.contains("zz"), "{error}");
-        assert!(Address::parse("a:1,b:2").unwrap_err().to_string().contains("several servers"));
     }
 }

@@ -247,8 +247,12 @@ mod tests {
 
     #[test]
     fn commands_are_ycsbs_part_by_part() {
-        let layout =
-            Layout { table: "usertable".into(), field_names: vec!["field0".into(), "f1".into()] };
+        let layout = Layout {
+            table: "usertable".into(),
+            field_names: vec!["field0".into(), "f1".into()],
+            prepare: Vec::new(),
+            statements: Vec::new(),
+        };
         let fields = Fields::new(&layout);
         let text = |encode: &dyn Fn(&mut Vec<u8>)| {
             let mut output = Vec::new();

@@ -2,19 +2,50 @@
 
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
+use kvmark_driver::OpenError;
 use kvmark_plan::Outcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::address::Target;
+use crate::alarm::within;
 use crate::failure::Failure;
 use crate::options::Settings;
 use crate::resp::{Cursor, Scan, Token, is_push, put_all};
 use crate::stream::Stream;
 
+/// Connections opened at a time; a server's backlog is a few hundred.
+const OPENED_AT_ONCE: usize = 64;
+
+/// So many connections to a server, each within the limit.
+pub(crate) async fn connect_all(
+    settings: &Settings,
+    target: &Target,
+    count: usize,
+) -> Result<Vec<Stream>, OpenError> {
+    let mut streams = Vec::with_capacity(count);
+    while streams.len() < count {
+        let some = OPENED_AT_ONCE.min(count - streams.len());
+        let attempts = try_join_all((0..some).map(|_| connect(settings, target)));
+        let opened = in_time(settings, attempts).await.map_err(|failure| failure.at(target))?;
+        streams.extend(opened);
+    }
+    Ok(streams)
+}
+
+/// Work that must be done within the limit on connecting.
+pub(crate) async fn in_time<T>(
+    settings: &Settings,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let limit = settings.connect_timeout;
+    within(limit, work).await.unwrap_or_else(|| Err(too_slow(limit)))
+}
+
 /// A connection that is ready for requests. Takes as long as it takes.
-pub(crate) async fn connect(settings: &Settings) -> Result<Stream, Failure> {
-    let mut stream = match &settings.target {
+pub(crate) async fn connect(settings: &Settings, target: &Target) -> Result<Stream, Failure> {
+    let mut stream = match target {
         Target::Tcp { host, port } => {
             let reached = TcpStream::connect((host.as_str(), *port)).await;
             let stream = reached.map_err(|error| unreachable(&error))?;
@@ -27,7 +58,8 @@ pub(crate) async fn connect(settings: &Settings) -> Result<Stream, Failure> {
         }
     };
     if let Some(tls) = &settings.tls {
-        let secured = tls.connector.connect(tls.name.clone(), stream).await;
+        let name = tls.name_of(target).map_err(|why| Failure::new(Outcome::Connection, why))?;
+        let secured = tls.connector.connect(name, stream).await;
         stream = Stream::Tls(Box::new(secured.map_err(|error| {
             Failure::new(Outcome::Connection, format!("TLS isn't agreed on ({error})"))
         })?));
@@ -83,10 +115,15 @@ async fn introduce(stream: &mut Stream, settings: &Settings) -> Result<(), Failu
 pub(crate) async fn call(stream: &mut Stream, command: &[&str]) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     put_all(&mut bytes, command);
+    send(stream, &bytes).await
+}
+
+/// Sends one encoded command and returns its reply, unless that is an error.
+pub(crate) async fn send(stream: &mut Stream, command: &[u8]) -> Result<Vec<u8>, Failure> {
     let broken = |error| Failure::broken(&error);
-    stream.write_all(&bytes).await.map_err(broken)?;
+    stream.write_all(command).await.map_err(broken)?;
     stream.flush().await.map_err(broken)?;
-    bytes.clear();
+    let mut bytes = Vec::new();
     let mut scan = Scan::START;
     loop {
         if let Some(length) = scan.advance(&bytes)? {

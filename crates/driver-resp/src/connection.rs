@@ -22,13 +22,14 @@ use kvmark_driver::Time;
 use kvmark_plan::Outcome;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::address::Target;
 use crate::connect::{connect, too_slow};
 use crate::failure::Failure;
 use crate::options::Settings;
 use crate::resp::{Garbage, Scan, is_push};
 use crate::stream::Stream;
 
-/// Bytes that a connection can take in at first. It grows with the replies.
+/// Bytes that a connection can take in once it is used. It grows with the replies.
 const INPUT_BYTES: usize = 4 << 10;
 /// Late replies that are waited for before the connection is given up.
 const LATE_MAX: usize = 1024;
@@ -73,7 +74,7 @@ struct Input {
 
 impl Input {
     fn new() -> Self {
-        Self { bytes: vec![0; INPUT_BYTES], start: 0, end: 0, scan: Scan::START }
+        Self { bytes: Vec::new(), start: 0, end: 0, scan: Scan::START }
     }
 
     fn clear(&mut self) {
@@ -111,6 +112,8 @@ impl Input {
             if self.bytes.len() - self.end < least {
                 self.bytes.resize(2 * self.bytes.len(), 0);
             }
+        } else if self.bytes.is_empty() {
+            self.bytes.resize(INPUT_BYTES, 0);
         }
         &mut self.bytes[self.end..]
     }
@@ -118,6 +121,7 @@ impl Input {
 
 struct State {
     settings: Arc<Settings>,
+    target: Target,
     time: Rc<dyn Time>,
     link: Link,
     /// Attempts and connections that failed since the last reply.
@@ -157,12 +161,18 @@ impl Drop for Stay<'_> {
 }
 
 impl Connection {
-    /// Around an open stream.
-    pub(crate) fn new(stream: Stream, settings: Arc<Settings>, time: Rc<dyn Time>) -> Self {
+    /// Around an open stream, or to be opened when it is first used.
+    pub(crate) fn new(
+        stream: Option<Stream>,
+        target: Target,
+        settings: Arc<Settings>,
+        time: Rc<dyn Time>,
+    ) -> Self {
         let state = State {
             settings,
+            target,
             time,
-            link: Link::Up(stream),
+            link: stream.map_or(Link::Down, Link::Up),
             losses: 0,
             fault: None,
             input: Input::new(),
@@ -175,6 +185,12 @@ impl Connection {
             nudged: false,
         };
         Self { state: RefCell::new(state) }
+    }
+
+    /// Whether the server may be lost: it didn't answer last, or owes replies.
+    pub(crate) fn is_troubled(&self) -> bool {
+        let state = self.state.borrow();
+        state.losses > 0 || state.late > 0
     }
 
     /// Sends the commands that `encode` writes, this many, and hands each reply to `take` as it
@@ -349,9 +365,9 @@ impl State {
                     return Ok(Poll::Pending);
                 }
                 Link::Pausing { .. } => {
-                    let settings = Arc::clone(&self.settings);
+                    let (settings, target) = (Arc::clone(&self.settings), self.target.clone());
                     let limit_ns = settings.connect_timeout.as_nanos() as u64;
-                    let attempt = Box::pin(async move { connect(&settings).await });
+                    let attempt = Box::pin(async move { connect(&settings, &target).await });
                     self.link = Link::Opening { attempt, until_ns: now_ns + limit_ns };
                 }
                 Link::Opening { attempt, until_ns } => match attempt.as_mut().poll(context) {

@@ -9,11 +9,13 @@ use kvmark_driver::{Description, OpenError};
 use kvmark_plan::Outcome;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::alarm::within;
-use crate::connect::{call, connect, too_slow};
+use crate::address::Target;
+use crate::cluster::{CLUSTER_SLOTS, no_slots};
+use crate::connect::{connect, in_time, send};
 use crate::failure::Failure;
 use crate::options::Settings;
-use crate::resp::Cursor;
+use crate::resp::{Cursor, put_all};
+use crate::slots::read_shares;
 use crate::stream::Stream;
 
 /// Configuration that says where a server is, not how it works.
@@ -52,6 +54,11 @@ const NUMBERS: [&str; 18] = [
     "used_memory_rss",
 ];
 
+/// The number that is a ratio, of which the largest counts.
+const RATIO: &str = "mem_fragmentation_ratio";
+/// The number that tells how busy a server was.
+const COMMANDS: &str = "total_commands_processed";
+
 /// Work of the server that `settle` waits for.
 const BUSY: [&str; 6] = [
     "loading",
@@ -70,11 +77,13 @@ const UNANSWERED_MAX: u32 = 10;
 pub(crate) struct Control {
     settings: Arc<Settings>,
     line: Mutex<Line>,
+    /// Commands that each server of a cluster had carried out when it was last asked.
+    commands: Mutex<BTreeMap<String, f64>>,
 }
 
 struct Line {
     runtime: Runtime,
-    stream: Option<Stream>,
+    streams: Vec<(Target, Stream)>,
 }
 
 impl Control {
@@ -84,55 +93,123 @@ impl Control {
         let runtime = runtime.map_err(|error| {
             OpenError::System(format!("no event loop for the server's connection ({error})"))
         })?;
-        let control = Self { settings, line: Mutex::new(Line { runtime, stream: None }) };
-        match control.ask(&["PING"]) {
+        let line = Mutex::new(Line { runtime, streams: Vec::new() });
+        let control = Self { settings, line, commands: Mutex::default() };
+        if control.settings.cluster {
+            control.masters().map(drop)?;
+            return Ok(control);
+        }
+        let target = control.settings.target();
+        match control.ask(target, &["PING"]) {
             // A server that is loading is there; settling waits for it.
-            Err(failure) if failure.outcome != Outcome::Unavailable => {
-                Err(failure.at(&control.settings.target))
-            }
+            Err(failure) if failure.outcome != Outcome::Unavailable => Err(failure.at(target)),
             _ => Ok(control),
         }
     }
 
-    /// The reply to one command. A connection that failed is opened again, once.
-    fn ask(&self, command: &[&str]) -> Result<Vec<u8>, Failure> {
-        let limit = self.settings.connect_timeout;
+    /// The reply to one command.
+    fn ask(&self, target: &Target, command: &[&str]) -> Result<Vec<u8>, Failure> {
+        let mut bytes = Vec::new();
+        put_all(&mut bytes, command);
+        self.send(target, &bytes)
+    }
+
+    /// The reply to an encoded command. A connection that failed is opened again, once.
+    fn send(&self, target: &Target, command: &[u8]) -> Result<Vec<u8>, Failure> {
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        let Line { runtime, stream } = &mut *line;
-        let kept = stream.is_some();
+        let Line { runtime, streams } = &mut *line;
+        let kept = streams.iter().position(|(other, _)| other == target);
+        let kept = kept.map(|index| streams.swap_remove(index).1);
         let work = async {
-            let mut open = match stream.take() {
+            let was_kept = kept.is_some();
+            let mut open = match kept {
                 Some(open) => open,
-                None => connect(&self.settings).await?,
+                None => connect(&self.settings, target).await?,
             };
-            let mut answer = call(&mut open, command).await;
-            if kept && answer.as_ref().is_err_and(Failure::ends_connection) {
-                open = connect(&self.settings).await?;
-                answer = call(&mut open, command).await;
+            let mut answer = send(&mut open, command).await;
+            if was_kept && answer.as_ref().is_err_and(Failure::ends_connection) {
+                open = connect(&self.settings, target).await?;
+                answer = send(&mut open, command).await;
             }
             if !answer.as_ref().is_err_and(Failure::ends_connection) {
-                *stream = Some(open);
+                streams.push((target.clone(), open));
             }
             answer
         };
-        runtime.block_on(within(limit, work)).unwrap_or_else(|| Err(too_slow(limit)))
+        runtime.block_on(in_time(&self.settings, work))
     }
 
-    fn info(&self) -> Result<BTreeMap<String, String>, Failure> {
-        let reply = self.ask(&["INFO"])?;
+    /// The server, or those of a cluster that have slots now, as the first that answers has them.
+    fn masters(&self) -> Result<Vec<Target>, OpenError> {
+        if !self.settings.cluster {
+            return Ok(self.settings.targets.clone());
+        }
+        let line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let known: Vec<_> = line.streams.iter().map(|(target, _)| target.clone()).collect();
+        drop(line);
+        let mut refusal = None;
+        for target in self.settings.targets.iter().chain(&known) {
+            let reply = self.ask(target, &CLUSTER_SLOTS);
+            match reply.and_then(|reply| read_shares(&reply, target)) {
+                Ok(shares) if !shares.is_empty() => {
+                    let mut masters: Vec<_> =
+                        shares.into_iter().map(|(_, target)| target).collect();
+                    masters.sort_by_key(Target::to_string);
+                    masters.dedup();
+                    return Ok(masters);
+                }
+                Ok(_) => refusal = Some(no_slots(target)),
+                Err(failure) => refusal = Some(failure.at(target)),
+            }
+        }
+        Err(refusal.expect("an address names at least one server"))
+    }
+
+    /// Sends commands, each to every server, in order. In a cluster a command with a key is taken
+    /// by one server and passed on by the others.
+    pub(crate) fn prepare(&self, texts: &[String], commands: &[Vec<u8>]) -> Result<(), OpenError> {
+        if commands.is_empty() {
+            return Ok(());
+        }
+        let masters = self.masters()?;
+        for (text, command) in texts.iter().zip(commands) {
+            let mut refusal = None;
+            let mut taken = false;
+            for target in &masters {
+                match self.send(target, command) {
+                    Ok(_) => taken = true,
+                    Err(failure) if failure.is_moved() => refusal = Some((failure, target)),
+                    Err(failure) => return Err(unprepared(text, &failure, target)),
+                }
+            }
+            if let (false, Some((failure, target))) = (taken, refusal) {
+                return Err(unprepared(text, &failure, target));
+            }
+        }
+        Ok(())
+    }
+
+    fn info(&self, target: &Target) -> Result<BTreeMap<String, String>, Failure> {
+        let reply = self.ask(target, &["INFO"])?;
         let text = Cursor::new(&reply).text()?.unwrap_or_default();
         Ok(pairs(&String::from_utf8_lossy(text)))
     }
 
-    /// What the server says it is. What it doesn't say is left out.
+    /// What the server says it is, or the first of a cluster. What it doesn't say is left out.
     pub(crate) fn describe(&self) -> Description {
-        let info = self.info().unwrap_or_default();
+        let masters = self.masters().unwrap_or_default();
+        let target = masters.first().unwrap_or(self.settings.target());
+        let info = self.info(target).unwrap_or_default();
         let (system, version) = identity(&info);
-        Description { system, version, configuration: self.configuration().unwrap_or_default() }
+        let mut configuration = self.configuration(target).unwrap_or_default();
+        if self.settings.cluster {
+            configuration.insert("cluster-primaries".to_owned(), masters.len().to_string());
+        }
+        Description { system, version, configuration }
     }
 
-    fn configuration(&self) -> Result<BTreeMap<String, String>, Failure> {
-        let reply = self.ask(&["CONFIG", "GET", "*"])?;
+    fn configuration(&self, target: &Target) -> Result<BTreeMap<String, String>, Failure> {
+        let reply = self.ask(target, &["CONFIG", "GET", "*"])?;
         let mut cursor = Cursor::new(&reply);
         let mut configuration = BTreeMap::new();
         for _ in 0..cursor.elements()? / 2 {
@@ -146,34 +223,80 @@ impl Control {
         Ok(configuration)
     }
 
+    /// The server's numbers; of a cluster their sums over the servers that have slots, and
+    /// `node_share_max`, the busiest server's share of the commands since this was last asked.
     pub(crate) fn statistics(&self) -> BTreeMap<String, f64> {
-        let info = self.info().unwrap_or_default();
-        let number = |name: &&str| Some(((*name).to_owned(), info.get(*name)?.parse().ok()?));
-        NUMBERS.iter().filter_map(number).collect()
+        let masters = self.masters().unwrap_or_default();
+        let mut sums = BTreeMap::new();
+        let mut commands = BTreeMap::new();
+        for target in &masters {
+            let info = self.info(target).unwrap_or_default();
+            for name in NUMBERS {
+                let number = info.get(name).and_then(|text| text.parse::<f64>().ok());
+                let Some(number) = number else { continue };
+                let sum = sums.entry(name.to_owned()).or_insert(0.0);
+                *sum = if name == RATIO { number.max(*sum) } else { number + *sum };
+                if name == COMMANDS {
+                    commands.insert(target.to_string(), number);
+                }
+            }
+        }
+        if self.settings.cluster {
+            let mut before = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+            let share = largest_share(&before, &commands);
+            *before = commands;
+            sums.extend(share.map(|share| ("node_share_max".to_owned(), share)));
+        }
+        sums
     }
 
-    /// Waits until the server neither loads, saves, rewrites its log nor copies from a primary.
+    /// Waits until no server loads, saves, rewrites its log or copies from a primary.
     pub(crate) fn settle(&self) -> Result<(), OpenError> {
+        for target in self.masters()? {
+            self.settle_one(&target)?;
+        }
+        Ok(())
+    }
+
+    fn settle_one(&self, target: &Target) -> Result<(), OpenError> {
         let mut unanswered = 0;
         loop {
-            match self.info() {
+            match self.info(target) {
                 Ok(info) if BUSY.iter().all(|name| info.get(*name).is_none_or(|n| n == "0")) => {
                     return Ok(());
                 }
                 Ok(_) => unanswered = 0,
                 Err(failure) if failure.outcome == Outcome::Refused => {
-                    return Err(failure.at(&self.settings.target));
+                    return Err(failure.at(target));
                 }
                 Err(failure) => {
                     unanswered += 1;
                     if unanswered >= UNANSWERED_MAX {
-                        return Err(failure.at(&self.settings.target));
+                        return Err(failure.at(target));
                     }
                 }
             }
             thread::sleep(LOOK);
         }
     }
+}
+
+fn unprepared(text: &str, failure: &Failure, target: &Target) -> OpenError {
+    let why = &failure.text;
+    OpenError::System(format!("'{text}' of prepare failed at {target}: {why}"))
+}
+
+/// The largest share of a server in what was added; none when nothing was.
+fn largest_share(before: &BTreeMap<String, f64>, now: &BTreeMap<String, f64>) -> Option<f64> {
+    let added = |(name, count): (&String, &f64)| {
+        // A server that has restarted counts from 0 again.
+        let before = before.get(name).filter(|before| *before <= count);
+        count - before.unwrap_or(&0.0)
+    };
+    let added: Vec<f64> = now.iter().map(added).collect();
+    let total: f64 = added.iter().sum();
+    let most = added.iter().copied().fold(0.0, f64::max);
+    if total > 0.0 { Some(most / total) } else { None }
 }
 
 /// `name:value` lines.
@@ -214,6 +337,17 @@ mod tests {
         let secrets = ["requirepass", "masterauth", "primaryauth", "tls-key-file-pass"];
         assert!(secrets.iter().all(|name| is_secret(name)));
         assert!(!is_secret("maxmemory") && !is_secret("tls-auth-clients"));
+    }
+
+    #[test]
+    fn the_busiest_server_is_told_by_what_was_added() {
+        let counts = |pairs: &[(&str, f64)]| {
+            pairs.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+        };
+        let before = counts(&[("a", 1000.0), ("b", 10.0), ("c", 50.0)]);
+        let now = counts(&[("a", 1010.0), ("b", 70.0), ("c", 30.0)]);
+        assert_eq!(largest_share(&before, &now), Some(0.6));
+        assert_eq!(largest_share(&now, &now), None);
     }
 
     #[test]

@@ -28,7 +28,13 @@ impl Failure {
     pub(crate) fn said(message: &[u8]) -> Self {
         let text = String::from_utf8_lossy(message);
         let text: String = text.chars().take(MESSAGE_MAX).collect();
-        Self::new(class(&text), format!("the server answered: {text}"))
+        let advice = if is_redirection(&text) { ": set the option cluster to true" } else { "" };
+        Self::new(class(&text), format!("the server answered: {text}{advice}"))
+    }
+
+    /// Whether another server of the cluster has the key.
+    pub(crate) fn is_moved(&self) -> bool {
+        self.text.starts_with("the server answered: MOVED ")
     }
 
     /// The server answered something else than the command's reply.
@@ -65,6 +71,10 @@ impl From<Garbage> for Failure {
     }
 }
 
+fn is_redirection(message: &str) -> bool {
+    message.starts_with("MOVED ") || message.starts_with("ASK ")
+}
+
 /// The outcome that an error message stands for, by its first word.
 fn class(message: &str) -> Outcome {
     match message.split(' ').next().unwrap_or_default() {
@@ -99,6 +109,7 @@ mod tests {
             ("NOPERM this user has no permissions", Outcome::Refused),
             ("WRONGTYPE Operation against a key", Outcome::Refused),
             ("ERR unknown command", Outcome::Refused),
+            ("CROSSSLOT Keys in request don't hash to the same slot", Outcome::Refused),
             ("MOVED 3999 127.0.0.1:6381", Outcome::Refused),
         ];
         for (message, outcome) in cases {

@@ -6,21 +6,40 @@
 //! (see `connection.rs`).
 //!
 //! A request on a connection that is down waits for the attempt under way to open it and ends with
-//! that attempt's outcome if it fails; a request is never sent twice.
+//! that attempt's outcome if it fails. A request is never sent twice, unless a server of a cluster
+//! passed it on without carrying it out.
+//!
+//! Operations in the user's own words are commands such as `SET {key} {value} EX 60` (see
+//! `words.rs` for their grammar and `answers.rs` for what their replies mean). All commands of one
+//! operation are one pipeline.
+//!
+//! With the option `cluster` the slots of a Redis Cluster are followed (see `cluster.rs`). The slot
+//! of a command is that of its key: the first word that holds a record's key, or else the first
+//! argument. A command with keys in several slots is refused by the server, and so is, by the
+//! driver, what stands between MULTI and EXEC. In YCSB's layout `_indices` is one key, so one
+//! server carries the index of all records, which `node_share_max` among the statistics shows.
 
 mod address;
 mod alarm;
+mod answers;
+mod argument;
+mod cluster;
 mod commands;
 mod connect;
 mod connection;
 mod control;
 mod failure;
+mod line;
 mod options;
+mod parcel;
+mod prepared;
 mod resp;
 mod secret;
 mod session;
+mod slots;
 mod stream;
 mod tls;
+mod words;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -32,6 +51,7 @@ use kvmark_plan::Kind;
 
 use commands::Fields;
 use control::Control;
+use prepared::{Prepared, plain};
 
 pub use options::{Accepts, OptionDoc, options};
 pub use session::RespSession;
@@ -40,6 +60,7 @@ pub use session::RespSession;
 pub struct Resp {
     settings: Arc<options::Settings>,
     fields: Arc<Fields>,
+    statements: Arc<[Prepared]>,
     control: Control,
 }
 
@@ -55,8 +76,13 @@ impl Resp {
         layout: &Layout,
     ) -> Result<Self, OpenError> {
         let settings = Arc::new(options::Settings::parse(options)?);
+        let statements: Result<_, _> = layout.statements.iter().map(Prepared::new).collect();
+        let prepare: Vec<_> = layout.prepare.iter().map(|text| plain(text)).collect();
+        let prepare = prepare.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let (fields, statements) = (Arc::new(Fields::new(layout)), statements?);
         let control = Control::open(Arc::clone(&settings))?;
-        Ok(Self { settings, fields: Arc::new(Fields::new(layout)), control })
+        control.prepare(&layout.prepare, &prepare)?;
+        Ok(Self { settings, fields, statements, control })
     }
 }
 
@@ -69,6 +95,7 @@ impl Driver for Resp {
             embedded: false,
             kinds: Kind::ALL.to_vec(),
             cancels: true,
+            statements: true,
             simulated_time: false,
         }
     }
@@ -82,7 +109,7 @@ impl Driver for Resp {
         clients: Range<u32>,
         time: Rc<dyn Time>,
     ) -> Result<RespSession, OpenError> {
-        RespSession::open(&self.settings, &self.fields, clients, &time).await
+        RespSession::open(&self.settings, &self.fields, &self.statements, clients, &time).await
     }
 
     fn settle(&self) -> Result<(), OpenError> {

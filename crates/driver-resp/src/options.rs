@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::address::{Address, Target};
 use crate::secret::Secret;
-use crate::tls::Tls;
+use crate::tls::{Tls, TlsFiles};
 
 /// One option as documentation shows it.
 #[derive(Debug)]
@@ -70,17 +70,24 @@ pub fn options() -> &'static [OptionDoc] {
 
 const HOUR_MS: u64 = 3_600_000;
 
-static TABLE: [OptionDoc; 13] = [
+static TABLE: [OptionDoc; 16] = [
     OptionDoc {
         name: "address",
-        meaning: "The server: [user[:password]@]host[:port][/database], or a Unix socket's path.",
+        meaning: "The server: [user[:password]@]host[:port][/database], or a Unix socket's path; \
+                  of a cluster any servers, as host:port,host:port.",
         accepts: Accepts::Text("host:port or a socket's path"),
         default: Some("127.0.0.1:6379"),
     },
     OptionDoc {
+        name: "cluster",
+        meaning: "Whether the server belongs to a Redis Cluster, whose slots are then followed.",
+        accepts: Accepts::Switch,
+        default: Some("false"),
+    },
+    OptionDoc {
         name: "connections",
-        meaning: "Connections of a worker, shared by its clients in turn with their requests \
-                  pipelined; 0 for one per client.",
+        meaning: "Connections of a worker to each server, shared by its clients in turn with \
+                  their requests pipelined; 0 for one per client.",
         accepts: Accepts::Whole { min: 0, max: 1_000_000 },
         default: Some("0"),
     },
@@ -134,6 +141,19 @@ static TABLE: [OptionDoc; 13] = [
         default: None,
     },
     OptionDoc {
+        name: "cert_file",
+        meaning: "PEM file of the client's own certificate, where the server asks for one; needs \
+                  tls and key_file.",
+        accepts: Accepts::Text("the path of a file"),
+        default: None,
+    },
+    OptionDoc {
+        name: "key_file",
+        meaning: "PEM file of the key to cert_file.",
+        accepts: Accepts::Text("the path of a file"),
+        default: None,
+    },
+    OptionDoc {
         name: "server_name",
         meaning: "Name that the certificate must be for, in place of the host; needs tls.",
         accepts: Accepts::Text("a host's name"),
@@ -157,8 +177,10 @@ static TABLE: [OptionDoc; 13] = [
 /// The options as given, checked.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    pub(crate) target: Target,
-    /// Connections per session; none for one per client.
+    /// One server, or any of a cluster.
+    pub(crate) targets: Vec<Target>,
+    pub(crate) cluster: bool,
+    /// Connections of a session to each server; none for one per client.
     pub(crate) connections: Option<usize>,
     pub(crate) pipeline_parts: bool,
     pub(crate) protocol: u64,
@@ -185,19 +207,41 @@ impl Settings {
             let text = "a user needs a password: give password_env or password_file";
             return Err(OpenError::Option(text.to_owned()));
         }
+        let cluster = given.switch("cluster");
+        check_cluster(cluster, &address.targets, database)?;
         Ok(Self {
+            cluster,
             connections: Some(connections).filter(|count| *count > 0),
             pipeline_parts: given.switch("pipeline_parts"),
             protocol: given.whole("protocol"),
             username,
             password,
             database,
-            tls: tls(&address.target, &given)?,
-            target: address.target,
+            tls: tls(&address.targets, &given)?,
+            targets: address.targets,
             connect_timeout: Duration::from_millis(given.whole("connect_timeout_ms")),
             reconnect_max: Duration::from_millis(given.whole("reconnect_max_ms")),
         })
     }
+
+    /// The server, or the first of a cluster that the address names.
+    pub(crate) fn target(&self) -> &Target {
+        self.targets.first().expect("an address names at least one server")
+    }
+}
+
+/// Several servers are those of a cluster, which has names for its servers and one database.
+fn check_cluster(cluster: bool, targets: &[Target], database: u64) -> Result<(), OpenError> {
+    let wrong = if !cluster && targets.len() > 1 {
+        "option 'address' names several servers: set cluster to true, or give one host:port"
+    } else if cluster && targets.iter().any(|target| matches!(target, Target::Unix(_))) {
+        "a cluster can't be reached through a Unix socket: give host:port"
+    } else if cluster && database != 0 {
+        "a cluster has database 0 only: leave out the database"
+    } else {
+        return Ok(());
+    };
+    Err(OpenError::Option(wrong.to_owned()))
 }
 
 /// The options as text, each accepted by its line of the table.
@@ -283,15 +327,23 @@ fn password(own: Option<Secret>, given: &Given) -> Result<Option<Secret>, OpenEr
     }
 }
 
-fn tls(target: &Target, given: &Given) -> Result<Option<Tls>, OpenError> {
-    let (authorities, name) = (given.text("ca_file"), given.text("server_name"));
+fn tls(targets: &[Target], given: &Given) -> Result<Option<Tls>, OpenError> {
+    let names = ["ca_file", "cert_file", "key_file", "server_name"];
+    let [ca, certificate, key, server_name] = names.map(|name| given.text(name));
     if given.switch("tls") {
-        return Tls::new(target, authorities, name).map(Some);
+        let own = match (certificate, key) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            _ => {
+                let text = "cert_file and key_file belong together: give both or neither";
+                return Err(OpenError::Option(text.to_owned()));
+            }
+        };
+        return Tls::new(targets, TlsFiles { ca, own, server_name }).map(Some);
     }
-    let idle = [("ca_file", authorities), ("server_name", name)];
-    match idle.iter().find(|(_, value)| value.is_some()) {
+    match names.iter().find(|name| given.text(name).is_some()) {
         None => Ok(None),
-        Some((name, _)) => Err(OpenError::Option(format!(
+        Some(name) => Err(OpenError::Option(format!(
             "option '{name}' has no effect while 'tls' is 'false': set tls to true or leave it out"
         ))),
     }

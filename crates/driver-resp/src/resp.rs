@@ -15,12 +15,16 @@ const LINE_MAX: usize = 64 << 10;
 #[error("the server's answer isn't the Redis protocol")]
 pub(crate) struct Garbage;
 
-/// A number in decimal, at the end of the digits; returns where it begins.
-fn decimal(digits: &mut [u8; 20], mut number: u64) -> usize {
-    let mut at = digits.len();
+/// The longest number has 20 characters: 19 digits and a sign, or 20 digits.
+const DIGITS: usize = 20;
+
+/// Writes a number in decimal up to `end`; where it begins.
+#[inline]
+fn decimal(text: &mut [u8], end: usize, mut number: u64) -> usize {
+    let mut at = end;
     loop {
         at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
+        text[at] = b'0' + (number % 10) as u8;
         number /= 10;
         if number == 0 {
             return at;
@@ -28,39 +32,78 @@ fn decimal(digits: &mut [u8; 20], mut number: u64) -> usize {
     }
 }
 
-/// Appends a decimal number.
-fn put_number(output: &mut Vec<u8>, number: u64) {
-    let mut digits = [0; 20];
-    let at = decimal(&mut digits, number);
-    output.extend_from_slice(&digits[at..]);
+/// Appends a header: its kind, a number, a line end.
+#[inline]
+fn put_header(output: &mut Vec<u8>, kind: u8, number: usize) {
+    // Most lengths have one digit or two, for which nothing is counted.
+    let digit = |number: usize| b'0' + number as u8;
+    if number < 10 {
+        return output.extend_from_slice(&[kind, digit(number), b'\r', b'\n']);
+    }
+    if number < 100 {
+        let (tens, ones) = (digit(number / 10), digit(number % 10));
+        return output.extend_from_slice(&[kind, tens, ones, b'\r', b'\n']);
+    }
+    let mut header = [0; DIGITS + 3];
+    let at = decimal(&mut header, DIGITS + 1, number as u64) - 1;
+    header[at] = kind;
+    header[DIGITS + 1..].copy_from_slice(b"\r\n");
+    output.extend_from_slice(&header[at..]);
 }
 
 /// Begins a command of this many parts, its name included.
 pub(crate) fn put_command(output: &mut Vec<u8>, parts: usize) {
-    output.push(b'*');
-    put_number(output, parts as u64);
-    output.extend_from_slice(b"\r\n");
+    put_header(output, b'*', parts);
 }
 
 /// Adds a part to a command.
+#[inline]
 pub(crate) fn put_part(output: &mut Vec<u8>, part: &[u8]) {
-    output.push(b'$');
-    put_number(output, part.len() as u64);
-    output.extend_from_slice(b"\r\n");
+    output.reserve(part.len() + DIGITS + 5);
+    put_header(output, b'$', part.len());
     output.extend_from_slice(part);
     output.extend_from_slice(b"\r\n");
 }
 
+/// Adds what `append` appends as one part.
+pub(crate) fn put_joined(output: &mut Vec<u8>, append: impl FnOnce(&mut Vec<u8>)) {
+    let start = output.len();
+    append(output);
+    let end = output.len();
+    // The header's length is known only now, so that the text makes room for it.
+    put_header(output, b'$', end - start);
+    let length = output.len() - end;
+    let mut header = [0; DIGITS + 3];
+    header[..length].copy_from_slice(&output[end..]);
+    output.copy_within(start..end, start + length);
+    output[start..start + length].copy_from_slice(&header[..length]);
+    output.extend_from_slice(b"\r\n");
+}
+
+/// Appends a whole number in decimal.
+#[inline]
+pub(crate) fn append_number(output: &mut Vec<u8>, number: i64) {
+    let mut text = [0; DIGITS];
+    let at = signed(&mut text, number);
+    output.extend_from_slice(&text[at..]);
+}
+
 /// Adds a whole number as a part.
+#[inline]
 pub(crate) fn put_number_part(output: &mut Vec<u8>, number: i64) {
-    let mut digits = [0; 20];
-    let mut at = decimal(&mut digits, number.unsigned_abs());
+    let mut text = [0; DIGITS];
+    let at = signed(&mut text, number);
+    put_part(output, &text[at..]);
+}
+
+#[inline]
+fn signed(text: &mut [u8; DIGITS], number: i64) -> usize {
+    let mut at = decimal(text, DIGITS, number.unsigned_abs());
     if number < 0 {
-        // The longest number has 19 digits with a sign.
         at -= 1;
-        digits[at] = b'-';
+        text[at] = b'-';
     }
-    put_part(output, &digits[at..]);
+    at
 }
 
 /// Adds a whole command.
@@ -135,7 +178,8 @@ fn length(text: &[u8]) -> Result<Option<usize>, Garbage> {
 /// The line that begins here, without its end, and where the next one begins.
 fn line(bytes: &[u8], from: usize) -> Result<Option<(&[u8], usize)>, Garbage> {
     let rest = &bytes[from..];
-    let Some(end) = rest.iter().take(LINE_MAX).position(|byte| *byte == b'\n') else {
+    let believed = &rest[..rest.len().min(LINE_MAX)];
+    let Some(end) = believed.iter().position(|byte| *byte == b'\n') else {
         return if rest.len() >= LINE_MAX { Err(Garbage) } else { Ok(None) };
     };
     let text = rest[..end].strip_suffix(b"\r").ok_or(Garbage)?;
@@ -180,7 +224,17 @@ impl Scan {
     }
 
     /// Goes on; the length of the reply when it is complete. `bytes` begin with the reply.
+    #[inline]
     pub(crate) fn advance(&mut self, bytes: &[u8]) -> Result<Option<usize>, Garbage> {
+        // What most writes get.
+        if bytes.starts_with(b"+OK\r\n") && *self == Self::START {
+            *self = Self { at: 5, missing: 0 };
+            return Ok(Some(5));
+        }
+        self.go_on(bytes)
+    }
+
+    fn go_on(&mut self, bytes: &[u8]) -> Result<Option<usize>, Garbage> {
         while self.missing > 0 {
             let Some((text, next)) = line(bytes, self.at)? else { return Ok(None) };
             match head(text)? {
@@ -277,6 +331,20 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Passes over this many elements and all that is in them.
+    pub(crate) fn pass(&mut self, elements: usize) -> Result<(), Garbage> {
+        let mut left = elements;
+        while left > 0 {
+            left = left - 1
+                + match self.token()? {
+                    Token::List(count) => count,
+                    Token::Map(pairs) => 2 * pairs,
+                    _ => 0,
+                };
+        }
+        Ok(())
+    }
+
     /// The next element, which must be a text or null.
     pub(crate) fn text(&mut self) -> Result<Option<&'a [u8]>, Garbage> {
         match self.token()? {
@@ -324,9 +392,8 @@ mod tests {
             let kinds = prop::sample::select(vec![b'*', b'~', b'>', b'%', b'|']);
             (kinds, prop::collection::vec(inner, 0..3)).prop_map(|(kind, parts)| {
                 let times = if matches!(kind, b'%' | b'|') { 2 } else { 1 };
-                let mut reply = vec![kind];
-                put_number(&mut reply, parts.len() as u64);
-                reply.extend_from_slice(b"\r\n");
+                let mut reply = Vec::new();
+                put_header(&mut reply, kind, parts.len());
                 (0..times).for_each(|_| reply.extend(parts.concat()));
                 if kind == b'|' {
                     reply.extend_from_slice(b"+said\r\n");

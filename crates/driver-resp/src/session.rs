@@ -5,89 +5,103 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use futures_util::future::join_all;
-use kvmark_driver::{OpenError, Reply, Request, Session, Time};
+use kvmark_driver::{Call, OpenError, Reply, Request, Session, Time};
 use kvmark_plan::{Kind, Outcome};
 
-use crate::alarm::within;
+use crate::answers::Answers;
+use crate::cluster::Cluster;
 use crate::commands::{
     Fields, Keys, deleted, put_delete, put_index, put_keys, put_unindex, take_count, take_ok,
 };
-use crate::connect::{connect, too_slow};
+use crate::connect::connect_all;
 use crate::connection::Connection;
 use crate::failure::Failure;
+use crate::line::{Line, Way};
 use crate::options::Settings;
-
-/// Connections opened at a time; a server's backlog is a few hundred.
-const OPENED_AT_ONCE: usize = 64;
+use crate::prepared::Prepared;
 
 /// A worker's session: one connection per client, or a few that all share.
 pub struct RespSession {
-    connections: Vec<Connection>,
+    ways: Ways,
+    /// Connections to each server.
+    width: usize,
     first_client: u32,
     fields: Arc<Fields>,
+    statements: Arc<[Prepared]>,
     pipeline_parts: bool,
     /// Buffers for the keys of scans, used again.
     keys: RefCell<Vec<Keys>>,
     failure: RefCell<Option<String>>,
 }
 
+enum Ways {
+    Server(Vec<Connection>),
+    Cluster(Box<Cluster>),
+}
+
 impl RespSession {
     pub(crate) async fn open(
         settings: &Arc<Settings>,
         fields: &Arc<Fields>,
+        statements: &Arc<[Prepared]>,
         clients: Range<u32>,
         time: &Rc<dyn Time>,
     ) -> Result<Self, OpenError> {
-        let count = settings.connections.unwrap_or(usize::MAX).min(clients.len()).max(1);
-        let mut connections = Vec::with_capacity(count);
-        while connections.len() < count {
-            let some = OPENED_AT_ONCE.min(count - connections.len());
-            let attempts = join_all((0..some).map(|_| connect(settings)));
-            let limit = settings.connect_timeout;
-            let streams = within(limit, attempts)
-                .await
-                .ok_or_else(|| too_slow(limit).at(&settings.target))?;
-            for stream in streams {
-                let stream = stream.map_err(|failure| failure.at(&settings.target))?;
-                connections.push(Connection::new(stream, Arc::clone(settings), Rc::clone(time)));
-            }
-        }
+        let width = settings.connections.unwrap_or(usize::MAX).min(clients.len()).max(1);
+        let ways = if settings.cluster {
+            Ways::Cluster(Box::new(Cluster::open(settings, width, time).await?))
+        } else {
+            let target = settings.target();
+            let connection = |stream| {
+                let (settings, time) = (Arc::clone(settings), Rc::clone(time));
+                Connection::new(Some(stream), target.clone(), settings, time)
+            };
+            let streams = connect_all(settings, target, width).await?;
+            Ways::Server(streams.into_iter().map(connection).collect())
+        };
         Ok(Self {
-            connections,
+            ways,
+            width,
             first_client: clients.start,
             fields: Arc::clone(fields),
+            statements: Arc::clone(statements),
             pipeline_parts: settings.pipeline_parts,
             keys: RefCell::default(),
             failure: RefCell::default(),
         })
     }
 
-    fn connection(&self, client: u32) -> &Connection {
-        let place = client.saturating_sub(self.first_client) as usize;
-        &self.connections[place % self.connections.len()]
+    fn line(&self, client: u32) -> Line<'_> {
+        let place = client.saturating_sub(self.first_client) as usize % self.width;
+        Line::new(match &self.ways {
+            Ways::Server(connections) => Way::Server(&connections[place]),
+            Ways::Cluster(cluster) => Way::Cluster(cluster, place),
+        })
     }
 
     async fn call(
         &self,
-        connection: &Connection,
+        line: &Line<'_>,
         request: &Request<'_>,
         reply: &mut Reply,
     ) -> Result<Outcome, Failure> {
+        if let Some(call) = &request.statement {
+            return self.carry_out(line, request, call, reply).await;
+        }
         match request.kind {
-            Kind::Read => self.read(connection, request, reply).await,
+            Kind::Read => self.read(line, request, reply).await,
             Kind::Update => {
                 let encode = |output: &mut Vec<u8>| {
                     self.fields.put_write(output, request.key, request.values);
                 };
-                connection.exchange(1, encode, take_ok).await?;
+                line.exchange(1, encode, take_ok).await?;
                 Ok(Outcome::Ok)
             }
-            Kind::Insert => self.insert(connection, request).await,
-            Kind::Delete => self.delete(connection, request).await,
+            Kind::Insert => self.insert(line, request).await,
+            Kind::Delete => self.delete(line, request).await,
             Kind::Scan => {
                 let mut keys = self.keys.borrow_mut().pop().unwrap_or_default();
-                let outcome = self.scan(connection, request, &mut keys, reply).await;
+                let outcome = self.scan(line, request, &mut keys, reply).await;
                 self.keys.borrow_mut().push(keys);
                 outcome
             }
@@ -98,9 +112,22 @@ impl RespSession {
         }
     }
 
+    async fn carry_out(
+        &self,
+        line: &Line<'_>,
+        request: &Request<'_>,
+        call: &Call<'_>,
+        reply: &mut Reply,
+    ) -> Result<Outcome, Failure> {
+        let prepared = &self.statements[call.statement as usize];
+        let mut answers = Answers::new(prepared, call, request.kind, request.wants_values, reply);
+        line.carry_out(prepared, call, |bytes| answers.take(bytes)).await?;
+        Ok(answers.outcome())
+    }
+
     async fn read(
         &self,
-        connection: &Connection,
+        line: &Line<'_>,
         request: &Request<'_>,
         reply: &mut Reply,
     ) -> Result<Outcome, Failure> {
@@ -111,15 +138,11 @@ impl RespSession {
             there = self.fields.take_read(request, bytes, reply)?;
             Ok(())
         };
-        connection.exchange(1, encode, take).await?;
+        line.exchange(1, encode, take).await?;
         Ok(if there { Outcome::Ok } else { Outcome::Miss })
     }
 
-    async fn insert(
-        &self,
-        connection: &Connection,
-        request: &Request<'_>,
-    ) -> Result<Outcome, Failure> {
+    async fn insert(&self, line: &Line<'_>, request: &Request<'_>) -> Result<Outcome, Failure> {
         let write =
             |output: &mut Vec<u8>| self.fields.put_write(output, request.key, request.values);
         let index = |output: &mut Vec<u8>| put_index(output, request.key);
@@ -136,19 +159,15 @@ impl RespSession {
                 }
                 take_ok(bytes)
             };
-            connection.exchange(2, both, take).await?;
+            line.exchange(2, both, take).await?;
         } else {
-            connection.exchange(1, write, take_ok).await?;
-            connection.exchange(1, index, take_index).await?;
+            line.exchange(1, write, take_ok).await?;
+            line.exchange(1, index, take_index).await?;
         }
         Ok(Outcome::Ok)
     }
 
-    async fn delete(
-        &self,
-        connection: &Connection,
-        request: &Request<'_>,
-    ) -> Result<Outcome, Failure> {
+    async fn delete(&self, line: &Line<'_>, request: &Request<'_>) -> Result<Outcome, Failure> {
         let mut removed = 0;
         let mut take = |bytes: &[u8]| {
             removed += take_count(bytes)?;
@@ -161,35 +180,35 @@ impl RespSession {
                 delete(output);
                 unindex(output);
             };
-            connection.exchange(2, both, take).await?;
+            line.exchange(2, both, take).await?;
         } else {
-            connection.exchange(1, delete, &mut take).await?;
-            connection.exchange(1, unindex, take).await?;
+            line.exchange(1, delete, &mut take).await?;
+            line.exchange(1, unindex, take).await?;
         }
         Ok(deleted(removed))
     }
 
     async fn scan(
         &self,
-        connection: &Connection,
+        line: &Line<'_>,
         request: &Request<'_>,
         keys: &mut Keys,
         reply: &mut Reply,
     ) -> Result<Outcome, Failure> {
         keys.clear();
         let index = |output: &mut Vec<u8>| put_keys(output, request.key, request.scan_length);
-        connection.exchange(1, index, |bytes| keys.take(bytes)).await?;
+        line.exchange(1, index, |bytes| keys.take(bytes)).await?;
         let mut take = |bytes: &[u8]| self.fields.take_read(request, bytes, reply).map(drop);
         if self.pipeline_parts {
             let all = |output: &mut Vec<u8>| {
                 keys.iter().for_each(|key| self.fields.put_read(output, key, request.columns));
             };
             let count = u32::try_from(keys.len()).unwrap_or(u32::MAX);
-            connection.exchange(count, all, take).await?;
+            line.exchange(count, all, take).await?;
         } else {
             for key in keys.iter() {
                 let one = |output: &mut Vec<u8>| self.fields.put_read(output, key, request.columns);
-                connection.exchange(1, one, &mut take).await?;
+                line.exchange(1, one, &mut take).await?;
             }
         }
         Ok(Outcome::Ok)
@@ -198,8 +217,10 @@ impl RespSession {
 
 impl Session for RespSession {
     async fn execute(&self, client: u32, request: &Request<'_>, reply: &mut Reply) -> Outcome {
-        let connection = self.connection(client);
-        self.call(connection, request, reply).await.unwrap_or_else(|failure| {
+        let line = self.line(client);
+        let outcome = self.call(&line, request, reply).await;
+        reply.attempts += line.redirections();
+        outcome.unwrap_or_else(|failure| {
             *self.failure.borrow_mut() = Some(failure.text);
             failure.outcome
         })

@@ -5,16 +5,17 @@ use std::sync::Arc;
 use kvmark_driver::OpenError;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
 use crate::address::Target;
 
-/// How to encrypt, and for whom the server's certificate must be.
+/// How to encrypt, and for whom a server's certificate must be.
 #[derive(Clone)]
 pub(crate) struct Tls {
     pub(crate) connector: TlsConnector,
-    pub(crate) name: ServerName<'static>,
+    /// In place of the server's host.
+    name: Option<ServerName<'static>>,
 }
 
 impl std::fmt::Debug for Tls {
@@ -23,24 +24,20 @@ impl std::fmt::Debug for Tls {
     }
 }
 
+/// The files and the name that the options give.
+#[derive(Clone, Copy)]
+pub(crate) struct TlsFiles<'a> {
+    pub(crate) ca: Option<&'a str>,
+    /// The client's own certificate and its key.
+    pub(crate) own: Option<(&'a str, &'a str)>,
+    pub(crate) server_name: Option<&'a str>,
+}
+
 impl Tls {
-    pub(crate) fn new(
-        target: &Target,
-        authorities: Option<&str>,
-        name: Option<&str>,
-    ) -> Result<Self, OpenError> {
-        let name = match (name, target) {
-            (Some(name), _) => name.to_owned(),
-            (None, Target::Tcp { host, .. }) => host.clone(),
-            (None, Target::Unix(_)) => {
-                let text = "a Unix socket has no name for its certificate: give server_name";
-                return Err(OpenError::Option(text.to_owned()));
-            }
-        };
-        let name = ServerName::try_from(name.clone()).map_err(|_| {
-            OpenError::Option(format!("no certificate can be for '{name}': give server_name"))
-        })?;
-        let roots = match authorities {
+    /// Reads the files. Every target must have a name that a certificate can be for.
+    pub(crate) fn new(targets: &[Target], files: TlsFiles<'_>) -> Result<Self, OpenError> {
+        let name = files.server_name.map(named).transpose().map_err(OpenError::Option)?;
+        let roots = match files.ca {
             Some(path) => from_file(path)?,
             None => from_machine()?,
         };
@@ -48,10 +45,58 @@ impl Tls {
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("the provider serves the default versions of TLS")
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Ok(Self { connector: TlsConnector::from(Arc::new(config)), name })
+            .with_root_certificates(roots);
+        let config = match files.own {
+            None => config.with_no_client_auth(),
+            Some((certificates, key)) => {
+                let (chain, secret) = (own_certificates(certificates)?, own_key(key)?);
+                config.with_client_auth_cert(chain, secret).map_err(|error| {
+                    OpenError::Option(format!(
+                        "the cert_file {certificates} and the key_file {key} don't belong \
+                         together ({error}): give a certificate and its own key"
+                    ))
+                })?
+            }
+        };
+        let tls = Self { connector: TlsConnector::from(Arc::new(config)), name };
+        for target in targets {
+            tls.name_of(target).map_err(OpenError::Option)?;
+        }
+        Ok(tls)
     }
+
+    /// For whom a server's certificate must be.
+    pub(crate) fn name_of(&self, target: &Target) -> Result<ServerName<'static>, String> {
+        match (&self.name, target) {
+            (Some(name), _) => Ok(name.clone()),
+            (None, Target::Tcp { host, .. }) => named(host),
+            (None, Target::Unix(_)) => {
+                Err("a Unix socket has no name for its certificate: give server_name".to_owned())
+            }
+        }
+    }
+}
+
+fn named(name: &str) -> Result<ServerName<'static>, String> {
+    ServerName::try_from(name.to_owned())
+        .map_err(|_| format!("no certificate can be for '{name}': give server_name"))
+}
+
+fn own_certificates(path: &str) -> Result<Vec<CertificateDer<'static>>, OpenError> {
+    let unusable = |why: String| {
+        OpenError::Option(format!("the cert_file {path} can't be used ({why}): give a PEM file"))
+    };
+    let found = CertificateDer::pem_file_iter(path).map_err(|error| unusable(error.to_string()))?;
+    let chain: Result<Vec<_>, _> = found.collect();
+    let chain = chain.map_err(|error| unusable(error.to_string()))?;
+    if chain.is_empty() { Err(unusable("it holds no certificate".to_owned())) } else { Ok(chain) }
+}
+
+/// What the file holds is never shown.
+fn own_key(path: &str) -> Result<PrivateKeyDer<'static>, OpenError> {
+    PrivateKeyDer::from_pem_file(path).map_err(|error| {
+        OpenError::Option(format!("the key_file {path} can't be used ({error}): give a PEM file"))
+    })
 }
 
 fn from_file(path: &str) -> Result<RootCertStore, OpenError> {

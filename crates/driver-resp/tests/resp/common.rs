@@ -33,7 +33,12 @@ impl Time for RealTime {
 
 pub(crate) fn layout(fields: u32) -> Layout {
     let field_names = (0..fields).map(|n| format!("field{n}")).collect();
-    Layout { table: "usertable".to_owned(), field_names }
+    Layout {
+        table: "usertable".to_owned(),
+        field_names,
+        prepare: Vec::new(),
+        statements: Vec::new(),
+    }
 }
 
 pub(crate) fn open(address: &str, options: Value) -> Result<Resp, OpenError> {
@@ -41,9 +46,17 @@ pub(crate) fn open(address: &str, options: Value) -> Result<Resp, OpenError> {
 }
 
 pub(crate) fn open_with(address: &str, options: Value, fields: u32) -> Result<Resp, OpenError> {
+    open_layout(address, options, &layout(fields))
+}
+
+pub(crate) fn open_layout(
+    address: &str,
+    options: Value,
+    layout: &Layout,
+) -> Result<Resp, OpenError> {
     let mut options: BTreeMap<String, Value> = serde_json::from_value(options).unwrap();
     options.insert("address".to_owned(), json!(address));
-    Resp::open(&options, &layout(fields))
+    Resp::open(&options, layout)
 }
 
 /// The sentence with which opening is refused.
@@ -78,6 +91,7 @@ pub(crate) fn request(kind: Kind, key: &str) -> Request<'_> {
         values: Values::NONE,
         scan_length: 10,
         wants_values: true,
+        statement: None,
     }
 }
 

@@ -4,12 +4,13 @@ use std::fs;
 use std::sync::Arc;
 
 use kvmark_plan::Outcome;
-use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
-use tokio_rustls::rustls::{ServerConfig, crypto};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig, crypto};
 
 use crate::common::{open, read, refusal, with_session};
 use crate::scripted::{Server, record};
@@ -78,20 +79,38 @@ fn options_that_mean_nothing_are_refused_in_a_sentence() {
     }
     let error = refusal("127.0.0.1/1", json!({ "database": 2 }));
     assert!(error.starts_with("option 'database' is given twice"), "{error}");
-    assert!(refusal("a:1,b:2", json!({})).contains("no Redis Cluster"));
+    assert!(refusal("a:1,b:2", json!({})).contains("names several servers: set cluster to true"));
+    assert!(refusal("a:1/3", json!({ "cluster": true })).starts_with("a cluster has database 0"));
+    assert!(refusal("/socket", json!({ "cluster": true })).contains("through a Unix socket"));
+    let half = json!({ "tls": true, "cert_file": "x" });
+    assert!(refusal("a:1", half).starts_with("cert_file and key_file belong together"));
 }
 
-/// Serves TLS with a new certificate for `localhost`; its port, and the certificate as PEM.
-fn encrypted() -> (u16, String) {
-    let CertifiedKey { cert, signing_key } =
-        generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+/// A certificate for `localhost` that is its own authority.
+fn certified() -> CertifiedKey<KeyPair> {
+    generate_simple_self_signed(["localhost".to_owned()]).unwrap()
+}
+
+/// Serves TLS with a new certificate for `localhost`, to everybody or to the owner of this
+/// certificate alone; its port, and its certificate as PEM.
+fn encrypted(client: Option<&CertifiedKey<KeyPair>>) -> (u16, String) {
+    let CertifiedKey { cert, signing_key } = certified();
     let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
+    let provider = Arc::new(crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![cert.der().clone()], key)
         .unwrap();
+    let config = match client {
+        None => config.with_no_client_auth(),
+        Some(client) => {
+            let mut roots = RootCertStore::empty();
+            roots.add(client.cert.der().clone()).unwrap();
+            let roots = Arc::new(roots);
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+            config.with_client_cert_verifier(verifier.build().unwrap())
+        }
+    };
+    let config = config.with_single_cert(vec![cert.der().clone()], key).unwrap();
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -119,7 +138,7 @@ fn encrypted() -> (u16, String) {
 
 #[test]
 fn an_encrypted_connection_needs_a_certificate_of_a_trusted_authority_and_of_that_name() {
-    let (port, pem) = encrypted();
+    let (port, pem) = encrypted(None);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ca.pem");
     fs::write(&file, pem).unwrap();
@@ -136,8 +155,33 @@ fn an_encrypted_connection_needs_a_certificate_of_a_trusted_authority_and_of_tha
     assert!(error.contains("TLS isn't agreed on"), "{error}");
     let named = json!({ "tls": true, "ca_file": file, "server_name": "localhost" });
     assert!(open(&format!("127.0.0.1:{port}"), named).is_ok());
-    let (other, _) = encrypted();
+    let (other, _) = encrypted(None);
     let untrusted = json!({ "tls": true, "ca_file": file });
     let error = refusal(&format!("localhost:{other}"), untrusted);
     assert!(error.contains("TLS isn't agreed on"), "{error}");
+}
+
+#[test]
+fn a_server_that_asks_for_a_certificate_is_shown_the_clients_own() {
+    let own = certified();
+    let (port, pem) = encrypted(Some(&own));
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let file = folder.path().join(name);
+        fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let ca = write("ca.pem", &pem);
+    let (cert, key) =
+        (write("cert.pem", &own.cert.pem()), write("key.pem", &own.signing_key.serialize_pem()));
+    let address = format!("localhost:{port}");
+    assert!(refusal(&address, json!({ "tls": true, "ca_file": ca })).contains("can't use"));
+    let shown = json!({ "tls": true, "ca_file": ca, "cert_file": cert, "key_file": key });
+    assert!(open(&address, shown).is_ok());
+    let stranger = write("stranger.pem", &certified().signing_key.serialize_pem());
+    let mixed = json!({ "tls": true, "ca_file": ca, "cert_file": cert, "key_file": stranger });
+    let error = refusal(&address, mixed);
+    assert!(error.contains("don't belong together"), "{error}");
+    let none = json!({ "tls": true, "ca_file": ca, "cert_file": key, "key_file": key });
+    assert!(refusal(&address, none).contains("it holds no certificate"));
 }

@@ -1,6 +1,6 @@
 //! A redis-server of the test's own, on a free loopback port and in a folder that goes with it.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
@@ -38,6 +38,12 @@ impl Redis {
         Some(Self { child, folder, address: format!("127.0.0.1:{port}") })
     }
 
+    /// Ends the server at once, as `kill -9` does.
+    pub(crate) fn kill(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+
     /// Another connection, which speaks lines.
     pub(crate) fn raw(&self) -> Raw {
         let stream = TcpStream::connect(&self.address).unwrap();
@@ -47,8 +53,7 @@ impl Redis {
 
 impl Drop for Redis {
     fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
+        self.kill();
     }
 }
 
@@ -62,6 +67,15 @@ impl Raw {
     pub(crate) fn ask(&mut self, command: &str) -> String {
         self.output.write_all(format!("{command}\r\n").as_bytes()).unwrap();
         self.line()
+    }
+
+    /// Sends a command and returns the text that it answers.
+    pub(crate) fn text(&mut self, command: &str) -> String {
+        let header = self.ask(command);
+        let length: usize = header.strip_prefix('$').unwrap().parse().unwrap();
+        let mut text = vec![0; length + 2];
+        self.input.read_exact(&mut text).unwrap();
+        String::from_utf8(text).unwrap().trim_end().to_owned()
     }
 
     pub(crate) fn line(&mut self) -> String {

@@ -1,11 +1,12 @@
 //! Records in a real server, in YCSB's layout. Skipped where there is no redis-server.
 
+use futures_util::future::join_all;
 use kvmark_driver::{Columns, Driver, Request, Values};
 use kvmark_driver_resp::RespSession;
 use kvmark_plan::{Kind, Outcome};
 use serde_json::json;
 
-use crate::common::{execute, open, open_with, read, refusal, request, with_session};
+use crate::common::{execute, open, open_with, read, refusal, request, run, session, with_session};
 use crate::real::Redis;
 
 const ABC: Values<'static> = Values { bytes: b"abc", places: &[(0, 0..1), (1, 1..2), (2, 2..3)] };
@@ -186,4 +187,36 @@ fn a_connection_that_the_server_ended_costs_one_operation() {
         assert_eq!(read(&session, 0, "k").await.0, Outcome::Connection);
         assert_eq!(read(&session, 0, "k").await.0, Outcome::Miss);
     });
+}
+
+/// Opens this many connections in one session and reads on each.
+fn reads_on_connections_of_its_own(clients: u32) {
+    let limit = (clients + 100).to_string();
+    let Some(redis) = Redis::start(&["--maxclients", &limit]) else { return };
+    let driver = open(&redis.address, json!({ "connect_timeout_ms": 60_000 })).unwrap();
+    run(async {
+        let session = session(&driver, 0..clients).await;
+        let reads = (0..clients).map(|client| read(&session, client, "k"));
+        let outcomes = join_all(reads).await;
+        assert!(outcomes.iter().all(|(outcome, _)| *outcome == Outcome::Miss));
+        assert_eq!(driver_clients(&redis), clients);
+    });
+}
+
+/// Clients that the server sees, without the driver's own and the one that asks.
+fn driver_clients(redis: &Redis) -> u32 {
+    let text = redis.raw().text("INFO clients");
+    let count = text.lines().find_map(|line| line.strip_prefix("connected_clients:"));
+    count.unwrap().parse::<u32>().unwrap() - 2
+}
+
+#[test]
+fn four_hundred_clients_have_a_connection_each() {
+    reads_on_connections_of_its_own(400);
+}
+
+#[test]
+#[ignore = "needs 10,100 open files in this process and in the server's"]
+fn ten_thousand_clients_have_a_connection_each() {
+    reads_on_connections_of_its_own(10_000);
 }

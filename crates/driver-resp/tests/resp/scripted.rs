@@ -43,6 +43,24 @@ impl Peer {
         self.say("+PONG\r\n");
     }
 
+    /// A server of a cluster: answers every PING, says that these slots are its own, and leaves the
+    /// rest to `answer`, which gets the command and the server's port.
+    pub(crate) fn be_node(&mut self, slots: &str, answer: impl Fn(&str, u16) -> String) {
+        let port = self.output.local_addr().unwrap().port();
+        while let Some(command) = self.hear() {
+            let said = match command.as_str() {
+                "PING" => "+PONG\r\n".to_owned(),
+                "CLUSTER SLOTS" => {
+                    let (first, last) = slots.split_once('-').unwrap();
+                    let server = format!("*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n");
+                    format!("*1\r\n*3\r\n:{first}\r\n:{last}\r\n{server}")
+                }
+                other => answer(other, port),
+            };
+            self.say(&said);
+        }
+    }
+
     /// Answers each read with a record whose field holds the key.
     pub(crate) fn echo(&mut self) {
         while let Some(command) = self.hear() {

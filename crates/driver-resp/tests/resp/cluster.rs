@@ -1,0 +1,227 @@
+//! A Redis Cluster, scripted and real. The real one is skipped where there is no redis-server.
+
+use std::time::Duration;
+
+use kvmark_driver::{Driver, Reply, Request, Session, Values};
+use kvmark_driver_resp::{Resp, RespSession};
+use kvmark_plan::{Kind, Outcome};
+use serde_json::json;
+
+use crate::bound::{Bound, layout_of};
+use crate::common::{execute, open_layout, read, refusal, request, run, session, with_session};
+use crate::real_cluster::RealCluster;
+use crate::scripted::{Server, record};
+
+const ALL: &str = "0-16383";
+
+fn open_cluster(address: &str, statements: &[&str]) -> Resp {
+    let options = json!({ "cluster": true, "reconnect_max_ms": 50 });
+    open_layout(address, options, &layout_of(statements)).unwrap()
+}
+
+/// The outcome, attempts and account of a read.
+async fn ends(session: &RespSession, key: &str) -> (Outcome, u32, String) {
+    let mut reply = Reply::default();
+    reply.clear();
+    let outcome = session.execute(0, &request(Kind::Read, key), &mut reply).await;
+    (outcome, reply.attempts, session.last_failure().unwrap_or_default())
+}
+
+#[test]
+fn a_moved_slot_is_followed_and_remembered() {
+    let other = Server::new(|_, peer| peer.be_node(ALL, |_, _| record("there")));
+    let port = other.address.rsplit(':').next().unwrap().to_owned();
+    // The slot of "a" is 15495.
+    let server = Server::new(move |_, peer| {
+        peer.be_node(ALL, |_, _| format!("-MOVED 15495 127.0.0.1:{port}\r\n"));
+    });
+    let driver = open_cluster(&server.address, &[]);
+    with_session(&driver, async |session| {
+        assert_eq!(ends(&session, "a").await, (Outcome::Ok, 2, String::new()));
+        assert_eq!(ends(&session, "a").await, (Outcome::Ok, 1, String::new()));
+    });
+    let reads = |server: &Server| {
+        server.heard.lock().unwrap().iter().filter(|heard| *heard == "HGETALL a").count()
+    };
+    assert_eq!((reads(&server), reads(&other)), (1, 2));
+}
+
+#[test]
+fn a_slot_on_its_way_is_asked_for_once_and_not_remembered() {
+    let other = Server::new(|_, peer| {
+        peer.be_node(ALL, |command, _| match command {
+            "ASKING" => "+OK\r\n".to_owned(),
+            _ => record("there"),
+        });
+    });
+    let port = other.address.rsplit(':').next().unwrap().to_owned();
+    let server = Server::new(move |_, peer| {
+        peer.be_node(ALL, |_, _| format!("-ASK 15495 127.0.0.1:{port}\r\n"));
+    });
+    let driver = open_cluster(&server.address, &[]);
+    with_session(&driver, async |session| {
+        for _ in 0..2 {
+            assert_eq!(read(&session, 0, "a").await, (Outcome::Ok, vec!["0.0=there".to_owned()]));
+        }
+    });
+    let heard = other.heard.lock().unwrap();
+    assert_eq!(heard[..], ["PING", "ASKING", "HGETALL a", "ASKING", "HGETALL a"]);
+}
+
+#[test]
+fn redirections_without_end_and_a_cluster_in_disorder_are_unavailable() {
+    let cases = [
+        ("-MOVED 15495 127.0.0.1:PORT\r\n", 6, "the servers sent a command on more than 5 times"),
+        ("-TRYAGAIN Multiple keys request\r\n", 1, "the server answered: TRYAGAIN Multiple keys"),
+        ("-CLUSTERDOWN The cluster is down\r\n", 1, "the server answered: CLUSTERDOWN The"),
+    ];
+    for (said, attempts, account) in cases {
+        let server = Server::new(move |_, peer| {
+            peer.be_node(ALL, |_, port| said.replace("PORT", &port.to_string()));
+        });
+        let driver = open_cluster(&server.address, &[]);
+        with_session(&driver, async |session| {
+            let (outcome, tried, told) = ends(&session, "a").await;
+            assert_eq!((outcome, tried), (Outcome::Unavailable, attempts), "{said}");
+            assert!(told.starts_with(account), "{told}");
+        });
+    }
+}
+
+#[test]
+fn a_slot_that_nobody_has_is_unavailable_and_no_slots_at_all_is_no_cluster() {
+    let server = Server::new(|_, peer| peer.be_node("0-100", |_, _| record("x")));
+    let driver = open_cluster(&server.address, &[]);
+    with_session(&driver, async |session| {
+        let (outcome, _, account) = ends(&session, "a").await;
+        assert_eq!(outcome, Outcome::Unavailable);
+        assert_eq!(account, "no server of the cluster has slot 15495");
+    });
+    let alone = Server::new(|_, peer| {
+        while let Some(command) = peer.hear() {
+            let off = "-ERR This instance has cluster support disabled\r\n";
+            peer.say(if command == "PING" { "+PONG\r\n" } else { off });
+        }
+    });
+    let error = refusal(&alone.address, json!({ "cluster": true }));
+    assert!(error.ends_with("This instance has cluster support disabled"), "{error}");
+}
+
+#[test]
+fn commands_of_one_operation_are_split_over_the_servers_and_their_replies_joined() {
+    let Some(cluster) = RealCluster::start(false) else { return };
+    let texts = [
+        "SET {key} {value}",
+        "GET {key}",
+        "MSET [{item} {value}]",
+        "MULTI; SET {key} {value}; GET {key}; EXEC",
+        "MULTI; SET {key} 1; SET other{key} 1; EXEC",
+    ];
+    let driver = open_cluster(&cluster.addresses(), &texts);
+    let before = driver.statistics();
+    let keys: Vec<_> = (0..60).map(|n| format!("key{n}")).collect();
+    let of_all = |statement| {
+        keys.iter().fold(Bound::new(statement), |bound, key| bound.command(key, key, &[]))
+    };
+    with_session(&driver, async |session| {
+        let written = execute(&session, 0, &of_all(0).request(Kind::Insert)).await;
+        assert_eq!(written, (Outcome::Ok, vec![]));
+        let expected: Vec<_> =
+            keys.iter().enumerate().map(|(n, key)| format!("{n}.0={key}")).collect();
+        let found = execute(&session, 0, &of_all(1).request(Kind::Read)).await;
+        assert_eq!(found, (Outcome::Ok, expected));
+        let outcome =
+            async |bound: Bound| execute(&session, 0, &bound.request(Kind::Update)).await.0;
+        let together = Bound::new(2).command("", "1", &["{t}a", "{t}b"]);
+        assert_eq!(outcome(together).await, Outcome::Ok);
+        let apart = Bound::new(2).command("", "1", &["a", "b"]);
+        assert_eq!(outcome(apart).await, Outcome::Refused);
+        assert!(session.last_failure().unwrap().contains("CROSSSLOT"));
+        let transaction = Bound::new(3).command("p", "1", &[]).command("q", "2", &[]);
+        let found = execute(&session, 0, &transaction.request(Kind::Update)).await;
+        assert_eq!(found, (Outcome::Ok, vec!["0.0=1".to_owned(), "1.0=2".to_owned()]));
+        assert_eq!(outcome(Bound::new(4).command("a", "", &[])).await, Outcome::Refused);
+    });
+    let after = driver.statistics();
+    assert!(cluster.nodes.iter().all(|node| node.raw().ask("DBSIZE") != ":0"));
+    assert_eq!(after["keyspace_hits"] - before["keyspace_hits"], 62.0);
+    assert!((1.0 / 3.0..0.9).contains(&after["node_share_max"]), "{}", after["node_share_max"]);
+    assert_eq!(driver.describe().configuration["cluster-primaries"], "3");
+}
+
+#[test]
+fn ycsbs_layout_works_on_a_cluster_from_any_of_its_servers() {
+    let Some(cluster) = RealCluster::start(false) else { return };
+    for (address, parts) in [(&cluster.nodes[2].address, false), (&cluster.nodes[0].address, true)]
+    {
+        let options = json!({ "cluster": true, "pipeline_parts": parts, "connections": 1 });
+        let driver = open_layout(address, options, &layout_of(&[])).unwrap();
+        run(async {
+            let session = session(&driver, 0..2).await;
+            for (client, key) in [(0, "a"), (1, "b"), (0, "c")] {
+                let values = Values { bytes: key.as_bytes(), places: &[(0, 0..1)] };
+                let insert = Request { values, ..request(Kind::Insert, key) };
+                assert_eq!(execute(&session, client, &insert).await.0, Outcome::Ok);
+            }
+            let scan = execute(&session, 1, &request(Kind::Scan, "b")).await;
+            assert_eq!(scan, (Outcome::Ok, vec!["0.0=b".to_owned(), "1.0=c".to_owned()]));
+            let delete = request(Kind::Delete, "a");
+            assert_eq!(execute(&session, 0, &delete).await.0, Outcome::Ok);
+            assert_eq!(execute(&session, 0, &delete).await.0, Outcome::Miss);
+        });
+    }
+}
+
+#[test]
+fn a_slot_that_moves_while_it_is_read_costs_attempts_and_no_failure() {
+    let Some(cluster) = RealCluster::start(false) else { return };
+    // The slot of "a" is 15495, which the last server has.
+    let (from, to) = (&cluster.nodes[2], &cluster.nodes[0]);
+    let (from_id, to_id) = (from.raw().text("CLUSTER MYID"), to.raw().text("CLUSTER MYID"));
+    let driver = open_cluster(&from.address, &["SET {key} {value}", "GET {key}"]);
+    with_session(&driver, async |session| {
+        let carry_out = async |statement: u32, key: &str| {
+            let bound = Bound::new(statement).command(key, "1", &[]);
+            let mut reply = Reply::default();
+            reply.clear();
+            let request = bound.request(if statement == 0 { Kind::Update } else { Kind::Read });
+            let outcome = session.execute(0, &request, &mut reply).await;
+            (outcome, reply.attempts)
+        };
+        assert_eq!(carry_out(0, "a").await, (Outcome::Ok, 1));
+        to.raw().ask(&format!("CLUSTER SETSLOT 15495 IMPORTING {from_id}"));
+        from.raw().ask(&format!("CLUSTER SETSLOT 15495 MIGRATING {to_id}"));
+        assert_eq!(carry_out(1, "a").await, (Outcome::Ok, 1));
+        assert_eq!(carry_out(0, "{a}new").await, (Outcome::Ok, 2));
+        let place = to.address.replace(':', " ");
+        assert_eq!(from.raw().ask(&format!("MIGRATE {place} a 0 1000")), "+OK");
+        assert_eq!(carry_out(1, "a").await, (Outcome::Ok, 2));
+        for node in [to, from] {
+            assert_eq!(node.raw().ask(&format!("CLUSTER SETSLOT 15495 NODE {to_id}")), "+OK");
+        }
+        assert_eq!(carry_out(1, "a").await, (Outcome::Ok, 2));
+        assert_eq!(carry_out(1, "{a}new").await, (Outcome::Ok, 1));
+    });
+}
+
+#[test]
+fn a_replica_that_takes_over_is_found() {
+    let Some(mut cluster) = RealCluster::start(true) else { return };
+    // The slot of "b" is 3300, which the first server has.
+    let driver = open_cluster(&cluster.addresses(), &["SET {key} {value}"]);
+    let bound = Bound::new(0).command("b", "1", &[]);
+    with_session(&driver, async |session| {
+        let write = async || execute(&session, 0, &bound.request(Kind::Update)).await.0;
+        assert_eq!(write().await, Outcome::Ok);
+        cluster.nodes[0].kill();
+        let mut outcomes = vec![write().await];
+        while outcomes.last() != Some(&Outcome::Ok) {
+            outcomes.push(write().await);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(outcomes[0], Outcome::Connection);
+        let known = [Outcome::Ok, Outcome::Connection, Outcome::Unavailable];
+        assert!(outcomes.iter().all(|outcome| known.contains(outcome)), "{outcomes:?}");
+    });
+    assert!(driver.statistics()["total_commands_processed"] > 0.0);
+}

@@ -1,0 +1,153 @@
+//! Statements in the user's own words, on a real server. Skipped where there is no redis-server.
+
+use kvmark_driver::{Reply, Session};
+use kvmark_driver_resp::RespSession;
+use kvmark_plan::{Kind, Outcome};
+use serde_json::json;
+
+use crate::bound::{Bound, layout_of};
+use crate::common::{execute, open_layout, with_session};
+use crate::real::Redis;
+
+/// What came of statements, each executed once in order as this kind with these commands of key,
+/// value and items: its outcome and cells.
+type Step<'a> = (Kind, &'a str, &'a [(&'a str, &'a str, &'a [&'a str])], Outcome, &'a [&'a str]);
+
+fn carry_out(redis: &Redis, steps: &[Step<'_>]) {
+    let texts: Vec<_> = steps.iter().map(|step| step.1).collect();
+    for protocol in [2, 3] {
+        redis.raw().ask("FLUSHALL");
+        let options = json!({ "protocol": protocol });
+        let driver = open_layout(&redis.address, options, &layout_of(&texts)).unwrap();
+        with_session(&driver, async |session| {
+            for (index, (kind, text, commands, outcome, cells)) in steps.iter().enumerate() {
+                let bound = commands.iter().fold(Bound::new(index as u32), |bound, command| {
+                    bound.command(command.0, command.1, command.2)
+                });
+                let found = execute(&session, 0, &bound.request(*kind)).await;
+                assert_eq!(found.0, *outcome, "{text}");
+                assert_eq!(found.1, *cells, "{text}");
+            }
+        });
+    }
+}
+
+#[test]
+fn strings_are_set_read_and_counted() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    let (a, both) = (("a", "1", &[][..]), [("a", "1", &[][..]), ("b", "x y", &[])]);
+    let steps: &[Step<'_>] = &[
+        (Kind::Read, "GET {key}", &[a], Outcome::Miss, &[]),
+        (Kind::Insert, "SET {key} {value} EX 60", &both, Outcome::Ok, &[]),
+        (Kind::Read, "GET {key}", &both, Outcome::Ok, &["0.0=1", "1.0=x y"]),
+        (Kind::Read, "GET \"{key}\"", &[a, ("c", "", &[])], Outcome::Miss, &["0.0=1"]),
+        (Kind::Update, "INCR {key}", &[a, a], Outcome::Ok, &["0.0=2", "1.0=3"]),
+        (Kind::Update, "SET none {value} XX", &[a], Outcome::Miss, &[]),
+        (Kind::Insert, "SET {key} {value} NX", &[a], Outcome::Ok, &[]),
+        (Kind::Delete, "DEL {key}", &[a], Outcome::Ok, &["0.0=1"]),
+        (Kind::Delete, "DEL {key}", &[a], Outcome::Miss, &["0.0=0"]),
+        (Kind::Update, "LPUSH b {value}", &[a], Outcome::Refused, &[]),
+    ];
+    carry_out(&redis, steps);
+    assert!(matches!(redis.raw().ask("TTL b").as_str(), ":59" | ":60"));
+}
+
+#[test]
+fn items_are_parts_of_one_command() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    let items: &[&str] = &["x", "y"];
+    let steps: &[Step<'_>] = &[
+        (Kind::Insert, "MSET [{item} \"<{item}>\"]", &[("", "", items)], Outcome::Ok, &[]),
+        (Kind::Read, "MGET [{item}] z", &[("", "", items)], Outcome::Ok, &["0.0=<x>", "0.1=<y>"]),
+        (Kind::Read, "MGET p q", &[("", "", &[])], Outcome::Miss, &[]),
+        (Kind::Insert, "HMSET {key} [{item} {value}]", &[("h", "v", items)], Outcome::Ok, &[]),
+        (Kind::Read, "HMGET {key} [{item}]", &[("h", "", items)], Outcome::Ok, &["0.0=v", "0.1=v"]),
+        (Kind::Read, "HMGET {key} [{item}]", &[("i", "", items)], Outcome::Miss, &[]),
+        (Kind::Read, "HGETALL {key}", &[("i", "", &[])], Outcome::Miss, &[]),
+        (Kind::Insert, "SADD {key} {list}", &[("s", "", items)], Outcome::Ok, &["0.0=2"]),
+    ];
+    carry_out(&redis, steps);
+}
+
+#[test]
+fn lists_streams_sorted_sets_and_transactions_answer_in_their_own_shapes() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    let one = &[("k", "5", &[][..])];
+    let nothing = &[("none", "5", &[][..])];
+    let steps: &[Step<'_>] = &[
+        (Kind::Insert, "LPUSH l:{key} {value} 6", one, Outcome::Ok, &["0.0=2"]),
+        (Kind::Read, "LRANGE l:{key} 0 -1", one, Outcome::Ok, &["0.0=6", "0.1=5"]),
+        (Kind::Update, "LPOP l:{key}", nothing, Outcome::Miss, &[]),
+        (Kind::Insert, "XADD x:{key} 7-1 f {value}", one, Outcome::Ok, &["0.0=7-1"]),
+        (Kind::Scan, "XRANGE x:{key} - +", one, Outcome::Ok, &["0.0=7-1", "0.1=f", "0.2=5"]),
+        (Kind::Scan, "XRANGE x:{key} - +", nothing, Outcome::Ok, &[]),
+        (Kind::Insert, "ZADD z:{key} {value} m", one, Outcome::Ok, &["0.0=1"]),
+        (Kind::Read, "ZSCORE z:{key} m", one, Outcome::Ok, &["0.0=5"]),
+        (
+            Kind::Update,
+            "MULTI; INCRBY {key} {value}; GET {key}; EXEC",
+            &[("n", "5", &[]), ("n", "6", &[])],
+            Outcome::Ok,
+            &["0.0=5", "0.1=5", "1.0=11", "1.1=11"],
+        ),
+        (Kind::Update, "MULTI; INCR z:{key}; EXEC", one, Outcome::Refused, &[]),
+    ];
+    carry_out(&redis, steps);
+}
+
+async fn rows(session: &RespSession, bound: &Bound, kind: Kind) -> (Outcome, u64, u32) {
+    let mut reply = Reply::default();
+    reply.clear();
+    let outcome = session.execute(0, &bound.request(kind), &mut reply).await;
+    (outcome, reply.rows, reply.attempts)
+}
+
+#[test]
+fn rows_are_commands_or_their_items_without_those_that_were_not_there() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    let texts = ["SET {key} {value}", "GET {key}", "MSET [{item} 1]"];
+    let driver = open_layout(&redis.address, json!({}), &layout_of(&texts)).unwrap();
+    with_session(&driver, async |session| {
+        let both = |statement| Bound::new(statement).command("a", "1", &[]).command("b", "2", &[]);
+        assert_eq!(rows(&session, &both(0), Kind::Insert).await, (Outcome::Ok, 2, 1));
+        let three = both(1).command("c", "", &[]);
+        assert_eq!(rows(&session, &three, Kind::Read).await, (Outcome::Miss, 2, 1));
+        let items = Bound::new(2).command("", "", &["x", "y", "z"]).command("", "", &["u", "v"]);
+        assert_eq!(rows(&session, &items, Kind::Insert).await, (Outcome::Ok, 5, 1));
+    });
+}
+
+#[test]
+fn the_first_failure_is_the_outcome_and_the_connection_stays() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    redis.raw().ask("LPUSH list x");
+    let driver = open_layout(&redis.address, json!({}), &layout_of(&["GET {key}"])).unwrap();
+    with_session(&driver, async |session| {
+        let bound = ["none", "list", "a"].iter();
+        let bound = bound.fold(Bound::new(0), |bound, key| bound.command(key, "", &[]));
+        assert_eq!(rows(&session, &bound, Kind::Read).await.0, Outcome::Refused);
+        assert!(session.last_failure().unwrap().contains("WRONGTYPE"));
+        assert_eq!(rows(&session, &bound, Kind::Read).await.0, Outcome::Refused);
+    });
+    // The test's own, the driver's, the session's, and the one that asks.
+    let mut raw = redis.raw();
+    raw.ask("INFO stats");
+    let mut lines = std::iter::repeat_with(|| raw.line());
+    assert!(lines.any(|line| line == "total_connections_received:4"));
+}
+
+#[test]
+fn a_server_is_prepared_once_before_sessions_are_made() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    let mut layout = layout_of(&[]);
+    layout.prepare = vec!["SET \"a b\" 1".to_owned(), "INCR \"a b\"".to_owned()];
+    let driver = open_layout(&redis.address, json!({}), &layout).unwrap();
+    with_session(&driver, async |_| ());
+    assert_eq!(redis.raw().ask("INCR \"a b\""), ":3");
+    layout.prepare = vec!["NONSENSE".to_owned()];
+    let error = open_layout(&redis.address, json!({}), &layout).err().unwrap().to_string();
+    assert!(error.starts_with("'NONSENSE' of prepare failed at 127.0.0.1:"), "{error}");
+    let error = open_layout(&redis.address, json!({}), &layout_of(&["GET {kye}"])).err().unwrap();
+    let expected = "statement 'GET {kye}' can't be sent as 'GET {kye}': there is no argument 'kye'";
+    assert!(error.to_string().starts_with(expected), "{error}");
+}
