@@ -15,8 +15,17 @@ SYSTEM = parse_system_url("null:")
 CORE = ["a", "b", "c", "d", "e", "f", "load", "delete"]
 
 
-def test_the_catalogue_has_ycsbs_workloads() -> None:
-    assert set(catalog.names()) == {f"ycsb/{name}" for name in CORE}
+REDIS = {
+    "counter", "get", "hash-pipelined", "kv", "list", "mset", "pipelined", "set", "sorted-set",
+    "stream",
+}  # fmt: skip
+
+KINDS = (("ycsb", set(CORE)), ("redis", REDIS))
+
+
+def test_the_catalogue_has_ycsbs_workloads_and_redis_own() -> None:
+    ycsb, redis = ({f"{kind}/{name}" for name in names} for kind, names in KINDS)
+    assert set(catalog.names()) == ycsb | redis
 
 
 @pytest.mark.parametrize("name", CORE)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.errors import SpecError
-from kvmark.spec.url import SCHEMES, Place, Scheme, parse_system_url
+from kvmark.spec.url import PASSWORD_VARIABLE, SCHEMES, Place, Scheme, masked, parse_system_url
 
 
 def test_the_folder_of_rocksdb_is_the_option_path() -> None:
@@ -32,9 +32,23 @@ def test_a_system_without_options_needs_none() -> None:
     [
         ("rockdb:/x", "unknown kind of system 'rockdb' — did you mean 'rocksdb'?"),
         ("x:", "unknown kind of system 'x'; known are cql, null, redis, rediss, rocksdb, sim"),
-        ("redis://h", "this build has no driver for redis; it has rocksdb:, null:, sim:"),
-        ("rediss://h", "this build has no driver for rediss; it has rocksdb:, null:, sim:"),
-        ("cql://h/k", "this build has no driver for cql; it has rocksdb:, null:, sim:"),
+        ("redis:", "redis: needs a host; write redis://host:6379"),
+        ("redis:h", "redis: needs a host; write redis://host:6379"),
+        ("redis://user:se@cret@", "redis: needs a host; write redis://host:6379"),
+        (
+            "redis://h?address=g",
+            "redis: the host stands after the colon, not in the option 'address'",
+        ),
+        ("redis://h/1?database=2", "redis: database is given twice; leave the option out"),
+        ("rediss://h?tls=false", "rediss: tls is given twice; leave the option out"),
+        (
+            "redis://h?password=se",
+            "redis: a password is no option; name its place with password_env or password_file",
+        ),
+        (
+            "redis://u:p@h?password_file=f",
+            "redis: the password is given twice; leave it out of the URL",
+        ),
         ("rocksdb:", "rocksdb: needs a folder; write rocksdb:PATH"),
         ("rocksdb:?sync=1", "rocksdb: needs a folder; write rocksdb:PATH"),
         (
@@ -58,19 +72,89 @@ def test_a_text_without_a_scheme_is_answered_with_the_forms(text: str) -> None:
         parse_system_url(text)
 
 
-def test_a_new_driver_needs_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    schemes = {**SCHEMES, "redis": Scheme("redis", Place.HOSTS, True, "redis://host:6379")}
+def test_a_driver_that_is_missing_is_told_with_those_that_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    schemes = {**SCHEMES, "odd": Scheme("odd", Place.HOSTS, False, "odd://host")}
     monkeypatch.setattr("kvmark.spec.url.SCHEMES", schemes)
-    url = parse_system_url("redis://user:secret@host:6379?password=hidden&db=1")
+    with pytest.raises(SpecError, match="no driver for odd; it has rocksdb:, null:, sim:, redis:"):
+        parse_system_url("odd://h")
+
+
+def test_a_redis_server_is_named_by_address_and_database() -> None:
+    url = parse_system_url("redis://host:6379/3?protocol=3")
     assert url.driver == "redis"
-    assert url.options["address"] == "user:secret@host:6379"
+    assert dict(url.options) == {"address": "host:6379", "database": "3", "protocol": "3"}
+    assert url.password is None
 
 
-def test_credentials_are_not_in_the_text_that_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    schemes = {**SCHEMES, "redis": Scheme("redis", Place.HOSTS, True, "redis://host:6379")}
-    monkeypatch.setattr("kvmark.spec.url.SCHEMES", schemes)
-    url = parse_system_url("redis://user:se@cret@host:6379?password=hidden&db=1")
-    assert str(url) == "redis://host:6379?password=***&db=1"
+def test_encryption_is_the_schemes_own_word() -> None:
+    assert dict(parse_system_url("rediss://h").options) == {"address": "h", "tls": "true"}
+
+
+def test_several_hosts_are_one_address() -> None:
+    options = parse_system_url("redis://h1:7000,h2:7001?cluster=true").options
+    assert dict(options) == {"address": "h1:7000,h2:7001", "cluster": "true"}
+
+
+def test_a_path_without_a_host_is_a_unix_socket() -> None:
+    assert dict(parse_system_url("redis:///run/redis.sock").options) == {
+        "address": "/run/redis.sock"
+    }
+
+
+def test_a_password_reaches_the_driver_by_a_variable_and_no_option() -> None:
+    url = parse_system_url("redis://user%40x:p%2Fa%3Fss@host:6379/0")
+    assert url.password == "p/a?ss"
+    assert dict(url.options) == {
+        "address": "host:6379",
+        "database": "0",
+        "username": "user@x",
+        "password_env": PASSWORD_VARIABLE,
+    }
+    assert "ss" not in repr(url).replace("address", "").replace("password", "")
+
+
+@pytest.mark.parametrize("who", [":secret@", "user:secret@", "user:sec/secret@", "a:se@secret@"])
+def test_credentials_are_not_in_the_text_that_is_shown(who: str) -> None:
+    url = parse_system_url(f"redis://{who}host:6379?database=1")
+    assert str(url) == "redis://host:6379?database=1"
+
+
+def test_names_of_places_of_secrets_are_shown_and_secrets_are_not() -> None:
+    text = "redis://host?password_file=/etc/word&password_env=WORD&ca_file=/etc/ca"
+    assert str(parse_system_url(text)) == text
+    assert masked("redis://host?token=abc&x=1") == "redis://host?token=***&x=1"
+
+
+@pytest.mark.parametrize(
+    ("word", "kept"),
+    [
+        ("--system=redis://u:secret@h/1", "--system=redis://h/1"),
+        ("redis://u:se?cret@h", "redis://h"),
+        ("--password=secret", "--password=***"),
+        ("--password-file=f", "--password-file=f"),
+        ("cassandra.password=secret", "cassandra.password=***"),
+        ("rocksdb:/db?sync=true", "rocksdb:/db?sync=true"),
+        ("a@b", "a@b"),
+    ],
+)
+def test_words_of_a_command_are_kept_without_their_secrets(word: str, kept: str) -> None:
+    assert masked(word) == kept
+
+
+@given(st.text(alphabet="ab:/?@&=%,1", max_size=20))
+def test_no_password_is_shown_however_it_is_written(password: str) -> None:
+    secret = f"S3{password}CR"
+    text = f"redis://user:{secret}@host:6379/0"
+    try:
+        shown = str(parse_system_url(text))
+    except SpecError as refusal:
+        shown = str(refusal)
+    assert "S3" not in shown
+    assert "CR" not in shown
+    assert "S3" not in masked(text)
+    assert "CR" not in masked(text)
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:

@@ -44,6 +44,12 @@ def refusal_of(text: str) -> SpecError:
 
 UNIFORM = {"law": "uniform"}
 
+
+def weight(kind: str, weight: float) -> dict[str, object]:
+    """An entry of a plan's mix."""
+    return {"kind": kind, "statement": None, "weight": weight}
+
+
 HONOURED = [
     ("table=t", "dataset.table", "t"),
     ("fieldcount=3", "dataset.fields.count", 3),
@@ -60,13 +66,13 @@ HONOURED = [
     ("dataintegrity=true", "dataset.values", "integrity"),
     ("dataintegrity=true", "groups.0.check_values", True),
     ("dataintegrity=true", "groups.0.read_fields", "all_by_name"),
-    ("readproportion=0.5", "groups.0.mix.0", {"kind": "read", "weight": 0.5}),
-    ("readproportion=0\nupdateproportion=1", "groups.0.mix.0", {"kind": "update", "weight": 1.0}),
-    ("insertproportion=0.3", "groups.0.mix.2", {"kind": "insert", "weight": 0.3}),
-    ("scanproportion=0.3", "groups.0.mix.2", {"kind": "scan", "weight": 0.3}),
+    ("readproportion=0.5", "groups.0.mix.0", weight("read", 0.5)),
+    ("readproportion=0\nupdateproportion=1", "groups.0.mix.0", weight("update", 1.0)),
+    ("insertproportion=0.3", "groups.0.mix.2", weight("insert", 0.3)),
+    ("scanproportion=0.3", "groups.0.mix.2", weight("scan", 0.3)),
     ("readmodifywriteproportion=1", "groups.0.mix.2",
-     {"kind": "read_modify_write", "weight": 1.0}),
-    ("deleteproportion=0.1", "groups.0.mix.2", {"kind": "delete", "weight": 0.1}),
+     weight("read_modify_write", 1.0)),
+    ("deleteproportion=0.1", "groups.0.mix.2", weight("delete", 0.1)),
     ("requestdistribution=uniform", "groups.0.keys",
      {"start": 0, "count": 1000, "distribution": UNIFORM}),
     ("requestdistribution=zipfian", "groups.0.keys",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from kvmark.errors import SpecError
+from kvmark.spec.faults import FaultSpec, check_faults
 from kvmark.spec.quantity import LARGEST
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.url import SystemUrl
@@ -56,13 +57,21 @@ class RunSpec:
     """Overrides the workload's number of records."""
     groups: tuple[str, ...] = ()
     """The workload's groups that take part; empty for all."""
+    pipeline_depth: int | None = None
+    """Overrides how many commands an operation of the workload's statements sends."""
+    verify: bool = False
+    """Whether every record that was written is read back at the end."""
+    faults: tuple[FaultSpec, ...] = ()
+    """What is broken on purpose while it measures."""
 
     def __post_init__(self) -> None:
         """Checks the values, each alone and then together."""
         self._check_numbers()
         self._check_groups()
         self._check_load_model()
+        self._check_statements()
         self._check_once_per_record()
+        check_faults(self.faults, self._limit_ns)
 
     @property
     def active_groups(self) -> tuple[GroupSpec, ...]:
@@ -74,13 +83,23 @@ class RunSpec:
         """The spec as plain values for the manifest, without credentials."""
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
         workload = self.workload.model_dump(mode="json", by_alias=False)
-        lists = {"pin": list(self.pin), "groups": list(self.groups)}
+        faults = [fault.model_dump(mode="json") for fault in self.faults]
+        lists = {"pin": list(self.pin), "groups": list(self.groups), "faults": faults}
         return {**plain, **lists, "workload": workload, "system": self.system.text}
+
+    @property
+    def _limit_ns(self) -> int | None:
+        """How long is measured at most; None where only operations or their error say so."""
+        if self.duration_ns is not None:
+            return self.duration_ns
+        ends = self.operations or self.until_stderr or self.workload.once_per_record
+        return None if ends else DEFAULT_DURATION_NS
 
     def _check_numbers(self) -> None:
         _whole("clients", self.clients, 1, LARGEST_U32)
         _whole("workers", self.workers, 1, LARGEST_U32)
         _whole("operations", self.operations, 1)
+        _whole("pipeline-depth", self.pipeline_depth, 1, LARGEST_U32)
         _whole("records", self.records, 1, LARGEST - self.workload.dataset.start)
         _whole("seed", self.seed, 0, 2**64 - 1)
         _duration("duration", self.duration_ns)
@@ -112,6 +131,22 @@ class RunSpec:
                         f"{option}: the groups {names} each have their own; set them in the "
                         "workload file or choose one group"
                     )
+
+    def _check_statements(self) -> None:
+        workload = self.workload
+        pipelines = any(one.pipelines for one in workload.statements.values())
+        if self.pipeline_depth is not None and not pipelines:
+            raise SpecError(
+                f"pipeline-depth: no statement of {workload.name} has 'commands', the number that "
+                "this would change; take redis/pipelined or add it to the workload's file"
+            )
+        if self.verify and workload.statements:
+            probe = workload.statements.get(workload.probe or "")
+            if probe is None or not probe.expect:
+                raise SpecError(
+                    f"verify: {workload.name} doesn't say how a record is read back; add "
+                    "'probe' with a statement whose 'expect' names the record's field"
+                )
 
     def _check_load_model(self) -> None:
         paced = self.rate is not None

@@ -1,14 +1,18 @@
-"""The URL of a system under test: `rocksdb:PATH?option=value`, `null:`, `sim:?servers=1`.
+"""The URL of a system: `rocksdb:PATH?option=value`, `redis://user:password@host:6379/0`, `null:`.
 
 Options stay raw text here: the driver alone knows them and checks them when it opens. Only percent
-escapes are resolved; `+` is a plus sign. Credentials never appear in the text that is shown.
+escapes are resolved; `+` is a plus sign.
+
+A password is no option: plans are kept. It travels in `SystemUrl.password`, and the option
+`password_env` names the environment variable in which the driver will find it. The text that is
+shown and kept has neither user nor password.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 from typing import Final
@@ -17,7 +21,18 @@ from urllib.parse import unquote
 from kvmark.errors import SpecError
 from kvmark.spec.suggest import did_you_mean, is_text, shown
 
-__all__ = ["SCHEMES", "Place", "Scheme", "SystemUrl", "parse_system_url"]
+__all__ = [
+    "PASSWORD_VARIABLE",
+    "SCHEMES",
+    "Place",
+    "Scheme",
+    "SystemUrl",
+    "masked",
+    "parse_system_url",
+]
+
+PASSWORD_VARIABLE: Final = "KVMARK_URL_PASSWORD"  # noqa: S105 - a name
+"""Environment variable of kvmark's own process that carries a URL's password to the driver."""
 
 
 class Place(Enum):
@@ -36,6 +51,10 @@ class Scheme:
     place: Place
     available: bool
     example: str
+    path: str | None = None
+    """The option that stands behind the hosts as a path."""
+    implied: Mapping[str, str] = field(default_factory=dict)
+    """Options that the scheme itself says."""
 
 
 SCHEMES: Final[Mapping[str, Scheme]] = MappingProxyType(
@@ -43,14 +62,18 @@ SCHEMES: Final[Mapping[str, Scheme]] = MappingProxyType(
         "rocksdb": Scheme("rocksdb", Place.FOLDER, True, "rocksdb:PATH"),
         "null": Scheme("null", Place.NOTHING, True, "null:"),
         "sim": Scheme("sim", Place.NOTHING, True, "sim:?servers=1"),
-        "redis": Scheme("redis", Place.HOSTS, False, "redis://host:6379"),
-        "rediss": Scheme("redis", Place.HOSTS, False, "rediss://host:6379"),
-        "cql": Scheme("cql", Place.HOSTS, False, "cql://host:9042/keyspace"),
+        "redis": Scheme("redis", Place.HOSTS, True, "redis://host:6379", "database"),
+        "rediss": Scheme(
+            "redis", Place.HOSTS, True, "rediss://host:6379", "database", {"tls": "true"}
+        ),
+        "cql": Scheme("cql", Place.HOSTS, False, "cql://host:9042/keyspace", "keyspace"),
     }
 )
 """Every scheme that is recognised. A new driver adds its line here."""
 
 _SECRET: Final = re.compile(r"pass|secret|token|credential|auth", re.IGNORECASE)
+# Options that say where a secret is. They hold none.
+_WHERE: Final = re.compile(r".*[_-](env|file)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -60,9 +83,11 @@ class SystemUrl:
     driver: str
     """The driver's name in the registry."""
     options: Mapping[str, str]
-    """The driver's options as raw text; a folder is `path`, hosts and what follows `address`."""
+    """The driver's options as raw text; a folder is `path`, hosts are `address`."""
     text: str
     """The URL to show and to keep, without credentials."""
+    password: str | None = field(default=None, repr=False)
+    """What the variable `PASSWORD_VARIABLE` must hold while the driver opens."""
 
     def __str__(self) -> str:
         return self.text
@@ -75,11 +100,11 @@ def parse_system_url(text: str) -> SystemUrl:
     folder, and an option without a value or given twice.
     """
     if not is_text(text):
-        raise SpecError(f"{shown(_masked(text))} is not UTF-8 text, as a system's URL must be")
+        raise SpecError(f"{shown(masked(text))} is not UTF-8 text, as a system's URL must be")
     name, colon, rest = text.partition(":")
     if not colon:
         forms = ", ".join(scheme.example for scheme in SCHEMES.values())
-        raise SpecError(f"{shown(_masked(text))} is not the URL of a system; write one of {forms}")
+        raise SpecError(f"{shown(masked(text))} is not the URL of a system; write one of {forms}")
     scheme = SCHEMES.get(name)
     if scheme is None:
         hint = did_you_mean(name, SCHEMES)
@@ -87,15 +112,21 @@ def parse_system_url(text: str) -> SystemUrl:
     if not scheme.available:
         usable = ", ".join(f"{key}:" for key, known in SCHEMES.items() if known.available)
         raise SpecError(f"this build has no driver for {name}; it has {usable}")
+    who = ""
+    if scheme.place is Place.HOSTS:
+        # Whatever stands in a password: the last @ ends it. In an option it is written %40.
+        slashes = "//" if rest.startswith("//") else ""
+        who, _, rest = rest.removeprefix("//").rpartition("@")
+        rest = slashes + rest
     path, _, query = rest.partition("?")
-    options = _options(query, name)
+    options, password = _options(query, name), None
     if scheme.place is Place.FOLDER:
         options = _with_folder(options, path, scheme, name)
     elif scheme.place is Place.HOSTS:
-        options = _with_address(options, path, scheme, name)
+        options, password = _with_hosts(options, who, path, scheme, name)
     elif path:
         raise SpecError(f"{name}: takes options only, like {scheme.example}, not {shown(path)}")
-    return SystemUrl(scheme.driver, MappingProxyType(options), _masked(text))
+    return SystemUrl(scheme.driver, MappingProxyType(options), masked(text), password)
 
 
 def _with_folder(options: dict[str, str], path: str, scheme: Scheme, name: str) -> dict[str, str]:
@@ -108,13 +139,41 @@ def _with_folder(options: dict[str, str], path: str, scheme: Scheme, name: str) 
     return {"path": path, **options}
 
 
-def _with_address(options: dict[str, str], path: str, scheme: Scheme, name: str) -> dict[str, str]:
-    address = path.removeprefix("//")
-    if not address or address == path:
+def _with_hosts(
+    options: dict[str, str], who: str, path: str, scheme: Scheme, name: str
+) -> tuple[dict[str, str], str | None]:
+    """The options with those that stand before the question mark, and the password apart."""
+    place = path.removeprefix("//")
+    if not place or place == path:
         raise SpecError(f"{name}: needs a host; write {scheme.example}")
+    user, colon, password = who.partition(":")
+    hosts, slash, inner = place.partition("/")
+    # Without a host the path is that of a Unix socket.
+    found = {"address": hosts} if hosts else {"address": f"{slash}{unquote(inner)}"}
+    if hosts and inner and scheme.path:
+        found[scheme.path] = unquote(inner)
+    if user:
+        found["username"] = unquote(user)
+    if colon and password:
+        found["password_env"] = PASSWORD_VARIABLE
+    found |= scheme.implied
+    _check_once(options, found, name)
+    return {**found, **options}, unquote(password) if colon and password else None
+
+
+def _check_once(options: Mapping[str, str], found: Mapping[str, str], name: str) -> None:
+    """Refuses an option that the rest of the URL says as well, and a password as an option."""
     if "address" in options:
         raise SpecError(f"{name}: the host stands after the colon, not in the option 'address'")
-    return {"address": address, **options}
+    if "password" in options:
+        raise SpecError(
+            f"{name}: a password is no option; name its place with password_env or password_file"
+        )
+    if "password_env" in found and "password_file" in options:
+        raise SpecError(f"{name}: the password is given twice; leave it out of the URL")
+    twice = next((key for key in found if key in options), None)
+    if twice is not None:
+        raise SpecError(f"{name}: {twice} is given twice; leave the option out")
 
 
 def _options(query: str, scheme: str) -> dict[str, str]:
@@ -129,16 +188,16 @@ def _options(query: str, scheme: str) -> dict[str, str]:
     return options
 
 
-def _masked(text: str) -> str:
-    """The URL without user, password and options that look like a secret."""
+def masked(text: str) -> str:
+    """A word of a command without the user, the password and the secret options of a URL in it."""
+    scheme, mark, authority = text.partition("://")
+    text = f"{scheme}://{authority.rpartition('@')[2]}" if mark else text
     head, question, query = text.partition("?")
-    if "://" in head:
-        scheme, _, authority = head.partition("://")
-        head = f"{scheme}://{authority.rpartition('@')[2]}"
-    parts = [_masked_option(part) for part in query.split("&")]
-    return head + question + "&".join(parts)
+    head = head if mark else _masked_option(head)
+    return head + question + "&".join(map(_masked_option, query.split("&")))
 
 
 def _masked_option(part: str) -> str:
     key, equals, value = part.partition("=")
-    return f"{key}=***" if equals and value and _SECRET.search(key) else part
+    secret = _SECRET.search(key) and not _WHERE.fullmatch(key)
+    return f"{key}=***" if equals and value and secret else part

@@ -6,40 +6,32 @@ Attributes carry their unit in the name, keys in the file carry it in the value 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from kvmark.errors import SpecError
 from kvmark.spec import quantity
-from kvmark.spec.yaml_file import Count, Duration, Size, Strict, at_key, parse_yaml, read_text
+from kvmark.spec.faults import FaultSpec
+from kvmark.spec.laws import Constant, Keys, Length, Uniform, UniformLength
+from kvmark.spec.statements import ArgumentSpec, StatementSpec
+from kvmark.spec.suggest import did_you_mean, shown
+from kvmark.spec.yaml_file import Count, Duration, Strict, at_key, parse_yaml, read_text
 
 __all__ = [
-    "Constant",
     "DatasetSpec",
-    "Exponential",
     "FieldNames",
     "Fields",
     "GroupSpec",
-    "Histogram",
-    "Hotspot",
     "Key",
     "KeyRange",
-    "Keys",
-    "Latest",
-    "Length",
     "Mix",
     "Point",
-    "Sequential",
-    "Uniform",
-    "UniformLength",
     "WorkloadSpec",
-    "YcsbZipfian",
-    "Zipfian",
-    "ZipfianLength",
     "load_workload",
     "parse_workload",
 ]
@@ -47,72 +39,11 @@ __all__ = [
 LARGEST_U32: Final = 2**32 - 1
 LOAD_GROUP: Final = "load"
 """The name of the group that loads the dataset; no other group can have it."""
+VERIFY_GROUP: Final = "verify"
+"""The name of the group that reads back what was written."""
 
 
-def _tagged(tag: str, key: str | None = None) -> BeforeValidator:
-    """Lets a bare value stand for a mapping: `uniform` for `{distribution: uniform}`."""
-
-    def expand(value: object) -> object:
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            return value
-        return {tag: value} if key is None else {tag: "constant", key: value}
-
-    return BeforeValidator(expand)
-
-
-class Constant(Strict):
-    """Always the same length."""
-
-    distribution: Literal["constant"]
-    size: Size
-
-
-class _Between(Strict):
-    min: Size
-    max: Size
-
-    @model_validator(mode="after")
-    def _in_order(self) -> _Between:
-        if self.min > self.max:
-            raise at_key("min", f"min ({self.min}) must not be above max ({self.max})")
-        return self
-
-
-class UniformLength(_Between):
-    """Each length from `min` to `max` equally likely."""
-
-    distribution: Literal["uniform"]
-
-
-class ZipfianLength(_Between):
-    """Zipfian from `min` to `max`, the shortest the most likely."""
-
-    distribution: Literal["zipfian"]
-
-
-class Histogram(Strict):
-    """Bucket i, from 0, has length `(i + 1) * block_size`."""
-
-    distribution: Literal["histogram"]
-    block_size: Size
-    weights: tuple[Count, ...]
-
-    @model_validator(mode="after")
-    def _has_a_weight(self) -> Histogram:
-        if not any(self.weights):
-            raise at_key("weights", "one of the weights must be above 0")
-        if self.block_size * len(self.weights) > quantity.LARGEST:
-            raise at_key("block_size", "the largest bucket's length is above 2^63")
-        return self
-
-
-Length = Annotated[
-    Annotated[
-        Constant | UniformLength | ZipfianLength | Histogram, Field(discriminator="distribution")
-    ],
-    _tagged("distribution", "size"),
-]
-"""A law for lengths in bytes or records; a bare number is constant."""
+_Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
 
 
 class Key(Strict):
@@ -152,73 +83,14 @@ class DatasetSpec(Strict):
         return self
 
 
-_Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, strict=True)]
-
-
-class Uniform(Strict):
-    """Each key equally likely."""
-
-    distribution: Literal["uniform"]
-
-
-class YcsbZipfian(Strict):
-    """YCSB's scrambled zipfian: drawn from 10^10 items, hashed, folded into the key space."""
-
-    distribution: Literal["ycsb_zipfian"]
-    expected_new: Count | None = None
-    """Keys the run is expected to insert, which widen the range; None to work it out."""
-
-
-class Zipfian(Strict):
-    """Exact zipfian over the records; `scrambled` spreads the popular ones over the key space."""
-
-    distribution: Literal["zipfian"]
-    theta: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)] = 0.99
-    scrambled: bool = True
-
-
-class Latest(Strict):
-    """The newest acknowledged record is the most likely."""
-
-    distribution: Literal["latest"]
-
-
-class Hotspot(Strict):
-    """A share of the operations goes to a share of the keys."""
-
-    distribution: Literal["hotspot"]
-    data_fraction: _Share = 0.2
-    operation_fraction: _Share = 0.8
-
-
-class Sequential(Strict):
-    """Operation n takes key n, and starts again at the end."""
-
-    distribution: Literal["sequential"]
-
-
-class Exponential(Strict):
-    """`percentile` percent of the operations fall in the newest `fraction` of the keys."""
-
-    distribution: Literal["exponential"]
-    percentile: Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False, strict=True)] = 95.0
-    fraction: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)] = 0.8571428571
-
-
-Keys = Annotated[
-    Annotated[
-        Uniform | YcsbZipfian | Zipfian | Latest | Hotspot | Sequential | Exponential,
-        Field(discriminator="distribution"),
-    ],
-    _tagged("distribution"),
-]
-"""A law by which keys are chosen; a bare word is the law with its defaults."""
-
 _Weight = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
 
 
 class Mix(Strict):
-    """Relative weights of the operation kinds."""
+    """Relative weights of the operation kinds and of the workload's statements."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
+    __pydantic_extra__: dict[str, _Weight]
 
     read: _Weight = 0.0
     update: _Weight = 0.0
@@ -233,9 +105,21 @@ class Mix(Strict):
             raise PydanticCustomError("value_error", "one of the weights must be above 0")
         return self
 
+    @model_validator(mode="before")
+    @classmethod
+    def _knows_every_key(cls, value: object) -> object:
+        """Which statements there are, the workload knows."""
+        return value
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """The names that aren't kinds of operation."""
+        return tuple(self.__pydantic_extra__)
+
     def weights(self) -> dict[str, float]:
-        """The kinds that occur and their weights, in the plan's order of kinds."""
+        """What occurs and its weight: the kinds in the plan's order, then the statements."""
         named = {name: float(getattr(self, name)) for name in type(self).model_fields}
+        named.update(self.__pydantic_extra__)
         return {name: weight for name, weight in named.items() if weight > 0}
 
 
@@ -302,8 +186,9 @@ class GroupSpec(Strict):
 
     @model_validator(mode="after")
     def _is_possible(self) -> GroupSpec:
-        if self.name == LOAD_GROUP:
-            raise at_key("name", f"the name '{LOAD_GROUP}' is kept for loading the records")
+        for name, purpose in ((LOAD_GROUP, "loading"), (VERIFY_GROUP, "reading back")):
+            if self.name == name:
+                raise at_key("name", f"the name '{name}' is kept for {purpose} the records")
         if self.rates is None and self.arrival is not None:
             raise at_key("arrival", f"arrival '{self.arrival}' needs a rate; add the key 'rate'")
         if self.rates is not None and self.think_time_ns:
@@ -328,9 +213,62 @@ class WorkloadSpec(Strict):
     name: Annotated[str, Field(min_length=1, max_length=100)] = "workload"
     description: str = ""
     dataset: DatasetSpec = DatasetSpec()
+    prepare: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Sent to the system once, in order, before anything else."""
+    arguments: Mapping[str, ArgumentSpec] = {}
+    """Arguments that every statement can name."""
+    statements: Mapping[_Name, StatementSpec] = {}
+    """Operations in the system's own language, which mixes can name."""
+    load: str | None = None
+    """The statement that inserts the records; None for the driver's own way where it has one."""
+    probe: str | None = None
+    """The statement that looks for a record; None for the driver's own way."""
+    faults: tuple[FaultSpec, ...] = ()
+    """What is broken on purpose while the run measures."""
     once_per_record: bool = False
     """Whether a run ends after as many operations as there are records, unless it is told else."""
     groups: Annotated[tuple[GroupSpec, ...], Field(min_length=1)]
+
+    @property
+    def is_loaded_first(self) -> bool:
+        """Whether the records are put in place before the clients start."""
+        own = any(set(group.mix.weights()) - set(self.statements) for group in self.groups)
+        return self.dataset.loaded and (own or self.load is not None)
+
+    @model_validator(mode="after")
+    def _names_what_there_is(self) -> WorkloadSpec:
+        known = [*Mix.model_fields, *self.statements]
+        for number, group in enumerate(self.groups):
+            for name in group.mix.statements:
+                if name not in self.statements:
+                    text = f"unknown key {shown(name)}{did_you_mean(name, known)}"
+                    raise at_key(("groups", number, "mix", name), text)
+        for name, statement in self.statements.items():
+            if name in Mix.model_fields:
+                text = f"{shown(name)} is a kind of operation; name the statement otherwise"
+                raise at_key(("statements", name), text)
+            complaint = statement.unknown_name(self.arguments)
+            if complaint is not None:
+                raise at_key(("statements", name, complaint[0]), complaint[1])
+        self._check_use("load", self.load, "insert")
+        self._check_use("probe", self.probe, "read")
+        return self
+
+    def _check_use(self, key: str, name: str | None, does: str) -> None:
+        if name is None:
+            return
+        statement = self.statements.get(name)
+        if statement is None:
+            hint = did_you_mean(name, self.statements)
+            raise at_key(key, f"there is no statement {shown(name)}{hint}")
+        usable = {"insert", "update"} if does == "insert" else {does}
+        if statement.does not in usable:
+            needed = f"{key} needs one that does {does}"
+            raise at_key(key, f"{shown(name)} does {statement.does}, and {needed}")
+        if statement.pipelines:
+            raise at_key(
+                key, f"{shown(name)} sends several commands; {key} needs one that sends one"
+            )
 
     @model_validator(mode="after")
     def _holds_together(self) -> WorkloadSpec:

@@ -48,8 +48,8 @@ class Strict(BaseModel):
         return value
 
 
-def at_key(key: str, sentence: str) -> PydanticCustomError:
-    """A complaint about one key of the mapping that is being checked."""
+def at_key(key: str | Path_, sentence: str) -> PydanticCustomError:
+    """A complaint about one key of the mapping that is being checked, or one further down."""
     return PydanticCustomError("at_key", "{sentence}", {"key": key, "sentence": sentence})
 
 
@@ -197,7 +197,8 @@ class _Tree:
         path = self._known_path(detail["loc"])
         context = detail.get("ctx", {})
         if detail["type"] == "at_key":
-            key_path = (*path, str(context["key"]))
+            key = context["key"]
+            key_path = (*path, key) if isinstance(key, str) else (*path, *key)
             mark = self.marks.get(key_path)
             return self._at(mark.key if mark else self.marks[path].value, context["sentence"])
         if detail["type"] == "missing":
@@ -232,9 +233,10 @@ def _sentence(path: Path_, detail: ErrorDetails) -> str:
         case "union_tag_invalid":
             known = [tag.strip().strip("'") for tag in str(context["expected_tags"]).split(",")]
             tag = str(context["tag"])
-            return f"{name}: unknown distribution {shown(tag)}{did_you_mean(tag, known)}"
+            what = str(context["discriminator"]).strip("'")
+            return f"{name}: unknown {what} {shown(tag)}{did_you_mean(tag, known)}"
         case "union_tag_not_found":
-            return f"{name}: the key 'distribution' is missing"
+            return f"{name}: the key {context['discriminator']} is missing"
         case "literal_error":
             known = str(context["expected"]).replace(" or ", ",").split(",")
             hint = did_you_mean(str(given), [word.strip().strip("'") for word in known])

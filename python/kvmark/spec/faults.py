@@ -1,0 +1,160 @@
+"""Faults as data: what is done to which server of a testbed, when, and for how long.
+
+On a command line a fault is a sentence, in a file a mapping; both count from the beginning of the
+phase that measures:
+
+    10s pause primary-1 for 2s
+    {at: 10s, do: pause, node: primary-1, for: 2s}
+
+- `pause` stops the server where it stands (SIGSTOP) and lets it go on afterwards (SIGCONT);
+- `kill` ends it at once (SIGKILL) and starts it again afterwards, on its data;
+- `restart` lets it end in order (SIGTERM) and starts it again at once, or after `for`.
+
+Without `for` a paused or killed server comes back when the measurement ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeAlias, get_args
+
+from pydantic import AfterValidator, Field
+
+from kvmark.errors import SpecError
+from kvmark.spec import quantity
+from kvmark.spec.suggest import did_you_mean, shown
+from kvmark.spec.yaml_file import Duration, Strict, at_key, parse_yaml, read_text
+
+__all__ = ["Action", "FaultSpec", "Faults", "check_faults", "load_faults", "parse_fault"]
+
+Action: TypeAlias = Literal["pause", "kill", "restart"]
+
+_FORM: Final = "write it like '10s pause primary-1 for 2s'"
+_NODE: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+_SENTENCE: Final = re.compile(r"(\S+)\s+(\S+)\s+(\S+)(?:\s+for\s+(\S+))?")
+
+
+class FaultSpec(Strict):
+    """One thing that is broken on purpose."""
+
+    at_ns: Duration = Field(alias="at")
+    """When, from the beginning of the phase that measures."""
+    do: Action
+    node: Annotated[str, Field(pattern=_NODE)]
+    """The server's name in its testbed."""
+    for_ns: Annotated[Duration, Field(gt=0)] | None = Field(default=None, alias="for")
+    """How long; None until the measurement ends, or for `restart` not at all."""
+
+    @property
+    def text(self) -> str:
+        """The fault as one writes it on a command line."""
+        lasting = "" if self.for_ns is None else f" for {_written(self.for_ns)}"
+        return f"{_written(self.at_ns)} {self.do} {self.node}{lasting}"
+
+    @property
+    def end_ns(self) -> int | None:
+        """When it is to be over; None for the end of the measurement."""
+        if self.for_ns is None:
+            return self.at_ns if self.do == "restart" else None
+        return self.at_ns + self.for_ns
+
+
+def check_faults(faults: Sequence[FaultSpec], duration_ns: int | None) -> None:
+    """Refuses faults that can't all be carried out in a measurement.
+
+    Args:
+        faults: in any order.
+        duration_ns: how long is measured at most; None where that isn't known before.
+
+    Raises:
+        SpecError: a fault begins after the measurement or has no end, or two overlap.
+    """
+    for fault in faults:
+        if duration_ns is not None and fault.at_ns >= duration_ns:
+            raise SpecError(
+                f"fault '{fault.text}': the measurement is over after {_written(duration_ns)}; let"
+                " it begin earlier or measure longer"
+            )
+        if duration_ns is None and fault.end_ns is None:
+            raise SpecError(
+                f"fault '{fault.text}': without a duration the measurement would wait for the"
+                " server forever; say for how long, such as 'for 2s', or give --duration"
+            )
+    _check_overlaps(faults)
+
+
+def _check_overlaps(faults: Sequence[FaultSpec]) -> None:
+    for first, second in _neighbours(faults):
+        if first.end_ns is None or second.at_ns <= first.end_ns:
+            raise SpecError(
+                f"fault '{second.text}': {second.node} isn't back yet from '{first.text}'; let the"
+                " first one end before"
+            )
+
+
+def _neighbours(faults: Iterable[FaultSpec]) -> Iterable[tuple[FaultSpec, FaultSpec]]:
+    """Each fault and the one after it on the same server."""
+    ordered = sorted(faults, key=lambda fault: (fault.node, fault.at_ns))
+    return ((one, two) for one, two in pairwise(ordered) if one.node == two.node)
+
+
+def _consistent(faults: tuple[FaultSpec, ...]) -> tuple[FaultSpec, ...]:
+    try:
+        _check_overlaps(faults)
+    except SpecError as problem:
+        raise at_key("faults", problem.message) from None
+    return faults
+
+
+Faults = Annotated[tuple[FaultSpec, ...], AfterValidator(_consistent)]
+"""The value of the key `faults` in a file."""
+
+
+class _File(Strict):
+    faults: Faults
+
+
+def load_faults(path: Path) -> tuple[FaultSpec, ...]:
+    """The faults of a YAML file with the one key `faults`; errors name file and line."""
+    return parse_yaml(read_text(path), str(path), _File).faults
+
+
+def parse_fault(text: str) -> FaultSpec:
+    """Reads a fault as it stands on a command line.
+
+    Raises:
+        SpecError: it isn't of the form.
+    """
+    found = _SENTENCE.fullmatch(text.strip())
+    if found is None:
+        raise SpecError(f"fault: {shown(text)} is not a fault; {_FORM}")
+    at, do, node, lasting = found.groups()
+    actions = get_args(Action)
+    if do not in actions:
+        raise SpecError(f"fault: unknown action {shown(do)}{did_you_mean(do, actions)}")
+    if not re.match(_NODE, node):
+        raise SpecError(f"fault: {shown(node)} is not the name of a server; {_FORM}")
+    at_ns, for_ns = (None if one is None else _duration_ns(one) for one in (at, lasting))
+    if for_ns == 0:
+        raise SpecError(f"fault: {shown(text)} lasts no time; {_FORM}")
+    return FaultSpec.model_validate(
+        {"at": f"{at_ns}ns", "do": do, "node": node, "for": lasting and f"{for_ns}ns"}
+    )
+
+
+def _duration_ns(text: str) -> int:
+    try:
+        return quantity.duration_ns(text)
+    except SpecError as problem:
+        raise SpecError(f"fault: {problem.message}") from None
+
+
+def _written(ns: int) -> str:
+    """A duration as one writes it."""
+    for unit, length in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
+        if ns % length == 0:
+            return f"{ns // length}{unit}"
+    return f"{ns}ns"

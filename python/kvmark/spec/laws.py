@@ -1,0 +1,155 @@
+"""The laws of a file: how long something is, and which of many is chosen."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from kvmark.spec import quantity
+from kvmark.spec.yaml_file import Count, Size, Strict, at_key
+
+__all__ = [
+    "Constant",
+    "Exponential",
+    "Histogram",
+    "Hotspot",
+    "Keys",
+    "Latest",
+    "Length",
+    "Sequential",
+    "Uniform",
+    "UniformLength",
+    "YcsbZipfian",
+    "Zipfian",
+    "ZipfianLength",
+]
+
+
+def _tagged(tag: str, key: str | None = None) -> BeforeValidator:
+    """Lets a bare value stand for a mapping: `uniform` for `{distribution: uniform}`."""
+
+    def expand(value: object) -> object:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            return value
+        return {tag: value} if key is None else {tag: "constant", key: value}
+
+    return BeforeValidator(expand)
+
+
+class Constant(Strict):
+    """Always the same length."""
+
+    distribution: Literal["constant"]
+    size: Size
+
+
+class _Between(Strict):
+    min: Size
+    max: Size
+
+    @model_validator(mode="after")
+    def _in_order(self) -> _Between:
+        if self.min > self.max:
+            raise at_key("min", f"min ({self.min}) must not be above max ({self.max})")
+        return self
+
+
+class UniformLength(_Between):
+    """Each length from `min` to `max` equally likely."""
+
+    distribution: Literal["uniform"]
+
+
+class ZipfianLength(_Between):
+    """Zipfian from `min` to `max`, the shortest the most likely."""
+
+    distribution: Literal["zipfian"]
+
+
+class Histogram(Strict):
+    """Bucket i, from 0, has length `(i + 1) * block_size`."""
+
+    distribution: Literal["histogram"]
+    block_size: Size
+    weights: tuple[Count, ...]
+
+    @model_validator(mode="after")
+    def _has_a_weight(self) -> Histogram:
+        if not any(self.weights):
+            raise at_key("weights", "one of the weights must be above 0")
+        if self.block_size * len(self.weights) > quantity.LARGEST:
+            raise at_key("block_size", "the largest bucket's length is above 2^63")
+        return self
+
+
+Length = Annotated[
+    Annotated[
+        Constant | UniformLength | ZipfianLength | Histogram, Field(discriminator="distribution")
+    ],
+    _tagged("distribution", "size"),
+]
+"""A law for lengths in bytes or records; a bare number is constant."""
+
+
+_Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, strict=True)]
+
+
+class Uniform(Strict):
+    """Each key equally likely."""
+
+    distribution: Literal["uniform"]
+
+
+class YcsbZipfian(Strict):
+    """YCSB's scrambled zipfian: drawn from 10^10 items, hashed, folded into the key space."""
+
+    distribution: Literal["ycsb_zipfian"]
+    expected_new: Count | None = None
+    """Keys the run is expected to insert, which widen the range; None to work it out."""
+
+
+class Zipfian(Strict):
+    """Exact zipfian over the records; `scrambled` spreads the popular ones over the key space."""
+
+    distribution: Literal["zipfian"]
+    theta: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)] = 0.99
+    scrambled: bool = True
+
+
+class Latest(Strict):
+    """The newest acknowledged record is the most likely."""
+
+    distribution: Literal["latest"]
+
+
+class Hotspot(Strict):
+    """A share of the operations goes to a share of the keys."""
+
+    distribution: Literal["hotspot"]
+    data_fraction: _Share = 0.2
+    operation_fraction: _Share = 0.8
+
+
+class Sequential(Strict):
+    """Operation n takes key n, and starts again at the end."""
+
+    distribution: Literal["sequential"]
+
+
+class Exponential(Strict):
+    """`percentile` percent of the operations fall in the newest `fraction` of the keys."""
+
+    distribution: Literal["exponential"]
+    percentile: Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False, strict=True)] = 95.0
+    fraction: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)] = 0.8571428571
+
+
+Keys = Annotated[
+    Annotated[
+        Uniform | YcsbZipfian | Zipfian | Latest | Hotspot | Sequential | Exponential,
+        Field(discriminator="distribution"),
+    ],
+    _tagged("distribution"),
+]
+"""A law by which keys are chosen; a bare word is the law with its defaults."""

@@ -1,0 +1,277 @@
+"""Operations in the user's own words: commands and statements, and what is put into them.
+
+`{name}` in a text is the place of an argument, `{{` and `}}` are braces. What stands in square
+brackets is repeated once per item.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+from typing_extensions import TypeAliasType
+
+from kvmark.spec.laws import Constant, Keys, Length, Uniform
+from kvmark.spec.suggest import did_you_mean, shown
+from kvmark.spec.yaml_file import Count, Duration, Strict, at_key
+
+__all__ = ["RECORD", "ArgumentSpec", "StatementSpec", "places"]
+
+RECORD: Final = ("key", "ordinal")
+"""Arguments that every statement has: the text of the record's key, and its number."""
+
+_PLACE: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]|[\[\]]")
+
+
+def _expanded(value: object) -> object:
+    """A bare word is the generator with its defaults."""
+    return {"generator": value} if isinstance(value, str) else value
+
+
+class _Generated(Strict):
+    each: Literal["operation", "command", "item"] | None = None
+    """How often it is drawn anew; None for as often as what it stands in is repeated."""
+
+
+class FieldArgument(_Generated):
+    """What the record's field of this index holds."""
+
+    generator: Literal["field"]
+    field: Count = 0
+
+
+class _Numbers(_Generated):
+    start: Count = 0
+    count: Annotated[Count, Field(ge=1)]
+    law: Keys = Uniform(distribution="uniform")
+
+
+class NumberArgument(_Numbers):
+    """A whole number `start .. start + count` by a law."""
+
+    generator: Literal["number"]
+
+
+class NameArgument(_Numbers):
+    """A prefix and such a number."""
+
+    generator: Literal["name"]
+    prefix: str = ""
+    order: Literal["hashed", "ordered"] = "ordered"
+    zero_padding: Annotated[int, Field(ge=0, le=1000, strict=True)] = 1
+
+
+_Whole = Annotated[int, Field(ge=-(2**63), le=2**63 - 1, strict=True)]
+_Number = Annotated[float, Field(allow_inf_nan=False, strict=True)]
+
+
+class GaussianArgument(_Generated):
+    """A whole number, normally distributed.
+
+    Unless said, the range is three deviations to each side, as in cassandra-stress.
+    """
+
+    generator: Literal["gaussian"]
+    min: _Whole
+    max: _Whole
+    mean: _Number | None = None
+    stddev: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)] | None = None
+
+    @model_validator(mode="after")
+    def _in_order(self) -> GaussianArgument:
+        if self.min >= self.max:
+            raise at_key("min", f"min ({self.min}) must be below max ({self.max})")
+        return self
+
+
+class FractionArgument(_Generated):
+    """A number with a fraction from `min` up to, but without, `max`."""
+
+    generator: Literal["fraction"]
+    min: _Number = 0.0
+    max: _Number = 1.0
+
+    @model_validator(mode="after")
+    def _in_order(self) -> FractionArgument:
+        if self.min > self.max:
+            raise at_key("min", f"min ({self.min:g}) must not be above max ({self.max:g})")
+        return self
+
+
+class TextArgument(_Generated):
+    """Printable noise, so many characters."""
+
+    generator: Literal["text"]
+    length: Length
+
+
+class BlobArgument(_Generated):
+    """Bytes of any value."""
+
+    generator: Literal["blob"]
+    length: Length
+
+
+class PlainArgument(_Generated):
+    """What needs nothing said: the record's key or number, a truth value, a random UUID."""
+
+    generator: Literal["key", "ordinal", "boolean", "uuid"]
+
+
+def _instant(value: object) -> object:
+    """Milliseconds since 1970, from a number or an instant such as 2026-01-31T12:00:00Z."""
+    if not isinstance(value, str):
+        return value
+    try:
+        instant = datetime.fromisoformat(value)
+    except ValueError:
+        text = f"{shown(value)} is not an instant such as 2026-01-31T12:00:00Z"
+        raise PydanticCustomError("quantity", "{s}", {"s": text}) from None
+    aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+    return round(aware.timestamp() * 1000)
+
+
+class TimestampArgument(_Generated):
+    """An instant, `step` later for each element drawn before."""
+
+    generator: Literal["timestamp"]
+    start_ms: Annotated[_Whole, BeforeValidator(_instant)] = Field(default=0, alias="start")
+    step_ns: Duration = Field(default=1_000_000, alias="step")
+
+    @model_validator(mode="after")
+    def _in_milliseconds(self) -> TimestampArgument:
+        if self.step_ns % 1_000_000:
+            raise at_key("step", "a step must be a whole number of milliseconds")
+        return self
+
+
+class ListArgument(_Generated):
+    """Several of one kind."""
+
+    generator: Literal["list", "set"]
+    of: ArgumentSpec
+    length: Length
+
+
+class TupleArgument(_Generated):
+    """Several of different kinds: a tuple, or the fields of a user-defined type."""
+
+    generator: Literal["tuple", "udt"]
+    of: Annotated[tuple[ArgumentSpec, ...], Field(min_length=1)]
+
+
+class MapArgument(_Generated):
+    """Keys and their values."""
+
+    generator: Literal["map"]
+    keys: ArgumentSpec
+    values: ArgumentSpec
+    length: Length
+
+
+ArgumentSpec = TypeAliasType(
+    "ArgumentSpec",
+    Annotated[
+        Annotated[
+            FieldArgument
+            | NumberArgument
+            | NameArgument
+            | GaussianArgument
+            | FractionArgument
+            | TextArgument
+            | BlobArgument
+            | PlainArgument
+            | TimestampArgument
+            | ListArgument
+            | TupleArgument
+            | MapArgument,
+            Field(discriminator="generator"),
+        ],
+        BeforeValidator(_expanded),
+    ],
+)
+"""How an argument is drawn; a bare word is the generator with its defaults."""
+
+
+def _one_or_more(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+_ONE: Final = Constant(distribution="constant", size=1)
+
+
+class StatementSpec(Strict):
+    """An operation in the system's own language."""
+
+    does: Literal["read", "update", "insert", "scan", "delete"]
+    """What it does to the record: which key it gets, and how its end is counted."""
+    run: Annotated[
+        tuple[Annotated[str, Field(min_length=1)], ...],
+        BeforeValidator(_one_or_more),
+        Field(min_length=1),
+    ]
+    """One text or several, carried out in order."""
+    commands: Length = _ONE
+    """How often the texts are carried out in one operation: a pipeline's depth, a batch's size."""
+    items: Length = _ONE
+    """How often what stands in square brackets is repeated."""
+    arguments: Mapping[str, ArgumentSpec] = {}
+    expect: tuple[str, ...] = ()
+    """Arguments that the values of each reply must equal, in order."""
+    options: Mapping[str, str | int | float | bool] = {}
+    """What else the driver has to know, such as a consistency level."""
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> StatementSpec:
+        for name in self.arguments:
+            if name in RECORD:
+                raise at_key("arguments", f"{shown(name)} is the record's own; name it otherwise")
+        for text in self.run:
+            for _ in places(text):
+                pass
+        return self
+
+    @property
+    def pipelines(self) -> bool:
+        """Whether the file says how many commands are sent at once, so that it can be changed."""
+        return "commands" in self.model_fields_set
+
+    def named(self) -> tuple[str, ...]:
+        """The arguments that texts and expectations name, each once."""
+        found = [name for text in self.run for name, _ in places(text)]
+        return tuple(dict.fromkeys([*found, *self.expect]))
+
+    def unknown_name(self, shared: Mapping[str, Any]) -> tuple[str, str] | None:
+        """The key that names an argument nobody describes, and a complaint about it."""
+        known = [*RECORD, *self.arguments, *shared]
+        for key, names in (("expect", self.expect), ("run", self.named())):
+            for name in names:
+                if name not in known:
+                    return key, f"{shown(name)} is not an argument{did_you_mean(name, known)}"
+        return None
+
+    def each(self, name: str) -> Literal["command", "item"]:
+        """How often an argument is drawn that doesn't say it itself."""
+        if "items" not in self.model_fields_set:
+            return "command"
+        inside = {within for text in self.run for found, within in places(text) if found == name}
+        return "item" if inside == {True} else "command"
+
+
+def places(text: str) -> Iterator[tuple[str, bool]]:
+    """The arguments a text names, and whether each stands in square brackets."""
+    depth = 0
+    for match in _PLACE.finditer(text):
+        found, name = match[0], match[1]
+        if name is not None:
+            if not name.isidentifier():
+                raise at_key("run", f"{shown(found)} names no argument; write {{{{ for a brace")
+            yield name, depth > 0
+        elif found in "[]":
+            depth += 1 if found == "[" else -1
+        elif found in "{}":
+            raise at_key("run", f"a single {found} in {shown(text)}; write {found * 2} for a brace")
