@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from kvmark.testbed import redis
+from kvmark.errors import UsageError
+from kvmark.testbed import cassandra, redis
+from kvmark.testbed.cassandra.java import find_java
 from kvmark.testbed.control import take_down
 from kvmark.testbed.redis.client import Client
 from kvmark.testbed.redis.health import connect
@@ -52,3 +54,38 @@ def ask() -> Callable[..., Any]:
             return client.ask(*words)
 
     return ask
+
+
+@pytest.fixture(scope="session")
+def with_cassandra() -> None:
+    """Skips the test where Cassandra can't be fetched or run."""
+    try:
+        find_java()
+    except UsageError as missing:
+        pytest.skip(str(missing))
+    if shutil.which("mvn") is None:
+        pytest.skip("Maven, which fetches Cassandra, isn't installed: apt-get install maven")
+
+
+@pytest.fixture(scope="session")
+def cassandra_folder(
+    with_cassandra: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """The folder of one real node that all tests share: with password, TLS and two settings."""
+    root = tmp_path_factory.mktemp("cassandra")
+    wanted = cassandra.Wanted(
+        heap_bytes=512 * 2**20,
+        password="it's open #1",
+        tls=True,
+        settings=(("concurrent_reads", "64"), ("commitlog_sync", "batch")),
+    )
+    try:
+        yield cassandra.up(wanted, root).folder
+    finally:
+        take_down(root)
+
+
+@pytest.fixture
+def node(cassandra_folder: Path) -> Testbed:
+    """That node, with the process it has now."""
+    return Testbed.read(cassandra_folder)

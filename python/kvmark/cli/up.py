@@ -3,196 +3,132 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Final
 
 import typer
 from rich.text import Text
 
 from kvmark.cli import options
+from kvmark.cli import up_options as words
 from kvmark.cli.output import print_answer, print_json
+from kvmark.cli.up_output import ended, list_testbeds, started, telling, testbed_document
 from kvmark.errors import SpecError
 from kvmark.spec.quantity import count, listed
-from kvmark.testbed import redis
-from kvmark.testbed.control import Stopped, take_down
-from kvmark.testbed.state import Testbed, all_testbeds, testbeds_root
+from kvmark.testbed import cassandra, redis
+from kvmark.testbed.control import take_down
+from kvmark.testbed.state import testbeds_root
 
 __all__ = ["down", "up"]
 
 _PASSWORD_BYTES: Final = 24
 
-
-# What a user types after `kvmark up`.
-
-System = Annotated[
-    Literal["redis"] | None, typer.Argument(help="Without a system, what is up is listed.")
-]
-Name = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The testbed's name; the system's if it is free.")
-]
-Port = Annotated[
-    int | None, typer.Option(metavar="PORT", help="Of the first server; free ones when not said.")
-]
-Replicas = Annotated[int, typer.Option(metavar="N", min=0, help="Replicas of each primary.")]
-Cluster = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="A Redis Cluster with so many primaries.")
-]
-Appendonly = Annotated[Literal["yes", "no"], typer.Option(help="Whether writes go to a log.")]
-Appendfsync = Annotated[
-    Literal["always", "everysec", "no"], typer.Option(help="When that log goes to the disk.")
-]
-Save = Annotated[
-    str, typer.Option(metavar="TEXT", help="Snapshots, such as '3600 1'; none when not said.")
-]
-Password = Annotated[
-    bool, typer.Option("--password", help="Ask clients for a password, which is made up.")
-]
-PasswordFile = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Ask clients for the password in this file.")
-]
-Tls = Annotated[bool, typer.Option("--tls", help="Encrypt, with certificates that are made.")]
-IoThreads = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="The server's setting io-threads.")
-]
-Maxclients = Annotated[
-    int, typer.Option(metavar="N", min=1, help="Connections for clients; a few more are kept.")
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Any setting of redis.conf; repeatable."),
-]
-Core = Annotated[
-    str | None, typer.Option(metavar="CORES", help="Bind the servers to these, such as 1 or 0,1.")
-]
-Server = Annotated[str, typer.Option(metavar="PROGRAM", help="The server's program.")]
-
-# And after `kvmark down`.
-
-DownName = Annotated[
-    str | None, typer.Argument(metavar="NAME", help="A testbed; all when not said.")
-]
-Remove = Annotated[bool, typer.Option("--remove", help="Remove the folder with logs and data too.")]
+# The words that one system alone understands.
+_OF_REDIS: Final = (
+    "replicas",
+    "cluster",
+    "appendonly",
+    "appendfsync",
+    "save",
+    "io_threads",
+    "maxclients",
+    "server",
+)
+_OF_CASSANDRA: Final = ("nodes", "version", "heap")
 
 
 def up(
-    system: System = None,
-    name: Name = None,
-    port: Port = None,
-    replicas: Replicas = 0,
-    cluster: Cluster = None,
-    appendonly: Appendonly = "no",
-    appendfsync: Appendfsync = "everysec",
-    save: Save = "",
-    password: Password = False,
-    password_file: PasswordFile = None,
-    tls: Tls = False,
-    io_threads: IoThreads = None,
-    maxclients: Maxclients = 10_000,
-    settings: Settings = None,
-    core: Core = None,
-    server: Server = "redis-server",
+    context: typer.Context,
+    system: words.System = None,
+    name: words.Name = None,
+    port: words.Port = None,
+    replicas: words.Replicas = 0,
+    cluster: words.Cluster = None,
+    appendonly: words.Appendonly = "no",
+    appendfsync: words.Appendfsync = "everysec",
+    save: words.Save = "",
+    password: words.Password = False,
+    password_file: words.PasswordFile = None,
+    tls: words.Tls = False,
+    io_threads: words.IoThreads = None,
+    maxclients: words.Maxclients = 10_000,
+    settings: words.Settings = None,
+    core: words.Core = None,
+    server: words.Server = "redis-server",
+    nodes: words.Nodes = 1,
+    version: words.Version = "5.0",
+    heap: words.Heap = None,
     json: options.Json = False,
 ) -> None:
     """Starts a system to measure, on this machine; without a system lists what is up."""
     if system is None:
-        _list(json=json)
+        list_testbeds(json=json)
         return
-    wanted = redis.Wanted(
-        name=name,
-        port=port,
-        appendonly=appendonly == "yes",
-        appendfsync=appendfsync,
-        save=save,
-        password=_password(password_file, generate=password),
-        tls=tls,
-        replicas=replicas,
-        cluster=cluster,
-        io_threads=io_threads,
-        maxclients=maxclients,
-        settings=tuple(_setting(each) for each in settings or ()),
-        cores=tuple(listed(core, count)) if core else (),
-        server=server,
-    )
-    testbed = redis.up(wanted, testbeds_root())
-    if json:
-        print_json(_document(testbed))
+    _check_words(context, system)
+    secret = _password(password_file, generate=password)
+    given = tuple(_setting(each) for each in settings or ())
+    cores = tuple(listed(core, count)) if core else ()
+    if system == "cassandra":
+        wanted = cassandra.Wanted(
+            name=name,
+            nodes=nodes,
+            version=version,
+            heap_bytes=None if heap is None else cassandra.read_heap(heap),
+            port=port,
+            password=secret,
+            tls=tls,
+            settings=given,
+            cores=cores,
+        )
+        with telling() as tell:
+            testbed = cassandra.up(wanted, testbeds_root(), tell)
     else:
-        print_answer(Text("\n").join(_started(testbed)))
+        testbed = redis.up(
+            redis.Wanted(
+                name=name,
+                port=port,
+                appendonly=appendonly == "yes",
+                appendfsync=appendfsync,
+                save=save,
+                password=secret,
+                tls=tls,
+                replicas=replicas,
+                cluster=cluster,
+                io_threads=io_threads,
+                maxclients=maxclients,
+                settings=given,
+                cores=cores,
+                server=server,
+            ),
+            testbeds_root(),
+        )
+    if json:
+        print_json(testbed_document(testbed))
+    else:
+        print_answer(Text("\n").join(started(testbed)))
 
 
-def down(name: DownName = None, remove: Remove = False, json: options.Json = False) -> None:
+def down(
+    name: words.DownName = None, remove: words.Remove = False, json: options.Json = False
+) -> None:
     """Stops what `kvmark up` started, and nothing else."""
     stopped = take_down(testbeds_root(), name, remove=remove)
     if json:
         print_json(stopped)
     else:
-        print_answer(Text("\n").join(_ended(stopped, named=name is not None)))
+        print_answer(Text("\n").join(ended(stopped, named=name is not None)))
 
 
-def _list(*, json: bool) -> None:
-    found = all_testbeds(testbeds_root())
-    if json:
-        print_json([_document(testbed) for testbed in found])
-    elif found:
-        width = max(len(testbed.name) for testbed in found)
-        print_answer(Text("\n").join(_line(testbed, width) for testbed in found))
-    else:
-        print_answer(Text("Nothing is up; start a system with: kvmark up redis"))
-
-
-def _line(testbed: Testbed, width: int) -> Text:
-    living = sum(node.lives for node in testbed.nodes)
-    if living == len(testbed.nodes):
-        state, style, where = "up", "green", testbed.url
-    else:
-        state = f"{living} of {len(testbed.nodes)} up" if living else "down"
-        style, where = "yellow" if living else "dim", str(testbed.folder)
-    line = Text(f"{testbed.name:<{width}}  ")
-    line.append(f"{state:<11}", style)
-    return line.append(f"  {testbed.system} {testbed.version}  {where}")
-
-
-def _started(testbed: Testbed) -> Iterator[Text]:
-    servers = ", ".join(f"{node.name} {node.address}" for node in testbed.nodes)
-    yield Text(testbed.url, "bold")
-    yield Text(f"{testbed.system} {testbed.version} is up as '{testbed.name}': {servers}")
-    yield Text(f"Stop it with: kvmark down {testbed.name}", "dim")
-
-
-def _ended(stopped: list[Stopped], *, named: bool) -> Iterator[Text]:
-    for one in stopped:
-        if one.nodes:
-            servers = ", ".join(f"{node.name} {node.address}" for node in one.nodes)
-            yield Text(f"Stopped {one.name}: {servers}")
-        elif named:
-            yield Text(f"{one.name} was down already")
-        if one.removed:
-            yield Text(f"Removed the folder of {one.name}")
-    if not named and not any(one.nodes or one.removed for one in stopped):
-        yield Text("Nothing was up")
-
-
-def _document(testbed: Testbed) -> dict[str, Any]:
-    nodes = [
-        {
-            "name": node.name,
-            "role": node.role,
-            "address": node.address,
-            "pid": node.process.pid if node.process else None,
-            "cores": list(node.cores),
-            "up": node.lives,
-        }
-        for node in testbed.nodes
-    ]
-    return {
-        "name": testbed.name,
-        "system": testbed.system,
-        "version": testbed.version,
-        "url": testbed.url,
-        "folder": str(testbed.folder),
-        "nodes": nodes,
-    }
+def _check_words(context: typer.Context, system: str) -> None:
+    """Refuses options of another system: they would have no effect."""
+    others = {"redis": _OF_CASSANDRA, "cassandra": _OF_REDIS}[system]
+    for name in others:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise SpecError(
+                f"--{name.replace('_', '-')} is no option of {system}: leave it out, or see"
+                " `kvmark up --help`"
+            )
 
 
 def _setting(text: str) -> tuple[str, str]:

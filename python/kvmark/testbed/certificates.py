@@ -6,20 +6,25 @@ removed at once, so that nobody can make another certificate that clients of the
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.testbed.ports import HOST
+from kvmark.testbed.state import write_private
 
-__all__ = ["OWN_FILES", "Certificates", "make_certificates"]
+__all__ = ["OWN_FILES", "Certificates", "make_certificates", "make_keystore"]
 
-OWN_FILES: Final = r"tls/(ca\.crt|ca\.key|server\.crt|server\.key|openssl\.cnf)"
-"""What `make_certificates` makes, as paths in the testbed's folder."""
+OWN_FILES: Final = r"tls/(ca\.crt|ca\.key|server\.(crt|key|p12)|p12-password|openssl\.cnf)"
+"""What the functions here make, as paths in the testbed's folder."""
 
 _DAYS: Final = "3650"
+_PASSWORD_BYTES: Final = 24
 _REQUEST: Final = """\
 [req]
 distinguished_name = name
@@ -34,7 +39,7 @@ subjectKeyIdentifier = hash
 basicConstraints = critical, CA:FALSE
 keyUsage = critical, digitalSignature
 extendedKeyUsage = serverAuth, clientAuth
-subjectAltName = DNS:localhost, IP:127.0.0.1
+subjectAltName = DNS:localhost, {addresses}
 subjectKeyIdentifier = hash
 authorityKeyIdentifier = keyid
 """
@@ -61,21 +66,24 @@ class Certificates:
         """The servers' private key."""
         return self.folder / "server.key"
 
+    @property
+    def keystore(self) -> Path:
+        """Certificate and key in one file, once `make_keystore` has made it."""
+        return self.folder / "server.p12"
 
-def make_certificates(testbed: Path) -> Certificates:
-    """Makes the certificates for localhost and 127.0.0.1 in a testbed's folder.
+
+def make_certificates(testbed: Path, hosts: Sequence[str] = (HOST,)) -> Certificates:
+    """Makes the certificates for localhost and some of its addresses in a testbed's folder.
 
     Raises:
         UsageError: openssl isn't installed.
         SystemUnderTestError: it failed.
     """
-    program = shutil.which("openssl")
-    if program is None:
-        raise UsageError("openssl is missing: install it with `sudo apt-get install openssl`")
+    program = _find_program()
     made = Certificates(testbed / "tls")
     made.folder.mkdir(mode=0o700)
     request, signing_key = made.folder / "openssl.cnf", made.folder / "ca.key"
-    request.write_text(_REQUEST)
+    request.write_text(_REQUEST.format(addresses=", ".join(f"IP:{host}" for host in hosts)))
     common = [program, "req", "-x509", "-config", str(request), "-days", _DAYS, "-nodes"]
     key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
     _run(
@@ -92,6 +100,28 @@ def make_certificates(testbed: Path) -> Certificates:
     _run([*common, *key, "-keyout", made.key, "-out", made.server, *signed])
     signing_key.unlink()
     return made
+
+
+def make_keystore(made: Certificates) -> str:
+    """Puts certificate and key into one file, as Java reads it; the password that opens it.
+
+    Raises:
+        UsageError: openssl isn't installed.
+        SystemUnderTestError: it failed.
+    """
+    password, file = secrets.token_urlsafe(_PASSWORD_BYTES), made.folder / "p12-password"
+    write_private(file, password)
+    shown: list[str | Path] = ["-inkey", made.key, "-in", made.server, "-certfile", made.authority]
+    kept: list[str | Path] = ["-out", made.keystore, "-passout", f"file:{file}"]
+    _run([_find_program(), "pkcs12", "-export", "-name", "server", *shown, *kept])
+    return password
+
+
+def _find_program() -> str:
+    program = shutil.which("openssl")
+    if program is None:
+        raise UsageError("openssl is missing: install it with `sudo apt-get install openssl`")
+    return program
 
 
 def _run(command: list[str | Path]) -> None:

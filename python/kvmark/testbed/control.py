@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from kvmark.testbed import process
 from kvmark.testbed.state import Node, Testbed, all_testbeds, find_testbed, remove_folder
@@ -18,11 +18,10 @@ __all__ = [
     "pause_node",
     "restart_node",
     "resume_node",
+    "stop_node",
     "take_down",
     "wait_until_healthy",
 ]
-
-_HEALTHY_WITHIN_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +61,12 @@ def kill_node(testbed: Testbed, name: str) -> bool:
     return found is not None and process.kill(found)
 
 
+def stop_node(testbed: Testbed, name: str) -> bool:
+    """Asks a server to end (SIGTERM) and waits until it has; False when it had already."""
+    found = testbed.node(name).process
+    return found is not None and bool(process.stop([found]))
+
+
 def pause_node(testbed: Testbed, name: str) -> bool:
     """Stops (SIGSTOP) a server where it stands; False when it had ended."""
     found = testbed.node(name).process
@@ -74,11 +79,16 @@ def resume_node(testbed: Testbed, name: str) -> bool:
     return found is not None and process.resume(found)
 
 
-def restart_node(testbed: Testbed, name: str, within_s: float = _HEALTHY_WITHIN_S) -> Testbed:
+def restart_node(testbed: Testbed, name: str, within_s: float | None = None) -> Testbed:
     """Starts a server again, as it was and on its data, and waits until it answers.
 
     One that is still there is stopped first. Others that are down don't hold it up: whether all
     work together again is what `wait_until_healthy` waits for.
+
+    Args:
+        testbed: the testbed.
+        name: the server's name.
+        within_s: the limit in seconds; None for the system's own.
 
     Returns:
         The testbed with the server's new process.
@@ -91,18 +101,26 @@ def restart_node(testbed: Testbed, name: str, within_s: float = _HEALTHY_WITHIN_
         process.stop([node.process])
     started = process.start(node.command, testbed.log_of(node), cores=node.cores)
     changed = testbed.with_process(name, started)
-    system_of(changed).wait_for_answer(changed, changed.node(name), within_s)
+    system = system_of(changed)
+    limit_s = system.healthy_within_s if within_s is None else within_s
+    system.wait_for_answer(changed, changed.node(name), limit_s)
     return changed
 
 
-def wait_until_healthy(testbed: Testbed, within_s: float = _HEALTHY_WITHIN_S) -> None:
+def wait_until_healthy(testbed: Testbed, within_s: float | None = None) -> None:
     """Waits until each server of a testbed does its work together with the others.
+
+    Args:
+        testbed: the testbed.
+        within_s: the limit for each in seconds; None for the system's own.
 
     Raises:
         SystemUnderTestError: one isn't there, or the time is over.
     """
+    system = system_of(testbed)
+    limit_s = system.healthy_within_s if within_s is None else within_s
     for node in testbed.nodes:
-        system_of(testbed).wait_for_node(testbed, node, within_s)
+        system.wait_for_node(testbed, node, limit_s)
 
 
 def _stop(testbed: Testbed) -> tuple[Node, ...]:

@@ -1,7 +1,9 @@
 """What the servers of a testbed use of their machine, as rows of `resources`, one a server.
 
-A row has the columns of the generator's own. Counters began with the server's process: a smaller
-value than before means that it was started again. A value that can't be known is None.
+A row has the columns of the generator's own, and `gc_count` and `gc_time_s`, the collections of
+garbage and the time they took, which only servers on a Java virtual machine know. Counters began
+with the server's process: a smaller value than before means that it was started again. A value that
+can't be known is None.
 """
 
 from __future__ import annotations
@@ -39,8 +41,13 @@ class Observer:
         trace: TracebackType | None,
     ) -> None:
         """Lets go of the servers."""
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of the servers."""
         for seen in self._seen.values():
             seen.meter.close()
+        self._seen.clear()
 
     def sample(self) -> list[dict[str, Any]]:
         """A row for each server that is there; one that was started again is found again.
@@ -67,7 +74,7 @@ class Observer:
         except psutil.NoSuchProcess:
             return None
         disk = _disk(seen.process)
-        network = seen.meter.network_bytes()
+        counted = seen.meter.look()
         return {
             "at_wall_ns": time.time_ns(),
             "node": node.name,
@@ -76,10 +83,12 @@ class Observer:
             "resident_bytes": memory.rss,
             "disk_read_bytes": disk[0] if disk else None,
             "disk_written_bytes": disk[1] if disk else None,
-            "network_sent_bytes": network[0] if network else None,
-            "network_received_bytes": network[1] if network else None,
+            "network_sent_bytes": counted.network_sent_bytes,
+            "network_received_bytes": counted.network_received_bytes,
             # The machine is the generator's, whose rows have it.
             "machine_cpu_percent": None,
+            "gc_count": counted.gc_count,
+            "gc_time_s": counted.gc_time_s,
         }
 
     def _look_at(self, node: Node) -> _Seen:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import secrets
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from kvmark.errors import SystemUnderTestError, UsageError
 
-__all__ = ["HOST", "choose_ports"]
+__all__ = ["HOST", "choose_ports", "common_port"]
 
 HOST: Final = "127.0.0.1"
 """Testbeds listen on this machine only."""
@@ -44,10 +45,45 @@ def choose_ports(wanted: int | None, count: int, companion: int = 0) -> list[int
             if not 0 < each <= _HIGHEST:
                 raise UsageError(f"port {each} is not one: choose one up to {_HIGHEST}")
             if not _is_free(each):
-                raise UsageError(
-                    f"port {each} of {HOST} is in use: give another --port, or none for a free one"
-                )
+                raise UsageError(_in_use(each, HOST))
     return ports
+
+
+def common_port(
+    hosts: Sequence[str], usual: int, wanted: int | None = None, *, but: Sequence[int] = ()
+) -> int:
+    """One port for servers on several addresses of this machine.
+
+    Args:
+        hosts: the addresses.
+        usual: the port to take if it is free on all of them.
+        wanted: the only port that will do, or None.
+        but: ports that the same servers need for something else.
+
+    Raises:
+        UsageError: the wanted port is in use, or isn't one.
+        SystemUnderTestError: no free port was found.
+    """
+    if wanted is None:
+        outgoing = _first_outgoing()
+        highest = outgoing if outgoing > _LOWEST else _HIGHEST
+        tried = (secrets.randbelow(highest - _LOWEST) + _LOWEST for _ in range(_ATTEMPTS))
+        for port in (usual, *tried):
+            if port not in but and all(_is_free(port, host) for host in hosts):
+                return port
+        raise SystemUnderTestError(
+            f"no port that is free on {', '.join(hosts)} was found: stop other servers"
+        )
+    if not 0 < wanted <= _HIGHEST:
+        raise UsageError(f"port {wanted} is not one: choose one up to {_HIGHEST}")
+    for host in hosts:
+        if not _is_free(wanted, host):
+            raise UsageError(_in_use(wanted, host))
+    return wanted
+
+
+def _in_use(port: int, host: str) -> str:
+    return f"port {port} of {host} is in use: give another --port, or none for a free one"
 
 
 def _free_ports(count: int, companion: int) -> list[int]:
@@ -73,12 +109,12 @@ def _first_outgoing() -> int:
         return _HIGHEST
 
 
-def _is_free(port: int) -> bool:
+def _is_free(port: int, host: str = HOST) -> bool:
     with socket.socket() as attempt:
         # As servers do: a connection that ended a moment ago doesn't keep the port.
         attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            attempt.bind((HOST, port))
+            attempt.bind((host, port))
             attempt.listen(1)
         except OSError:
             return False

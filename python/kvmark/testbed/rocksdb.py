@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from kvmark.errors import SystemUnderTestError
 
 __all__ = ["holds_database", "remove_database", "scratch_folder"]
 
+_SCRATCH: Final = "scratch-"
 _OWN_FILE = re.compile(
     r"CURRENT|IDENTITY|LOCK|LOG(\.old\.\d+)?|(MANIFEST|OPTIONS)-\d+(\.dbtmp)?|\d+\.(sst|log|blob)"
 )
@@ -44,18 +48,44 @@ def remove_database(folder: Path) -> None:
 def scratch_folder(root: Path) -> Iterator[Path]:
     """A new folder for a database, removed in the end with what is in it.
 
+    What killed commands left in `root` is removed first. The kernel tells it from what is in use:
+    a command holds a lock on its folder for as long as it lives.
+
     Raises:
         SystemUnderTestError: the folder can't be made.
     """
-    folder = root / f"scratch-{secrets.token_hex(4)}"
+    token = secrets.token_hex(4)
+    hidden, folder = root / f".{_SCRATCH}{token}", root / f"{_SCRATCH}{token}"
     try:
-        folder.mkdir(parents=True)
+        hidden.mkdir(parents=True)
     except OSError as problem:
         raise SystemUnderTestError(
             f"no database can be made in {root} because {problem.strerror}: name a folder with"
             " --system rocksdb:PATH"
         ) from problem
+    _remove_abandoned(root)
+    with _opened(hidden) as handle:
+        # Under its name it is never seen without its lock.
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        hidden.rename(folder)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_abandoned(root: Path) -> None:
+    """Removes scratch folders that nobody holds a lock on."""
+    for path in root.glob(f"{_SCRATCH}*"):
+        with suppress(OSError), _opened(path) as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        yield folder
+        yield handle
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        os.close(handle)

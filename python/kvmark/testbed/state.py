@@ -33,11 +33,12 @@ __all__ = [
     "write_private",
 ]
 
-Role = Literal["primary", "replica"]
+Role = Literal["primary", "replica", "peer"]
 
 DESCRIPTION: Final = "testbed.json"
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+_PORT: Final = re.compile(r":\d+$")
 _PRIVATE: Final = 0o600
 _MOST: Final = 1000
 
@@ -257,8 +258,10 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _plain_addresses(text: str) -> Iterable[str]:
-    hosts = text.rpartition("@")[2].partition("/")[0]
-    for each in hosts.split(","):
-        host, colon, port = each.rpartition(":")
+    hosts = text.rpartition("@")[2].partition("/")[0].split(",")
+    for each in hosts:
+        # A port behind the last host alone is that of all, as in the URLs of CQL.
+        place = each if _PORT.search(each) else each + "".join(_PORT.findall(hosts[-1]))
+        host, colon, port = place.rpartition(":")
         if colon:
             yield f"{'127.0.0.1' if host in ('localhost', '[::1]') else host}:{port}"

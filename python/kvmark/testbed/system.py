@@ -9,14 +9,26 @@ from typing import Any, Protocol
 
 from kvmark.testbed.state import Node, Testbed
 
-__all__ = ["Meter", "System"]
+__all__ = ["Counted", "Meter", "System"]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a server counted since it started; None where it doesn't say."""
+
+    network_sent_bytes: int | None = None
+    network_received_bytes: int | None = None
+    gc_count: int | None = None
+    """Collections of garbage."""
+    gc_time_s: float | None = None
+    """Time that they took."""
 
 
 class Meter(Protocol):
     """Asks one server what only it knows of itself."""
 
-    def network_bytes(self) -> tuple[int, int] | None:
-        """Bytes sent and received since it started; None when it doesn't answer at once."""
+    def look(self) -> Counted:
+        """What it counted; nothing when it doesn't answer at once."""
         ...
 
     def close(self) -> None:
@@ -38,3 +50,5 @@ class System:
     meter: Callable[[Testbed, Node], Meter]
     own_files: re.Pattern[str]
     """Paths within a testbed's folder that its servers or kvmark make."""
+    healthy_within_s: float
+    """How long its servers may take to start."""

@@ -7,13 +7,15 @@ from types import MappingProxyType
 from typing import Final
 
 from kvmark.errors import SystemUnderTestError
-from kvmark.testbed import redis
+from kvmark.testbed import cassandra, redis
 from kvmark.testbed.state import Testbed
 from kvmark.testbed.system import System
 
 __all__ = ["SYSTEMS", "system_of"]
 
-SYSTEMS: Final[Mapping[str, System]] = MappingProxyType({"redis": redis.SYSTEM})
+SYSTEMS: Final[Mapping[str, System]] = MappingProxyType(
+    {"cassandra": cassandra.SYSTEM, "redis": redis.SYSTEM}
+)
 
 
 def system_of(testbed: Testbed) -> System:

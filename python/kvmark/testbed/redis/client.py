@@ -24,7 +24,9 @@ class ReplyError(Exception):
 
 
 class Client:
-    """One connection, open from the beginning.
+    """One connection, open from the beginning; a host that begins with `/` is a Unix socket.
+
+    It is encrypted with an authority to trust, or with a context and the name to check.
 
     Raises:
         OSError: there is no connection, it breaks, or an answer takes longer than the timeout.
@@ -36,22 +38,26 @@ class Client:
         host: str,
         port: int,
         *,
+        username: str | None = None,
         password: str | None = None,
         authority: Path | None = None,
+        encryption: tuple[ssl.SSLContext, str] | None = None,
         timeout_s: float = 5.0,
     ) -> None:
-        self._socket = socket.create_connection((host, port), timeout=timeout_s)
+        self._socket = _connected(host, port, timeout_s)
         try:
             if authority is not None:
-                context = ssl.create_default_context(cafile=authority)
-                self._socket = context.wrap_socket(self._socket, server_hostname=host)
+                encryption = ssl.create_default_context(cafile=authority), host
+            if encryption is not None:
+                context, name = encryption
+                self._socket = context.wrap_socket(self._socket, server_hostname=name)
         except BaseException:
             self._socket.close()
             raise
         self._input = self._socket.makefile("rb")
         try:
             if password is not None:
-                self.ask("AUTH", password)
+                self.ask("AUTH", *([username] if username else []), password)
         except BaseException:
             self.close()
             raise
@@ -125,3 +131,16 @@ class Client:
         if len(data) != length + 2:
             raise ConnectionError("the server closed the connection in the middle of a reply")
         return data[:-2].decode(errors="replace")
+
+
+def _connected(host: str, port: int, timeout_s: float) -> socket.socket:
+    if not host.startswith("/"):
+        return socket.create_connection((host, port), timeout=timeout_s)
+    made = socket.socket(socket.AF_UNIX)
+    try:
+        made.settimeout(timeout_s)
+        made.connect(host)
+    except BaseException:
+        made.close()
+        raise
+    return made

@@ -12,6 +12,7 @@ from kvmark.errors import SystemUnderTestError
 from kvmark.testbed.redis.client import Client, ReplyError
 from kvmark.testbed.redis.health import connect
 from kvmark.testbed.state import Node, Testbed
+from kvmark.testbed.system import Counted
 
 __all__ = ["NetworkMeter", "describe", "fingerprint", "settings_of", "version_of"]
 
@@ -83,17 +84,20 @@ class NetworkMeter:
         self._node = node
         self._client: Client | None = None
 
-    def network_bytes(self) -> tuple[int, int] | None:
+    def look(self) -> Counted:
         """Bytes sent and received; None when it doesn't answer within a tenth of a second."""
         try:
             if self._client is None:
                 self._client = connect(self._testbed, self._node, _ANSWERS_WITHIN_S)
             known = self._client.facts("INFO", "stats")
-            return int(known["total_net_output_bytes"]), int(known["total_net_input_bytes"])
+            return Counted(
+                network_sent_bytes=int(known["total_net_output_bytes"]),
+                network_received_bytes=int(known["total_net_input_bytes"]),
+            )
         except (OSError, ReplyError, KeyError, ValueError):
             # A late reply would be taken for the next one's: the connection is of no use any more.
             self.close()
-            return None
+            return Counted()
 
     def close(self) -> None:
         """Lets go of the server."""

@@ -38,7 +38,7 @@ from kvmark.testbed.state import (
     write_private,
 )
 
-__all__ = ["OWN_FILES", "up"]
+__all__ = ["HEALTHY_WITHIN_S", "OWN_FILES", "up"]
 
 OWN_FILES: Final = re.compile(
     rf"(\.?{re.escape(DESCRIPTION)}(\.\d+\.tmp)?|password|{tls.OWN_FILES}"
@@ -47,7 +47,9 @@ OWN_FILES: Final = re.compile(
 )
 """What a Redis testbed consists of, as paths in its folder."""
 
-_HEALTHY_WITHIN_S: Final = 60.0
+HEALTHY_WITHIN_S: Final = 60.0
+"""How long servers may take to start."""
+
 _LEAST_BYTES: Final = 64 * 2**20
 _SIZE: Final = re.compile(r"(\d+)(b|kb?|mb?|gb?)?", re.IGNORECASE)
 _FATAL: Final = re.compile(r">>> '(.*)'\n(.*)")
@@ -154,11 +156,11 @@ def _prepare(wanted: Wanted, testbed: Testbed) -> None:
 def _healthy(wanted: Wanted, testbed: Testbed) -> Testbed:
     """Waits until all is as it is wanted; the testbed with its version, written down."""
     for node in testbed.nodes:
-        wait_for_answer(testbed, node, _HEALTHY_WITHIN_S)
+        wait_for_answer(testbed, node, HEALTHY_WITHIN_S)
     if wanted.cluster is not None:
-        form_cluster(testbed, wanted.replicas, _HEALTHY_WITHIN_S)
+        form_cluster(testbed, wanted.replicas, HEALTHY_WITHIN_S)
     for node in testbed.nodes:
-        wait_for_node(testbed, node, _HEALTHY_WITHIN_S)
+        wait_for_node(testbed, node, HEALTHY_WITHIN_S)
     _check_clients(wanted, testbed)
     testbed = testbed.model_copy(update={"version": version_of(testbed)})
     testbed.write()

@@ -1,0 +1,112 @@
+"""Reaching the nodes of a Cassandra testbed, when they are healthy, and why they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from kvmark.errors import SystemUnderTestError
+from kvmark.testbed.cassandra.client import Client, ReplyError
+from kvmark.testbed.cassandra.log import reason_in
+from kvmark.testbed.process import wait_until
+from kvmark.testbed.state import Node, Testbed
+
+__all__ = ["USER", "connect", "wait", "wait_for_answer", "wait_for_node"]
+
+USER: Final = "cassandra"
+"""The user that a cluster with passwords begins with."""
+
+
+def connect(testbed: Testbed, node: Node, timeout_s: float = 5.0) -> Client:
+    """A connection to a node, with the testbed's password and authority.
+
+    Raises:
+        OSError: the node doesn't answer, or the password's file can't be read.
+        ReplyError: it refused the password.
+    """
+    file = testbed.facts.get("password_file")
+    authority = testbed.facts.get("ca_file")
+    return Client(
+        node.host,
+        node.port,
+        login=(USER, Path(file).read_text(encoding="utf-8")) if file else None,
+        authority=Path(authority) if authority else None,
+        timeout_s=timeout_s,
+    )
+
+
+def wait_for_answer(testbed: Testbed, node: Node, within_s: float) -> None:
+    """Waits until a node answers CQL.
+
+    Raises:
+        SystemUnderTestError: it ends, or the time is over; quotes its log.
+    """
+    wait(testbed, node, lambda: _answers(testbed, node), "answer CQL", within_s)
+
+
+def wait_for_node(testbed: Testbed, node: Node, within_s: float) -> None:
+    """Waits until a node knows all others, agrees with them on tables, and reads from all of them.
+
+    Raises:
+        SystemUnderTestError: it ends, or the time is over; quotes its log.
+    """
+    wait_for_answer(testbed, node, within_s)
+    wait(testbed, node, lambda: _knows_all(testbed, node), "know all nodes", within_s)
+    wait(testbed, node, lambda: _reads_from_all(testbed, node), "read from all nodes", within_s)
+
+
+def wait(
+    testbed: Testbed, node: Node, condition: Callable[[], bool], what: str, within_s: float
+) -> None:
+    """Waits for a condition of a node.
+
+    Raises:
+        SystemUnderTestError: the node ends, or the time is over; quotes its log.
+    """
+    try:
+        wait_until(condition, what, testbed.watched(node), within_s)
+    except SystemUnderTestError as problem:
+        log = testbed.log_of(node)
+        found = reason_in(log)
+        if found is None:
+            raise
+        name = f"{testbed.name}/{node.name}"
+        happened = f"did not {what} within {within_s:g} s" if node.lives else "ended by itself"
+        raise SystemUnderTestError(
+            f"{name} {happened}; line {found.number} of {log} says: {found.text}"
+        ) from problem
+
+
+def _answers(testbed: Testbed, node: Node) -> bool:
+    """Whether the node answers, and is ours: another program may have taken the port."""
+    try:
+        with connect(testbed, node) as client:
+            (local,) = client.ask("SELECT cluster_name FROM system.local")
+            return bool(local["cluster_name"] == testbed.facts["cluster_name"])
+    except (OSError, ReplyError, ValueError):
+        return False
+
+
+def _knows_all(testbed: Testbed, node: Node) -> bool:
+    """Whether the node knows the address of every node, and all have the same tables."""
+    try:
+        with connect(testbed, node) as client:
+            known = client.ask("SELECT rpc_address, schema_version FROM system.local")
+            known += client.ask("SELECT rpc_address, schema_version FROM system.peers")
+    except (OSError, ReplyError):
+        return False
+    addresses = {row["rpc_address"] for row in known}
+    schemas = {str(row["schema_version"]) for row in known}
+    return addresses == {each.host for each in testbed.nodes} and len(schemas) == 1
+
+
+def _reads_from_all(testbed: Testbed, node: Node) -> bool:
+    """Whether a read through this node that needs all nodes succeeds: it sees all of them there."""
+    statement = "SELECT keyspace_name FROM system_distributed.view_build_status"
+    try:
+        with connect(testbed, node) as client:
+            client.ask(statement, consistency="ALL")
+    except (OSError, ReplyError):
+        return False
+    return True

@@ -1,0 +1,64 @@
+"""How much memory the nodes of a Cassandra testbed get, and whether there is enough."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from kvmark.errors import UsageError
+
+__all__ = ["LEAST_HEAP_BYTES", "OVERHEAD_BYTES", "check_memory", "heap_of", "read_heap"]
+
+_MIB: Final = 2**20
+_GIB: Final = 2**30
+LEAST_HEAP_BYTES: Final = 256 * _MIB
+"""Below it a node starts and is busy with collecting garbage only."""
+OVERHEAD_BYTES: Final = 420 * _MIB
+"""What a node needs beside its heap: resident memory less the heap, measured on a loaded node."""
+_SMALLEST_BY_ITSELF: Final = 512 * _MIB
+_STEP: Final = 64 * _MIB
+_HEAP: Final = re.compile(r"(\d+)([mg])(?:i?b)?", re.IGNORECASE)
+
+
+def read_heap(text: str) -> int:
+    """A size of a heap in bytes, as Java writes it: `512M`, `2G`, of 1024 each.
+
+    Raises:
+        UsageError: it can't be read.
+    """
+    found = _HEAP.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"heap: '{text}' is not a size; write it like 512M or 2G")
+    return int(found[1]) * (_GIB if found[2].lower() == "g" else _MIB)
+
+
+def heap_of(total_bytes: int, nodes: int) -> int:
+    """The heap of each of so many nodes, by Cassandra's own rule for an equal part of the machine.
+
+    The rule: half of the memory up to 1 GiB, or a quarter of it up to 8 GiB, whichever is more. It
+    goes by the memory the machine has, not by what is free, so that it is the same each time.
+    """
+    share = total_bytes // nodes
+    heap = max(min(share // 2, _GIB), min(share // 4, 8 * _GIB))
+    return max(_SMALLEST_BY_ITSELF, heap // _STEP * _STEP)
+
+
+def check_memory(heap_bytes: int, nodes: int, available_bytes: int) -> None:
+    """Refuses heaps that are too small to work with, or for which there isn't enough memory.
+
+    Raises:
+        UsageError: with the figures.
+    """
+    if heap_bytes < LEAST_HEAP_BYTES:
+        raise UsageError(
+            f"heap: {heap_bytes // _MIB} MiB are too little for Cassandra; give at least"
+            f" {LEAST_HEAP_BYTES // _MIB}M"
+        )
+    needed = nodes * (heap_bytes + OVERHEAD_BYTES)
+    if needed > available_bytes:
+        words = "1 node" if nodes == 1 else f"{nodes} nodes"
+        raise UsageError(
+            f"{words} with a heap of {heap_bytes // _MIB} MiB and {OVERHEAD_BYTES // _MIB} MiB"
+            f" beside it need {needed // _MIB} MiB of memory, and {available_bytes // _MIB} MiB"
+            " are available: start fewer --nodes, or lower --heap"
+        )

@@ -1,0 +1,268 @@
+"""Starts a Cassandra testbed: nodes on this machine, each with an equal part of the ring."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import psutil
+
+from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.testbed import certificates as tls
+from kvmark.testbed import process
+from kvmark.testbed.cassandra.artifacts import Artifacts, Tell, exact_version, fetch
+from kvmark.testbed.cassandra.client import Client, ReplyError
+from kvmark.testbed.cassandra.config import (
+    Keystore,
+    Place,
+    Wanted,
+    check,
+    jvm_text,
+    settings_text,
+    write_companions,
+)
+from kvmark.testbed.cassandra.describe import version_of
+from kvmark.testbed.cassandra.health import USER, wait, wait_for_answer, wait_for_node
+from kvmark.testbed.cassandra.java import find_java
+from kvmark.testbed.cassandra.log import reason_in, refused_setting
+from kvmark.testbed.cassandra.memory import check_memory, heap_of
+from kvmark.testbed.ports import common_port
+from kvmark.testbed.state import (
+    DESCRIPTION,
+    Node,
+    Testbed,
+    make_folder,
+    remove_folder,
+    write_private,
+)
+
+__all__ = ["HEALTHY_WITHIN_S", "OWN_FILES", "up"]
+
+OWN_FILES: Final = re.compile(
+    rf"(\.?{re.escape(DESCRIPTION)}(\.\d+\.tmp)?|password|{tls.OWN_FILES}"
+    r"|node-\d+/(cassandra\.yaml|jvm\.args|logback\.xml|jmx-exporter\.yaml|server\.log"
+    r"|hs_err\.log|(data|tmp)/.+))"
+)
+"""What a Cassandra testbed consists of, as paths in its folder."""
+
+HEALTHY_WITHIN_S: Final = 180.0
+"""How long nodes may take to start: some ten seconds each, and more on a busy machine."""
+
+_USUAL_PORT: Final = 9042
+_USUAL_STORAGE_PORT: Final = 7000
+_USUAL_EXPORTER_PORT: Final = 9501
+_FIRST_PASSWORD: Final = "cassandra"  # noqa: S105 - everybody's, changed at once
+_IN_USE: Final = re.compile(r"Address already in use|is in use by another process")
+
+
+def up(wanted: Wanted, root: Path, tell: Tell = lambda _: None) -> Testbed:
+    """Starts what is wanted, in a folder of its own below `root`, and waits until it is healthy.
+
+    If that fails no process is left; the folder is left only for the log that the error names.
+
+    Args:
+        wanted: the testbed.
+        root: the folder of testbeds.
+        tell: is told what goes on.
+
+    Raises:
+        UsageError: what is wanted can't be started here.
+        SystemUnderTestError: a node doesn't start, or isn't healthy in time.
+    """
+    check(wanted)
+    java = find_java()
+    memory = psutil.virtual_memory()
+    heap_bytes = wanted.heap_bytes or heap_of(memory.total, wanted.nodes)
+    check_memory(heap_bytes, wanted.nodes, memory.available)
+    artifacts = fetch(exact_version(wanted.version), tell)
+    ports = _ports(wanted)
+    folder = make_folder(root, "cassandra", wanted.name)
+    places = _places(ports, folder)
+    facts = {"heap_bytes": heap_bytes, "java": java.version}
+    testbed = _planned(wanted, folder, java.program, places, facts)
+    try:
+        _prepare(wanted, testbed, places, artifacts)
+        for node in testbed.nodes:
+            started = process.start(node.command, testbed.log_of(node), cores=node.cores)
+            testbed = testbed.with_process(node.name, started)
+        return _healthy(wanted, testbed, tell)
+    except BaseException as problem:
+        refused = _refusal(testbed) if isinstance(problem, SystemUnderTestError) else None
+        process.stop([node.process for node in testbed.nodes if node.process])
+        if refused is None and isinstance(problem, SystemUnderTestError):
+            raise
+        # A file that isn't ours would be a reason to keep the folder, not to hide the first error.
+        with suppress(SystemUnderTestError):
+            remove_folder(folder, OWN_FILES)
+        if refused is not None:
+            raise refused from problem
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Ports:
+    """Where the nodes listen: the same ports, each node on an address of its own."""
+
+    hosts: tuple[str, ...]
+    clients: int
+    storage: int
+    exporter: int
+
+
+def _ports(wanted: Wanted) -> _Ports:
+    hosts = tuple(f"127.0.0.{index + 1}" for index in range(wanted.nodes))
+    clients = common_port(hosts, _USUAL_PORT, wanted.port)
+    storage = common_port(hosts, _USUAL_STORAGE_PORT, but=[clients])
+    exporter = common_port(hosts, _USUAL_EXPORTER_PORT, but=[clients, storage])
+    return _Ports(hosts, clients, storage, exporter)
+
+
+def _places(ports: _Ports, folder: Path) -> list[Place]:
+    # Nodes of another cluster on this machine must never take these for their own.
+    name = f"kvmark {secrets.token_hex(4)}"
+    return [
+        Place(
+            folder=folder / f"node-{index + 1}",
+            cluster_name=name,
+            hosts=ports.hosts,
+            index=index,
+            port=ports.clients,
+            storage_port=ports.storage,
+            exporter_port=ports.exporter,
+        )
+        for index in range(len(ports.hosts))
+    ]
+
+
+def _planned(
+    wanted: Wanted, folder: Path, java: str, places: list[Place], facts: dict[str, Any]
+) -> Testbed:
+    """The testbed before its first process."""
+    nodes = tuple(
+        Node(
+            name=place.folder.name,
+            role="peer",
+            host=place.host,
+            port=place.port,
+            command=_command(java, place.folder),
+            cores=wanted.cores,
+        )
+        for place in places
+    )
+    facts |= {"cluster_name": places[0].cluster_name, "exporter_port": places[0].exporter_port}
+    if wanted.password is not None:
+        facts["password_file"] = str(folder / "password")
+    if wanted.tls:
+        facts["ca_file"] = str(tls.Certificates(folder / "tls").authority)
+    return Testbed(
+        name=folder.name,
+        system="cassandra",
+        version=exact_version(wanted.version),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        url=_url(nodes, facts),
+        nodes=nodes,
+        facts=facts,
+        folder=folder,
+    )
+
+
+def _command(java: str, folder: Path) -> tuple[str, ...]:
+    """The words that start a node; each program puts the next one in its own place."""
+    words = ["env", "MALLOC_ARENA_MAX=4"]
+    setpriv = shutil.which("setpriv")
+    if os.geteuid() == 0 and setpriv is not None:
+        # Who may lock memory has the whole heap in memory from the start on, used or not.
+        words += [setpriv, "--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock"]
+    return (*words, java, f"@{folder / 'jvm.args'}")
+
+
+def _url(nodes: tuple[Node, ...], facts: dict[str, Any]) -> str:
+    """What `--system` takes: all nodes, and the files to read secrets from."""
+    options = []
+    if "password_file" in facts:
+        options += [f"username={USER}", f"password_file={quote(facts['password_file'])}"]
+    if "ca_file" in facts:
+        options += ["tls=true", f"ca_file={quote(facts['ca_file'])}"]
+    query = f"?{'&'.join(options)}" if options else ""
+    return f"cql://{','.join(node.address for node in nodes)}{query}"
+
+
+def _prepare(wanted: Wanted, testbed: Testbed, places: list[Place], artifacts: Artifacts) -> None:
+    """Writes everything the nodes read."""
+    if wanted.password is not None:
+        write_private(testbed.folder / "password", wanted.password)
+    keystore = None
+    if wanted.tls:
+        made = tls.make_certificates(testbed.folder, places[0].hosts)
+        keystore = Keystore(made.keystore, tls.make_keystore(made))
+    for place in places:
+        (place.folder / "tmp").mkdir(parents=True)
+        write_companions(place.folder)
+        write_private(place.folder / "cassandra.yaml", settings_text(wanted, place, keystore))
+        text = jvm_text(place, artifacts, testbed.facts["heap_bytes"])
+        (place.folder / "jvm.args").write_text(text, encoding="utf-8")
+
+
+def _healthy(wanted: Wanted, testbed: Testbed, tell: Tell) -> Testbed:
+    """Waits until all is as it is wanted; the testbed with its version, written down."""
+    count = len(testbed.nodes)
+    heap = f"with a heap of {testbed.facts['heap_bytes'] // 2**20} MiB"
+    tell(f"Starting Cassandra {testbed.version}, {count} {'nodes' if count > 1 else 'node'} {heap}")
+    if wanted.password is not None:
+        _change_password(testbed, wanted.password)
+    for index, node in enumerate(testbed.nodes):
+        wait_for_answer(testbed, node, HEALTHY_WITHIN_S)
+        tell(f"{index + 1} of {count} answer")
+    for node in testbed.nodes:
+        wait_for_node(testbed, node, HEALTHY_WITHIN_S)
+    testbed = testbed.model_copy(update={"version": version_of(testbed)})
+    testbed.write()
+    return testbed
+
+
+def _change_password(testbed: Testbed, password: str) -> None:
+    """Gives the first user its password, as soon as the nodes have made that user."""
+    first = testbed.nodes[0]
+    authority = testbed.facts.get("ca_file")
+    quoted = password.replace("'", "''")
+
+    def changed() -> bool:
+        try:
+            with Client(
+                first.host,
+                first.port,
+                login=(USER, _FIRST_PASSWORD),
+                authority=Path(authority) if authority else None,
+            ) as client:
+                client.ask(f"ALTER ROLE {USER} WITH PASSWORD = '{quoted}'")
+        except (OSError, ReplyError):
+            return False
+        return True
+
+    wait(testbed, first, changed, "take its password", HEALTHY_WITHIN_S)
+
+
+def _refusal(testbed: Testbed) -> UsageError | None:
+    """The error for what a node's log gives as the reason, if that is the user's to mend."""
+    for node in testbed.nodes:
+        log = testbed.log_of(node)
+        found = None if node.lives else reason_in(log)
+        if found is None:
+            continue
+        if _IN_USE.search(found.text):
+            return UsageError(
+                f"a port of {node.host} was taken by another program just now ({found.text}): try"
+                " again"
+            )
+        setting = refused_setting(log)
+        if setting is not None:
+            return UsageError(f"Cassandra refused a setting: {setting}")
+    return None

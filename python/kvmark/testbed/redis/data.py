@@ -1,0 +1,129 @@
+"""What a server of the Redis protocol holds, whoever started it: how many keys, and removing them.
+
+A server is named by the options of its driver, as they come out of a URL.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.testbed.redis.client import Client, Reply, ReplyError
+
+__all__ = ["Database"]
+
+_PORT: Final = 6379
+_UNKNOWN: Final = "unknown command"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """One numbered database of a server, or all of a cluster."""
+
+    options: Mapping[str, str]
+    """The driver's, as text."""
+    password: str | None = field(default=None, repr=False)
+    """None where the options say where it is, or there is none."""
+
+    def keys(self) -> int | None:
+        """How many keys there are; None where the server doesn't count them.
+
+        Raises:
+            SystemUnderTestError: the server can't be reached, or refuses.
+            UsageError: the password can't be read.
+        """
+        counts = self._of_each(_count)
+        return None if None in counts else sum(each or 0 for each in counts)
+
+    def remove_keys(self) -> None:
+        """Removes all keys.
+
+        Raises:
+            SystemUnderTestError: the server can't be reached, or refuses.
+            UsageError: the password can't be read.
+        """
+        self._of_each(lambda client: client.ask("FLUSHDB"))
+
+    def _of_each(self, ask: Callable[[Client], T]) -> list[T]:
+        """What each server that holds a part of the keys answers."""
+        places = [_place(each) for each in self.options["address"].split(",")]
+        try:
+            if self.options.get("cluster") == "true":
+                with self._connect(*places[0]) as client:
+                    places = _primaries(client.ask("CLUSTER", "SLOTS"), places[0][0])
+            return [self._on(place, ask) for place in places]
+        except (OSError, ReplyError) as problem:
+            raise SystemUnderTestError(
+                f"the server at {self.options['address']} doesn't say what it holds: {problem}"
+            ) from problem
+
+    def _on(self, place: tuple[str, int], ask: Callable[[Client], T]) -> T:
+        with self._connect(*place) as client:
+            number = self.options.get("database", "0")
+            if number != "0":
+                client.ask("SELECT", number)
+            return ask(client)
+
+    def _connect(self, host: str, port: int) -> Client:
+        encryption = None
+        if self.options.get("tls") == "true":
+            context = ssl.create_default_context(cafile=self.options.get("ca_file"))
+            encryption = context, self.options.get("server_name", host)
+        return Client(
+            host,
+            port,
+            username=self.options.get("username"),
+            password=self._password(),
+            encryption=encryption,
+        )
+
+    def _password(self) -> str | None:
+        variable, file = self.options.get("password_env"), self.options.get("password_file")
+        if self.password is not None:
+            return self.password
+        if variable is not None and variable not in os.environ:
+            raise UsageError(f"password_env names {variable}, which isn't set: set it")
+        if variable is not None:
+            return os.environ[variable]
+        try:
+            lines = Path(file).read_text(encoding="utf-8").splitlines() if file else []
+        except (OSError, ValueError) as problem:
+            raise UsageError(f"the password file {file} can't be read: {problem}") from problem
+        return lines[0] if lines else None
+
+
+def _place(address: str) -> tuple[str, int]:
+    """Host and port of `host:port`, `host`, `[address]:port` or a Unix socket's path."""
+    host, colon, port = address.rpartition(":")
+    if address.startswith("/") or address.endswith("]") or not colon:
+        return address.strip("[]"), _PORT
+    if not port.isdecimal():
+        raise UsageError(f"'{address}' is not the address of a server; write host:port")
+    return host.strip("[]"), int(port)
+
+
+def _count(client: Client) -> int | None:
+    try:
+        reply = client.ask("DBSIZE")
+    except ReplyError as problem:
+        if _UNKNOWN in str(problem).lower():
+            return None
+        raise
+    return reply if isinstance(reply, int) else None
+
+
+def _primaries(slots: Reply, asked: str) -> list[tuple[str, int]]:
+    """The servers that own slots. An empty host is the one that was asked."""
+    found: dict[tuple[str, int], None] = {}
+    for entry in slots if isinstance(slots, list) else []:
+        match entry:
+            case [int(), int(), [str() | None as host, int() as port, *_], *_]:
+                found[host or asked, port] = None
+    return list(found)

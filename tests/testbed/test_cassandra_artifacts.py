@@ -1,0 +1,192 @@
+"""Fetching Cassandra and finding Java, with programs that stand in for Maven and Java."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.testbed.cassandra.artifacts import Artifacts, exact_version, fetch
+from kvmark.testbed.cassandra.java import find_java
+
+MAVEN = """\
+#!/bin/sh
+echo run >> {runs}
+for word in "$@"; do case "$word" in -DoutputDirectory=*) lib=${{word#*=}} ;; esac; done
+mkdir -p "$lib"
+for jar in cassandra-all-5.0.9.jar jamm-0.4.0.jar jmx_prometheus_javaagent-1.0.1.jar; do
+    echo "$jar" > "$lib/$jar"
+    echo "[INFO] Downloaded from central: http://registry/some/$jar (5 kB at 9 kB/s)"
+done
+{more}
+"""
+
+
+class Programs:
+    """A folder that alone is on the search path of programs, beside those of the system."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.runs = folder / "runs"
+        patch.setenv("PATH", f"{folder}:/bin:/usr/bin")
+        patch.delenv("JAVA_HOME", raising=False)
+
+    def add(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.write_text(text)
+        path.chmod(0o755)
+        return path
+
+    def maven(self, more: str = "") -> None:
+        self.add("mvn", MAVEN.format(runs=self.runs, more=more))
+
+    @property
+    def times(self) -> int:
+        return len(self.runs.read_text().splitlines()) if self.runs.exists() else 0
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    return Programs(folder, monkeypatch)
+
+
+def silent(_: str) -> None:
+    pass
+
+
+def test_a_version_is_fetched_once_and_progress_is_told(programs: Programs, tmp_path: Path) -> None:
+    programs.maven()
+    told: list[str] = []
+    found = fetch("5.0.9", told.append, tmp_path / "cache")
+    assert found.folder == tmp_path / "cache" / "cassandra-5.0.9"
+    assert [path.name for path in found.jars] == ["cassandra-all-5.0.9.jar", "jamm-0.4.0.jar"]
+    assert found.exporter.exists()
+    assert told[0] == "Fetching Cassandra 5.0.9 with Maven"
+    assert told[-1].endswith("with Maven: 3 files, jmx_prometheus_javaagent-1.0.1.jar")
+    assert fetch("5.0.9", told.append, tmp_path / "cache") == found
+    assert programs.times == 1
+
+
+def test_what_is_there_needs_no_maven(programs: Programs, tmp_path: Path) -> None:
+    programs.maven()
+    fetch("5.0.9", silent, tmp_path)
+    (programs.folder / "mvn").unlink()
+    (programs.folder / "cp").symlink_to("/bin/cp")
+    assert fetch("5.0.9", silent, tmp_path).is_whole
+
+
+def test_a_fetch_that_was_cut_off_is_never_used(programs: Programs, tmp_path: Path) -> None:
+    programs.maven("kill -9 $$")
+    with pytest.raises(SystemUnderTestError, match=r"Maven could not fetch Cassandra 5\.0\.9"):
+        fetch("5.0.9", silent, tmp_path)
+    assert [path.name for path in tmp_path.glob("cassandra-*")] == ["cassandra-5.0.9.lock"]
+    (tmp_path / "cassandra-5.0.9.part").mkdir()
+    programs.maven()
+    assert fetch("5.0.9", silent, tmp_path).is_whole
+    assert not (tmp_path / "cassandra-5.0.9.part").exists()
+
+
+def test_a_folder_that_lost_or_changed_a_file_is_fetched_again(
+    programs: Programs, tmp_path: Path
+) -> None:
+    programs.maven()
+    found = fetch("5.0.9", silent, tmp_path)
+    found.jars[0].unlink()
+    assert fetch("5.0.9", silent, tmp_path).is_whole
+    found.jars[0].write_text("cut")
+    assert fetch("5.0.9", silent, tmp_path).is_whole
+    assert programs.times == 3
+
+
+def test_two_at_once_fetch_once(programs: Programs, tmp_path: Path) -> None:
+    programs.maven()
+    found: list[Artifacts] = []
+    both = [
+        threading.Thread(target=lambda: found.append(fetch("5.0.9", silent, tmp_path)))
+        for _ in range(2)
+    ]
+    for one in both:
+        one.start()
+    for one in both:
+        one.join()
+    assert [one.is_whole for one in found] == [True, True]
+    assert programs.times == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "sentence"),
+    [
+        (
+            "[ERROR] Could not find artifact org.apache.cassandra:cassandra-all:jar:5.0.9 in x",
+            UsageError,
+            "version: Maven's registry has no Cassandra 5.0.9; give 5.0 or 6.0",
+        ),
+        (
+            "[ERROR] Could not transfer artifact x: Connection refused -> [Help 1]",
+            SystemUnderTestError,
+            "look at the network and at Maven's settings.xml: Could not transfer artifact x: "
+            "Connection refused",
+        ),
+    ],
+)
+def test_what_maven_refuses_is_one_sentence(
+    programs: Programs, tmp_path: Path, line: str, error: type[Exception], sentence: str
+) -> None:
+    programs.maven(f"echo '{line}'; echo '[ERROR] Re-run Maven'; exit 1")
+    with pytest.raises(error) as refused:
+        fetch("5.0.9", silent, tmp_path)
+    assert str(refused.value).endswith(sentence)
+
+
+def test_a_missing_maven_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match=r"Maven, .* is missing: .*apt-get install maven"):
+        fetch("5.0.9", silent, tmp_path)
+
+
+def test_versions_stand_for_exact_ones() -> None:
+    assert exact_version("5.0") == "5.0.9"
+    assert exact_version("6.0") == "6.0-alpha2"
+    assert exact_version("5.0.8") == "5.0.8"
+
+
+def java(version: str) -> str:
+    return f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-04-15' >&2\n"
+
+
+def test_java_of_the_right_version_is_found_wherever_it_is(
+    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_the_path = programs.add("java", java("17.0.2"))
+    assert find_java().program == str(on_the_path)
+    home = tmp_path / "home"
+    (home / "bin").mkdir(parents=True)
+    program = home / "bin" / "java"
+    program.write_text(java("17.0.9"))
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    assert find_java().version == "17.0.9"
+    program.write_text(java("21.0.1"))
+    assert find_java().version == "17.0.2"
+
+
+@pytest.mark.parametrize("version", ["1.8.0_402", "11.0.2", "21.0.1"])
+def test_another_java_is_refused(
+    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    monkeypatch.setattr("kvmark.testbed.cassandra.java._INSTALLED", tmp_path / "none")
+    programs.add("java", java(version))
+    with pytest.raises(UsageError) as refused:
+        find_java()
+    assert str(refused.value).startswith(f"Cassandra needs Java 17 and not {version} (")
+    assert "openjdk-17-jre-headless" in str(refused.value)
+
+
+def test_a_missing_java_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr("kvmark.testbed.cassandra.java._INSTALLED", tmp_path / "none")
+    with pytest.raises(UsageError, match=r"Java is missing: .* openjdk-17-jre-headless"):
+        find_java()

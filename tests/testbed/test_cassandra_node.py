@@ -1,0 +1,190 @@
+"""One real node with password and TLS: found, observed, described, and broken on purpose."""
+
+import re
+import socket
+import ssl
+import stat
+from pathlib import Path
+
+import psutil
+import pytest
+
+from kvmark.errors import SystemUnderTestError
+from kvmark.testbed.cassandra.client import Client, ReplyError
+from kvmark.testbed.cassandra.health import connect
+from kvmark.testbed.control import (
+    describe,
+    kill_node,
+    pause_node,
+    restart_node,
+    resume_node,
+    wait_until_healthy,
+)
+from kvmark.testbed.observe import Observer
+from kvmark.testbed.process import wait_until
+from kvmark.testbed.state import Testbed, owner_of
+
+FIRST = "node-1"
+SECRET = "it's open #1"
+
+
+def test_a_node_answers_and_is_found_by_its_address(node: Testbed) -> None:
+    wait_until_healthy(node)
+    (first,) = node.nodes
+    assert node.version == "5.0.9"
+    assert (first.role, first.host) == ("peer", "127.0.0.1")
+    assert node.url == (
+        f"cql://{first.address}?username=cassandra&password_file={node.folder}/password"
+        f"&tls=true&ca_file={node.folder}/tls/ca.crt"
+    )
+    for address in (first.address, f"localhost,127.0.0.9:{first.port}/ycsb"):
+        owner = owner_of(address, node.folder.parent)
+        assert owner is not None
+        assert owner.name == "cassandra"
+
+
+def test_values_of_all_kinds_that_are_asked_for_are_read(node: Testbed) -> None:
+    with connect(node, node.nodes[0]) as client:
+        (local,) = client.ask("SELECT * FROM system.local")
+        assert local["rpc_address"] == "127.0.0.1"
+        assert local["tokens"] == ["-9223372036854775808"]
+        assert local["bootstrapped"] == "COMPLETED"
+        with pytest.raises(ReplyError, match="nowhere does not exist"):
+            client.ask("SELECT * FROM nowhere.at_all")
+        replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+        assert client.ask(f"CREATE KEYSPACE some WITH replication = {replication}") == []
+        client.ask(
+            "CREATE TABLE some.kinds (i int PRIMARY KEY, big bigint, yes boolean, t text,"
+            " l list<int>, m map<text, int>, u uuid, b blob, n inet, p tuple<int, text>)"
+        )
+        client.ask(
+            "INSERT INTO some.kinds (i, big, yes, l, u, b, m, p) VALUES (-1, 5000000000, true,"
+            " [1, 2], 00000000-0000-0000-0000-000000000001, 0x0102, {'a': 1}, (1, 'b'))"
+        )
+        (row,) = client.ask("SELECT * FROM some.kinds", consistency="QUORUM")
+    assert row.pop("m") == bytes.fromhex("000000010000000161000000040000 0001")
+    assert row.pop("p") is not None
+    assert row == {
+        "i": -1,
+        "b": b"\1\2",
+        "big": 5_000_000_000,
+        "yes": True,
+        "t": None,
+        "l": [1, 2],
+        "n": None,
+        "u": "00000000-0000-0000-0000-000000000001",
+    }
+
+
+def test_nobody_gets_in_without_the_password_or_tls(node: Testbed) -> None:
+    (first,) = node.nodes
+    authority = Path(node.facts["ca_file"])
+    with pytest.raises(ReplyError, match="asks for a user and a password"):
+        Client(first.host, first.port, authority=authority)
+    # The hash of the first password is remembered for two seconds.
+    wait_until(lambda: is_refused(first.port, authority, "cassandra"), "refuse", node.watched(), 30)
+    with pytest.raises(OSError, match=r".*"):
+        Client(first.host, first.port, login=("cassandra", SECRET))
+
+
+def is_refused(port: int, authority: Path, password: str) -> bool:
+    try:
+        Client("127.0.0.1", port, login=("cassandra", password), authority=authority).close()
+    except ReplyError as refused:
+        return "incorrect" in str(refused)
+    return False
+
+
+def test_the_certificate_is_for_the_nodes_own_addresses(node: Testbed) -> None:
+    context = ssl.create_default_context(cafile=node.facts["ca_file"])
+    for name in ("127.0.0.1", "localhost"):
+        with (
+            socket.create_connection(("127.0.0.1", node.nodes[0].port), timeout=30) as plain,
+            context.wrap_socket(plain, server_hostname=name),
+        ):
+            pass
+
+
+def test_the_password_stands_in_a_private_file_only(node: Testbed) -> None:
+    files = [path for path in node.folder.rglob("*") if path.is_file()]
+    holders = [path for path in files if SECRET.encode() in path.read_bytes()]
+    assert [path.name for path in holders] == ["password"]
+    private = {"password", "cassandra.yaml", "server.key", "server.p12", "p12-password"}
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in files}
+    assert {name: modes[name] for name in private} == dict.fromkeys(private, 0o600)
+    first = node.nodes[0].process
+    assert first is not None
+    assert "sesame" not in " ".join(psutil.Process(first.pid).cmdline())
+
+
+def test_a_manifest_gets_version_settings_and_a_fingerprint(node: Testbed) -> None:
+    known = describe(node)
+    assert known["version"] == "5.0.9"
+    assert known["heap_bytes"] == 512 * 2**20
+    assert known["java"].startswith("17")
+    assert known["settings"]["concurrent_reads"] == "64"
+    assert known["settings"]["commitlog_sync"] == "batch"
+    assert re.fullmatch("[0-9a-f]{64}", known["fingerprint"])
+    word = (node.folder / "tls" / "p12-password").read_text()
+    assert SECRET not in repr(known)
+    assert word not in repr(known)
+
+
+def test_observing_tells_what_the_node_used(node: Testbed) -> None:
+    with Observer(node) as observer, connect(node, node.nodes[0]) as client:
+        wait_until(
+            lambda: observer.sample()[0]["gc_count"] is not None, "answer", node.watched(), 60
+        )
+        before = observer.sample()[0]
+        client.ask(f"SELECT key FROM system.local WHERE key = '{'x' * 60_000}'")
+        wait_until(
+            lambda: (
+                (observer.sample()[0]["network_received_bytes"] or 0)
+                > (before["network_received_bytes"] or 0) + 60_000
+            ),
+            "count what it received",
+            node.watched(),
+            60,
+        )
+        after = observer.sample()[0]
+    assert after["node"] == FIRST
+    assert after["gc_count"] > 0
+    assert after["gc_time_s"] > 0
+    assert after["resident_bytes"] > 100_000_000
+    assert after["cpu_user_s"] > 1
+    assert after["disk_written_bytes"] > 0
+
+
+def test_a_paused_node_is_observed_without_what_it_alone_knows(node: Testbed) -> None:
+    with Observer(node) as observer:
+        pause_node(node, FIRST)
+        try:
+            (paused,) = observer.sample()
+            assert (paused["gc_count"], paused["network_sent_bytes"]) == (None, None)
+            assert paused["resident_bytes"] > 0
+            with pytest.raises(SystemUnderTestError, match=r"line \d+ of .*server\.log says: "):
+                wait_until_healthy(node, 0.1)
+        finally:
+            resume_node(node, FIRST)
+        wait_until(
+            lambda: observer.sample()[0]["gc_count"] is not None, "answer", node.watched(), 60
+        )
+    assert "Broken pipe" not in node.log_of(node.nodes[0]).read_text()
+
+
+def test_a_killed_node_starts_again_with_what_it_acknowledged(node: Testbed) -> None:
+    with connect(node, node.nodes[0]) as client:
+        client.ask(
+            "CREATE KEYSPACE kept WITH replication ="
+            " {'class': 'SimpleStrategy', 'replication_factor': 1}"
+        )
+        client.ask("CREATE TABLE kept.rows (k int PRIMARY KEY, v text)")
+        client.ask("INSERT INTO kept.rows (k, v) VALUES (1, 'value')")
+    assert kill_node(node, FIRST)
+    assert not kill_node(node, FIRST)
+    with pytest.raises(SystemUnderTestError, match=r"cassandra/node-1 ended by itself; line \d+"):
+        wait_until_healthy(node)
+    changed = restart_node(node, FIRST)
+    wait_until_healthy(changed)
+    with connect(changed, changed.nodes[0]) as client:
+        assert client.ask("SELECT * FROM kept.rows") == [{"k": 1, "v": "value"}]
