@@ -7,8 +7,8 @@ CARGO := $(PYTHON) scripts/cargo.py
 RELEASE := --release --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart setup check format test bench bench-engine bench-rocksdb docs readme
-.PHONY: lock clean
+.PHONY: help quickstart setup check format test bench bench-engine bench-rocksdb bench-redis
+.PHONY: docs readme lock clean
 
 help: ## List the commands
 	@$(PYTHON) scripts/help.py $(MAKEFILE_LIST)
@@ -34,17 +34,21 @@ format: setup ## Format Rust and Python
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: setup ## Run all tests, Rust then Python
+test: setup ## Run all tests, Rust then Python, on real servers and a browser where they are
+	@$(PYTHON) scripts/needs.py
 	$(CARGO) test $(RELEASE) --workspace --exclude kvmark-pyext
 	$(BIN)/pytest
 
-bench: bench-engine bench-rocksdb ## All benchmarks; each prints a table
+bench: bench-engine bench-rocksdb bench-redis ## All benchmarks; each prints a table
 
 bench-engine: setup ## What the engine itself costs, beside its bounds
 	@$(BIN)/python -m bench.engine
 
 bench-rocksdb: setup ## kvmark, a bare loop and YCSB on the same RocksDB database
 	$(BIN)/python -m bench.rocksdb.compare
+
+bench-redis: setup ## kvmark, redis-benchmark, resp-benchmark, YCSB and go-ycsb on one Redis
+	@$(BIN)/python -m bench.redis
 
 docs: setup ## Write the references and pictures that are made from the source
 	$(BIN)/python scripts/references.py

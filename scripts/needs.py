@@ -1,7 +1,8 @@
 """What the machine must have before anything can be built, and how to get it.
 
 Everything here is a look at the machine: nothing is compiled and nothing is changed, except that on
-Debian as root the missing packages are installed.
+Debian as root the missing packages are installed. Run as a program it does the same for what only
+the tests use.
 """
 
 from __future__ import annotations
@@ -54,6 +55,21 @@ def needs() -> list[Need]:
         Need("libclang (it reads RocksDB's C header)", "libclang-dev", has_libclang()),
         Need("Python's venv module", "python3-venv", venv),
         Need("git", "git", shutil.which("git") is not None),
+    ]
+
+
+def needs_of_tests() -> list[Need]:
+    """What tests use beside that, from packages of the system; without it they are skipped."""
+    server = shutil.which("redis-server") is not None
+    client = shutil.which("redis-benchmark") is not None
+    return [
+        Need("redis-server (tests measure a real one)", "redis-server", server),
+        Need("redis-benchmark (it is measured beside kvmark)", "redis-tools", client),
+        Need(
+            "chromium (tests look at reports in it)",
+            "chromium",
+            shutil.which("chromium") is not None,
+        ),
     ]
 
 
@@ -125,3 +141,20 @@ def has_pip(venv: Path) -> bool:
         return False
     probe = "import pip, sys; sys.exit(sys.version_info[:2] < (3, 11))"
     return subprocess.run([python, "-c", probe], capture_output=True, check=False).returncode == 0
+
+
+def main() -> int:
+    """Installs what only the tests use, or says what is missing; tests then skip what needs it."""
+    try:
+        missing = [need for need in needs_of_tests() if not need.present]
+        if missing:
+            install(missing)
+    except NotReady as problem:
+        print(problem, "The tests that need it are skipped.", sep="\n", file=sys.stderr)
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-SETUP = Path(__file__).resolve().parents[2] / "scripts" / "setup.py"
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 GOOD_RUST = "echo 'rustc 1.95.0 (59807616e 2026-04-14)'"
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can install packages")
 
@@ -30,12 +30,23 @@ class Machine:
 
     def set_up(self) -> str:
         """What setup, which must fail, has to say."""
-        environment = {"PATH": str(self.programs), "LIBCLANG_PATH": str(self.programs)}
-        command = [sys.executable, "-B", str(SETUP)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = self.run("setup.py")
         assert done.returncode == 1
-        assert "Traceback" not in done.stderr
         return done.stderr
+
+    def ready_for_tests(self) -> str:
+        """What is said of that which only tests need; it must not fail."""
+        done = self.run("needs.py")
+        assert done.returncode == 0
+        return done.stderr
+
+    def run(self, script: str) -> subprocess.CompletedProcess[str]:
+        """Runs a script, which must not raise."""
+        environment = {"PATH": str(self.programs), "LIBCLANG_PATH": str(self.programs)}
+        command = [sys.executable, "-B", str(SCRIPTS / script)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert "Traceback" not in done.stderr
+        return done
 
 
 @pytest.fixture
@@ -83,3 +94,26 @@ def test_on_debian_root_installs_what_is_missing_and_nothing_else(machine: Machi
     assert update.endswith("update")
     assert install.endswith("install -y --no-install-recommends libclang-dev git")
     assert said.count("is missing") == 2, "the sentences are said when installing fails"
+
+
+def test_what_only_tests_need_is_named_and_stops_nothing(machine: Machine) -> None:
+    machine.has("redis-server")
+    tools, chromium, consequence = machine.ready_for_tests().splitlines()
+    assert tools.endswith("install it with `sudo apt-get install redis-tools`.")
+    assert chromium.endswith("install it with `sudo apt-get install chromium`.")
+    assert consequence == "The tests that need it are skipped."
+
+
+def test_where_tests_have_all_they_need_nothing_is_said(machine: Machine) -> None:
+    for program in ("redis-server", "redis-benchmark", "chromium"):
+        machine.has(program)
+    assert machine.ready_for_tests() == ""
+
+
+@AS_ROOT
+def test_on_debian_root_installs_what_tests_need(machine: Machine) -> None:
+    log = machine.programs / "apt.log"
+    machine.has("apt-get", f'echo "$@" >> {log}')
+    assert machine.ready_for_tests() == ""
+    _, install = log.read_text().splitlines()
+    assert install.endswith("--no-install-recommends redis-server redis-tools chromium")

@@ -1,0 +1,210 @@
+"""Prints kvmark's cost and throughput on Redis beside its peers', with the bounds it is held to.
+
+python -m bench.redis [--blocks 10] [--operations 200000] [--only TEXT] [--results FOLDER]
+
+Server and client have a core each. A block runs every case with every peer once, in an order of
+its own, so that drift of the machine is shared; ratios are those of the pairs within a block:
+geometric mean, with a 95 % t-interval on the logarithms. A peer that is missing is named, and the
+rest goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from bench.redis.blocks import Repetition, Wanted, job_of, load, run_blocks
+from bench.redis.cases import (
+    CASES,
+    CONNECTIONS,
+    CONNECTIONS_NAME,
+    STALL_NAME,
+    STALL_RUNS,
+)
+from bench.redis.connections import Crowd, crowds
+from bench.redis.peers import VALUE_BYTES, Case, Program
+from bench.redis.process import PeerFailedError
+from bench.redis.server import SPARE_FILES, Server, raise_file_limit, serving
+from bench.redis.stall import Stalled, stalls
+from bench.redis.table import crowd_rows, means, ratios, stall_rows
+from bench.redis.tools import FIND, VERSIONS, find
+
+from kvmark.errors import KvmarkError
+from kvmark.testbed.host import describe_host
+
+LOOK_BUSY = 0.2
+"""Share of the cores that others may use before the machine is too busy to measure on."""
+
+
+@dataclass
+class Answer:
+    """Everything that was measured, and what was left out."""
+
+    repetitions: list[Repetition] = field(default_factory=list)
+    crowds: list[Crowd] = field(default_factory=list)
+    stalls: list[Stalled] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    failed: bool = False
+
+    def note_failure(self, said: str) -> None:
+        """Keeps a failure beside what was measured."""
+        self.failed = True
+        self.notes.append(f"Failed: {said}.")
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.redis",
+        description="Measure kvmark beside redis-benchmark, resp-benchmark, YCSB and go-ycsb.",
+    )
+    parser.add_argument("--blocks", type=int, default=10)
+    parser.add_argument("--only", default="", help="cases with this text in their name")
+    parser.add_argument(
+        "--operations", type=int, default=200_000, help="of a run without pipelining"
+    )
+    parser.add_argument("--records", type=int, default=100_000, help="keys of each layout")
+    parser.add_argument("--generator-core", type=int, default=0)
+    parser.add_argument("--server-core", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--results", type=Path, help="folder for the table and every repetition")
+    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
+    return parser.parse_args(arguments)
+
+
+def say(text: str) -> None:
+    """Progress, on standard error."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def measure(given: argparse.Namespace, server: Server, programs: Mapping[str, Program]) -> Answer:
+    """Loads and runs everything that is asked for."""
+    wanted = Wanted(given.records, given.operations, given.blocks, given.seed, given.generator_core)
+    cases = [case for case in CASES if given.only in case.name]
+    strings = CASES[0]
+    answer = Answer()
+    say("loading")
+    load(server, programs, [strings, *cases], wanted)
+    for repetition in run_blocks(server, programs, cases, wanted):
+        answer.repetitions.append(repetition)
+        said = progress(repetition, given.blocks)
+        say(said)
+        if repetition.failed:
+            answer.note_failure(said)
+    try:
+        if given.only in STALL_NAME:
+            for _ in range(min(STALL_RUNS, given.blocks)):
+                answer.stalls += stalls(server, programs, job_of(wanted, server, strings))
+            say("\n".join(stall_rows(answer.stalls)))
+        if given.only in CONNECTIONS_NAME:
+            answer.crowds += with_many_connections(server, programs, wanted, answer.notes)
+    except PeerFailedError as failure:
+        answer.note_failure(str(failure))
+    return answer
+
+
+def progress(one: Repetition, blocks: int) -> str:
+    """A repetition in a line."""
+    did = one.failed
+    if one.measured is not None:
+        rate, cpu_us = one.measured.ops_per_s, one.measured.cpu_ns_per_operation / 1e3
+        did = f"{rate:,.0f}/s, {cpu_us:.2f} µs"
+    return f"block {one.block + 1}/{blocks}  {one.case}  {one.peer}: {did}"
+
+
+def with_many_connections(
+    server: Server, programs: Mapping[str, Program], wanted: Wanted, notes: list[str]
+) -> list[Crowd]:
+    """The case of many connections, or a note why it can't be."""
+    if not raise_file_limit(CONNECTIONS + SPARE_FILES):
+        notes.append(
+            f"{CONNECTIONS_NAME}: left out, because the limit of open files is too low: raise it"
+            f" with `ulimit -Hn {CONNECTIONS + SPARE_FILES}`."
+        )
+        return []
+    case = Case(CONNECTIONS_NAME, "get", (), (), clients=CONNECTIONS)
+    found = crowds(programs, job_of(wanted, server, case))
+    say("\n".join(crowd_rows(found)))
+    return found
+
+
+def setting(given: argparse.Namespace, server: Server) -> str:
+    """Where and on what it was measured."""
+    host = describe_host()
+    machine = f"{host['processor']}, {host['cores']} cores, Linux {platform.release()}"
+    cores = f"on core {given.server_core}, clients on core {given.generator_core}"
+    load = f"{given.records:,} keys, values of {VALUE_BYTES} bytes, {given.operations:,} operations"
+    return f"{machine}\nRedis {server.version} {cores}; {load}, more with pipelining"
+
+
+def text_of(answer: Answer, given: argparse.Namespace, server: Server) -> str:
+    """Everything that is printed."""
+    lines = [setting(given, server), ""]
+    if answer.repetitions:
+        lines += [*means(answer.repetitions, CASES), ""]
+        lines += [f"kvmark ÷ peer, 95 % intervals, {given.blocks} paired blocks"]
+        lines += [*ratios(answer.repetitions, CASES), ""]
+    if answer.crowds or answer.stalls:
+        lines += [*crowd_rows(answer.crowds), *stall_rows(answer.stalls), ""]
+    lines += [f"{peer}: {version}." for peer, version in VERSIONS.items()]
+    return "\n".join([*lines, *answer.notes]) + "\n"
+
+
+def keep(folder: Path, answer: Answer, text: str) -> None:
+    """Writes the table and every single repetition."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "bench-redis.txt").write_text(text)
+    (folder / "bench-redis.json").write_text(json.dumps(asdict(answer), indent=1))
+
+
+def run(given: argparse.Namespace) -> bool:
+    """Finds the peers, starts the server, measures and prints; whether nothing failed.
+
+    Raises:
+        PeerFailedError: a peer ended badly.
+        KvmarkError: there is no server to measure.
+    """
+    say("finding and building the peers")
+    programs, missing = find(list(FIND))
+    for sentence in missing:
+        say(sentence)
+    begun = time.monotonic()
+    # Before the server starts: it may open as many files as we may.
+    raise_file_limit(CONNECTIONS + SPARE_FILES)
+    with serving(given.server_core, CONNECTIONS) as server:
+        answer = measure(given, server, programs)
+        answer.notes += [f"Left out: {sentence}" for sentence in missing]
+        answer.notes.append(f"Took {(time.monotonic() - begun) / 60:.0f} minutes.")
+        text = text_of(answer, given, server)
+    if given.results:
+        keep(given.results, answer, text)
+    sys.stdout.write(text)
+    return not answer.failed
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measures and prints; 1 when the machine is too busy, 3 when a peer or the server failed."""
+    given = parse(arguments)
+    host = describe_host()
+    busy, cores = host["other_busy_cores_before"], host["cores"]
+    if busy > LOOK_BUSY * cores and not given.anyway:
+        say(f"others keep {busy:.2g} of {cores} cores busy: stop them, or --anyway")
+        return 1
+    try:
+        return 0 if run(given) else 3
+    except (PeerFailedError, KvmarkError) as failure:
+        say(str(failure))
+        return 3
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,301 @@
+"""How each peer is told to do a case, and how its answer is read.
+
+All are treated alike. A peer does a case twice, once with a tenth of the operations: what the
+longer run took more of user and system time, divided by what it did more of operations, is the
+client's processor time per operation. Starting, connecting and closing are in both and cancel.
+Throughput is what the peer says itself of the longer run, and the server counts the misses and the
+errors of both.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bench.redis.process import PeerFailedError, execute
+from bench.redis.server import Server, complaint
+from bench.redis.tools import HERE
+
+VALUE_BYTES = 64
+SHORT = 10
+"""How many times fewer operations the shorter run has."""
+# A run whose verdict is a no is measured all the same: two cores are few.
+KVMARK_MEASURED = (0, 1)
+YCSB_MIX = {"ycsb-a": (0.5, 0.5), "ycsb-c": (1.0, 0.0)}
+RESP_COMMANDS = {
+    "get": "GET {{key uniform {records}}}",
+    "set": "SET {{key uniform {records}}} {{value {length}}}",
+    "load": "SET {{key sequence {records}}} {{value {length}}}",
+}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What kvmark is held to, as a ratio to a peer's figure."""
+
+    peer: str
+    figure: str
+    limit: float
+    #: Whether the ratio must not be above the limit; else it must not be below.
+    most: bool = True
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is compared between peers."""
+
+    name: str
+    #: `get`, `set`, `ycsb-a` or `ycsb-c`.
+    workload: str
+    peers: tuple[str, ...]
+    bounds: tuple[Bound, ...]
+    pipeline_depth: int = 1
+    #: Operations relative to a plain case: enough to see what one costs.
+    factor: int = 1
+    clients: int = 50
+
+    @property
+    def file(self) -> str:
+        """The workload as kvmark knows it: a ready one, or a file of this folder."""
+        if self.pipeline_depth > 1:
+            return str(HERE / f"pipelined-{self.workload}.yaml")
+        return str(HERE / f"{self.workload}.yaml") if self.hashes else f"redis/{self.workload}"
+
+    @property
+    def hashes(self) -> bool:
+        """Whether a record is a hash, as YCSB lays it out, not a string."""
+        return self.workload in YCSB_MIX
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a case."""
+
+    case: Case
+    host: str
+    port: int
+    records: int
+    operations: int
+    seed: int
+    core: int
+
+    @property
+    def url(self) -> str:
+        """The server as kvmark names it."""
+        return f"redis://{self.host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class Once:
+    """What one run of a peer did, and what it cost from start to end."""
+
+    operations: int
+    ops_per_s: float
+    cpu_ns: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A peer's figures in one case of one block."""
+
+    ops_per_s: float
+    cpu_ns_per_operation: float
+
+
+Program = Sequence[str]
+
+
+def kvmark_words(job: Job, *more: object) -> list[str]:
+    """The words behind the program's name, but for how long the run goes on."""
+    case = job.case
+    words: list[object] = ["run", case.file, "--system", job.url]
+    words += ["--records", job.records, "--seed", job.seed, "--clients", case.clients]
+    words += ["--pin", job.core, "--json", "--quiet"]
+    if case.pipeline_depth > 1:
+        words += ["--pipeline-depth", case.pipeline_depth]
+    return [str(word) for word in (*words, *more)]
+
+
+def run_kvmark(program: Program, job: Job) -> Once:
+    """Ours, all three instants and histograms on; its figures come from the run's manifest."""
+    depth = job.case.pipeline_depth
+    words = kvmark_words(job, "--load", "never", "--operations", job.operations // depth)
+    with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as folder:
+        variables = {"KVMARK_RUNS": folder}
+        ended = execute([*program, *words], job.core, KVMARK_MEASURED, variables)
+        manifest = newest_manifest(Path(folder), ended.errors)
+    phase, totals = measured(manifest)
+    refuse_failures(totals)
+    # To kvmark a pipeline is one operation; here each of its commands is.
+    operations = depth * sum(row["count"] for row in totals)
+    rate = operations * 1e9 / (phase["drained_ns"] - phase["start_ns"])
+    return Once(operations, rate, ended.cpu_ns)
+
+
+def newest_manifest(runs: Path, said: str) -> dict[str, Any]:
+    """The manifest of the only run in a folder."""
+    manifests = list(runs.glob("*/manifest.json"))
+    if not manifests:
+        raise PeerFailedError(f"kvmark left no closed run: {said.strip()}")
+    manifest: dict[str, Any] = json.loads(manifests[0].read_text())
+    return manifest
+
+
+def measured(manifest: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The measure phase and its totals by operation and outcome."""
+    engine = manifest["engine"]
+    phase = next(phase for phase in engine["phases"] if phase["name"] == "measure")
+    totals = [row for row in engine["totals"] if row["phase"] == phase["index"] and not row["part"]]
+    return phase, totals
+
+
+def refuse_failures(totals: Sequence[Mapping[str, Any]]) -> None:
+    """Raises when an operation had an outcome other than ok."""
+    bad = {row["outcome"] for row in totals if row["count"]} - {"ok"}
+    if bad:
+        raise PeerFailedError(f"kvmark recorded outcomes other than ok: {', '.join(sorted(bad))}")
+
+
+def redis_benchmark_words(job: Job) -> list[str]:
+    """Keys are drawn uniformly, as ours are; the value is drawn once."""
+    words: list[object] = ["-h", job.host, "-p", job.port, "-t", job.case.workload]
+    words += ["-n", job.operations, "-r", job.records, "-d", VALUE_BYTES]
+    words += ["-c", job.case.clients, "-P", job.case.pipeline_depth]
+    return [str(word) for word in words]
+
+
+def run_redis_benchmark(program: Program, job: Job) -> Once:
+    """Redis's own benchmark."""
+    ended = execute([*program, *redis_benchmark_words(job), "--csv"], job.core)
+    found = re.search(r'^"[A-Z]+","([0-9.]+)"', ended.output, re.MULTILINE)
+    if found is None:
+        raise PeerFailedError(f"redis-benchmark gave no rate: {ended.errors.strip()[-500:]}")
+    return Once(job.operations, float(found[1]), ended.cpu_ns)
+
+
+def resp_benchmark_words(job: Job, command: str) -> list[str]:
+    """Its own command language; it names keys in its own way and needs its own load."""
+    case = job.case
+    text = RESP_COMMANDS[command].format(records=job.records, length=VALUE_BYTES)
+    words: list[object] = ["-h", job.host, "-p", job.port, "-c", case.clients]
+    # The first of the cores it may use, which is the only one.
+    words += ["-P", case.pipeline_depth, "--cores", 0, text]
+    return [str(word) for word in words]
+
+
+def run_resp_benchmark(program: Program, job: Job) -> Once:
+    """resp-benchmark, whose load path is Rust as ours is."""
+    words = [*resp_benchmark_words(job, job.case.workload), "-n", str(job.operations)]
+    ended = execute([*program, *words], job.core)
+    last = re.findall(r"qps: (\d+), conn: \d+, cnt: (\d+)", ended.output)
+    if not last or int(last[-1][1]) != job.operations:
+        raise PeerFailedError(f"resp-benchmark did not do {job.operations} operations")
+    return Once(job.operations, float(last[-1][0]), ended.cpu_ns)
+
+
+def ycsb_properties(job: Job) -> list[str]:
+    """What YCSB and its Go port call alike."""
+    read, update = YCSB_MIX.get(job.case.workload, (1.0, 0.0))
+    properties = {
+        "recordcount": job.records,
+        "operationcount": job.operations,
+        "fieldcount": 1,
+        "fieldlength": VALUE_BYTES,
+        "readproportion": read,
+        "updateproportion": update,
+        "requestdistribution": "zipfian",
+    }
+    return [word for name, value in properties.items() for word in ("-p", f"{name}={value}")]
+
+
+def run_ycsb(program: Program, job: Job) -> Once:
+    """YCSB 0.17.0's core with our Redis binding."""
+    words = ["-t", "-threads", str(job.case.clients), *ycsb_properties(job)]
+    words += ["-p", "workload=site.ycsb.workloads.CoreWorkload"]
+    words += ["-p", f"redis.host={job.host}", "-p", f"redis.port={job.port}"]
+    ended = execute([*program, *words], job.core)
+    lines = re.findall(r"^(\[[^\]]+\], [^,]+), ([0-9.E-]+)$", ended.output, re.MULTILINE)
+    values = {name: float(value) for name, value in lines}
+    done = sum(value for name, value in values.items() if name.endswith("Return=OK"))
+    total = "[OVERALL], Throughput(ops/sec)"
+    # YCSB ends with 0 when one of its threads died: only its figures say that it did its work.
+    if total not in values or done != job.operations:
+        raise PeerFailedError(f"YCSB did {done:.0f} of {job.operations} operations")
+    return Once(job.operations, values[total], ended.cpu_ns)
+
+
+def go_ycsb_words(job: Job, word: str) -> list[str]:
+    """The command line behind the program's name."""
+    address = f"redis.addr={job.host}:{job.port}"
+    clients = f"threadcount={job.case.clients}"
+    return [word, "redis", *ycsb_properties(job), "-p", address, "-p", clients]
+
+
+def run_go_ycsb(program: Program, job: Job) -> Once:
+    """The Go port of YCSB."""
+    ended = execute([*program, *go_ycsb_words(job, "run")], job.core)
+    found = re.findall(r"^TOTAL .*Count: (\d+), OPS: ([0-9.]+)", ended.output, re.MULTILINE)
+    if not found or int(found[-1][0]) != job.operations:
+        done = found[-1][0] if found else "none"
+        raise PeerFailedError(f"go-ycsb did {done} of {job.operations} operations")
+    return Once(job.operations, float(found[-1][1]), ended.cpu_ns)
+
+
+RUN: Mapping[str, Callable[[Program, Job], Once]] = {
+    "kvmark": run_kvmark,
+    "redis-benchmark": run_redis_benchmark,
+    "resp-benchmark": run_resp_benchmark,
+    "YCSB": run_ycsb,
+    "go-ycsb": run_go_ycsb,
+}
+
+
+def load_kvmark(program: Program, job: Job) -> None:
+    """The keys that redis-benchmark or YCSB read too."""
+    words = kvmark_words(job, "--load", "always", "--operations", 1)
+    with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as folder:
+        execute([*program, *words], job.core, KVMARK_MEASURED, {"KVMARK_RUNS": folder})
+
+
+def load_resp_benchmark(program: Program, job: Job) -> None:
+    """Keys of its own."""
+    words = [*resp_benchmark_words(job, "load"), "--load", "-n", str(job.records)]
+    execute([*program, *words], job.core)
+
+
+def load_go_ycsb(program: Program, job: Job) -> None:
+    """Keys of its own, and one more than its records: its zipfian reads draw from that many."""
+    job = replace(job, records=job.records + 1)
+    execute([*program, *go_ycsb_words(job, "load")], job.core)
+
+
+LOAD: Mapping[str, Callable[[Program, Job], None]] = {
+    "kvmark": load_kvmark,
+    "resp-benchmark": load_resp_benchmark,
+    "go-ycsb": load_go_ycsb,
+}
+"""Who loads; the others read what kvmark loaded."""
+
+
+def measure(server: Server, peer: str, program: Program, job: Job) -> Measured:
+    """One peer's figures in one case.
+
+    Raises:
+        PeerFailedError: the peer or the server says that the case was not done.
+    """
+    before = server.counters()
+    run = RUN[peer]
+    short = run(program, replace(job, operations=job.operations // SHORT))
+    long = run(program, job)
+    wrong = complaint(before, server.counters())
+    if wrong:
+        raise PeerFailedError(wrong)
+    spent_ns = long.cpu_ns - short.cpu_ns
+    if spent_ns <= 0:
+        raise PeerFailedError("too few operations to see their cost: give more --operations")
+    return Measured(long.ops_per_s, spent_ns / (long.operations - short.operations))
