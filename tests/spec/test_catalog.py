@@ -20,12 +20,13 @@ REDIS = {
     "stream",
 }  # fmt: skip
 
-KINDS = (("ycsb", set(CORE)), ("redis", REDIS))
+CQL = {"counter", "kv", "time-series", "transaction"}
+READY = {"ycsb": set(CORE), "redis": REDIS, "cql": CQL}
 
 
-def test_the_catalogue_has_ycsbs_workloads_and_redis_own() -> None:
-    ycsb, redis = ({f"{kind}/{name}" for name in names} for kind, names in KINDS)
-    assert set(catalog.names()) == ycsb | redis
+def test_the_catalogue_has_ycsbs_workloads_and_each_systems_own() -> None:
+    names = {f"{kind}/{name}" for kind, ready in READY.items() for name in ready}
+    assert set(catalog.names()) == names
 
 
 @pytest.mark.parametrize("name", CORE)

@@ -18,14 +18,14 @@ dataset:
 prepare: ["CONFIG SET x y"]
 arguments: {value: field}
 statements:
-  SET: {does: update, run: "SET {key} {value} EX {ttl}", arguments: {ttl: {generator: number, count: 60}}}
+  SET: {does: update, run: "SET {key} {value} EX {ttl}", arguments: {ttl: {generator: number}}}
   GET: {does: read, run: "GET {key}", expect: [value], commands: 4}
   LOOK: {does: read, run: "GET {key}", expect: [value]}
   MSET: {does: update, run: "MSET [{key2} {value}]", items: 3, arguments: {key2: uuid}}
 load: SET
 probe: LOOK
 groups: [{mix: {GET: 3, SET: 1}}]
-"""  # noqa: E501
+"""
 
 
 def plan(text: str = GOOD, **more: Any) -> Plan:

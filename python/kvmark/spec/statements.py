@@ -46,7 +46,8 @@ class FieldArgument(_Generated):
 
 class _Numbers(_Generated):
     start: Count = 0
-    count: Annotated[Count, Field(ge=1)]
+    count: Annotated[Count, Field(ge=1)] | None = None
+    """None for as many as there are records."""
     law: Keys = Uniform(distribution="uniform")
 
 

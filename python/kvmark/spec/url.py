@@ -66,7 +66,7 @@ SCHEMES: Final[Mapping[str, Scheme]] = MappingProxyType(
         "rediss": Scheme(
             "redis", Place.HOSTS, True, "rediss://host:6379", "database", {"tls": "true"}
         ),
-        "cql": Scheme("cql", Place.HOSTS, False, "cql://host:9042/keyspace", "keyspace"),
+        "cql": Scheme("cql", Place.HOSTS, True, "cql://host:9042/keyspace", "keyspace"),
     }
 )
 """Every scheme that is recognised. A new driver adds its line here."""

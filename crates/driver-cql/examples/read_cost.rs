@@ -1,0 +1,113 @@
+//! What reading a row of five 34-byte columns costs the client, per operation.
+//!
+//! `read_cost HOST:PORT [OPERATIONS] [IN_FLIGHT] [option=value …]` loads 10,000 rows into the
+//! keyspace `read_cost` and reads them at random on one worker.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::rc::Rc;
+use std::task::Context;
+
+use futures_util::future::join_all;
+use kvmark_driver::{Columns, Driver, Layout, Reply, Request, Session, Time, Values};
+use kvmark_driver_cql::{Cql, CqlSession};
+use kvmark_plan::{Kind, Outcome};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+
+const FIELDS: u32 = 5;
+const ROWS: u64 = 10_000;
+
+struct NoTime;
+
+impl Time for NoTime {
+    fn now_ns(&self) -> u64 {
+        0
+    }
+
+    fn wake_at(&self, _: u64, _: &Context<'_>) {}
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let (pairs, plain): (Vec<_>, Vec<_>) =
+        arguments.into_iter().partition(|argument| argument.contains('='));
+    let mut plain = plain.into_iter();
+    let address = plain.next().ok_or("give HOST:PORT")?;
+    let operations: u64 = plain.next().map_or(Ok(300_000), |text| text.parse())?;
+    let in_flight: u64 = plain.next().map_or(Ok(64), |text| text.parse())?;
+    let mut options =
+        BTreeMap::from([("address".to_owned(), format!("{address}/read_cost").into())]);
+    for pair in pairs {
+        let (name, value) = pair.split_once('=').ok_or("give option=value")?;
+        options.insert(name.to_owned(), value.to_owned().into());
+    }
+    let layout = Layout {
+        table: "usertable".into(),
+        field_names: (0..FIELDS).map(|field| format!("field{field}")).collect(),
+        prepare: Vec::new(),
+        statements: Vec::new(),
+    };
+    let driver = Cql::open(&options, &layout)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let session = driver.session(0..in_flight as u32, Rc::new(NoTime)).await?;
+        run(&session, in_flight, ROWS, Kind::Insert).await;
+        let wall = std::time::Instant::now();
+        let before = getrusage(UsageWho::RUSAGE_SELF)?;
+        run(&session, in_flight, operations, Kind::Read).await;
+        let after = getrusage(UsageWho::RUSAGE_SELF)?;
+        let user = after.user_time() - before.user_time();
+        let system = after.system_time() - before.system_time();
+        let each =
+            |time: nix::sys::time::TimeVal| time.num_microseconds() as f64 / operations as f64;
+        writeln!(
+            std::io::stdout(),
+            "{operations} reads, {in_flight} in flight: {:.0} per s, \
+             {:.2} µs user + {:.2} µs system each",
+            operations as f64 / wall.elapsed().as_secs_f64(),
+            each(user),
+            each(system),
+        )?;
+        Ok::<_, Box<dyn std::error::Error>>(())
+    })?;
+    for (name, value) in driver.statistics() {
+        writeln!(std::io::stdout(), "{name} {value}")?;
+    }
+    Ok(())
+}
+
+async fn run(session: &CqlSession, in_flight: u64, operations: u64, kind: Kind) {
+    let value = vec![b'v'; 34 * FIELDS as usize];
+    let places: Vec<_> =
+        (0..FIELDS).map(|field| (field, field as usize * 34..(field as usize + 1) * 34)).collect();
+    let client = async |client: u64| {
+        let mut reply = Reply::default();
+        for number in (client..operations).step_by(in_flight as usize) {
+            let record = if kind == Kind::Insert { number } else { scattered(number) % ROWS };
+            let key = format!("user{record:010}");
+            let values = Values { bytes: &value, places: &places };
+            let request = Request {
+                number,
+                kind,
+                key: key.as_bytes(),
+                columns: Columns::All,
+                values: if kind == Kind::Insert { values } else { Values::NONE },
+                scan_length: 0,
+                wants_values: kind == Kind::Read,
+                statement: None,
+            };
+            reply.clear();
+            let outcome = session.execute(client as u32, &request, &mut reply).await;
+            assert_eq!(outcome, Outcome::Ok, "{:?}", session.last_failure());
+        }
+    };
+    join_all((0..in_flight).map(client)).await;
+}
+
+/// A number whose neighbours lie far away, after Steele, Lea and Flood's SplitMix.
+fn scattered(number: u64) -> u64 {
+    let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed ^ (mixed >> 31)
+}

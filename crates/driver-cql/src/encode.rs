@@ -1,0 +1,380 @@
+//! Arguments as values of CQL: what fits a column's type, and its bytes.
+//!
+//! A text becomes text, ascii, blob or inet; bytes a blob; a whole number any type of number, a
+//! date (days since 1970), a time (nanoseconds of the day) or a timestamp (milliseconds since
+//! 1970); a fraction a float, double or decimal; a timestamp also a date or a bigint; a UUID a uuid
+//! or, with its version changed to 1, a timeuuid; a list a list, set or vector of numbers; a tuple
+//! a tuple or a user-defined type; a map a map.
+
+use std::net::IpAddr;
+
+use kvmark_plan::{Generator, ValueType};
+use scylla::frame::response::result::{CollectionType, ColumnType, NativeType};
+use scylla::serialize::writers::{CellValueBuilder, CellWriter, WrittenCellProof};
+
+/// Day 0 of a date is 2^31 days before 1970.
+const DATE_EPOCH: i64 = 1 << 31;
+const DAY_MS: i64 = 86_400_000;
+const DAY_NS: i64 = 86_400_000_000_000;
+
+/// A drawn value that the column can't hold.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{value} can't be of type {column}")]
+pub(crate) struct Misfit {
+    value: String,
+    column: String,
+}
+
+impl Misfit {
+    fn new(value: impl Into<String>, column: &ColumnType<'_>) -> Self {
+        Self { value: value.into(), column: name_of(column) }
+    }
+}
+
+/// A type as CQL spells it.
+pub(crate) fn name_of(column: &ColumnType<'_>) -> String {
+    match column {
+        ColumnType::Native(native) => format!("{native:?}").to_ascii_lowercase(),
+        ColumnType::Collection { typ, .. } => match typ {
+            CollectionType::List(of) => format!("list<{}>", name_of(of)),
+            CollectionType::Set(of) => format!("set<{}>", name_of(of)),
+            CollectionType::Map(keys, values) => {
+                format!("map<{}, {}>", name_of(keys), name_of(values))
+            }
+            other => format!("{other:?}"),
+        },
+        ColumnType::Vector { typ, dimensions } => {
+            format!("vector<{}, {dimensions}>", name_of(typ))
+        }
+        ColumnType::UserDefinedType { definition, .. } => definition.name.to_string(),
+        ColumnType::Tuple(of) => {
+            let of: Vec<_> = of.iter().map(name_of).collect();
+            format!("tuple<{}>", of.join(", "))
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+/// Whether what is drawn can be of the column's type; what a law may exceed only now and then is
+/// found when it does.
+pub(crate) fn check(generator: &Generator, column: &ColumnType<'_>) -> Result<(), Misfit> {
+    let misfit = |what: &str| Err(Misfit::new(what, column));
+    match generator {
+        Generator::List { of, .. } => match elements_of(column) {
+            Some(element) => check(of, element),
+            None => misfit("a list"),
+        },
+        Generator::Map { keys, values, .. } => match column {
+            ColumnType::Collection { typ: CollectionType::Map(key, value), .. } => {
+                check(keys, key).and_then(|()| check(values, value))
+            }
+            _ => misfit("a map"),
+        },
+        Generator::Tuple { of } => {
+            let parts = parts_of(column);
+            let is_tuple = matches!(column, ColumnType::Tuple(_));
+            if of.len() > parts.len() || (is_tuple && of.len() < parts.len()) || of.is_empty() {
+                return misfit(&format!("a tuple of {}", of.len()));
+            }
+            of.iter().zip(parts).try_for_each(|(part, column)| check(part, column))
+        }
+        Generator::Field { .. } if is(column, &[NativeType::Text, NativeType::Ascii]) => Ok(()),
+        Generator::Gaussian { min, max, .. } => {
+            let ends = [min, max].map(|end| native(column, ValueType::Integer, &end.to_le_bytes()));
+            ends.into_iter().try_for_each(|end| end.map(drop))
+        }
+        scalar => {
+            let (kind, sample) = sample(scalar);
+            native(column, kind, &sample).map(drop).map_err(|_| {
+                let what = match kind {
+                    ValueType::Text => "a text",
+                    ValueType::Bytes => "bytes",
+                    ValueType::Integer => "a whole number",
+                    ValueType::Fraction => "a fraction",
+                    ValueType::Boolean => "a boolean",
+                    ValueType::Uuid => "a UUID",
+                    _ => "a timestamp",
+                };
+                Misfit::new(what, column)
+            })
+        }
+    }
+}
+
+fn is(column: &ColumnType<'_>, natives: &[NativeType]) -> bool {
+    matches!(column, ColumnType::Native(native) if natives.contains(native))
+}
+
+/// The type of a list's, set's or vector's elements.
+fn elements_of<'a>(column: &'a ColumnType<'_>) -> Option<&'a ColumnType<'a>> {
+    match column {
+        ColumnType::Collection {
+            typ: CollectionType::List(of) | CollectionType::Set(of), ..
+        } => Some(of),
+        ColumnType::Vector { typ, .. } => match &**typ {
+            ColumnType::Native(native) if native.type_size_for_vector().is_some() => Some(typ),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The types of a tuple's parts, or of a user-defined type's fields.
+fn parts_of<'a>(column: &'a ColumnType<'_>) -> Vec<&'a ColumnType<'a>> {
+    match column {
+        ColumnType::Tuple(of) => of.iter().collect(),
+        ColumnType::UserDefinedType { definition, .. } => {
+            definition.field_types.iter().map(|(_, column)| column).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// A value as the generator of a scalar draws it.
+fn sample(generator: &Generator) -> (ValueType, Vec<u8>) {
+    match generator {
+        Generator::Field { .. } | Generator::Blob { .. } => (ValueType::Bytes, Vec::new()),
+        Generator::Ordinal | Generator::Number { .. } => (ValueType::Integer, vec![0; 8]),
+        Generator::Fraction { .. } => (ValueType::Fraction, vec![0; 8]),
+        Generator::Boolean => (ValueType::Boolean, vec![0]),
+        Generator::Uuid => (ValueType::Uuid, vec![0; 16]),
+        Generator::Timestamp { .. } => (ValueType::Timestamp, vec![0; 8]),
+        // Text that is an address, so that it may become one.
+        _ => (ValueType::Text, b"::".to_vec()),
+    }
+}
+
+/// Writes an argument as a value of the column's type.
+pub(crate) fn write<'b>(
+    column: &ColumnType<'_>,
+    kind: ValueType,
+    bytes: &[u8],
+    cell: CellWriter<'b>,
+) -> Result<WrittenCellProof<'b>, Misfit> {
+    let too_long = |_| Misfit::new("a value of 2 GiB", column);
+    match kind {
+        ValueType::List | ValueType::Tuple | ValueType::Map => {
+            let mut builder = cell.into_value_builder();
+            write_elements(column, kind, bytes, &mut builder)?;
+            builder.finish().map_err(too_long)
+        }
+        ValueType::Text | ValueType::Bytes if is_plain(column) => {
+            cell.set_value(bytes).map_err(too_long)
+        }
+        _ => {
+            let value = native(column, kind, bytes)?;
+            cell.set_value(value.as_slice()).map_err(too_long)
+        }
+    }
+}
+
+/// Whether the column holds bytes as they come.
+fn is_plain(column: &ColumnType<'_>) -> bool {
+    is(column, &[NativeType::Text, NativeType::Ascii, NativeType::Blob])
+}
+
+fn write_elements(
+    column: &ColumnType<'_>,
+    kind: ValueType,
+    bytes: &[u8],
+    builder: &mut CellValueBuilder<'_>,
+) -> Result<(), Misfit> {
+    let misfit = || Misfit::new("a collection", column);
+    let mut elements = Elements::new(bytes);
+    let count = elements.count;
+    let counted = |count: u64| i32::try_from(count).map(i32::to_be_bytes).map_err(|_| misfit());
+    match (kind, column) {
+        (ValueType::List, ColumnType::Vector { typ, dimensions }) => {
+            if count != u64::from(*dimensions) {
+                return Err(Misfit::new(format!("a list of {count}"), column));
+            }
+            elements.try_for_each(|(kind, bytes)| {
+                write(typ, kind, bytes, builder.make_sub_writer_without_size()).map(drop)
+            })
+        }
+        (ValueType::List, _) => {
+            let element = elements_of(column).ok_or_else(misfit)?;
+            builder.append_bytes(&counted(count)?);
+            elements.try_for_each(|(kind, bytes)| {
+                write(element, kind, bytes, builder.make_sub_writer()).map(drop)
+            })
+        }
+        (ValueType::Map, ColumnType::Collection { typ: CollectionType::Map(key, value), .. }) => {
+            builder.append_bytes(&counted(count / 2)?);
+            let mut turn = [key, value].into_iter().cycle();
+            elements.try_for_each(|(kind, bytes)| {
+                let column = turn.next().expect("a cycle of two never ends");
+                write(column, kind, bytes, builder.make_sub_writer()).map(drop)
+            })
+        }
+        (ValueType::Tuple, _) => {
+            parts_of(column).into_iter().zip(elements).try_for_each(|(column, (kind, bytes))| {
+                write(column, kind, bytes, builder.make_sub_writer()).map(drop)
+            })
+        }
+        _ => Err(misfit()),
+    }
+}
+
+/// The elements of a collection, as the plan's [`ValueType`] says they lie.
+struct Elements<'a> {
+    count: u64,
+    rest: &'a [u8],
+}
+
+impl<'a> Elements<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        let (count, rest) = bytes.split_first_chunk().unwrap_or((&[0; 8], &[]));
+        Self { count: u64::from_le_bytes(*count), rest }
+    }
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = (ValueType, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (kind, rest) = self.rest.split_first()?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+        let (bytes, rest) = rest.split_at_checked(length)?;
+        self.rest = rest;
+        Some((kind_of(*kind)?, bytes))
+    }
+}
+
+fn kind_of(byte: u8) -> Option<ValueType> {
+    let all = [
+        ValueType::Text,
+        ValueType::Bytes,
+        ValueType::Integer,
+        ValueType::Fraction,
+        ValueType::Boolean,
+        ValueType::Uuid,
+        ValueType::Timestamp,
+        ValueType::List,
+        ValueType::Tuple,
+        ValueType::Map,
+    ];
+    all.into_iter().find(|kind| *kind as u8 == byte)
+}
+
+/// A scalar's bytes, on the stack.
+#[derive(Debug)]
+pub(crate) struct Scalar {
+    bytes: [u8; 24],
+    length: usize,
+}
+
+impl Scalar {
+    fn new(value: &[u8]) -> Self {
+        let mut bytes = [0; 24];
+        bytes[..value.len()].copy_from_slice(value);
+        Self { bytes, length: value.len() }
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// A scalar as a value of the column's type. Text and bytes in columns of their own kind are only
+/// checked, because they are sent as they are.
+fn native(column: &ColumnType<'_>, kind: ValueType, bytes: &[u8]) -> Result<Scalar, Misfit> {
+    let ColumnType::Native(native) = column else {
+        return Err(Misfit::new("a single value", column));
+    };
+    let scalar = match kind {
+        ValueType::Integer | ValueType::Timestamp => {
+            let number = i64::from_le_bytes(bytes.try_into().unwrap_or_default());
+            return whole(native, kind, number)
+                .ok_or_else(|| Misfit::new(format!("the number {number}"), column));
+        }
+        ValueType::Fraction => {
+            let number = f64::from_le_bytes(bytes.try_into().unwrap_or_default());
+            return fraction(native, number)
+                .ok_or_else(|| Misfit::new(format!("the number {number}"), column));
+        }
+        ValueType::Boolean => (*native == NativeType::Boolean).then(|| Scalar::new(bytes)),
+        ValueType::Uuid => match native {
+            NativeType::Uuid => Some(Scalar::new(bytes)),
+            NativeType::Timeuuid => {
+                let mut scalar = Scalar::new(bytes);
+                scalar.bytes[6] = scalar.bytes[6] & 0x0f | 0x10;
+                Some(scalar)
+            }
+            _ => None,
+        },
+        ValueType::Bytes => (*native == NativeType::Blob).then(|| Scalar::new(&[])),
+        ValueType::Text if is_plain(column) => Some(Scalar::new(&[])),
+        ValueType::Text if *native == NativeType::Inet => inet(bytes),
+        _ => None,
+    };
+    scalar.ok_or_else(|| Misfit::new(format!("a value of kind {kind:?}"), column))
+}
+
+fn inet(text: &[u8]) -> Option<Scalar> {
+    match std::str::from_utf8(text).ok()?.parse().ok()? {
+        IpAddr::V4(address) => Some(Scalar::new(&address.octets())),
+        IpAddr::V6(address) => Some(Scalar::new(&address.octets())),
+    }
+}
+
+fn whole(native: &NativeType, kind: ValueType, number: i64) -> Option<Scalar> {
+    let is_time = kind == ValueType::Timestamp;
+    let wide = Scalar::new(&number.to_be_bytes());
+    match native {
+        NativeType::BigInt | NativeType::Timestamp => Some(wide),
+        NativeType::Date => {
+            let days = if is_time { number.div_euclid(DAY_MS) } else { number };
+            let days = u32::try_from(days.checked_add(DATE_EPOCH)?).ok()?;
+            Some(Scalar::new(&days.to_be_bytes()))
+        }
+        NativeType::Time if is_time => {
+            Some(Scalar::new(&(number.rem_euclid(DAY_MS) * 1_000_000).to_be_bytes()))
+        }
+        _ if is_time => None,
+        NativeType::Counter => Some(wide),
+        NativeType::Time => (0..DAY_NS).contains(&number).then_some(wide),
+        NativeType::Int => Some(Scalar::new(&i32::try_from(number).ok()?.to_be_bytes())),
+        NativeType::SmallInt => Some(Scalar::new(&i16::try_from(number).ok()?.to_be_bytes())),
+        NativeType::TinyInt => Some(Scalar::new(&i8::try_from(number).ok()?.to_be_bytes())),
+        NativeType::Varint => Some(Scalar::new(shortest(&number.to_be_bytes()))),
+        NativeType::Decimal => decimal(0, number.into()),
+        NativeType::Double | NativeType::Float => fraction(native, number as f64),
+        _ => None,
+    }
+}
+
+fn fraction(native: &NativeType, number: f64) -> Option<Scalar> {
+    match native {
+        NativeType::Double => Some(Scalar::new(&number.to_be_bytes())),
+        NativeType::Float => Some(Scalar::new(&(number as f32).to_be_bytes())),
+        NativeType::Decimal => {
+            let text = number.to_string();
+            let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
+            let unscaled = format!("{whole}{part}").parse().ok()?;
+            decimal(i32::try_from(part.len()).ok()?, unscaled)
+        }
+        _ => None,
+    }
+}
+
+/// `unscaled` × 10^-`scale`.
+fn decimal(scale: i32, unscaled: i128) -> Option<Scalar> {
+    let mut bytes = scale.to_be_bytes().to_vec();
+    bytes.extend_from_slice(shortest(&unscaled.to_be_bytes()));
+    Some(Scalar::new(&bytes))
+}
+
+/// A number in two's complement without the leading bytes that say nothing.
+fn shortest(bytes: &[u8]) -> &[u8] {
+    let says_nothing = |pair: &&[u8]| match pair {
+        [0, next] => *next < 0x80,
+        [0xff, next] => *next >= 0x80,
+        _ => false,
+    };
+    &bytes[bytes.windows(2).take_while(says_nothing).count()..]
+}
+
+#[cfg(test)]
+mod tests;

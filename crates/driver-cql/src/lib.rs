@@ -1,0 +1,111 @@
+//! Systems that speak CQL: Cassandra, ScyllaDB, YugabyteDB's CQL API.
+//!
+//! A record is stored as YCSB's own Cassandra binding stores it (see `records.rs`). Statements in
+//! the user's own words are prepared when the driver opens, and what is drawn for them is held
+//! against the columns' types then (see `statement.rs`, `encode.rs`).
+//!
+//! Each worker has a session of the `scylla` crate on its own thread, with a few connections to
+//! every node that all its clients share (see `cluster.rs`). A request is sent once unless the
+//! options `retry` or `speculative_attempts` say otherwise.
+//!
+//! A call that the engine gives up leaves its answer to be passed over. A connection that waits
+//! long for more than 1024 such answers is closed and opened again by the crate.
+
+mod address;
+mod alarm;
+mod answer;
+mod attempts;
+mod cluster;
+mod control;
+mod decode;
+mod encode;
+mod failure;
+mod options;
+mod records;
+mod replication;
+mod schema;
+mod secret;
+mod session;
+mod settings;
+mod statement;
+mod template;
+mod tls;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use kvmark_driver::{Capabilities, Description, Driver, Execution, Layout, OpenError, Time};
+use kvmark_plan::Kind;
+
+use control::Control;
+use schema::Prepare;
+use settings::Settings;
+
+pub use options::{Accepts, OptionDoc, options, statement_options};
+pub use session::CqlSession;
+
+/// A cluster that speaks CQL, reached.
+pub struct Cql {
+    settings: Arc<Settings>,
+    prepare: Prepare,
+    control: Control,
+}
+
+impl Cql {
+    /// Reaches the cluster, logs in, makes keyspace and table where they are missing, sends the
+    /// layout's preparation and prepares every statement once. Not to be called within an
+    /// asynchronous runtime, nor is `settle`.
+    ///
+    /// # Errors
+    /// [`OpenError::Option`] when an option is unknown or has a wrong value, or a statement's
+    /// argument can't be of its column's type; [`OpenError::System`] when the cluster can't be
+    /// reached, isn't trusted or refuses, or its table doesn't fit.
+    pub fn open(
+        options: &BTreeMap<String, serde_json::Value>,
+        layout: &Layout,
+    ) -> Result<Self, OpenError> {
+        let settings = Arc::new(Settings::parse(options)?);
+        let (control, prepare) = control::open(&settings, layout)?;
+        Ok(Self { settings, prepare, control })
+    }
+}
+
+impl Driver for Cql {
+    type Session = CqlSession;
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            execution: Execution::Asynchronous,
+            embedded: false,
+            kinds: Kind::ALL.to_vec(),
+            cancels: true,
+            statements: true,
+            simulated_time: false,
+        }
+    }
+
+    fn describe(&self) -> Description {
+        self.control.describe()
+    }
+
+    async fn session(
+        &self,
+        _clients: Range<u32>,
+        _time: Rc<dyn Time>,
+    ) -> Result<CqlSession, OpenError> {
+        let warnings = &self.control.warnings;
+        let session = CqlSession::open(&self.settings, &self.prepare, warnings).await?;
+        self.control.watch(session.metrics());
+        Ok(session)
+    }
+
+    fn settle(&self) -> Result<(), OpenError> {
+        control::settle(&self.settings)
+    }
+
+    fn statistics(&self) -> BTreeMap<String, f64> {
+        self.control.statistics()
+    }
+}

@@ -1,0 +1,77 @@
+//! How a keyspace that is made is replicated.
+
+use kvmark_driver::OpenError;
+
+/// The map behind `REPLICATION =`, in CQL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Replication(String);
+
+impl Replication {
+    pub(crate) fn parse(text: &str) -> Result<Self, OpenError> {
+        let map = if text.starts_with('{') && text.ends_with('}') {
+            Some(text.to_owned())
+        } else if let Some(copies) = text.strip_prefix("simple:") {
+            simple(copies)
+        } else if let Some(datacenters) = text.strip_prefix("network:") {
+            network(datacenters)
+        } else {
+            None
+        };
+        map.map(Self).ok_or_else(|| {
+            OpenError::Option(format!(
+                "option 'replication' can't be '{text}': give simple:1, network:dc1=3 or a map in \
+                 CQL"
+            ))
+        })
+    }
+
+    pub(crate) fn cql(&self) -> &str {
+        &self.0
+    }
+}
+
+fn copies(text: &str) -> Option<u16> {
+    text.parse().ok().filter(|count| *count > 0)
+}
+
+fn simple(text: &str) -> Option<String> {
+    let copies = copies(text)?;
+    Some(format!("{{'class': 'SimpleStrategy', 'replication_factor': {copies}}}"))
+}
+
+fn network(text: &str) -> Option<String> {
+    let mut map = "{'class': 'NetworkTopologyStrategy'".to_owned();
+    for part in text.split(',') {
+        let (datacenter, count) = part.split_once('=')?;
+        if datacenter.is_empty() || datacenter.contains('\'') {
+            return None;
+        }
+        map.push_str(&format!(", '{datacenter}': {}", copies(count)?));
+    }
+    map.push('}');
+    Some(map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_forms_become_maps_and_maps_stay() {
+        let cql = |text| Replication::parse(text).unwrap().0;
+        assert_eq!(cql("simple:2"), "{'class': 'SimpleStrategy', 'replication_factor': 2}");
+        assert_eq!(
+            cql("network:dc1=3,dc2=1"),
+            "{'class': 'NetworkTopologyStrategy', 'dc1': 3, 'dc2': 1}"
+        );
+        assert_eq!(cql("{'class': 'X'}"), "{'class': 'X'}");
+    }
+
+    #[test]
+    fn what_is_no_replication_is_refused() {
+        for text in ["", "3", "simple:0", "simple:", "network:", "network:dc1", "network:a'=1"] {
+            let error = Replication::parse(text).unwrap_err().to_string();
+            assert!(error.contains("give simple:1"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The keyspace and table that must be there, and the statements that are prepared against them.
+//!
+//! Without statements of the user's own, YCSB's keyspace and table are made when they are missing,
+//! and a table that is there must fit. With such statements nothing is made but a keyspace that
+//! was named: the workload's preparation says what it needs, and the six kinds of operation work
+//! on YCSB's table where it's there and fits.
+
+use kvmark_driver::{Layout, OpenError};
+use kvmark_plan::Statement;
+use scylla::client::session::Session;
+use scylla::statement::prepared::PreparedStatement;
+
+use crate::attempts::Attempts;
+use crate::failure::Failure;
+use crate::records::{KEY, Records, Table, quoted};
+use crate::settings::Settings;
+use crate::statement::Prepared;
+
+/// Types of columns that hold a key or a value as it comes.
+const PLAIN: [&str; 4] = ["text", "varchar", "ascii", "blob"];
+
+/// What every session prepares.
+#[derive(Debug)]
+pub(crate) struct Prepare {
+    /// What names without a keyspace mean.
+    pub(crate) keyspace: Option<String>,
+    /// YCSB's table, if it is there.
+    pub(crate) table: Option<Table>,
+    statements: Vec<Statement>,
+}
+
+impl Prepare {
+    /// Makes what is missing and sends the workload's own preparation, each step when all nodes
+    /// know of the one before.
+    pub(crate) async fn open(
+        session: &Session,
+        settings: &Settings,
+        layout: &Layout,
+    ) -> Result<Self, OpenError> {
+        let own = !layout.statements.is_empty() || !layout.prepare.is_empty();
+        let default = || (!own).then(|| settings.default_keyspace.clone());
+        let keyspace = settings.keyspace.clone().or_else(default);
+        if let Some(keyspace) = &keyspace {
+            make_keyspace(session, settings, keyspace).await?;
+            session.use_keyspace(keyspace, true).await.map_err(|error| {
+                let failure = Failure::from(&error);
+                Failure::new(failure.outcome, format!("no keyspace {keyspace}: {}", failure.text))
+                    .at(&settings.address.hosts())
+            })?;
+        }
+        for text in &layout.prepare {
+            send(session, settings, text).await.map_err(|failure| {
+                let start: String = text.trim().chars().take(60).collect();
+                let text = format!("the preparation '{start}' failed: {}", failure.text);
+                OpenError::System(text)
+            })?;
+        }
+        let keyspace = session.get_keyspace().map(|name| (*name).clone()).or(keyspace);
+        let table = keyspace.clone().map(|keyspace| Table {
+            keyspace,
+            name: layout.table.clone(),
+            field_names: layout.field_names.clone(),
+        });
+        let table = match table {
+            Some(table) => ready(session, settings, table, own).await?,
+            None => None,
+        };
+        Ok(Self { keyspace, table, statements: layout.statements.clone() })
+    }
+
+    /// Prepares everything for one session.
+    pub(crate) async fn carry_out(
+        &self,
+        session: &Session,
+        settings: &Settings,
+        attempts: Option<&Attempts>,
+    ) -> Result<(Option<Records>, Vec<Prepared>), OpenError> {
+        let ready = |mut prepared: PreparedStatement, is_read: bool| {
+            prepared.set_consistency(if is_read { settings.read } else { settings.write });
+            prepared.set_page_size(settings.page_size);
+            prepared.set_is_idempotent(true);
+            prepared.set_use_cached_result_metadata(is_read);
+            if let Some(attempts) = attempts {
+                prepared.set_history_listener(attempts.listener());
+            }
+            prepared
+        };
+        let records = match &self.table {
+            Some(table) => {
+                let records = Records::prepare(session, table, ready).await;
+                Some(records.map_err(|error| Failure::from(&error).at(&settings.address.hosts()))?)
+            }
+            None => None,
+        };
+        let mut statements = Vec::with_capacity(self.statements.len());
+        for statement in &self.statements {
+            statements.push(Prepared::new(session, statement, settings, attempts).await?);
+        }
+        Ok((records, statements))
+    }
+}
+
+async fn send(session: &Session, settings: &Settings, text: &str) -> Result<(), Failure> {
+    session.query_unpaged(text, ()).await.map(drop).map_err(|error| {
+        let failure = Failure::from(error);
+        Failure::new(failure.outcome, settings.without_secret(&failure.text))
+    })
+}
+
+async fn make_keyspace(
+    session: &Session,
+    settings: &Settings,
+    name: &str,
+) -> Result<(), OpenError> {
+    let hosts = settings.address.hosts();
+    let query = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?";
+    let found = texts(session, query, &[name]).await.map_err(|failure| failure.at(&hosts))?;
+    if !found.is_empty() {
+        return Ok(());
+    }
+    let map = settings.replication.cql();
+    let text = format!("CREATE KEYSPACE IF NOT EXISTS {} WITH REPLICATION = {map}", quoted(name));
+    send(session, settings, &text).await.map_err(|failure| {
+        let text = format!("the keyspace {name} can't be made: {}", failure.text);
+        Failure::new(failure.outcome, text).at(&hosts)
+    })
+}
+
+/// YCSB's table, made when it's missing; with statements of the user's own only if it's there.
+async fn ready(
+    session: &Session,
+    settings: &Settings,
+    table: Table,
+    own: bool,
+) -> Result<Option<Table>, OpenError> {
+    let hosts = settings.address.hosts();
+    let columns = columns(session, &table).await.map_err(|failure| failure.at(&hosts))?;
+    if columns.is_empty() {
+        if own {
+            return Ok(None);
+        }
+        send(session, settings, &table.create()).await.map_err(|failure| {
+            let text = format!("the table {} can't be made: {}", table.name, failure.text);
+            Failure::new(failure.outcome, text).at(&hosts)
+        })?;
+        return Ok(Some(table));
+    }
+    match difference(&table, &columns) {
+        None => Ok(Some(table)),
+        Some(_) if own => Ok(None),
+        Some(difference) => Err(OpenError::System(format!(
+            "the table {}.{} doesn't fit this workload, because {difference}: drop it or name \
+             another keyspace",
+            table.keyspace, table.name
+        ))),
+    }
+}
+
+/// A column as the cluster describes it.
+#[derive(Clone, Debug)]
+struct Column {
+    name: String,
+    kind: String,
+    typ: String,
+}
+
+async fn columns(session: &Session, table: &Table) -> Result<Vec<Column>, Failure> {
+    let query = "SELECT column_name, kind, type FROM system_schema.columns \
+                 WHERE keyspace_name = ? AND table_name = ?";
+    let rows = texts(session, query, &[&table.keyspace, &table.name]).await?;
+    let column = |row: Vec<String>| {
+        let [name, kind, typ] = row.try_into().ok()?;
+        Some(Column { name, kind, typ })
+    };
+    Ok(rows.into_iter().filter_map(column).collect())
+}
+
+/// What keeps a table from being YCSB's.
+fn difference(table: &Table, columns: &[Column]) -> Option<String> {
+    let is_key = |column: &&Column| column.kind == "partition_key" || column.kind == "clustering";
+    let key: Vec<_> = columns.iter().filter(is_key).map(|column| column.name.as_str()).collect();
+    if key != [KEY] {
+        return Some(format!("its key is ({}), not ({KEY})", key.join(", ")));
+    }
+    let missing = |name: &&String| !columns.iter().any(|column| column.name == ***name);
+    let missing: Vec<_> = table.field_names.iter().filter(missing).map(String::as_str).collect();
+    if !missing.is_empty() {
+        return Some(format!("it has no column {}", missing.join(", ")));
+    }
+    let wanted = |column: &&Column| column.name == KEY || table.field_names.contains(&column.name);
+    let odd = |column: &&Column| !PLAIN.contains(&column.typ.as_str());
+    let Column { name, typ, .. } = columns.iter().filter(wanted).find(odd)?;
+    Some(format!("its column {name} is of type {typ}, not text"))
+}
+
+/// Rows of texts.
+pub(crate) async fn texts(
+    session: &Session,
+    query: &str,
+    values: &[&str],
+) -> Result<Vec<Vec<String>>, Failure> {
+    use crate::answer::{RawRow, rows};
+    let rows = rows(session.query_unpaged(query, values).await?)?;
+    let mut texts = Vec::new();
+    for row in rows.rows::<RawRow<'_, '_>>().map_err(Failure::impossible)? {
+        let mut row_texts = Vec::new();
+        for column in row.map_err(Failure::impossible)?.0 {
+            let value = column.map_err(Failure::impossible)?.slice;
+            let value = value.map(|value| String::from_utf8_lossy(value.as_slice()).into_owned());
+            row_texts.push(value.unwrap_or_default());
+        }
+        texts.push(row_texts);
+    }
+    Ok(texts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(columns: &[(&str, &str, &str)]) -> Option<String> {
+        let table = Table {
+            keyspace: "ycsb".to_owned(),
+            name: "usertable".to_owned(),
+            field_names: vec!["field0".to_owned(), "field1".to_owned()],
+        };
+        let column = |(name, kind, typ): &(&str, &str, &str)| Column {
+            name: (*name).to_owned(),
+            kind: (*kind).to_owned(),
+            typ: (*typ).to_owned(),
+        };
+        difference(&table, &columns.iter().map(column).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_table_with_the_key_and_all_fields_fits() {
+        let key = ("y_id", "partition_key", "text");
+        let [one, two] = ["field0", "field1"].map(|name| (name, "regular", "text"));
+        let more = ("field2", "regular", "int");
+        assert_eq!(told(&[key, one, two, more]), None);
+        assert_eq!(told(&[key, one]).unwrap(), "it has no column field1");
+    }
+
+    #[test]
+    fn another_key_or_type_is_named() {
+        let [one, two] = ["field0", "field1"].map(|name| (name, "regular", "text"));
+        let other = [("k", "partition_key", "text"), ("c", "clustering", "int"), one, two];
+        assert_eq!(told(&other).unwrap(), "its key is (k, c), not (y_id)");
+        let number = ("field1", "regular", "int");
+        let columns = [("y_id", "partition_key", "text"), one, number];
+        assert_eq!(told(&columns).unwrap(), "its column field1 is of type int, not text");
+    }
+}

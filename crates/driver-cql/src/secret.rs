@@ -1,0 +1,44 @@
+//! Text that is never shown.
+
+use std::fmt;
+
+/// A password. Its `Debug` shows nothing of it.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Secret(String);
+
+impl Secret {
+    pub(crate) fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The text itself, to be sent to the server only.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// A text of somebody else's in which the secret may occur, with stars in its place.
+    pub(crate) fn hide_in(&self, text: &str) -> String {
+        if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, "***") }
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("***")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_shown_nowhere() {
+        let secret = Secret::new("sesame".to_owned());
+        assert_eq!(format!("{secret:?}"), "***");
+        assert_eq!(
+            secret.hide_in("ERR args beginning with: 'sesame'"),
+            "ERR args beginning with: '***'"
+        );
+    }
+}

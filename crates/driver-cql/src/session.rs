@@ -1,0 +1,268 @@
+//! One worker's connections and what its clients ask of them.
+
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures_util::future::join_all;
+use kvmark_driver::{Call, OpenError, Reply, Request, Session};
+use kvmark_plan::{Kind, Outcome};
+use scylla::client::session::Session as Connections;
+use scylla::frame::response::result::ColumnSpec;
+use scylla::response::PagingState;
+use scylla::response::query_result::{QueryResult, QueryRowsResult};
+use scylla::serialize::row::SerializeRow;
+use scylla::statement::prepared::PreparedStatement;
+use tokio::task::unconstrained;
+
+use crate::answer::{applied, maybe_rows, rows, take_cells};
+use crate::attempts::Attempts;
+use crate::cluster::connect;
+use crate::decode;
+use crate::failure::Failure;
+use crate::records::{Records, Row, ScanRow};
+use crate::schema::Prepare;
+use crate::settings::Settings;
+use crate::statement::{Bound, Prepared};
+
+/// A worker's session: its connections to every node, which its clients share.
+pub struct CqlSession {
+    connections: Connections,
+    settings: Arc<Settings>,
+    /// The statements of YCSB's table, where there is one.
+    records: Option<Records>,
+    statements: Vec<Prepared>,
+    /// Where requests can be sent more than once.
+    attempts: Option<Attempts>,
+    /// Warnings that came with answers.
+    warnings: Arc<AtomicU64>,
+    failure: RefCell<Option<String>>,
+}
+
+impl CqlSession {
+    pub(crate) async fn open(
+        settings: &Arc<Settings>,
+        prepare: &Prepare,
+        warnings: &Arc<AtomicU64>,
+    ) -> Result<Self, OpenError> {
+        let hosts = settings.address.hosts();
+        let connections = connect(settings, prepare.keyspace.as_deref(), settings.pool)
+            .await
+            .map_err(|failure| failure.at(&hosts))?;
+        let attempts = settings.repeats().then(Attempts::new);
+        let (records, statements) =
+            prepare.carry_out(&connections, settings, attempts.as_ref()).await?;
+        Ok(Self {
+            connections,
+            settings: Arc::clone(settings),
+            records,
+            statements,
+            attempts,
+            warnings: Arc::clone(warnings),
+            failure: RefCell::default(),
+        })
+    }
+
+    /// The driver crate's own counters of this session.
+    pub(crate) fn metrics(&self) -> Arc<scylla::observability::metrics::Metrics> {
+        self.connections.get_metrics()
+    }
+
+    async fn call(&self, request: &Request<'_>, reply: &mut Reply) -> Result<Outcome, Failure> {
+        if let Some(call) = &request.statement {
+            return self.statement(request, call, reply).await;
+        }
+        let records = self.records.as_ref().ok_or_else(|| {
+            let text = "there is no table with YCSB's columns: make it in the workload's \
+                        preparation or use statements only";
+            Failure::new(Outcome::Refused, text)
+        })?;
+        match request.kind {
+            Kind::Read => {
+                let select = records.read(request.columns);
+                let row = Row::of_key(request.key);
+                let rows = rows(self.execute_once(&select.prepared, &row).await?)?;
+                select.take(&rows, request.wants_values, reply)?;
+                Ok(if reply.rows > 0 { Outcome::Ok } else { Outcome::Miss })
+            }
+            Kind::Scan => {
+                let select = records.scan(request.columns);
+                let row = ScanRow { key: request.key, length: request.scan_length };
+                let take = |rows: &QueryRowsResult| select.take(rows, request.wants_values, reply);
+                self.pages(&select.prepared, &row, true, take).await?;
+                Ok(Outcome::Ok)
+            }
+            Kind::Update | Kind::Insert | Kind::Delete => {
+                let (prepared, row) = records.write(request)?;
+                self.execute_once(prepared, &row).await?;
+                Ok(Outcome::Ok)
+            }
+            Kind::ReadModifyWrite => {
+                let text = "a read-modify-write is executed as a read and an update";
+                Err(Failure::new(Outcome::Refused, text))
+            }
+        }
+    }
+
+    async fn execute_once(
+        &self,
+        prepared: &PreparedStatement,
+        values: &impl SerializeRow,
+    ) -> Result<QueryResult, Failure> {
+        let result = self.connections.execute_unpaged(prepared, values).await?;
+        self.count_warnings(&result);
+        Ok(result)
+    }
+
+    fn count_warnings(&self, result: &QueryResult) {
+        let count = result.warnings().count();
+        if count > 0 {
+            self.warnings.fetch_add(count as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Fetches one page, or all of them in turn.
+    async fn pages(
+        &self,
+        prepared: &PreparedStatement,
+        values: &impl SerializeRow,
+        all: bool,
+        mut take: impl FnMut(&QueryRowsResult) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut state = PagingState::start();
+        loop {
+            let page = self.connections.execute_single_page(prepared, values, state).await?;
+            let (result, next) = page;
+            self.count_warnings(&result);
+            take(&rows(result)?)?;
+            match next.into_paging_control_flow() {
+                ControlFlow::Continue(next) if all => state = next,
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Carries out a statement: its commands in one batch or at the same time.
+    async fn statement(
+        &self,
+        request: &Request<'_>,
+        call: &Call<'_>,
+        reply: &mut Reply,
+    ) -> Result<Outcome, Failure> {
+        let prepared = &self.statements[call.statement as usize];
+        let commands = call.commands.len();
+        let outcome = if let Some(batch) = prepared.batch(commands) {
+            let texts =
+                |command| prepared.texts.iter().map(move |text| Bound { text, call, command });
+            let values: Vec<_> = (0..commands).flat_map(texts).collect();
+            let result = self.connections.batch(&batch, values).await?;
+            self.count_warnings(&result);
+            let done = written(result)?;
+            reply.rows = if done { commands as u64 } else { 0 };
+            if done { Outcome::Ok } else { Outcome::Miss }
+        } else if commands == 1 {
+            self.command(prepared, call, 0, request.wants_values, reply).await?
+        } else {
+            self.commands(prepared, call, request.wants_values, reply).await?
+        };
+        let is_missing = request.kind == Kind::Read && reply.rows == 0;
+        Ok(if outcome == Outcome::Ok && is_missing { Outcome::Miss } else { outcome })
+    }
+
+    /// All commands at the same time, with their replies in order.
+    async fn commands(
+        &self,
+        prepared: &Prepared,
+        call: &Call<'_>,
+        wants_values: bool,
+        reply: &mut Reply,
+    ) -> Result<Outcome, Failure> {
+        let commands = (0..call.commands.len()).map(async |command| {
+            let mut own = Reply::default();
+            let outcome = self.command(prepared, call, command, wants_values, &mut own).await;
+            outcome.map(|outcome| (outcome, own))
+        });
+        let mut worst = Outcome::Ok;
+        for done in join_all(commands).await {
+            let (outcome, own) = done?;
+            let first = u32::try_from(reply.rows).unwrap_or(u32::MAX);
+            for cell in &own.cells {
+                reply.push(first.saturating_add(cell.row), cell.field, own.bytes_of(cell));
+            }
+            reply.rows += own.rows;
+            if outcome != Outcome::Ok {
+                worst = outcome;
+            }
+        }
+        Ok(worst)
+    }
+
+    /// One command: its texts one after the other.
+    async fn command(
+        &self,
+        prepared: &Prepared,
+        call: &Call<'_>,
+        command: usize,
+        wants_values: bool,
+        reply: &mut Reply,
+    ) -> Result<Outcome, Failure> {
+        let mut outcome = Outcome::Ok;
+        let mut selects = false;
+        for text in &prepared.texts {
+            let values = Bound { text, call, command };
+            if text.is_select {
+                selects = true;
+                let take = |rows: &QueryRowsResult| take_page(rows, wants_values, reply);
+                self.pages(&text.prepared, &values, prepared.all_pages, take).await?;
+            } else if !written(self.execute_once(&text.prepared, &values).await?)? {
+                outcome = Outcome::Miss;
+            }
+        }
+        if !selects && outcome == Outcome::Ok {
+            reply.rows += 1;
+        }
+        Ok(outcome)
+    }
+}
+
+/// Takes a page of a statement's rows.
+fn take_page(rows: &QueryRowsResult, wants_values: bool, reply: &mut Reply) -> Result<(), Failure> {
+    let append = |column: &ColumnSpec<'_>, value: &[u8], output: &mut Vec<u8>| {
+        decode::append(column.typ(), value, output);
+    };
+    if wants_values {
+        take_cells(rows, reply, |column| u32::try_from(column).ok(), append)?;
+    }
+    reply.rows += rows.rows_num() as u64;
+    Ok(())
+}
+
+/// Whether a write was done; one with a condition that didn't hold wasn't.
+fn written(result: QueryResult) -> Result<bool, Failure> {
+    match maybe_rows(result)? {
+        Some(rows) => Ok(applied(&rows)?.unwrap_or(true)),
+        None => Ok(true),
+    }
+}
+
+impl Session for CqlSession {
+    async fn execute(&self, _client: u32, request: &Request<'_>, reply: &mut Reply) -> Outcome {
+        // A worker's clients are one task of the runtime, whose budget they would use up together:
+        // then each of them would be polled in vain until the task gives way.
+        let call = unconstrained(self.call(request, reply));
+        let (done, more) = match &self.attempts {
+            None => (call.await, 0),
+            Some(attempts) => attempts.of(call).await,
+        };
+        reply.attempts += more;
+        done.unwrap_or_else(|failure| {
+            *self.failure.borrow_mut() = Some(self.settings.without_secret(&failure.text));
+            failure.outcome
+        })
+    }
+
+    fn last_failure(&self) -> Option<String> {
+        self.failure.borrow().clone()
+    }
+}

@@ -1,0 +1,273 @@
+//! The options as given, checked and in the driver crate's terms.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+use std::{env, fs};
+
+use kvmark_driver::OpenError;
+use scylla::client::{Compression, PoolSize};
+use scylla::statement::{Consistency, SerialConsistency};
+use serde_json::Value;
+
+use crate::address::Address;
+use crate::options::Given;
+use crate::replication::Replication;
+use crate::secret::Secret;
+use crate::tls::Tls;
+
+/// Which failed requests are sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retry {
+    None,
+    Default,
+    Downgrading,
+}
+
+/// When a slow request is sent to one more node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Speculation {
+    pub(crate) attempts: usize,
+    pub(crate) delay: Duration,
+}
+
+/// The options as given, checked.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) address: Address,
+    /// Where it was named; the driver's default is for YCSB's table only.
+    pub(crate) keyspace: Option<String>,
+    pub(crate) default_keyspace: String,
+    pub(crate) replication: Replication,
+    pub(crate) login: Option<(String, Secret)>,
+    pub(crate) read: Consistency,
+    pub(crate) write: Consistency,
+    pub(crate) serial: SerialConsistency,
+    pub(crate) pool: PoolSize,
+    pub(crate) compression: Option<Compression>,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) datacenter: Option<String>,
+    pub(crate) token_aware: bool,
+    pub(crate) request_timeout: Option<Duration>,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) retry: Retry,
+    pub(crate) speculation: Option<Speculation>,
+    pub(crate) page_size: i32,
+    pub(crate) client_timestamps: bool,
+    pub(crate) write_coalescing: bool,
+    pub(crate) tcp_nodelay: bool,
+}
+
+impl Settings {
+    pub(crate) fn parse(options: &BTreeMap<String, Value>) -> Result<Self, OpenError> {
+        let given = Given::of_cluster(options)?;
+        let millis = |name| given.whole(name).map(Duration::from_millis);
+        let mut address = Address::parse(given.text("address").unwrap_or_default())?;
+        let level = |name| given.text(name).map(consistency);
+        let both = level("consistency").unwrap_or(Consistency::Quorum);
+        let attempts = given.whole("speculative_attempts").map_or(0, |count| count as usize);
+        let delay = millis("speculative_delay_ms").unwrap_or_default();
+        Ok(Self {
+            keyspace: keyspace(&address, &given)?,
+            default_keyspace: given.text("keyspace").unwrap_or_default().to_owned(),
+            replication: Replication::parse(given.text("replication").unwrap_or_default())?,
+            login: login(&mut address, &given)?,
+            read: level("read_consistency").unwrap_or(both),
+            write: level("write_consistency").unwrap_or(both),
+            serial: serial(given.text("serial_consistency").unwrap_or_default()),
+            pool: pool(&given)?,
+            compression: match given.text("compression") {
+                Some("lz4") => Some(Compression::Lz4),
+                Some("snappy") => Some(Compression::Snappy),
+                _ => None,
+            },
+            tls: tls(&given)?,
+            datacenter: given.text("datacenter").map(str::to_owned),
+            token_aware: given.switch("token_aware"),
+            request_timeout: millis("request_timeout_ms").filter(|limit| !limit.is_zero()),
+            connect_timeout: millis("connect_timeout_ms").unwrap_or(Duration::MAX),
+            retry: match given.text("retry") {
+                Some("default") => Retry::Default,
+                Some("downgrading") => Retry::Downgrading,
+                _ => Retry::None,
+            },
+            speculation: (attempts > 0).then_some(Speculation { attempts, delay }),
+            page_size: given.whole("page_size").and_then(|n| n.try_into().ok()).unwrap_or(i32::MAX),
+            client_timestamps: given.text("timestamps") == Some("client"),
+            write_coalescing: given.switch("write_coalescing"),
+            tcp_nodelay: given.switch("tcp_nodelay"),
+            address,
+        })
+    }
+
+    /// Whether a request may be sent more than once.
+    pub(crate) fn repeats(&self) -> bool {
+        self.retry != Retry::None || self.speculation.is_some()
+    }
+
+    /// A text of somebody else's without the password.
+    pub(crate) fn without_secret(&self, text: &str) -> String {
+        match &self.login {
+            Some((_, password)) => password.hide_in(text),
+            None => text.to_owned(),
+        }
+    }
+}
+
+/// The level of this name in the table of options.
+pub(crate) fn consistency(name: &str) -> Consistency {
+    match name {
+        "any" => Consistency::Any,
+        "one" => Consistency::One,
+        "two" => Consistency::Two,
+        "three" => Consistency::Three,
+        "all" => Consistency::All,
+        "local_one" => Consistency::LocalOne,
+        "local_quorum" => Consistency::LocalQuorum,
+        "each_quorum" => Consistency::EachQuorum,
+        "serial" => Consistency::Serial,
+        "local_serial" => Consistency::LocalSerial,
+        _ => Consistency::Quorum,
+    }
+}
+
+/// The level of this name for conditions.
+pub(crate) fn serial(name: &str) -> SerialConsistency {
+    if name == "local_serial" { SerialConsistency::LocalSerial } else { SerialConsistency::Serial }
+}
+
+fn refused(text: impl Into<String>) -> OpenError {
+    OpenError::Option(text.into())
+}
+
+fn keyspace(address: &Address, given: &Given) -> Result<Option<String>, OpenError> {
+    let name = match (&address.keyspace, given.own("keyspace")) {
+        (Some(_), Some(_)) => {
+            return Err(refused("option 'keyspace' is given twice: the address has one as well"));
+        }
+        (Some(name), None) => Some(name.clone()),
+        (None, own) => own.map(str::to_owned),
+    };
+    let plain = |name: &String| {
+        name.len() <= 48
+            && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+    };
+    match name {
+        Some(name) if !plain(&name) => Err(refused(format!(
+            "no keyspace can be called '{name}': give up to 48 letters, digits and underscores"
+        ))),
+        name => Ok(name),
+    }
+}
+
+fn pool(given: &Given) -> Result<PoolSize, OpenError> {
+    let size = |count: u64| NonZeroUsize::new(count as usize).unwrap_or(NonZeroUsize::MIN);
+    match (given.whole("connections_per_node"), given.own("connections_per_shard")) {
+        (Some(_), Some(_)) => Err(refused(
+            "connections are counted twice: keep connections_per_node or connections_per_shard",
+        )),
+        (Some(count), None) => Ok(PoolSize::PerHost(size(count))),
+        _ => Ok(PoolSize::PerShard(size(given.whole("connections_per_shard").unwrap_or(1)))),
+    }
+}
+
+fn login(address: &mut Address, given: &Given) -> Result<Option<(String, Secret)>, OpenError> {
+    let username = address.username.take();
+    let username = username.or_else(|| given.text("username").map(str::to_owned));
+    match (username, password(address.password.take(), given)?) {
+        (Some(username), Some(password)) => Ok(Some((username, password))),
+        (None, None) => Ok(None),
+        (Some(_), None) => {
+            Err(refused("a user needs a password: give password_env or password_file"))
+        }
+        (None, Some(_)) => Err(refused("a password needs a user: give username")),
+    }
+}
+
+fn password(own: Option<Secret>, given: &Given) -> Result<Option<Secret>, OpenError> {
+    let (variable, file) = (given.text("password_env"), given.text("password_file"));
+    let places = [own.is_some(), variable.is_some(), file.is_some()];
+    if places.iter().filter(|there| **there).count() > 1 {
+        return Err(refused(
+            "the password is given twice: keep one of the address, password_env and password_file",
+        ));
+    }
+    if let Some(name) = variable {
+        let value = env::var(name).map_err(|_| {
+            refused(format!(
+                "option 'password_env' names {name}, which isn't set: set it to the password"
+            ))
+        })?;
+        return Ok(Some(Secret::new(value)));
+    }
+    let Some(path) = file else { return Ok(own) };
+    let text = fs::read_to_string(path)
+        .map_err(|error| refused(format!("the password file {path} can't be read ({error})")))?;
+    match text.lines().next() {
+        Some(line) if !line.is_empty() => Ok(Some(Secret::new(line.to_owned()))),
+        _ => Err(refused(format!("the first line of the password file {path} is empty"))),
+    }
+}
+
+fn tls(given: &Given) -> Result<Option<Tls>, OpenError> {
+    let (authorities, name) = (given.text("ca_file"), given.text("server_name"));
+    if given.switch("tls") {
+        return Tls::new(authorities, name).map(Some);
+    }
+    let needs = [("ca_file", authorities), ("server_name", name)];
+    match needs.iter().find(|(_, given)| given.is_some()) {
+        Some((option, _)) => Err(refused(format!("option '{option}' needs tls: give tls=true"))),
+        None => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(options: &[(&str, &str)]) -> Result<Settings, String> {
+        let option = |(name, text): &(&str, &str)| ((*name).to_owned(), Value::from(*text));
+        Settings::parse(&options.iter().map(option).collect()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn reads_and_writes_take_the_common_level_unless_they_have_their_own() {
+        let settings = parse(&[("consistency", "one"), ("write_consistency", "TWO")]).unwrap();
+        assert_eq!((settings.read, settings.write), (Consistency::One, Consistency::Two));
+        let settings = parse(&[]).unwrap();
+        assert_eq!((settings.read, settings.write), (Consistency::Quorum, Consistency::Quorum));
+    }
+
+    #[test]
+    fn nothing_is_sent_twice_unless_asked_for() {
+        assert!(!parse(&[]).unwrap().repeats());
+        assert!(parse(&[("retry", "default")]).unwrap().repeats());
+        assert!(parse(&[("speculative_attempts", "1")]).unwrap().repeats());
+    }
+
+    #[test]
+    fn what_contradicts_is_refused() {
+        let cases: [(&[(&str, &str)], &str); 6] = [
+            (&[("address", "h/a"), ("keyspace", "b")], "keyspace' is given twice"),
+            (&[("address", "h/a-b")], "no keyspace can be called 'a-b'"),
+            (&[("ca_file", "x.pem")], "option 'ca_file' needs tls"),
+            (&[("username", "ann")], "a user needs a password"),
+            (&[("address", "u:sesame@h"), ("password_env", "P")], "the password is given twice"),
+            (
+                &[("connections_per_node", "1"), ("connections_per_shard", "1")],
+                "connections are counted twice",
+            ),
+        ];
+        for (options, expected) in cases {
+            let error = parse(options).unwrap_err();
+            assert!(error.contains(expected) && !error.contains("sesame"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_hidden_in_what_others_say() {
+        let settings = parse(&[("address", "ann:sesame@h")]).unwrap();
+        assert_eq!(settings.without_secret("bad login ann/sesame"), "bad login ann/***");
+        assert!(!format!("{settings:?}").contains("sesame"));
+    }
+}

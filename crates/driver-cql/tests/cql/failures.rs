@@ -1,0 +1,155 @@
+//! What goes wrong, and which outcome it is.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use kvmark_driver::{Columns, Driver, Request, Session};
+use kvmark_plan::{Kind, Outcome};
+use serde_json::{Value, json};
+
+use crate::common::{execute, layout, open, refusal, request, run, session};
+use crate::peer::{Act, Peer};
+
+const QUORUM: [u8; 2] = [0, 4];
+
+/// Consistency, received, required.
+fn counts(received: u32, required: u32) -> Vec<u8> {
+    let mut more = QUORUM.to_vec();
+    more.extend(received.to_be_bytes());
+    more.extend(required.to_be_bytes());
+    more
+}
+
+fn with(mut more: Vec<u8>, tail: &[u8]) -> Vec<u8> {
+    more.extend_from_slice(tail);
+    more
+}
+
+/// The outcome of a read against a node that acts so, and what the session says of it.
+fn outcome_of(act: Act, options: Value) -> (Outcome, String) {
+    let peer = Peer::new(move |_| act.clone());
+    let driver = open(&peer.address, options, &layout(1)).unwrap();
+    run(async {
+        let session = session(&driver).await;
+        let (outcome, ..) = execute(&session, &request(Kind::Read, "k")).await;
+        (outcome, session.last_failure().unwrap_or_default())
+    })
+}
+
+#[test]
+fn a_scripted_row_is_read() {
+    let peer = Peer::new(|_| Act::Row("k", "v"));
+    let driver = open(&peer.address, json!({}), &layout(1)).unwrap();
+    run(async {
+        let session = session(&driver).await;
+        let one = Request { columns: Columns::One(0), ..request(Kind::Read, "k") };
+        for read in [request(Kind::Read, "k"), one] {
+            let (outcome, cells, reply) = execute(&session, &read).await;
+            assert_eq!((outcome, cells.as_slice()), (Outcome::Ok, &["0.0=v".to_owned()][..]));
+            assert_eq!((reply.rows, reply.attempts), (1, 1));
+        }
+    });
+    assert!(driver.statistics()["attempts"] >= 2.0);
+}
+
+#[test]
+fn each_error_of_a_node_is_its_own_outcome() {
+    let simple = b"\0\x06SIMPLE";
+    let cases = [
+        (0x1000, counts(2, 1), Outcome::Unavailable),
+        (0x1001, Vec::new(), Outcome::Overloaded),
+        (0x1002, Vec::new(), Outcome::Unavailable),
+        (0x1003, Vec::new(), Outcome::Storage),
+        (0x1100, with(counts(0, 1), simple), Outcome::Timeout),
+        (0x1200, with(counts(0, 1), &[0]), Outcome::Timeout),
+        (0x1300, with(counts(0, 1), &[0, 0, 0, 1, 0]), Outcome::Storage),
+        (0x1500, with(with(counts(0, 1), &[0, 0, 0, 1]), simple), Outcome::Storage),
+        (0x2000, Vec::new(), Outcome::Refused),
+        (0x2100, Vec::new(), Outcome::Refused),
+        (0x000a, Vec::new(), Outcome::Protocol),
+        (0x0000, Vec::new(), Outcome::Storage),
+    ];
+    for (code, more, expected) in cases {
+        let (outcome, text) = outcome_of(Act::Error(code, more), json!({}));
+        assert_eq!(outcome, expected, "{code:#x}: {text}");
+        assert!(text.starts_with("a node answered: scripted"), "{text}");
+    }
+}
+
+#[test]
+fn an_answer_that_is_no_frame_breaks_the_protocol() {
+    assert_eq!(outcome_of(Act::Garbage, json!({})).0, Outcome::Protocol);
+    assert_eq!(outcome_of(Act::Nonsense, json!({})).0, Outcome::Protocol);
+}
+
+#[test]
+fn a_node_that_closes_within_a_frame_is_a_failed_connection() {
+    assert_eq!(outcome_of(Act::Close, json!({})).0, Outcome::Connection);
+}
+
+#[test]
+fn a_node_that_never_answers_is_a_timeout() {
+    let (outcome, text) = outcome_of(Act::Silence, json!({"request_timeout_ms": 50}));
+    assert_eq!(outcome, Outcome::Timeout);
+    assert_eq!(text, "no answer within request_timeout_ms (50)");
+}
+
+#[test]
+fn a_call_that_is_given_up_leaves_the_connection_usable() {
+    let calls = AtomicU32::new(0);
+    let peer = Peer::new(move |_| match calls.fetch_add(1, Ordering::SeqCst) {
+        0 => Act::Silence,
+        _ => Act::Row("k", "v"),
+    });
+    let driver = open(&peer.address, json!({}), &layout(1)).unwrap();
+    run(async {
+        let session = session(&driver).await;
+        let read = request(Kind::Read, "k");
+        let first = tokio::time::timeout(Duration::from_millis(50), execute(&session, &read));
+        assert!(first.await.is_err());
+        assert_eq!(execute(&session, &read).await.0, Outcome::Ok);
+    });
+}
+
+#[test]
+fn a_retry_is_made_when_asked_for_and_counted() {
+    for (retry, expected) in [("none", (Outcome::Timeout, 1)), ("default", (Outcome::Ok, 2))] {
+        let calls = AtomicU32::new(0);
+        let peer = Peer::new(move |_| match calls.fetch_add(1, Ordering::SeqCst) {
+            0 => Act::Error(0x1200, with(counts(1, 1), &[0])),
+            _ => Act::Row("k", "v"),
+        });
+        let driver = open(&peer.address, json!({ "retry": retry }), &layout(1)).unwrap();
+        run(async {
+            let session = session(&driver).await;
+            let (outcome, _, reply) = execute(&session, &request(Kind::Read, "k")).await;
+            assert_eq!((outcome, reply.attempts), expected, "{retry}");
+        });
+        assert_eq!(driver.statistics()["retries"], f64::from(expected.1 - 1));
+    }
+}
+
+#[test]
+fn a_write_ends_as_its_node_says() {
+    let peer = Peer::new(|_| Act::Done);
+    let driver = open(&peer.address, json!({}), &layout(1)).unwrap();
+    run(async {
+        let session = session(&driver).await;
+        assert_eq!(execute(&session, &request(Kind::Delete, "k")).await.0, Outcome::Ok);
+    });
+}
+
+#[test]
+fn a_server_that_never_speaks_is_told_within_the_limit() {
+    let peer = Peer::mute();
+    let error = refusal(&peer.address, json!({"connect_timeout_ms": 100}), &layout(1));
+    assert!(error.starts_with(&format!("can't use the cluster at {}", peer.address)), "{error}");
+}
+
+#[test]
+fn a_port_where_nobody_listens_is_told_without_the_password() {
+    let address = "ann:sesame@127.0.0.1:1";
+    let error = refusal(address, json!({"connect_timeout_ms": 500}), &layout(1));
+    assert!(error.starts_with("can't use the cluster at 127.0.0.1:1: "), "{error}");
+    assert!(!error.contains("sesame"), "{error}");
+}

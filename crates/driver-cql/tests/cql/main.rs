@@ -1,0 +1,10 @@
+//! The driver against scripted peers and, where `KVMARK_TEST_CQL` names one, a real node.
+
+#![expect(clippy::unwrap_used, reason = "the builders of tests may panic as tests do")]
+#![expect(clippy::print_stdout, reason = "a test that is skipped says why")]
+
+mod common;
+mod failures;
+mod peer;
+mod records;
+mod statements;

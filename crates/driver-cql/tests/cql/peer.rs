@@ -1,0 +1,228 @@
+//! A node of one that speaks version 4 of the native protocol and does what a test's script says.
+//!
+//! It answers what a driver asks of every node, and leaves to the script what is executed against
+//! the table. A prepared statement's id is its text.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
+
+/// What the node does when the table is asked.
+#[derive(Clone, Debug)]
+pub(crate) enum Act {
+    /// Returns a row: a key and the value of `field0`.
+    Row(&'static str, &'static str),
+    /// Returns nothing, as for a write.
+    Done,
+    /// Answers with an error of this code, with what the protocol puts behind its message.
+    Error(i32, Vec<u8>),
+    /// Answers with bytes that are no frame.
+    Garbage,
+    /// Answers with a frame whose body isn't what its header says.
+    Nonsense,
+    /// Closes in the middle of a frame.
+    Close,
+    /// Never answers.
+    Silence,
+}
+
+const ERROR: u8 = 0;
+const READY: u8 = 2;
+const SUPPORTED: u8 = 6;
+const RESULT: u8 = 8;
+
+const INVALID: i32 = 0x2200;
+
+/// A node on a loopback port.
+pub(crate) struct Peer {
+    pub(crate) address: String,
+}
+
+impl Peer {
+    /// Acts by the text of each statement that is executed against the table.
+    pub(crate) fn new(script: impl Fn(&str) -> Act + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let script = Arc::new(script);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let script = Arc::clone(&script);
+                thread::spawn(move || serve(stream.unwrap(), &*script));
+            }
+        });
+        Self { address }
+    }
+
+    /// A server that takes connections and never says a word.
+    pub(crate) fn mute() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        thread::spawn(move || listener.incoming().collect::<Vec<_>>());
+        Self { address }
+    }
+}
+
+/// The body of an error whose message is `scripted`.
+fn error(code: i32, more: &[u8]) -> Vec<u8> {
+    let mut body = code.to_be_bytes().to_vec();
+    string(&mut body, "scripted");
+    body.extend_from_slice(more);
+    body
+}
+
+fn serve(mut stream: TcpStream, script: &dyn Fn(&str) -> Act) {
+    let mut header = [0; 9];
+    while stream.read_exact(&mut header).is_ok() {
+        let length = u32::from_be_bytes(header[5..].try_into().unwrap());
+        let mut body = vec![0; length as usize];
+        stream.read_exact(&mut body).unwrap();
+        let id = [header[2], header[3]];
+        let (opcode, answer) = match header[4] {
+            1 | 11 => (READY, Vec::new()),
+            5 => (SUPPORTED, vec![0, 0]),
+            7 => answer(&long_text(&body)),
+            9 => (RESULT, prepared(&long_text(&body))),
+            10 => {
+                let length = usize::from(u16::from_be_bytes([body[0], body[1]]));
+                let text = String::from_utf8(body[2..2 + length].to_vec()).unwrap();
+                match text.contains("usertable").then(|| script(&text)) {
+                    Some(act) => match act_out(&mut stream, id, &text, act) {
+                        Some(answer) => answer,
+                        None => continue,
+                    },
+                    None => answer(&text),
+                }
+            }
+            other => panic!("opcode {other}"),
+        };
+        send(&mut stream, id, opcode, &answer);
+    }
+}
+
+fn act_out(stream: &mut TcpStream, id: [u8; 2], text: &str, act: Act) -> Option<(u8, Vec<u8>)> {
+    match act {
+        Act::Row(key, value) => {
+            let columns = columns(text);
+            let value = |name: &String| if name == "y_id" { key } else { value };
+            let row: Vec<_> = columns.iter().map(|name| value(name).as_bytes().to_vec()).collect();
+            Some((RESULT, rows(&columns, &[row])))
+        }
+        Act::Done => Some((RESULT, 1_i32.to_be_bytes().to_vec())),
+        Act::Error(code, more) => Some((ERROR, error(code, &more))),
+        Act::Nonsense => Some((RESULT, 99_i32.to_be_bytes().to_vec())),
+        Act::Silence => None,
+        Act::Garbage => {
+            drop(stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
+            None
+        }
+        Act::Close => {
+            let [high, low] = id;
+            drop(stream.write_all(&[0x84, 0, high, low, RESULT, 0, 0, 1, 0, 0, 0, 0]));
+            drop(stream.shutdown(Shutdown::Both));
+            None
+        }
+    }
+}
+
+fn send(stream: &mut TcpStream, id: [u8; 2], opcode: u8, body: &[u8]) {
+    let mut frame = vec![0x84, 0, id[0], id[1], opcode];
+    frame.extend_from_slice(&(body.len() as u32).to_be_bytes());
+    frame.extend_from_slice(body);
+    drop(stream.write_all(&frame));
+}
+
+fn long_text(body: &[u8]) -> String {
+    let length = u32::from_be_bytes(body[..4].try_into().unwrap()) as usize;
+    String::from_utf8(body[4..4 + length].to_vec()).unwrap()
+}
+
+fn string(output: &mut Vec<u8>, text: &str) {
+    output.extend_from_slice(&(text.len() as u16).to_be_bytes());
+    output.extend_from_slice(text.as_bytes());
+}
+
+/// What a driver asks of every node.
+fn answer(text: &str) -> (u8, Vec<u8>) {
+    let unknown = ["system_views", "system.versions", "system.partitions", "scylla_"];
+    if unknown.iter().any(|name| text.contains(name)) {
+        return (ERROR, error(INVALID, &[]));
+    }
+    if !text.starts_with("SELECT") {
+        let mut body = 3_i32.to_be_bytes().to_vec();
+        string(&mut body, "ycsb");
+        return (RESULT, if text.starts_with("USE") { body } else { vec![0, 0, 0, 1] });
+    }
+    let columns = columns(text);
+    let there = text.contains("system.local") || text.contains("keyspaces WHERE");
+    let row = columns.iter().map(|name| system_value(name)).collect();
+    let found: &[Vec<Vec<u8>>] = if there { &[row] } else { &[] };
+    (RESULT, rows(&columns, found))
+}
+
+/// The columns that a select names.
+fn columns(text: &str) -> Vec<String> {
+    let Some(rest) = text.strip_prefix("SELECT ") else { return Vec::new() };
+    let (names, _) = rest.split_once(" FROM ").unwrap();
+    if names == "*" {
+        return vec!["y_id".to_owned(), "field0".to_owned()];
+    }
+    names.split(", ").map(|name| name.trim_matches('"').to_owned()).collect()
+}
+
+fn system_value(name: &str) -> Vec<u8> {
+    match name {
+        "host_id" | "schema_version" => vec![7; 16],
+        "rpc_address" => vec![127, 0, 0, 1],
+        "tokens" => b"\0\0\0\x01\0\0\0\x010".to_vec(),
+        _ => b"dc1".to_vec(),
+    }
+}
+
+fn column_type(name: &str) -> &'static [u8] {
+    match name {
+        "host_id" | "schema_version" => &[0, 0x0c],
+        "rpc_address" => &[0, 0x10],
+        "durable_writes" => &[0, 4],
+        "position" => &[0, 9],
+        "tokens" => &[0, 0x22, 0, 0x0d],
+        "field_names" | "field_types" => &[0, 0x20, 0, 0x0d],
+        "replication" => &[0, 0x21, 0, 0x0d, 0, 0x0d],
+        _ => &[0, 0x0d],
+    }
+}
+
+/// Flags, number and description of columns, all of one table.
+fn metadata(columns: &[String], keys: Option<u32>) -> Vec<u8> {
+    let mut body = 1_i32.to_be_bytes().to_vec();
+    body.extend_from_slice(&(columns.len() as u32).to_be_bytes());
+    body.extend(keys.into_iter().flat_map(u32::to_be_bytes));
+    string(&mut body, "ycsb");
+    string(&mut body, "usertable");
+    for name in columns {
+        string(&mut body, name);
+        body.extend_from_slice(column_type(name));
+    }
+    body
+}
+
+fn rows(columns: &[String], rows: &[Vec<Vec<u8>>]) -> Vec<u8> {
+    let mut body = 2_i32.to_be_bytes().to_vec();
+    body.extend(metadata(columns, None));
+    body.extend_from_slice(&(rows.len() as u32).to_be_bytes());
+    for value in rows.iter().flatten() {
+        body.extend_from_slice(&(value.len() as u32).to_be_bytes());
+        body.extend_from_slice(value);
+    }
+    body
+}
+
+fn prepared(text: &str) -> Vec<u8> {
+    let mut body = 4_i32.to_be_bytes().to_vec();
+    string(&mut body, text);
+    let markers: Vec<_> = (0..text.matches('?').count()).map(|n| format!("v{n}")).collect();
+    body.extend(metadata(&markers, Some(0)));
+    let columns = columns(text);
+    body.extend(metadata(&columns, None));
+    body
+}
