@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,9 @@ class Draft:
     host: dict[str, Any]
     engine: dict[str, Any]
     intervals: list[dict[str, Any]]
+    events: list[dict[str, Any]] = field(default_factory=list)
+    resources: list[dict[str, Any]] = field(default_factory=list)
+    testbed: dict[str, Any] = field(default_factory=dict)
     name: str = field(default="healthy")
 
     @property
@@ -117,7 +120,11 @@ class Draft:
 
     def run(self) -> Run:
         folder = self.records.new(self.name)
-        folder.begin(Header(("kvmark", "run"), {}, self.plan, self.host, {"kvmark": "0.1.0"}))
+        header = Header(("kvmark", "run"), {}, self.plan, self.host, {"kvmark": "0.1.0"})
+        folder.begin(replace(header, testbed=self.testbed or None))
+        folder.append_resources(self.resources)
+        for event in self.events:
+            folder.append_event(event)
         lines = "".join(json.dumps(row) + "\n" for row in self.intervals)
         (folder.path / "intervals.jsonl").write_text(lines)
         return folder.close(self.engine)

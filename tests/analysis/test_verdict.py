@@ -117,6 +117,79 @@ def coarse_clock(draft: Draft) -> None:
     draft.engine["clock"]["resolution_ns"] = 10_000
 
 
+def fault(state: str, begun_s: float, ended_s: float | None = None) -> Plant:
+    """Writes that a server was paused, and whether and when it was back."""
+
+    def event(name: str, at_s: float) -> dict[str, Any]:
+        common = {"kind": "fault", "fault": "3s pause primary-1 for 2s", "node": "primary-1"}
+        return {"at_ns": int(at_s * 1e9), **common, "state": name, "problem": "it had ended"}
+
+    def plant(draft: Draft) -> None:
+        draft.events.append(event(state, begun_s))
+        if ended_s is not None:
+            draft.events.append(event("ended", ended_s))
+
+    return plant
+
+
+def failures_at(second: int, count: int = 100) -> Plant:
+    """Lets reads of one interval fail."""
+
+    def plant(draft: Draft) -> None:
+        draft.turn(count, "READ", "connection")
+        row = {**draft.intervals[second * 3 + 1], "outcome": "connection", "count": count}
+        draft.intervals.append(row)
+
+    return plant
+
+
+def failures_in_a_fault(draft: Draft) -> None:
+    fault("begun", 3.2, 5.1)(draft)
+    for second in (3, 5, 9):
+        failures_at(second, 1000)(draft)
+
+
+def failures_after_a_fault(draft: Draft) -> None:
+    fault("begun", 3.2, 5.1)(draft)
+    failures_at(12)(draft)
+
+
+def servers(cores: float, *shares: float) -> Plant:
+    """Puts a testbed of primaries behind the run, with their use of cores and their traffic."""
+
+    def plant(draft: Draft) -> None:
+        names = [f"primary-{number}" for number in range(1, len(shares) + 1)]
+        nodes = [{"name": name, "role": "primary", "cores": []} for name in names]
+        draft.testbed = {"system": "redis", "nodes": nodes, "settings": {"io-threads": "1"}}
+        origin_ns = draft.engine["started_wall_ns"]
+        draft.resources = [
+            {
+                "at_wall_ns": origin_ns + second * 1_000_000_000,
+                "node": name,
+                "cpu_user_s": 5 + cores * second,
+                "cpu_system_s": 1.0,
+                "network_sent_bytes": int(1e6 * share * second),
+                "network_received_bytes": 100,
+            }
+            for second in range(21)
+            for name, share in zip(names, shares, strict=True)
+        ]
+
+    return plant
+
+
+def statistic(name: str, before: float, after: float) -> Plant:
+    def plant(draft: Draft) -> None:
+        draft.phase.setdefault("statistics", {})[name] = {"before": before, "after": after}
+
+    return plant
+
+
+def busy_elsewhere(draft: Draft) -> None:
+    statistic("used_cpu_user", 100.0, 112.0)(draft)
+    statistic("used_cpu_sys", 50.0, 57.5)(draft)
+
+
 def busy_machine(draft: Draft) -> None:
     draft.host["other_busy_cores_before"] = 1.5
 
@@ -163,6 +236,10 @@ CLOSED: list[tuple[str, Plant, Level]] = [
     ("phase_failed", failed_phase, Level.INVALID),
     ("errors", few_errors, Level.SUSPECT),
     ("errors", many_errors, Level.INVALID),
+    ("errors", failures_after_a_fault, Level.SUSPECT),
+    ("errors_during_faults", failures_in_a_fault, Level.NOTE),
+    ("fault_not_carried_out", fault("failed", 3.0), Level.SUSPECT),
+    ("fault_not_carried_out", fault("not_reached", 20.0), Level.SUSPECT),
     ("mismatches", wrong_values, Level.INVALID),
     ("misses", few_misses, Level.SUSPECT),
     ("misses", many_misses, Level.INVALID),
@@ -170,6 +247,11 @@ CLOSED: list[tuple[str, Plant, Level]] = [
     ("wrong_mix", wrong_mix, Level.SUSPECT),
     ("generator_saturated", busy_worker(0.95), Level.SUSPECT),
     ("generator_saturated", busy_worker(0.985), Level.INVALID),
+    ("server_saturated", servers(0.97, 1.0), Level.NOTE),
+    ("server_saturated", busy_elsewhere, Level.NOTE),
+    ("uneven_servers", servers(0.5, 0.5, 0.25, 0.25), Level.NOTE),
+    ("uneven_servers", servers(0.5, 0.98, 0.01, 0.01), Level.SUSPECT),
+    ("evictions", statistic("evicted_keys", 10, 11), Level.SUSPECT),
     ("waiting_for_core", waiting, Level.SUSPECT),
     ("engine_overhead", costly_engine, Level.SUSPECT),
     ("coarse_clock", coarse_clock, Level.SUSPECT),
@@ -234,6 +316,69 @@ def test_a_healthy_run_is_valid_without_a_reason(healthy: Make, healthy_open: Ma
         verdict = judge(draft.run())
         assert verdict.reasons == ()
         assert verdict.judgement is Judgement.VALID
+
+
+def test_servers_with_room_and_equal_parts_are_no_reason(healthy: Make) -> None:
+    for plant in (
+        servers(0.9, 0.34, 0.33, 0.33),
+        statistic("evicted_keys", 10, 10),
+        statistic("used_cpu_user", 1.0, 10.0),
+        fault("begun", 3.2, 5.1),
+    ):
+        draft = healthy()
+        plant(draft)
+        assert judge(draft.run()).reasons == ()
+
+
+def test_more_threads_and_cores_give_a_server_more_room(healthy: Make) -> None:
+    draft = healthy()
+    servers(1.9, 1.0)(draft)
+    draft.testbed["settings"]["io-threads"] = "4"
+    assert judge(draft.run()).reasons == ()
+    bound = healthy()
+    servers(1.9, 1.0)(bound)
+    bound.testbed["settings"]["io-threads"] = "4"
+    bound.testbed["nodes"][0]["cores"] = [0, 1]
+    assert [reason.code for reason in judge(bound.run()).reasons] == []
+    bound = healthy()
+    servers(1.95, 1.0)(bound)
+    bound.testbed.update(system="cassandra")
+    bound.testbed["nodes"][0]["cores"] = [0, 1]
+    assert [reason.code for reason in judge(bound.run()).reasons] == ["server_saturated"]
+
+
+def test_the_counters_of_a_server_that_was_started_again_begin_anew(healthy: Make) -> None:
+    draft = healthy()
+    servers(1.02, 1.0)(draft)
+    for row in draft.resources[10:]:
+        row["cpu_user_s"] -= 12
+    (reason,) = judge(draft.run()).reasons
+    assert reason.code == "server_saturated"
+    # What it used in the second in which it was started again isn't known.
+    assert reason.evidence["busy_share"] == pytest.approx(1.02 * 19 / 20)
+
+
+def test_no_fault_excuses_a_wrong_value(healthy: Make) -> None:
+    draft = healthy()
+    fault("begun", 0.0, 20.0)(draft)
+    wrong_values(draft)
+    assert [reason.code for reason in judge(draft.run()).reasons] == ["mismatches"]
+
+
+def test_a_server_that_is_never_back_explains_failures_to_the_end(healthy: Make) -> None:
+    draft = healthy()
+    fault("begun", 3.2)(draft)
+    failures_at(18)(draft)
+    assert [reason.code for reason in judge(draft.run()).reasons] == ["errors_during_faults"]
+
+
+def test_operations_of_the_users_own_can_miss(
+    healthy: Make, sized_total: Callable[..., dict[str, Any]]
+) -> None:
+    draft = healthy()
+    draft.plan["groups"][0]["mix"] = []
+    draft.engine["totals"] = [sized_total("GET", 5000), sized_total("GET", 5000, "miss")]
+    assert [reason.code for reason in judge(draft.run()).reasons] == ["misses"]
 
 
 def test_a_recovered_run_is_suspect(healthy: Make) -> None:

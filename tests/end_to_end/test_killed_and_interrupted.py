@@ -91,3 +91,14 @@ def test_an_interrupted_sequence_keeps_its_runs_and_leaves_no_database(kvmark: K
     assert "interrupted" in result.err
     assert len(run_folders(kvmark.runs)) == 2
     assert not list(kvmark.runs.glob("scratch*"))
+
+
+def test_a_killed_sequence_leaves_a_database_that_the_next_one_removes(kvmark: Kvmark) -> None:
+    words = ("--records", "100", "--workloads", "load,c", "--repetitions", "1", "-q")
+    started = kvmark.start("ycsb", *words, "--duration", "1h", "--interval", "50ms")
+    wait_until(lambda: list(kvmark.runs.glob("*-ycsb-c-*/intervals.jsonl")), "the second step goes")
+    started.kill()
+    started.communicate()
+    assert len(list(kvmark.runs.glob("scratch-*"))) == 1
+    kvmark("ycsb", *words, "--report", "none")
+    assert not list(kvmark.runs.glob("scratch-*"))

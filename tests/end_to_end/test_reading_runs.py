@@ -155,6 +155,24 @@ def test_workloads_are_listed_and_printed(kvmark: Kvmark) -> None:
     assert "name: ycsb/e" in kvmark("workloads", "ycsb/e").out
 
 
+def test_every_answer_can_be_one_json_document(measured: Kvmark, ids: tuple[str, str]) -> None:
+    exported = measured("export", "--format", "csv", "--json").json
+    assert (exported["run"], exported["format"], exported["output"]) == (ids[1], "csv", None)
+    assert exported["text"] == measured("export", "--format", "csv").out
+    written = measured("export", "--format", "csv", "-o", "last.csv", "--json").json
+    assert (written["output"], written["text"]) == ("last.csv", None)
+    assert (measured.folder / "last.csv").read_text() == exported["text"]
+    reported = measured("report", "last", "-o", "json.md", "--json")
+    assert reported.json == {"runs": [ids[1]], "report": "json.md"}
+    assert reported.err == ""
+    listed = {one["name"]: one["description"] for one in measured("workloads", "--json").json}
+    assert listed["ycsb/a"]
+    assert measured("workloads", "ycsb/a", "--json").json == {
+        "name": "ycsb/a",
+        "text": measured("workloads", "ycsb/a").out,
+    }
+
+
 def test_there_are_no_runs_at_first(kvmark: Kvmark) -> None:
     assert kvmark("runs").out == "No runs yet.\n"
     assert json.loads(kvmark("runs", "--json").out) == []

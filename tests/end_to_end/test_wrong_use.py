@@ -52,6 +52,14 @@ WRONG_WORDS = {
         ("run", "ycsb/a", "--system", "rocksdb:db?bloom=3"),
         "'bloom'",
     ),
+    "no fault": ((*RUN, "--fault", "pause n1"), "'pause n1'"),
+    "unknown fault": ((*RUN, "--fault", "1s paus n1"), "'pause'"),
+    "fault after the measurement": ((*RUN, "--fault", "1h pause n1"), "30s"),
+    "fault of a server elsewhere": ((*RUN, "--fault", "1s pause n1"), "kvmark up"),
+    "file of faults that is not there": ((*RUN, "--faults", "no.yaml"), "no.yaml"),
+    "testbed that is not there": (("run", "ycsb/a", "--system", "up:no"), "'no'"),
+    "no testbed at all": (("run", "ycsb/a", "--system", "up:"), "kvmark up"),
+    "password as an option": (("run", "ycsb/a", "--system", "redis://h?password=x"), "password"),
     "law of arrivals without a rate": ((*RUN, "--arrival", "poisson"), "--rate"),
     "unknown law of arrivals": ((*RUN, "--rate", "5", "--arrival", "bursty"), "'bursty'"),
     "negative count": ((*RUN, "--clients", "-3"), "'--clients'"),
@@ -135,6 +143,16 @@ def test_more_clients_than_threads_make_sense_are_refused_with_the_reason(user: 
     sentence = user.refuses("run", "ycsb/a", *words)
     assert "5000" in sentence
     assert "1024" in sentence
+    assert not (user.folder / "db").exists()
+
+
+def test_a_refused_run_harms_no_database_that_was_there(user: Kvmark) -> None:
+    words = ("run", "ycsb/load", "--system", f"rocksdb:{user.folder}/db", "--records", "50", "-q")
+    user(*words)
+    before = {path.name for path in (user.folder / "db").glob("*.sst")}
+    user.refuses(*words, "--clients", "5000")
+    assert (user.folder / "db" / "CURRENT").exists()
+    assert {path.name for path in (user.folder / "db").glob("*.sst")} >= before
 
 
 def test_help_is_an_answer_and_no_error(kvmark: Kvmark) -> None:

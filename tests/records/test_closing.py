@@ -149,6 +149,30 @@ def test_a_run_with_a_measurement_is_never_removed(going: Going, engine_record: 
     assert Run.open(folder.path).id == folder.id
 
 
+def test_a_run_that_has_ended_is_closed_by_whoever_opens_it_first(
+    records: Records, going: Going, engine_record: Engine
+) -> None:
+    folder = going()
+    folder.end(engine_record())
+    assert not (folder.path / "intervals.parquet").exists()
+    assert records.find("last").state == "ended"
+    assert not folder.abandon()
+    run = records.open("last")
+    assert (run.id, run.manifest.closed_by) == (folder.id, "engine")
+    assert run.manifest.engine == records.open("last").manifest.engine
+    assert records.find("last").state == "closed"
+    assert not (folder.path / "ended.manifest.json").exists()
+
+
+def test_a_run_killed_after_its_end_keeps_the_engines_record(
+    going: Going, engine_record: Engine, kill: Callable[[RunFolder], None]
+) -> None:
+    closed, folder = going().close(engine_record()), going()
+    folder.end(engine_record())
+    kill(folder)
+    assert recover(folder.path).manifest.engine == closed.manifest.engine
+
+
 def test_a_run_that_goes_cannot_be_read(going: Going) -> None:
     with pytest.raises(RecordsError, match="has no manifest: it is still going or was killed"):
         Run.open(going().path)

@@ -177,6 +177,7 @@ def run_answer(title: str = "ycsb/f on RocksDB 8.10.0") -> RunAnswer:
         runtime_ms=50_000.0,
         throughput=estimate(51_873.0, 0.008, 50, "ops/s"),
         completed=2_599_910,
+        rows=None,
         operations=(
             operation("READ", 1_300_021, timeout=12),
             operation("READ-MODIFY-WRITE", 1_299_877),

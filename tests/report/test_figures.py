@@ -10,10 +10,13 @@ import pytest
 import vl_convert
 from synthetic import SOURCE, run_answer, sequence_answer
 
+from kvmark.analysis import FaultSpan
 from kvmark.report import figures
 from kvmark.report.charts import log_ticks
 from kvmark.report.figures import Figure
 from kvmark.report.theme import DARK, LIGHT, Theme
+
+S = 1_000_000_000
 
 
 def drawn() -> list[Figure]:
@@ -129,3 +132,14 @@ def test_a_logarithmic_axis_has_a_few_ticks_within_its_data() -> None:
     assert log_ticks([2_300, 504_000]) == [3_000, 10_000, 30_000, 100_000, 300_000]
     assert log_ticks([15_000, 1e9]) == [1e5, 1e6, 1e7, 1e8, 1e9]
     assert log_ticks([None, 0]) == []
+
+
+def test_a_fault_is_marked_where_it_began_and_where_it_was_over() -> None:
+    run = run_answer()
+    fault = FaultSpan("1s kill primary-1 for 2s", "kill", "primary-1", 11 * S, 13 * S)
+    for draw in (figures.rate_figure, figures.response_figure):
+        assert "Dashed" not in draw(run.intervals, run.phases).caption
+        figure = draw(run.intervals, run.phases, [fault])
+        assert [{"at_s": 11.0}, {"at_s": 13.0}] in values(figure.spec)
+        assert [{"fault": "kill primary-1", "at_s": 11.0}] in values(figure.spec)
+        assert "Dashed lines" in figure.caption

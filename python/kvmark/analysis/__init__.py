@@ -1,6 +1,7 @@
 """Records and mathematics make answers: summary, repetitions together, verdict."""
 
 from kvmark.analysis.aggregate import CaseSummary, aggregate, merged_times
+from kvmark.analysis.faults import FaultSpan, fault_spans
 from kvmark.analysis.published import YCSB_SOURCE, Published, published
 from kvmark.analysis.reasons import RULES, Level, Reason, Rule, reasons_markdown
 from kvmark.analysis.summary import (
@@ -8,6 +9,7 @@ from kvmark.analysis.summary import (
     PhaseSummary,
     Quantile,
     Summary,
+    SweepSummary,
     Times,
     quantile_curve,
     summarize,
@@ -28,6 +30,7 @@ __all__ = [
     "YCSB_SOURCE",
     "Case",
     "CaseSummary",
+    "FaultSpan",
     "Judgement",
     "Level",
     "OperationSummary",
@@ -38,11 +41,13 @@ __all__ = [
     "Rule",
     "SequenceRow",
     "Summary",
+    "SweepSummary",
     "Times",
     "Verdict",
     "aggregate",
     "case_of",
     "combine",
+    "fault_spans",
     "judge",
     "merged_times",
     "published",

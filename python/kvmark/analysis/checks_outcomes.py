@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from kvmark.analysis.evidence import Phase, percent, reason
-from kvmark.analysis.reasons import Reason
+from kvmark.analysis.faults import expected_errors
+from kvmark.analysis.reasons import RULES, Reason, Unit
 from kvmark.stats import mix_test
 
 # Chance gives a wrong mix once in a million runs.
 _MIX_P_VALUE = 1e-6
-_CAN_MISS = ("READ", "UPDATE", "READ-MODIFY-WRITE")
+# These look for no record that must be there; all other operations do, the user's own too.
+_CANNOT_MISS = ("insert", "delete", "scan")
 _NOT_ERRORS = ("ok", "miss", "mismatch")
 
 
@@ -27,24 +29,25 @@ def check_success(phase: Phase) -> Iterator[Reason | None]:
 
 
 def check_errors(phase: Phase) -> Iterator[Reason | None]:
-    """Failures by class, and wrong values apart from them."""
-    classes = {
+    """Failures by class: those that planned faults explain, the others, and wrong values."""
+    found = {
         total.outcome: phase.count(total.outcome)
         for total in phase.whole()
         if total.outcome not in _NOT_ERRORS
     }
-    failed, all_ended = sum(classes.values()), phase.count()
-    if failed:
-        share = failed / all_ended
-        named = ", ".join(f"{count} {name}" for name, count in sorted(classes.items()))
-        yield reason(
-            "errors",
-            share,
-            f"{failed} of {all_ended} operations failed ({named}), {percent(share)}",
-            {"failed": failed, "operations": all_ended, **classes},
-            phase=phase.name,
-        )
-    wrong = phase.count("mismatch")
+    planned = expected_errors(phase)
+    expected = {name: min(count, planned.get(name, 0)) for name, count in found.items()}
+    yield _failures(
+        "errors_during_faults",
+        phase,
+        expected,
+        "while a server was broken on purpose, or soon after it",
+    )
+    others = {name: count - expected[name] for name, count in found.items()}
+    yield _failures("errors", phase, others, "")
+    all_ended = phase.count()
+    # A value that isn't the last one written is a lost write in the verify phase.
+    wrong = 0 if phase.name == "verify" else phase.count("mismatch")
     yield reason(
         "mismatches",
         wrong,
@@ -54,29 +57,49 @@ def check_errors(phase: Phase) -> Iterator[Reason | None]:
     )
 
 
+def _failures(code: str, phase: Phase, classes: Mapping[str, int], when: str) -> Reason | None:
+    """A reason for failures of several classes; none without any."""
+    classes = {name: count for name, count in sorted(classes.items()) if count}
+    failed, all_ended = sum(classes.values()), phase.count()
+    if not failed:
+        return None
+    share = failed / all_ended
+    named = ", ".join(f"{count} {name}" for name, count in classes.items())
+    return reason(
+        code,
+        share if RULES[code].unit is Unit.SHARE else failed,
+        f"{failed} of {all_ended} operations failed ({named}), {percent(share)}"
+        + (f" of all, {when}" if when else ""),
+        {"failed": failed, "operations": all_ended, **classes},
+        phase=phase.name,
+    )
+
+
 def check_misses(phase: Phase) -> Iterator[Reason | None]:
     """Records that were looked for and not there. Deletes and inserts don't look for one."""
-    looked = [total for total in phase.whole() if total.operation in _CAN_MISS]
+    looked = [total for total in phase.whole() if phase.run.kind(total) not in _CANNOT_MISS]
     misses = sum(total.count for total in looked if total.outcome == "miss")
     ended = sum(total.count for total in looked if total.outcome in ("ok", "miss"))
     share = misses / ended if ended else 0.0
     yield reason(
         "misses",
         share,
-        f"{misses} of {ended} reads and updates found no record, {percent(share)}",
+        f"{misses} of {ended} operations that look for a record found none, {percent(share)}",
         {"misses": misses, "operations": ended},
         phase=phase.name,
     )
 
 
 def check_lost_writes(phase: Phase) -> Iterator[Reason | None]:
-    """In the verify phase each record must be there."""
-    lost = phase.count("miss")
+    """In the verify phase each record must hold what was written last."""
+    missing, stale = phase.count("miss"), phase.count("mismatch")
+    lost = missing + stale
     yield reason(
         "lost_writes",
         lost,
-        f"{lost} of {phase.count()} acknowledged records were missing afterwards",
-        {"lost": lost, "records": phase.count()},
+        f"{lost} of {phase.count()} records that were written had lost an acknowledged write"
+        f" afterwards: {missing} were missing and {stale} held an older value",
+        {"missing": missing, "stale": stale, "records": phase.count()},
         phase=phase.name,
     )
 
@@ -85,10 +108,7 @@ def check_mix(phase: Phase) -> Iterator[Reason | None]:
     """Each group's operations against the plan's mix."""
     for group in phase.record.groups:
         planned = phase.planned(group.group).get("mix", ())
-        weights = {
-            str(entry["kind"]).replace("_", "-").upper(): float(entry["weight"])
-            for entry in planned
-        }
+        weights = {phase.run.operation(entry): float(entry["weight"]) for entry in planned}
         counts: dict[str, int] = dict.fromkeys(weights, 0)
         for total in phase.whole():
             if total.group == group.group:

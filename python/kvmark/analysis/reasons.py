@@ -117,6 +117,25 @@ _RULES = (
         "find out why they failed: the error classes are in the run's totals",
     ),
     _rule(
+        "errors_during_faults",
+        "operations that failed while a server was broken on purpose, or within 5 s after it",
+        (0, None, None),
+        "They are what the faults were planned to show, and their times are recorded like any"
+        " other. Drivers try a lost connection again after a second at most.",
+        "read the timeline beside the totals",
+        applies="runs with planned faults; `errors` counts the other failures",
+        unit=Unit.COUNT,
+    ),
+    _rule(
+        "fault_not_carried_out",
+        "planned faults that failed, or that the run ended before",
+        (None, 0, None),
+        "The run did not go through what was planned.",
+        "look at the events of the run and at the server's own log",
+        applies="runs with planned faults",
+        unit=Unit.COUNT,
+    ),
+    _rule(
         "mismatches",
         "operations that read a wrong value",
         (None, None, 0),
@@ -126,14 +145,15 @@ _RULES = (
     ),
     _rule(
         "misses",
-        "share of reads and updates that found no record",
+        "share of the operations that look for a record and found none",
         (None, 0.001, 0.05),
         "A miss is often much cheaper than a hit, so a run against missing data looks fast.",
-        "load the dataset first, with the same number of records and the same key text",
+        "load the dataset first, with the same number of records and the same key text; a server"
+        " that is killed may come back without what it had",
     ),
     _rule(
         "lost_writes",
-        "acknowledged records that were missing in the verify phase",
+        "records that had lost an acknowledged write when they were read back in the verify phase",
         (None, None, 0),
         "An acknowledged write that is gone was not done.",
         "check the durability and consistency settings of the store",
@@ -191,6 +211,35 @@ _RULES = (
         "Locust warns at 90 % of a core (its issue 1161): beyond it the generator queues.",
         "give the engine more workers or machines: this run may measure the generator",
         applies="system outside the engine's process",
+    ),
+    _rule(
+        "server_saturated",
+        "share of the processor time it can use that the busiest server used",
+        (0.95, None, None),
+        "A system of one thread, such as Redis, can use one core; others those they are bound to,"
+        " or all. The figures are then the system's ceiling, which is a result and no fault of the"
+        " run; an open model shows its queue in the response time.",
+        "offer less load to see the response time below the ceiling, or give the server more",
+        applies="servers of a testbed, or servers that count their processor time themselves",
+    ),
+    _rule(
+        "uneven_servers",
+        "share of the traffic that the busiest primary carried beyond an equal part",
+        (0.10, 0.25, None),
+        "Keys that fall into few slots or tokens measure one server and not the cluster; the"
+        " popular keys of a zipfian choice alone stay below the second bound.",
+        "look at the text of the keys: a common hash tag puts them all into one slot",
+        applies="testbeds with several primaries",
+    ),
+    _rule(
+        "evictions",
+        "records that the system evicted",
+        (None, 0, None),
+        "At its end the run measured another dataset than at its beginning, and reads may miss"
+        " what was thrown away.",
+        "raise the memory limit (maxmemory), or load fewer records",
+        applies="systems that count what they evict",
+        unit=Unit.COUNT,
     ),
     _rule(
         "waiting_for_core",

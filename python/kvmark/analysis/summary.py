@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -19,7 +19,7 @@ _NS_PER_MS = 1e6
 _FULL = 0.99
 # Student's t needs a few intervals before its error says anything.
 _LEAST_INTERVALS = 5
-_CAN_MISS = ("READ", "UPDATE", "READ-MODIFY-WRITE", "SCAN")
+_CAN_MISS = ("read", "update", "read_modify_write", "scan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,8 @@ class PhaseSummary:
     throughput: Estimate
     #: All operations with a known outcome, the drain included.
     completed: int
+    #: Records that these read or wrote, where that isn't one each.
+    rows: int | None
     operations: tuple[OperationSummary, ...]
     #: Operations that found their record ÷ those that looked for one; none without any.
     hit_ratio: float | None
@@ -97,6 +99,23 @@ class PhaseSummary:
     #: Processor time of the process without idle polling ÷ operations; an embedded system included.
     cpu_ns_per_operation: float | None
     max_resident_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SweepSummary:
+    """The records that a run wrote and read back."""
+
+    records: int
+    #: Each holds what was acknowledged last, or what may have come after it.
+    intact: int
+    #: Gone, though acknowledged.
+    missing: int
+    #: Holding an older value than the one acknowledged last.
+    stale: int
+    #: Of those intact, how many hold a write whose outcome nobody knew.
+    unacknowledged: int
+    #: Those that couldn't be read.
+    unread: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +128,8 @@ class Summary:
     version: str
     created: str
     phases: tuple[PhaseSummary, ...]
+    #: None when nothing was read back.
+    sweep: SweepSummary | None = None
 
 
 def summarize(run: Run) -> Summary:
@@ -121,7 +142,23 @@ def summarize(run: Run) -> Summary:
         version=manifest.engine.system.version,
         created=manifest.created,
         phases=tuple(summarize_phase(run, phase) for phase in run.counted),
+        sweep=next(_sweeps(run), None),
     )
+
+
+def _sweeps(run: Run) -> Iterator[SweepSummary]:
+    for phase in run.manifest.engine.phases:
+        if phase.sweep is not None:
+            ended = _by_outcome(run.totals(phase.index), excluded=())
+            intact, missing, stale = (ended.get(name, 0) for name in ("ok", "miss", "mismatch"))
+            yield SweepSummary(
+                records=phase.sweep.records,
+                intact=intact,
+                missing=missing,
+                stale=stale,
+                unacknowledged=phase.sweep.unacknowledged,
+                unread=phase.sweep.records - intact - missing - stale,
+            )
 
 
 def summarize_phase(run: Run, phase: PhaseRecord) -> PhaseSummary:
@@ -135,8 +172,9 @@ def summarize_phase(run: Run, phase: PhaseRecord) -> PhaseSummary:
         runtime_ms=phase.window_ns / _NS_PER_MS,
         throughput=throughput(run, phase),
         completed=completed,
+        rows=_rows(whole),
         operations=tuple(_operations(run, totals)),
-        hit_ratio=_hit_ratio(whole),
+        hit_ratio=_hit_ratio(run, whole),
         errors=_by_outcome(whole, excluded=("ok", "miss")),
         cpu_ns_per_operation=_cpu_ns_per_operation(phase, completed),
         max_resident_bytes=phase.process.max_resident_bytes,
@@ -228,8 +266,14 @@ def _by_outcome(totals: Iterable[TotalRecord], excluded: tuple[str, ...]) -> dic
     return counts
 
 
-def _hit_ratio(totals: Iterable[TotalRecord]) -> float | None:
-    looked = [total for total in totals if total.operation in _CAN_MISS]
+def _rows(totals: Iterable[TotalRecord]) -> int | None:
+    ok = [total for total in totals if total.outcome == "ok"]
+    rows = sum(total.rows for total in ok)
+    return rows if rows != sum(total.count for total in ok) else None
+
+
+def _hit_ratio(run: Run, totals: Iterable[TotalRecord]) -> float | None:
+    looked = [total for total in totals if run.kind(total) in _CAN_MISS]
     hits = sum(total.count for total in looked if total.outcome == "ok")
     misses = sum(total.count for total in looked if total.outcome == "miss")
     return hits / (hits + misses) if hits + misses else None
@@ -239,5 +283,6 @@ def _cpu_ns_per_operation(phase: PhaseRecord, completed: int) -> float | None:
     process = phase.process
     if process.cpu_user_ns is None or process.cpu_system_ns is None or completed == 0:
         return None
-    idle_ns = sum(worker.idle_spin_ns for worker in phase.workers)
+    # Polling is timed by the clock, which goes on while a worker waits for a core.
+    idle_ns = sum(min(worker.idle_spin_ns, worker.cpu_ns or 0) for worker in phase.workers)
     return (process.cpu_user_ns + process.cpu_system_ns - idle_ns) / completed

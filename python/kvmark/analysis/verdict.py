@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from kvmark.analysis import checks_load, checks_outcomes, checks_run
+from kvmark.analysis import checks_load, checks_outcomes, checks_run, checks_servers
 from kvmark.analysis.evidence import Phase
 from kvmark.analysis.reasons import Level, Reason
 from kvmark.errors import RunError
@@ -134,6 +134,7 @@ def _reasons(run: Run, repetitions: int) -> Iterator[Reason | None]:
     yield from checks_run.check_ending(run)
     yield from checks_run.check_machine(run)
     yield from checks_run.check_notices(run)
+    yield from checks_servers.check_faults(run)
     for record in run.manifest.engine.phases:
         if record.name in _MUST_SUCCEED:
             yield from checks_outcomes.check_errors(Phase(run, record))
@@ -148,6 +149,7 @@ def _reasons(run: Run, repetitions: int) -> Iterator[Reason | None]:
         yield from checks_load.check_lateness(phase)
         yield from checks_load.check_generator(phase)
         yield from checks_load.check_waiting(phase)
+        yield from checks_servers.check_servers(phase)
         yield from checks_run.check_resolution(phase)
         yield from checks_run.check_stationary(phase)
         yield from checks_run.check_samples(phase, repetitions)

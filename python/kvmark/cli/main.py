@@ -31,6 +31,7 @@ COMMANDS: Final = {
 
 
 _INVALID: Final = "Invalid value for "
+_VERSION: Final = "--version"
 
 
 def program(words: Sequence[str] = ()) -> typer.Typer:
@@ -43,7 +44,8 @@ def program(words: Sequence[str] = ()) -> typer.Typer:
     )
     app.callback()(_kvmark)
     asked = words[0] if words else ""
-    for name in [asked] if asked in COMMANDS else COMMANDS:
+    needed = () if asked == _VERSION else (asked,) if asked in COMMANDS else tuple(COMMANDS)
+    for name in needed:
         module = import_module(f"kvmark.cli.{COMMANDS[name]}")
         app.command(name)(getattr(module, name))
     return app
@@ -102,7 +104,7 @@ def _version(wanted: bool) -> None:
 
 def _kvmark(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, typer.Option(_VERSION, callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """Measures key-value stores, and says what can be believed."""

@@ -1,36 +1,30 @@
 """Carries out what a command decided, shows it, and answers.
 
-Apart from the commands, because it needs libraries that take a second to load.
+Apart from the commands, because it needs libraries that take a while to load. What closes, judges
+and answers takes longer and a lot of memory, which would count as the generator's: it is imported
+when nothing is measured any more.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from kvmark.analysis import Judgement, SequenceRow, summarize
 from kvmark.cli.live import LiveDisplay
-from kvmark.cli.output import print_answer, print_json, terminal_width, write_report
 from kvmark.cli.progress import show
-from kvmark.errors import AnswerIsNo, UsageError
+from kvmark.cli.system import command_line, password_lent
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
-from kvmark.records import Records, Run
-from kvmark.report.gather import run_answer, sequence_answer
-from kvmark.report.terminal import run_text, sequence_text
-from kvmark.run import make_setting
+from kvmark.records import Records
+from kvmark.run import Carried, carry_out, make_setting
+from kvmark.run.existing import OnExisting, emptier
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import SystemUrl
 from kvmark.spec.ycsb import YcsbProperties
-from kvmark.study.measured import Measured, measure
 from kvmark.study.ycsb import Step, YcsbStudy, planned
-from kvmark.testbed.rocksdb import holds_database, remove_database, scratch_folder
+from kvmark.testbed.rocksdb import scratch_folder
 
 __all__ = ["measure_one", "measure_sequence"]
 
@@ -49,14 +43,14 @@ def measure_one(
     Raises:
         KvmarkError: the run failed or was interrupted, or is INVALID; it is printed all the same.
     """
-    setting = make_setting(_command_line(), plan, tags)
-    with LiveDisplay(quiet=quiet) as display:
+    setting = make_setting(command_line(), plan, tags)
+    with LiveDisplay(quiet=quiet) as display, password_lent(spec.system):
         display.step(spec.workload.name, 1, 1)
-        measured = measure(plan, spec.as_json(), Records.default(), setting, show(display))
-    _answer_one(measured, report, json=json)
-    measured.or_raise()
-    if measured.verdict.judgement is Judgement.INVALID:
-        raise AnswerIsNo(f"run {measured.run.id} is INVALID, for the reasons above")
+        records, kept, faults = Records.default(), spec.as_json(), spec.faults
+        carried = carry_out(plan, kept, records, setting, show(display), faults)
+    from kvmark.cli.answering import answer_one
+
+    answer_one(carried, records, report, json=json)
 
 
 def measure_sequence(
@@ -64,41 +58,61 @@ def measure_sequence(
     tags: tuple[str, ...],
     report: Path | None,
     *,
-    scratch: bool,
+    on_existing: OnExisting | None,
     json: bool,
     quiet: bool,
 ) -> None:
-    """Carries out a sequence and prints its table; on a database of its own with `scratch`.
+    """Carries out a sequence and prints its table.
+
+    Without a word on what to do with records that exist, it has a database of its own.
 
     Raises:
         KvmarkError: a step failed or was interrupted, or a case is INVALID.
     """
     records = Records.default()
-    with scratch_folder(records.root) if scratch else nullcontext() as folder:
+    own = on_existing is None
+    with scratch_folder(records.root) if own else nullcontext() as folder:
         if folder is not None:
             path = str(folder / "db")
             study = replace(study, system=SystemUrl("rocksdb", {"path": path}, f"rocksdb:{path}"))
-        runs = _carry(study, records, tags, quiet=quiet)
-    rows = _answer_sequence(runs, report, json=json)
-    invalid = sum(row.figures.verdict.judgement is Judgement.INVALID for row in rows)
-    if invalid:
-        raise AnswerIsNo(f"{invalid} of {len(rows)} cases are INVALID, for the reasons above")
+        with password_lent(study.system):
+            ended = _carry(study, records, tags, on_existing or "remove", quiet=quiet)
+    from kvmark.cli.answering import answer_sequence
+
+    answer_sequence(ended, study.repetitions, records, report, json=json)
 
 
-def _carry(study: YcsbStudy, records: Records, tags: tuple[str, ...], *, quiet: bool) -> list[Run]:
+def _carry(
+    study: YcsbStudy,
+    records: Records,
+    tags: tuple[str, ...],
+    on_existing: OnExisting,
+    *,
+    quiet: bool,
+) -> list[Carried]:
+    """Carries out every step. What ended before one that failed is closed all the same."""
     steps = study.steps()
-    setting = make_setting(_command_line(), study.typical_plan(), tags)
+    loads = any(step.fresh for step in steps)
+    prepare = emptier(study.system, on_existing if loads else "keep")
+    setting = make_setting(command_line(), study.typical_plan(), tags)
     ycsb = _kept(study.properties)
+    ended: list[Carried] = []
     with LiveDisplay(quiet=quiet) as display:
 
-        def carry(number: int, step: Step, spec: RunSpec) -> Run:
+        def carry(number: int, step: Step, spec: RunSpec) -> Carried:
             display.step(step.title, number, len(steps))
             kept = {**spec.as_json(), "ycsb": ycsb, "sequence": asdict(step)}
-            plan, more = compile_run(spec), study.repetitions
-            measured = measure(plan, kept, records, setting, show(display), repetitions=more)
-            return measured.or_raise()
+            carried = carry_out(compile_run(spec), kept, records, setting, show(display))
+            ended.append(carried)
+            return carried.or_raise()
 
-        return list(planned(study, carry, _emptier(study)))
+        try:
+            return list(planned(study, carry, prepare))
+        except BaseException:
+            from kvmark.study.measured import measured
+
+            measured(ended, records, study.repetitions)
+            raise
 
 
 def _kept(properties: YcsbProperties) -> dict[str, Any]:
@@ -108,53 +122,3 @@ def _kept(properties: YcsbProperties) -> dict[str, Any]:
         "measurement": properties.measurement_interval,
         "properties": {name: given.value for name, given in properties.given.items()},
     }
-
-
-def _emptier(study: YcsbStudy) -> Callable[[], None]:
-    """Makes an embedded database empty before a first load, but only one made by this command."""
-    if study.system.driver != "rocksdb" or not any(step.fresh for step in study.steps()):
-        return lambda: None
-    folder = Path(study.system.options["path"])
-    if holds_database(folder):
-        raise UsageError(
-            f"{folder} already holds a database, and the sequence begins with a load: remove it,"
-            " name another folder, or leave load out of --workloads"
-        )
-    return lambda: remove_database(folder)
-
-
-def _answer_one(measured: Measured, report: Path | None, *, json: bool) -> None:
-    run, verdict = measured.run, measured.verdict
-    answer = run_answer(run, verdict)
-    if report is not None:
-        write_report(lambda page: page.run_page(answer), report)
-    if json:
-        print_json({"run": run.id, "summary": summarize(run), "verdict": verdict})
-        return
-    print_answer(run_text(answer, terminal_width()))
-    _tell(report)
-
-
-def _answer_sequence(
-    runs: list[Run], report: Path | None, *, json: bool
-) -> tuple[SequenceRow, ...]:
-    answer = sequence_answer(runs)
-    if report is not None:
-        write_report(lambda page: page.sequence_page(answer), report)
-    if json:
-        source, ids = answer.published_source, [run.id for run in runs]
-        print_json({"rows": answer.rows, "published_source": source, "runs": ids, "report": report})
-    else:
-        print_answer(sequence_text(answer, terminal_width()))
-        _tell(report)
-    return answer.rows
-
-
-def _tell(report: Path | None) -> None:
-    if report is not None:
-        typer.echo(f"\nThe report is in {report.resolve()}", err=True)
-
-
-def _command_line() -> tuple[str, ...]:
-    """The command as it was typed, for the manifest."""
-    return ("kvmark", *sys.argv[1:])

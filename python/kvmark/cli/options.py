@@ -77,7 +77,11 @@ def _report(text: str) -> Path | None:
 # Of several commands.
 
 System = Annotated[
-    str | None, typer.Option(metavar="URL", help="What to measure: rocksdb:PATH, null:, sim:.")
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="What to measure: rocksdb:PATH, redis://HOST:PORT, null:, sim:, or a testbed up:NAME.",
+    ),
 ]
 Clients = Annotated[
     int | None,
@@ -133,6 +137,15 @@ Groups = Annotated[
     list[str] | None,
     typer.Option("--group", metavar="NAME", help="Only this group of clients; repeatable."),
 ]
+PipelineDepth = Annotated[
+    int | None,
+    _quantity(
+        count, "N", "Commands that an operation sends at once; else as the workload's file says."
+    ),
+]
+Verify = Annotated[
+    bool, typer.Option("--verify", help="Read every written record back at the end.")
+]
 Workers = Annotated[
     int | None,
     _quantity(count, "N", "Executor threads of an asynchronous driver; else one per core."),
@@ -143,6 +156,17 @@ Interval = Annotated[
 DrainLimit = Annotated[
     int,
     _quantity(duration_ns, "TIME", "Longest wait at the end for what is in flight; else 30s."),
+]
+Fault = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TEXT",
+        help="Break a server of a testbed, such as '10s pause primary-1 for 2s'; repeatable.",
+    ),
+]
+FaultFile = Annotated[
+    Path | None,
+    typer.Option("--faults", metavar="FILE", help="Faults as a YAML file with the key faults."),
 ]
 RunReport = Annotated[
     Path | None, _quantity(_report, "FILE", "Write a report, .html or .md.", "--report")
@@ -212,6 +236,11 @@ SequenceReport = Annotated[
         "The report, .html or .md or none; else kvmark-ycsb.html.",
         "--report",
     ),
+]
+
+OnExisting = Annotated[
+    Literal["refuse", "keep", "remove"],
+    typer.Option(help="When the system holds records before the first load."),
 ]
 
 # Of the commands over runs.

@@ -46,20 +46,32 @@ def export(
     word: options.Word = "last",
     format: options.Format = "json",
     output: options.Output = None,
+    json: options.Json = False,
 ) -> None:
     """Writes a run as text that other programs read."""
-    text = _exported(Records.default().open(word), format)
-    if output is None:
-        sys.stdout.write(text)
-    else:
+    run = Records.default().open(word)
+    text = _exported(run, format)
+    if output is not None:
         _write(output, text)
+    if json:
+        shown = text if output is None else None
+        print_json({"run": run.id, "format": format, "output": output, "text": shown})
+    elif output is None:
+        sys.stdout.write(text)
 
 
-def report(words: options.Words, output: options.ReportFile = Path("kvmark-report.html")) -> None:
+def report(
+    words: options.Words,
+    output: options.ReportFile = Path("kvmark-report.html"),
+    json: options.Json = False,
+) -> None:
     """Writes a report on one or several runs."""
     records = Records.default()
     answers = [run_answer(records.open(word)) for word in words]
     write_report(lambda page: page.runs_page(answers), output)
+    if json:
+        print_json({"runs": [answer.summary.id for answer in answers], "report": output})
+        return
     typer.echo(f"The report is in {output.resolve()}", err=True)
 
 

@@ -6,10 +6,11 @@ from typing import Any
 
 from kvmark import catalog
 from kvmark.cli import options
+from kvmark.cli.system import named_system
 from kvmark.errors import SpecError
 from kvmark.plan.compile import compile_run
+from kvmark.spec.faults import load_faults, parse_fault
 from kvmark.spec.run import RunSpec
-from kvmark.spec.url import parse_system_url
 
 __all__ = ["run"]
 
@@ -31,12 +32,16 @@ def run(
     load: options.Load = "auto",
     settle: options.Settle = True,
     group: options.Groups = None,
+    pipeline_depth: options.PipelineDepth = None,
+    verify: options.Verify = False,
     workers: options.Workers = None,
     seed: options.Seed = 1,
     interval: options.Interval = _SECOND_NS,
     timeout: options.Timeout = None,
     drain_limit: options.DrainLimit = 30 * _SECOND_NS,
     pin: options.Pin = None,
+    fault: options.Fault = None,
+    faults: options.FaultFile = None,
     tag: options.Tag = None,
     report: options.RunReport = None,
     json: options.Json = False,
@@ -58,14 +63,19 @@ def run(
         "load": load,
         "settle": settle,
         "groups": tuple(group or ()),
+        "pipeline_depth": pipeline_depth,
+        "verify": verify,
         "workers": workers,
         "seed": seed,
         "interval_ns": interval,
         "timeout_ns": timeout,
         "drain_limit_ns": drain_limit,
         "pin": tuple(pin or ()),
+        "faults": (*(load_faults(faults) if faults else ()), *map(parse_fault, fault or ())),
     }
-    spec = RunSpec(workload=catalog.find(workload), system=parse_system_url(system), **given)
+    chosen = catalog.find(workload)
+    given["faults"] = (*chosen.faults, *given["faults"])
+    spec = RunSpec(workload=chosen, system=named_system(system), **given)
     plan = compile_run(spec)
     # What follows takes a second to load, and wrong use is told before it.
     from kvmark.cli.measuring import measure_one

@@ -6,10 +6,19 @@ import typer
 
 from kvmark import catalog
 from kvmark.cli import options
+from kvmark.cli.output import print_json
 
 __all__ = ["workloads"]
 
 
-def workloads(name: options.WorkloadName = None) -> None:
+def workloads(name: options.WorkloadName = None, json: options.Json = False) -> None:
     """Lists the ready workloads, or prints one to copy and change."""
+    if json:
+        each = [{"name": one, "description": _described(one)} for one in catalog.names()]
+        print_json({"name": name, "text": catalog.text(name)} if name else each)
+        return
     typer.echo(catalog.text(name) if name else "\n".join(catalog.names()), nl=name is None)
+
+
+def _described(name: str) -> str:
+    return " ".join(catalog.load(name).description.split())

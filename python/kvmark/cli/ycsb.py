@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from kvmark.cli import options
+from kvmark.cli.system import named_system
 from kvmark.errors import SpecError
 from kvmark.spec.properties import parse_assignment, read_properties
-from kvmark.spec.url import parse_system_url
 from kvmark.spec.ycsb import YcsbProperties, flag_properties, read_ycsb
 from kvmark.study.ycsb import SEQUENCE, YcsbStudy
 
@@ -34,6 +34,7 @@ def ycsb(
     status: options.Status = False,
     label: options.Label = None,
     database: options.Database = None,
+    on_existing: options.OnExisting = "refuse",
     repetitions: options.Repetitions = None,
     duration: options.Duration = None,
     seed: options.Seed = 1,
@@ -60,7 +61,7 @@ def ycsb(
         "pin": pin and tuple(pin),
     }
     study = YcsbStudy(
-        system=parse_system_url(system or "rocksdb:scratch"),
+        system=named_system(system or "rocksdb:scratch"),
         properties=asked,
         records=sizes,
         operations=operations,
@@ -75,7 +76,8 @@ def ycsb(
     # What follows takes a second to load, and wrong use is told before it.
     from kvmark.cli.measuring import measure_sequence
 
-    measure_sequence(study, tags, report, scratch=system is None, json=json, quiet=quiet)
+    on = None if system is None else on_existing
+    measure_sequence(study, tags, report, on_existing=on, json=json, quiet=quiet)
 
 
 def _steps(asked: YcsbProperties, *, load: bool, own: bool) -> tuple[str, ...]:

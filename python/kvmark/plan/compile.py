@@ -61,7 +61,7 @@ _WEIGHT: Final[TypeAdapter[Weight]] = TypeAdapter(Weight)
 def compile_run(spec: RunSpec, cores: int | None = None) -> Plan:
     """The plan of one run. `cores` is how many this process may use, asked for when None."""
     records = spec.records or spec.workload.dataset.records
-    statements = compile_statements(spec.workload, spec.pipeline_depth)
+    statements = compile_statements(spec.workload, records, spec.pipeline_depth)
     indices = {statement.name: index for index, statement in enumerate(statements)}
     dataset = _dataset(spec.workload, records, indices)
     operations = _operations(spec, records)

@@ -18,14 +18,20 @@ _DEVIATIONS: Final = 6
 """cassandra-stress's normal range: three standard deviations to each side of the mean."""
 
 
-def compile_statements(workload: WorkloadSpec, depth: int | None) -> tuple[Statement, ...]:
+def compile_statements(
+    workload: WorkloadSpec, records: int, depth: int | None
+) -> tuple[Statement, ...]:
     """The plan's statements, in the file's order; `depth` replaces how many commands each sends."""
     given = workload.statements.items()
-    return tuple(_statement(name, one, workload, depth) for name, one in given)
+    return tuple(_statement(name, one, workload, records, depth) for name, one in given)
 
 
 def _statement(
-    name: str, one: spec_of.StatementSpec, workload: WorkloadSpec, depth: int | None
+    name: str,
+    one: spec_of.StatementSpec,
+    workload: WorkloadSpec,
+    records: int,
+    depth: int | None,
 ) -> Statement:
     described = {**workload.arguments, **one.arguments}
     names = one.named()
@@ -37,35 +43,38 @@ def _statement(
         texts=one.run,
         commands=commands,
         items=size_law(one.items),
-        arguments=tuple(_argument(each, one, described.get(each)) for each in names),
+        arguments=tuple(_argument(each, one, described.get(each), records) for each in names),
         expects=tuple(names.index(expected) for expected in one.expect),
         options=dict(one.options),
     )
 
 
 def _argument(
-    name: str, one: spec_of.StatementSpec, described: spec_of.ArgumentSpec | None
+    name: str,
+    one: spec_of.StatementSpec,
+    described: spec_of.ArgumentSpec | None,
+    records: int,
 ) -> Argument:
     if described is None:
         # The record's own: its key or its ordinal.
         generator = _GENERATORS.validate_python({"generator": name})
         return Argument(name=name, each="command", generator=generator)
     each = described.each or one.each(name)
-    return Argument(name=name, each=each, generator=_generator(described))
+    return Argument(name=name, each=each, generator=_generator(described, records))
 
 
-def _generator(one: spec_of.ArgumentSpec) -> Generator:
-    return _GENERATORS.validate_python(_content(one))
+def _generator(one: spec_of.ArgumentSpec, records: int) -> Generator:
+    return _GENERATORS.validate_python(_content(one, records))
 
 
-def _content(one: Any) -> dict[str, Any]:
+def _content(one: Any, records: int) -> dict[str, Any]:
     """The generator in the plan's words."""
     match one:
         case spec_of.NumberArgument():
-            return {"generator": "number", "choice": _choice(one)}
+            return {"generator": "number", "choice": _choice(one, records)}
         case spec_of.NameArgument():
             text = KeyText(prefix=one.prefix, zero_padding=one.zero_padding, order=one.order)
-            return {"generator": "name", "text": text, "choice": _choice(one)}
+            return {"generator": "name", "text": text, "choice": _choice(one, records)}
         case spec_of.GaussianArgument():
             mean = (one.min + one.max) / 2 if one.mean is None else one.mean
             stddev = (one.max - one.min) / _DEVIATIONS if one.stddev is None else one.stddev
@@ -78,11 +87,11 @@ def _content(one: Any) -> dict[str, Any]:
             return {"generator": "timestamp", "start_ms": one.start_ms, "step_ms": step_ms}
         case spec_of.ListArgument():
             length = size_law(one.length)
-            return {"generator": "list", "of": _generator(one.of), "length": length}
+            return {"generator": "list", "of": _generator(one.of, records), "length": length}
         case spec_of.TupleArgument():
-            return {"generator": "tuple", "of": tuple(map(_generator, one.of))}
+            return {"generator": "tuple", "of": tuple(_generator(each, records) for each in one.of)}
         case spec_of.MapArgument():
-            keys, values = _generator(one.keys), _generator(one.values)
+            keys, values = _generator(one.keys, records), _generator(one.values, records)
             length = size_law(one.length)
             return {"generator": "map", "keys": keys, "values": values, "length": length}
         case spec_of.FractionArgument():
@@ -90,5 +99,6 @@ def _content(one: Any) -> dict[str, Any]:
     return dict(one.model_dump(exclude={"each"}))
 
 
-def _choice(one: spec_of.NumberArgument | spec_of.NameArgument) -> KeyChoice:
-    return KeyChoice(start=one.start, count=one.count, distribution=distribution(one.law))
+def _choice(one: spec_of.NumberArgument | spec_of.NameArgument, records: int) -> KeyChoice:
+    count = records if one.count is None else one.count
+    return KeyChoice(start=one.start, count=count, distribution=distribution(one.law))

@@ -1,5 +1,13 @@
-"""Runs on disk: made, closed, recovered, found and read. A closed run is never changed."""
+"""Runs on disk: made, closed, recovered, found and read. A closed run is never changed.
 
+Making a run needs little; reading one brings Polars, NumPy and SciPy. So `Run` and `recover` are
+loaded when they are first asked for, and a process that measures has none of those libraries.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from kvmark.records.events import read_events
 from kvmark.records.model import (
     GroupRecord,
     Manifest,
@@ -10,10 +18,12 @@ from kvmark.records.model import (
     TotalRecord,
     WorkerRecord,
 )
-from kvmark.records.recover import recover
-from kvmark.records.run import Run
 from kvmark.records.store import Entry, Records, State
 from kvmark.records.writer import Header, RunFolder
+
+if TYPE_CHECKING:
+    from kvmark.records.recovery import recover
+    from kvmark.records.run import Run
 
 __all__ = [
     "Entry",
@@ -30,5 +40,17 @@ __all__ = [
     "TimeName",
     "TotalRecord",
     "WorkerRecord",
+    "read_events",
     "recover",
 ]
+
+_READING: Final = {"Run": "run", "recover": "recovery"}
+"""Names that wait, and the module of this package that has each."""
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """A name of `_READING`, from its module (PEP 562)."""
+        if name not in _READING:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{_READING[name]}"), name)

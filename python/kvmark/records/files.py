@@ -10,6 +10,8 @@ from typing import Any
 
 RUNNING = "running.json"
 MANIFEST = "manifest.json"
+#: The manifest of a run whose engine has returned and whose tables are yet to be made.
+ENDED = "ended.manifest.json"
 INTERVAL_LOG = "intervals.jsonl"
 INTERVALS = "intervals.parquet"
 RESOURCE_LOG = "resources.jsonl"
@@ -19,8 +21,8 @@ EVENTS = "events.jsonl"
 
 #: What a closed run consists of. Resources are there when they were sampled.
 CLOSED_FILES = (MANIFEST, INTERVALS, RESOURCES, HISTOGRAMS, EVENTS)
-#: What only a run that goes, or was killed, has.
-LOGS = (RUNNING, INTERVAL_LOG, RESOURCE_LOG)
+#: What only a run that isn't closed has.
+LOGS = (RUNNING, ENDED, INTERVAL_LOG, RESOURCE_LOG)
 
 
 def write_atomically(path: Path, data: bytes) -> None:

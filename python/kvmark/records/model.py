@@ -98,6 +98,15 @@ class BeforeAfter(_Frozen):
     after: float | None
 
 
+class SweepRecord(_Frozen):
+    """What the verify phase read back. Those lost are its reads that missed or mismatched."""
+
+    #: Records that were written.
+    records: int
+    #: Of these, how many hold a write whose outcome the generator never knew.
+    unacknowledged: int
+
+
 class PhaseRecord(_Frozen):
     """A phase: its window, what ended it, and who took part. Killed runs have phases ``killed``."""
 
@@ -112,6 +121,7 @@ class PhaseRecord(_Frozen):
     workers: tuple[WorkerRecord, ...] = ()
     process: ProcessRecord = ProcessRecord()
     statistics: dict[str, BeforeAfter] = Field(default_factory=dict)
+    sweep: SweepRecord | None = None
 
     @property
     def window_ns(self) -> int:
@@ -169,6 +179,13 @@ class RunRecord(_Frozen):
     notices: tuple[NoticeRecord, ...] = ()
     interrupted: bool = False
 
+    @property
+    def counted(self) -> tuple[PhaseRecord, ...]:
+        """The phases that count: those that measure, or else those that load; none skipped."""
+        done = [phase for phase in self.phases if phase.stopped_by != "skipped"]
+        measured = tuple(phase for phase in done if phase.name == "measure")
+        return measured or tuple(phase for phase in done if phase.name == "load")
+
 
 class Manifest(_Frozen):
     """What was run, where, with what, and what came of it."""
@@ -182,6 +199,9 @@ class Manifest(_Frozen):
     plan: dict[str, Any]
     host: dict[str, Any] = Field(default_factory=dict)
     versions: dict[str, str] = Field(default_factory=dict)
+    #: The servers of the system, where it has any: ``observed``, and either what they are (their
+    #: testbed, version, nodes, settings) or the ``reason`` why nothing is known of them.
+    testbed: dict[str, Any] | None = None
     closed_by: Literal["engine", "recovered"]
     engine: RunRecord
     imported: dict[str, Any] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,7 @@ from pydantic import ValidationError
 
 from kvmark.errors import RecordsError
 from kvmark.records import files
+from kvmark.records.events import read_events
 from kvmark.records.histograms import decode
 from kvmark.records.intervals import SCHEMA
 from kvmark.records.model import FORMAT, Manifest, PhaseRecord, TimeName, TotalRecord
@@ -51,9 +53,7 @@ class Run:
     @property
     def counted(self) -> tuple[PhaseRecord, ...]:
         """The phases that count: those that measure, or else those that load; none skipped."""
-        done = [phase for phase in self.manifest.engine.phases if phase.stopped_by != "skipped"]
-        measured = tuple(phase for phase in done if phase.name == "measure")
-        return measured or tuple(phase for phase in done if phase.name == "load")
+        return self.manifest.engine.counted
 
     @cached_property
     def intervals(self) -> pl.DataFrame:
@@ -68,11 +68,34 @@ class Run:
     @cached_property
     def events(self) -> tuple[dict[str, Any], ...]:
         """What happened, in order; lines that were cut off are left out."""
-        return read_events(self.path / files.EVENTS)
+        # Engine and faults append to one log, each in its own order.
+        events = read_events(self.path / files.EVENTS)
+        return tuple(sorted(events, key=lambda event: event.get("at_ns", 0)))
 
     def totals(self, phase: int) -> tuple[TotalRecord, ...]:
         """The totals of a phase, parts of read-modify-writes included."""
         return tuple(total for total in self.manifest.engine.totals if total.phase == phase)
+
+    def operation(self, entry: Mapping[str, Any]) -> str:
+        """The name in records of an entry of a plan's mix: its statement's, or its kind's."""
+        index = entry.get("statement")
+        if index is None:
+            return str(entry["kind"]).replace("_", "-").upper()
+        return str(self.manifest.plan["statements"][index]["name"])
+
+    @cached_property
+    def _kinds(self) -> Mapping[tuple[str, str], str]:
+        """What each group's operations do, by group and operation."""
+        kinds = {}
+        for group in self.manifest.plan.get("groups", ()):
+            for entry in group.get("mix", ()):
+                kinds[(str(group.get("name")), self.operation(entry))] = str(entry["kind"])
+        return kinds
+
+    def kind(self, total: TotalRecord) -> str:
+        """What an operation did to its records, in the plan's words, such as `read`."""
+        otherwise = total.operation.lower().replace("-", "_")
+        return self._kinds.get((total.group, total.operation), otherwise)
 
     def histogram(
         self,
@@ -117,19 +140,6 @@ class Run:
         except (OSError, pl.exceptions.PolarsError) as problem:
             reason = str(problem).partition("\n")[0]
             raise RecordsError(f"{path} can't be read: {reason}") from problem
-
-
-def read_events(path: Path) -> tuple[dict[str, Any], ...]:
-    """The events of a log, without what isn't a whole JSON object."""
-    events = []
-    for line in files.whole_lines(path).splitlines():
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(event, dict):
-            events.append(event)
-    return tuple(events)
 
 
 def _parse(text: bytes) -> Manifest:

@@ -12,19 +12,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kvmark.errors import RecordsError, RunError
 from kvmark.records import files
 from kvmark.records.process import Writer
-from kvmark.records.recover import recover
-from kvmark.records.run import Run
 from kvmark.records.writer import RunFolder
 
-State = Literal["closed", "going", "killed", "broken"]
+if TYPE_CHECKING:
+    from kvmark.records.run import Run
+
+State = Literal["closed", "ended", "going", "killed", "broken"]
+"""What has ended or was killed is closed when it is opened."""
 
 _ID = re.compile(r"\d{8}-\d{6}-(?:[a-z0-9-]+-)?[0-9a-f]{4}")
 _LAST = re.compile(r"last(?:~(\d+))?")
+_USABLE = ("closed", "ended", "killed")
 _SECOND = len("20261121-074812")
 _LONGEST_SLUG = 40
 _ATTEMPTS = 64
@@ -101,7 +104,7 @@ class Records:
     def find(self, word: str) -> Entry:
         """The run that a word means: an id, the beginning of one, a folder, ``last``, ``last~1``.
 
-        ``last`` counts runs that are closed or were killed.
+        ``last`` counts runs that are closed, have ended or were killed.
 
         Raises:
             RecordsError: there is none, or several.
@@ -121,7 +124,7 @@ class Records:
         raise RecordsError(f"there is no run '{word}' in {self.root}{_nearest(wanted, ids)}")
 
     def open(self, word: str) -> Run:
-        """The closed run that a word means; a killed one is closed from its logs first.
+        """The closed run that a word means; one that has ended or was killed is closed first.
 
         Raises:
             RecordsError: there is none, it is still going, or it can't be read.
@@ -129,6 +132,9 @@ class Records:
         entry = self.find(word)
         if entry.state == "broken":
             raise RecordsError(f"run {entry.id} can't be read: {entry.problem}")
+        # Reading brings Polars, and making a run must do without.
+        from kvmark.records import Run, recover  # noqa: PLC0415
+
         return Run.open(entry.path) if entry.state == "closed" else recover(entry.path)
 
     def verdict_path(self, run: str) -> Path:
@@ -136,7 +142,7 @@ class Records:
         return self.root / f"{run}.verdict.json"
 
     def _last(self, back: int) -> Entry:
-        usable = (entry for entry in self._newest_first() if entry.state in ("closed", "killed"))
+        usable = (entry for entry in self._newest_first() if entry.state in _USABLE)
         found = next(islice(usable, back, None), None)
         if found is None:
             which = "last" if back == 0 else f"last~{back}"
@@ -168,6 +174,9 @@ class Records:
             if manifest is not None:
                 return _described(path, manifest, "closed")
             running = _read(path / files.RUNNING)
+            ended = _read(path / files.ENDED)
+            if ended is not None:
+                return _described(path, ended, "ended")
             if running is not None:
                 lives = Writer.model_validate(running["writer"]).lives()
                 return _described(path, running, "going" if lives else "killed")

@@ -1,8 +1,9 @@
 """A run's folder from its first file to its manifest.
 
-``running.json`` is there from the beginning, the engine and the sampler append to logs, and closing
-turns the logs into tables and writes the manifest. The manifest is what makes a run closed: the
-logs are removed only after it is safely there, so that a close that fails loses nothing.
+``running.json`` is there from the beginning, the engine and the sampler append to logs, and a run
+ends with its manifest under another name. Closing, which may wait, turns the logs into tables and
+gives the manifest its own name. That is what makes a run closed: the logs are removed only after it
+is safely there, so that a close that fails loses nothing.
 """
 
 from __future__ import annotations
@@ -10,24 +11,22 @@ from __future__ import annotations
 import errno
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kvmark.errors import RecordsError, RunError
 from kvmark.records import files
-from kvmark.records.intervals import read_intervals, read_resources, to_parquet
 from kvmark.records.model import FORMAT, Manifest
 from kvmark.records.process import Writer
-from kvmark.records.run import Run
 
-_READ_ONLY = 0o444
+if TYPE_CHECKING:
+    from kvmark.records.run import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +39,7 @@ class Header:
     host: Mapping[str, Any]
     versions: Mapping[str, str]
     tags: tuple[str, ...] = field(default=())
+    testbed: Mapping[str, Any] | None = None
 
 
 class Running(BaseModel):
@@ -56,6 +56,7 @@ class Running(BaseModel):
     plan: dict[str, Any]
     host: dict[str, Any] = Field(default_factory=dict)
     versions: dict[str, str] = Field(default_factory=dict)
+    testbed: dict[str, Any] | None = None
     writer: Writer
 
     @classmethod
@@ -92,6 +93,11 @@ class RunFolder:
         """The run's id."""
         return self.path.name
 
+    @property
+    def events(self) -> Path:
+        """The log of events, to which the engine appends too."""
+        return self.path / files.EVENTS
+
     def begin(self, header: Header) -> None:
         """Writes ``running.json``: from here on a killed run can be recovered.
 
@@ -108,101 +114,114 @@ class RunFolder:
             host=dict(header.host),
             versions=dict(header.versions),
             tags=header.tags,
+            testbed=None if header.testbed is None else dict(header.testbed),
             writer=Writer.this(),
         )
         try:
-            with _one_sentence(self.path):
+            with one_sentence(self.path):
                 text = files.to_json(running.model_dump(mode="json"))
                 files.write_atomically(self.path / files.RUNNING, text)
         except RunError:
             self.abandon()
             raise
 
-    def append_resources(self, rows: list[Mapping[str, Any]]) -> None:
+    def append_resources(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Appends samples of processor, memory, disk and network, one row each.
 
         Raises:
             RunError: the log can't be written.
         """
+        self._append(files.RESOURCE_LOG, rows)
+
+    def append_event(self, event: Mapping[str, Any]) -> None:
+        """Appends an event: ``at_ns`` since the run's origin, ``kind``, and what goes with it.
+
+        Raises:
+            RunError: the log can't be written.
+        """
+        self._append(files.EVENTS, [event])
+
+    def _append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         text = "".join(json.dumps(row) + "\n" for row in rows)
-        with _one_sentence(self.path), (self.path / files.RESOURCE_LOG).open("ab") as log:
+        with one_sentence(self.path), (self.path / name).open("ab") as log:
             log.write(text.encode())
 
-    def close(self, engine: Mapping[str, Any]) -> Run:
-        """Closes the run with what the engine returned, and makes it read-only.
+    def end(self, engine: Mapping[str, Any]) -> Manifest:
+        """Keeps what the engine returned: from here on any process may close the run.
 
         Raises:
             RunError: a file can't be written, or the record isn't of the known form. The logs are
                 still there and the run can be recovered from them.
         """
-        return seal(self.path, Running.read(self.path), engine, "engine")
+        return write_end(self.path, Running.read(self.path), engine, "engine")
+
+    def close(self, engine: Mapping[str, Any]) -> Run:
+        """Ends the run and closes it at once.
+
+        Raises:
+            RunError: as :meth:`end` says.
+        """
+        self.end(engine)
+        # Tables bring Polars, and only now the engine has returned.
+        from kvmark.records.recovery import recover  # noqa: PLC0415
+
+        return recover(self.path)
 
     def abandon(self) -> bool:
         """Removes the folder if nothing was measured in it; says whether it is gone."""
-        if (self.path / files.MANIFEST).exists() or _measured(self.path):
+        kept = (files.MANIFEST, files.ENDED)
+        if any((self.path / name).exists() for name in kept) or _measured(self.path):
             return False
         shutil.rmtree(self.path, ignore_errors=True)
         return not self.path.exists()
 
 
-def seal(folder: Path, running: Running, engine: Mapping[str, Any], closed_by: str) -> Run:
-    """Turns the logs into tables, writes the manifest, removes the logs.
+def write_end(
+    folder: Path, running: Running, engine: Mapping[str, Any], closed_by: str
+) -> Manifest:
+    """Writes the manifest under the name that says that the tables are missing.
 
     Raises:
-        RunError: as :meth:`RunFolder.close` says.
+        RunError: as :meth:`RunFolder.end` says.
     """
-    manifest = {
+    document = {
         **running.model_dump(mode="json", exclude={"writer"}),
         "closed_by": closed_by,
         "engine": dict(engine),
         "imported": None,
     }
     try:
-        Manifest.model_validate(manifest)
+        manifest = Manifest.model_validate(document)
     except ValidationError as problem:
         raise RunError(
             f"the engine's record of run {folder.name} is not of the known form"
             f" ({_first_line(problem)}): its logs are kept in {folder}"
         ) from problem
-    with _one_sentence(folder):
-        _write_tables(folder)
-        files.write_atomically(folder / files.MANIFEST, files.to_json(manifest))
-        tidy(folder)
-    return Run.open(folder)
-
-
-def tidy(folder: Path) -> None:
-    """Removes the logs of a closed run and makes what stays read-only."""
-    for name in files.LOGS:
-        (folder / name).unlink(missing_ok=True)
-    for name in files.CLOSED_FILES:
-        if (folder / name).exists():
-            (folder / name).chmod(_READ_ONLY)
-    files.sync_folder(folder)
-
-
-def _write_tables(folder: Path) -> None:
-    intervals = read_intervals(files.whole_lines(folder / files.INTERVAL_LOG))
-    files.write_atomically(folder / files.INTERVALS, to_parquet(intervals))
-    resources = read_resources(files.whole_lines(folder / files.RESOURCE_LOG))
-    if resources.height:
-        files.write_atomically(folder / files.RESOURCES, to_parquet(resources))
+    with one_sentence(folder):
+        files.write_atomically(folder / files.ENDED, files.to_json(document))
+    return manifest
 
 
 def _measured(folder: Path) -> bool:
+    """Whether the log of intervals counts an operation."""
     try:
-        intervals = read_intervals(files.whole_lines(folder / files.INTERVAL_LOG))
-    except (
-        OSError,
-        pl.exceptions.PolarsError,
-    ):  # What can't be read may hold something: it is not ours to remove.
+        lines = files.whole_lines(folder / files.INTERVAL_LOG).splitlines()
+    except OSError:  # What can't be read may hold something: it is not ours to remove.
         return True
-    return int(intervals["count"].sum()) > 0
+    return any(map(_counts, lines))
+
+
+def _counts(line: bytes) -> bool:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(row, dict) and bool(row.get("count"))
 
 
 @contextmanager
-def _one_sentence(folder: Path) -> Iterator[None]:
-    """Turns what the system says into a sentence for the user."""
+def one_sentence(folder: Path) -> Iterator[None]:
+    """Turns what the system says of a run's folder into a sentence for the user."""
     try:
         yield
     except OSError as problem:

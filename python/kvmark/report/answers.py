@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from kvmark.analysis import Judgement, SequenceRow, Summary, Verdict
+from kvmark.analysis import FaultSpan, Judgement, SequenceRow, Summary, Verdict
 from kvmark.records import Entry, TimeName
 
 
@@ -84,6 +84,8 @@ class RunAnswer:
     #: One panel per operation.
     curves: tuple[Curve, ...]
     provenance: Provenance
+    #: What was broken on purpose.
+    faults: tuple[FaultSpan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def _workload(plan: Mapping[str, Any]) -> str:
     fields = dataset.get("fields", {})
     count, length = fields.get("count"), fields.get("length", {}).get("size")
     size = f" of {length} bytes" if length else ""
-    layout = f" of {count} fields{size}" if count else ""
+    layout = f" of {count} {'field' if count == 1 else 'fields'}{size}" if count else ""
     return f"{plan.get('name', '')}, {units.whole(dataset.get('count'))} records{layout}"
 
 

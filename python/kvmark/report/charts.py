@@ -14,6 +14,7 @@ from typing import Any, Self
 import altair as alt
 import polars as pl
 
+from kvmark.analysis import FaultSpan
 from kvmark.report.answers import PhaseSpan
 
 #: A Vega-Lite specification.
@@ -27,6 +28,8 @@ _TIME_LABEL = (
 )
 _PANEL_WIDTH, _PANEL_HEIGHT, _PANEL_COLUMNS = 230, 150, 3
 _WIDE_WIDTH, _WIDE_HEIGHT = 760, 220
+# A phase that is narrower than its name is not named: the next one's name stands there.
+_LEAST_NAMED = 0.05
 # Room for the names of phases between a chart and its legend.
 _ABOVE_PHASES = 30
 _SHAPES = ("circle", "diamond", "square", "triangle-up")
@@ -80,7 +83,9 @@ def quantile_chart(data: pl.DataFrame) -> Spec:
     return _panels(alt.layer(lines, _hover_points(chart, tooltip)), data, "panel")
 
 
-def rate_chart(data: pl.DataFrame, phases: Sequence[PhaseSpan]) -> Spec:
+def rate_chart(
+    data: pl.DataFrame, phases: Sequence[PhaseSpan], faults: Sequence[FaultSpan] = ()
+) -> Spec:
     """Counts of intervals as rates, over the run's time."""
     chart = alt.Chart(_inline(data)).transform_calculate(
         rate="datum.value * 1e9 / (datum.end_ns - datum.start_ns)"
@@ -88,22 +93,26 @@ def rate_chart(data: pl.DataFrame, phases: Sequence[PhaseSpan]) -> Spec:
     y = alt.Y("rate:Q", title="operations per second").scale(zero=True)
     y = y.axis(format="~s", tickCount=5)
     value = alt.Tooltip("rate:Q", format=",.4~r", title="ops/s")
-    return _time_spec(chart.encode(y=y), data, phases, value)
+    behind = [*_phase_layers(phases), *_fault_layers(faults)]
+    return _time_spec(chart.encode(y=y), data, behind, value)
 
 
-def response_chart(data: pl.DataFrame, phases: Sequence[PhaseSpan]) -> Spec:
+def response_chart(
+    data: pl.DataFrame, phases: Sequence[PhaseSpan], faults: Sequence[FaultSpan] = ()
+) -> Spec:
     """Quantiles of intervals over the run's time, on a logarithmic axis."""
     chart = alt.Chart(_inline(data)).transform_filter("isValid(datum.value) && datum.value > 0")
     chart = chart.transform_calculate(shown=_TIME_LABEL.format("value", ".4~r"))
     y = _time_axis("value", "response time", data["value"].drop_nulls().to_list())
     value = alt.Tooltip("shown:N", title="response time")
-    return _time_spec(chart.encode(y=y), data, phases, value)
+    behind = [*_phase_layers(phases), *_fault_layers(faults)]
+    return _time_spec(chart.encode(y=y), data, behind, value)
 
 
 def _time_spec(
-    chart: alt.Chart, data: pl.DataFrame, phases: Sequence[PhaseSpan], value: alt.Tooltip
+    chart: alt.Chart, data: pl.DataFrame, behind: Sequence[alt.Chart], value: alt.Tooltip
 ) -> Spec:
-    """Lines over the run's time, the phases behind them."""
+    """Lines over the run's time, other layers behind them."""
     style = _SeriesStyle.of(data, "series", _line_legend(offset=_ABOVE_PHASES))
     x = alt.X("end_s:Q", title="seconds since the run began").scale(nice=False)
     x = x.axis(format="~r", grid=False, tickCount=8)
@@ -111,7 +120,7 @@ def _time_spec(
     chart = chart.transform_calculate(end_s="datum.end_ns / 1e9").encode(x=x, color=style.color)
     lines = chart.mark_line().encode(strokeDash=style.dash)
     points = _hover_points(chart, [alt.Tooltip("series:N"), when, value])
-    layers = alt.layer(*_phase_layers(phases), lines, points)
+    layers = alt.layer(*behind, lines, points)
     return _finished(layers.properties(width=_WIDE_WIDTH, height=_WIDE_HEIGHT))
 
 
@@ -134,18 +143,36 @@ def _hover_points(chart: alt.Chart, tooltip: list[alt.Tooltip]) -> alt.Chart:
 
 
 def _phase_layers(phases: Sequence[PhaseSpan]) -> list[alt.Chart]:
-    """A band and a name for each phase, behind everything else."""
+    """A band for each phase, and its name where there is room, behind everything else."""
+    if not phases:
+        return []
     spans = [
         {"phase": p.name.replace("_", "-"), "from_s": p.start_ns / 1e9, "to_s": p.end_ns / 1e9}
         for p in phases
     ]
-    if not spans:
-        return []
-    chart = alt.Chart(alt.InlineData(values=spans)).encode(x="from_s:Q")
+    least_ns = _LEAST_NAMED * (phases[-1].end_ns - phases[0].start_ns)
+    wide = [p.end_ns - p.start_ns >= least_ns for p in phases]
+    named = [span for span, fits in zip(spans, wide, strict=True) if fits]
     counted = alt.condition("datum.phase == 'measure'", alt.value(1), alt.value(0.4))
-    bands = chart.mark_rect().encode(x2="to_s:Q", opacity=counted)
-    names = chart.mark_text(align="left", baseline="bottom", dy=-5)
-    return [bands, names.encode(y=alt.value(0), text="phase:N")]
+    bands = alt.Chart(alt.InlineData(values=spans)).encode(x="from_s:Q")
+    bands = bands.mark_rect().encode(x2="to_s:Q", opacity=counted)
+    names = alt.Chart(alt.InlineData(values=named)).encode(x="from_s:Q", text="phase:N")
+    names = names.mark_text(align="left", baseline="bottom", dy=-5)
+    return [bands, names.encode(y=alt.value(0))]
+
+
+def _fault_layers(faults: Sequence[FaultSpan]) -> list[alt.Chart]:
+    """A line where each fault began and where it was over, the first one with its words."""
+    if not faults:
+        return []
+    begun = [{"fault": f"{each.do} {each.node}", "at_s": each.begun_ns / 1e9} for each in faults]
+    ends_ns = (each.ended_ns for each in faults if each.ended_ns is not None)
+    edges = [{"at_s": ns / 1e9} for ns in (*(each.begun_ns for each in faults), *ends_ns)]
+    lines = alt.Chart(alt.InlineData(values=edges)).encode(x="at_s:Q")
+    lines = lines.mark_rule(strokeDash=[3, 3], strokeWidth=1)
+    names = alt.Chart(alt.InlineData(values=begun)).encode(x="at_s:Q", text="fault:N")
+    names = names.mark_text(align="left", baseline="bottom", dx=4, dy=-4)
+    return [lines, names.encode(y=alt.value(_WIDE_HEIGHT))]
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from kvmark.analysis import PhaseSummary
+from kvmark.analysis import PhaseSummary, SweepSummary
 from kvmark.report import units
 from kvmark.report.answers import Fact, RunAnswer
 
 
 def run_facts(run: RunAnswer) -> tuple[Fact, ...]:
     """What a run's counted phases came to."""
-    return tuple(fact for phase in run.summary.phases for fact in _phase_facts(phase))
+    facts = [fact for phase in run.summary.phases for fact in _phase_facts(phase)]
+    if run.summary.sweep is not None:
+        facts += _sweep_facts(run.summary.sweep)
+    return tuple(facts)
 
 
 def phase_title(run: RunAnswer, phase: PhaseSummary) -> str:
@@ -23,6 +26,8 @@ def _phase_facts(phase: PhaseSummary) -> list[Fact]:
         Fact("Throughput", f"{units.estimate(phase.throughput)} ops/s"),
         Fact("Runtime", units.with_unit(phase.runtime_ms * 1e6)),
     ]
+    if phase.rows is not None:
+        facts.append(Fact("Records", f"{units.whole(phase.rows)} read or written"))
     if phase.hit_ratio is not None:
         facts.append(Fact("Hit ratio", f"{units.significant(phase.hit_ratio * 100, 4)} %"))
     if phase.errors:
@@ -34,3 +39,19 @@ def _phase_facts(phase: PhaseSummary) -> list[Fact]:
     if phase.max_resident_bytes is not None:
         facts.append(Fact("Peak memory", units.size(phase.max_resident_bytes)))
     return facts
+
+
+def _sweep_facts(sweep: SweepSummary) -> list[Fact]:
+    counts = (
+        (sweep.intact, "intact"),
+        (sweep.missing, "missing though acknowledged"),
+        (sweep.stale, "older than acknowledged"),
+        (sweep.unread, "could not be read"),
+    )
+    told = ", ".join(f"{units.whole(count)} {what}" for count, what in counts if count)
+    facts = [Fact("Read back", f"{units.whole(sweep.records)} records written: {told or 'none'}")]
+    if sweep.unacknowledged:
+        text = f"{units.whole(sweep.unacknowledged)} records hold a write that nobody acknowledged"
+        facts.append(Fact("Uncertain", text))
+    limits = "a store that outlives a killed process may still lose writes when power is cut"
+    return [*facts, Fact("What it shows", limits)]

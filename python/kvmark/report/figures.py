@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import vl_convert
 
-from kvmark.analysis import SequenceRow
+from kvmark.analysis import FaultSpan, SequenceRow
 from kvmark.report import charts
 from kvmark.report.answers import Curve, PhaseSpan
 from kvmark.report.charts import Spec
@@ -86,30 +86,40 @@ def quantile_figure(curves: Sequence[Curve], subject: str) -> Figure:
     )
 
 
-def rate_figure(intervals: pl.DataFrame, phases: Sequence[PhaseSpan]) -> Figure:
+def rate_figure(
+    intervals: pl.DataFrame, phases: Sequence[PhaseSpan], faults: Sequence[FaultSpan] = ()
+) -> Figure:
     """Completed rate of each interval over the run's time."""
     window = intervals.filter(~pl.col("drain"))
     data = interval_frame(window, {"completed": "count"})
     return Figure(
         name="rate",
         title="Completed rate over time",
-        caption="Operations completed per second in each interval, whatever their outcome.",
+        caption="Operations completed per second in each interval, whatever their outcome."
+        + _faults_caption(faults),
         data=data,
-        spec=charts.rate_chart(data, phases),
+        spec=charts.rate_chart(data, phases, faults),
     )
 
 
-def response_figure(intervals: pl.DataFrame, phases: Sequence[PhaseSpan]) -> Figure:
+def response_figure(
+    intervals: pl.DataFrame, phases: Sequence[PhaseSpan], faults: Sequence[FaultSpan] = ()
+) -> Figure:
     """Quantiles of response time in each interval over the run's time."""
     columns = {name: f"response_ns_{name}" for name in ("p50", "p99", "max")}
     data = interval_frame(intervals, columns)
     return Figure(
         name="response",
         title="Response time over time",
-        caption="Quantiles over the operations completed in each interval, on a logarithmic axis.",
+        caption="Quantiles over the operations completed in each interval, on a logarithmic axis."
+        + _faults_caption(faults),
         data=data,
-        spec=charts.response_chart(data, phases),
+        spec=charts.response_chart(data, phases, faults),
     )
+
+
+def _faults_caption(faults: Sequence[FaultSpan]) -> str:
+    return " Dashed lines: a server was broken on purpose, and was back." if faults else ""
 
 
 def _sequence_caption(what: str, data: pl.DataFrame, source: str) -> str:

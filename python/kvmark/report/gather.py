@@ -13,6 +13,7 @@ from kvmark.analysis import (
     SequenceRow,
     Verdict,
     case_of,
+    fault_spans,
     judge,
     merged_times,
     quantile_curve,
@@ -71,6 +72,7 @@ def run_answer(run: Run, verdict: Verdict | None = None) -> RunAnswer:
         intervals=run.intervals.filter(pl.col("operation") == "TOTAL"),
         curves=tuple(_run_curves(run)),
         provenance=_run_provenance(run),
+        faults=fault_spans(run),
     )
 
 
@@ -113,6 +115,7 @@ def _run_provenance(run: Run) -> Provenance:
         documents={
             "Plan": run.manifest.plan,
             "Configuration of the system": run.manifest.engine.system.configuration,
+            **_servers(run),
             "Host": run.manifest.host,
         },
     )
@@ -133,10 +136,16 @@ def _sequence_provenance(runs: Sequence[Run]) -> Provenance:
         documents={
             **{f"Plan of {_case(case)}, first repetition": plan for case, plan in plans.items()},
             "Configuration of the system": first.engine.system.configuration,
+            **_servers(runs[0]),
             "Host": first.host,
             "Runs of each case": ids,
         },
     )
+
+
+def _servers(run: Run) -> Mapping[str, object]:
+    """What is known of the servers, where there are any."""
+    return {"Servers": run.manifest.testbed} if run.manifest.testbed else {}
 
 
 def _case(case: Case) -> str:

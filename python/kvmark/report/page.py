@@ -132,8 +132,8 @@ def _run_figures(run: RunAnswer, prefix: str) -> tuple[Figure, ...]:
     drawn = []
     if not run.intervals.is_empty():
         drawn += [
-            figures.rate_figure(run.intervals, run.phases),
-            figures.response_figure(run.intervals, run.phases),
+            figures.rate_figure(run.intervals, run.phases, run.faults),
+            figures.response_figure(run.intervals, run.phases, run.faults),
         ]
     if run.curves:
         drawn.append(figures.quantile_figure(run.curves, "The counted phase, by operation."))

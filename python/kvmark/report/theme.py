@@ -63,7 +63,7 @@ def config(theme: Theme) -> dict[str, Any]:
         },
         "facet": {"spacing": 26},
         "line": {"strokeWidth": 1.8, "strokeJoin": "round"},
-        "rule": {"strokeWidth": 1.8},
+        "rule": {"strokeWidth": 1.8, "color": theme.muted},
         "text": {**text, "color": theme.muted},
         "rect": {"color": theme.band},
     }  # fmt: skip

@@ -1,19 +1,24 @@
-"""One plan on this machine: folder, engine, sampler, manifest."""
+"""One plan on this machine: folder, engine, sampler, and what the engine returned kept."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from kvmark import _engine, errors
 from kvmark.errors import Interrupted, KvmarkError
 from kvmark.plan.model import Plan
-from kvmark.records import Header, Records, Run
-from kvmark.run.embedded import created_on_demand
+from kvmark.records import Header, Manifest, Records, RunFolder
+from kvmark.run.embedded import created_on_demand, removed_if_refused
+from kvmark.run.faults import Faults
 from kvmark.run.sampler import Sampler
+from kvmark.run.served import served_by
 from kvmark.run.setting import Setting
+from kvmark.spec.faults import FaultSpec
+from kvmark.testbed.state import Testbed
 
 __all__ = ["Carried", "Progress", "carry_out"]
 
@@ -23,10 +28,22 @@ Progress = Callable[[Mapping[str, Any]], object]
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A closed run, and why it ended early if it did."""
+    """A run that has ended and isn't closed yet, and why it ended early if it did."""
 
-    run: Run
+    folder: RunFolder
+    present: int
+    """How many records its inserts left in the dataset; 0 where there were none."""
     failure: KvmarkError | None
+
+    def or_raise(self) -> Carried:
+        """Itself, if the run came to its end.
+
+        Raises:
+            KvmarkError: what ended it early. The run is kept all the same.
+        """
+        if self.failure is not None:
+            raise self.failure
+        return self
 
 
 def carry_out(
@@ -35,14 +52,20 @@ def carry_out(
     records: Records,
     setting: Setting,
     progress: Progress,
+    faults: Sequence[FaultSpec] = (),
 ) -> Carried:
-    """Carries out a plan and closes its run.
+    """Carries out a plan with its faults and keeps what the engine returned.
+
+    The run is left to be closed later: that brings libraries whose memory would count as the
+    generator's in the runs that follow.
 
     Raises:
         KvmarkError: the run couldn't begin, and then no folder is left, or its records couldn't be
             written, and then its logs are kept if something was measured.
     """
     plan = created_on_demand(plan)
+    served = served_by(plan)
+    served.check_faults(faults)
     folder = records.new(plan.name)
     header = Header(
         command=setting.command,
@@ -51,26 +74,46 @@ def carry_out(
         host=setting.host,
         versions=setting.versions,
         tags=setting.tags,
+        testbed=served.description,
     )
     folder.begin(header)
     try:
-        with Sampler(folder):
+        with (
+            Sampler(folder, served.testbed),
+            _broken_as_planned(faults, served.testbed, folder, plan),
+            removed_if_refused(plan),
+        ):
             answer = _engine.run(
                 plan.to_json(), folder.path, lambda text: progress(json.loads(text))
             )
         result = json.loads(answer)
-        run = folder.close(result["record"])
+        manifest = folder.end(result["record"])
     except BaseException:
         folder.abandon()
         raise
-    return Carried(run, _failure(result, run))
+    return Carried(folder, _present(plan, manifest), _failure(result, folder.id))
 
 
-def _failure(result: Mapping[str, Any], run: Run) -> KvmarkError | None:
+def _broken_as_planned(
+    faults: Sequence[FaultSpec], testbed: Testbed | None, folder: RunFolder, plan: Plan
+) -> AbstractContextManager[object]:
+    if testbed is None or not faults:
+        return nullcontext()
+    limits_ns = (phase.duration_ns for phase in plan.phases if phase.name == "measure")
+    return Faults(faults, testbed, folder, next(limits_ns, None))
+
+
+def _present(plan: Plan, manifest: Manifest) -> int:
+    """How far inserts came; 0 where there were none."""
+    frontiers = [group.frontier or 0 for phase in manifest.engine.counted for group in phase.groups]
+    return max([0, *(frontier - plan.dataset.start for frontier in frontiers)])
+
+
+def _failure(result: Mapping[str, Any], run: str) -> KvmarkError | None:
     failure = result["failure"]
     if result["record"]["interrupted"]:
-        return Interrupted(f"interrupted: what was measured until then is kept as run {run.id}")
+        return Interrupted(f"interrupted: what was measured until then is kept as run {run}")
     if failure is None:
         return None
     kind: type[KvmarkError] = getattr(errors, failure["kind"])
-    return kind(f"{failure['message']}; the run is kept as {run.id}")
+    return kind(f"{failure['message']}; the run is kept as {run}")

@@ -1,4 +1,4 @@
-"""Samples what the generator uses of its machine, once a second while a run goes."""
+"""Samples what the generator and the servers use of their machine, once a second in a run."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import psutil
 
 from kvmark.errors import RunError
 from kvmark.records import RunFolder
+from kvmark.testbed.observe import Observer
+from kvmark.testbed.state import Testbed
 
 __all__ = ["Sampler", "sample"]
 
@@ -38,10 +40,14 @@ def sample(process: psutil.Process) -> dict[str, Any]:
 
 
 class Sampler:
-    """Appends a sample when it is entered, each second, and when it is left."""
+    """Appends a sample when it is entered, each second, and when it is left.
 
-    def __init__(self, folder: RunFolder) -> None:
+    With a testbed there is a row for each of its servers too.
+    """
+
+    def __init__(self, folder: RunFolder, testbed: Testbed | None) -> None:
         self._folder = folder
+        self._servers = None if testbed is None else Observer(testbed)
         self._process = psutil.Process()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._repeat, name="kvmark-sampler", daemon=True)
@@ -62,15 +68,19 @@ class Sampler:
         self._over.set()
         self._thread.join()
         self._take()
+        if self._servers is not None:
+            self._servers.close()
 
     def _repeat(self) -> None:
         while not self._over.wait(_PERIOD_S):
             self._take()
 
     def _take(self) -> None:
-        row: Mapping[str, Any] = sample(self._process)
+        rows: list[Mapping[str, Any]] = [sample(self._process)]
+        if self._servers is not None:
+            rows += self._servers.sample()
         try:
-            self._folder.append_resources([row])
+            self._folder.append_resources(rows)
         except RunError:
             # Closing the run meets the same disk and says so.
             self._over.set()

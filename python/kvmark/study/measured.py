@@ -1,54 +1,39 @@
-"""One run with its verdict: what every study is made of."""
+"""A run that has ended, closed and judged: what every study's answer is made of.
+
+It brings Polars and SciPy: nothing here is imported while an engine runs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from kvmark.analysis import Verdict, judge, save_verdict
-from kvmark.errors import KvmarkError
-from kvmark.plan.model import Plan
-from kvmark.records import Records, Run
-from kvmark.run import Progress, Setting, carry_out
+from kvmark.records import Records, Run, recover
+from kvmark.run import Carried
 
-__all__ = ["Measured", "measure"]
+__all__ = ["Measured", "measured"]
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A closed run, its verdict, and why it ended early if it did."""
+    """A closed run and its verdict."""
 
     run: Run
     verdict: Verdict
-    failure: KvmarkError | None
-
-    def or_raise(self) -> Run:
-        """The run, if it came to its end.
-
-        Raises:
-            KvmarkError: what ended it early. The run is kept all the same.
-        """
-        if self.failure is not None:
-            raise self.failure
-        return self.run
 
 
-def measure(
-    plan: Plan,
-    spec: Mapping[str, Any],
-    records: Records,
-    setting: Setting,
-    progress: Progress,
-    *,
-    repetitions: int = 1,
-) -> Measured:
-    """Carries out a plan and judges its run; ``repetitions`` is how often its case is run in all.
+def measured(ended: Iterable[Carried], records: Records, repetitions: int = 1) -> list[Measured]:
+    """Closes and judges runs; ``repetitions`` is how often the case of each is run in all.
 
     Raises:
-        KvmarkError: the run couldn't begin, or its records couldn't be written.
+        KvmarkError: a run's records couldn't be written; what was measured is kept.
     """
-    carried = carry_out(plan, spec, records, setting, progress)
-    verdict = judge(carried.run, repetitions)
-    save_verdict(records, carried.run, verdict)
-    return Measured(carried.run, verdict, carried.failure)
+    return [_measured(carried, records, repetitions) for carried in ended]
+
+
+def _measured(carried: Carried, records: Records, repetitions: int) -> Measured:
+    run = recover(carried.folder.path)
+    verdict = judge(run, repetitions)
+    save_verdict(records, run, verdict)
+    return Measured(run, verdict)

@@ -10,19 +10,17 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kvmark import _engine
 from kvmark.errors import UsageError
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
+from kvmark.run import Carried
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import SystemUrl
 from kvmark.spec.ycsb import CORE_WORKLOADS, YcsbProperties
 from kvmark.spec.ycsb_run import ycsb_run
-
-if TYPE_CHECKING:
-    from kvmark.records import Run
 
 __all__ = ["SEQUENCE", "Step", "YcsbStudy", "check_order", "planned"]
 
@@ -156,9 +154,9 @@ def check_order(workloads: tuple[str, ...]) -> None:
 
 def planned(
     study: YcsbStudy,
-    carry: Callable[[int, Step, RunSpec], Run],
+    carry: Callable[[int, Step, RunSpec], Carried],
     prepare: Callable[[], None],
-) -> Iterator[Run]:
+) -> Iterator[Carried]:
     """Carries out every step, numbered from 1; ``prepare`` empties the system for a fresh load."""
     present = 0
     for number, step in enumerate(study.steps(), start=1):
@@ -166,17 +164,13 @@ def planned(
             prepare()
         if step.workload not in _LOADS and present == 0:
             present = step.records
-        run = carry(number, step, study.spec(step, present))
-        present = _present_after(step, run, present)
-        yield run
+        carried = carry(number, step, study.spec(step, present))
+        present = _present_after(step, carried, present)
+        yield carried
 
 
-def _present_after(step: Step, run: Run, present: int) -> int:
+def _present_after(step: Step, carried: Carried, present: int) -> int:
     """How many records there are after a step: inserts add to them, a delete removes them all."""
     if step.workload in _LOADS:
         return step.records
-    if step.workload == "delete":
-        return 0
-    frontiers = [group.frontier or 0 for phase in run.counted for group in phase.groups]
-    start = int(run.manifest.plan["dataset"]["start"])
-    return max([present, *(frontier - start for frontier in frontiers)])
+    return 0 if step.workload == "delete" else max(present, carried.present)

@@ -1,4 +1,4 @@
-"""Closing a killed run from its logs.
+"""Closing a run: one that has ended, or a killed one from its logs.
 
 The engine appends whole lines once per interval, so at most the last interval is missing. What only
 the engine knew at the end, such as processor time, stays unknown.
@@ -18,17 +18,19 @@ import polars as pl
 
 from kvmark.errors import RecordsError
 from kvmark.records import files
+from kvmark.records.closing import seal, tidy
+from kvmark.records.events import read_events
 from kvmark.records.histograms import LogLine, encode, log_lines, merge_log
 from kvmark.records.intervals import read_intervals
-from kvmark.records.run import Run, read_events
-from kvmark.records.writer import Running, seal, tidy
+from kvmark.records.run import Run
+from kvmark.records.writer import Running, write_end
 from kvmark.stats import Counts
 
 _TIME_TAGS = {"service": "st", "response": "rt", "wait": "wt"}
 
 
 def recover(folder: Path) -> Run:
-    """Closes a killed run; one that is closed already is only read.
+    """Closes a run that has ended or was killed; one that is closed already is only read.
 
     Raises:
         RecordsError: the run is still going, or its logs can't be read.
@@ -38,13 +40,16 @@ def recover(folder: Path) -> Run:
         if (folder / files.MANIFEST).exists():
             tidy(folder)
             return Run.open(folder)
+        if (folder / files.ENDED).exists():
+            return seal(folder)
         running = Running.read(folder)
         if running.writer.lives():
             raise RecordsError(
                 f"run {folder.name} is still going in process {running.writer.pid}: wait until it"
                 " ends or stop it"
             )
-        return seal(folder, running, _record(folder, running), "recovered")
+        write_end(folder, running, _record(folder, running), "recovered")
+        return seal(folder)
 
 
 @contextmanager

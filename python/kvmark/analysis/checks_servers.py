@@ -1,0 +1,151 @@
+"""Checks of the servers: what they used, how the load lay on them, what they threw away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import polars as pl
+
+from kvmark.analysis.evidence import Phase, percent, reason
+from kvmark.analysis.faults import problems
+from kvmark.analysis.reasons import Reason
+from kvmark.records import Run
+
+_GENERATOR = "generator"
+_LEAST_SAMPLES = 2
+#: Counters in which drivers tell what their system threw away.
+_EVICTED = ("evicted_keys",)
+#: Seconds of processor time that a system counts itself, where nobody watched it.
+_OWN_CPU = ("used_cpu_user", "used_cpu_sys")
+#: Systems that carry out commands on one thread, and the setting that gives them more.
+_ONE_THREAD = {"redis": "io-threads"}
+
+
+def check_faults(run: Run) -> Iterator[Reason | None]:
+    """Each planned fault must have been carried out."""
+    found = problems(run)
+    named = "; ".join(f"'{fault}' because {why}" for fault, why in found.items())
+    yield reason(
+        "fault_not_carried_out",
+        len(found),
+        f"{len(found)} planned faults were not carried out: {named}",
+        {"faults": len(found)},
+    )
+
+
+def check_servers(phase: Phase) -> Iterator[Reason | None]:
+    """Processor time, traffic and evictions of the servers in a counted phase."""
+    used = _used_cores(phase)
+    if used:
+        node = max(used, key=lambda name: used[name])
+        yield reason(
+            "server_saturated",
+            used[node],
+            f"server {node} used {percent(used[node])} of the processor time that it can use",
+            {"node": node, "busy_share": used[node], "servers": len(used)},
+            phase=phase.name,
+        )
+    yield from _check_shares(phase)
+    evicted = sum(_change(phase, name) or 0.0 for name in _EVICTED)
+    yield reason(
+        "evictions",
+        evicted,
+        f"the system evicted {evicted:.0f} records in the {phase.name} phase",
+        {"evicted": evicted},
+        phase=phase.name,
+    )
+
+
+def _check_shares(phase: Phase) -> Iterator[Reason | None]:
+    """Whether one of several primaries carried more of the traffic than its part."""
+    primaries = [node["name"] for node in _nodes(phase.run) if node.get("role") == "primary"]
+    spent = {node: change for node, change in _traffic(phase).items() if node in primaries}
+    total = sum(spent.values())
+    if len(spent) < 2 or len(spent) < len(primaries) or total <= 0:
+        return
+    node = max(spent, key=lambda name: spent[name])
+    share, fair = spent[node] / total, 1 / len(spent)
+    yield reason(
+        "uneven_servers",
+        share - fair,
+        f"server {node} carried {percent(share)} of the traffic of {len(spent)} primaries, where"
+        f" an equal part is {percent(fair)}",
+        {"node": node, "share": share, "equal_share": fair, "primaries": len(spent)},
+        phase=phase.name,
+    )
+
+
+def _used_cores(phase: Phase) -> dict[str, float]:
+    """Each server's processor time as a share of what it can use."""
+    watched = {
+        str(row["node"]): row["cpu_s"] / row["wall_s"]
+        for row in _changes(phase).iter_rows(named=True)
+        if row["cpu_s"] is not None
+    }
+    if watched:
+        return {node: cores / _usable_cores(phase.run, node) for node, cores in watched.items()}
+    own = [_change(phase, name) for name in _OWN_CPU]
+    window_ns = (phase.record.drained_ns or phase.record.end_ns) - phase.record.start_ns
+    if window_ns <= 0 or any(part is None for part in own):
+        return {}
+    return {"of the system": sum(part or 0.0 for part in own) * 1e9 / window_ns}
+
+
+def _usable_cores(run: Run, name: str) -> float:
+    """Cores that a server can keep busy: its threads' where they are few, or those it is bound to.
+
+    A system of one thread may use a little more than a core, for what it does in the background.
+    """
+    testbed = run.manifest.testbed or {}
+    node: Mapping[str, Any] = next((n for n in _nodes(run) if n.get("name") == name), {})
+    bound = len(node.get("cores") or ()) or run.manifest.host.get("cores") or 1
+    setting = _ONE_THREAD.get(str(testbed.get("system")))
+    if setting is None:
+        return float(bound)
+    threads = str(testbed.get("settings", {}).get(setting, "1"))
+    return float(min(int(threads) if threads.isdecimal() else 1, bound))
+
+
+def _traffic(phase: Phase) -> dict[str, float]:
+    rows = _changes(phase).iter_rows(named=True)
+    return {str(row["node"]): row["bytes"] for row in rows if row["bytes"] is not None}
+
+
+def _changes(phase: Phase) -> pl.DataFrame:
+    """How much each server's counters rose over its samples in the phase."""
+    table, record = phase.run.resources, phase.record
+    empty = pl.DataFrame(schema=["node", "cpu_s", "bytes", "wall_s"])
+    if not {"node", "at_wall_ns", "cpu_user_s", "network_sent_bytes"} <= set(table.columns):
+        return empty
+    origin_ns = phase.run.manifest.engine.started_wall_ns
+    within = pl.col("at_wall_ns").is_between(
+        origin_ns + record.start_ns, origin_ns + (record.drained_ns or record.end_ns)
+    )
+    rows = table.filter(within & (pl.col("node") != _GENERATOR)).sort("at_wall_ns")
+    rows = rows.with_columns(
+        cpu=pl.col("cpu_user_s") + pl.col("cpu_system_s"),
+        network=pl.col("network_sent_bytes") + pl.col("network_received_bytes"),
+    )
+    changes = rows.group_by("node", maintain_order=True).agg(
+        cpu_s=_rise("cpu"), bytes=_rise("network"), wall_s=_rise("at_wall_ns") / 1e9
+    )
+    return changes.filter(pl.col("wall_s") > 0)
+
+
+def _rise(counter: str) -> pl.Expr:
+    """How much a counter rose over its samples; none with too few. A restart begins anew at 0."""
+    known = pl.col(counter).drop_nulls()
+    return pl.when(known.len() >= _LEAST_SAMPLES).then(known.diff().clip(lower_bound=0).sum())
+
+
+def _nodes(run: Run) -> list[dict[str, Any]]:
+    return list((run.manifest.testbed or {}).get("nodes", ()))
+
+
+def _change(phase: Phase, name: str) -> float | None:
+    """How much a counter of the system rose; none where it isn't one, or began anew."""
+    counter = phase.record.statistics.get(name)
+    if counter is None or counter.before is None or counter.after is None:
+        return None
+    return max(0.0, counter.after - counter.before)

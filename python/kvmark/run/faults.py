@@ -1,0 +1,205 @@
+"""Carries out planned faults while a run goes, on a thread of its own.
+
+The engine's own log says when the phase that measures began. Each fault is written down as events
+of the run: when it really began, when it was over, or why it wasn't carried out. Whatever ends the
+run, each server is back when the context is left.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Literal, Self
+
+from kvmark.errors import KvmarkError
+from kvmark.records import RunFolder, read_events
+from kvmark.spec.faults import FaultSpec
+from kvmark.testbed import control
+from kvmark.testbed.state import Testbed
+
+__all__ = ["Faults"]
+
+State = Literal["begun", "ended", "failed", "not_reached"]
+
+_LOOK_S: Final = 0.01
+_LOOK_MEANWHILE_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """The wall time at which a run's instants count from, and where its measurement begins."""
+
+    wall_ns: int
+    measure_ns: int
+
+    def until_s(self, at_ns: int) -> float:
+        """Seconds from now to an instant of the measurement."""
+        return (self.wall_ns + self.measure_ns + at_ns - time.time_ns()) / 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    at_ns: int
+    fault: FaultSpec
+    #: Whether the server is broken or brought back.
+    breaks: bool
+
+
+class Faults:
+    """Breaks servers of a testbed as planned, in a context in which the run goes."""
+
+    def __init__(
+        self,
+        faults: Sequence[FaultSpec],
+        testbed: Testbed,
+        folder: RunFolder,
+        limit_ns: int | None,
+    ) -> None:
+        self._faults = faults
+        self._testbed = testbed
+        self._folder = folder
+        self._limit_ns = limit_ns
+        self._origin: _Origin | None = None
+        self._broken: dict[str, FaultSpec] = {}
+        self._log_bytes = 0
+        self._over = threading.Event()
+        # Not a daemon: even when the user is impatient, the servers are brought back first.
+        self._thread = threading.Thread(target=self._carry_out, name="kvmark-faults")
+
+    def __enter__(self) -> Self:
+        """Begins to wait for the measurement."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Returns when all servers are back."""
+        self._over.set()
+        self._thread.join()
+
+    def _carry_out(self) -> None:
+        todo = sorted(self._steps(), key=lambda step: (step.at_ns, step.breaks))
+        try:
+            self._origin = self._wait_for_measurement()
+            while todo and self._origin is not None:
+                if not self._wait_until(self._origin, todo[0].at_ns):
+                    break
+                step = todo.pop(0)
+                (self._break if step.breaks else self._mend)(step.fault)
+        finally:
+            for fault in list(self._broken.values()):
+                self._mend(fault)
+            for step in todo:
+                if step.breaks:
+                    self._write(step.fault, "not_reached", "the run was over before")
+
+    def _steps(self) -> Iterator[_Step]:
+        for fault in self._faults:
+            yield _Step(fault.at_ns, fault, breaks=True)
+            end_ns = self._limit_ns if fault.end_ns is None else fault.end_ns
+            if end_ns is not None and end_ns > fault.at_ns:
+                yield _Step(end_ns, fault, breaks=False)
+
+    def _wait_for_measurement(self) -> _Origin | None:
+        """The origin as the engine wrote it; None when the run ended before it measured."""
+        while True:
+            events = read_events(self._folder.events)
+            opened = next((each for each in events if each.get("kind") == "opened"), None)
+            begun = next((each for each in events if _begins_measurement(each)), None)
+            if opened is not None and begun is not None:
+                return _Origin(int(opened["started_wall_ns"]), int(begun["at_ns"]))
+            if self._over.wait(_LOOK_S):
+                return None
+
+    def _wait_until(self, origin: _Origin, at_ns: int) -> bool:
+        """Waits for an instant of the measurement; False as soon as that is over before.
+
+        An interrupted engine waits for what is in flight: its servers must be back for that.
+        """
+        while (left_s := origin.until_s(at_ns)) > 0:
+            if self._over.wait(min(left_s, _LOOK_MEANWHILE_S)) or self._measurement_is_over():
+                return False
+        return not self._over.is_set()
+
+    def _measurement_is_over(self) -> bool:
+        """Whether the engine wrote so since the last look."""
+        log_bytes = self._folder.events.stat().st_size
+        if log_bytes == self._log_bytes:
+            return False
+        self._log_bytes = log_bytes
+        return any(map(_ends_measurement, read_events(self._folder.events)))
+
+    def _break(self, fault: FaultSpec) -> None:
+        at_wall_ns = time.time_ns()
+        try:
+            if not self._hit(fault):
+                self._write(fault, "failed", "the server had ended by itself")
+                return
+        except (KvmarkError, OSError) as problem:
+            self._write(fault, "failed", str(problem))
+            return
+        self._broken[fault.node] = fault
+        self._write(fault, "begun", at_wall_ns=at_wall_ns)
+        if fault.end_ns == fault.at_ns:
+            self._mend(fault)
+
+    def _hit(self, fault: FaultSpec) -> bool:
+        match fault.do:
+            case "pause":
+                return control.pause_node(self._testbed, fault.node)
+            case "kill":
+                return control.kill_node(self._testbed, fault.node)
+            case "restart":
+                return control.stop_node(self._testbed, fault.node)
+
+    def _mend(self, fault: FaultSpec) -> None:
+        """Brings a server back; one that wasn't broken is left as it is."""
+        if self._broken.pop(fault.node, None) is None:
+            return
+        try:
+            if fault.do != "pause":
+                self._testbed = control.restart_node(self._testbed, fault.node)
+            elif not control.resume_node(self._testbed, fault.node):
+                self._write(fault, "failed", "the server ended while it was paused")
+                return
+        except (KvmarkError, OSError) as problem:
+            self._write(fault, "failed", f"the server isn't back: {problem}")
+            return
+        self._write(fault, "ended")
+
+    def _write(
+        self, fault: FaultSpec, state: State, problem: str = "", at_wall_ns: int | None = None
+    ) -> None:
+        """Writes an event. A disk that takes none stops the engine too, which says so."""
+        if self._origin is None:
+            return
+        at_wall_ns = at_wall_ns or time.time_ns()
+        event: dict[str, Any] = {
+            "at_ns": at_wall_ns - self._origin.wall_ns,
+            "kind": "fault",
+            "fault": fault.text,
+            "state": state,
+            "do": fault.do,
+            "node": fault.node,
+            "at_wall_ns": at_wall_ns,
+        }
+        try:
+            self._folder.append_event({**event, "problem": problem} if problem else event)
+        except KvmarkError:
+            return
+
+
+def _begins_measurement(event: dict[str, Any]) -> bool:
+    return event.get("kind") == "phase_started" and event.get("name") == "measure"
+
+
+def _ends_measurement(event: dict[str, Any]) -> bool:
+    ended = event.get("kind") == "phase_ended" and event.get("name") == "measure"
+    return ended or event.get("kind") == "interrupted"

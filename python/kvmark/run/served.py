@@ -1,0 +1,61 @@
+"""Who serves a plan's system: a testbed that kvmark started, or a server elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.plan.model import Plan
+from kvmark.spec.faults import FaultSpec
+from kvmark.testbed.control import describe
+from kvmark.testbed.state import Testbed, owner_of
+
+__all__ = ["Served", "served_by"]
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What is known of the servers, for the manifest, the sampler and the faults."""
+
+    testbed: Testbed | None
+    description: Mapping[str, Any] | None
+    """None where the system lives in this process, so that there is no server."""
+
+    def check_faults(self, faults: Sequence[FaultSpec]) -> None:
+        """Refuses faults that can't be carried out here, before anything begins.
+
+        Raises:
+            UsageError: no testbed serves the system, or it has no server of that name.
+        """
+        for fault in faults:
+            if self.testbed is None:
+                raise UsageError(
+                    f"fault '{fault.text}': only servers that kvmark started can be broken on"
+                    " purpose; start one with kvmark up and name its URL in --system"
+                )
+            try:
+                self.testbed.node(fault.node)
+            except UsageError as problem:
+                raise UsageError(f"fault '{fault.text}': {problem}") from None
+
+
+def served_by(plan: Plan) -> Served:
+    """Looks for the testbed that a plan's address belongs to.
+
+    Raises:
+        SystemUnderTestError: it is there, and its servers don't say how they are set.
+    """
+    address = plan.system.options.get("address")
+    if not isinstance(address, str):
+        return Served(None, None)
+    try:
+        testbed = owner_of(address)
+        reason = f"no testbed in use here has a server at {address}"
+    except SystemUnderTestError as problem:
+        # Another testbed's damage is no reason not to measure this server.
+        testbed, reason = None, str(problem)
+    if testbed is None:
+        return Served(None, {"observed": False, "reason": reason})
+    return Served(testbed, {"observed": True, **describe(testbed)})

@@ -1,0 +1,80 @@
+"""Real servers in a folder of the test's own; all are down when it ends."""
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvmark.records import RunFolder, read_events
+from kvmark.testbed import redis
+from kvmark.testbed.control import take_down
+from kvmark.testbed.state import Testbed
+
+PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Testbed]]:
+    """Starts Redis testbeds with the given wishes."""
+    if shutil.which("redis-server") is None:
+        pytest.skip("redis-server isn't installed: apt-get install redis-server")
+    root = tmp_path / "testbeds"
+    monkeypatch.setenv("KVMARK_TESTBEDS", str(root))
+    yield lambda **wishes: redis.up(redis.Wanted(**wishes), root)
+    take_down(root)
+
+
+class Going:
+    """A run's folder as the engine fills it, without an engine."""
+
+    def __init__(self, path: Path) -> None:
+        path.mkdir()
+        self.folder = RunFolder(path, datetime.now(UTC))
+        self.origin_wall_ns = time.time_ns() - 7_000_000_000
+        self.measure_ns = 0
+
+    def measure(self) -> None:
+        """Writes that the run began seven seconds ago and measures from now on."""
+        self.measure_ns = time.time_ns() - self.origin_wall_ns
+        self.write(at_ns=0, kind="opened", started_wall_ns=self.origin_wall_ns)
+        self.write(at_ns=1, kind="phase_started", phase=0, name="load")
+        self.write(at_ns=self.measure_ns, kind="phase_started", phase=1, name="measure")
+
+    def faults(self) -> list[dict[str, Any]]:
+        """The events of faults so far."""
+        events = read_events(self.folder.events)
+        return [event for event in events if event["kind"] == "fault"]
+
+    def states(self) -> list[str]:
+        """How the faults went so far."""
+        return [event["state"] for event in self.faults()]
+
+    def write(self, **event: Any) -> None:
+        """Appends an event."""
+        with self.folder.events.open("a") as log:
+            log.write(json.dumps(event) + "\n")
+
+
+@pytest.fixture
+def going(tmp_path: Path) -> Going:
+    """A run that is being made."""
+    return Going(tmp_path / "run")
+
+
+@pytest.fixture
+def wait_until() -> Callable[[Callable[[], object], str], None]:
+    """Waits for a condition; a deadline only ends a wait that is in vain."""
+
+    def wait(holds: Callable[[], object], what: str) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not holds():
+            if time.monotonic() > deadline:
+                pytest.fail(f"waited in vain until {what}", pytrace=False)
+            time.sleep(0.005)
+
+    return wait

@@ -1,0 +1,36 @@
+"""A database of a command's own is gone with it, even if the command was killed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from kvmark.testbed.rocksdb import scratch_folder
+
+HOLD = """
+import sys
+from pathlib import Path
+from kvmark.testbed.rocksdb import scratch_folder
+with scratch_folder(Path(sys.argv[1])) as folder:
+    (folder / "db").mkdir()
+    print(folder, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_what_killed_commands_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", HOLD, str(tmp_path)]
+    (tmp_path / "20260101-000000-mine-abcd").mkdir()
+    (tmp_path / "scratch-file").write_text("no folder")
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        left = Path(other.stdout.readline().strip())
+        with scratch_folder(tmp_path) as own:
+            assert left.is_dir()
+            assert own != left
+        assert left.is_dir()
+        other.kill()
+    with scratch_folder(tmp_path) as own:
+        assert not left.exists()
+        assert own.is_dir()
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"20260101-000000-mine-abcd", "scratch-file"}

@@ -1,0 +1,158 @@
+"""A run knows the servers that kvmark started, and what others hold."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kvmark import catalog
+from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.plan.compile import compile_run
+from kvmark.plan.model import Plan
+from kvmark.run.existing import emptier
+from kvmark.run.served import served_by
+from kvmark.spec.faults import parse_fault
+from kvmark.spec.run import RunSpec
+from kvmark.spec.url import parse_system_url
+from kvmark.testbed.redis.health import connect
+from kvmark.testbed.state import Testbed
+
+Up = Callable[..., Testbed]
+
+
+def plan_of(url: str) -> Plan:
+    return compile_run(RunSpec(workload=catalog.load("ycsb/a"), system=parse_system_url(url)))
+
+
+def fill(testbed: Testbed, database: int = 0) -> None:
+    with connect(testbed, testbed.nodes[0]) as client:
+        client.ask("SELECT", database)
+        client.ask("MSET", "a", 1, "b", 2)
+
+
+def keys(testbed: Testbed, database: int = 0) -> object:
+    with connect(testbed, testbed.nodes[0]) as client:
+        client.ask("SELECT", database)
+        return client.ask("DBSIZE")
+
+
+def test_the_testbed_behind_an_address_is_described(up: Up) -> None:
+    testbed = up(password="hush", settings=(("maxmemory", "64mb"),))
+    served = served_by(plan_of(testbed.url))
+    assert served.testbed is not None
+    description = served.description or {}
+    assert description["observed"] is True
+    assert description["version"] == testbed.version
+    assert description["settings"]["maxmemory"] == str(64 * 2**20)
+    assert [node["name"] for node in description["nodes"]] == ["primary-1"]
+    assert "hush" not in json.dumps(description)
+
+
+def test_a_server_elsewhere_is_not_observed_and_says_so(up: Up) -> None:
+    up()
+    served = served_by(plan_of("redis://127.0.0.1:1"))
+    assert served.testbed is None
+    assert served.description == {
+        "observed": False,
+        "reason": "no testbed in use here has a server at 127.0.0.1:1",
+    }
+
+
+def test_another_testbeds_damage_does_not_matter(up: Up) -> None:
+    testbed = up()
+    (testbed.folder / "testbed.json").chmod(0o600)
+    (testbed.folder / "testbed.json").write_text("{}")
+    try:
+        assert (served_by(plan_of("redis://127.0.0.1:1")).description or {})["observed"] is False
+    finally:
+        testbed.write()
+
+
+def test_an_embedded_system_has_no_server() -> None:
+    assert served_by(plan_of("null:")).description is None
+
+
+def test_faults_without_a_testbed_are_refused() -> None:
+    with pytest.raises(UsageError, match="only servers that kvmark started can be broken"):
+        served_by(plan_of("redis://127.0.0.1:1")).check_faults([parse_fault("1s kill n1")])
+
+
+def test_faults_of_a_server_that_is_not_there_are_refused(up: Up) -> None:
+    served = served_by(plan_of(up().url))
+    served.check_faults([parse_fault("1s kill primary-1")])
+    with pytest.raises(UsageError) as refusal:
+        served.check_faults([parse_fault("1s kill primary-2")])
+    assert str(refusal.value) == (
+        "fault '1s kill primary-2': testbed redis has no node 'primary-2'; it has primary-1"
+    )
+
+
+def test_records_that_are_there_are_a_reason_to_refuse(up: Up) -> None:
+    testbed = up()
+    fill(testbed)
+    with pytest.raises(UsageError, match=r"redis://127.* already holds 2 keys, and the sequence"):
+        emptier(parse_system_url(testbed.url), "refuse")
+    assert keys(testbed) == 2
+
+
+def test_records_are_kept_or_removed_if_the_user_says_so(up: Up) -> None:
+    testbed = up()
+    fill(testbed)
+    emptier(parse_system_url(testbed.url), "keep")()
+    assert keys(testbed) == 2
+    emptier(parse_system_url(testbed.url), "remove")()
+    assert keys(testbed) == 0
+
+
+def test_a_database_that_was_empty_is_emptied_again_and_no_other(up: Up) -> None:
+    testbed = up()
+    fill(testbed)
+    prepare = emptier(parse_system_url(f"{testbed.url}/3"), "refuse")
+    fill(testbed, 3)
+    prepare()
+    assert (keys(testbed), keys(testbed, 3)) == (2, 0)
+
+
+def test_a_cluster_holds_what_all_its_primaries_hold(up: Up) -> None:
+    testbed = up(cluster=3)
+    system = parse_system_url(testbed.url)
+    for node, key in zip(testbed.nodes, ("b", "c", "a"), strict=True):
+        with connect(testbed, node) as client:
+            assert client.ask("SET", key, 1) == "OK"
+    with pytest.raises(UsageError, match="already holds 3 keys"):
+        emptier(system, "refuse")
+    emptier(system, "remove")()
+    emptier(system, "refuse")
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_password_and_certificates_are_used(up: Up, *, tls: bool) -> None:
+    testbed = up(password="hush", tls=tls)
+    fill(testbed)
+    with pytest.raises(UsageError, match="already holds 2 keys"):
+        emptier(parse_system_url(testbed.url), "refuse")
+
+
+def test_a_password_of_the_url_or_a_variable_is_used(
+    up: Up, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    testbed = up(password="hush")
+    address = testbed.nodes[0].address
+    monkeypatch.setenv("MY_WORD", "hush")
+    for url in (
+        f"redis://:hush@{address}",
+        f"redis://default:hush@{address}",
+        f"redis://{address}?password_env=MY_WORD",
+    ):
+        emptier(parse_system_url(url), "refuse")
+    with pytest.raises(UsageError, match="NOT_SET, which isn't set"):
+        emptier(parse_system_url(f"redis://{address}?password_env=NOT_SET"), "refuse")
+    with pytest.raises(SystemUnderTestError, match="WRONGPASS") as refusal:
+        emptier(parse_system_url(f"redis://:wrong@{address}"), "refuse")
+    assert "wrong@" not in str(refusal.value)
+
+
+def test_a_server_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(SystemUnderTestError, match=r"127\.0\.0\.1:1 doesn't say what it holds"):
+        emptier(parse_system_url("redis://127.0.0.1:1"), "refuse")
