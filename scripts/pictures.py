@@ -9,7 +9,7 @@ from pathlib import Path
 from kvmark import catalog
 from kvmark.analysis import quantile_curve
 from kvmark.plan.compile import compile_run
-from kvmark.records import Records, Run, TimeName
+from kvmark.records import Records, Run, TimeName, recover
 from kvmark.report.answers import Curve
 from kvmark.report.figures import quantile_figure
 from kvmark.run import Setting, carry_out
@@ -35,7 +35,8 @@ def stalled(folder: Path) -> Run:
     )
     setting = Setting(command=(), host={}, versions={})
     plan = compile_run(spec)
-    return carry_out(plan, spec.as_json(), Records(folder), setting, lambda _: None).run
+    carried = carry_out(plan, spec.as_json(), Records(folder), setting, lambda _: None)
+    return recover(carried.folder.path)
 
 
 def main() -> int:
