@@ -115,6 +115,7 @@ pub(crate) fn request<'a>(kind: Kind, key: &'a str) -> Request<'a> {
         values: Values::NONE,
         scan_length: 0,
         wants_values: true,
+        statement: None,
     }
 }
 
