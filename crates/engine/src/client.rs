@@ -4,7 +4,7 @@
 //! In the open model a free client takes the next arrival and waits for it, so arrivals are issued
 //! in order, and one that is late is issued all the same, with its intended start.
 
-use kvmark_driver::Session;
+use kvmark_driver::{Reply, Session};
 
 use crate::ledger::Ledger;
 use crate::operation::Operation;
@@ -29,6 +29,7 @@ pub(crate) async fn client<S: Session, W: Wait>(desk: &Desk<'_, S, W>, seat: Sea
     let source = &desk.sources[seat.group];
     let limit_ns = phase.timeout_ns.filter(|_| phase.cancels);
     let mut operation = Operation::new(phase, seat.group, ledger);
+    let mut reply = Reply::default();
     let mut ready_ns = phase.start_ns;
     let mut in_time = wait.until(ready_ns, phase).await;
     while in_time {
@@ -49,16 +50,17 @@ pub(crate) async fn client<S: Session, W: Wait>(desk: &Desk<'_, S, W>, seat: Sea
         let mut waited = false;
         let mut ended = false;
         while !ended {
-            let (request, reply) = operation.request();
+            let request = operation.request();
+            reply.clear();
             let issued_ns = wait.now_ns();
-            let work = session.execute(seat.client, &request, reply);
+            let work = session.execute(seat.client, &request, &mut reply);
             let within = wait.within(seat.client as usize, limit_ns, work).await;
             let completed_ns = wait.now_ns();
-            let done = operation.judge(issued_ns, completed_ns, within.output);
+            let done = operation.judge(issued_ns, completed_ns, within.output, &reply);
             if done.outcome.is_failure() {
                 ledger.note_failure(done.outcome, session.last_failure());
             }
-            ended = operation.end(done);
+            ended = operation.end(done, reply.rows);
             ready_ns = completed_ns;
             waited |= within.waited;
         }

@@ -11,18 +11,25 @@ pub(crate) trait Clock: Clone + Send + 'static {
     fn now_ns(&self) -> u64;
 }
 
+/// A power of two, so that a stamp costs a product and no division; large, so that what rounding
+/// takes is far below what the clock's own rate can be off.
+const SCALE_TICKS: u64 = 1 << 32;
+
 /// The machine's own clock, read from the time stamp counter where that is usable.
 #[derive(Clone, Debug)]
 pub(crate) struct RealClock {
     clock: quanta::Clock,
     origin: u64,
+    /// Nanoseconds that [`SCALE_TICKS`] ticks take.
+    scale_ns: u64,
 }
 
 impl RealClock {
     pub(crate) fn start() -> Self {
         let clock = quanta::Clock::new();
         let origin = clock.raw();
-        Self { clock, origin }
+        let scale_ns = clock.delta_as_nanos(0, SCALE_TICKS);
+        Self { clock, origin, scale_ns }
     }
 }
 
@@ -31,7 +38,9 @@ impl Clock for RealClock {
 
     #[inline]
     fn now_ns(&self) -> u64 {
-        self.clock.delta_as_nanos(self.origin, self.clock.raw())
+        let ticks = self.clock.raw().saturating_sub(self.origin);
+        // Below 2^64 for five hundred years.
+        (u128::from(ticks) * u128::from(self.scale_ns) / u128::from(SCALE_TICKS)) as u64
     }
 }
 

@@ -17,6 +17,8 @@ pub(crate) struct Operation<'a> {
     phase: &'a PhaseShared,
     group: &'a GroupShared,
     ledger: &'a Ledger<'a>,
+    /// Whether what is read is compared with what must be there.
+    checked: bool,
     turn: Turn,
     draw: Draw,
     /// The read of a read-modify-write whose update is under way, and the records it returned.
@@ -28,7 +30,6 @@ pub(crate) struct Operation<'a> {
     arguments: ArgumentBuffer,
     /// Arguments of an operation, a command and an item of the drawn statement.
     widths: [u32; 3],
-    reply: Reply,
 }
 
 /// One request from issue to outcome.
@@ -45,10 +46,12 @@ const NOTHING: Draw =
 impl<'a> Operation<'a> {
     /// The memory of a client of this group.
     pub(crate) fn new(phase: &'a PhaseShared, group: usize, ledger: &'a Ledger<'a>) -> Self {
+        let group = &phase.groups[group];
         Self {
             phase,
-            group: &phase.groups[group],
+            group,
             ledger,
+            checked: group.check_values || phase.sweep.is_some(),
             turn: Turn { number: 0, intended_ns: 0 },
             draw: NOTHING,
             read: None,
@@ -57,7 +60,6 @@ impl<'a> Operation<'a> {
             values: ValueBuffer::default(),
             arguments: ArgumentBuffer::default(),
             widths: [0; 3],
-            reply: Reply::default(),
         }
     }
 
@@ -74,36 +76,35 @@ impl<'a> Operation<'a> {
     #[inline]
     fn bind(&mut self, turn: Turn) {
         let stream = &self.group.stream;
-        let mut draw = stream.draw(turn.number, &self.phase.inserts);
-        if let Some(sweep) = &self.phase.sweep {
-            draw.ordinal = sweep.ordinal(turn.number);
-        }
-        if draw.statement.is_some() {
-            self.bind_statement(&draw);
-        } else {
-            if draw.kind == Kind::Insert {
-                draw.ordinal = self.phase.inserts.next();
-            }
-            stream.key_into(draw.ordinal, &mut self.key);
-            match draw.kind {
-                Kind::Insert => {
-                    stream.insert_values_into(turn.number, &self.key, &mut self.values);
-                }
-                Kind::Update | Kind::ReadModifyWrite => {
-                    stream.update_values_into(&draw, &self.key, &mut self.values);
-                }
-                Kind::Read | Kind::Scan | Kind::Delete => {}
-            }
-        }
         self.turn = turn;
-        self.draw = draw;
         self.read = None;
+        // At once to where it stays: a copy would have to wait until its parts are stored.
+        self.draw = stream.draw(turn.number, &self.phase.inserts);
+        if let Some(sweep) = &self.phase.sweep {
+            self.draw.ordinal = sweep.ordinal(turn.number);
+        }
+        if self.draw.statement.is_some() {
+            return self.bind_statement();
+        }
+        if self.draw.kind == Kind::Insert {
+            self.draw.ordinal = self.phase.inserts.next();
+        }
+        stream.key_into(self.draw.ordinal, &mut self.key);
+        match self.draw.kind {
+            Kind::Insert => {
+                stream.insert_values_into(turn.number, &self.key, &mut self.values);
+            }
+            Kind::Update | Kind::ReadModifyWrite => {
+                stream.update_values_into(&self.draw, &self.key, &mut self.values);
+            }
+            Kind::Read | Kind::Scan | Kind::Delete => {}
+        }
     }
 
     #[inline(never)]
-    fn bind_statement(&mut self, draw: &Draw) {
+    fn bind_statement(&mut self) {
         let stream = &self.group.stream;
-        self.widths = stream.arguments_into(draw, &self.phase.inserts, &mut self.arguments);
+        self.widths = stream.arguments_into(&self.draw, &self.phase.inserts, &mut self.arguments);
         if let Some(first) = self.arguments.ordinals.first() {
             stream.key_into(*first, &mut self.key);
         }
@@ -119,24 +120,27 @@ impl<'a> Operation<'a> {
         self.ended = None;
     }
 
-    /// The request to be executed now, and where its reply goes.
+    /// The request to be executed now.
     #[inline]
-    pub(crate) fn request(&mut self) -> (Request<'_>, &mut Reply) {
+    pub(crate) fn request(&self) -> Request<'_> {
         let kind = self.executing();
-        let writes = matches!(kind, Kind::Update | Kind::Insert);
-        let values = Values { bytes: &self.values.bytes, places: &self.values.places };
-        let request = Request {
+        let mut request = Request {
             number: self.draw.version,
             kind,
             key: &self.key,
             columns: columns(self.group, &self.draw),
-            values: if writes { values } else { Values::NONE },
+            values: Values::NONE,
             scan_length: self.draw.scan_length,
-            wants_values: kind == Kind::Read && self.is_checked(),
-            statement: self.draw.statement.map(|index| call(index, &self.arguments, self.widths)),
+            wants_values: kind == Kind::Read && self.checked,
+            statement: None,
         };
-        self.reply.clear();
-        (request, &mut self.reply)
+        if matches!(kind, Kind::Update | Kind::Insert) {
+            request.values = Values { bytes: &self.values.bytes, places: &self.values.places };
+        }
+        if let Some(index) = self.draw.statement {
+            request.statement = Some(call(index, &self.arguments, self.widths));
+        }
+        request
     }
 
     /// What is executed now: of a read-modify-write its read, then its update.
@@ -156,12 +160,13 @@ impl<'a> Operation<'a> {
         issued_ns: u64,
         completed_ns: u64,
         answer: Option<Outcome>,
+        reply: &Reply,
     ) -> Executed {
         let late = self.phase.timeout_ns.is_some_and(|limit| completed_ns - issued_ns > limit);
         let outcome = match answer {
             None => Outcome::Timeout,
             Some(outcome) if late && !outcome.is_failure() => Outcome::Timeout,
-            Some(outcome) if !outcome.is_failure() => self.verified(outcome),
+            Some(outcome) if !outcome.is_failure() => self.verified(outcome, reply),
             Some(outcome) => outcome,
         };
         Executed { issued_ns, completed_ns, outcome }
@@ -169,13 +174,13 @@ impl<'a> Operation<'a> {
 
     /// Takes what was executed; whether the operation has ended with it.
     #[inline]
-    pub(crate) fn end(&mut self, done: Executed) -> bool {
+    pub(crate) fn end(&mut self, done: Executed, rows: u64) -> bool {
         match self.draw.kind {
-            Kind::ReadModifyWrite => return self.end_part(done),
+            Kind::ReadModifyWrite => return self.end_part(done, rows),
             Kind::Insert => self.end_inserts(done.outcome),
             Kind::Read | Kind::Update | Kind::Scan | Kind::Delete => {}
         }
-        self.end_whole(&done, self.reply.rows);
+        self.end_whole(&done, rows);
         true
     }
 
@@ -193,8 +198,8 @@ impl<'a> Operation<'a> {
     }
 
     /// A read and an update of one record: measured as its parts and as itself.
-    fn end_part(&mut self, done: Executed) -> bool {
-        let (group, rows) = (self.group.group, self.reply.rows);
+    fn end_part(&mut self, done: Executed, rows: u64) -> bool {
+        let group = self.group.group;
         let Some((read, read_rows)) = self.read else {
             let part = sample(Action::Part(Kind::Read), self.turn.intended_ns, &done, rows);
             self.ledger.record(group, &part);
@@ -221,39 +226,35 @@ impl<'a> Operation<'a> {
         self.ended = Some(sample(action, self.turn.intended_ns, whole, rows));
     }
 
-    /// Whether what is read is compared with what must be there.
-    #[inline]
-    fn is_checked(&self) -> bool {
-        self.group.check_values || self.phase.sweep.is_some()
-    }
-
     /// The outcome of a request that was carried out, once what it read is compared with what must
     /// be there.
     #[inline]
-    fn verified(&self, outcome: Outcome) -> Outcome {
-        if !self.is_checked() || self.executing() != Kind::Read {
+    fn verified(&self, outcome: Outcome, reply: &Reply) -> Outcome {
+        if !self.checked || self.executing() != Kind::Read {
             return outcome;
         }
-        let (stream, reply) = (&self.group.stream, &self.reply);
         if let Some(sweep) = &self.phase.sweep {
             let reply = (outcome == Outcome::Ok).then_some(reply);
-            return sweep.judge(stream, &self.draw, &self.key, reply);
+            return sweep.judge(&self.group.stream, &self.draw, &self.key, reply);
         }
-        if outcome == Outcome::Ok && !self.values_match() { Outcome::Mismatch } else { outcome }
+        if outcome == Outcome::Ok && !self.values_match(reply) {
+            return Outcome::Mismatch;
+        }
+        outcome
     }
 
     /// Whether a checked read returned each field that was asked for, with the value that must be
     /// there.
-    fn values_match(&self) -> bool {
+    fn values_match(&self, reply: &Reply) -> bool {
+        let stream = &self.group.stream;
         if self.draw.statement.is_some() {
-            let found = self.reply.cells.iter().map(|cell| self.reply.bytes_of(cell));
-            return self.group.stream.holds(&self.draw, &self.arguments, found);
+            let found = reply.cells.iter().map(|cell| reply.bytes_of(cell));
+            return stream.holds(&self.draw, &self.arguments, found);
         }
         let asked = match self.group.read_fields {
             FieldChoice::One => 1,
             FieldChoice::All | FieldChoice::AllByName => self.group.fields as usize,
         };
-        let (stream, reply) = (&self.group.stream, &self.reply);
         reply.cells.len() == asked
             && reply
                 .cells

@@ -5,9 +5,6 @@ use std::mem;
 use crate::names::{Names, SeriesKey};
 use crate::series::{Sample, SeriesTally};
 
-/// An operation is late when issued more than this after its intended start: 1 ms.
-pub const LATE_TOLERANCE_NS: u64 = 1_000_000;
-
 /// One worker's recorder.
 #[derive(Debug)]
 pub struct Recorder {
@@ -93,19 +90,19 @@ impl Batch {
 /// The series of one group.
 #[derive(Debug)]
 pub(crate) struct GroupBatch {
-    late: u64,
     /// By [`SeriesKey::index`]; created when first needed.
     series: Box<[Option<Box<SeriesTally>>]>,
 }
 
 impl GroupBatch {
     fn new(series: usize) -> Self {
-        Self { late: 0, series: (0..series).map(|_| None).collect() }
+        Self { series: (0..series).map(|_| None).collect() }
     }
 
-    /// Issued more than [`LATE_TOLERANCE_NS`] after their intended start; parts not counted.
+    /// Issued late; parts not counted.
     pub(crate) fn late(&self) -> u64 {
-        self.late
+        let whole = self.recorded().filter(|(key, _)| !key.action.is_part());
+        whole.map(|(_, series)| series.late).sum()
     }
 
     /// The series in which something was recorded, in the order of their indices.
@@ -119,8 +116,6 @@ impl GroupBatch {
     #[inline]
     fn record(&mut self, sample: &Sample) {
         let key = SeriesKey { action: sample.action, outcome: sample.outcome };
-        let waited_ns = sample.issued_ns.saturating_sub(sample.intended_ns);
-        self.late += u64::from(!sample.action.is_part() && waited_ns > LATE_TOLERANCE_NS);
         match &mut self.series[key.index()] {
             Some(series) => series.record(sample),
             missing => create(missing).record(sample),
@@ -128,7 +123,6 @@ impl GroupBatch {
     }
 
     fn merge(&mut self, other: &Self) {
-        self.late += other.late;
         for (key, theirs) in other.recorded() {
             let mine = &mut self.series[key.index()];
             mine.get_or_insert_with(|| Box::new(SeriesTally::new())).merge(theirs);
@@ -136,7 +130,6 @@ impl GroupBatch {
     }
 
     fn clear(&mut self) {
-        self.late = 0;
         for series in self.series.iter_mut().flatten().filter(|series| series.count > 0) {
             series.clear();
         }

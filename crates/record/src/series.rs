@@ -23,10 +23,15 @@ pub struct Sample {
     pub rows: u64,
 }
 
+/// An operation is late when issued more than this after its intended start: 1 ms.
+pub const LATE_TOLERANCE_NS: u64 = 1_000_000;
+
 /// One series as a worker counts it.
 #[derive(Debug)]
 pub(crate) struct SeriesTally {
     pub(crate) count: u64,
+    /// Issued more than [`LATE_TOLERANCE_NS`] after their intended start.
+    pub(crate) late: u64,
     rows: u64,
     service: Tally,
     response: Tally,
@@ -36,21 +41,24 @@ pub(crate) struct SeriesTally {
 impl SeriesTally {
     pub(crate) fn new() -> Self {
         let empty = Tally::new;
-        Self { count: 0, rows: 0, service: empty(), response: empty(), wait: empty() }
+        Self { count: 0, late: 0, rows: 0, service: empty(), response: empty(), wait: empty() }
     }
 
     #[inline]
     pub(crate) fn record(&mut self, sample: &Sample) {
         let Sample { intended_ns, issued_ns, completed_ns, .. } = *sample;
+        let wait_ns = issued_ns.saturating_sub(intended_ns);
         self.count += 1;
+        self.late += u64::from(wait_ns > LATE_TOLERANCE_NS);
         self.rows += sample.rows;
         self.service.record(completed_ns.saturating_sub(issued_ns));
         self.response.record(completed_ns.saturating_sub(intended_ns));
-        self.wait.record(issued_ns.saturating_sub(intended_ns));
+        self.wait.record(wait_ns);
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
         self.count += other.count;
+        self.late += other.late;
         self.rows += other.rows;
         self.service.merge(&other.service);
         self.response.merge(&other.response);
@@ -59,6 +67,7 @@ impl SeriesTally {
 
     pub(crate) fn clear(&mut self) {
         self.count = 0;
+        self.late = 0;
         self.rows = 0;
         self.service.clear();
         self.response.clear();

@@ -31,14 +31,12 @@ impl Tally {
 
     #[inline]
     pub(crate) fn record(&mut self, value_ns: u64) {
-        self.sum_ns += u128::from(value_ns);
-        self.min_ns = self.min_ns.min(value_ns);
-        self.max_ns = self.max_ns.max(value_ns);
-        let bucket = bucket_of(value_ns.min(LONGEST_NS));
-        match self.counts.get_mut(bucket) {
-            Some(count) => *count = count.saturating_add(1),
-            None => self.grow_and_count(bucket),
+        if value_ns < self.min_ns || value_ns > self.max_ns {
+            self.widen(value_ns);
         }
+        self.sum_ns += u128::from(value_ns);
+        let count = &mut self.counts[bucket_of(value_ns.min(LONGEST_NS))];
+        *count = count.saturating_add(1);
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
@@ -67,12 +65,16 @@ impl Tally {
         counted.map(|(bucket, count)| (least_of(bucket), u64::from(*count)))
     }
 
-    /// Seldom: kept out of the recording path.
+    /// Makes room for a value outside of those seen. Seldom: kept out of the recording path.
     #[cold]
     #[inline(never)]
-    fn grow_and_count(&mut self, bucket: usize) {
-        self.counts.resize((bucket / HALF + 1) * HALF, 0);
-        self.counts[bucket] += 1;
+    fn widen(&mut self, value_ns: u64) {
+        self.min_ns = self.min_ns.min(value_ns);
+        self.max_ns = self.max_ns.max(value_ns);
+        let buckets = (bucket_of(value_ns.min(LONGEST_NS)) / HALF + 1) * HALF;
+        if self.counts.len() < buckets {
+            self.counts.resize(buckets, 0);
+        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! Decimal text of a number, without allocation.
 
-/// A sign and three blocks.
+/// A sign and three blocks: room for any number.
 const ROOM: usize = 1 + 3 * 8;
 
 const TEN_TO_THE_8TH: u64 = 100_000_000;
+const TEN_TO_THE_16TH: u64 = TEN_TO_THE_8TH * TEN_TO_THE_8TH;
 
 /// The character 0 in each octet.
 const ZEROS: u64 = u64::MAX / 255 * 0x30;
@@ -25,9 +26,10 @@ impl Decimal {
     /// The text of a number, given as sign and magnitude.
     #[inline(always)]
     pub(crate) const fn of(negative: bool, magnitude: u64) -> Self {
-        let upper = magnitude / TEN_TO_THE_8TH;
-        let (high, middle) = (upper / TEN_TO_THE_8TH, eight_digits(upper % TEN_TO_THE_8TH));
-        let low = eight_digits(magnitude % TEN_TO_THE_8TH);
+        // Both at once; one after the other would have to wait.
+        let (upper, high) = (magnitude / TEN_TO_THE_8TH, magnitude / TEN_TO_THE_16TH);
+        let middle = eight_digits(upper - high * TEN_TO_THE_8TH);
+        let low = eight_digits(magnitude - upper * TEN_TO_THE_8TH);
         let (blocks, digits) = match (high, upper) {
             (0, 0) => (0, low),
             (0, _) => (1, middle),
@@ -54,7 +56,16 @@ impl Decimal {
     /// The text, then other characters, and its length.
     #[inline(always)]
     pub(crate) fn written(&self) -> ([u8; ROOM], usize) {
-        let mut text = [b'-'; ROOM];
+        let mut text = [0; ROOM];
+        let length = self.write_to(&mut text);
+        (text, length)
+    }
+
+    /// Writes the text, then other characters, and gives its length.
+    #[inline(always)]
+    pub(crate) fn write_to(&self, text: &mut [u8; ROOM]) -> usize {
+        // Overwritten where it isn't wanted.
+        text[0] = b'-';
         let mut length = usize::from(self.negative);
         let mut put = |word: u64, characters: usize| {
             text[length..length + 8].copy_from_slice(&word.to_le_bytes());
@@ -67,38 +78,22 @@ impl Decimal {
         if self.blocks > 0 {
             put(self.last, 8);
         }
-        (text, length)
-    }
-
-    /// Appends the text.
-    #[inline(always)]
-    pub(crate) fn append_to(&self, bytes: &mut Vec<u8>) {
-        if self.negative {
-            bytes.push(b'-');
-        }
-        let end = bytes.len() + self.first_length;
-        bytes.extend_from_slice(&self.first.to_le_bytes());
-        bytes.truncate(end);
-        if self.blocks > 1 {
-            bytes.extend_from_slice(&self.last_but_one.to_le_bytes());
-        }
-        if self.blocks > 0 {
-            bytes.extend_from_slice(&self.last.to_le_bytes());
-        }
+        length
     }
 }
 
 /// The digits of a number below 10^8, one per octet, the highest digit in the lowest octet.
 ///
-/// All halves are halved at once: into fours, pairs and single digits. The products with 10486 and
-/// 103 are exact divisions by 100 and 10 for what can stand there.
+/// All halves are halved at once: into fours, pairs and single digits. A four `100 q + r` becomes
+/// `q` with `r` above it, which is the four shifted by 16 bits less `q` times `(100 << 16) - 1`. The
+/// products with 10486 and 103 are exact divisions by 100 and 10 for what can stand there.
 #[inline]
 const fn eight_digits(number: u64) -> u64 {
-    let fours = (number / 10_000) | ((number % 10_000) << 32);
+    let fours = (number << 32) - (number / 10_000) * ((10_000 << 32) - 1);
     let hundreds = ((fours * 10_486) >> 20) & 0x0000_007F_0000_007F;
-    let pairs = hundreds | ((fours - hundreds * 100) << 16);
+    let pairs = (fours << 16) - hundreds * ((100 << 16) - 1);
     let tens = ((pairs * 103) >> 10) & 0x000F_000F_000F_000F;
-    tens | ((pairs - tens * 10) << 8)
+    (pairs << 8) - tens * ((10 << 8) - 1)
 }
 
 #[cfg(test)]
@@ -106,12 +101,9 @@ mod tests {
     use super::*;
 
     fn text(number: Decimal) -> String {
-        let mut bytes = b"key".to_vec();
-        number.append_to(&mut bytes);
-        assert_eq!(bytes.len(), 3 + number.len());
-        let (written, length) = number.written();
-        assert_eq!(written[..length], bytes[3..]);
-        String::from_utf8(bytes.split_off(3)).unwrap()
+        let (text, length) = number.written();
+        assert_eq!(length, number.len());
+        String::from_utf8(text[..length].to_vec()).unwrap()
     }
 
     #[test]

@@ -113,9 +113,12 @@ impl InsertSequence {
     /// frontier were known when it got there, so the answer never changes.
     #[inline]
     pub(crate) fn was_available(&self, ordinal: u64, frontier: u64) -> bool {
-        if ordinal < self.start {
-            return true;
-        }
+        ordinal < self.start || self.was_inserted(ordinal, frontier)
+    }
+
+    /// Kept out of the path of those that only read what was loaded.
+    #[inline(never)]
+    fn was_inserted(&self, ordinal: u64, frontier: u64) -> bool {
         ordinal < frontier && self.is_of_share(ordinal) && !self.has_failed(ordinal)
     }
 

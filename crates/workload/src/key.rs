@@ -28,15 +28,15 @@ const fn fnv_of_four_octets(hash: u64, octets: u32) -> u64 {
     (hash ^ (octets >> 24) as u64).wrapping_mul(FNV_PRIME)
 }
 
-/// So much of a prefix is copied as one word; longer ones, which are seldom, need a call.
-const WORD: usize = 8;
+/// So much of a key is copied at once; longer ones, which are seldom, are put together.
+const BLANK: usize = 48;
 
 /// How key texts of a dataset are written.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyWriter {
     prefix: Vec<u8>,
-    /// The prefix's first bytes, and zeros where it is shorter.
-    word: [u8; WORD],
+    /// The prefix and zeros after it, as far as they go.
+    blank: [u8; BLANK],
     zero_padding: usize,
     order: KeyOrder,
 }
@@ -44,30 +44,35 @@ pub(crate) struct KeyWriter {
 impl KeyWriter {
     pub(crate) fn new(text: &KeyText) -> Self {
         let prefix = text.prefix.clone().into_bytes();
-        let word = std::array::from_fn(|n| prefix.get(n).copied().unwrap_or(0));
-        Self { prefix, word, zero_padding: text.zero_padding as usize, order: text.order }
-    }
-
-    /// Appends the text of an ordinal.
-    pub(crate) fn append(&self, ordinal: u64, bytes: &mut Vec<u8>) {
-        let number = self.number(ordinal);
-        bytes.extend_from_slice(&self.prefix);
-        self.pad(number.len(), bytes);
-        number.append_to(bytes);
+        let blank = std::array::from_fn(|n| prefix.get(n).copied().unwrap_or(b'0'));
+        Self { prefix, blank, zero_padding: text.zero_padding as usize, order: text.order }
     }
 
     /// Replaces `key` by the text of an ordinal.
     #[inline]
     pub(crate) fn write(&self, ordinal: u64, key: &mut Vec<u8>) {
-        let number = self.number(ordinal);
         key.clear();
-        key.extend_from_slice(&self.word);
-        key.truncate(self.prefix.len());
-        if let Some(rest) = self.prefix.get(WORD..).filter(|rest| !rest.is_empty()) {
-            key.extend_from_slice(rest);
+        self.append(ordinal, key);
+    }
+
+    /// Appends the text of an ordinal.
+    #[inline]
+    pub(crate) fn append(&self, ordinal: u64, bytes: &mut Vec<u8>) {
+        let number = self.number(ordinal);
+        let zeros = self.zero_padding.saturating_sub(number.len());
+        let start = bytes.len();
+        let digits = start + self.prefix.len() + zeros;
+        bytes.extend_from_slice(&self.blank);
+        if let Some(room) = bytes.get_mut(digits..).and_then(<[u8]>::first_chunk_mut) {
+            let length = number.write_to(room);
+            bytes.truncate(digits + length);
+        } else {
+            bytes.truncate(start);
+            bytes.extend_from_slice(&self.prefix);
+            bytes.resize(digits, b'0');
+            let (text, length) = number.written();
+            bytes.extend_from_slice(&text[..length]);
         }
-        self.pad(number.len(), key);
-        number.append_to(key);
     }
 
     #[inline(always)]
@@ -80,14 +85,6 @@ impl KeyWriter {
             KeyOrder::Ordered => (false, ordinal),
         };
         Decimal::of(negative, magnitude)
-    }
-
-    /// Appends the zeros in front of a number of so many characters.
-    #[inline(always)]
-    fn pad(&self, characters: usize, bytes: &mut Vec<u8>) {
-        if let Some(zeros) = self.zero_padding.checked_sub(characters) {
-            bytes.resize(bytes.len() + zeros, b'0');
-        }
     }
 }
 
@@ -104,6 +101,21 @@ mod tests {
                 (hash ^ u64::from(*octet)).wrapping_mul((1 << 40) + 0x1B3)
             });
             assert_eq!(ycsb_hash(ordinal), i64::from_ne_bytes(slow.to_ne_bytes()).wrapping_abs());
+        }
+    }
+
+    #[test]
+    fn a_key_is_prefix_zeros_and_number_whatever_their_lengths() {
+        for (prefix, zero_padding) in (0..60).flat_map(|prefix| [(prefix, 1), (prefix, 30)]) {
+            let prefix = "p".repeat(prefix);
+            let text = KeyText { prefix: prefix.clone(), zero_padding, order: KeyOrder::Ordered };
+            let writer = KeyWriter::new(&text);
+            for ordinal in [0, 7, 12_345_678, 123_456_789, u64::MAX] {
+                let mut key = b"before".to_vec();
+                writer.append(ordinal, &mut key);
+                let width = zero_padding as usize;
+                assert_eq!(key, format!("before{prefix}{ordinal:0width$}").into_bytes());
+            }
         }
     }
 }

@@ -37,15 +37,15 @@ impl Mix {
 
     /// Whether there is only one choice, so that nothing has to be drawn.
     #[inline]
-    pub(crate) const fn only(&self) -> Option<Choice> {
-        if self.bounds.is_empty() { Some(self.last) } else { None }
+    pub(crate) const fn only(&self) -> Option<&Choice> {
+        if self.bounds.is_empty() { Some(&self.last) } else { None }
     }
 
     /// The choice to which a uniform number belongs.
     #[inline]
-    pub(crate) fn choice(&self, uniform: u64) -> Choice {
+    pub(crate) fn choice(&self, uniform: u64) -> &Choice {
         let taken = self.bounds.iter().find(|(bound, _)| uniform < *bound);
-        taken.map_or(self.last, |(_, choice)| *choice)
+        taken.map_or(&self.last, |(_, choice)| choice)
     }
 
     /// Everything that can be drawn.
@@ -77,8 +77,8 @@ mod tests {
     fn a_kind_without_weight_is_never_drawn() {
         let mix = Mix::new(&[weight(Kind::Read, 0.5), weight(Kind::Insert, 0.0)]).unwrap();
         let read = Choice { kind: Kind::Read, statement: None };
-        assert_eq!(mix.only(), Some(read));
-        assert_eq!(mix.choice(u64::MAX), read);
+        assert_eq!(mix.only(), Some(&read));
+        assert_eq!(mix.choice(u64::MAX), &read);
         assert!(Mix::new(&[weight(Kind::Insert, 0.0)]).is_none());
     }
 }

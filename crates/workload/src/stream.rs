@@ -123,7 +123,7 @@ impl Stream {
     #[inline]
     #[must_use]
     pub fn draw_at(&self, number: u64, frontier: u64, inserts: &InsertSequence) -> Draw {
-        let Choice { kind, statement } = match self.mix.only() {
+        let Choice { kind, statement } = *match self.mix.only() {
             Some(choice) => choice,
             None => self.mix.choice(self.kinds.at(number)),
         };

@@ -111,8 +111,9 @@ impl KeyChooser {
         }
     }
 
-    /// One draw over the whole range; none when it falls before the range.
-    #[inline]
+    /// One draw over the whole range; none when it falls before the range. Always inlined, so that
+    /// the sequence stays in registers.
+    #[inline(always)]
     fn draw(&self, number: u64, random: &mut Random, frontier: u64) -> Option<u64> {
         let rank = match &self.law {
             Law::Uniform(law) => law.rank(random),
