@@ -85,8 +85,8 @@ impl Decimal {
 /// The digits of a number below 10^8, one per octet, the highest digit in the lowest octet.
 ///
 /// All halves are halved at once: into fours, pairs and single digits. A four `100 q + r` becomes
-/// `q` with `r` above it, which is the four shifted by 16 bits less `q` times `(100 << 16) - 1`. The
-/// products with 10486 and 103 are exact divisions by 100 and 10 for what can stand there.
+/// `q` with `r` above it, which is the four shifted by 16 bits less `q` times `(100 << 16) - 1`.
+/// The products with 10486 and 103 are exact divisions by 100 and 10 for what can stand there.
 #[inline]
 const fn eight_digits(number: u64) -> u64 {
     let fours = (number << 32) - (number / 10_000) * ((10_000 << 32) - 1);
