@@ -14,7 +14,8 @@ import target_folder
 
 QUIET = ["--quiet", "--no-header", "--no-annotate"]
 NO_ADDRESS = ["--no-emit-index-url", "--no-emit-find-links"]
-WHAT = ["pyproject.toml", "--extra", "dev", "--universal", "--generate-hashes"]
+EXTRAS = ["--extra", "dev", "--extra", "serve"]
+WHAT = ["pyproject.toml", *EXTRAS, "--universal", "--generate-hashes"]
 
 
 def main() -> int:
