@@ -3,6 +3,7 @@
 //! Each worker has one on its own single-threaded executor: its connections, and the tasks behind
 //! them, then never leave the worker's thread, and nothing is shared between workers.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use scylla::client::PoolSize;
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::{Session, TlsContext};
 use scylla::client::session_builder::SessionBuilder;
+use scylla::cluster::ClusterState;
 use scylla::policies::load_balancing::DefaultPolicy;
 use scylla::policies::retry::{
     DefaultRetryPolicy, DowngradingConsistencyRetryPolicy, FallthroughRetryPolicy, RetryPolicy,
@@ -35,8 +37,40 @@ pub(crate) async fn connect(
     keyspace: Option<&str>,
     pool: PoolSize,
 ) -> Result<Session, Failure> {
+    let session = build(settings, keyspace, pool, &[]).await?;
+    wait_for_connections(&session, pool, settings.connect_timeout).await;
+    Ok(session)
+}
+
+/// Connects anew to a cluster whose nodes were all lost, with one connection to each that is up
+/// and the others in the background; none when the session that lost them has a node again.
+pub(crate) async fn reconnect(
+    settings: &Settings,
+    keyspace: Option<&str>,
+    lost: &ClusterState,
+) -> Result<Option<Session>, Failure> {
+    let nodes = lost.get_nodes_info();
+    if nodes.iter().any(|node| node.is_connected()) {
+        return Ok(None);
+    }
+    let known: Vec<_> =
+        nodes.iter().map(|node| SocketAddr::new(node.address.ip(), node.address.port())).collect();
+    let session = build(settings, keyspace, settings.pool, &known).await;
+    session.map(Some).map_err(|failure| {
+        let text = format!("no node can be reached: {}", failure.text);
+        Failure::new(Outcome::Connection, text)
+    })
+}
+
+async fn build(
+    settings: &Settings,
+    keyspace: Option<&str>,
+    pool: PoolSize,
+    known: &[SocketAddr],
+) -> Result<Session, Failure> {
     let mut builder = SessionBuilder::new()
         .known_nodes(settings.address.hosts())
+        .known_nodes_addr(known)
         .pool_size(pool)
         .compression(settings.compression)
         .connection_timeout(settings.connect_timeout)
@@ -72,12 +106,10 @@ pub(crate) async fn connect(
         );
         Failure::new(Outcome::Connection, text)
     })?;
-    let session = session.map_err(|error| {
+    session.map_err(|error| {
         let failure = Failure::from(&error);
         Failure::new(failure.outcome, settings.without_secret(&failure.text))
-    })?;
-    wait_for_connections(&session, pool, settings.connect_timeout).await;
-    Ok(session)
+    })
 }
 
 fn profile(settings: &Settings) -> ExecutionProfile {

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -11,12 +10,12 @@ use kvmark_driver::{Description, Layout, OpenError};
 use kvmark_plan::Outcome;
 use scylla::client::PoolSize;
 use scylla::client::session::Session;
-use scylla::observability::metrics::Metrics;
 use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::statement::{Consistency, Statement};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::cluster::connect;
+use crate::counters::Counters;
 use crate::failure::Failure;
 use crate::schema::{Prepare, texts};
 use crate::settings::Settings;
@@ -45,16 +44,11 @@ const PLACES: [&str; 12] = [
     "truststore",
 ];
 
-/// A counter's name, and where the crate keeps it.
-type Counter = (&'static str, fn(&Metrics) -> u64);
-
 /// What the driver knows of the cluster between sessions.
 pub(crate) struct Control {
     description: Description,
-    /// Counters of every session made so far.
-    metrics: Mutex<Vec<Arc<Metrics>>>,
-    /// Warnings that came with answers to any session.
-    pub(crate) warnings: Arc<AtomicU64>,
+    /// Counters of every session.
+    pub(crate) counters: Arc<Counters>,
 }
 
 /// Reaches the cluster, makes what is missing, prepares everything once and asks what it is.
@@ -65,7 +59,7 @@ pub(crate) fn open(settings: &Settings, layout: &Layout) -> Result<(Control, Pre
         let prepare = Prepare::open(&session, settings, layout).await?;
         prepare.carry_out(&session, settings, None).await?;
         let description = describe(&session, prepare.keyspace.as_deref()).await;
-        let control = Control { description, metrics: Mutex::default(), warnings: Arc::default() };
+        let control = Control { description, counters: Arc::default() };
         Ok((control, prepare))
     })
 }
@@ -85,30 +79,6 @@ async fn reach(settings: &Settings) -> Result<Session, OpenError> {
 impl Control {
     pub(crate) fn describe(&self) -> Description {
         self.description.clone()
-    }
-
-    /// Counts a session's requests from now on.
-    pub(crate) fn watch(&self, metrics: Arc<Metrics>) {
-        self.metrics.lock().unwrap_or_else(PoisonError::into_inner).push(metrics);
-    }
-
-    /// Counters of all sessions.
-    pub(crate) fn statistics(&self) -> BTreeMap<String, f64> {
-        let sessions = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
-        let counters: [Counter; 6] = [
-            ("attempts", |m| m.get_requests_unpaged_num() + m.get_requests_manually_paged_num()),
-            ("attempts_failed", |m| m.get_errors_unpaged_num() + m.get_errors_manually_paged_num()),
-            ("connection_timeouts", Metrics::get_connection_timeouts),
-            ("connections", Metrics::get_total_connections),
-            ("request_timeouts", Metrics::get_request_timeouts),
-            ("retries", Metrics::get_retries_num),
-        ];
-        let sum = |count: fn(&Metrics) -> u64| sessions.iter().map(|m| count(m)).sum::<u64>();
-        let mut statistics: BTreeMap<_, _> =
-            counters.iter().map(|(name, count)| ((*name).to_owned(), sum(*count) as f64)).collect();
-        let warnings = self.warnings.load(Ordering::Relaxed);
-        statistics.insert("warnings".to_owned(), warnings as f64);
-        statistics
     }
 }
 

@@ -60,6 +60,8 @@ pub(crate) fn name_of(column: &ColumnType<'_>) -> String {
 pub(crate) fn check(generator: &Generator, column: &ColumnType<'_>) -> Result<(), Misfit> {
     let misfit = |what: &str| Err(Misfit::new(what, column));
     match generator {
+        // It was made for this column.
+        Generator::Column { .. } => Ok(()),
         Generator::List { of, .. } => match elements_of(column) {
             Some(element) => check(of, element),
             None => misfit("a list"),
@@ -133,8 +135,13 @@ fn parts_of<'a>(column: &'a ColumnType<'_>) -> Vec<&'a ColumnType<'a>> {
 /// A value as the generator of a scalar draws it.
 fn sample(generator: &Generator) -> (ValueType, Vec<u8>) {
     match generator {
-        Generator::Field { .. } | Generator::Blob { .. } => (ValueType::Bytes, Vec::new()),
-        Generator::Ordinal | Generator::Number { .. } => (ValueType::Integer, vec![0; 8]),
+        Generator::Field { .. }
+        | Generator::Blob { .. }
+        | Generator::Checked { ascii: false, .. } => (ValueType::Bytes, Vec::new()),
+        Generator::Ordinal
+        | Generator::Number { .. }
+        | Generator::Computed { .. }
+        | Generator::Split { .. } => (ValueType::Integer, vec![0; 8]),
         Generator::Fraction { .. } => (ValueType::Fraction, vec![0; 8]),
         Generator::Boolean => (ValueType::Boolean, vec![0]),
         Generator::Uuid => (ValueType::Uuid, vec![0; 16]),

@@ -6,7 +6,8 @@
 //!
 //! Each worker has a session of the `scylla` crate on its own thread, with a few connections to
 //! every node that all its clients share (see `cluster.rs`). A request is sent once unless the
-//! options `retry` or `speculative_attempts` say otherwise.
+//! options `retry` or `speculative_attempts` say otherwise. One that finds no node waits for an
+//! attempt to reach the cluster again (see `link.rs`).
 //!
 //! A call that the engine gives up leaves its answer to be passed over. A connection that waits
 //! long for more than 1024 such answers is closed and opened again by the crate.
@@ -17,9 +18,11 @@ mod answer;
 mod attempts;
 mod cluster;
 mod control;
+mod counters;
 mod decode;
 mod encode;
 mod failure;
+mod link;
 mod options;
 mod records;
 mod replication;
@@ -93,12 +96,9 @@ impl Driver for Cql {
     async fn session(
         &self,
         _clients: Range<u32>,
-        _time: Rc<dyn Time>,
+        time: Rc<dyn Time>,
     ) -> Result<CqlSession, OpenError> {
-        let warnings = &self.control.warnings;
-        let session = CqlSession::open(&self.settings, &self.prepare, warnings).await?;
-        self.control.watch(session.metrics());
-        Ok(session)
+        CqlSession::open(&self.settings, &self.prepare, &self.control.counters, time).await
     }
 
     fn settle(&self) -> Result<(), OpenError> {
@@ -106,6 +106,6 @@ impl Driver for Cql {
     }
 
     fn statistics(&self) -> BTreeMap<String, f64> {
-        self.control.statistics()
+        self.control.counters.by_name()
     }
 }

@@ -100,7 +100,7 @@ pub fn statement_options() -> &'static [OptionDoc] {
     &STATEMENT_TABLE
 }
 
-static TABLE: [OptionDoc; 27] = [
+static TABLE: [OptionDoc; 28] = [
     option(
         "address",
         "Nodes to begin with: [user[:password]@]host[:port][,host…][/keyspace].",
@@ -207,6 +207,14 @@ static TABLE: [OptionDoc; 27] = [
         "Limit on the time to connect and log in.",
         Accepts::Whole { min: 1, max: HOUR_MS },
         Some("5000"),
+    ),
+    option(
+        "reconnect_max_ms",
+        "Longest pause between attempts to reach the cluster again when no node is left; the \
+         first comes at once, the next after 10 ms, then twice as long each time. Requests wait \
+         for the attempt and fail with it.",
+        Accepts::Whole { min: 10, max: HOUR_MS },
+        Some("1000"),
     ),
     option(
         "retry",

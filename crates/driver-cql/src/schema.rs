@@ -9,6 +9,7 @@ use kvmark_driver::{Layout, OpenError};
 use kvmark_plan::Statement;
 use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
+use scylla::statement::{Consistency, Statement as Query};
 
 use crate::attempts::Attempts;
 use crate::failure::Failure;
@@ -193,13 +194,15 @@ fn difference(table: &Table, columns: &[Column]) -> Option<String> {
     Some(format!("its column {name} is of type {typ}, not text"))
 }
 
-/// Rows of texts.
+/// Rows of texts, from a table that each node has to itself: at ONE, whatever the levels asked for.
 pub(crate) async fn texts(
     session: &Session,
     query: &str,
     values: &[&str],
 ) -> Result<Vec<Vec<String>>, Failure> {
     use crate::answer::{RawRow, rows};
+    let mut query = Query::new(query);
+    query.set_consistency(Consistency::One);
     let rows = rows(session.query_unpaged(query, values).await?)?;
     let mut texts = Vec::new();
     for row in rows.rows::<RawRow<'_, '_>>().map_err(Failure::impossible)? {

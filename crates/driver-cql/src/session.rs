@@ -2,13 +2,12 @@
 
 use std::cell::RefCell;
 use std::ops::ControlFlow;
+use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::future::join_all;
-use kvmark_driver::{Call, OpenError, Reply, Request, Session};
+use kvmark_driver::{Call, OpenError, Reply, Request, Session, Time};
 use kvmark_plan::{Kind, Outcome};
-use scylla::client::session::Session as Connections;
 use scylla::frame::response::result::ColumnSpec;
 use scylla::response::PagingState;
 use scylla::response::query_result::{QueryResult, QueryRowsResult};
@@ -18,9 +17,10 @@ use tokio::task::unconstrained;
 
 use crate::answer::{applied, maybe_rows, rows, take_cells};
 use crate::attempts::Attempts;
-use crate::cluster::connect;
+use crate::counters::Counters;
 use crate::decode;
 use crate::failure::Failure;
+use crate::link::Link;
 use crate::records::{Records, Row, ScanRow};
 use crate::schema::Prepare;
 use crate::settings::Settings;
@@ -28,15 +28,14 @@ use crate::statement::{Bound, Prepared};
 
 /// A worker's session: its connections to every node, which its clients share.
 pub struct CqlSession {
-    connections: Connections,
+    link: Link,
     settings: Arc<Settings>,
     /// The statements of YCSB's table, where there is one.
     records: Option<Records>,
     statements: Vec<Prepared>,
     /// Where requests can be sent more than once.
     attempts: Option<Attempts>,
-    /// Warnings that came with answers.
-    warnings: Arc<AtomicU64>,
+    counters: Arc<Counters>,
     failure: RefCell<Option<String>>,
 }
 
@@ -44,29 +43,25 @@ impl CqlSession {
     pub(crate) async fn open(
         settings: &Arc<Settings>,
         prepare: &Prepare,
-        warnings: &Arc<AtomicU64>,
+        counters: &Arc<Counters>,
+        time: Rc<dyn Time>,
     ) -> Result<Self, OpenError> {
         let hosts = settings.address.hosts();
-        let connections = connect(settings, prepare.keyspace.as_deref(), settings.pool)
+        let link = Link::open(settings, prepare.keyspace.as_deref(), counters, time)
             .await
             .map_err(|failure| failure.at(&hosts))?;
         let attempts = settings.repeats().then(Attempts::new);
         let (records, statements) =
-            prepare.carry_out(&connections, settings, attempts.as_ref()).await?;
+            prepare.carry_out(&link.session(), settings, attempts.as_ref()).await?;
         Ok(Self {
-            connections,
+            link,
             settings: Arc::clone(settings),
             records,
             statements,
             attempts,
-            warnings: Arc::clone(warnings),
+            counters: Arc::clone(counters),
             failure: RefCell::default(),
         })
-    }
-
-    /// The driver crate's own counters of this session.
-    pub(crate) fn metrics(&self) -> Arc<scylla::observability::metrics::Metrics> {
-        self.connections.get_metrics()
     }
 
     async fn call(&self, request: &Request<'_>, reply: &mut Reply) -> Result<Outcome, Failure> {
@@ -110,16 +105,15 @@ impl CqlSession {
         prepared: &PreparedStatement,
         values: &impl SerializeRow,
     ) -> Result<QueryResult, Failure> {
-        let result = self.connections.execute_unpaged(prepared, values).await?;
+        let result =
+            self.link.send(async |session| session.execute_unpaged(prepared, values).await);
+        let result = result.await?;
         self.count_warnings(&result);
         Ok(result)
     }
 
     fn count_warnings(&self, result: &QueryResult) {
-        let count = result.warnings().count();
-        if count > 0 {
-            self.warnings.fetch_add(count as u64, Ordering::Relaxed);
-        }
+        result.warnings().for_each(|text| self.counters.warned(text));
     }
 
     /// Fetches one page, or all of them in turn.
@@ -132,8 +126,10 @@ impl CqlSession {
     ) -> Result<(), Failure> {
         let mut state = PagingState::start();
         loop {
-            let page = self.connections.execute_single_page(prepared, values, state).await?;
-            let (result, next) = page;
+            let page = self.link.send(async |session| {
+                session.execute_single_page(prepared, values, state.clone()).await
+            });
+            let (result, next) = page.await?;
             self.count_warnings(&result);
             take(&rows(result)?)?;
             match next.into_paging_control_flow() {
@@ -156,7 +152,8 @@ impl CqlSession {
             let texts =
                 |command| prepared.texts.iter().map(move |text| Bound { text, call, command });
             let values: Vec<_> = (0..commands).flat_map(texts).collect();
-            let result = self.connections.batch(&batch, values).await?;
+            let result = self.link.send(async |session| session.batch(&batch, &values).await);
+            let result = result.await?;
             self.count_warnings(&result);
             let done = written(result)?;
             reply.rows = if done { commands as u64 } else { 0 };

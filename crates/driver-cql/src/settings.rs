@@ -50,6 +50,7 @@ pub(crate) struct Settings {
     pub(crate) token_aware: bool,
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) connect_timeout: Duration,
+    pub(crate) reconnect_max: Duration,
     pub(crate) retry: Retry,
     pub(crate) speculation: Option<Speculation>,
     pub(crate) page_size: i32,
@@ -86,6 +87,7 @@ impl Settings {
             token_aware: given.switch("token_aware"),
             request_timeout: millis("request_timeout_ms").filter(|limit| !limit.is_zero()),
             connect_timeout: millis("connect_timeout_ms").unwrap_or(Duration::MAX),
+            reconnect_max: millis("reconnect_max_ms").unwrap_or(Duration::MAX),
             retry: match given.text("retry") {
                 Some("default") => Retry::Default,
                 Some("downgrading") => Retry::Downgrading,

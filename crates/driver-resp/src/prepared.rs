@@ -384,6 +384,10 @@ mod tests {
             texts: texts.iter().map(|text| (*text).to_owned()).collect(),
             commands: length.clone(),
             items: length.clone(),
+            rows: None,
+            record: Each::Command,
+            checks: Vec::new(),
+            when_full: None,
             arguments: vec![
                 argument("key", Each::Command, Generator::Key),
                 argument("n", Each::Command, Generator::Ordinal),

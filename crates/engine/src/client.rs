@@ -12,6 +12,10 @@ use crate::phase::{PhaseShared, Seat};
 use crate::source::Source;
 use crate::wait::Wait;
 
+/// How long a reader waits at most until there is a record, and how often it looks.
+const FIRST_RECORD_LIMIT_NS: u64 = 10_000_000_000;
+const FIRST_RECORD_POLL_NS: u64 = 1_000_000;
+
 /// What the clients of one worker have before them during a phase.
 #[derive(Debug)]
 pub(crate) struct Desk<'a, S, W> {
@@ -32,6 +36,13 @@ pub(crate) async fn client<S: Session, W: Wait>(desk: &Desk<'_, S, W>, seat: Sea
     let mut reply = Reply::default();
     let mut ready_ns = phase.start_ns;
     let mut in_time = wait.until(ready_ns, phase).await;
+    // Who only reads what others insert waits for the first record, though not for ever.
+    let stream = &phase.groups[seat.group].stream;
+    let patience_ns = ready_ns.saturating_add(FIRST_RECORD_LIMIT_NS);
+    while in_time && ready_ns < patience_ns && !stream.can_begin(&phase.inserts) {
+        ready_ns += FIRST_RECORD_POLL_NS;
+        in_time = wait.until(ready_ns, phase).await;
+    }
     while in_time {
         // Where the place holds a lock the client has a thread of its own, so nothing suspends.
         let mut place = source.enter();
@@ -58,7 +69,10 @@ pub(crate) async fn client<S: Session, W: Wait>(desk: &Desk<'_, S, W>, seat: Sea
             let completed_ns = wait.now_ns();
             let done = operation.judge(issued_ns, completed_ns, within.output, &reply);
             if done.outcome.is_failure() {
-                ledger.note_failure(done.outcome, session.last_failure());
+                // What the engine finds itself, late answers and wrong values, isn't the session's.
+                let is_sessions = within.output == Some(done.outcome);
+                let said = if is_sessions { session.last_failure() } else { None };
+                ledger.note_failure(done.outcome, said);
             }
             ended = operation.end(done, reply.rows);
             ready_ns = completed_ns;

@@ -410,11 +410,11 @@ impl<'a> Conduct<'a> {
             let mut evidence = BTreeMap::new();
             evidence.insert("outcome".to_owned(), outcome.name().into());
             evidence.insert("operations".to_owned(), count.into());
-            let said = if message.is_empty() { "no details" } else { message };
+            let said = if message.is_empty() { String::new() } else { format!(": {message}") };
             Notice {
                 code: "operations_failed".to_owned(),
                 phase: Some(self.phase.index as u32),
-                message: format!("{count} operations ended as {}: {said}", outcome.name()),
+                message: format!("{count} operations ended as {}{said}", outcome.name()),
                 evidence,
                 advice: "look at the system's own log around this time".to_owned(),
             }

@@ -309,6 +309,7 @@ pub(crate) struct Coordinator<'a, D, C> {
 impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
     fn conduct(&mut self, streams: Vec<Vec<Stream>>) -> Result<(), EngineError> {
         for (index, streams) in streams.into_iter().enumerate() {
+            self.wait_for_leave(index)?;
             if self.interrupted {
                 break;
             }
@@ -322,6 +323,18 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
                 self.settle(index)?;
             } else {
                 self.measure(index, streams)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the observer lets a phase begin, or the user interrupts.
+    fn wait_for_leave(&mut self, index: usize) -> Result<(), EngineError> {
+        let phase = self.plan.phases[index].name;
+        while !self.interrupted && !self.observer.may_begin(phase) {
+            thread::sleep(LOOK_UP);
+            if self.observer.poll() != Control::Continue {
+                self.interrupt()?;
             }
         }
         Ok(())
@@ -398,7 +411,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         let phase = &self.plan.phases[index];
         let mut books = self.books.clone();
         if phase.name == PhaseName::Load {
-            books.inserts = phase::inserts_from(self.plan.dataset.start, self.plan.share);
+            books.inserts = phase::inserts_from(self.plan, self.plan.dataset.start);
         }
         let before = self.driver.statistics();
         let usage = ProcessUsage::now();

@@ -1,5 +1,6 @@
 //! How the engine tells what goes on, and is told to stop.
 
+use kvmark_plan::PhaseName;
 use serde::Serialize;
 
 /// What the observer wants.
@@ -47,6 +48,10 @@ pub trait Observer {
     fn progress(&mut self, progress: &Progress);
     /// Called at least every 50 ms.
     fn poll(&mut self) -> Control;
+    /// Whether a phase may begin; asked before it does, every 50 ms until it may.
+    fn may_begin(&mut self, _phase: PhaseName) -> bool {
+        true
+    }
 }
 
 /// Nobody watches.

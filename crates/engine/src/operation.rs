@@ -87,7 +87,7 @@ impl<'a> Operation<'a> {
             return self.bind_statement();
         }
         if self.draw.kind == Kind::Insert {
-            self.draw.ordinal = self.phase.inserts.next();
+            stream.insert_into(&mut self.draw, &self.phase.inserts);
         }
         stream.key_into(self.draw.ordinal, &mut self.key);
         match self.draw.kind {
@@ -186,7 +186,7 @@ impl<'a> Operation<'a> {
 
     fn end_inserts(&self, outcome: Outcome) {
         let own = [self.draw.ordinal];
-        let several = &self.arguments.ordinals;
+        let several = &self.arguments.inserted;
         let ordinals = if self.draw.statement.is_some() { &several[..] } else { &own };
         for ordinal in ordinals {
             if outcome.is_failure() {
@@ -249,7 +249,9 @@ impl<'a> Operation<'a> {
         let stream = &self.group.stream;
         if self.draw.statement.is_some() {
             let found = reply.cells.iter().map(|cell| reply.bytes_of(cell));
-            return stream.holds(&self.draw, &self.arguments, found);
+            let cells = reply.cells.iter().map(|cell| (cell.row, cell.field, reply.bytes_of(cell)));
+            return stream.holds(&self.draw, &self.arguments, found)
+                && stream.checks(&self.draw, &self.arguments, reply.rows, cells);
         }
         let asked = match self.group.read_fields {
             FieldChoice::One => 1,

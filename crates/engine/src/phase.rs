@@ -119,7 +119,7 @@ impl Books {
         let verifies = plan.phases.iter().any(|phase| phase.name == PhaseName::Verify);
         let end = plan.dataset.start + plan.dataset.count;
         Self {
-            inserts: inserts_from(end, plan.share),
+            inserts: inserts_from(plan, end),
             remembered: verifies.then(|| Arc::new(Remembered::new())),
         }
     }
@@ -193,6 +193,6 @@ pub(crate) fn begin(
 }
 
 /// Where transaction inserts begin and how they are shared.
-pub(crate) fn inserts_from(start: u64, share: Share) -> Arc<InsertSequence> {
-    Arc::new(InsertSequence::new(start, share))
+pub(crate) fn inserts_from(plan: &Plan, start: u64) -> Arc<InsertSequence> {
+    Arc::new(InsertSequence::new(start, plan.share).ending_at(plan.dataset.full_at))
 }

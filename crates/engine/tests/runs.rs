@@ -171,7 +171,10 @@ fn values_read_are_held_against_the_values_that_must_be_there() {
     let healthy = record(&integrity_plan(), store.clone());
     assert_eq!(of_outcome(&healthy, Outcome::Ok), 3_000);
     let corrupt = Recording { corrupts: true, ..store };
-    assert_eq!(of_outcome(&record(&integrity_plan(), corrupt), Outcome::Mismatch), 2_000);
+    let record = record(&integrity_plan(), corrupt);
+    assert_eq!(of_outcome(&record, Outcome::Mismatch), 2_000);
+    // The session knows of nothing wrong, whatever it said last.
+    assert_eq!(record.notices[0].message, "2000 operations ended as mismatch");
 }
 
 #[test]
@@ -255,6 +258,49 @@ fn an_interrupt_ends_a_run_whose_system_never_says_whether_the_dataset_is_there(
     let store = Recording { hangs_from: Some(0), ..Recording::default() };
     let mut observer = Impatient { after: 0, seen: 0, control: Control::Stop };
     let done = run(&integrity_plan(), store, folder.path(), &mut observer).unwrap();
+    assert!(done.record.interrupted && done.failure.is_none());
+    assert!(done.record.phases.is_empty());
+}
+
+/// Lets a phase begin when it was asked so often, and stops the run when it looked so often.
+struct Hesitant {
+    asked: Vec<PhaseName>,
+    lets_at: usize,
+    looks: usize,
+    stops_at: usize,
+}
+
+impl Observer for Hesitant {
+    fn progress(&mut self, _: &Progress) {}
+
+    fn poll(&mut self) -> Control {
+        self.looks += 1;
+        if self.looks >= self.stops_at { Control::Stop } else { Control::Continue }
+    }
+
+    fn may_begin(&mut self, phase: PhaseName) -> bool {
+        self.asked.push(phase);
+        self.asked.len() >= self.lets_at
+    }
+}
+
+#[test]
+fn a_phase_begins_when_the_observer_lets_it() {
+    let mut plan = plan(closed(), 1);
+    plan.phases[0].groups[0].operations = Some(10);
+    let folder = tempfile::tempdir().unwrap();
+    let mut observer = Hesitant { asked: Vec::new(), lets_at: 3, looks: 0, stops_at: usize::MAX };
+    let record = run(&plan, sim(&[]), folder.path(), &mut observer).unwrap().record;
+    assert_eq!(observer.asked, [PhaseName::Measure; 3]);
+    assert_eq!(total(&record, Kind::Read).count, 10);
+}
+
+#[test]
+fn an_interrupt_ends_the_wait_for_a_phase_that_may_not_begin() {
+    let plan = plan(closed(), 1);
+    let folder = tempfile::tempdir().unwrap();
+    let mut observer = Hesitant { asked: Vec::new(), lets_at: usize::MAX, looks: 0, stops_at: 2 };
+    let done = run(&plan, sim(&[]), folder.path(), &mut observer).unwrap();
     assert!(done.record.interrupted && done.failure.is_none());
     assert!(done.record.phases.is_empty());
 }

@@ -1,8 +1,8 @@
 //! What must hold between the values of a plan.
 
 use crate::{
-    Arrival, Each, FORMAT, Generator, Group, Kind, Phase, PhaseName, Plan, SizeLaw, Statement,
-    ValueKind,
+    Arrival, Basis, Check, Distribution, Each, FORMAT, Generator, Group, Kind, Phase, PhaseName,
+    Plan, SizeLaw, Statement, ValueKind, Visit,
 };
 
 /// Why a text is not a plan that can be carried out.
@@ -40,6 +40,8 @@ impl Plan {
         require(self.dataset.fields.count > 0, "dataset.fields.count", "a record needs a field")?;
         let ordinals = self.dataset.start.checked_add(self.dataset.count);
         require(ordinals.is_some(), "dataset", "start + count must stay below 2^64")?;
+        let full = self.dataset.full_at.is_none_or(|end| ordinals.is_some_and(|all| all <= end));
+        require(full, "dataset.full_at", "must not be below start + count")?;
         check_size(&self.dataset.fields.length, "dataset.fields.length")?;
         for (index, statement) in self.statements.iter().enumerate() {
             self.check_statement(statement, &format!("statements[{index}]"))?;
@@ -68,17 +70,34 @@ impl Plan {
         for (index, argument) in statement.arguments.iter().enumerate() {
             let place = format!("{place}.arguments[{index}]");
             self.check_generator(&argument.generator, &place)?;
-            let record = of_record(&argument.generator);
+            check_references(statement, index, &place)?;
+            let record = of_record(&argument.generator) && statement.record != Each::Operation;
             let fixed = argument.each == Each::Operation && record;
-            require(!fixed, place, "each command has a record of its own")?;
+            require(!fixed, &place, "each command has a record of its own")?;
+            if let Generator::Column { column } = argument.generator {
+                let rows = statement.rows.as_ref();
+                let known = rows.is_some_and(|rows| rows.columns().nth(column as usize).is_some());
+                require(known, place, "the statement's rows have no column of that place")?;
+            }
+        }
+        if let Some(Visit::Each { of, .. }) = statement.rows.as_ref().map(|rows| rows.visit) {
+            require(of > 0, format!("{place}.rows.visit"), "a draw can't be divided by 0")?;
         }
         for index in &statement.expects {
             let expected = statement.arguments.get(*index as usize);
-            let known = expected.is_some_and(|argument| of_record(&argument.generator));
+            let known = expected.is_some_and(|argument| can_be_expected(&argument.generator));
             let place = format!("{place}.expects");
-            require(known, place, "only a key, an ordinal or a field can be expected of a reply")?;
+            let problem = "a reply can't be expected to hold what is drawn by chance";
+            require(known, place, problem)?;
         }
-        Ok(())
+        require(
+            statement.record != Each::Item,
+            format!("{place}.record"),
+            "a record belongs to an operation or to a command",
+        )?;
+        let full = statement.when_full.is_none_or(|index| self.has_statement(index));
+        require(full, format!("{place}.when_full"), "there is no statement of that index")?;
+        check_checks(statement, place)
     }
 
     fn check_generator(&self, generator: &Generator, place: &str) -> Result<(), PlanError> {
@@ -92,6 +111,14 @@ impl Plan {
                 require(there, place, "the dataset has no field of that index")
             }
             Generator::Text { length } | Generator::Blob { length } => check_size(length, place),
+            Generator::Checked { length, .. } => {
+                check_size(length, place)?;
+                require(smallest(length) > 0, place, "a value with a checksum needs a byte")
+            }
+            Generator::Computed { divisor, modulus, .. } => {
+                let usable = *divisor > 0 && *modulus != Some(0);
+                require(usable, place, "a number can't be divided by 0")
+            }
             Generator::List { of, length } => {
                 check_size(length, place)?;
                 plain(of)
@@ -120,10 +147,29 @@ impl Plan {
             format!("{place}.keys.count"),
             "there must be a key to choose",
         )?;
+        let window = !matches!(group.keys.distribution, Distribution::Newest { window: 0 });
+        require(window, format!("{place}.keys"), "the newest must be at least one record")?;
         check_size(&group.scan_length, &format!("{place}.scan_length"))?;
         check_arrival(&group.arrival, &format!("{place}.arrival"))?;
-        let checkable = !group.check_values || self.dataset.values == ValueKind::Integrity;
+        let rows = |index: u32| self.statements[index as usize].rows.is_some();
+        let checkable = !group.check_values
+            || self.dataset.values == ValueKind::Integrity
+            || group.mix.iter().all(|entry| entry.statement.is_some_and(rows))
+            || self.holds_what_was_asked(group);
         require(checkable, format!("{place}.check_values"), "only integrity values can be checked")
+    }
+
+    /// Whether replies to what the group reads are held against arguments alone.
+    fn holds_what_was_asked(&self, group: &Group) -> bool {
+        let mut reads = group.mix.iter().filter(|entry| entry.kind == Kind::Read);
+        let holds = |index: u32| {
+            let Statement { arguments, expects, checks, .. } = &self.statements[index as usize];
+            let mut expected = expects.iter().map(|one| &arguments[*one as usize].generator);
+            let is_field = |one: &Generator| matches!(one, Generator::Field { .. });
+            let held = !expects.is_empty() || !checks.is_empty();
+            held && !expected.any(is_field)
+        };
+        reads.all(|entry| entry.statement.is_some_and(holds))
     }
 
     fn check_phase(&self, phase: &Phase, place: &str) -> Result<(), PlanError> {
@@ -145,9 +191,68 @@ impl Plan {
     }
 }
 
+/// Arguments that are put together from others stand behind these, and are drawn as often or more.
+fn check_references(statement: &Statement, index: usize, place: &str) -> Result<(), PlanError> {
+    let own = &statement.arguments[index];
+    let earlier = |other: u32| {
+        let before = statement.arguments[..index].get(other as usize);
+        let usable = before.is_some_and(|before| before.each <= own.each);
+        require(usable, place, "it is made of an argument that isn't drawn before it")
+    };
+    match &own.generator {
+        Generator::Format { parts } => {
+            parts.iter().filter_map(|part| part.argument).try_for_each(earlier)
+        }
+        Generator::Checked { prefix, .. } => earlier(*prefix),
+        _ => Ok(()),
+    }
+}
+
+fn check_checks(statement: &Statement, place: &str) -> Result<(), PlanError> {
+    let place = format!("{place}.checks");
+    let single = matches!(statement.commands, SizeLaw::Constant { size: 0 | 1 });
+    let usable = statement.checks.is_empty() || single;
+    require(usable, &place, "only the reply to a single command can be checked")?;
+    for check in &statement.checks {
+        if let Check::Each { argument, .. } | Check::Sum { argument, .. } = check {
+            let found = statement.arguments.get(*argument as usize);
+            let known = found.is_some_and(|found| found.each != Each::Item);
+            require(known, &place, "there is no argument of that index that a row can hold")?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a reply can be held against what is drawn.
+const fn can_be_expected(generator: &Generator) -> bool {
+    use Generator::{Checked, Computed, Format, Name, Number};
+    of_record(generator)
+        || matches!(
+            generator,
+            Checked { .. } | Computed { .. } | Format { .. } | Name { .. } | Number { .. }
+        )
+}
+
 /// Whether the value is decided by the record that the command concerns.
 const fn of_record(generator: &Generator) -> bool {
-    matches!(generator, Generator::Key | Generator::Ordinal | Generator::Field { .. })
+    matches!(
+        generator,
+        Generator::Key
+            | Generator::Ordinal
+            | Generator::Field { .. }
+            | Generator::Column { .. }
+            | Generator::Split { .. }
+            | Generator::Computed { of: Basis::Ordinal, .. }
+    )
+}
+
+/// The least that a law gives.
+fn smallest(law: &SizeLaw) -> u64 {
+    match law {
+        SizeLaw::Constant { size } => *size,
+        SizeLaw::Uniform { min, .. } | SizeLaw::Zipfian { min, .. } => *min,
+        SizeLaw::Histogram { block_size, .. } => *block_size,
+    }
 }
 
 fn check_size(law: &SizeLaw, place: &str) -> Result<(), PlanError> {

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::RowLaw;
+
 /// The records that exist or are to be loaded: ordinals `start .. start + count`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -13,6 +15,9 @@ pub struct Dataset {
     pub start: u64,
     /// Number of records.
     pub count: u64,
+    /// The ordinal at which the dataset is full: an insert then updates a record that the group's
+    /// law chooses. None where inserts never end.
+    pub full_at: Option<u64>,
     /// How an ordinal becomes a key.
     pub key: KeyText,
     /// The fields of a record.
@@ -129,6 +134,11 @@ pub enum Distribution {
     },
     /// The newest acknowledged record most likely, zipfian with theta 0.99 from there back.
     Latest,
+    /// Each of the newest acknowledged records equally likely, so many of them.
+    Newest {
+        /// How many, above 0.
+        window: u64,
+    },
     /// A share of the operations goes to a share of the keys, uniform within both parts.
     Hotspot {
         /// Share of the keys that is hot.
@@ -144,6 +154,11 @@ pub enum Distribution {
         percentile: f64,
         /// Share of the keys.
         fraction: f64,
+    },
+    /// A law of cassandra-stress, which draws the ordinal itself.
+    Row {
+        /// The law, whose bounds lie within the range.
+        of: RowLaw,
     },
 }
 

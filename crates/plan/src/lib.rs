@@ -11,6 +11,7 @@
 mod arrival;
 mod check;
 mod dataset;
+mod rows;
 mod statement;
 mod words;
 
@@ -23,7 +24,8 @@ pub use arrival::{Arrival, RatePoint};
 pub use check::PlanError;
 pub use dataset::{Dataset, Distribution, FieldChoice, FieldLayout, KeyChoice, KeyOrder, KeyText};
 pub use dataset::{SizeLaw, ValueKind};
-pub use statement::{Argument, Each, Generator, Statement, ValueType};
+pub use rows::{Becomes, RowColumn, RowLaw, Rows, Shape, Visit};
+pub use statement::{Argument, Basis, Check, Each, FormatPart, Generator, Statement, ValueType};
 pub use words::{Kind, Outcome, PhaseName};
 
 /// The version of the plan's format that this crate reads and writes.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{KeyChoice, KeyText, SizeLaw};
+use crate::{KeyChoice, KeyText, Rows, SizeLaw};
 
 /// An operation in the system's own language. A mix names it by its index in the plan.
 ///
@@ -23,13 +23,55 @@ pub struct Statement {
     pub commands: SizeLaw,
     /// How often what stands in square brackets is repeated in one command.
     pub items: SizeLaw,
+    /// For how much of an operation the record stays the same: all of it, or one command.
+    pub record: Each,
+    /// The columns of cassandra-stress's table that arguments can name; none for other tables. With
+    /// them, commands are partitions, each of which has as many commands as rows are visited.
+    pub rows: Option<Rows>,
     /// What goes into the texts, and what replies are held against.
     pub arguments: Vec<Argument>,
     /// Arguments, by index, that the values of each reply must equal, in the order in which the
     /// system returns them. Empty when replies aren't checked.
     pub expects: Vec<u32>,
+    /// What else must hold of the rows in a reply.
+    pub checks: Vec<Check>,
+    /// Of an insert: the statement that stands in for it, by index, when the dataset is full; none
+    /// where it is itself what updates.
+    pub when_full: Option<u32>,
     /// What else the driver has to know, such as a consistency level. Read by the driver alone.
     pub options: BTreeMap<String, serde_json::Value>,
+}
+
+/// What must hold of the rows in a statement's reply. Columns are counted from 0.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "check", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Check {
+    /// How many rows there are. None at all is a miss, and not checked.
+    Rows {
+        /// Fewest.
+        least: u64,
+        /// Most; none for no limit.
+        most: Option<u64>,
+    },
+    /// Every row's value equals the argument.
+    Each {
+        /// The column.
+        column: u32,
+        /// The argument, by index.
+        argument: u32,
+    },
+    /// The values of all rows, whole numbers, add up to the argument.
+    Sum {
+        /// The column.
+        column: u32,
+        /// The argument, by index.
+        argument: u32,
+    },
+    /// All rows have the same value.
+    Same {
+        /// The column.
+        column: u32,
+    },
 }
 
 /// Something drawn anew for each operation, command or item.
@@ -70,6 +112,11 @@ pub enum Generator {
     Field {
         /// Index of the field.
         field: u32,
+    },
+    /// What the statement's column of this place holds in the row that the command is about.
+    Column {
+        /// Place of the column.
+        column: u32,
     },
     /// A whole number `start ..` by a law.
     Number {
@@ -122,6 +169,44 @@ pub enum Generator {
         /// From one to the next.
         step_ms: i64,
     },
+    /// A whole number computed from another: `start + x / divisor % modulus * factor`, and `step`
+    /// more for each element before within the operation.
+    Computed {
+        /// What x is.
+        of: Basis,
+        /// Above 0.
+        divisor: u64,
+        /// Above 0; none to leave the remainder out.
+        modulus: Option<u64>,
+        /// What the remainder is multiplied by.
+        factor: i64,
+        /// The smallest, where the others are positive.
+        start: i64,
+        /// From one element of an operation to the next.
+        step: i64,
+    },
+    /// One of two whole numbers that add up to the record's ordinal, each division as likely as any
+    /// other and new for each operation.
+    Split {
+        /// Whether it is the second, which is what the first leaves.
+        rest: bool,
+    },
+    /// Text put together from literals and the statement's earlier arguments.
+    Format {
+        /// The parts in order.
+        parts: Vec<FormatPart>,
+    },
+    /// A value that carries its own checksum, as yb-sample-apps makes them: a marker, the prefix
+    /// where the value is longer than 16 bytes, noise, and the Adler-32 of all before it where that
+    /// leaves room for a byte.
+    Checked {
+        /// The earlier argument that is the prefix, by index.
+        prefix: u32,
+        /// Bytes, above 0.
+        length: SizeLaw,
+        /// Whether it is printable ASCII with the checksum in hexadecimal.
+        ascii: bool,
+    },
     /// Several of one kind, in the order drawn.
     List {
         /// How each is drawn.
@@ -143,6 +228,30 @@ pub enum Generator {
         /// How many.
         length: SizeLaw,
     },
+}
+
+/// What a number is computed from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// The record's ordinal.
+    Ordinal,
+    /// The operation's number.
+    Operation,
+    /// The element's place within its operation, from 0.
+    Place,
+}
+
+/// A piece of a text: a literal, then an argument.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FormatPart {
+    /// The literal.
+    pub literal: String,
+    /// The argument behind it, by index; none at the end.
+    pub argument: Option<u32>,
+    /// Least number of digits where the argument is a whole number.
+    pub zero_padding: u32,
 }
 
 /// What kind of value a drawn argument is. Its bytes are: text and bytes as they are; whole

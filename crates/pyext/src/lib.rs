@@ -23,14 +23,21 @@ use crate::watch::Watch;
 ///
 /// Returns JSON: `record`, the engine's part of the manifest, and `failure`, why the run ended
 /// early (`kind` and `message`), or null. Calls `progress` with a JSON text about once per
-/// interval. The first interrupt ends the run and keeps what was measured, the second one returns
-/// at once.
+/// interval, and `may_begin` with the name of each phase before it begins, until that is true. The
+/// first interrupt ends the run and keeps what was measured, the second one returns at once.
 ///
 /// Raises a class of `kvmark.errors` when the run can't begin; then nothing was written.
 #[pyfunction]
-fn run(py: Python<'_>, plan: &str, folder: PathBuf, progress: Py<PyAny>) -> PyResult<String> {
+#[pyo3(signature = (plan, folder, progress, may_begin=None))]
+fn run(
+    py: Python<'_>,
+    plan: &str,
+    folder: PathBuf,
+    progress: Py<PyAny>,
+    may_begin: Option<Py<PyAny>>,
+) -> PyResult<String> {
     let plan = Plan::from_json(plan).map_err(|error| raise_plan(py, &error))?;
-    let mut watch = Watch::new(progress);
+    let mut watch = Watch::new(progress, may_begin);
     let result =
         py.detach(|| catch_unwind(AssertUnwindSafe(|| registry::run(&plan, &folder, &mut watch))));
     let Completed { record, failure } = match result {

@@ -1,23 +1,26 @@
-//! Signals and progress, on the coordinator's thread.
+//! Signals, progress and leave to begin, on the coordinator's thread.
 
 use kvmark_engine::{Control, Observer, Progress};
+use kvmark_plan::PhaseName;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
 /// Looks for signals and calls back into Python.
 pub(crate) struct Watch {
     progress: Py<PyAny>,
+    /// None when every phase may begin at once.
+    may_begin: Option<Py<PyAny>>,
     interrupts: u32,
-    /// What the callback raised; the run ends and the error goes on to the caller.
+    /// What a callback raised; the run ends and the error goes on to the caller.
     raised: Option<PyErr>,
 }
 
 impl Watch {
-    pub(crate) fn new(progress: Py<PyAny>) -> Self {
-        Self { progress, interrupts: 0, raised: None }
+    pub(crate) fn new(progress: Py<PyAny>, may_begin: Option<Py<PyAny>>) -> Self {
+        Self { progress, may_begin, interrupts: 0, raised: None }
     }
 
-    /// The callback's error, if it raised one.
+    /// A callback's error, if one raised.
     pub(crate) fn into_result(self) -> PyResult<()> {
         self.raised.map_or(Ok(()), Err)
     }
@@ -53,5 +56,15 @@ impl Observer for Watch {
             1 => Control::Stop,
             _ => Control::Abandon,
         }
+    }
+
+    fn may_begin(&mut self, phase: PhaseName) -> bool {
+        let Some(may_begin) = &self.may_begin else { return true };
+        let asked = Python::attach(|py| may_begin.call1(py, (phase.name(),))?.is_truthy(py));
+        asked.unwrap_or_else(|error| {
+            // The phase begins and is ended by the next poll.
+            Python::attach(|py| self.take(error, py));
+            true
+        })
     }
 }

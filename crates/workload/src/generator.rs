@@ -23,15 +23,29 @@ enum Law {
     Key,
     Ordinal,
     Field(u32),
+    Column(usize),
+    /// What [`crate::made::Made`] makes.
+    Made,
     Number(Box<KeyChooser>),
     Name(Box<KeyChooser>, KeyWriter),
-    Gaussian { min: i64, max: i64, mean: f64, stddev: f64 },
-    Fraction { min: f64, max: f64 },
+    Gaussian {
+        min: i64,
+        max: i64,
+        mean: f64,
+        stddev: f64,
+    },
+    Fraction {
+        min: f64,
+        max: f64,
+    },
     Text(Sizes),
     Blob(Sizes),
     Boolean,
     Uuid,
-    Timestamp { start_ms: i64, step_ms: i64 },
+    Timestamp {
+        start_ms: i64,
+        step_ms: i64,
+    },
     List(Box<Law>, Sizes),
     Tuple(Vec<Law>),
     Map(Box<Law>, Box<Law>, Sizes),
@@ -75,6 +89,11 @@ impl Maker {
         }
     }
 
+    /// The place of the column that it takes from the statement's rows.
+    pub(crate) const fn column(&self) -> Option<usize> {
+        if let Law::Column(column) = self.law { Some(column) } else { None }
+    }
+
     /// Whether a value found is the one that was bound. A number is found as decimal text.
     pub(crate) fn matches(
         &self,
@@ -108,8 +127,13 @@ impl Law {
             Generator::Key => Self::Key,
             Generator::Ordinal => Self::Ordinal,
             Generator::Field { field } => Self::Field(*field),
+            Generator::Column { column } => Self::Column(*column as usize),
             Generator::Number { choice } => Self::Number(choose(choice)?),
             Generator::Name { text, choice } => Self::Name(choose(choice)?, KeyWriter::new(text)),
+            Generator::Computed { .. }
+            | Generator::Split { .. }
+            | Generator::Format { .. }
+            | Generator::Checked { .. } => Self::Made,
             Generator::Gaussian { min, max, mean, stddev } => {
                 require(min <= max, || format!("{place}.min"), min, "a number up to max")?;
                 let usable = *stddev > 0.0 && stddev.is_finite() && mean.is_finite();
@@ -139,7 +163,9 @@ impl Law {
     /// What doesn't depend on the record. The laws that do never stand in a collection.
     fn append(&self, position: u64, random: &mut Random, bytes: &mut Vec<u8>) -> ValueType {
         match self {
-            Self::Key | Self::Ordinal | Self::Field(_) => ValueType::Text,
+            Self::Key | Self::Ordinal | Self::Field(_) | Self::Column(_) | Self::Made => {
+                ValueType::Text
+            }
             Self::Number(law) => {
                 let number = law.choose(position, random, 0, |_| true);
                 put_integer(number.cast_signed(), bytes)

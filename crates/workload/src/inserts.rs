@@ -27,6 +27,8 @@ pub struct InsertSequence {
     /// First ordinal after those that were there before.
     start: u64,
     share: Share,
+    /// Positions of this share at which the dataset is full.
+    limit: u64,
     /// Position of the next ordinal in this share, from 0.
     next: Apart<AtomicU64>,
     /// Position of the oldest insert that hasn't ended.
@@ -52,6 +54,7 @@ impl InsertSequence {
         Self {
             start,
             share,
+            limit: u64::MAX,
             next: Apart::default(),
             open: Apart::default(),
             moving: Apart::default(),
@@ -63,10 +66,39 @@ impl InsertSequence {
         }
     }
 
+    /// The same, but [`Self::take`] gives no ordinal from `end` on.
+    #[must_use]
+    pub fn ending_at(mut self, end: Option<u64>) -> Self {
+        let first = self.start + u64::from(self.share.index);
+        let left = |end: u64| end.saturating_sub(first).div_ceil(u64::from(self.share.of));
+        self.limit = end.map_or(u64::MAX, left);
+        self
+    }
+
+    /// Whether there is nothing left to insert.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.limit != u64::MAX && self.next.0.load(Relaxed) >= self.limit
+    }
+
+    /// [`Self::next`] while the dataset isn't full.
+    #[inline]
+    pub fn take(&self) -> Option<u64> {
+        if self.is_full() {
+            return None;
+        }
+        let position = self.next.0.fetch_add(1, Relaxed);
+        (position < self.limit).then(|| self.ordinal(position))
+    }
+
     /// The ordinal of one more insert, which must end by [`Self::acknowledge`] or [`Self::fail`].
     #[inline]
     pub fn next(&self) -> u64 {
-        let position = self.next.0.fetch_add(1, Relaxed);
+        self.ordinal(self.next.0.fetch_add(1, Relaxed))
+    }
+
+    #[inline]
+    fn ordinal(&self, position: u64) -> u64 {
         self.start + u64::from(self.share.index) + position * u64::from(self.share.of)
     }
 

@@ -10,6 +10,8 @@
 //! (`site.ycsb.workloads.CoreWorkload`), and exact where YCSB's are approximations. Nothing here
 //! reads a clock, allocates per operation, or knows a system.
 
+mod cassandra_stress;
+mod checks;
 mod decimal;
 mod distribution;
 mod error;
@@ -17,6 +19,7 @@ mod generator;
 mod inserts;
 mod integrity;
 mod key;
+mod made;
 mod mix;
 mod random;
 mod ranges;

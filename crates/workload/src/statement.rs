@@ -4,9 +4,12 @@ use std::ops::Range;
 
 use kvmark_plan::{Argument, Each, Generator, Statement, ValueType};
 
+use crate::cassandra_stress::{Partition, Table};
+use crate::checks::Checks;
 use crate::error::WorkloadError;
 use crate::generator::Maker;
-use crate::random::Seed;
+use crate::made::{Earlier, Made};
+use crate::random::{Random, Seed};
 use crate::size::Sizes;
 use crate::stream::Stream;
 
@@ -21,8 +24,12 @@ pub struct ArgumentBuffer {
     pub commands: Vec<(u32, u32)>,
     /// For each command, the record it concerns.
     pub ordinals: Vec<u64>,
+    /// Records that an insert adds, each once.
+    pub inserted: Vec<u64>,
     /// The key of the command's record.
     key: Vec<u8>,
+    /// The partition of cassandra-stress's table that the command is about.
+    partition: Partition,
 }
 
 impl ArgumentBuffer {
@@ -33,10 +40,15 @@ impl ArgumentBuffer {
         self.ordinals.clear();
     }
 
-    fn push(&mut self, append: impl FnOnce(&mut Vec<u8>, &[u8]) -> ValueType) {
-        let start = self.bytes.len();
-        let kind = append(&mut self.bytes, &self.key);
-        self.places.push((kind, start..self.bytes.len()));
+    /// Where the elements of each kind begin while those of one kind are drawn.
+    fn starts(&self, each: Each) -> [usize; 3] {
+        let here = self.places.len();
+        let command = self.commands.last().map_or(0, |(first, _)| *first as usize);
+        match each {
+            Each::Operation => [0; 3],
+            Each::Command => [0, here, here],
+            Each::Item => [0, command, here],
+        }
     }
 }
 
@@ -58,10 +70,18 @@ pub(crate) struct Element {
 pub(crate) struct Template {
     commands: Sizes,
     items: Sizes,
+    /// cassandra-stress's table, if its rows are what is written or read.
+    table: Option<Box<Table>>,
     /// Sizes of commands and items.
     shape: Seed,
     /// By [`Each`], in the statement's order.
     makers: [Vec<Maker>; 3],
+    /// Those of them that are made of others.
+    made: [Vec<Option<Made>>; 3],
+    /// Whether all commands are about one record.
+    one_record: bool,
+    checks: Checks,
+    when_full: Option<u32>,
     /// What replies must hold: how often it is drawn, and its place there.
     expects: Vec<(Each, usize)>,
     /// Fields of the record that its commands write or are told, and that replies hold.
@@ -81,12 +101,16 @@ impl Template {
     ) -> Result<Self, WorkloadError> {
         let place = |name: &str| format!("statements[{index}].{name}");
         let mut makers: [Vec<Maker>; 3] = Default::default();
+        let mut made: [Vec<Option<Made>>; 3] = Default::default();
         let mut slots = Vec::new();
         for (number, argument) in statement.arguments.iter().enumerate() {
             let here = place(&format!("arguments[{number}]"));
             let drawn = &mut makers[argument.each as usize];
             slots.push((argument.each, drawn.len()));
-            let seed = seed(number as u64 + 1);
+            let seeds = (seed(number as u64 + 1), seed(u64::MAX));
+            let one = Made::new(&argument.generator, &slots, seeds, &here)?;
+            made[argument.each as usize].push(one);
+            let (seed, _) = seeds;
             drawn.push(Maker::new(&argument.generator, seed, popularity, &here)?);
         }
         let commands = Sizes::new(&statement.commands, &place("commands"))?;
@@ -96,7 +120,23 @@ impl Template {
         let written = statement.arguments.iter().filter_map(field_of).collect();
         let expected = |index: &u32| field_of(&statement.arguments[*index as usize]);
         let expected = statement.expects.iter().filter_map(expected).collect();
-        Ok(Self { commands, items, shape: seed(0), makers, expects, written, expected, most })
+        let table = statement.rows.as_ref().map(|rows| Table::new(rows, &place("rows")));
+        let table = table.transpose()?.map(Box::new);
+        Ok(Self {
+            commands,
+            items,
+            table,
+            shape: seed(0),
+            makers,
+            made,
+            one_record: statement.record == Each::Operation,
+            checks: Checks::new(statement, &slots),
+            when_full: statement.when_full,
+            expects,
+            written,
+            expected,
+            most,
+        })
     }
 
     /// Arguments of an operation, of a command, and of an item.
@@ -116,8 +156,24 @@ impl Template {
         buffer.clear();
         let mut shape = self.shape.random(number);
         let commands = self.commands.draw(&mut shape).max(1);
+        if let Some(table) = &self.table {
+            for command in 0..commands {
+                let element = Element {
+                    number,
+                    place: command,
+                    position: number.wrapping_mul(self.most[0]).wrapping_add(command),
+                    ordinal: ordinal(command),
+                };
+                self.bind_rows(table, stream, element, &mut shape, buffer);
+            }
+            return;
+        }
+        let mut own = None;
         for command in 0..commands {
-            let ordinal = ordinal(command);
+            let ordinal = match own {
+                Some(own) if self.one_record => own,
+                _ => *own.insert(ordinal(command)),
+            };
             stream.key_into(ordinal, &mut buffer.key);
             buffer.ordinals.push(ordinal);
             let position = number.wrapping_mul(self.most[0]).wrapping_add(command);
@@ -137,10 +193,59 @@ impl Template {
         }
     }
 
-    fn make(&self, each: Each, stream: &Stream, element: Element, buffer: &mut ArgumentBuffer) {
-        for maker in &self.makers[each as usize] {
-            buffer.push(|bytes, key| maker.append(stream, element, key, bytes));
+    /// Adds a command for each row of a partition that is visited.
+    #[inline(never)]
+    fn bind_rows(
+        &self,
+        table: &Table,
+        stream: &Stream,
+        element: Element,
+        shape: &mut Random,
+        buffer: &mut ArgumentBuffer,
+    ) {
+        stream.key_into(element.ordinal, &mut buffer.key);
+        if element.place == 0 {
+            self.make(Each::Operation, stream, element, buffer);
         }
+        let ArgumentBuffer { bytes, places, commands, ordinals, key, partition, .. } = buffer;
+        table.open(element.ordinal, partition);
+        let partition = &*partition;
+        let mut apart = shape.clone();
+        table.visit(partition, shape, |row| {
+            ordinals.push(element.ordinal);
+            commands.push((places.len() as u32, 1));
+            for maker in &self.makers[Each::Command as usize] {
+                let start = bytes.len();
+                let kind = match maker.column() {
+                    Some(column) => {
+                        let row = row.unwrap_or_else(|| apart.below(partition.rows()));
+                        table.append(partition, row, column, bytes)
+                    }
+                    None => maker.append(stream, element, key, bytes),
+                };
+                places.push((kind, start..bytes.len()));
+            }
+        });
+    }
+
+    fn make(&self, each: Each, stream: &Stream, element: Element, buffer: &mut ArgumentBuffer) {
+        let starts = buffer.starts(each);
+        let each = each as usize;
+        for (maker, made) in self.makers[each].iter().zip(&self.made[each]) {
+            let ArgumentBuffer { bytes, places, key, .. } = buffer;
+            let start = bytes.len();
+            let kind = match made {
+                Some(made) => made.append(element, Earlier { places, starts }, bytes),
+                None => maker.append(stream, element, key, bytes),
+            };
+            places.push((kind, start..bytes.len()));
+        }
+    }
+
+    /// Partitions of cassandra-stress's table in an operation, each with a number of its own; 1 for
+    /// other tables.
+    pub(crate) fn partitions(&self) -> u64 {
+        if self.table.is_some() { self.most[0] } else { 1 }
     }
 
     /// Fields of the record among the arguments of a command.
@@ -155,7 +260,22 @@ impl Template {
 
     /// Whether replies are held against arguments.
     pub(crate) fn is_checked(&self) -> bool {
-        !self.expects.is_empty()
+        !self.expects.is_empty() || !self.checks.is_empty()
+    }
+
+    /// The statement that stands in for this one when the dataset is full.
+    pub(crate) const fn when_full(&self) -> Option<u32> {
+        self.when_full
+    }
+
+    /// Whether the rows of a reply are as they must be; each value comes with its row and column.
+    pub(crate) fn checks<'a>(
+        &self,
+        buffer: &ArgumentBuffer,
+        rows: u64,
+        cells: impl Iterator<Item = (u32, u32, &'a [u8])> + Clone,
+    ) -> bool {
+        self.checks.hold(buffer, rows, cells)
     }
 
     /// Whether the values returned are those that must be there: for each command, and for each of
@@ -168,6 +288,9 @@ impl Template {
     ) -> bool {
         let [_, own, each_item] = self.widths().map(|width| width as usize);
         let per_item = self.expects.iter().any(|(each, _)| *each == Each::Item);
+        if self.expects.is_empty() {
+            return true;
+        }
         let mut key = Vec::new();
         for ((first, items), ordinal) in buffer.commands.iter().zip(&buffer.ordinals) {
             stream.key_into(*ordinal, &mut key);
@@ -175,15 +298,21 @@ impl Template {
             for round in 0..rounds {
                 for (each, slot) in &self.expects {
                     let Some(found) = found.next() else { return false };
-                    let place = match each {
-                        Each::Operation => *slot,
-                        Each::Command => *first as usize + slot,
-                        Each::Item => *first as usize + own + round * each_item + slot,
-                    };
-                    let (kind, range) = &buffer.places[place];
-                    let maker = &self.makers[*each as usize][*slot];
+                    let first = *first as usize;
+                    let starts = [0, first, first + own + round * each_item];
+                    let (kind, range) = &buffer.places[starts[*each as usize] + slot];
                     let bound = &buffer.bytes[range.clone()];
-                    if !maker.matches(stream, &key, *kind, bound, found) {
+                    let same = match &self.made[*each as usize][*slot] {
+                        Some(made) => {
+                            let earlier = Earlier { places: &buffer.places, starts };
+                            made.matches(earlier, bound, &buffer.bytes, found)
+                        }
+                        None => {
+                            let maker = &self.makers[*each as usize][*slot];
+                            maker.matches(stream, &key, *kind, bound, found)
+                        }
+                    };
+                    if !same {
                         return false;
                     }
                 }

@@ -123,10 +123,14 @@ impl Stream {
     #[inline]
     #[must_use]
     pub fn draw_at(&self, number: u64, frontier: u64, inserts: &InsertSequence) -> Draw {
-        let Choice { kind, statement } = *match self.mix.only() {
+        let mut choice = *match self.mix.only() {
             Some(choice) => choice,
             None => self.mix.choice(self.kinds.at(number)),
         };
+        if choice.kind == Kind::Insert && inserts.is_full() {
+            choice = self.when_full(choice);
+        }
+        let Choice { kind, statement } = choice;
         let ordinal = if kind == Kind::Insert {
             0
         } else {
@@ -145,6 +149,31 @@ impl Stream {
             0
         };
         Draw { kind, statement, ordinal, scan_length, field, version: number }
+    }
+
+    /// What an insert becomes when there is nothing left to insert.
+    #[cold]
+    fn when_full(&self, insert: Choice) -> Choice {
+        let template = insert.statement.and_then(|index| self.templates[index as usize].as_ref());
+        let statement = template.and_then(Template::when_full).or(insert.statement);
+        Choice { kind: Kind::Update, statement }
+    }
+
+    /// The ordinal of a drawn insert that no statement does. Where others took the last ones since
+    /// it was drawn, it becomes an update of a record that the law chooses.
+    #[inline]
+    pub fn insert_into(&self, draw: &mut Draw, inserts: &InsertSequence) {
+        match inserts.take() {
+            Some(ordinal) => draw.ordinal = ordinal,
+            None => *draw = self.draw(draw.version, inserts),
+        }
+    }
+
+    /// Whether there is a record that the law can choose, or none is needed to begin.
+    #[must_use]
+    pub fn can_begin(&self, inserts: &InsertSequence) -> bool {
+        let inserts_itself = || self.mix.choices().any(|choice| choice.kind == Kind::Insert);
+        !self.needs_frontier || inserts.frontier() > self.keys.start() || inserts_itself()
     }
 
     /// Whether draws depend on how far inserts have ended.
@@ -222,16 +251,24 @@ impl Stream {
         let template = self.template(draw).expect("a drawn statement is one of the mix");
         let frontier = if self.needs_frontier { inserts.frontier() } else { 0 };
         let available = |ordinal| inserts.was_available(ordinal, frontier);
-        let ordinal = |command| match (draw.kind, command) {
-            (Kind::Insert, _) => inserts.next(),
-            (_, 0) => draw.ordinal,
-            _ => {
-                let mut random = self.ranks.random_of_part(draw.version, command);
-                let number = draw.version.wrapping_add(command);
-                self.keys.choose(number, &mut random, frontier, available)
+        let partitions = template.partitions();
+        let mut inserted = std::mem::take(&mut buffer.inserted);
+        inserted.clear();
+        let ordinal = |command| {
+            if draw.kind == Kind::Insert {
+                if let Some(ordinal) = inserts.take() {
+                    inserted.push(ordinal);
+                    return ordinal;
+                }
+            } else if command == 0 && partitions == 1 {
+                return draw.ordinal;
             }
+            let mut random = self.ranks.random_of_part(draw.version, command);
+            let number = draw.version.wrapping_mul(partitions).wrapping_add(command);
+            self.keys.choose(number, &mut random, frontier, available)
         };
         template.bind(self, draw.version, ordinal, buffer);
+        buffer.inserted = inserted;
         template.widths()
     }
 
@@ -275,6 +312,18 @@ impl Stream {
         self.template(draw).is_none_or(|template| template.holds(self, buffer, found))
     }
 
+    /// Whether the rows that the drawn statement returned are as they must be; each value comes
+    /// with its row and column.
+    pub fn checks<'a>(
+        &self,
+        draw: &Draw,
+        buffer: &ArgumentBuffer,
+        rows: u64,
+        cells: impl Iterator<Item = (u32, u32, &'a [u8])> + Clone,
+    ) -> bool {
+        self.template(draw).is_none_or(|template| template.checks(buffer, rows, cells))
+    }
+
     /// Whether a value read is the one that must be there: the integrity text of key and field.
     /// Noise can't be told from its key, so it always passes.
     #[must_use]
@@ -295,7 +344,13 @@ fn templates(
     popularity: Seed,
     of_keys: impl Fn(u64) -> Seed,
 ) -> Result<Vec<Option<Template>>, WorkloadError> {
-    let named = |index: usize| mix.choices().any(|one| one.statement == u32::try_from(index).ok());
+    let stands_in = |one: Choice| plan.statements[one.statement? as usize].when_full;
+    let named = |index: usize| {
+        let index = u32::try_from(index).ok();
+        mix.choices().any(|one| {
+            one.statement == index || stands_in(one).is_some_and(|other| Some(other) == index)
+        })
+    };
     let compile = |(index, statement): (usize, &Statement)| {
         let seed = of_keys(source::STATEMENTS + index as u64);
         let seed = move |source| Seed::derive(seed.at(0), &[source]);
@@ -333,6 +388,7 @@ fn depends_on_inserts(plan: &Plan, phase: usize, mix: &Mix, keys: &KeyChooser) -
     let loading = plan.phases.get(phase).is_some_and(|phase| phase.name == PhaseName::Load);
     let loaded = if loading { 0 } else { plan.dataset.count };
     let reaches_inserts = keys.end() > plan.dataset.start.saturating_add(loaded);
-    let draws_keys = mix.choices().any(|choice| choice.kind != Kind::Insert);
+    let fills = plan.dataset.full_at.is_some();
+    let draws_keys = mix.choices().any(|choice| choice.kind != Kind::Insert || fills);
     draws_keys && (keys.follows_frontier() || reaches_inserts)
 }

@@ -6,7 +6,7 @@ Where a default is not the spec's own, it stands here by name and is documented 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import TypeAdapter
@@ -73,7 +73,7 @@ def compile_run(spec: RunSpec, cores: int | None = None) -> Plan:
         load = spec.workload.load
         groups.append(_load_group(dataset, clients, None if load is None else indices[load]))
         phases += _load_phases(spec, len(active), records)
-    phases += _measured_phases(spec, len(active), operations)
+    phases += _measured_phases(spec, operations)
     if spec.verify:
         groups.append(_verify_group(dataset, clients))
         phases.append(_verify_phase(len(groups) - 1))
@@ -122,7 +122,8 @@ def _dataset(workload: WorkloadSpec, records: int, indices: Mapping[str, int]) -
         table=spec.table,
         start=spec.start,
         # Records that the clients insert themselves are not there, so none is.
-        count=records if spec.loaded else 0,
+        count=records if spec.loaded else spec.present,
+        full_at=spec.start + records if spec.bounded else None,
         key=KeyText(
             prefix=spec.key.prefix, zero_padding=spec.key.zero_padding, order=spec.key.order
         ),
@@ -181,6 +182,8 @@ def _arrival(one: GroupSpec, spec: RunSpec) -> dict[str, Any]:
 def _keys(one: GroupSpec, spec: RunSpec, dataset: Dataset, operations: int | None) -> KeyChoice:
     """The keys to choose from: as said, or all records there are or will be inserted."""
     start, count = dataset.start, dataset.count
+    if dataset.full_at is not None:
+        count = dataset.full_at - start
     if one.key_range is not None:
         start, count = one.key_range.start, one.key_range.count
     if isinstance(one.keys, laws.YcsbZipfian):
@@ -200,15 +203,15 @@ def _expected_inserts(one: GroupSpec, spec: RunSpec, operations: int | None) -> 
     weights = one.mix.weights()
     share = weights.get("insert", 0.0) / sum(weights.values())
     if operations is None and spec.rate is not None:
-        operations = int(spec.rate * _duration_ns(spec, operations=None) / 10**9)
+        operations = int(spec.rate * _duration_ns(spec, [None]) / 10**9)
     return int((operations or 0) * share * 2.0)
 
 
-def _duration_ns(spec: RunSpec, operations: int | None) -> int:
+def _duration_ns(spec: RunSpec, operations: Sequence[int | None]) -> int:
     """The time limit of the measured phase; 0 for none."""
     if spec.duration_ns is not None:
         return spec.duration_ns
-    ends = operations is not None or spec.until_stderr is not None
+    ends = None not in operations or spec.until_stderr is not None
     return 0 if ends else DEFAULT_DURATION_NS
 
 
@@ -272,19 +275,23 @@ def _verify_phase(group: int) -> Phase:
     )
 
 
-def _measured_phases(spec: RunSpec, groups: int, operations: int | None) -> list[Phase]:
+def _measured_phases(spec: RunSpec, operations: int | None) -> list[Phase]:
+    active = spec.active_groups
+    counts = [spec.operations or group.operations or operations for group in active]
     measure = Phase(
         name="measure",
-        groups=tuple(ActiveGroup(group=one, operations=operations) for one in range(groups)),
+        groups=tuple(
+            ActiveGroup(group=index, operations=count) for index, count in enumerate(counts)
+        ),
         only_if_missing=False,
-        duration_ns=_duration_ns(spec, operations) or None,
+        duration_ns=_duration_ns(spec, counts) or None,
         until=_until(spec),
     )
     if not spec.warmup_ns:
         return [measure]
     warm_up = Phase(
         name="warm_up",
-        groups=tuple(ActiveGroup(group=one, operations=None) for one in range(groups)),
+        groups=tuple(ActiveGroup(group=one, operations=None) for one in range(len(active))),
         only_if_missing=False,
         duration_ns=spec.warmup_ns,
         until=None,

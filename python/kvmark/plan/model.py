@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from typing_extensions import TypeAliasType
 
 from kvmark.errors import PlanError
+from kvmark.plan.rows import RowLaw, Rows
 
 __all__ = [
     "FORMAT",
@@ -22,6 +23,7 @@ __all__ = [
     "AllKeysUniform",
     "Argument",
     "Arrival",
+    "Check",
     "Closed",
     "ConstantRate",
     "ConstantSize",
@@ -157,6 +159,7 @@ class Dataset(_Part):
     table: str
     start: U64
     count: U64
+    full_at: U64 | None
     key: KeyText
     fields: FieldLayout
     values: Literal["random", "integrity"]
@@ -189,6 +192,13 @@ class Latest(_Part):
     law: Literal["latest"]
 
 
+class Newest(_Part):
+    """Each of the newest acknowledged records equally likely, so many of them."""
+
+    law: Literal["newest"]
+    window: U64
+
+
 class Hotspot(_Part):
     """A share of the operations goes to a share of the keys."""
 
@@ -211,8 +221,23 @@ class Exponential(_Part):
     fraction: Positive
 
 
+class RowDistribution(_Part):
+    """A law of cassandra-stress, which draws the ordinal itself."""
+
+    law: Literal["row"]
+    of: RowLaw
+
+
 Distribution = Annotated[
-    AllKeysUniform | YcsbZipfian | Zipfian | Latest | Hotspot | Sequential | Exponential,
+    AllKeysUniform
+    | YcsbZipfian
+    | Zipfian
+    | Latest
+    | Newest
+    | Hotspot
+    | Sequential
+    | Exponential
+    | RowDistribution,
     Field(discriminator="law"),
 ]
 
@@ -242,6 +267,13 @@ class FieldGenerator(_Part):
 
     generator: Literal["field"]
     field: U32
+
+
+class ColumnGenerator(_Part):
+    """What the statement's column of this place holds in the row."""
+
+    generator: Literal["column"]
+    column: U32
 
 
 class NumberGenerator(_Part):
@@ -311,6 +343,49 @@ class TimestampGenerator(_Part):
     step_ms: I64
 
 
+class ComputedGenerator(_Part):
+    """A whole number computed from another."""
+
+    generator: Literal["computed"]
+    of: Literal["ordinal", "operation", "place"]
+    divisor: U64
+    modulus: U64 | None
+    factor: I64
+    start: I64
+    step: I64
+
+
+class SplitGenerator(_Part):
+    """One of two whole numbers that add up to the record's ordinal."""
+
+    generator: Literal["split"]
+    rest: bool
+
+
+class FormatPart(_Part):
+    """A literal, then an argument."""
+
+    literal: str
+    argument: U32 | None
+    zero_padding: U32
+
+
+class FormatGenerator(_Part):
+    """Text put together from literals and earlier arguments."""
+
+    generator: Literal["format"]
+    parts: tuple[FormatPart, ...]
+
+
+class CheckedGenerator(_Part):
+    """A value that carries its own checksum."""
+
+    generator: Literal["checked"]
+    prefix: U32
+    length: SizeLaw
+    ascii: bool
+
+
 class ListGenerator(_Part):
     """Several of one kind."""
 
@@ -341,6 +416,7 @@ Generator = TypeAliasType(
         KeyGenerator
         | OrdinalGenerator
         | FieldGenerator
+        | ColumnGenerator
         | NumberGenerator
         | NameGenerator
         | GaussianGenerator
@@ -350,6 +426,10 @@ Generator = TypeAliasType(
         | BooleanGenerator
         | UuidGenerator
         | TimestampGenerator
+        | ComputedGenerator
+        | SplitGenerator
+        | FormatGenerator
+        | CheckedGenerator
         | ListGenerator
         | TupleGenerator
         | MapGenerator,
@@ -367,6 +447,41 @@ class Argument(_Part):
     generator: Generator
 
 
+class RowsCheck(_Part):
+    """How many rows there are."""
+
+    check: Literal["rows"]
+    least: U64
+    most: U64 | None
+
+
+class EachCheck(_Part):
+    """Every row's value equals the argument."""
+
+    check: Literal["each"]
+    column: U32
+    argument: U32
+
+
+class SumCheck(_Part):
+    """The values of all rows add up to the argument."""
+
+    check: Literal["sum"]
+    column: U32
+    argument: U32
+
+
+class SameCheck(_Part):
+    """All rows have the same value."""
+
+    check: Literal["same"]
+    column: U32
+
+
+Check = Annotated[RowsCheck | EachCheck | SumCheck | SameCheck, Field(discriminator="check")]
+"""What must hold of the rows in a reply."""
+
+
 class Statement(_Part):
     """An operation in the system's own language."""
 
@@ -374,8 +489,12 @@ class Statement(_Part):
     texts: tuple[str, ...]
     commands: SizeLaw
     items: SizeLaw
+    record: Literal["operation", "command", "item"]
+    rows: Rows | None
     arguments: tuple[Argument, ...]
     expects: tuple[U32, ...]
+    checks: tuple[Check, ...]
+    when_full: U32 | None
     options: dict[str, JsonValue]
 
 

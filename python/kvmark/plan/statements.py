@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from pydantic import TypeAdapter
 
 from kvmark.plan.laws import distribution, size_law
-from kvmark.plan.model import Argument, ConstantSize, Generator, KeyChoice, KeyText, Statement
+from kvmark.plan.model import (
+    Argument,
+    Check,
+    ConstantSize,
+    Generator,
+    KeyChoice,
+    KeyText,
+    Statement,
+)
 from kvmark.spec import statements as spec_of
 from kvmark.spec.workload import WorkloadSpec
 
 __all__ = ["compile_statements"]
 
+_CHECKS: Final[TypeAdapter[Check]] = TypeAdapter(Check)
 _GENERATORS: Final[TypeAdapter[Generator]] = TypeAdapter(Generator)
 _DEVIATIONS: Final = 6
 """cassandra-stress's normal range: three standard deviations to each side of the mean."""
@@ -34,7 +44,8 @@ def _statement(
     depth: int | None,
 ) -> Statement:
     described = {**workload.arguments, **one.arguments}
-    names = one.named()
+    names = one.named(workload.arguments)
+    indices = {other: index for index, other in enumerate(workload.statements)}
     commands = size_law(one.commands)
     if depth is not None and one.pipelines:
         commands = ConstantSize(law="constant", size=depth)
@@ -43,8 +54,14 @@ def _statement(
         texts=one.run,
         commands=commands,
         items=size_law(one.items),
-        arguments=tuple(_argument(each, one, described.get(each), records) for each in names),
+        record=one.record,
+        rows=None,
+        arguments=tuple(
+            _argument(each, one, described.get(each), records, names) for each in names
+        ),
         expects=tuple(names.index(expected) for expected in one.expect),
+        checks=tuple(_check(check, names) for check in one.check),
+        when_full=None if one.when_full is None else indices[one.when_full],
         options=dict(one.options),
     )
 
@@ -54,17 +71,60 @@ def _argument(
     one: spec_of.StatementSpec,
     described: spec_of.ArgumentSpec | None,
     records: int,
+    names: Sequence[str],
 ) -> Argument:
     if described is None:
         # The record's own: its key or its ordinal.
         generator = _GENERATORS.validate_python({"generator": name})
         return Argument(name=name, each="command", generator=generator)
     each = described.each or one.each(name)
-    return Argument(name=name, each=each, generator=_generator(described, records))
+    made = _made(described, names)
+    generator = _generator(described, records) if made is None else _read(made)
+    return Argument(name=name, each=each, generator=generator)
+
+
+def _made(one: spec_of.ArgumentSpec, names: Sequence[str]) -> dict[str, Any] | None:
+    """The generator in the plan's words, if it is made of numbers or of other arguments."""
+    if isinstance(one, spec_of.FormatArgument):
+        parts = tuple(
+            {
+                "literal": literal,
+                "argument": None if name is None else names.index(name),
+                "zero_padding": digits,
+            }
+            for literal, name, digits in one.parts
+        )
+        return {"generator": "format", "parts": parts}
+    if isinstance(one, spec_of.ComputedArgument):
+        law = {"divisor": one.divide, "modulus": one.modulo, "factor": one.times}
+        computed = {"generator": "computed", "of": one.of, "start": one.start, "step": one.step}
+        return {**computed, **law}
+    if isinstance(one, spec_of.SplitArgument):
+        return {"generator": "split", "rest": one.part == "rest"}
+    if isinstance(one, spec_of.CheckedArgument):
+        length, prefix = size_law(one.length), names.index(one.prefix)
+        return {"generator": "checked", "prefix": prefix, "length": length, "ascii": one.ascii}
+    return None
+
+
+def _check(one: spec_of.CheckSpec, names: Sequence[str]) -> Check:
+    if one.column is None:
+        least = one.rows if one.least is None else one.least
+        most = one.rows if one.most is None else one.most
+        return _CHECKS.validate_python({"check": "rows", "least": least or 0, "most": most})
+    if one.argument is None:
+        return _CHECKS.validate_python({"check": "same", "column": one.column})
+    kind = "each" if one.sum is None else "sum"
+    argument = names.index(one.argument)
+    return _CHECKS.validate_python({"check": kind, "column": one.column, "argument": argument})
+
+
+def _read(content: dict[str, Any]) -> Generator:
+    return _GENERATORS.validate_python(content)
 
 
 def _generator(one: spec_of.ArgumentSpec, records: int) -> Generator:
-    return _GENERATORS.validate_python(_content(one, records))
+    return _read(_content(one, records))
 
 
 def _content(one: Any, records: int) -> dict[str, Any]:

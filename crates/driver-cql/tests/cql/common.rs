@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::Context;
+use std::time::{Duration, Instant};
 
 use kvmark_driver::{Call, Columns, Driver, Layout, OpenError, Reply, Request, Session};
 use kvmark_driver::{Time, Values};
@@ -10,15 +11,21 @@ use kvmark_driver_cql::{Cql, CqlSession};
 use kvmark_plan::{Argument, Each, Generator, Kind, Outcome, SizeLaw, Statement, ValueType};
 use serde_json::{Value, json};
 
-/// Instants that nobody asks for.
-struct NoTime;
+/// The time of a worker, kept by its runtime.
+struct Clock(Instant);
 
-impl Time for NoTime {
+impl Time for Clock {
     fn now_ns(&self) -> u64 {
-        0
+        self.0.elapsed().as_nanos() as u64
     }
 
-    fn wake_at(&self, _: u64, _: &Context<'_>) {}
+    fn wake_at(&self, instant_ns: u64, context: &Context<'_>) {
+        let (instant, waker) = (self.0 + Duration::from_nanos(instant_ns), context.waker().clone());
+        tokio::spawn(async move {
+            tokio::time::sleep_until(instant.into()).await;
+            waker.wake();
+        });
+    }
 }
 
 pub(crate) fn layout(fields: u32) -> Layout {
@@ -51,7 +58,7 @@ pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
 }
 
 pub(crate) async fn session(driver: &Cql) -> CqlSession {
-    driver.session(0..8, Rc::new(NoTime)).await.unwrap()
+    driver.session(0..8, Rc::new(Clock(Instant::now()))).await.unwrap()
 }
 
 pub(crate) fn request(kind: Kind, key: &str) -> Request<'_> {
@@ -111,6 +118,10 @@ pub(crate) fn statement(
         texts: texts.iter().map(|text| (*text).to_owned()).collect(),
         commands: once(),
         items: once(),
+        rows: None,
+        record: Each::Command,
+        checks: Vec::new(),
+        when_full: None,
         arguments: arguments.iter().map(argument).collect(),
         expects: Vec::new(),
         options: serde_json::from_value(options).unwrap(),

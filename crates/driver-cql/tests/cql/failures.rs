@@ -140,6 +140,31 @@ fn a_write_ends_as_its_node_says() {
 }
 
 #[test]
+fn a_level_that_a_nodes_own_tables_cannot_have_is_for_records_only() {
+    let peer = Peer::new(|_| Act::Done);
+    let options = json!({"write_consistency": "two", "read_consistency": "one"});
+    let driver = open(&peer.address, options, &layout(1)).unwrap();
+    run(async {
+        let session = session(&driver).await;
+        assert_eq!(execute(&session, &request(Kind::Delete, "k")).await.0, Outcome::Ok);
+    });
+}
+
+#[test]
+fn what_a_node_warns_of_is_counted() {
+    let peer = Peer::new(|_| Act::Warning("Read 1 live rows and 2000 tombstone cells for query"));
+    let driver = open(&peer.address, json!({}), &layout(1)).unwrap();
+    run(async {
+        let session = session(&driver).await;
+        for _ in 0..3 {
+            assert_eq!(execute(&session, &request(Kind::Delete, "k")).await.0, Outcome::Ok);
+        }
+    });
+    let counted = driver.statistics();
+    assert_eq!((counted["warnings"], counted["warnings_tombstone"]), (3.0, 3.0));
+}
+
+#[test]
 fn a_server_that_never_speaks_is_told_within_the_limit() {
     let peer = Peer::mute();
     let error = refusal(&peer.address, json!({"connect_timeout_ms": 100}), &layout(1));

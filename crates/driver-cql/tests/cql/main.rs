@@ -4,7 +4,9 @@
 #![expect(clippy::print_stdout, reason = "a test that is skipped says why")]
 
 mod common;
+mod encrypted;
 mod failures;
+mod outages;
 mod peer;
 mod records;
 mod statements;

@@ -4,9 +4,13 @@
 //! the table. A prepared statement's id is its text.
 
 use std::io::{Read, Write};
+use std::mem::take;
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// What the node does when the table is asked.
 #[derive(Clone, Debug)]
@@ -15,6 +19,8 @@ pub(crate) enum Act {
     Row(&'static str, &'static str),
     /// Returns nothing, as for a write.
     Done,
+    /// The same, with a warning.
+    Warning(&'static str),
     /// Answers with an error of this code, with what the protocol puts behind its message.
     Error(i32, Vec<u8>),
     /// Answers with bytes that are no frame.
@@ -29,37 +35,99 @@ pub(crate) enum Act {
 
 const ERROR: u8 = 0;
 const READY: u8 = 2;
+const AUTHENTICATE: u8 = 3;
 const SUPPORTED: u8 = 6;
 const RESULT: u8 = 8;
+const AUTH_SUCCESS: u8 = 16;
+
+/// The flag of a frame whose body begins with warnings.
+const WITH_WARNINGS: u8 = 0x08;
 
 const INVALID: i32 = 0x2200;
+const UNAVAILABLE: i32 = 0x1000;
+/// A level of consistency.
+const TWO: [u8; 2] = [0, 2];
+const BAD_CREDENTIALS: i32 = 0x0100;
+
+/// Whom a node lets in.
+#[derive(Clone, Default)]
+pub(crate) struct Guard {
+    /// How it encrypts, if it does.
+    pub(crate) tls: Option<Arc<ServerConfig>>,
+    /// The user and the password that it asks for.
+    pub(crate) login: Option<(&'static str, &'static str)>,
+}
 
 /// A node on a loopback port.
 pub(crate) struct Peer {
     pub(crate) address: String,
+    door: Arc<Door>,
+    doorman: JoinHandle<()>,
+}
+
+/// The connections of a node.
+#[derive(Default)]
+struct Door {
+    closed: AtomicBool,
+    streams: Mutex<Vec<TcpStream>>,
 }
 
 impl Peer {
     /// Acts by the text of each statement that is executed against the table.
     pub(crate) fn new(script: impl Fn(&str) -> Act + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::at("127.0.0.1:0", Guard::default(), script)
+    }
+
+    /// The same at an address, and not for everybody.
+    pub(crate) fn at(
+        address: &str,
+        guard: Guard,
+        script: impl Fn(&str) -> Act + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let script = Arc::new(script);
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let script = Arc::clone(&script);
-                thread::spawn(move || serve(stream.unwrap(), &*script));
+        let (script, door) = (Arc::new(script), Arc::new(Door::default()));
+        let inner = Arc::clone(&door);
+        let doorman = thread::spawn(move || {
+            for socket in listener.incoming().map(Result::unwrap) {
+                if inner.closed.load(Ordering::SeqCst) {
+                    return;
+                }
+                inner.streams.lock().unwrap().push(socket.try_clone().unwrap());
+                let (script, guard) = (Arc::clone(&script), guard.clone());
+                thread::spawn(move || welcome(&socket, &guard, &*script));
             }
         });
-        Self { address }
+        Self { address, door, doorman }
     }
 
     /// A server that takes connections and never says a word.
     pub(crate) fn mute() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        thread::spawn(move || listener.incoming().collect::<Vec<_>>());
-        Self { address }
+        let doorman = thread::spawn(move || drop(listener.incoming().collect::<Vec<_>>()));
+        Self { address, door: Arc::default(), doorman }
+    }
+
+    /// Closes every connection and takes no more; returns the address, at which nobody listens now.
+    pub(crate) fn stop(self) -> String {
+        self.door.closed.store(true, Ordering::SeqCst);
+        drop(TcpStream::connect(&self.address));
+        self.doorman.join().unwrap();
+        for stream in take(&mut *self.door.streams.lock().unwrap()) {
+            drop(stream.shutdown(Shutdown::Both));
+        }
+        self.address
+    }
+}
+
+fn welcome(socket: &TcpStream, guard: &Guard, script: &dyn Fn(&str) -> Act) {
+    match &guard.tls {
+        None => serve(socket, socket, guard, script),
+        Some(tls) => {
+            let connection = ServerConnection::new(Arc::clone(tls)).unwrap();
+            serve(StreamOwned::new(connection, socket), socket, guard, script);
+        }
     }
 }
 
@@ -71,36 +139,70 @@ fn error(code: i32, more: &[u8]) -> Vec<u8> {
     body
 }
 
-fn serve(mut stream: TcpStream, script: &dyn Fn(&str) -> Act) {
+/// Answers until the other side, or the script, has enough.
+fn serve(
+    mut stream: impl Read + Write,
+    socket: &TcpStream,
+    guard: &Guard,
+    script: &dyn Fn(&str) -> Act,
+) {
     let mut header = [0; 9];
     while stream.read_exact(&mut header).is_ok() {
         let length = u32::from_be_bytes(header[5..].try_into().unwrap());
         let mut body = vec![0; length as usize];
-        stream.read_exact(&mut body).unwrap();
+        if stream.read_exact(&mut body).is_err() {
+            return;
+        }
         let id = [header[2], header[3]];
         let (opcode, answer) = match header[4] {
+            1 if guard.login.is_some() => (AUTHENTICATE, authenticator()),
             1 | 11 => (READY, Vec::new()),
             5 => (SUPPORTED, vec![0, 0]),
-            7 => answer(&long_text(&body)),
+            7 => {
+                let text = long_text(&body);
+                local_answer(&text, &body[4 + text.len()..])
+            }
             9 => (RESULT, prepared(&long_text(&body))),
             10 => {
                 let length = usize::from(u16::from_be_bytes([body[0], body[1]]));
                 let text = String::from_utf8(body[2..2 + length].to_vec()).unwrap();
                 match text.contains("usertable").then(|| script(&text)) {
-                    Some(act) => match act_out(&mut stream, id, &text, act) {
+                    Some(act) => match act_out(&mut stream, socket, id, &text, act) {
                         Some(answer) => answer,
                         None => continue,
                     },
-                    None => answer(&text),
+                    None => local_answer(&text, &body[2 + length..]),
                 }
             }
+            15 => logged_in(&long_text(&body), guard),
             other => panic!("opcode {other}"),
         };
-        send(&mut stream, id, opcode, &answer);
+        send(&mut stream, id, 0, opcode, &answer);
     }
 }
 
-fn act_out(stream: &mut TcpStream, id: [u8; 2], text: &str, act: Act) -> Option<(u8, Vec<u8>)> {
+fn authenticator() -> Vec<u8> {
+    let mut body = Vec::new();
+    string(&mut body, "org.apache.cassandra.auth.PasswordAuthenticator");
+    body
+}
+
+fn logged_in(said: &str, guard: &Guard) -> (u8, Vec<u8>) {
+    match guard.login {
+        Some((user, password)) if said != format!("\0{user}\0{password}") => {
+            (ERROR, error(BAD_CREDENTIALS, &[]))
+        }
+        _ => (AUTH_SUCCESS, (-1_i32).to_be_bytes().to_vec()),
+    }
+}
+
+fn act_out(
+    stream: &mut impl Write,
+    socket: &TcpStream,
+    id: [u8; 2],
+    text: &str,
+    act: Act,
+) -> Option<(u8, Vec<u8>)> {
     match act {
         Act::Row(key, value) => {
             let columns = columns(text);
@@ -109,6 +211,13 @@ fn act_out(stream: &mut TcpStream, id: [u8; 2], text: &str, act: Act) -> Option<
             Some((RESULT, rows(&columns, &[row])))
         }
         Act::Done => Some((RESULT, 1_i32.to_be_bytes().to_vec())),
+        Act::Warning(warning) => {
+            let mut body = vec![0, 1];
+            string(&mut body, warning);
+            body.extend_from_slice(&1_i32.to_be_bytes());
+            send(stream, id, WITH_WARNINGS, RESULT, &body);
+            None
+        }
         Act::Error(code, more) => Some((ERROR, error(code, &more))),
         Act::Nonsense => Some((RESULT, 99_i32.to_be_bytes().to_vec())),
         Act::Silence => None,
@@ -119,17 +228,17 @@ fn act_out(stream: &mut TcpStream, id: [u8; 2], text: &str, act: Act) -> Option<
         Act::Close => {
             let [high, low] = id;
             drop(stream.write_all(&[0x84, 0, high, low, RESULT, 0, 0, 1, 0, 0, 0, 0]));
-            drop(stream.shutdown(Shutdown::Both));
+            drop(socket.shutdown(Shutdown::Both));
             None
         }
     }
 }
 
-fn send(stream: &mut TcpStream, id: [u8; 2], opcode: u8, body: &[u8]) {
-    let mut frame = vec![0x84, 0, id[0], id[1], opcode];
+fn send(stream: &mut impl Write, id: [u8; 2], flags: u8, opcode: u8, body: &[u8]) {
+    let mut frame = vec![0x84, flags, id[0], id[1], opcode];
     frame.extend_from_slice(&(body.len() as u32).to_be_bytes());
     frame.extend_from_slice(body);
-    drop(stream.write_all(&frame));
+    drop(stream.write_all(&frame).and_then(|()| stream.flush()));
 }
 
 fn long_text(body: &[u8]) -> String {
@@ -142,7 +251,14 @@ fn string(output: &mut Vec<u8>, text: &str) {
     output.extend_from_slice(text.as_bytes());
 }
 
-/// What a driver asks of every node.
+/// What a driver asks of every node; of its own tables there is one copy, which isn't two.
+fn local_answer(text: &str, terms: &[u8]) -> (u8, Vec<u8>) {
+    if text.contains("system") && terms.starts_with(&TWO) {
+        return (ERROR, error(UNAVAILABLE, &[&TWO[..], &[0, 0, 0, 2, 0, 0, 0, 1]].concat()));
+    }
+    answer(text)
+}
+
 fn answer(text: &str) -> (u8, Vec<u8>) {
     let unknown = ["system_views", "system.versions", "system.partitions", "scylla_"];
     if unknown.iter().any(|name| text.contains(name)) {

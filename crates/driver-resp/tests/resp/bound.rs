@@ -21,6 +21,10 @@ pub(crate) fn statement(texts: &[&str]) -> Statement {
         texts: texts.iter().map(|text| (*text).to_owned()).collect(),
         commands: ONE,
         items: ONE,
+        rows: None,
+        record: Each::Command,
+        checks: Vec::new(),
+        when_full: None,
         arguments: vec![
             argument("key", Each::Command, Generator::Key),
             argument("value", Each::Command, text()),

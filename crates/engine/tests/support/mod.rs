@@ -27,6 +27,7 @@ pub fn plan(arrival: Arrival, clients: u32) -> Plan {
             table: "usertable".to_owned(),
             start: 0,
             count: 1000,
+            full_at: None,
             key,
             fields,
             values: ValueKind::Random,

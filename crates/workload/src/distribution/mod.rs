@@ -15,6 +15,7 @@ mod zipfian;
 
 use kvmark_plan::{Distribution, KeyChoice};
 
+use crate::cassandra_stress::Law as RowLaw;
 use crate::error::{WorkloadError, require};
 use crate::random::{Random, Seed};
 use exponential::Exponential;
@@ -37,9 +38,11 @@ enum Law {
     Zipfian(Zipfian),
     ScrambledZipfian(Zipfian, Permutation),
     Latest(Latest),
+    Newest(u64),
     Hotspot(Hotspot),
     Sequential(Sequential),
     Exponential(Exponential),
+    Row(Box<RowLaw>),
 }
 
 /// A [`KeyChoice`], ready to choose.
@@ -75,6 +78,7 @@ impl KeyChooser {
                 }
             }
             Distribution::Latest => Law::Latest(Latest::new()),
+            Distribution::Newest { window } => Law::Newest(window.max(1)),
             Distribution::Hotspot { data_fraction, operation_fraction } => {
                 Law::Hotspot(Hotspot::new(count, data_fraction, operation_fraction, place)?)
             }
@@ -82,18 +86,32 @@ impl KeyChooser {
             Distribution::Exponential { percentile, fraction } => {
                 Law::Exponential(Exponential::new(count, percentile, fraction, place)?)
             }
+            Distribution::Row { of } => {
+                let law = RowLaw::new(&of, &format!("{place}.distribution.of"))?;
+                let (min, max) = law.bounds();
+                let range = |end: i64| u64::try_from(end).is_ok_and(|end| end >= start);
+                let inside = range(min) && max.cast_unsigned() - start < count;
+                let bounds = || format!("{place}.distribution.of");
+                require(inside, bounds, max, "bounds within the range of keys")?;
+                Law::Row(Box::new(law))
+            }
         };
         Ok(Self { start, count, law })
     }
 
     /// Whether the law starts at the newest record, wherever that is.
     pub(crate) const fn follows_frontier(&self) -> bool {
-        matches!(self.law, Law::Latest(_) | Law::Exponential(_))
+        matches!(self.law, Law::Latest(_) | Law::Newest(_) | Law::Exponential(_))
     }
 
     /// The end, exclusive, of the ordinals that a law can reach which doesn't follow the frontier.
     pub(crate) const fn end(&self) -> u64 {
         self.start + self.count
+    }
+
+    /// The first ordinal that can be chosen.
+    pub(crate) const fn start(&self) -> u64 {
+        self.start
     }
 
     /// Chooses an ordinal that is available. When none is, the first of the range.
@@ -122,9 +140,15 @@ impl KeyChooser {
             Law::ScrambledZipfian(law, permutation) => permutation.apply(law.rank(random)),
             Law::Hotspot(law) => law.rank(random),
             Law::Sequential(law) => law.rank(number),
+            // By value, so that the sequence needn't lie in memory for the others.
+            Law::Row(law) => return Some(law.ordinal(random.clone())),
             Law::Latest(law) => {
                 let count = frontier.checked_sub(self.start).filter(|count| *count > 0)?;
                 return Some(frontier - 1 - law.distance(random, count));
+            }
+            Law::Newest(window) => {
+                let count = frontier.checked_sub(self.start).filter(|count| *count > 0)?;
+                return Some(frontier - 1 - random.below(count.min(*window)));
             }
             Law::Exponential(law) => {
                 let newest = frontier.checked_sub(1)?;

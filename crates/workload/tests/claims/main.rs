@@ -2,10 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
+mod cassandra_stress;
 mod distributions;
 mod inserts;
 mod integrity;
 mod keys;
+mod made;
 mod plans;
 mod refusals;
 mod sizes;

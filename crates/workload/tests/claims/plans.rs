@@ -23,6 +23,7 @@ pub(crate) fn plan() -> Plan {
             table: "usertable".to_owned(),
             start: 0,
             count: 1_000,
+            full_at: None,
             key: KeyText { prefix: "user".to_owned(), zero_padding: 1, order: KeyOrder::Hashed },
             fields: FieldLayout {
                 count: 10,

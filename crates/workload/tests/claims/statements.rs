@@ -14,7 +14,7 @@ fn constant(size: u64) -> SizeLaw {
     SizeLaw::Constant { size }
 }
 
-fn statement(commands: u64, items: u64, arguments: Vec<(Each, Generator)>) -> Statement {
+pub(crate) fn statement(commands: u64, items: u64, arguments: Vec<(Each, Generator)>) -> Statement {
     let named = arguments.into_iter().enumerate().map(|(n, (each, generator))| {
         let name = format!("a{n}");
         Argument { name, each, generator }
@@ -24,6 +24,10 @@ fn statement(commands: u64, items: u64, arguments: Vec<(Each, Generator)>) -> St
         texts: vec!["DO".to_owned()],
         commands: constant(commands),
         items: constant(items),
+        rows: None,
+        record: Each::Command,
+        checks: Vec::new(),
+        when_full: None,
         arguments: named.collect(),
         expects: Vec::new(),
         options: BTreeMap::new(),

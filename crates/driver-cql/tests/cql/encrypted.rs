@@ -1,0 +1,81 @@
+//! Encrypted connections, certificates and logins, against a scripted node.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use kvmark_plan::{Kind, Outcome};
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use serde_json::{Value, json};
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use tokio_rustls::rustls::{ServerConfig, crypto};
+
+use crate::common::{execute, layout, open, refusal, request, run, session};
+use crate::peer::{Act, Guard, Peer};
+
+const LOGIN: (&str, &str) = ("ann", "sesame");
+
+/// A node whose certificate is for this name, and a file that holds the certificate.
+fn node(folder: &Path, name: &str) -> (Peer, String) {
+    let CertifiedKey { cert, signing_key } =
+        generate_simple_self_signed([name.to_owned()]).unwrap();
+    let file = folder.join(format!("{name}.pem"));
+    std::fs::write(&file, cert.pem()).unwrap();
+    let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], key)
+        .unwrap();
+    let guard = Guard { tls: Some(Arc::new(config)), login: Some(LOGIN) };
+    let peer = Peer::at("127.0.0.1:0", guard, |_| Act::Row("k", "v"));
+    (peer, file.to_string_lossy().into_owned())
+}
+
+fn read(address: &str, options: Value) -> Outcome {
+    let driver = open(address, options, &layout(1)).unwrap();
+    run(async { execute(&session(&driver).await, &request(Kind::Read, "k")).await.0 })
+}
+
+#[test]
+fn a_node_is_used_that_has_the_right_certificate_and_lets_the_user_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let (peer, authority) = node(folder.path(), "127.0.0.1");
+    let address = format!("ann:sesame@{}", peer.address);
+    assert_eq!(read(&address, json!({"tls": true, "ca_file": authority})), Outcome::Ok);
+}
+
+#[test]
+fn one_name_can_stand_for_all_nodes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (peer, authority) = node(folder.path(), "cluster.example");
+    let address = format!("ann:sesame@{}", peer.address);
+    let named = |name: &str| json!({"tls": true, "ca_file": authority, "server_name": name});
+    assert_eq!(read(&address, named("cluster.example")), Outcome::Ok);
+    let error = refusal(&address, named("other.example"), &layout(1));
+    assert!(error.contains("certificate"), "{error}");
+}
+
+#[test]
+fn a_certificate_for_another_address_or_of_another_authority_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (peer, own) = node(folder.path(), "127.0.0.9");
+    let (_, other) = node(folder.path(), "127.0.0.1");
+    for authority in [own, other] {
+        let address = format!("ann:sesame@{}", peer.address);
+        let error = refusal(&address, json!({"tls": true, "ca_file": authority}), &layout(1));
+        assert!(error.starts_with("can't use the cluster at 127.0.0.1:"), "{error}");
+        assert!(error.contains("certificate") && !error.contains("sesame"), "{error}");
+    }
+}
+
+#[test]
+fn a_wrong_password_or_none_is_refused_without_showing_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (peer, authority) = node(folder.path(), "127.0.0.1");
+    let options = json!({"tls": true, "ca_file": authority});
+    let error = refusal(&format!("ann:guessed@{}", peer.address), options.clone(), &layout(1));
+    assert!(error.contains("a node answered: scripted") && !error.contains("guessed"), "{error}");
+    let error = refusal(&peer.address, options, &layout(1));
+    assert!(error.contains("it wants a login: give username and password_env"), "{error}");
+}

@@ -1,0 +1,160 @@
+//! Rows as cassandra-stress makes them: what it writes kvmark reads, and the other way round.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The columns of a table, whose values are functions of a partition's number alone, and which rows
+/// of a partition one command of a statement is about.
+///
+/// An argument names a column by its place: those of the partition key come first, then those that
+/// order the rows within it, then the others. The record's ordinal is the partition's number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rows {
+    /// Columns of the partition key.
+    pub partition: Vec<RowColumn>,
+    /// Clustering columns, outermost first.
+    pub clustering: Vec<RowColumn>,
+    /// All others.
+    pub values: Vec<RowColumn>,
+    /// Whether a partition's rows come in the order of their clustering values.
+    pub sorted: bool,
+    /// Which rows.
+    pub visit: Visit,
+}
+
+impl Rows {
+    /// The columns in the order in which arguments name them.
+    pub fn columns(&self) -> impl Iterator<Item = &RowColumn> {
+        self.partition.iter().chain(&self.clustering).chain(&self.values)
+    }
+}
+
+/// Which rows of a partition an operation is about.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "rows", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Visit {
+    /// Each, in a command of its own, with the probability of a draw divided by a number.
+    Each {
+        /// The draw.
+        law: RowLaw,
+        /// What it is divided by, above 0.
+        of: u64,
+    },
+    /// One at random.
+    One,
+    /// A random one for each argument.
+    Several,
+}
+
+/// A column: how its values are drawn from the seed of what it stands in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RowColumn {
+    /// Text that keeps columns with one seed apart.
+    pub label: String,
+    /// What a drawn number becomes.
+    pub becomes: Becomes,
+    /// The number.
+    pub identity: RowLaw,
+    /// Bytes, characters or elements.
+    pub size: RowLaw,
+    /// Values under one of the column before, in a clustering column.
+    pub count: RowLaw,
+}
+
+/// What a column makes of the number it drew.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Becomes {
+    /// The digits of further numbers, as bytes: the key of the predefined tables.
+    Digits,
+    /// Bytes of any value.
+    Bytes,
+    /// ASCII, control characters among it.
+    Text,
+    /// Its lowest bits: 8, 16, 32 or 64 of them.
+    Integer {
+        /// How many.
+        bits: u32,
+    },
+    /// A number with a fraction, drawn without rounding.
+    Fraction {
+        /// Whether it is kept in 32 bits.
+        single: bool,
+    },
+    /// True.
+    Boolean,
+    /// A UUID of which both halves are the number.
+    Uuid,
+    /// A UUID of version 1 of that millisecond since 1970.
+    TimeUuid,
+    /// That millisecond since 1970.
+    Timestamp,
+    /// An IPv4 address from the lowest 32 bits.
+    Inet,
+    /// A day from the lowest 32 bits.
+    Date,
+    /// Several of one kind.
+    List {
+        /// Each of them.
+        of: Box<RowColumn>,
+    },
+    /// Several of different kinds: a tuple, or a user-defined type.
+    Tuple {
+        /// Its parts.
+        of: Vec<RowColumn>,
+    },
+    /// Keys and their values.
+    Map {
+        /// A key.
+        keys: Box<RowColumn>,
+        /// A value.
+        values: Box<RowColumn>,
+    },
+}
+
+/// A law of cassandra-stress (`settings/OptionDistribution.java`). Bounds are inclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RowLaw {
+    /// Smallest.
+    pub min: i64,
+    /// Largest; the smallest again makes any law fixed.
+    pub max: i64,
+    /// How likely each is.
+    pub shape: Shape,
+    /// Whether the largest is as likely as the smallest would be, and so on.
+    pub inverted: bool,
+}
+
+/// How likely the numbers between two bounds are.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "law", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Shape {
+    /// All alike.
+    Uniform,
+    /// Normally distributed.
+    Gaussian {
+        /// The mean.
+        mean: f64,
+        /// The standard deviation.
+        stddev: f64,
+    },
+    /// Exponential, the smallest most likely.
+    Exponential,
+    /// Weibull.
+    Extreme {
+        /// Its shape.
+        shape: f64,
+    },
+    /// Weibull in steps, within which all are alike.
+    QuantizedExtreme {
+        /// Its shape.
+        shape: f64,
+        /// How many steps.
+        steps: u32,
+    },
+    /// One after the other.
+    Sequence,
+}
