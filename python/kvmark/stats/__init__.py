@@ -4,10 +4,15 @@ Nothing here reads a file or knows what a benchmark is. Samples are sequences of
 :class:`Counts`; what comes out is an :class:`Estimate` or a small frozen result.
 """
 
+from kvmark.stats.change_points import ChangePoint, change_points
 from kvmark.stats.counts import Counts, least_observations, rank_interval
+from kvmark.stats.crossing import crossing
 from kvmark.stats.estimate import CONFIDENCE, Estimate
+from kvmark.stats.level import Effect, Level, combined, contrast, difference, holm, level_of
 from kvmark.stats.mean import mean_interval, paired_ratio, unpaired_ratio
 from kvmark.stats.proportions import MixTest, kish_effective_size, mix_test
+from kvmark.stats.resampling import block_bootstrap, jackknife, paired_jackknife
+from kvmark.stats.sequential import Asked, Decision, decide
 from kvmark.stats.series import (
     cassandra_stress_stderr,
     effective_sample_size,
@@ -15,20 +20,39 @@ from kvmark.stats.series import (
     series_mean_interval,
 )
 from kvmark.stats.trend import Drift, drift
+from kvmark.stats.usl import UslFit, fit_usl
 
 __all__ = [
     "CONFIDENCE",
+    "Asked",
+    "ChangePoint",
     "Counts",
+    "Decision",
     "Drift",
+    "Effect",
     "Estimate",
+    "Level",
     "MixTest",
+    "UslFit",
+    "block_bootstrap",
     "cassandra_stress_stderr",
+    "change_points",
+    "combined",
+    "contrast",
+    "crossing",
+    "decide",
+    "difference",
     "drift",
     "effective_sample_size",
+    "fit_usl",
+    "holm",
+    "jackknife",
     "kish_effective_size",
     "least_observations",
+    "level_of",
     "mean_interval",
     "mix_test",
+    "paired_jackknife",
     "paired_ratio",
     "rank_interval",
     "relative_stderr",

@@ -1,0 +1,229 @@
+"""The level of a figure on a logarithmic scale, and how much two levels differ.
+
+Figures of a benchmark are compared as ratios. On logarithms a ratio is a difference, its interval
+is symmetric, and exchanging the sides inverts the answer and changes nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from kvmark.stats.estimate import CONFIDENCE, Estimate
+
+#: Share of the differences of the smallest detectable size that a comparison would find.
+POWER = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The logarithm of a figure and the scatter of what it was made from.
+
+    ``spread`` is the standard deviation of one unit on the logarithmic scale, ``units`` the number
+    of independent ones. A unit is a run where ``between_runs``, and else a stretch of a single
+    run. Without a spread nothing is known of the error.
+    """
+
+    log: float
+    spread: float | None
+    units: float
+    between_runs: bool
+    method: str
+
+    @property
+    def value(self) -> float:
+        """The figure itself."""
+        return math.exp(self.log)
+
+    @property
+    def stderr(self) -> float | None:
+        """The standard error of the logarithm; none where it isn't known."""
+        return None if self.spread is None else self.spread / self.units**0.5
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the spread."""
+        return self.units - 1
+
+    def estimate(self, unit: str, confidence: float = CONFIDENCE) -> Estimate:
+        """The figure with its interval."""
+        bounds = _bounds(self.log, self.stderr, self.freedom, confidence)
+        return Estimate(self.value, *bounds, round(self.units), unit, self.method, confidence)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Candidate ÷ baseline. ``p_value`` and ``detectable`` are none where no error is known."""
+
+    ratio: Estimate
+    #: Probability of a ratio at least so far from 1 when nothing differs.
+    p_value: float | None
+    #: The smallest change, as a share, that would be found in 8 of 10 such comparisons.
+    detectable: float | None
+
+    @property
+    def change(self) -> float:
+        """The change as a share: 0.05 is 5 % more."""
+        return self.ratio.value - 1
+
+    def significant(self, error_level: float | None = None) -> bool:
+        """Whether chance explains the ratio; the level is that of the interval if none is given."""
+        if self.p_value is None:
+            return False
+        return self.p_value < (1 - self.ratio.confidence if error_level is None else error_level)
+
+
+def level_of(samples: Sequence[float], method: str = "runs, t-interval on logs") -> Level:
+    """The level of independent runs: their geometric mean.
+
+    Raises:
+        ValueError: there is no sample, or one isn't above 0.
+    """
+    values = np.asarray(samples, dtype=np.float64)
+    if values.size == 0 or not bool(np.all(values > 0)):
+        raise ValueError("a level needs samples above 0")
+    logs = np.log(values)
+    spread = float(logs.std(ddof=1)) if len(logs) > 1 else None
+    return Level(float(logs.mean()), spread, float(len(logs)), len(logs) > 1, method)
+
+
+def combined(parts: Sequence[Level]) -> Level:
+    """The mean of several levels, each as important as the others, with all their errors.
+
+    Raises:
+        ValueError: there is no level.
+    """
+    if not parts:
+        raise ValueError("a mean of levels needs at least one")
+    if len(parts) == 1:
+        return parts[0]
+    log = sum(part.log for part in parts) / len(parts)
+    between = all(part.between_runs for part in parts)
+    method = f"mean of {len(parts)} levels"
+    known = [(part.stderr, part.freedom) for part in parts if part.stderr is not None]
+    if len(known) < len(parts):
+        return Level(log, None, sum(part.units for part in parts), between, method)
+    variance, freedom = _welch([(error / len(parts), freedom) for error, freedom in known])
+    units = freedom + 1
+    return Level(log, (variance * units) ** 0.5, units, between, method)
+
+
+def difference(baseline: Level, candidate: Level, confidence: float = CONFIDENCE) -> Effect:
+    """Candidate ÷ baseline by Welch's test on logarithms.
+
+    A single run beside several is taken to scatter as those do: its own intervals say nothing of
+    what differs from run to run.
+    """
+    change = candidate.log - baseline.log
+    sides = (baseline, candidate)
+    runs = [(side.spread, side.units) for side in sides if side.between_runs and side.spread]
+    if len(runs) == 1:
+        return _borrowed(change, *runs[0], confidence)
+    method = "log-ratio, Welch's interval" if runs else "log-ratio within one run of each side"
+    return contrast(((-1.0, baseline), (1.0, candidate)), method, confidence)
+
+
+def contrast(
+    sides: Sequence[tuple[float, Level]], method: str, confidence: float = CONFIDENCE
+) -> Effect:
+    """The product of levels, each raised to its weight: a ratio of ratios, for instance.
+
+    Without the error of each level the effect has none.
+
+    Raises:
+        ValueError: there is no level.
+    """
+    if not sides:
+        raise ValueError("a contrast needs at least one level")
+    log = sum(weight * side.log for weight, side in sides)
+    n = round(sum(side.units for _, side in sides))
+    errors = [
+        (weight * side.stderr, side.freedom) for weight, side in sides if side.stderr is not None
+    ]
+    if len(errors) < len(sides):
+        return effect(log, None, 0.0, n, method, confidence)
+    variance, freedom = _welch(errors)
+    return effect(log, variance**0.5, freedom, n, method, confidence)
+
+
+def paired_difference(
+    samples: Sequence[float], log: float | None = None, confidence: float = CONFIDENCE
+) -> Effect:
+    """Candidate ÷ baseline from the log-ratios of blocks; ``log`` where their mean isn't the value.
+
+    Raises:
+        ValueError: there is no sample.
+    """
+    values = np.asarray(samples, dtype=np.float64)
+    if values.size == 0:
+        raise ValueError("a difference needs at least one block")
+    # What rounding leaves of equal blocks is no scatter.
+    values = np.round(values, 12)
+    error = float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else None
+    centre = float(values.mean()) if log is None else log
+    method = "log-ratio of blocks, t-interval"
+    return effect(centre, error, len(values) - 1.0, len(values), method, confidence)
+
+
+def effect(
+    log: float, error: float | None, freedom: float, n: int, method: str, confidence: float
+) -> Effect:
+    """The effect of a log-ratio with its standard error."""
+    bounds = _bounds(log, error, freedom, confidence)
+    ratio = Estimate(math.exp(log), *bounds, n, "ratio", method, confidence)
+    if error is None or bounds[0] is None:
+        return Effect(ratio, None, None)
+    if error == 0:
+        return Effect(ratio, 1.0 if log == 0 else 0.0, 0.0)
+    p_value = 2 * float(special.stdtr(freedom, -abs(log) / error))
+    found = _t(freedom, 0.5 + confidence / 2) + _t(freedom, POWER)
+    return Effect(ratio, p_value, math.expm1(min(found * error, 700.0)))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P-values adjusted so that the chance of one false claim among all keeps to the level.
+
+    Holm, A Simple Sequentially Rejective Multiple Test Procedure, 1979.
+    """
+    order = sorted(range(len(p_values)), key=lambda place: p_values[place])
+    adjusted, largest = [1.0] * len(p_values), 0.0
+    for rank, place in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
+        adjusted[place] = largest
+    return adjusted
+
+
+def _borrowed(change: float, spread: float, runs: float, confidence: float) -> Effect:
+    """A run against several: one variance, so the degrees of freedom are those of the several."""
+    error = spread * (1 + 1 / runs) ** 0.5
+    method = "log-ratio of one run and several, t-interval"
+    return effect(change, error, runs - 1, round(runs) + 1, method, confidence)
+
+
+def _welch(errors: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Sum of the squared errors, and its degrees of freedom by Welch and Satterthwaite."""
+    variance = sum(error**2 for error, _ in errors)
+    if variance == 0:
+        return 0.0, min(freedom for _, freedom in errors)
+    below = sum(error**4 / max(freedom, 1e-9) for error, freedom in errors)
+    return variance, variance**2 / below
+
+
+def _bounds(
+    log: float, error: float | None, freedom: float, confidence: float
+) -> tuple[float | None, float | None]:
+    if error is None or freedom <= 0:
+        return None, None
+    half = _t(freedom, 0.5 + confidence / 2) * error if error else 0.0
+    # Beyond this a ratio is no number a machine can hold, and nothing is known of it.
+    if half + abs(log) > 700:
+        return None, None
+    return math.exp(log - half), math.exp(log + half)
+
+
+def _t(freedom: float, share: float) -> float:
+    return float(special.stdtrit(freedom, share))

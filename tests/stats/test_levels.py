@@ -1,0 +1,116 @@
+"""Levels on a logarithmic scale, their differences, and claims made several at a time."""
+
+import math
+
+import numpy as np
+import pytest
+
+from kvmark.stats import Level, combined, contrast, difference, holm, level_of
+from kvmark.stats.level import paired_difference
+
+
+def within(value: float, spread: float, units: float) -> Level:
+    return Level(math.log(value), spread, units, between_runs=False, method="intervals")
+
+
+def test_a_ratio_is_inverted_when_the_sides_are_exchanged() -> None:
+    one, other = level_of([100, 104, 98, 101]), level_of([110, 115, 112])
+    there, back = difference(one, other), difference(other, one)
+    assert there.ratio.value == pytest.approx(1 / back.ratio.value)
+    assert there.ratio.low == pytest.approx(1 / (back.ratio.high or 0))
+    assert there.p_value == pytest.approx(back.p_value)
+
+
+def test_equal_sides_differ_significantly_in_one_of_twenty_comparisons() -> None:
+    chance = np.random.default_rng(3)
+    found = sum(
+        difference(
+            level_of(chance.lognormal(5, 0.1, 6)), level_of(chance.lognormal(5, 0.3, 9))
+        ).significant()
+        for _ in range(2000)
+    )
+    # Three deviations of a binomial count around 100.
+    assert 70 <= found <= 130
+
+
+def test_the_smallest_detectable_change_is_found_in_eight_of_ten_comparisons() -> None:
+    chance = np.random.default_rng(5)
+    expected = difference(level_of(_scattered(chance, 1.0)), level_of(_scattered(chance, 1.0)))
+    assert expected.detectable is not None
+    spread, runs = 0.05, 10
+    change = math.expm1((2.101 + 0.862) * spread * (2 / runs) ** 0.5)
+    found = sum(
+        difference(
+            level_of(_scattered(chance, 1.0)), level_of(_scattered(chance, 1 + change))
+        ).significant()
+        for _ in range(1000)
+    )
+    assert 760 <= found <= 850
+
+
+def _scattered(chance: np.random.Generator, ratio: float) -> list[float]:
+    values: list[float] = (100 * ratio * chance.lognormal(0, 0.05, 10)).tolist()
+    return values
+
+
+def test_a_single_run_is_taken_to_scatter_as_the_repeated_side_does() -> None:
+    repeated = level_of([100, 104, 98, 101, 97])
+    alone = within(102, 0.0001, 1000)
+    found = difference(repeated, alone)
+    spread = repeated.spread or 0
+    half = 2.776 * spread * (1 + 1 / 5) ** 0.5
+    assert math.log((found.ratio.high or 0) / found.ratio.value) == pytest.approx(half, rel=1e-3)
+
+
+def test_two_single_runs_are_compared_by_the_scatter_within_each() -> None:
+    found = difference(within(100, 0.1, 25), within(110, 0.1, 25))
+    assert found.significant()
+    assert not difference(within(100, 0.1, 4), within(110, 0.1, 4)).significant()
+
+
+def test_without_an_error_nothing_is_significant() -> None:
+    alone = Level(math.log(100), None, 1, between_runs=False, method="one count")
+    found = difference(alone, within(200, 0.1, 20))
+    assert found.ratio.low is None
+    assert found.p_value is None
+    assert not found.significant()
+
+
+def test_a_stricter_error_level_needs_a_larger_change() -> None:
+    found = difference(level_of([100, 103, 98, 101]), level_of([106, 108, 104, 107]))
+    assert found.significant()
+    assert not found.significant(1e-6)
+
+
+def test_blocks_take_out_what_both_sides_of_a_block_have_in_common() -> None:
+    chance = np.random.default_rng(1)
+    common = chance.normal(0, 0.5, 20)
+    base, candidate = common + chance.normal(0, 0.01, 20), common + chance.normal(0.05, 0.01, 20)
+    paired = paired_difference((candidate - base).tolist())
+    apart = difference(level_of(np.exp(base)), level_of(np.exp(candidate)))
+    assert paired.significant()
+    assert not apart.significant()
+
+
+def test_levels_together_weigh_the_same_however_many_runs_each_has() -> None:
+    many, few = level_of([100.0] * 50 + [101.0]), level_of([400.0, 402.0])
+    assert combined([many, few]).value == pytest.approx(200, rel=0.01)
+
+
+def test_a_ratio_of_ratios_carries_the_errors_of_all_four() -> None:
+    sides = [level_of([v, v * 1.02, v * 0.98]) for v in (100.0, 200.0, 100.0, 150.0)]
+    found = contrast(
+        ((-1.0, sides[0]), (1.0, sides[1]), (1.0, sides[2]), (-1.0, sides[3])), "growths"
+    )
+    assert found.ratio.value == pytest.approx(200 / 150, rel=1e-3)
+    assert found.significant()
+
+
+def test_holm_multiplies_the_smallest_by_all_and_never_reverses_an_order() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([]) == []
+
+
+def test_a_level_needs_samples_above_nothing() -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        level_of([1.0, 0.0])
