@@ -1,6 +1,6 @@
 """Runs on disk: made, closed, recovered, found and read. A closed run is never changed.
 
-Making a run needs little; reading one brings Polars, NumPy and SciPy. So `Run` and `recover` are
+Making a run needs little; reading one brings Polars, NumPy and SciPy. So the names that read are
 loaded when they are first asked for, and a process that measures has none of those libraries.
 """
 
@@ -8,29 +8,43 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from kvmark.records.events import read_events
+from kvmark.records.imported import (
+    BucketsRecord,
+    FigureRecord,
+    ImportedCase,
+    ImportedRecord,
+    OriginRecord,
+)
 from kvmark.records.model import (
     GroupRecord,
     Manifest,
     NoticeRecord,
     PhaseRecord,
     RunRecord,
-    TimeName,
     TotalRecord,
     WorkerRecord,
 )
+from kvmark.records.names import TimeName
 from kvmark.records.store import Entry, Records, State
 from kvmark.records.writer import Header, RunFolder
 
 if TYPE_CHECKING:
+    from kvmark.records.going import GoingRun
     from kvmark.records.recovery import recover
     from kvmark.records.run import Run
 
 __all__ = [
+    "BucketsRecord",
     "Entry",
+    "FigureRecord",
+    "GoingRun",
     "GroupRecord",
     "Header",
+    "ImportedCase",
+    "ImportedRecord",
     "Manifest",
     "NoticeRecord",
+    "OriginRecord",
     "PhaseRecord",
     "Records",
     "Run",
@@ -44,7 +58,7 @@ __all__ = [
     "recover",
 ]
 
-_READING: Final = {"Run": "run", "recover": "recovery"}
+_READING: Final = {"GoingRun": "going", "Run": "run", "recover": "recovery"}
 """Names that wait, and the module of this package that has each."""
 
 if not TYPE_CHECKING:

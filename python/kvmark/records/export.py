@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from kvmark.errors import RecordsError
 from kvmark.records import files
-from kvmark.records.model import TimeName, TotalRecord
+from kvmark.records.model import TotalRecord
+from kvmark.records.names import TimeName
 from kvmark.records.run import Run
 from kvmark.stats import Counts
 
@@ -68,8 +69,13 @@ def as_ycsb(
     operation does, and failures have a series of their own.
 
     Raises:
-        RecordsError: a histogram can't be decoded.
+        RecordsError: a histogram can't be decoded, or the run was imported.
     """
+    if run.manifest.imported is not None:
+        raise RecordsError(
+            f"run {run.id} was imported and has no operations of its own to write: export it as"
+            " json or csv"
+        )
     totals = [total for phase in run.counted for total in run.totals(phase.index)]
     runtime_ns = sum(
         max(phase.end_ns, phase.drained_ns or 0) - phase.start_ns for phase in run.counted

@@ -18,6 +18,9 @@ RESOURCE_LOG = "resources.jsonl"
 RESOURCES = "resources.parquet"
 HISTOGRAMS = "histograms.hlog"
 EVENTS = "events.jsonl"
+#: Only an imported run has these: the file it was made of, and that file's intervals as written.
+ORIGINAL = "imported.txt"
+WRITTEN = "imported.parquet"
 
 #: What a closed run consists of. Resources are there when they were sampled.
 CLOSED_FILES = (MANIFEST, INTERVALS, RESOURCES, HISTOGRAMS, EVENTS)
@@ -65,3 +68,17 @@ def whole_lines(path: Path) -> bytes:
     except FileNotFoundError:
         return b""
     return text[: text.rfind(b"\n") + 1]
+
+
+def last_lines(path: Path, most_bytes: int) -> bytes:
+    """The whole lines among a file's last bytes; empty without the file."""
+    try:
+        with path.open("rb") as file:
+            length = file.seek(0, os.SEEK_END)
+            file.seek(max(length - most_bytes, 0))
+            text = file.read()
+    except FileNotFoundError:
+        return b""
+    # The first line was cut unless the file begins with it.
+    first = text.find(b"\n") + 1 if length > most_bytes else 0
+    return text[first : max(text.rfind(b"\n") + 1, first)]

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from kvmark.records.imported import ImportedRecord
+
 #: The version of the manifest's format that is written, and the only one that is read.
 FORMAT = 1
-
-TimeName = Literal["service", "response", "wait"]
 
 
 class _Frozen(BaseModel):
@@ -167,9 +167,11 @@ class NoticeRecord(_Frozen):
 class RunRecord(_Frozen):
     """What the engine returned, or what its logs still say.
 
-    A killed run's logs don't tell the driver's capabilities and the clock.
+    A killed run's logs don't tell the driver's capabilities and the clock. An imported run had no
+    engine: it has neither phases nor totals, and its figures are in :class:`ImportedRecord`.
     """
 
+    #: Of an imported run the instant of the import: when it was measured its origin tells.
     started_wall_ns: int
     system: SystemRecord
     capabilities: CapabilitiesRecord | None
@@ -193,6 +195,8 @@ class Manifest(_Frozen):
     format: Literal[1]
     id: str
     tags: tuple[str, ...] = ()
+    #: Of the code that was measured; none where nobody named it.
+    commit: str | None = None
     created: str
     command: tuple[str, ...] = ()
     spec: dict[str, Any] = Field(default_factory=dict)
@@ -202,6 +206,7 @@ class Manifest(_Frozen):
     #: The servers of the system, where it has any: ``observed``, and either what they are (their
     #: testbed, version, nodes, settings) or the ``reason`` why nothing is known of them.
     testbed: dict[str, Any] | None = None
-    closed_by: Literal["engine", "recovered"]
+    closed_by: Literal["engine", "recovered", "import"]
     engine: RunRecord
-    imported: dict[str, Any] | None = None
+    #: Another tool's figures; none for a run of kvmark's own.
+    imported: ImportedRecord | None = None

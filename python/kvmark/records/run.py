@@ -17,7 +17,8 @@ from kvmark.records import files
 from kvmark.records.events import read_events
 from kvmark.records.histograms import decode
 from kvmark.records.intervals import SCHEMA
-from kvmark.records.model import FORMAT, Manifest, PhaseRecord, TimeName, TotalRecord
+from kvmark.records.model import FORMAT, Manifest, PhaseRecord, TotalRecord
+from kvmark.records.names import TimeName
 from kvmark.stats import Counts
 
 
@@ -59,6 +60,11 @@ class Run:
     def intervals(self) -> pl.DataFrame:
         """One row per interval, group, operation and outcome, and one ``TOTAL`` per group."""
         return self._table(files.INTERVALS, SCHEMA)
+
+    @cached_property
+    def written(self) -> pl.DataFrame:
+        """Intervals as another tool wrote them, with its own columns; empty where nothing was."""
+        return self._table(files.WRITTEN, {})
 
     @cached_property
     def resources(self) -> pl.DataFrame:

@@ -46,6 +46,7 @@ class Entry:
     system: str = ""
     version: str = ""
     tags: tuple[str, ...] = ()
+    commit: str | None = None
     problem: str | None = None
 
 
@@ -198,6 +199,7 @@ def _described(path: Path, document: dict[str, Any], state: State) -> Entry:
         system=str(system.get("system") or plan.get("system", {}).get("driver", "")),
         version=str(system.get("version", "")),
         tags=tuple(document.get("tags", ())),
+        commit=document.get("commit"),
     )
 
 

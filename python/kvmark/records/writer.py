@@ -39,6 +39,7 @@ class Header:
     host: Mapping[str, Any]
     versions: Mapping[str, str]
     tags: tuple[str, ...] = field(default=())
+    commit: str | None = None
     testbed: Mapping[str, Any] | None = None
 
 
@@ -50,6 +51,7 @@ class Running(BaseModel):
     format: int
     id: str
     tags: tuple[str, ...] = ()
+    commit: str | None = None
     created: str
     command: tuple[str, ...] = ()
     spec: dict[str, Any] = Field(default_factory=dict)
@@ -114,6 +116,7 @@ class RunFolder:
             host=dict(header.host),
             versions=dict(header.versions),
             tags=header.tags,
+            commit=header.commit,
             testbed=None if header.testbed is None else dict(header.testbed),
             writer=Writer.this(),
         )

@@ -1,0 +1,86 @@
+"""`kvmark import`: other tools' results become runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from kvmark import __version__
+from kvmark.analysis import imported_rows, judge, save_verdict
+from kvmark.cli import import_options, options
+from kvmark.cli.output import print_answer, print_json, terminal_width
+from kvmark.errors import ImportFileError, UsageError
+from kvmark.imports import ReadFile, keep, read_file
+from kvmark.records import Records, Run
+from kvmark.report.gather import run_answer
+from kvmark.report.terminal import run_text
+
+__all__ = ["import_"]
+
+
+def import_(
+    files: import_options.Files,
+    name: import_options.Name = None,
+    tag: options.Tag = None,
+    json: options.Json = False,
+) -> None:
+    """Makes runs of other tools' results, told from their content; all of the files or none."""
+    if name is not None and len(files) > 1:
+        raise UsageError("--name is for one file: import the files one by one to name them")
+    records = Records.default()
+    runs = []
+    for file in _read(files):
+        run = keep(
+            records,
+            file.source,
+            file.kind,
+            file.reading,
+            name=name or Path(file.source.name).stem,
+            tags=tag or (),
+            command=("kvmark", *sys.argv[1:]),
+            versions={"kvmark": __version__},
+        )
+        save_verdict(records, run, judge(run))
+        runs.append((file, run))
+    if json:
+        print_json({"runs": [_document(file, run) for file, run in runs]})
+        return
+    for file, run in runs:
+        typer.echo(f"{file.source.name} is {file.kind.name}, now run {run.id}\n")
+        print_answer(run_text(run_answer(run), terminal_width()))
+
+
+def _read(files: Sequence[Path]) -> list[ReadFile]:
+    """All files, read before any is kept.
+
+    Raises:
+        ImportFileError: one can't be read; what is wrong with the others is told before.
+    """
+    read: list[ReadFile] = []
+    problems: list[ImportFileError] = []
+    for file in files:
+        try:
+            read.append(read_file(file))
+        except ImportFileError as problem:
+            problems.append(problem)
+    for told in problems[:-1]:
+        typer.echo(f"kvmark: {told}", err=True)
+    if problems:
+        raise problems[-1]
+    return read
+
+
+def _document(file: ReadFile, run: Run) -> dict[str, object]:
+    imported = run.manifest.imported
+    return {
+        "run": run.id,
+        "file": file.source.name,
+        "recognised_as": file.kind.code,
+        "tool": file.reading.tool,
+        "version": file.reading.version,
+        "notes": file.reading.notes,
+        "rows": [] if imported is None else imported_rows(imported),
+    }

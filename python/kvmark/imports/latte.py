@@ -1,0 +1,179 @@
+"""latte's JSON report: the whole run, and a sample per interval with the same parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from kvmark.imports.encoded import decode_bounded
+from kvmark.imports.numbers import json_number
+from kvmark.imports.reading import NS, Collector, Format, Interval, Reading
+from kvmark.imports.source import Source
+from kvmark.records.imported import ERRORS, OPERATIONS, RUNTIME, THROUGHPUT
+
+__all__ = ["LATTE"]
+
+_TOOL: Final = "latte"
+_REQUEST: Final = "request"
+_COUNTS: Final = {
+    "cycle_count": OPERATIONS,
+    "request_count": "requests",
+    "request_retry_count": "retried requests",
+    "row_count": "rows",
+    "error_count": ERRORS,
+}
+_PLAIN: Final = {
+    "elapsed_time_s": (RUNTIME, "s"),
+    "cpu_time_s": ("CPU time of latte", "s"),
+    "cpu_util": ("CPU of latte", "%"),
+    "requests_per_cycle": ("requests per operation", ""),
+    "request_retry_per_request": ("retries per request", ""),
+    "errors_ratio": ("failed operations", "%"),
+    "row_count_per_req": ("rows per request", ""),
+    "cycle_throughput_ratio": ("throughput of that asked for", "%"),
+    "concurrency_ratio": ("concurrency of that allowed", "%"),
+}
+_MEANS: Final = {
+    "cycle_throughput": (THROUGHPUT, "ops/s"),
+    "req_throughput": ("request rate", "requests/s"),
+    "row_throughput": ("row rate", "rows/s"),
+    "concurrency": ("concurrency", ""),
+}
+_SETTINGS: Final = ("workload", "rate", "threads", "concurrency", "cluster_name", "cass_version")
+
+
+def _begins(source: Source) -> int | None:
+    document = source.document
+    if not isinstance(document, dict) or not {"conf", "percentiles", "result"} <= set(document):
+        return None
+    return 1
+
+
+def _read(source: Source) -> Reading:
+    found, document = Collector(source, _TOOL), source.document
+    conf, result = document["conf"], document["result"]
+    if not isinstance(conf, dict) or not isinstance(result, dict):
+        raise source.error(None, "conf and result must be objects: this version isn't known")
+    statistics = _statistics(source, document["percentiles"])
+    found.said |= {key: str(conf[key]) for key in _SETTINGS if conf.get(key) is not None}
+    _take_start(found, result)
+    found.case()
+    for key, quantity in _COUNTS.items():
+        found.add(None, quantity, json_number(source, key, result.get(key)))
+    for key, (quantity, unit) in _PLAIN.items():
+        found.add(None, quantity, json_number(source, key, result.get(key)), unit)
+    for key, (quantity, unit) in _MEANS.items():
+        _add_mean(found, key, result.get(key), quantity, unit)
+    for operation, part in _timed(result):
+        _add_times(found, statistics, operation, part)
+    log = result.get("log", [])
+    for row in log if isinstance(log, list) else ():
+        _add_interval(found, statistics, row)
+    return found.done()
+
+
+def _take_start(found: Collector, result: Mapping[str, Any]) -> None:
+    try:
+        started = datetime.fromisoformat(str(result.get("start_time")))
+    except ValueError:
+        return
+    if started.tzinfo is not None:
+        found.started_wall_ns = int(started.timestamp() * NS["s"])
+
+
+def _statistics(source: Source, percentiles: Any) -> list[str]:
+    """The names of the percentiles that every list in the report has; 0 and 100 are extremes."""
+    if not isinstance(percentiles, list) or len(percentiles) > 1000:
+        raise source.error(None, "percentiles must be a list")
+    numbers = [json_number(source, "a percentile", each) for each in percentiles]
+    if any(each is None or not 0 <= each <= 100 for each in numbers):
+        raise source.error(None, "percentiles must lie between 0 and 100")
+    names = [f"p{each:g}" for each in numbers]
+    return [{"p0": "min", "p100": "max"}.get(name, name) for name in names]
+
+
+def _timed(part: Mapping[str, Any]) -> list[tuple[str | None, Any]]:
+    """The operations of a result or a sample that have times; none is all of them together."""
+    by_function = part.get("cycle_latency_by_fn")
+    functions = by_function.items() if isinstance(by_function, dict) else ()
+    return [
+        (None, part.get("cycle_latency")),
+        *functions,
+        (_REQUEST, part.get("request_latency")),
+    ]
+
+
+def _add_mean(found: Collector, key: str, part: Any, quantity: str, unit: str) -> None:
+    if not isinstance(part, dict):
+        return
+    value, error = (json_number(found.source, key, part.get(k)) for k in ("value", "std_err"))
+    n = json_number(found.source, key, part.get("n"))
+    found.add(None, quantity, value, unit, error=error, n=None if n is None else int(n))
+
+
+def _add_times(found: Collector, statistics: list[str], operation: str | None, part: Any) -> None:
+    if not isinstance(part, dict):
+        return
+    for statistic, mean in _means(found.source, statistics, part).items():
+        value, error, n = (
+            json_number(found.source, statistic, mean.get(key)) for key in ("value", "std_err", "n")
+        )
+        # Percentiles have a number of samples that is always 100: only the mean's says something.
+        known = n if statistic == "mean" else None
+        found.add(
+            None, "service", value, "ms", statistic=statistic, operation=operation,
+            error=error, n=None if known is None else int(known),
+        )  # fmt: skip
+    encoded = part.get("histogram")
+    if isinstance(encoded, str):
+        counts = decode_bounded(found.source, None, encoded, NS["ns"])
+        found.histogram(counts, "service", operation=operation)
+
+
+def _means(
+    source: Source, statistics: list[str], part: Mapping[str, Any]
+) -> dict[str, Mapping[str, Any]]:
+    percentiles = part.get("percentiles")
+    if not isinstance(percentiles, list) or len(percentiles) != len(statistics):
+        raise source.error(None, "a list of percentiles isn't as long as their names")
+    named = {"mean": part.get("mean"), **dict(zip(statistics, percentiles, strict=True))}
+    if not all(isinstance(each, dict) for each in named.values()):
+        raise source.error(None, "a time needs value, std_err and n")
+    return {name: each for name, each in named.items() if isinstance(each, dict)}
+
+
+def _add_interval(found: Collector, statistics: list[str], row: Any) -> None:
+    source = found.source
+    if not isinstance(row, dict):
+        raise source.error(None, "a sample of the log is no object")
+    start_s = json_number(source, "time_s", row.get("time_s"))
+    length_s = json_number(source, "duration_s", row.get("duration_s"))
+    if start_s is None or length_s is None or not 0 <= start_s < 1e9 or not 0 <= length_s < 1e9:
+        raise source.error(None, "a sample of the log has no time or no duration")
+    count = json_number(source, "cycle_count", row.get("cycle_count"))
+    plain = {
+        name: value for name, value in row.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }  # fmt: skip
+    for operation, part in _timed(row):
+        if not isinstance(part, dict) or operation == _REQUEST:
+            continue
+        means = _means(source, statistics, part)
+        values = {
+            name: json_number(source, name, each.get("value")) for name, each in means.items()
+        }
+        times = {name: value * NS["ms"] for name, value in values.items() if value is not None}
+        interval = Interval(
+            case=0,
+            operation=operation,
+            start_ns=round(start_s * NS["s"]),
+            end_ns=round((start_s + length_s) * NS["s"]),
+            count=int(count) if operation is None and count is not None else None,
+            times={"service": times},
+            written={**(plain if operation is None else {}), **values},
+        )
+        found.interval(None, interval)
+
+
+LATTE: Final = Format("latte", "a latte report", _begins, _read)

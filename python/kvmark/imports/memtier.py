@@ -1,0 +1,164 @@
+"""memtier_benchmark's JSON: one or several results, each with a part per kind of command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kvmark.imports.encoded import decode_bounded
+from kvmark.imports.numbers import json_number
+from kvmark.imports.reading import NS, Collector, Format, Interval, Reading
+from kvmark.imports.source import Source
+from kvmark.records.imported import OPERATIONS, RUNTIME, THROUGHPUT
+
+__all__ = ["MEMTIER"]
+
+_TOOL: Final = "memtier_benchmark"
+_ALL: Final = "ALL STATS"
+_RESULT: Final = re.compile(r"ALL STATS|(?:BEST|WORST) RUN RESULTS|AGGREGATED AVERAGE RESULTS.*")
+_CONFIGURATION: Final = "configuration"
+_RUNTIME: Final = "Runtime"
+_TOTALS: Final = "Totals"
+_SETTINGS: Final = ("clients", "threads", "ratio", "pipeline", "data_size", "key_pattern")
+_TIMES: Final = {"Average Latency": "mean", "Min Latency": "min", "Max Latency": "max"}
+_PERCENTILE: Final = re.compile(r"p(\d{1,3})(?:\.(\d{1,6}))?")
+_RATE: Final = re.compile(r"(.{1,40})/sec(.{0,20})")
+
+
+def _begins(source: Source) -> int | None:
+    document = source.document
+    if not isinstance(document, dict):
+        return None
+    named = any(_RESULT.fullmatch(str(key)) for key in document)
+    return 1 if named or "run information" in document else None
+
+
+def _read(source: Source) -> Reading:
+    found, document = Collector(source, _TOOL), source.document
+    settings = document.get(_CONFIGURATION)
+    settings = settings if isinstance(settings, dict) else {}
+    found.said |= {key: str(settings[key]) for key in _SETTINGS if key in settings}
+    results = {key: part for key, part in document.items() if _RESULT.fullmatch(key)}
+    for name, result in results.items():
+        _read_result(found, name, result, several=len(results) > 1)
+    if not results:
+        raise source.error(None, "it has no results: memtier_benchmark may have been interrupted")
+    return found.done()
+
+
+def _read_result(found: Collector, name: str, result: Any, *, several: bool) -> None:
+    if not isinstance(result, dict):
+        raise found.source.error(None, f"{name} is no object")
+    case = found.case({"result": name} if several else None)
+    for kind, part in result.items():
+        if not isinstance(part, dict):
+            raise found.source.error(None, f"{name} has a part '{kind[:40]}' that is no object")
+        if kind == _RUNTIME:
+            _read_runtime(found, case, part)
+        else:
+            _read_part(found, case, kind, part)
+
+
+def _read_runtime(found: Collector, case: int, part: Mapping[str, Any]) -> None:
+    source = found.source
+    if part.get("Time unit", "MILLISECONDS") != "MILLISECONDS":
+        raise source.error(None, "its runtime isn't in milliseconds: this version isn't known")
+    total = json_number(source, "Total duration", part.get("Total duration"))
+    found.add(None, RUNTIME, total, "ms", case=case)
+    started = json_number(source, "Start time", part.get("Start time"))
+    if isinstance(started, int) and 0 < started < 2**42:
+        found.started_wall_ns = started * NS["ms"]
+    if str(part.get("Interrupted", "false")).lower() == "true":
+        found.notes.append("memtier_benchmark was interrupted.")
+
+
+def _read_part(found: Collector, case: int, kind: str, part: Mapping[str, Any]) -> None:
+    operation = None if kind == _TOTALS else kind
+    count = json_number(found.source, f"{kind} Count", part.get("Count"))
+    found.add(None, OPERATIONS, count, case=case, operation=operation)
+    for key, value in part.items():
+        if key in ("Count", "Time-Serie", "Percentile Latencies"):
+            continue
+        figure = json_number(found.source, f"{kind} {key}", value)
+        rate = _RATE.fullmatch(key)
+        if key in _TIMES or "Latency" in key:
+            # Where nothing was done a time of 0 stands, which is none.
+            if count:
+                _add_time(found, case, operation, key, figure)
+        elif key == "Ops/sec":
+            found.add(None, THROUGHPUT, figure, "ops/s", case=case, operation=operation)
+        elif rate:
+            quantity = "data" if rate[1] == "KB" else f"{rate[1].lower()} rate"
+            unit = "KB/s" if rate[1] == "KB" else "/s"
+            found.add(None, quantity + rate[2], figure, unit, case=case, operation=operation)
+        else:
+            found.add(None, key.lower(), figure, case=case, operation=operation)
+    if count:
+        _read_percentiles(found, case, operation, part.get("Percentile Latencies"))
+    _read_series(found, case, operation, part.get("Time-Serie"))
+
+
+def _add_time(
+    found: Collector, case: int, operation: str | None, key: str, value: float | None
+) -> None:
+    if key in _TIMES:
+        found.add(
+            None, "service", value, "ms", statistic=_TIMES[key], case=case, operation=operation
+        )
+    elif key == "Accumulated Latency":
+        found.add(None, "service, summed", value, "ms", case=case, operation=operation)
+    elif key != "Latency":  # That is the mean once more.
+        found.add(None, key.replace("Latency", "service"), value, "ms", operation=operation)
+
+
+def _read_percentiles(found: Collector, case: int, operation: str | None, part: Any) -> None:
+    for key, value in part.items() if isinstance(part, dict) else ():
+        if isinstance(value, dict):
+            encoded = value.get("Compressed Histogram")
+            if isinstance(encoded, str):
+                counts = decode_bounded(found.source, None, encoded, NS["us"])
+                found.histogram(counts, "service", case=case, operation=operation)
+            continue
+        figure = json_number(found.source, key, value)
+        statistic = _statistic(key)
+        if statistic:
+            found.add(
+                None, "service", figure, "ms", statistic=statistic, case=case, operation=operation
+            )
+
+
+def _read_series(found: Collector, case: int, operation: str | None, part: Any) -> None:
+    for key, row in part.items() if isinstance(part, dict) else ():
+        if not (isinstance(row, dict) and key.isdecimal() and len(key) <= 9):
+            raise found.source.error(None, f"the time series has no second '{key[:40]}'")
+        values = {name: json_number(found.source, name, value) for name, value in row.items()}
+        count = values.get("Count")
+        times = {}
+        for name, value in values.items():
+            statistic = _TIMES.get(name) or _statistic(name)
+            if statistic and value is not None and count:
+                times[statistic] = value * NS["ms"]
+        second = int(key)
+        interval = Interval(
+            case=case,
+            operation=operation,
+            start_ns=second * NS["s"],
+            end_ns=(second + 1) * NS["s"],
+            count=None if count is None else int(count),
+            times={"service": times} if times else {},
+            written=values,
+        )
+        found.interval(None, interval)
+
+
+def _statistic(key: str) -> str:
+    """`p99.90` as `p99.9`; empty for anything else."""
+    match = _PERCENTILE.fullmatch(key)
+    if match is None:
+        return ""
+    digits = (match[2] or "").rstrip("0")
+    return f"p{match[1]}.{digits}" if digits else f"p{match[1]}"
+
+
+MEMTIER: Final = Format("memtier", "memtier_benchmark JSON", _begins, _read)

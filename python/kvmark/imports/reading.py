@@ -1,0 +1,193 @@
+"""What an importer makes of a file, and the collector it makes it with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from kvmark.imports.source import Source
+from kvmark.records import BucketsRecord, FigureRecord, ImportedCase, TimeName
+from kvmark.records.imported import VALUE
+from kvmark.stats import Counts
+
+__all__ = ["NS", "Collector", "Format", "Interval", "Reading"]
+
+NS: Final[Mapping[str, int]] = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 10**9}
+"""Nanoseconds of the units in which tools give times."""
+
+MOST_FIGURES: Final = 100_000
+MOST_INTERVALS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A slice of time that a tool reported. What it didn't say is none or left out."""
+
+    case: int
+    #: None for all operations together.
+    operation: str | None
+    start_ns: int
+    end_ns: int
+    count: int | None
+    #: Nanoseconds by time and statistic (``min``, ``mean``, ``p50``, …).
+    times: Mapping[TimeName, Mapping[str, float]] = field(default_factory=dict)
+    #: The tool's own columns, as it wrote them.
+    written: Mapping[str, float | str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A file of results, read."""
+
+    #: None when the file doesn't tell who measured.
+    tool: str | None
+    version: str | None
+    #: The system under test, where the file names it.
+    system: str
+    system_version: str
+    cases: tuple[ImportedCase, ...]
+    figures: tuple[FigureRecord, ...]
+    intervals: tuple[Interval, ...] = ()
+    histograms: tuple[BucketsRecord, ...] = ()
+    notes: tuple[str, ...] = ()
+    said: Mapping[str, str] = field(default_factory=dict)
+    started_wall_ns: int | None = None
+    #: Whether the file is a log of histograms that the public tools read.
+    is_histogram_log: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A kind of file: how it is recognised, and what reads it."""
+
+    #: Such as ``ycsb-text``.
+    code: str
+    #: What a user calls it.
+    name: str
+    #: The line, counted from 1, where its output begins; none when the file is something else.
+    begins: Callable[[Source], int | None]
+    #: Raises ``ImportFileError`` and nothing else.
+    read: Callable[[Source], Reading]
+
+
+@dataclass
+class Collector:
+    """Gathers what an importer finds, in the order in which it finds it."""
+
+    source: Source
+    tool: str | None
+    version: str | None = None
+    system: str = ""
+    system_version: str = ""
+    started_wall_ns: int | None = None
+    said: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    _cases: list[ImportedCase] = field(default_factory=list)
+    _figures: dict[tuple[int, str | None, str, str], FigureRecord] = field(default_factory=dict)
+    _intervals: list[Interval] = field(default_factory=list)
+    _histograms: list[BucketsRecord] = field(default_factory=list)
+
+    def case(self, labels: Mapping[str, str] | None = None) -> int:
+        """Begins a case and returns its index."""
+        self._cases.append(ImportedCase(labels=dict(labels or {})))
+        return len(self._cases) - 1
+
+    def add(  # noqa: PLR0913  (a figure has so many parts)
+        self,
+        line: int | None,
+        quantity: str,
+        value: float | None,
+        unit: str = "",
+        *,
+        statistic: str = VALUE,
+        case: int = 0,
+        operation: str | None = None,
+        error: float | None = None,
+        n: int | None = None,
+    ) -> None:
+        """Adds a figure, unless the tool had none.
+
+        Raises:
+            ImportFileError: the same figure was there before, or there are too many.
+        """
+        if value is None:
+            return
+        key = (case, operation, quantity, statistic)
+        if key in self._figures:
+            what = " ".join(part for part in (operation, quantity, statistic) if part)
+            message = f"a second {what} stands here: import one result per file"
+            raise self.source.error(line, message)
+        if len(self._figures) >= MOST_FIGURES:
+            message = f"it has more than {MOST_FIGURES} figures: import it in parts"
+            raise self.source.error(line, message)
+        self._figures[key] = FigureRecord(
+            case=case,
+            operation=operation,
+            quantity=quantity,
+            statistic=statistic,
+            value=value,
+            unit=unit,
+            error=error,
+            n=n,
+        )
+
+    def value(
+        self, quantity: str, *, case: int = 0, operation: str | None = None, statistic: str = VALUE
+    ) -> float | None:
+        """A figure that was added; none when it wasn't."""
+        found = self._figures.get((case, operation, quantity, statistic))
+        return None if found is None else found.value
+
+    def interval(self, line: int | None, interval: Interval) -> None:
+        """Adds an interval.
+
+        Raises:
+            ImportFileError: it ends before it begins, or there are too many.
+        """
+        if not 0 <= interval.start_ns <= interval.end_ns < 2**62:
+            message = "its interval ends before it begins: lines are missing or mixed up"
+            raise self.source.error(line, message)
+        if len(self._intervals) >= MOST_INTERVALS:
+            message = f"it has more than {MOST_INTERVALS} intervals: import it in parts"
+            raise self.source.error(line, message)
+        self._intervals.append(interval)
+
+    def histogram(
+        self, counts: Counts, time: TimeName, *, case: int = 0, operation: str | None = None
+    ) -> None:
+        """Adds a histogram of nanoseconds, unless it is empty."""
+        if counts.n:
+            self._histograms.append(
+                BucketsRecord(
+                    case=case,
+                    operation=operation,
+                    time=time,
+                    low_ns=tuple(counts.low.tolist()),
+                    high_ns=tuple(counts.high.tolist()),
+                    count=tuple(counts.count.tolist()),
+                )
+            )
+
+    def done(self, *, is_histogram_log: bool = False) -> Reading:
+        """Everything together.
+
+        Raises:
+            ImportFileError: there is no figure.
+        """
+        if not self._figures and not self._intervals:
+            raise self.source.error(None, "it is recognised and has not a single figure")
+        return Reading(
+            tool=self.tool,
+            version=self.version,
+            system=self.system,
+            system_version=self.system_version,
+            cases=tuple(self._cases),
+            figures=tuple(self._figures.values()),
+            intervals=tuple(self._intervals),
+            histograms=tuple(self._histograms),
+            notes=tuple(self.notes),
+            said=dict(self.said),
+            started_wall_ns=self.started_wall_ns,
+            is_histogram_log=is_histogram_log,
+        )

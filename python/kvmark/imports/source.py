@@ -1,0 +1,144 @@
+"""A file of results as text, refused with a sentence where it can't be one.
+
+Nothing here knows a format. A file is read whole, so its size is bounded; its lines keep their
+numbers, so that every complaint can say where.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from kvmark.errors import ImportFileError
+
+__all__ = ["LARGEST_BYTES", "Source", "read_source"]
+
+LARGEST_BYTES: Final = 64 << 20
+"""A day of cassandra-stress's lines has a quarter of this."""
+
+_PACKED: Final = {
+    b"\x1f\x8b": "gzip",
+    b"PK\x03\x04": "zip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "Zstandard",
+}
+_BOM: Final = "\N{ZERO WIDTH NO-BREAK SPACE}"
+_SHOWN: Final = 40
+
+
+@dataclass(frozen=True)
+class Source:
+    """The text of a file under the name that the user gave it."""
+
+    name: str
+    data: bytes
+    text: str
+
+    @cached_property
+    def lines(self) -> tuple[str, ...]:
+        """The lines without their ends, whether those are of Unix or of Windows."""
+        lines = self.text.split("\n")
+        if lines[-1] == "":
+            lines.pop()
+        return tuple(line.removesuffix("\r") for line in lines)
+
+    @cached_property
+    def document(self) -> Any:
+        """The JSON value that the file is; none when it doesn't look like one.
+
+        Raises:
+            ImportFileError: it looks like one and can't be read.
+        """
+        if not _looks_like_json(self.text):
+            return None
+        try:
+            return json.loads(self.text)
+        except json.JSONDecodeError as problem:
+            message = f"the JSON can't be read ({problem.msg}): the file may be cut off or damaged"
+            raise self.error(problem.lineno, message) from problem
+        except (RecursionError, ValueError) as problem:
+            raise self.error(1, "the JSON can't be read: no tool writes such values") from problem
+
+    def ends(self) -> None:
+        """Makes sure that the last line isn't part of one.
+
+        Raises:
+            ImportFileError: it has no end.
+        """
+        if not self.text.endswith("\n"):
+            message = (
+                "the last line has no end, so it may be cut off: export the file again, or end the"
+                " line if it is whole"
+            )
+            raise self.error(len(self.lines), message)
+
+    def error(self, line: int | None, message: str) -> ImportFileError:
+        """A complaint about a line, counted from 1, or about the whole file."""
+        return ImportFileError(message, file=self.name, line=line)
+
+
+def read_source(path: Path, largest_bytes: int = LARGEST_BYTES) -> Source:
+    """The file as text.
+
+    Raises:
+        ImportFileError: it isn't there, or no text, or too large.
+    """
+    name = str(path)
+    try:
+        if not path.is_file():
+            what = "isn't a file" if path.exists() else "isn't there"
+            raise ImportFileError(f"it {what}: name a file of results", file=name)
+        size_bytes = path.stat().st_size
+        if size_bytes > largest_bytes:
+            raise ImportFileError(
+                f"it has {size_bytes >> 20} MiB and at most {largest_bytes >> 20} MiB are read:"
+                " import the results without the log around them",
+                file=name,
+            )
+        data = path.read_bytes()
+    except OSError as problem:
+        message = f"it can't be read because {problem.strerror}"
+        raise ImportFileError(message, file=name) from problem
+    return Source(name, data, _text(name, data))
+
+
+def shown(text: str) -> str:
+    """Part of a file for a sentence: short, and nothing in it commands a terminal."""
+    short = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return "'" + "".join(sign if sign.isprintable() else "?" for sign in short) + "'"
+
+
+def _text(name: str, data: bytes) -> str:
+    if not data.strip():
+        raise ImportFileError("it is empty: there are no results to import", file=name)
+    for magic, packer in _PACKED.items():
+        if data.startswith(magic):
+            raise ImportFileError(f"it is compressed with {packer}: unpack it first", file=name)
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        message = "it is text in UTF-16: convert it to UTF-8 first"
+        raise ImportFileError(message, file=name, line=1)
+    at = data.find(b"\0")
+    if at >= 0:
+        message = "it holds bytes that no text has: give the tool's text, JSON or CSV output"
+        raise ImportFileError(message, file=name, line=_line(data, at))
+    try:
+        return data.decode("utf-8").removeprefix(_BOM)
+    except UnicodeDecodeError as problem:
+        message = f"byte {data[problem.start]:#04x} isn't UTF-8: convert the file to UTF-8 first"
+        raise ImportFileError(message, file=name, line=_line(data, problem.start)) from problem
+
+
+def _line(data: bytes, at: int) -> int:
+    return data.count(b"\n", 0, at) + 1
+
+
+def _looks_like_json(text: str) -> bool:
+    start = text.lstrip()
+    if start.startswith("["):
+        # YCSB's text begins with a bracket too.
+        return start[1:].lstrip().startswith(("{", "]"))
+    return start.startswith("{")

@@ -1,0 +1,149 @@
+"""The console log of YugabyteDB's sample applications: a line every five seconds.
+
+Its figures are those of the last line; what stands between are intervals. With
+`--output_json_metrics` a JSON object over the whole run follows each line, and the last one counts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kvmark.imports.numbers import json_number, number
+from kvmark.imports.reading import NS, Collector, Format, Interval, Reading
+from kvmark.imports.source import Source
+from kvmark.records.imported import OPERATIONS, RUNTIME, THROUGHPUT
+
+__all__ = ["YB_CONSOLE"]
+
+_TOOL: Final = "yb-sample-apps"
+_GROUP: Final = re.compile(
+    r"\b(Read|Write): (\S{1,40}) ops/sec \((\S{1,40}) ms/op\), (\S{1,40}) total ops"
+)
+_UPTIME: Final = re.compile(r"Uptime: (\d{1,15}) ms")
+_KEYS: Final = re.compile(r"\b(maxWrittenKey|maxGeneratedKey): (-?\d{1,18})")
+_JSON: Final = re.compile(r"<json>(.*)</json>")
+_LABELS: Final = (
+    (re.compile(r"(?:App: |--workload[ =])(\w{1,80})"), ("workload",)),
+    (re.compile(r"Num reader threads: (\d{1,9}), num writer threads: (\d{1,9})"),
+     ("readers", "writers")),
+)  # fmt: skip
+_STATISTICS: Final = {"mean": "mean", "min": "min", "max": "max", "p99": "p99"}
+_PERIOD_MS: Final = 5000
+
+
+@dataclass
+class _State:
+    """What the lines told so far."""
+
+    labels: dict[str, str] = field(default_factory=dict)
+    at_ms: int = 0
+    has_uptime: bool = False
+    #: Operations since the begin, by kind.
+    totals: dict[str, int] = field(default_factory=dict)
+    keys: dict[str, int] = field(default_factory=dict)
+    #: The last JSON object.
+    document: str = ""
+
+
+def _begins(source: Source) -> int | None:
+    for line, text in enumerate(source.lines, 1):
+        if "ops/sec (" in text and _GROUP.search(text):
+            return line
+    return None
+
+
+def _read(source: Source) -> Reading:
+    source.ends()
+    found, state = Collector(source, _TOOL), _State()
+    for line, text in enumerate(source.lines, 1):
+        if _GROUP.search(text):
+            _read_line(found, state, line, text)
+            continue
+        whole = _JSON.search(text)
+        if whole:
+            state.document = whole[1]
+        elif "ops/sec" in text:
+            raise source.error(line, "the line isn't whole: it may be cut off or damaged")
+        for pattern, names in _LABELS:
+            told = pattern.search(text)
+            if told:
+                state.labels |= dict(zip(names, told.groups(), strict=True))
+    found.case(state.labels)
+    for operation, total in state.totals.items():
+        found.add(len(source.lines), OPERATIONS, total, operation=operation)
+    if state.has_uptime:
+        found.add(len(source.lines), RUNTIME, state.at_ms, "ms")
+    for name, key in state.keys.items():
+        found.add(len(source.lines), name, key)
+    _read_totals(found, len(source.lines), state.document)
+    return found.done()
+
+
+def _read_line(found: Collector, state: _State, line: int, text: str) -> None:
+    """The intervals of a line."""
+    source, first = found.source, not state.totals
+    uptime = _UPTIME.search(text)
+    now_ms = int(uptime[1]) if uptime else state.at_ms + _PERIOD_MS
+    if now_ms <= state.at_ms:
+        raise source.error(line, "its uptime runs backwards: lines are mixed up")
+    # The first line may come late, and still tells of the last five seconds only.
+    start_ms = max(0, now_ms - _PERIOD_MS) if first else state.at_ms
+    for name, *texts in _GROUP.findall(text):
+        rate, mean_ms, total = (number(source, line, each) for each in texts)
+        operation = name.upper()
+        if not isinstance(total, int):
+            raise source.error(line, "a total of operations isn't a whole number")
+        if total < state.totals.get(operation, 0):
+            raise source.error(line, f"the total of {name} falls: lines are mixed up")
+        count = None if first else total - state.totals.get(operation, 0)
+        known = mean_ms is not None and rate
+        interval = Interval(
+            case=0,
+            operation=operation,
+            start_ns=start_ms * NS["ms"],
+            end_ns=now_ms * NS["ms"],
+            count=count,
+            times={"service": {"mean": (mean_ms or 0) * NS["ms"]}} if known else {},
+            written={"ops/sec": rate, "ms/op": mean_ms, "total ops": total},
+        )
+        found.interval(line, interval)
+        state.totals[operation] = total
+    state.at_ms = now_ms
+    state.has_uptime = uptime is not None
+    state.keys |= {name: int(key) for name, key in _KEYS.findall(text)}
+
+
+def _read_totals(found: Collector, line: int, document: str) -> None:
+    if not document:
+        return
+    try:
+        groups = json.loads(document)
+    except (RecursionError, ValueError) as problem:
+        raise found.source.error(line, "the last <json> line can't be read") from problem
+    for name, parts in groups.items() if isinstance(groups, dict) else ():
+        for part, quantity, unit in (
+            ("latency", "service", "ms"),
+            ("throughput", THROUGHPUT, "ops/s"),
+        ):
+            statistics = parts.get(part) if isinstance(parts, dict) else None
+            _add_statistics(found, line, name.upper(), quantity, unit, statistics)
+
+
+def _add_statistics(
+    found: Collector, line: int, operation: str, quantity: str, unit: str, values: Any
+) -> None:
+    if not isinstance(values, dict) or not values.get("sampleSize"):
+        return
+    n = json_number(found.source, "sampleSize", values.get("sampleSize"))
+    for name, statistic in _STATISTICS.items():
+        value = json_number(found.source, f"{operation} {name}", values.get(name))
+        found.add(
+            line, quantity, value, unit,
+            statistic=statistic, operation=operation, n=None if n is None else int(n),
+        )  # fmt: skip
+
+
+YB_CONSOLE: Final = Format("yb-console", "a yb-sample-apps console log", _begins, _read)

@@ -1,0 +1,217 @@
+"""Damaged files end in figures or in a sentence: never in a traceback, never in a hang.
+
+Every sample is cut anywhere, its lines swapped and doubled, its bytes flipped.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kvmark.errors import ImportFileError
+from kvmark.imports import ReadFile
+from kvmark.imports.encoded import decode_bounded
+from kvmark.imports.registry import recognise
+from kvmark.imports.source import Source, read_source
+
+DATA = Path(__file__).parent / "data"
+FOLDERS = (DATA / "published", DATA / "samples", Path(__file__).parent / "variants")
+FILES = sorted(path for folder in FOLDERS for path in folder.iterdir())
+LARGEST = 20_000
+CAREFUL = settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
+)
+
+
+def shortened(path: Path) -> bytes:
+    """As much of a file as is still whole: few lines of a log, few samples of a report."""
+    content = path.read_bytes()
+    if len(content) <= LARGEST:
+        return content
+    if path.suffix == ".json":
+        document = json.loads(content)
+        del document["result"]["log"][1:]
+        return json.dumps(document, indent=1).encode()
+    lines = content.splitlines(keepends=True)
+    return b"".join(lines[:12] if path.suffix == ".hlog" else lines[:150])
+
+
+SAMPLES = {path.name: shortened(path) for path in FILES}
+
+
+@st.composite
+def mutations(draw: st.DrawFn, content: bytes) -> bytes:
+    """The file after one to three accidents."""
+    for _ in range(draw(st.integers(1, 3))):
+        lines = content.splitlines(keepends=True) or [b""]
+        first, second = (draw(st.integers(0, len(lines) - 1)) for _ in range(2))
+        match draw(st.sampled_from(["cut", "swap", "double", "drop", "flip", "insert", "ends"])):
+            case "cut":
+                content = content[: draw(st.integers(0, len(content)))]
+            case "swap":
+                lines[first], lines[second] = lines[second], lines[first]
+                content = b"".join(lines)
+            case "double":
+                content = b"".join([*lines[:first], lines[second], *lines[first:]])
+            case "drop":
+                content = b"".join([*lines[:first], *lines[first + 1 :]])
+            case "flip":
+                changed = bytearray(content)
+                for _ in range(draw(st.integers(1, 4)) if changed else 0):
+                    at = draw(st.integers(0, len(changed) - 1))
+                    changed[at] ^= 1 << draw(st.integers(0, 7))
+                content = bytes(changed)
+            case "insert":
+                odd = [b",", b"-", b"1e999", b"NaN", b"\n", b"\r", b"[", b'"', b"9" * 5000, b"\xff"]
+                at = draw(st.integers(0, len(content)))
+                content = content[:at] + draw(st.sampled_from(odd)) + content[at:]
+            case "ends":
+                content = content.replace(b"\n", b"\r\n")
+    return content
+
+
+def outcome(path: Path) -> str:
+    """What becomes of a file: figures or a sentence; anything else fails the test."""
+    try:
+        source = read_source(path)
+        reading = recognise(source).read(source)
+    except ImportFileError as problem:
+        assert "\n" not in str(problem)
+        return str(problem)
+    assert all(abs(figure.value) < float("inf") for figure in reading.figures)
+    assert all(0 <= each.start_ns <= each.end_ns for each in reading.intervals)
+    return ""
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@CAREFUL
+@given(data=st.data())
+def test_a_damaged_file_ends_in_figures_or_a_sentence(
+    name: str, data: st.DataObject, tmp_path: Path
+) -> None:
+    path = tmp_path / "damaged"
+    path.write_bytes(data.draw(mutations(SAMPLES[name])))
+    outcome(path)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_file_cut_within_its_lines_is_never_taken_for_whole(name: str, tmp_path: Path) -> None:
+    content = next(path for path in FILES if path.name == name).read_bytes()
+    path = tmp_path / "cut"
+    step = max(1, len(content) // 40)
+    for end in range(1, len(content) - 1, step):
+        cut = content[:end]
+        if cut.endswith(b"\n") or not cut.strip():
+            continue
+        path.write_bytes(cut)
+        assert outcome(path), end
+
+
+def test_every_sample_is_whole_before_it_is_damaged(tmp_path: Path) -> None:
+    for name, content in SAMPLES.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        assert outcome(path) == ""
+
+
+def nodes(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """The places of all values in a JSON document, but for its root."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, part in parts:
+        yield (*place, key)
+        if isinstance(part, dict | list):
+            yield from nodes(part, (*place, key))
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLES if name.endswith(".json")])
+@settings(CAREFUL, max_examples=60)
+@given(data=st.data())
+def test_values_of_another_kind_end_in_figures_or_a_sentence(
+    name: str, data: st.DataObject, tmp_path: Path
+) -> None:
+    document = json.loads(SAMPLES[name])
+    places = list(nodes(document))
+    *parents, last = data.draw(st.sampled_from(places))
+    holder = document
+    for key in parents:
+        holder = holder[key]
+    holder[last] = data.draw(
+        st.sampled_from([None, True, "x", -1, 2**70, 0.5, [], {}, [1], {"a": 1}])
+    )
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps(document))
+    outcome(path)
+
+
+@CAREFUL
+@given(content=st.binary(max_size=400))
+def test_any_bytes_end_in_a_sentence(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "any"
+    path.write_bytes(content)
+    outcome(path)
+
+
+@settings(CAREFUL, max_examples=100)
+@given(
+    payload=st.binary(max_size=60),
+    header=st.tuples(
+        *[st.integers(-(2**31), 2**31 - 1)] * 4, *[st.integers(-(2**63), 2**63 - 1)] * 2
+    ),
+    honest=st.booleans(),
+)
+def test_any_histogram_ends_in_counts_or_a_sentence(
+    *, payload: bytes, header: tuple[int, ...], honest: bool
+) -> None:
+    cookie, _, offset, digits, lowest, highest = header
+    if honest:
+        cookie, offset, digits = 0x1C849303, 0, 1 + digits % 5
+        lowest, highest = 1, 2 + abs(highest) % 2**40
+    inner = struct.pack(">iiiiqqd", cookie, len(payload), offset, digits, lowest, highest, 1.0)
+    packed = zlib.compress(inner + payload)
+    whole = struct.pack(">ii", 0x1C849304, len(packed)) + packed
+    source = Source("log", b"", "")
+    try:
+        counts = decode_bounded(source, 1, base64.b64encode(whole).decode(), 1)
+    except ImportFileError:
+        return
+    assert counts.n >= 0
+
+
+def test_a_histogram_that_unpacks_to_gigabytes_is_refused_unopened() -> None:
+    packed = zlib.compress(b"\0" * (20 << 20))
+    whole = struct.pack(">ii", 0x1C849304, len(packed)) + packed
+    with pytest.raises(ImportFileError, match="it isn't whole"):
+        decode_bounded(Source("log", b"", ""), 1, base64.b64encode(whole).decode(), 1)
+
+
+def test_lines_of_a_megabyte_take_no_longer_than_others(read: Callable[[bytes], ReadFile]) -> None:
+    # Patterns that backtrack would need hours for these.
+    head = b"type total ops, op/s, stderr\n"
+    starts = [
+        head + b"Results:\nOp",
+        b"total ops, op/s",
+        b"[READ], ",
+        b"[" * 10,
+        b"|",
+        b"Running ",
+        b"Read: ",
+        b"-db a.",
+        b"type total ops,",
+    ]
+    fills = [b"a", b".", b",", b" ", b"1", b": ", b"(", b"READ: 1 ", b"[A: Count=1, "]
+    for start in starts:
+        for fill in fills:
+            with pytest.raises(ImportFileError):
+                read(start + fill * (100_000 // len(fill)) + b"\n")

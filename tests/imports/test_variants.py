@@ -1,0 +1,305 @@
+"""Every variant of a tool's output that its versions and settings make."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvmark.analysis import imported_throughput
+from kvmark.imports import ReadFile
+from kvmark.records import Run
+
+Read = Callable[[str | bytes], ReadFile]
+Figures = Callable[..., Any]
+
+VARIANTS = Path(__file__).parent / "variants"
+STRESS_21 = (VARIANTS / "cassandra-stress-2.1.log").read_text()
+STRESS_3 = (VARIANTS / "cassandra-stress-3.11.log").read_text()
+CONSOLE = (VARIANTS / "yb-console.log").read_text()
+
+OVERALL = """\
+[OVERALL], RunTime(ms), 1000
+[OVERALL], Throughput(ops/sec), {operations}.0
+"""
+READS = """\
+[READ], Operations, 6
+[READ], AverageLatency(us), 2500.0
+{more}[READ], MinLatency(us), 1000
+[READ], MaxLatency(us), 5000
+[READ], 95thPercentileLatency(us), 5000
+[READ], 99thPercentileLatency(us), 5000
+[READ], Return=OK, 6
+"""
+
+
+def ycsb(more: str = "", buckets: str = "", operations: int = 6) -> str:
+    return OVERALL.format(operations=operations) + READS.format(more=more) + buckets
+
+
+def test_ycsbs_hdrhistogram_buckets_become_a_histogram(read: Read) -> None:
+    text = ycsb(buckets="[READ], 1000, 2.0\n[READ], 2500, 3.0\n[READ], 5000, 1.0\n")
+    (histogram,) = read(text).reading.histograms
+    assert histogram.low_ns == (1_000_000, 2_500_000, 5_000_000)
+    assert histogram.count == (2, 3, 1)
+
+
+def test_ycsbs_histogram_has_buckets_of_a_millisecond_and_a_variance(
+    read: Read, figures: Figures
+) -> None:
+    text = ycsb(
+        more="[READ], LatencyVariance(us), 7.5\n",
+        buckets="[READ], 0, 0\n[READ], 1, 5\n[READ], 2, 1\n[READ], >3, 0\n",
+    )
+    reading = read(text).reading
+    (histogram,) = reading.histograms
+    assert histogram.low_ns == (1_000_000, 2_000_000)
+    assert histogram.high_ns == (1_999_999, 2_999_999)
+    assert figures(reading)["READ", "service variance", "value"].value == 7.5
+
+
+def test_a_ycsb_histogram_with_operations_beyond_its_end_is_left_out_and_says_so(
+    read: Read,
+) -> None:
+    text = ycsb(buckets="[READ], 0, 2\n[READ], 1, 3\n[READ], >2, 1\n")
+    reading = read(text).reading
+    assert not reading.histograms
+    assert "1 operations of READ lie beyond" in reading.notes[0]
+
+
+def test_ycsbs_timeseries_becomes_intervals(read: Read, imported: Callable[..., Run]) -> None:
+    file = read(ycsb(buckets="[READ], 0, 2500.5\n[READ], 1000, NaN\n[READ], 2000, 1200.25\n"))
+    first, second, third = file.reading.intervals
+    assert first.times == {"service": {"mean": 2_500_500.0}}
+    assert (second.times, second.count) == ({}, None)
+    assert (third.start_ns, third.end_ns) == (2_000_000_000, 3_000_000_000)
+    run = imported(file)
+    assert run.written["mean us"].to_list() == [2500.5, None, 1200.25]
+
+
+def test_ycsbs_intended_series_are_response_times(read: Read, figures: Figures) -> None:
+    text = ycsb() + READS.format(more="").replace("[READ]", "[Intended-READ]")
+    found = figures(read(text).reading)
+    assert found["READ", "response", "p99"].value == found["READ", "service", "p99"].value == 5000
+
+
+def test_ycsbs_read_modify_writes_are_counted_once(read: Read) -> None:
+    parts = READS.format(more="")
+    text = ycsb() + parts.replace("[READ]", "[UPDATE]")
+    text += parts.replace("[READ]", "[READ-MODIFY-WRITE]")
+    assert read(text).reading.figures
+
+
+@pytest.mark.parametrize("array", [True, False])
+def test_ycsbs_json_has_the_figures_of_its_text(read: Read, *, array: bool) -> None:
+    text = ycsb()
+    objects = []
+    for line in text.splitlines():
+        metric, name, value = line.split(", ")
+        number = float(value) if "." in value else int(value)
+        objects.append({"metric": metric[1:-1], "measurement": name, "value": number})
+    parts = [json.dumps(each, indent=1) for each in objects]
+    document = json.dumps(objects, indent=2) if array else "\n".join(parts)
+    file = read(document)
+    assert file.kind.code == "ycsb-json"
+    assert file.reading.figures == read(text).reading.figures
+
+
+STRESS_BRACKETS = """\
+op rate                   : 46751 [READ:30000, WRITE:16751]
+latency mean              : 4.3 [READ:4.0, WRITE:4.9]
+Total partitions          : 1000000 [READ:600000, WRITE:400000]
+Total operation time      : 00:00:21
+"""
+
+
+def test_cassandra_stress_2_1_has_other_columns_and_lower_case_results(
+    read: Read, figures: Figures
+) -> None:
+    reading = read(STRESS_21).reading
+    found = figures(reading)
+    assert found[None, "throughput", "value"].value == 500
+    assert found[None, "service", "p99.9"].value == 11.0
+    assert (None, "GC time, deviation", "value") not in found
+    assert [each.count for each in reading.intervals] == [400, 600]
+    assert [each.written["adj row/s"] for each in reading.intervals] == [405, 606]
+    assert reading.cases[0].labels["threads"] == "4"
+
+
+def test_cassandra_stress_tells_its_operations_apart(read: Read, figures: Figures) -> None:
+    reading = read(STRESS_3 + "END\n").reading
+    found = figures(reading)
+    assert found["READ", "throughput", "value"].value == 700
+    assert found["WRITE", "service", "p99"].value == 4.0
+    assert found["READ", "partitions", "value"].value == 1400
+    assert found["READ", "errors", "value"].value == 2
+    assert found[None, "operations", "value"].value == 2000
+    counts = {(each.operation, each.count) for each in reading.intervals}
+    assert counts == {
+        ("READ", 200), ("WRITE", 100), (None, 300), ("READ", 1200), ("WRITE", 500), (None, 1700),
+    }  # fmt: skip
+
+
+def test_cassandra_stress_3_0_has_results_without_units(read: Read, figures: Figures) -> None:
+    head, _, _ = STRESS_3.partition("Op rate")
+    found = figures(read(head + STRESS_BRACKETS).reading)
+    assert found["WRITE", "throughput", "value"].value == 16751
+    assert found["READ", "service", "mean"].value == 4.0
+    assert found["READ", "partitions", "value"].value == 600000
+
+
+def test_each_thread_count_of_cassandra_stress_is_a_case_and_its_summary_is_not(
+    read: Read,
+) -> None:
+    second = STRESS_3.replace("with 4 threads", "with 8 threads")
+    table = STRESS_3.splitlines()[3:7]
+    summary = "\n".join(["           id, " + table[0], *("4 threadCount, " + t for t in table[1:])])
+    reading = read(f"{STRESS_3}Sleeping for 15s\n{second}{summary}\nEND\n").reading
+    assert [case.labels["threads"] for case in reading.cases] == ["4", "8"]
+    assert len(reading.intervals) == 12
+
+
+def test_cassandra_stress_at_a_fixed_rate_tells_response_times(
+    read: Read, figures: Figures
+) -> None:
+    text = "cassandra-stress read n=1000 -rate threads=4 fixed=500/s\n" + STRESS_3
+    assert figures(read(text).reading)[None, "response", "mean"].value == 1.3
+
+
+CONSOLE_JSON = (
+    '13873 [Thread-18] INFO com.yugabyte.sample.common.metrics.MetricsTracker  - <json>{"Read":'
+    '{"latency":{"mean":0.7,"variance":0.1,"sampleSize":1420882,"min":0.2,"max":31.5,"p99":2.25},'
+    '"throughput":{"mean":142088.2,"variance":9.0,"sampleSize":10,"min":1.0,"max":180000.0,'
+    '"p99":180000.0}},"Write":{"latency":{"mean":0.0,"sampleSize":0}}}</json>\n'
+)
+
+
+def test_the_console_log_of_the_sample_applications_gives_intervals_and_last_totals(
+    read: Read, figures: Figures
+) -> None:
+    reading = read(CONSOLE).reading
+    found = figures(reading)
+    assert found["READ", "operations", "value"].value == 1420882
+    assert found[None, "runtime", "value"].value == 13841
+    assert found[None, "maxWrittenKey", "value"].value == 100015
+    assert reading.cases[0].labels == {
+        "workload": "CassandraKeyValue", "readers": "24", "writers": "2",
+    }  # fmt: skip
+    reads = [each for each in reading.intervals if each.operation == "READ"]
+    # What the first line counted before its own five seconds isn't told.
+    assert [each.count for each in reads] == [None, 861875]
+    assert reads[0].start_ns == 3_840_000_000
+    assert reads[1].times == {"service": {"mean": 860_000.0}}
+    idle = next(each for each in reading.intervals if each.operation == "WRITE")
+    assert idle.times == {}
+
+
+def test_the_json_metrics_of_the_sample_applications_are_read(read: Read, figures: Figures) -> None:
+    found = figures(read(CONSOLE + CONSOLE_JSON).reading)
+    assert found["READ", "service", "p99"].value == 2.25
+    assert found["READ", "service", "mean"].n == 1420882
+    assert found["READ", "throughput", "mean"].value == 142088.2
+    assert ("WRITE", "service", "mean") not in found
+
+
+def test_a_line_of_the_log_as_documents_quote_it_has_no_uptime(
+    read: Read, figures: Figures
+) -> None:
+    line = (
+        "2018-05-10 09:10:19,538 [INFO|...] Read: 8988.22 ops/sec (0.44 ms/op), 818159 total ops  |"
+        "  Write: 1095.77 ops/sec (0.91 ms/op), 97120 total ops  | ...\n"
+    )
+    found = figures(read(line).reading)
+    assert set(found) == {("READ", "operations", "value"), ("WRITE", "operations", "value")}
+
+
+def test_a_table_of_the_sample_applications_may_be_markdown(read: Read, figures: Figures) -> None:
+    text = """
+| workload | writers | readers | metric | mean | p99 |
+|---|--:|--:|---|--:|--:|
+| RedisKeyValue | 32 | 0 | Write throughput, ops/sec | 97104.2 | 98545.61 |
+| RedisKeyValue | 32 | 0 | Cluster node CPU, user, % | 63.28 | 66.3 |
+"""
+    found = figures(read(text).reading)
+    assert found["WRITE", "throughput", "mean"].value == 97104.2
+    assert found[None, "Cluster node CPU, user", "p99"].unit == "%"
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_a_table_may_be_separated_otherwise(read: Read, delimiter: str) -> None:
+    text = "system,clients,throughput_ops_s,p99_ms\nRedis,8,1200.5,0.75\n"
+    (rate, p99) = read(text.replace(",", delimiter)).reading.figures
+    assert (rate.value, p99.value, p99.statistic) == (1200.5, 0.75, "p99")
+
+
+def test_ends_of_lines_and_a_byte_order_mark_change_nothing(read: Read) -> None:
+    text = "store,throughput_ops_s\nRedis,1200.5\n"
+    plain = read(text).reading.figures
+    assert read(b"\xef\xbb\xbf" + text.encode()).reading.figures == plain
+    assert read(text.replace("\n", "\r\n")).reading.figures == plain
+
+
+def test_redis_benchmark_before_6_2_has_rates_only(read: Read, figures: Figures) -> None:
+    file = read('"PING_INLINE","84602.37"\n"MSET (10 keys)","89285.71"\n')
+    assert file.kind.code == "redis-benchmark"
+    assert {key: f.value for key, f in figures(file.reading, 1).items()} == {
+        (None, "throughput", "value"): 89285.71
+    }
+
+
+def test_leveldbs_db_bench_has_times_only(read: Read, figures: Figures) -> None:
+    reading = read(
+        "LevelDB:    version 1.23\nfillseq      :       1.765 micros/op;   62.7 MB/s     \n"
+    ).reading
+    found = figures(reading)
+    assert (reading.system, reading.system_version) == ("LevelDB", "1.23")
+    assert found[None, "time per operation", "value"].value == 1.765
+    assert (None, "throughput", "value") not in found
+
+
+def test_means_of_db_benchs_repetitions_have_their_errors(read: Read, figures: Figures) -> None:
+    text = "readrandom [AVG    5 runs] : 437363 (\u00b1 1200) ops/sec;   48.4 (\u00b1 0.2) MB/sec\n"
+    found = figures(read(text).reading)[None, "throughput", "value"]
+    assert (found.value, found.error, found.n) == (437363, 1200, 5)
+
+
+def test_the_results_of_several_memtier_runs_are_cases(read: Read) -> None:
+    part = {
+        "Count": 10,
+        "Ops/sec": 5.0,
+        "Average Latency": 1.5,
+        "Percentile Latencies": {"p99.00": 2.0},
+    }
+    names = ("BEST RUN RESULTS", "WORST RUN RESULTS", "AGGREGATED AVERAGE RESULTS (3 runs)")
+    document = {"configuration": {"clients": 8}, **{name: {"Totals": part} for name in names}}
+    reading = read(json.dumps(document)).reading
+    assert [case.labels["result"] for case in reading.cases] == list(names)
+
+
+def test_ycsbs_histogram_logs_are_in_microseconds(read: Read, data: Any) -> None:
+    lines = (data / "samples/cql-stress-fixed.hlog").read_text().splitlines()
+    rows = [line.partition(",")[2] for line in lines if line.startswith("Tag=WRITE-st")]
+    plain = read("\n".join(rows) + "\n").reading
+    theirs = read("\n".join(["#[Logging for: Intended-READ]", *rows]) + "\n").reading
+    assert {each.operation for each in plain.intervals} == {None}
+    assert {each.operation for each in theirs.intervals} == {"READ"}
+    ours, micro = plain.histograms[0], theirs.histograms[0]
+    assert micro.time == "response"
+    assert micro.low_ns == tuple(low * 1000 for low in ours.low_ns)
+
+
+def test_a_throughput_without_intervals_has_no_error_and_one_with_them_has(
+    read: Read, imported: Callable[[ReadFile], Run], data: Any
+) -> None:
+    alone = imported_throughput(imported(read(ycsb())))
+    assert alone is not None
+    assert (alone.value, alone.low) == (6.0, None)
+    log = (data / "published/cassandra-stress-direct.log").read_bytes()
+    long = imported_throughput(imported(read(log)))
+    assert long is not None
+    assert long.value == 15072
+    assert long.error is not None
+    assert 0 < long.error < 3000
