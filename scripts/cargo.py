@@ -23,6 +23,7 @@ def announce(folder: Path) -> None:
         print(
             "RocksDB is compiled from source, once for all clones: 10 to 20 minutes on two cores.\n"
             f"Its artefacts are kept in {folder}.",
+            file=sys.stderr,
             flush=True,
         )
 

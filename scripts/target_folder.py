@@ -19,6 +19,7 @@ import hashlib
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,7 +101,7 @@ def held() -> Iterator[Path]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print(f"waiting for another build in {folder}", flush=True)
+            print(f"waiting for another build in {folder}", file=sys.stderr, flush=True)
             fcntl.flock(lock, fcntl.LOCK_EX)
         wanted = crates()
         names = stale(read_record(folder), wanted)
