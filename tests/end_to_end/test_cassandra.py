@@ -1,4 +1,4 @@
-"""A real Cassandra node from the words a user types."""
+"""A real Cassandra node, reached over TLS and with a password, from the words a user types."""
 
 import shutil
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ from kvmark.testbed import cassandra
 from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed
 
+SECRET = "Ov3rh4rd"
 READY = sorted(name for name in catalog.names() if name.startswith("cql/"))
 
 
@@ -22,7 +23,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
         if shutil.which(program) is None:
             pytest.skip(f"{program} isn't installed")
     root = tmp_path_factory.mktemp("testbeds")
-    yield cassandra.up(cassandra.Wanted(), root, lambda _: None)
+    yield cassandra.up(cassandra.Wanted(password=SECRET, tls=True), root, lambda _: None)
     take_down(root)
 
 
@@ -56,6 +57,48 @@ def test_every_acknowledged_row_is_there_when_it_is_read_back(user: Kvmark, node
     words = (*words, "-q", "--json")
     sweep = user("run", "cql/kv", "--system", node.url, *words).json["summary"]["sweep"]
     assert (sweep["records"], sweep["intact"]) == (100, 100)
+
+
+def test_nobody_is_measured_without_trust_or_a_login(user: Kvmark, node: Testbed) -> None:
+    (first,) = node.nodes
+    authority = f"tls=true&ca_file={node.folder}/tls/ca.crt"
+    login = f"username=cassandra&password_file={node.folder}/password"
+    guessed = f"cql://cassandra:{SECRET}0@{first.address}?{authority}"
+    cases = (
+        (f"cql://{first.address}?{authority}", "wants a login: give username"),
+        (guessed, "are incorrect (Authentication failed"),
+        (f"cql://{first.address}?{login}&tls=true", "certificate"),
+        (f"cql://{first.address}?{login}&{authority}&server_name=elsewhere", "certificate"),
+    )
+    for url, told in cases:
+        sentence = user.refuses("run", "ycsb/a", "--system", url, "-q", exits=3)
+        assert told in sentence
+        assert SECRET not in sentence
+
+
+def test_the_password_stands_in_no_record(user: Kvmark, node: Testbed) -> None:
+    assert "tls=true" in node.url
+    user("run", "ycsb/a", "--system", node.url, "--operations", "100", "-q")
+    written = [path for path in user.runs.rglob("*") if path.is_file()]
+    assert written
+    assert not [path for path in written if SECRET.encode() in path.read_bytes()]
+
+
+def test_a_server_that_warns_of_batches_is_heard(user: Kvmark, node: Testbed) -> None:
+    text = catalog.text("cql/kv").replace(
+        'VALUES ({key}, {value})"}',
+        'VALUES ({key}, {value})", commands: 200, options: {batch: unlogged}}',
+    )
+    text = text.replace("load: INSERT", "load: ONE").replace(
+        "  SELECT: {does",
+        '  ONE: {does: update, run: "INSERT INTO kvmark.kv (k, v) VALUES'
+        ' ({key}, {value})"}\n  SELECT: {does',
+    )
+    (user.folder / "batches.yaml").write_text(text)
+    words = ("--operations", "200", "--records", "300", "--system", node.url, "-q", "--json")
+    document = user("run", "batches.yaml", *words, exits=(0, 1)).json
+    reasons = {each["code"]: each for each in document["verdict"]["reasons"]}
+    assert reasons["server_warnings"]["evidence"]["batches"] > 0
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ _MIX_P_VALUE = 1e-6
 # These look for no record that must be there; all other operations do, the user's own too.
 _CANNOT_MISS = ("insert", "delete", "scan")
 _NOT_ERRORS = ("ok", "miss", "mismatch")
+#: Classes of failures with a reason of their own.
+_OWN_REASONS = {"timeout": "timeouts", "overloaded": "overloaded", "unavailable": "unavailable"}
 
 
 def check_success(phase: Phase) -> Iterator[Reason | None]:
@@ -35,16 +37,21 @@ def check_errors(phase: Phase) -> Iterator[Reason | None]:
         for total in phase.whole()
         if total.outcome not in _NOT_ERRORS
     }
-    planned = expected_errors(phase)
-    expected = {name: min(count, planned.get(name, 0)) for name, count in found.items()}
+    planned = expected_errors(phase.run, phase.record)
+    expected = {name: min(count, planned.get(name, 0)) for name, count in found.items() if count}
     yield _failures(
         "errors_during_faults",
         phase,
         expected,
-        "while a server was broken on purpose, or soon after it",
+        sum(expected.values()),
+        " of all, while a server was broken on purpose, or soon after it",
     )
-    others = {name: count - expected[name] for name, count in found.items()}
-    yield _failures("errors", phase, others, "")
+    others = {name: count - expected.get(name, 0) for name, count in found.items()}
+    failed = sum(others.values())
+    for code in ("errors", *_OWN_REASONS.values()):
+        own = {name: n for name, n in others.items() if _OWN_REASONS.get(name, "errors") == code}
+        together = f"; with other classes {percent(failed / phase.count())}" if failed else ""
+        yield _failures(code, phase, own, failed, together if sum(own.values()) < failed else "")
     all_ended = phase.count()
     # A value that isn't the last one written is a lost write in the verify phase.
     wrong = 0 if phase.name == "verify" else phase.count("mismatch")
@@ -57,19 +64,19 @@ def check_errors(phase: Phase) -> Iterator[Reason | None]:
     )
 
 
-def _failures(code: str, phase: Phase, classes: Mapping[str, int], when: str) -> Reason | None:
-    """A reason for failures of several classes; none without any."""
+def _failures(
+    code: str, phase: Phase, classes: Mapping[str, int], judged: int, more: str
+) -> Reason | None:
+    """A reason for failures of these classes, whose level so many failures decide."""
     classes = {name: count for name, count in sorted(classes.items()) if count}
     failed, all_ended = sum(classes.values()), phase.count()
     if not failed:
         return None
-    share = failed / all_ended
     named = ", ".join(f"{count} {name}" for name, count in classes.items())
     return reason(
         code,
-        share if RULES[code].unit is Unit.SHARE else failed,
-        f"{failed} of {all_ended} operations failed ({named}), {percent(share)}"
-        + (f" of all, {when}" if when else ""),
+        judged / all_ended if RULES[code].unit is Unit.SHARE else judged,
+        f"{failed} of {all_ended} operations failed ({named}), {percent(failed / all_ended)}{more}",
         {"failed": failed, "operations": all_ended, **classes},
         phase=phase.name,
     )

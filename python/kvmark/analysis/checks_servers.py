@@ -11,11 +11,19 @@ from kvmark.analysis.evidence import Phase, percent, reason
 from kvmark.analysis.faults import problems
 from kvmark.analysis.reasons import Reason
 from kvmark.records import Run
+from kvmark.stats.popularity import zipf_top_share
 
 _GENERATOR = "generator"
 _LEAST_SAMPLES = 2
 #: Counters in which drivers tell what their system threw away.
 _EVICTED = ("evicted_keys",)
+#: Kinds of warnings that drivers count, and what they speak of.
+_WARNINGS = {"tombstone": "tombstones", "batch": "batches"}
+#: Roles of servers that share the load.
+_SHARING = ("primary", "peer")
+#: YCSB's zipfian constant, and the items its scrambled zipfian always draws from.
+_YCSB_THETA = 0.99
+_YCSB_ITEMS = 10_000_000_000
 #: Seconds of processor time that a system counts itself, where nobody watched it.
 _OWN_CPU = ("used_cpu_user", "used_cpu_sys")
 #: Systems that carry out commands on one thread, and the setting that gives them more.
@@ -35,7 +43,7 @@ def check_faults(run: Run) -> Iterator[Reason | None]:
 
 
 def check_servers(phase: Phase) -> Iterator[Reason | None]:
-    """Processor time, traffic and evictions of the servers in a counted phase."""
+    """What the servers used, carried, collected, warned of and evicted in a counted phase."""
     used = _used_cores(phase)
     if used:
         node = max(used, key=lambda name: used[name])
@@ -47,6 +55,9 @@ def check_servers(phase: Phase) -> Iterator[Reason | None]:
             phase=phase.name,
         )
     yield from _check_shares(phase)
+    yield from _check_popularity(phase)
+    yield from _check_garbage(phase)
+    yield from _check_warnings(phase)
     evicted = sum(_change(phase, name) or 0.0 for name in _EVICTED)
     yield reason(
         "evictions",
@@ -58,20 +69,100 @@ def check_servers(phase: Phase) -> Iterator[Reason | None]:
 
 
 def _check_shares(phase: Phase) -> Iterator[Reason | None]:
-    """Whether one of several primaries carried more of the traffic than its part."""
-    primaries = [node["name"] for node in _nodes(phase.run) if node.get("role") == "primary"]
-    spent = {node: change for node, change in _traffic(phase).items() if node in primaries}
+    """Whether one of several servers carried more of the traffic than its part."""
+    sharing = _sharing(phase.run)
+    spent = {node: change for node, change in _traffic(phase).items() if node in sharing}
     total = sum(spent.values())
-    if len(spent) < 2 or len(spent) < len(primaries) or total <= 0:
+    if len(spent) < 2 or len(spent) < len(sharing) or total <= 0:
         return
     node = max(spent, key=lambda name: spent[name])
     share, fair = spent[node] / total, 1 / len(spent)
     yield reason(
         "uneven_servers",
         share - fair,
-        f"server {node} carried {percent(share)} of the traffic of {len(spent)} primaries, where"
+        f"server {node} carried {percent(share)} of the traffic of {len(spent)} servers, where"
         f" an equal part is {percent(fair)}",
-        {"node": node, "share": share, "equal_share": fair, "primaries": len(spent)},
+        {"node": node, "share": share, "equal_share": fair, "servers": len(spent)},
+        phase=phase.name,
+    )
+
+
+def _check_popularity(phase: Phase) -> Iterator[Reason | None]:
+    """Whether the most popular record alone asks for much of what one of several servers can do."""
+    servers = len(_sharing(phase.run))
+    operations = {
+        group: sum(total.count for total in phase.whole() if total.group == group)
+        for group in (group.group for group in phase.record.groups)
+    }
+    all_ended = sum(operations.values())
+    if servers < 2 or not all_ended:
+        return
+    records = int(phase.run.manifest.plan.get("dataset", {}).get("count", 0))
+    popular = sum(
+        count * _top_share(phase.planned(group).get("keys", {}), records)
+        for group, count in operations.items()
+    )
+    share = popular / all_ended
+    yield reason(
+        "hot_partition",
+        share * servers,
+        f"the most popular record gets {percent(share)} of the operations, where an equal part of"
+        f" {servers} servers is {percent(1 / servers)}",
+        {"share": share, "equal_share": 1 / servers, "records": records},
+        phase=phase.name,
+    )
+
+
+def _top_share(keys: Mapping[str, Any], records: int) -> float:
+    """The expected share of the most popular record; 0 where nothing tells."""
+    match keys.get("law"):
+        case "zipfian":
+            return zipf_top_share(records, float(keys["theta"]))
+        case "latest":
+            return zipf_top_share(records, _YCSB_THETA)
+        case "ycsb_zipfian":
+            return zipf_top_share(_YCSB_ITEMS, _YCSB_THETA)
+        case "hotspot" if records:
+            hot = max(1, int(records * float(keys["data_fraction"])))
+            return float(keys["operation_fraction"]) / hot
+        case "uniform" if records:
+            return 1 / records
+    return 0.0
+
+
+def _check_garbage(phase: Phase) -> Iterator[Reason | None]:
+    """How long servers on a Java virtual machine collected garbage."""
+    shares = {
+        str(row["node"]): row["gc_s"] / row["wall_s"]
+        for row in _changes(phase).iter_rows(named=True)
+        if row["gc_s"] is not None
+    }
+    if not shares:
+        return
+    node = max(shares, key=lambda name: shares[name])
+    yield reason(
+        "garbage_collection",
+        shares[node],
+        f"server {node} collected garbage {percent(shares[node])} of the time",
+        {"node": node, "share": shares[node], "servers": len(shares)},
+        phase=phase.name,
+    )
+
+
+def _check_warnings(phase: Phase) -> Iterator[Reason | None]:
+    """Warnings that came with answers, by what they speak of."""
+    warnings, ended = _change(phase, "warnings"), phase.count()
+    if not warnings or not ended:
+        return
+    known = {name: int(_change(phase, f"warnings_{kind}") or 0) for kind, name in _WARNINGS.items()}
+    named = {name: count for name, count in known.items() if count}
+    named |= {"other matters": rest} if (rest := int(warnings) - sum(known.values())) > 0 else {}
+    told = ", ".join(f"{count} of {name}" for name, count in named.items())
+    yield reason(
+        "server_warnings",
+        warnings / ended,
+        f"answers to {ended} operations came with {warnings:.0f} warnings, {told}",
+        {"warnings": int(warnings), "operations": ended, **named},
         phase=phase.name,
     )
 
@@ -115,7 +206,7 @@ def _traffic(phase: Phase) -> dict[str, float]:
 def _changes(phase: Phase) -> pl.DataFrame:
     """How much each server's counters rose over its samples in the phase."""
     table, record = phase.run.resources, phase.record
-    empty = pl.DataFrame(schema=["node", "cpu_s", "bytes", "wall_s"])
+    empty = pl.DataFrame(schema=["node", "cpu_s", "bytes", "gc_s", "wall_s"])
     if not {"node", "at_wall_ns", "cpu_user_s", "network_sent_bytes"} <= set(table.columns):
         return empty
     origin_ns = phase.run.manifest.engine.started_wall_ns
@@ -127,8 +218,13 @@ def _changes(phase: Phase) -> pl.DataFrame:
         cpu=pl.col("cpu_user_s") + pl.col("cpu_system_s"),
         network=pl.col("network_sent_bytes") + pl.col("network_received_bytes"),
     )
+    if "gc_time_s" not in rows.columns:
+        rows = rows.with_columns(gc_time_s=pl.lit(None, pl.Float64))
     changes = rows.group_by("node", maintain_order=True).agg(
-        cpu_s=_rise("cpu"), bytes=_rise("network"), wall_s=_rise("at_wall_ns") / 1e9
+        cpu_s=_rise("cpu"),
+        bytes=_rise("network"),
+        gc_s=_rise("gc_time_s"),
+        wall_s=_rise("at_wall_ns") / 1e9,
     )
     return changes.filter(pl.col("wall_s") > 0)
 
@@ -137,6 +233,11 @@ def _rise(counter: str) -> pl.Expr:
     """How much a counter rose over its samples; none with too few. A restart begins anew at 0."""
     known = pl.col(counter).drop_nulls()
     return pl.when(known.len() >= _LEAST_SAMPLES).then(known.diff().clip(lower_bound=0).sum())
+
+
+def _sharing(run: Run) -> list[str]:
+    """The servers that share the load, by name."""
+    return [str(node["name"]) for node in _nodes(run) if node.get("role") in _SHARING]
 
 
 def _nodes(run: Run) -> list[dict[str, Any]]:

@@ -8,8 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from kvmark.analysis.evidence import Phase
-from kvmark.records import PhaseRecord, Run
+from kvmark.records import GoingRun, PhaseRecord, Run
 
 __all__ = ["RECOVERY_NS", "FaultSpan", "expected_errors", "fault_spans", "problems"]
 
@@ -34,7 +33,7 @@ class FaultSpan:
     ended_ns: int | None
 
 
-def fault_spans(run: Run) -> tuple[FaultSpan, ...]:
+def fault_spans(run: Run | GoingRun) -> tuple[FaultSpan, ...]:
     """The faults that were carried out, in the order in which they began."""
     ends = {_key(event): int(event["at_ns"]) for event in _faults(run, "ended")}
     return tuple(
@@ -55,18 +54,18 @@ def problems(run: Run) -> dict[str, str]:
     return {str(event["fault"]): str(event.get("problem", "")) for event in events}
 
 
-def expected_errors(phase: Phase) -> dict[str, int]:
+def expected_errors(run: Run, phase: PhaseRecord) -> dict[str, int]:
     """Failures by class in intervals that a fault, or the recovery from it, touches."""
-    spans = fault_spans(phase.run)
+    spans = fault_spans(run)
     if not spans:
         return {}
-    rows = phase.run.intervals.filter(
-        (pl.col("phase") == phase.record.index)
+    rows = run.intervals.filter(
+        (pl.col("phase") == phase.index)
         & (pl.col("operation") != "TOTAL")
         & ~pl.col("part")
         & ~pl.col("outcome").is_in(["ok", "miss", "mismatch"])
     )
-    touched = rows.filter(pl.any_horizontal(_touched(span, phase.record) for span in spans))
+    touched = rows.filter(pl.any_horizontal(_touched(span, phase) for span in spans))
     sums = touched.group_by("outcome").agg(pl.col("count").sum())
     return {str(outcome): int(count) for outcome, count in sums.iter_rows()}
 
@@ -76,7 +75,7 @@ def _touched(span: FaultSpan, phase: PhaseRecord) -> pl.Expr:
     return (pl.col("end_ns") > span.begun_ns) & (pl.col("start_ns") < end_ns + RECOVERY_NS)
 
 
-def _faults(run: Run, state: str) -> Iterator[dict[str, Any]]:
+def _faults(run: Run | GoingRun, state: str) -> Iterator[dict[str, Any]]:
     for event in run.events:
         if event.get("kind") == "fault" and event.get("state") == state:
             yield event

@@ -115,6 +115,31 @@ _RULES = (
         "Failed operations take another path and another time than those asked for;"
         " above one in a hundred they shape p99.",
         "find out why they failed: the error classes are in the run's totals",
+        applies="always; the next three are its most frequent classes, judged by the same share",
+    ),
+    _rule(
+        "timeouts",
+        "the same, where some were given up by the client or by the system for lack of time",
+        (None, 0, 0.01),
+        "Their time is the limit and not the system's: the tail beyond it was never seen.",
+        "offer less load, or give a longer limit (--timeout) to see how long they take",
+    ),
+    _rule(
+        "overloaded",
+        "the same, where the system refused some because it had too much to do",
+        (None, 0, 0.01),
+        "What is refused is cheap: throughput counts the rest, and their times look better than"
+        " those of a queue.",
+        "use fewer clients, or raise the system's limits on requests in flight",
+    ),
+    _rule(
+        "unavailable",
+        "the same, where too few replicas were alive for some",
+        (None, 0, 0.01),
+        "A coordinator that knows replicas to be down answers at once: such operations cost the"
+        " system next to nothing.",
+        "look whether all nodes are up, and whether there are enough copies for the consistency"
+        " level",
     ),
     _rule(
         "errors_during_faults",
@@ -224,12 +249,39 @@ _RULES = (
     ),
     _rule(
         "uneven_servers",
-        "share of the traffic that the busiest primary carried beyond an equal part",
+        "share of the traffic that the busiest primary or peer carried beyond an equal part",
         (0.10, 0.25, None),
         "Keys that fall into few slots or tokens measure one server and not the cluster; the"
         " popular keys of a zipfian choice alone stay below the second bound.",
-        "look at the text of the keys: a common hash tag puts them all into one slot",
-        applies="testbeds with several primaries",
+        "look at the text of the keys: a common hash tag puts them all into one slot; of peers,"
+        " look whether all are asked (token_aware, datacenter)",
+        applies="testbeds with several primaries or peers",
+    ),
+    _rule(
+        "hot_partition",
+        "expected share of the operations on the most popular record, in equal parts of a server",
+        (0.50, 1.0, None),
+        "A record lives in one partition, and a partition on one server and its replicas: beyond"
+        " one equal part no number of servers can share the load.",
+        "use more records or a lower theta, unless one hot record is what is to be measured",
+        applies="testbeds with several primaries or peers; what the plan's key distribution says",
+    ),
+    _rule(
+        "garbage_collection",
+        "share of its time in which a server collected garbage",
+        (0.01, 0.10, None),
+        "Operations wait while a server collects; at one hundredth of the time it reaches p99.",
+        "give the server more heap (--heap), or read the tail as that of its heap",
+        applies="servers on a Java virtual machine, in a testbed",
+    ),
+    _rule(
+        "server_warnings",
+        "share of the operations whose answer came with a warning",
+        (0, 0.01, None),
+        "Cassandra warns when a read meets many tombstones (tombstone_warn_threshold) and when a"
+        " batch is large or spreads over many partitions (batch_size_warn_threshold).",
+        "read over fewer deleted rows, use smaller batches of one partition, or set the threshold",
+        applies="systems whose answers carry warnings",
     ),
     _rule(
         "evictions",
@@ -326,6 +378,16 @@ _RULES = (
         "The last interval and the workers' processor time are missing.",
         "run it again",
         unit=Unit.COUNT,
+    ),
+    _rule(
+        "imported",
+        "whether the figures are another tool's",
+        (None, 0, None),
+        "What the checks look at is not in another tool's output: how late it issued operations,"
+        " what its generator cost, what it left out.",
+        "compare it with figures of the same tool, and measure with kvmark what must be judged",
+        unit=Unit.COUNT,
+        applies="imported runs, which no other check looks at",
     ),
     _rule(
         "unpinned",

@@ -14,6 +14,7 @@ from typing import Any
 
 from kvmark.analysis import checks_load, checks_outcomes, checks_run, checks_servers
 from kvmark.analysis.evidence import Phase
+from kvmark.analysis.imported import imported_reason
 from kvmark.analysis.reasons import Level, Reason
 from kvmark.errors import RunError
 from kvmark.records import Records, Run
@@ -77,9 +78,13 @@ class Verdict:
 def judge(run: Run, repetitions: int = 1) -> Verdict:
     """The verdict on a run; ``repetitions`` is the number of runs of the same case, this one too.
 
+    An imported run isn't judged: it is SUSPECT for that one reason.
+
     Raises:
         RecordsError: the run's files can't be read.
     """
+    if run.manifest.imported is not None:
+        return Verdict.of([imported_reason(run.manifest.imported)])
     found = (reason for reason in _reasons(run, repetitions) if reason is not None)
     return Verdict.of(found)
 

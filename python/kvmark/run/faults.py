@@ -2,7 +2,8 @@
 
 The engine's own log says when the phase that measures began. Each fault is written down as events
 of the run: when it really began, when it was over, or why it wasn't carried out. Whatever ends the
-run, each server is back when the context is left.
+run, each server is back when the context is left. What was written is read back only when all of
+them work together again, or didn't within the time that their system is given for it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from kvmark.records import RunFolder, read_events
 from kvmark.spec.faults import FaultSpec
 from kvmark.testbed import control
 from kvmark.testbed.state import Testbed
+from kvmark.testbed.systems import system_of
 
 __all__ = ["Faults"]
 
@@ -26,6 +28,7 @@ State = Literal["begun", "ended", "failed", "not_reached"]
 
 _LOOK_S: Final = 0.01
 _LOOK_MEANWHILE_S: Final = 0.1
+_LOOK_HEALTHY_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +67,10 @@ class Faults:
         self._limit_ns = limit_ns
         self._origin: _Origin | None = None
         self._broken: dict[str, FaultSpec] = {}
+        self._last: FaultSpec | None = None
         self._log_bytes = 0
         self._over = threading.Event()
+        self._settled = threading.Event()
         # Not a daemon: even when the user is impatient, the servers are brought back first.
         self._thread = threading.Thread(target=self._carry_out, name="kvmark-faults")
 
@@ -84,6 +89,10 @@ class Faults:
         self._over.set()
         self._thread.join()
 
+    def may_begin(self, phase: str) -> bool:
+        """Whether the servers are as that phase of the run needs them."""
+        return phase != "verify" or self._settled.is_set()
+
     def _carry_out(self) -> None:
         todo = sorted(self._steps(), key=lambda step: (step.at_ns, step.breaks))
         try:
@@ -99,6 +108,7 @@ class Faults:
             for step in todo:
                 if step.breaks:
                     self._write(step.fault, "not_reached", "the run was over before")
+            self._settle()
 
     def _steps(self) -> Iterator[_Step]:
         for fault in self._faults:
@@ -126,7 +136,7 @@ class Faults:
         while (left_s := origin.until_s(at_ns)) > 0:
             if self._over.wait(min(left_s, _LOOK_MEANWHILE_S)) or self._measurement_is_over():
                 return False
-        return not self._over.is_set()
+        return not (self._over.is_set() or self._measurement_is_over())
 
     def _measurement_is_over(self) -> bool:
         """Whether the engine wrote so since the last look."""
@@ -163,6 +173,7 @@ class Faults:
         """Brings a server back; one that wasn't broken is left as it is."""
         if self._broken.pop(fault.node, None) is None:
             return
+        self._last = fault
         try:
             if fault.do != "pause":
                 self._testbed = control.restart_node(self._testbed, fault.node)
@@ -173,6 +184,26 @@ class Faults:
             self._write(fault, "failed", f"the server isn't back: {problem}")
             return
         self._write(fault, "ended")
+
+    def _settle(self) -> None:
+        """Waits until all servers work together again, and lets their records be read back."""
+        try:
+            if self._last is not None:
+                self._wait_until_healthy(self._last)
+        finally:
+            self._settled.set()
+
+    def _wait_until_healthy(self, fault: FaultSpec) -> None:
+        """Waits as long as the system is given to start, but not when the run is over."""
+        deadline_s = time.monotonic() + system_of(self._testbed).healthy_within_s
+        while not self._over.is_set():
+            try:
+                control.wait_until_healthy(self._testbed, _LOOK_HEALTHY_S)
+            except (KvmarkError, OSError) as problem:
+                if self._testbed.lives and time.monotonic() < deadline_s:
+                    continue
+                self._write(fault, "failed", f"the servers don't work together again: {problem}")
+            return
 
     def _write(
         self, fault: FaultSpec, state: State, problem: str = "", at_wall_ns: int | None = None

@@ -18,6 +18,7 @@ from kvmark.run.sampler import Sampler
 from kvmark.run.served import served_by
 from kvmark.run.setting import Setting
 from kvmark.spec.faults import FaultSpec
+from kvmark.testbed.node_exporter import NodeExporter
 from kvmark.testbed.state import Testbed
 
 __all__ = ["Carried", "Progress", "carry_out"]
@@ -53,6 +54,7 @@ def carry_out(
     setting: Setting,
     progress: Progress,
     faults: Sequence[FaultSpec] = (),
+    exporters: Sequence[NodeExporter] = (),
 ) -> Carried:
     """Carries out a plan with its faults and keeps what the engine returned.
 
@@ -74,17 +76,22 @@ def carry_out(
         host=setting.host,
         versions=setting.versions,
         tags=setting.tags,
+        commit=setting.commit,
         testbed=served.description,
     )
     folder.begin(header)
     try:
         with (
-            Sampler(folder, served.testbed),
-            _broken_as_planned(faults, served.testbed, folder, plan),
+            Sampler(folder, served.testbed, exporters),
+            _broken_as_planned(faults, served.testbed, folder, plan) as broken,
             removed_if_refused(plan),
+            _followed(setting, folder, plan),
         ):
             answer = _engine.run(
-                plan.to_json(), folder.path, lambda text: progress(json.loads(text))
+                plan.to_json(),
+                folder.path,
+                lambda text: progress(json.loads(text)),
+                None if broken is None else broken.may_begin,
             )
         result = json.loads(answer)
         manifest = folder.end(result["record"])
@@ -94,9 +101,13 @@ def carry_out(
     return Carried(folder, _present(plan, manifest), _failure(result, folder.id))
 
 
+def _followed(setting: Setting, folder: RunFolder, plan: Plan) -> AbstractContextManager[object]:
+    return setting.exporter.following(folder, plan) if setting.exporter else nullcontext()
+
+
 def _broken_as_planned(
     faults: Sequence[FaultSpec], testbed: Testbed | None, folder: RunFolder, plan: Plan
-) -> AbstractContextManager[object]:
+) -> AbstractContextManager[Faults | None]:
     if testbed is None or not faults:
         return nullcontext()
     limits_ns = (phase.duration_ns for phase in plan.phases if phase.name == "measure")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -12,6 +12,7 @@ import psutil
 
 from kvmark.errors import RunError
 from kvmark.records import RunFolder
+from kvmark.testbed.node_exporter import NodeExporter
 from kvmark.testbed.observe import Observer
 from kvmark.testbed.state import Testbed
 
@@ -42,12 +43,19 @@ def sample(process: psutil.Process) -> dict[str, Any]:
 class Sampler:
     """Appends a sample when it is entered, each second, and when it is left.
 
-    With a testbed there is a row for each of its servers too.
+    With a testbed there is a row for each of its servers too, and with node exporters one for each
+    of their machines.
     """
 
-    def __init__(self, folder: RunFolder, testbed: Testbed | None) -> None:
+    def __init__(
+        self,
+        folder: RunFolder,
+        testbed: Testbed | None,
+        exporters: Sequence[NodeExporter] = (),
+    ) -> None:
         self._folder = folder
         self._servers = None if testbed is None else Observer(testbed)
+        self._exporters = tuple(exporters)
         self._process = psutil.Process()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._repeat, name="kvmark-sampler", daemon=True)
@@ -79,6 +87,7 @@ class Sampler:
         rows: list[Mapping[str, Any]] = [sample(self._process)]
         if self._servers is not None:
             rows += self._servers.sample()
+        rows += [row for one in self._exporters if (row := one.sample()) is not None]
         try:
             self._folder.append_resources(rows)
         except RunError:

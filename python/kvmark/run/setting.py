@@ -7,12 +7,15 @@ import platform
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import kvmark
 from kvmark import _engine
 from kvmark.plan.model import Closed, Plan, System
 from kvmark.testbed.host import describe_host
+
+if TYPE_CHECKING:
+    from kvmark.run.prometheus import Exporter
 
 __all__ = ["Setting", "engine_overhead_ns", "make_setting"]
 
@@ -27,9 +30,17 @@ class Setting:
     host: Mapping[str, Any]
     versions: Mapping[str, str]
     tags: tuple[str, ...] = ()
+    commit: str | None = None
+    #: Who is told of each run while it goes. Not kept.
+    exporter: Exporter | None = None
 
 
-def make_setting(command: tuple[str, ...], plan: Plan, tags: tuple[str, ...] = ()) -> Setting:
+def make_setting(
+    command: tuple[str, ...],
+    plan: Plan,
+    tags: tuple[str, ...] = (),
+    commit: str | None = None,
+) -> Setting:
     """Looks at the host and measures the engine with this plan's workload on the null driver."""
     overhead_ns = engine_overhead_ns(plan)
     host = {**describe_host(), "engine_overhead_ns_per_operation": round(overhead_ns, 1)}
@@ -38,7 +49,7 @@ def make_setting(command: tuple[str, ...], plan: Plan, tags: tuple[str, ...] = (
         "engine": f"{_engine.version} ({_engine.build_profile})",
         "Python": platform.python_version(),
     }
-    return Setting(command, host, versions, tags)
+    return Setting(command, host, versions, tags, commit)
 
 
 def engine_overhead_ns(plan: Plan) -> float:

@@ -1,0 +1,252 @@
+"""Live figures of the run that goes, for Prometheus, at `http://127.0.0.1:PORT/metrics`.
+
+The engine isn't asked for them: what it and the sampler append to the run's logs is read, by a
+thread of its own and only when somebody looks. Counters count the run that goes and begin again
+with the next one, which Prometheus knows how to read. `NAMES` is the whole of what is exposed.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from kvmark.errors import UsageError
+from kvmark.plan.model import Plan
+from kvmark.records import RunFolder, files
+
+__all__ = ["NAMES", "Exporter", "exporting"]
+
+_HOST: Final = "127.0.0.1"
+_NS_PER_S: Final = 1e9
+_QUANTILES: Final = {"p50": "0.5", "p90": "0.9", "p95": "0.95", "p99": "0.99", "p999": "0.999"}
+_TIMES: Final = ("response", "service", "wait")
+_OPERATION: Final = ("group", "operation")
+_GROUP: Final = ("group",)
+_NODE: Final = ("node",)
+
+NAMES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "kvmark_run_info": ("The run that goes.", ("run", "workload", "driver")),
+    "kvmark_phase": ("1 for the phase that goes.", ("phase",)),
+    "kvmark_operations_total": (
+        "Operations that ended, by outcome.",
+        ("phase", *_OPERATION, "outcome"),
+    ),
+    "kvmark_completed_per_second": ("Completed rate of the newest interval.", _OPERATION),
+    **{
+        f"kvmark_{time}_seconds": (
+            f"Quantiles of {time} time in the newest interval; TOTAL is all operations of a group.",
+            (*_OPERATION, "quantile"),
+        )
+        for time in _TIMES
+    },
+    "kvmark_clients": ("Clients of the plan.", _GROUP),
+    "kvmark_target_per_second": ("Target rate of the plan; none in the closed model.", _GROUP),
+    "kvmark_backlog_operations": ("Operations due and not issued; open model only.", _GROUP),
+    "kvmark_in_flight_operations": ("Operations in flight.", _GROUP),
+    "kvmark_late_operations_total": ("Operations issued after their intended start.", _GROUP),
+    "kvmark_cpu_seconds_total": (
+        "Processor time of the generator and of servers.",
+        (*_NODE, "mode"),
+    ),
+    "kvmark_resident_bytes": ("Resident memory of the generator and of servers.", _NODE),
+    "kvmark_disk_read_bytes_total": ("Bytes read from disks.", _NODE),
+    "kvmark_disk_written_bytes_total": ("Bytes written to disks.", _NODE),
+    "kvmark_machine_cpu_ratio": ("Share of the generator's machine that is busy.", ()),
+}
+"""Every metric by name, with its help and its labels. Times are seconds, as Prometheus has them."""
+
+
+@contextmanager
+def exporting(port: int) -> Iterator[Exporter]:
+    """Answers Prometheus on a port of 127.0.0.1 while within; 0 is one that is free.
+
+    Raises:
+        UsageError: the port is in use or isn't ours to use.
+    """
+    exporter = Exporter()
+    registry = CollectorRegistry()
+    registry.register(exporter)
+    try:
+        server, thread = start_http_server(port, _HOST, registry)
+    except OSError as problem:
+        raise UsageError(
+            f"prometheus: port {port} on {_HOST} can't be used because {problem.strerror}; name"
+            " another, or 0 for one that is free"
+        ) from problem
+    exporter.address = f"http://{_HOST}:{server.server_port}/metrics"
+    try:
+        yield exporter
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class Exporter(Collector):
+    """What is told of the run that goes, or of the last one."""
+
+    def __init__(self) -> None:
+        self.address = ""
+        self._lock = threading.Lock()
+        self._run: _Followed | None = None
+
+    @contextmanager
+    def following(self, folder: RunFolder, plan: Plan) -> Iterator[None]:
+        """Tells of this run from now on, and of its end when the context is left."""
+        run = _Followed(folder, plan)
+        with self._lock:
+            self._run = run
+        try:
+            yield
+        finally:
+            with self._lock:
+                run.look()
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric with its newest values."""
+        with self._lock:
+            if self._run is None:
+                return
+            self._run.look()
+            values = dict(self._run.values())
+        for name, (help_text, labels) in NAMES.items():
+            counts = name.endswith("_total")
+            kind = CounterMetricFamily if counts else GaugeMetricFamily
+            metric = kind(name, help_text, labels=labels)
+            for (found, *marks), value in values.items():
+                if found == name:
+                    metric.add_metric(marks, value)
+            yield metric
+
+
+_Key = tuple[str, ...]
+"""A metric's name and the values of its labels."""
+
+
+class _Followed:
+    """One run, as its logs tell it so far."""
+
+    def __init__(self, folder: RunFolder, plan: Plan) -> None:
+        self._plan = plan
+        self._intervals = _Tail(folder.path / files.INTERVAL_LOG)
+        self._resources = _Tail(folder.path / files.RESOURCE_LOG)
+        self._events = _Tail(folder.events)
+        self._counts: dict[_Key, float] = {}
+        self._newest: dict[_Key, float] = {}
+        self._measured: dict[_Key, float] = {}
+        self._phase = ""
+        self._newest_ns = -1
+        self._known = dict(_planned(folder.id, plan))
+
+    def look(self) -> None:
+        """Reads what was appended since the last look."""
+        for event in self._events.new():
+            if event.get("kind") == "phase_started":
+                self._phase = str(event.get("name"))
+        for row in self._intervals.new():
+            self._count(row)
+        for row in self._resources.new():
+            self._measured.update(_resources(row))
+
+    def values(self) -> Iterator[tuple[_Key, float]]:
+        """Every value by metric and labels."""
+        yield from self._known.items()
+        if self._phase:
+            yield ("kvmark_phase", self._phase), 1.0
+        for known in (self._counts, self._newest, self._measured):
+            yield from known.items()
+
+    def _count(self, row: Mapping[str, Any]) -> None:
+        if row["part"]:
+            return
+        if row["start_ns"] != self._newest_ns and not row["drain"]:
+            # What was true of the interval before isn't any more.
+            self._newest, self._newest_ns = {}, row["start_ns"]
+        group, operation = str(row["group"]), str(row["operation"])
+        if operation == "TOTAL":
+            self._add(("kvmark_late_operations_total", group), row.get("late"))
+            for name in ("backlog", "in_flight"):
+                if row.get(name) is not None:
+                    self._newest[f"kvmark_{name}_operations", group] = row[name]
+        else:
+            labels = (str(row["phase_name"]), group, operation, str(row["outcome"]))
+            self._add(("kvmark_operations_total", *labels), row["count"])
+        if row["drain"]:
+            return
+        if operation != "TOTAL":
+            length_s = (row["end_ns"] - row["start_ns"]) / _NS_PER_S
+            place = ("kvmark_completed_per_second", group, operation)
+            if length_s > 0:
+                self._newest[place] = self._newest.get(place, 0.0) + row["count"] / length_s
+        if row["outcome"] in {"ok", "any"}:
+            self._newest.update(_quantiles(row, group, operation))
+
+    def _add(self, place: _Key, count: float | None) -> None:
+        self._counts[place] = self._counts.get(place, 0) + (count or 0)
+
+
+def _quantiles(row: Mapping[str, Any], group: str, operation: str) -> Iterator[tuple[_Key, float]]:
+    for time in _TIMES:
+        for name, q in _QUANTILES.items():
+            value_ns = row.get(f"{time}_ns_{name}")
+            if value_ns is not None:
+                yield (f"kvmark_{time}_seconds", group, operation, q), value_ns / _NS_PER_S
+
+
+def _planned(run: str, plan: Plan) -> Iterator[tuple[_Key, float]]:
+    """What doesn't change while the run goes."""
+    yield ("kvmark_run_info", run, plan.name, plan.system.driver), 1.0
+    for group in plan.groups:
+        yield ("kvmark_clients", group.name), group.clients
+        rates = getattr(group.arrival, "rates", ())
+        if rates:
+            yield ("kvmark_target_per_second", group.name), rates[-1].rate
+
+
+def _resources(row: Mapping[str, Any]) -> Iterator[tuple[_Key, float]]:
+    node = str(row["node"])
+    found = {
+        ("kvmark_cpu_seconds_total", node, "user"): row["cpu_user_s"],
+        ("kvmark_cpu_seconds_total", node, "system"): row["cpu_system_s"],
+        ("kvmark_resident_bytes", node): row["resident_bytes"],
+        ("kvmark_disk_read_bytes_total", node): row.get("disk_read_bytes"),
+        ("kvmark_disk_written_bytes_total", node): row.get("disk_written_bytes"),
+    }
+    busy = row.get("machine_cpu_percent")
+    if busy is not None:
+        found["kvmark_machine_cpu_ratio",] = busy / 100
+    yield from ((place, value) for place, value in found.items() if value is not None)
+
+
+class _Tail:
+    """The lines that a log gets."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read_bytes = 0
+
+    def new(self) -> Iterator[dict[str, Any]]:
+        """The objects of the whole lines since the last call; none when the log is gone."""
+        try:
+            with self._path.open("rb") as log:
+                log.seek(self._read_bytes)
+                text = log.read()
+        except FileNotFoundError:
+            return
+        whole = text[: text.rfind(b"\n") + 1]
+        self._read_bytes += len(whole)
+        for line in whole.splitlines():
+            try:
+                value = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(value, dict):
+                yield value

@@ -1,0 +1,204 @@
+"""What Prometheus reads of a run that goes."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from kvmark import catalog
+from kvmark.errors import UsageError
+from kvmark.plan.compile import compile_run
+from kvmark.plan.model import Plan
+from kvmark.records import RunFolder
+from kvmark.run.prometheus import NAMES, Exporter, exporting
+from kvmark.spec.run import RunSpec
+from kvmark.spec.url import parse_system_url
+
+ROOT = Path(__file__).parent.parent.parent
+KVMARK = [sys.executable, "-c", "import sys; from kvmark.cli import main; sys.exit(main())"]
+SECOND = 1_000_000_000
+
+
+@pytest.fixture(scope="module")
+def exporter() -> Iterator[Exporter]:
+    with exporting(0) as exporter:
+        yield exporter
+
+
+@pytest.fixture
+def followed(exporter: Exporter, tmp_path: Path) -> Iterator[tuple[Exporter, RunFolder, str]]:
+    """A run's folder, and the metrics that are told of it."""
+    folder = RunFolder(tmp_path / "run", datetime.now(UTC))
+    folder.path.mkdir()
+    with exporter.following(folder, plan()):
+        yield exporter, folder, exporter.address
+
+
+def plan() -> Plan:
+    """The open model with at most four in flight."""
+    asked: dict[str, Any] = {"clients": 4, "rate": 500.0, "duration_ns": SECOND}
+    workload, system = catalog.find("ycsb/a"), parse_system_url("null:")
+    return compile_run(RunSpec(workload=workload, system=system, **asked))
+
+
+def row(second: int, operation: str, outcome: str, count: int, **more: Any) -> dict[str, Any]:
+    return {
+        "phase": 0, "phase_name": "measure", "drain": False, "group": "clients",
+        "start_ns": second * SECOND, "end_ns": (second + 1) * SECOND, "part": False,
+        "operation": operation, "outcome": outcome, "count": count,
+        "response_ns_p99": 2_000_000 + second, **more,
+    }  # fmt: skip
+
+
+def write(folder: RunFolder, *rows: dict[str, Any]) -> None:
+    with (folder.path / "intervals.jsonl").open("a") as log:
+        log.write("".join(json.dumps(each) + "\n" for each in rows))
+
+
+def scraped(address: str) -> dict[tuple[str, ...], float]:
+    """Every sample by its name and the values of its labels."""
+    with urlopen(address, timeout=30) as answer:
+        text = answer.read().decode()
+    return {
+        (sample.name, *(sample.labels[name] for name in NAMES[sample.name][1])): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_counts_grow_with_every_interval(followed: tuple[Exporter, RunFolder, str]) -> None:
+    _, folder, address = followed
+    read = ("kvmark_operations_total", "measure", "clients", "READ", "ok")
+    write(folder, row(0, "READ", "ok", 100), row(0, "READ", "timeout", 3))
+    assert scraped(address)[read] == 100
+    write(folder, row(1, "READ", "ok", 50))
+    assert scraped(address)[read] == 150
+    assert scraped(address)[*read[:-1], "timeout"] == 3
+
+
+def test_times_and_rates_are_those_of_the_newest_interval(
+    followed: tuple[Exporter, RunFolder, str],
+) -> None:
+    _, folder, address = followed
+    total = row(0, "TOTAL", "any", 103, backlog=7, in_flight=4, late=2)
+    write(folder, total, row(0, "READ", "ok", 100), row(0, "UPDATE", "ok", 3))
+    write(folder, row(1, "TOTAL", "any", 50, backlog=5, in_flight=1, late=1))
+    write(folder, row(1, "READ", "ok", 50))
+    found = scraped(address)
+    assert found["kvmark_completed_per_second", "clients", "READ"] == 50
+    assert ("kvmark_completed_per_second", "clients", "UPDATE") not in found
+    assert found["kvmark_response_seconds", "clients", "READ", "0.99"] == pytest.approx(2.000001e-3)
+    assert found["kvmark_backlog_operations", "clients"] == 5
+    assert found["kvmark_in_flight_operations", "clients"] == 1
+    assert found["kvmark_late_operations_total", "clients"] == 3
+
+
+def test_a_line_that_is_not_whole_waits_for_its_end(
+    followed: tuple[Exporter, RunFolder, str],
+) -> None:
+    _, folder, address = followed
+    line = json.dumps(row(0, "READ", "ok", 100)) + "\n"
+    log = folder.path / "intervals.jsonl"
+    log.write_text(line[:30])
+    assert not any(name == "kvmark_operations_total" for name, *_ in scraped(address))
+    log.write_text(line)
+    assert scraped(address)["kvmark_operations_total", "measure", "clients", "READ", "ok"] == 100
+
+
+def test_parts_of_operations_are_not_counted_twice(
+    followed: tuple[Exporter, RunFolder, str],
+) -> None:
+    _, folder, address = followed
+    write(folder, row(0, "READ", "ok", 100), row(0, "READ", "ok", 40, part=True))
+    assert scraped(address)["kvmark_operations_total", "measure", "clients", "READ", "ok"] == 100
+
+
+def test_the_plan_the_phase_and_the_machine_are_told(
+    followed: tuple[Exporter, RunFolder, str],
+) -> None:
+    _, folder, address = followed
+    folder.append_event({"at_ns": 0, "kind": "phase_started", "name": "warm_up"})
+    folder.append_event({"at_ns": 9, "kind": "phase_started", "name": "measure"})
+    used = {"cpu_user_s": 1.5, "cpu_system_s": 0.5, "resident_bytes": 4096}
+    folder.append_resources([{"node": "generator", **used, "machine_cpu_percent": 40.0}])
+    found = scraped(address)
+    assert found["kvmark_clients", "clients"] == 4
+    assert found["kvmark_target_per_second", "clients"] == 500
+    assert found["kvmark_phase", "measure"] == 1
+    assert ("kvmark_phase", "warm_up") not in found
+    assert found["kvmark_cpu_seconds_total", "generator", "user"] == 1.5
+    assert found["kvmark_resident_bytes", "generator"] == 4096
+    assert found[("kvmark_machine_cpu_ratio",)] == 0.4
+    assert found["kvmark_run_info", "run", "ycsb/a", "null"] == 1
+
+
+def test_the_next_run_begins_to_count_anew(
+    followed: tuple[Exporter, RunFolder, str], tmp_path: Path
+) -> None:
+    exporter, folder, address = followed
+    write(folder, row(0, "READ", "ok", 100))
+    scraped(address)
+    other = RunFolder(tmp_path / "other", datetime.now(UTC))
+    other.path.mkdir()
+    with exporter.following(other, plan()):
+        write(other, row(0, "READ", "ok", 1))
+        assert scraped(address)["kvmark_operations_total", "measure", "clients", "READ", "ok"] == 1
+    (other.path / "intervals.jsonl").unlink()
+    assert scraped(address)["kvmark_operations_total", "measure", "clients", "READ", "ok"] == 1
+
+
+def test_a_port_in_use_is_one_sentence() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=f"prometheus: port {port} on 127.0.0.1"):
+            exporting(port).__enter__()
+
+
+def test_the_dashboard_asks_for_these_metrics_and_no_others() -> None:
+    text = (ROOT / "docs/grafana/kvmark.json").read_text()
+    panels = json.loads(text)["panels"]
+    queries = [target["expr"] for panel in panels for target in panel.get("targets", ())]
+    asked = set(re.findall(r"\bkvmark_\w+", " ".join(queries)))
+    assert asked <= set(NAMES)
+    assert len(asked) >= 10
+
+
+def test_the_guide_names_every_metric() -> None:
+    text = (ROOT / "docs/guide/prometheus.md").read_text()
+    assert set(re.findall(r"`(kvmark_\w+)", text)) == set(NAMES)
+
+
+def test_a_run_that_goes_is_scraped(tmp_path: Path) -> None:
+    words = ["run", "ycsb/a", "--system", "null:", "--rate", "2k", "--duration", "1h"]
+    words += ["--records", "100", "--interval", "100ms", "--prometheus", "0"]
+    process = subprocess.Popen(
+        [*KVMARK, *words],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        told = process.stderr.readline()
+        address = told.split()[3]
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/metrics", address), told
+        wanted = ("kvmark_response_seconds", "clients", "READ", "0.99")
+        while wanted not in (found := scraped(address)):
+            assert process.poll() is None
+        assert found["kvmark_target_per_second", "clients"] == 2_000
+        assert {name for name, *_ in found} <= set(NAMES)
+    finally:
+        process.kill()
+        process.communicate()
