@@ -1,0 +1,109 @@
+"""`kvmark capacity`: the highest rate at which an objective holds and nothing is dropped."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+import typer
+
+from kvmark import catalog
+from kvmark.cli import options
+from kvmark.cli.system import named_system
+from kvmark.errors import SpecError
+from kvmark.spec.objective import Objective, parse_objective, share
+from kvmark.spec.quantity import rate
+from kvmark.spec.run import RunSpec
+from kvmark.study.capacity import Asked
+from kvmark.study.trying import probe_plan
+
+__all__ = ["capacity"]
+
+_SECOND_NS: Final = 10**9
+_DURATION_NS: Final = 10 * _SECOND_NS
+"""Of each run. A search makes about fifteen of them."""
+
+Slo = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="OBJECTIVE",
+        help="What must hold, such as 'p99<10ms', 'service p99.9<5ms', 'errors<0.1%'; repeatable.",
+    ),
+]
+Confirm = Annotated[
+    int, typer.Option(metavar="N", help="Runs with other seeds that confirm each end.")
+]
+Within = Annotated[
+    str, typer.Option(metavar="SHARE", help="How near to each other the ends must come.")
+]
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from", metavar="RATE", help="Rate to begin at; else half of what a closed model does."
+    ),
+]
+Arrival = Annotated[
+    Literal["poisson", "constant"],
+    typer.Option(help="Law of the intended starts; users come independently: poisson."),
+]
+
+
+def capacity(
+    workload: options.Workload,
+    system: options.System = None,
+    slo: Slo = None,
+    confirm: Confirm = 3,
+    within: Within = "3%",
+    begin: From = None,
+    clients: options.Clients = None,
+    arrival: Arrival = "poisson",
+    duration: options.Duration = _DURATION_NS,
+    warmup: options.Warmup = _SECOND_NS,
+    records: options.Records = None,
+    load: options.Load = "auto",
+    group: options.Groups = None,
+    pipeline_depth: options.PipelineDepth = None,
+    workers: options.Workers = None,
+    seed: options.Seed = 1,
+    interval: options.Interval = _SECOND_NS,
+    timeout: options.Timeout = None,
+    drain_limit: options.DrainLimit = 30 * _SECOND_NS,
+    pin: options.Pin = None,
+    tag: options.Tag = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Finds the highest rate at which an objective holds and nothing is dropped."""
+    if system is None:
+        raise SpecError("capacity needs a system to measure: give --system, such as rocksdb:PATH")
+    given: dict[str, Any] = {
+        "clients": clients,
+        "duration_ns": duration,
+        "warmup_ns": warmup,
+        "records": records,
+        "load": load,
+        "groups": tuple(group or ()),
+        "pipeline_depth": pipeline_depth,
+        "workers": workers,
+        "seed": seed,
+        "interval_ns": interval,
+        "timeout_ns": timeout,
+        "drain_limit_ns": drain_limit,
+        "pin": tuple(pin or ()),
+    }
+    objectives = _objectives(slo)
+    asked = Asked(share(within), confirm)
+    first = None if begin is None else rate(begin)
+    spec = RunSpec(workload=catalog.find(workload), system=named_system(system), **given)
+    plan = probe_plan(spec)
+    # What follows takes a second to load, and wrong use is told before it.
+    from kvmark.cli.searching import search_capacity
+
+    search_capacity(
+        plan, spec, arrival, objectives, asked, first, tuple(tag or ()), json=json, quiet=quiet
+    )
+
+
+def _objectives(slo: list[str] | None) -> tuple[Objective, ...]:
+    if not slo:
+        raise SpecError("capacity needs an objective to hold: give --slo, such as 'p99<10ms'")
+    return tuple(map(parse_objective, slo))

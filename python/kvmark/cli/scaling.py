@@ -1,0 +1,83 @@
+"""`kvmark scaling`: the scaling law over clients, nodes or machines, or why there is none."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kvmark.analysis.scaling import scaling_laws
+from kvmark.analysis.scaling_published import PUBLISHED_SCALING, published_laws
+from kvmark.analysis.selection import runs_of
+from kvmark.cli import options
+from kvmark.cli.output import print_answer, print_json, terminal_width, write_report
+from kvmark.cli.system import command_line
+from kvmark.errors import UsageError
+from kvmark.records import Records
+from kvmark.report.scaling import ScalingAnswer, scaling_sentence, scaling_text
+
+__all__ = ["scaling"]
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="RUN", help="Runs that differ in one number: ids, tag:NAME, study:ID."),
+]
+Over = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WORD",
+        help="What was varied: clients, nodes, or a factor of a study, such as machines.",
+    ),
+]
+PublishedName = Annotated[
+    str | None,
+    typer.Option(
+        "--published",
+        metavar="NAME",
+        help=f"Figures of a published report instead: {', '.join(PUBLISHED_SCALING)}.",
+    ),
+]
+
+
+def scaling(
+    words: Words = None,
+    over: Over = None,
+    name: PublishedName = None,
+    report: options.RunReport = None,
+    json: options.Json = False,
+) -> None:
+    """Fits the Universal Scalability Law to runs, and says where they can't bear one."""
+    answer = _answer(words or [], over, name)
+    if report is not None:
+        # Figures bring a library that takes a second to load: only reports pay for it.
+        from kvmark.report.scaling_page import scaling_page
+
+        page = scaling_page(answer, command_line())
+        write_report(lambda _: page, report)
+    if json:
+        laws = [(law, scaling_sentence(law)) for law in answer.laws]
+        print_json(
+            {
+                "source": answer.source,
+                "laws": [{"law": law, "sentence": sentence} for law, sentence in laws],
+                "report": report,
+            }
+        )
+        return
+    print_answer(scaling_text(answer, terminal_width()))
+    if report is not None:
+        typer.echo(f"\nThe report is in {report.resolve()}", err=True)
+
+
+def _answer(words: list[str], over: str | None, name: str | None) -> ScalingAnswer:
+    if name is not None:
+        if words:
+            raise UsageError("scaling: give runs or --published, not both")
+        laws = published_laws(name, over)
+        source = PUBLISHED_SCALING[name].source
+        return ScalingAnswer(f"Scaling over {laws[0].over.replace('_', ' ')}", source, laws)
+    if not words:
+        raise UsageError("scaling needs runs that differ in one number: give ids, or study:ID")
+    axis = over or "clients"
+    laws = scaling_laws(runs_of(Records.default(), words), axis)
+    return ScalingAnswer(f"Scaling over {axis.replace('_', ' ')}", "", laws)

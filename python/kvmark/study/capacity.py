@@ -1,0 +1,204 @@
+"""The highest rate at which an objective holds: bracketed, bisected, confirmed.
+
+A closed model says about how much the system does at most. From half of that the rate is doubled
+until the objective is missed, or halved until it holds; between the two the logarithm of the rate
+is bisected until both are as near as was asked. At each end runs with other seeds follow, and all
+runs at a rate are judged as one: their histograms are merged, so that what one run says by chance
+counts for its share. An end that then turns out to be on the other side moves on by a step.
+
+Here is the search alone; `trying` has the runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, Protocol
+
+from kvmark.errors import UsageError
+
+__all__ = ["Asked", "Attempts", "Capacity", "Found", "Outcome", "RateRun", "Stage", "search"]
+
+Outcome = Literal["holds", "missed", "generator", "too few"]
+"""Of a run: the objective held; it was missed; the generator and not the system was the limit; it
+had too few operations to tell."""
+Stage = Literal["bracket", "bisect", "confirm"]
+Found = Literal["found", "nowhere", "generator", "open"]
+"""Of a search: an interval; the objective holds at no rate; up to where the generator is the limit;
+no upper end, because none was found at which it is missed."""
+
+_MOST_DOUBLINGS: Final = 20
+_MOST_HALVINGS: Final = 20
+_MOST_MOVES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class RateRun:
+    """One run at a rate, and whether everything held."""
+
+    #: Operations per second offered.
+    rate: float
+    stage: Stage
+    run: str
+    outcome: Outcome
+    #: Why it isn't "holds", a sentence each.
+    reasons: tuple[str, ...]
+    #: Each objective's figure by its text: nanoseconds, a share, or ops/s; none where unknown.
+    figures: Mapping[str, float | None]
+    #: Successful operations per second.
+    throughput: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether every objective held and nothing was dropped."""
+        return self.outcome == "holds"
+
+
+class Attempts(Protocol):
+    """Who makes the runs."""
+
+    def attempt(self, rate: float, stage: Stage) -> RateRun:
+        """One run at a rate, judged."""
+
+    def together(self, runs: Sequence[RateRun]) -> RateRun:
+        """All runs at a rate, judged as one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How exact the answer is to be."""
+
+    #: Most distance of both ends, a share of the lower one.
+    within: float
+    #: Runs that confirm each end, beside the one that found it.
+    confirm: int
+
+    def __post_init__(self) -> None:
+        """Checks both."""
+        if not 0.001 <= self.within <= 1:
+            raise UsageError(f"within: must be from 0.1% to 100%, not {self.within:.3g}")
+        if not 0 <= self.confirm <= 100:
+            raise UsageError(f"confirm: must be from 0 to 100 runs, not {self.confirm}")
+
+    @property
+    def steps(self) -> int:
+        """About how many runs it takes: for a display."""
+        bisections = math.ceil(math.log2(math.log(2) / math.log1p(self.within)))
+        return 2 + max(bisections, 0) + 2 * self.confirm
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """The answer. Rates are operations per second."""
+
+    found: Found
+    #: The highest rate at which its runs together held; none when there is none.
+    low: float | None
+    #: The next rate, at which they didn't; none when there is none.
+    high: float | None
+    #: Why there is no capacity, or no upper end; empty when there are both.
+    reason: str
+    runs: tuple[RateRun, ...]
+
+
+@dataclass
+class _Search:
+    """Rates that were tried."""
+
+    attempts: Attempts
+    asked: Asked
+    runs: list[RateRun] = field(default_factory=list)
+
+    def at(self, rate: float, stage: Stage) -> RateRun:
+        one = self.attempts.attempt(rate, stage)
+        self.runs.append(one)
+        return one
+
+    def bracket(self, first: float) -> tuple[float | None, float | None]:
+        """A rate that holds and one, at most twice as high, that doesn't; or what there is."""
+        one = self.at(first, "bracket")
+        if one.holds:
+            for rate in _powers(first, 2.0, _MOST_DOUBLINGS):
+                if not self.at(rate, "bracket").holds:
+                    return rate / 2, rate
+            return first * 2.0**_MOST_DOUBLINGS, None
+        for rate in _powers(first, 0.5, _MOST_HALVINGS):
+            one = self.at(rate, "bracket")
+            if one.holds:
+                return rate, rate * 2
+            if one.outcome == "too few":
+                break
+        return None, self.runs[-1].rate
+
+    def bisect(self, low: float, high: float) -> tuple[float, float]:
+        """Both ends as near as was asked."""
+        while high / low > 1 + self.asked.within:
+            middle = math.sqrt(low * high)
+            if self.at(middle, "bisect").holds:
+                low = middle
+            else:
+                high = middle
+        return low, high
+
+    def confirm(self, low: float, high: float) -> Capacity:
+        """Both ends with more runs at each."""
+        step, moved = 1 + self.asked.within, False
+        for _ in range(_MOST_MOVES):
+            if self._confirmed(low).holds:
+                break
+            high, low, moved = low, low / step, True
+        else:
+            return self.answer("nowhere", None, high, f"runs miss it down to {high:,.4g} ops/s")
+        if moved:
+            return self._bounded(low, high)
+        for _ in range(_MOST_MOVES):
+            if not self._confirmed(high).holds:
+                return self._bounded(low, high)
+            low, high = high, high * step
+        return self.answer("open", low, None, f"runs hold up to {low:,.4g} ops/s")
+
+    def _confirmed(self, rate: float) -> RateRun:
+        """All runs at a rate as one, after as many more as were asked for."""
+        tried = any(one.rate == rate for one in self.runs)
+        for _ in range(max(self.asked.confirm, 0 if tried else 1)):
+            self.at(rate, "confirm")
+        return self.attempts.together([one for one in self.runs if one.rate == rate])
+
+    def _bounded(self, low: float, high: float) -> Capacity:
+        above = [one for one in self.runs if one.rate == high]
+        limited = [one for one in above if one.outcome == "generator"]
+        if len(limited) * 2 > len(above):
+            return self.answer("generator", low, None, "; ".join(limited[0].reasons))
+        return self.answer("found", low, high, "")
+
+    def answer(self, found: Found, low: float | None, high: float | None, reason: str) -> Capacity:
+        return Capacity(found, low, high, reason, tuple(self.runs))
+
+
+def search(attempts: Attempts, first: float, asked: Asked) -> Capacity:
+    """The highest rate that holds, looked for from `first` ops/s."""
+    tried = _Search(attempts, asked)
+    low, high = tried.bracket(first)
+    if low is None:
+        return tried.answer("nowhere", None, high, _nowhere(tried.runs))
+    if high is None:
+        return tried.answer("open", low, None, "no rate was found at which the objective is missed")
+    return tried.confirm(*tried.bisect(low, high))
+
+
+def _nowhere(runs: Sequence[RateRun]) -> str:
+    """What the lowest rate with an answer missed."""
+    telling = [one for one in runs if one.outcome != "too few"]
+    if not telling:
+        return "; ".join(runs[-1].reasons)
+    lowest = min(telling, key=lambda one: one.rate)
+    reasons = "; ".join(lowest.reasons)
+    below = "" if len(telling) == len(runs) else f", and lower: {'; '.join(runs[-1].reasons)}"
+    return f"even at {lowest.rate:,.3g} ops/s {reasons}{below}"
+
+
+def _powers(first: float, factor: float, count: int) -> Iterator[float]:
+    for power in range(1, count + 1):
+        yield first * factor**power

@@ -1,0 +1,189 @@
+"""Runs at a rate judged by objectives: what they measured, and whether everything held.
+
+It brings Polars and SciPy: nothing here is imported while an engine runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kvmark.analysis import Level, Reason, Verdict, judge, merged_times, save_verdict
+from kvmark.analysis.summary import throughput
+from kvmark.errors import AnswerIsNo
+from kvmark.records import Records, Run, recover
+from kvmark.spec.objective import Objective
+from kvmark.stats import least_observations
+from kvmark.study.capacity import Outcome, RateRun, Stage
+
+__all__ = ["judged", "measured_rate"]
+
+_NOT_KEPT_UP: Final = frozenset({"offered_rate_not_reached", "dropped"})
+"""Above these rules' first threshold the rate was not carried."""
+_ERRORS: Final = frozenset({"errors", "timeouts", "overloaded", "unavailable"})
+_FAILED: Final = frozenset({"nothing_measured", "abandoned"})
+_GENERATOR: Final = frozenset({"schedule_late", "generator_saturated"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Figure:
+    objective: Objective
+    #: In the unit of the objective's bound; none when too few operations were measured.
+    value: float | None
+    lacking: str = ""
+
+
+def measured_rate(root: Path, folder: Path) -> float:
+    """Closes a run and says its successful operations per second."""
+    run, _ = _closed(root, folder)
+    return _throughput([run])
+
+
+def judged(
+    root: Path, runs: Sequence[str], rate: float, stage: Stage, objectives: Sequence[Objective]
+) -> RateRun:
+    """Closes and judges runs at one rate as one: histograms are merged, shares pooled.
+
+    What a verdict says against the rate counts when it says so of most runs.
+
+    Raises:
+        AnswerIsNo: a run is INVALID for a reason that no other rate would mend.
+        KvmarkError: its records can't be written or read.
+    """
+    closed = [_closed(root, root / name) for name in runs]
+    for run, verdict in closed:
+        _raise_if_useless(run, verdict)
+    figures = [_figure([run for run, _ in closed], objective) for objective in objectives]
+    own_errors = any(objective.measure == "errors" for objective in objectives)
+    verdicts = [verdict for _, verdict in closed]
+    reasons = [*_refused(verdicts, own_errors=own_errors), *filter(None, map(_missed, figures))]
+    lacking = [figure.lacking for figure in figures if figure.lacking]
+    return RateRun(
+        rate=rate,
+        stage=stage,
+        run=runs[-1],
+        outcome=_outcome(verdicts, reasons, lacking),
+        reasons=tuple(reasons or lacking),
+        figures={figure.objective.text: figure.value for figure in figures},
+        throughput=_throughput([run for run, _ in closed]),
+        notes=tuple(
+            _sentence(reason)
+            for verdict in verdicts
+            for reason in verdict.reasons
+            if reason.code == "concurrency_limit"
+        ),
+    )
+
+
+def _closed(root: Path, folder: Path) -> tuple[Run, Verdict]:
+    run = recover(folder)
+    verdict = judge(run)
+    save_verdict(Records(root), run, verdict)
+    return run, verdict
+
+
+def _outcome(
+    verdicts: Sequence[Verdict], reasons: Sequence[str], lacking: Sequence[str]
+) -> Outcome:
+    if not reasons:
+        return "too few" if lacking else "holds"
+    late = [any(map(_is_late, verdict.reasons)) for verdict in verdicts]
+    return "generator" if _most(late) else "missed"
+
+
+def _is_late(reason: Reason) -> bool:
+    return reason.code in _GENERATOR and reason.level is not Level.NOTE
+
+
+def _most(held: Sequence[bool]) -> bool:
+    return sum(held) * 2 > len(held)
+
+
+def _refused(verdicts: Sequence[Verdict], *, own_errors: bool) -> list[str]:
+    """Sentences of the reasons that most runs' verdicts give against the rate."""
+    found: dict[str, list[Reason]] = {}
+    for verdict in verdicts:
+        for reason in verdict.reasons:
+            if _is_refused(reason, own_errors=own_errors):
+                found.setdefault(reason.code, []).append(reason)
+    return [_sentence(same[0]) for same in found.values() if len(same) * 2 > len(verdicts)]
+
+
+def _is_refused(reason: Reason, *, own_errors: bool) -> bool:
+    """Whether a reason says that the system didn't carry the rate."""
+    if reason.level is Level.NOTE:
+        return False
+    if reason.code in _ERRORS:
+        return reason.level is Level.INVALID and not own_errors
+    if reason.code in _GENERATOR:
+        return reason.level is Level.INVALID
+    return reason.code in _NOT_KEPT_UP | _FAILED
+
+
+def _raise_if_useless(run: Run, verdict: Verdict) -> None:
+    known = _NOT_KEPT_UP | _ERRORS | _FAILED | _GENERATOR
+    for reason in verdict.reasons:
+        if reason.level is Level.INVALID and reason.code not in known:
+            said = _sentence(reason)
+            raise AnswerIsNo(f"run {run.id} is INVALID: {said}; {reason.advice}")
+
+
+def _figure(runs: Sequence[Run], objective: Objective) -> _Figure:
+    match objective.measure:
+        case "throughput":
+            return _Figure(objective, _throughput(runs))
+        case "errors":
+            return _Figure(objective, _failed_share(runs))
+        case "mean":
+            mean = merged_times(runs, objective.time).mean()
+            return _Figure(objective, mean, "" if mean is not None else "no operation succeeded")
+    counts = merged_times(runs, objective.time)
+    q = 1.0 if objective.q is None else objective.q
+    if not counts.shows(q):
+        needed = least_observations(q)
+        lacking = f"{objective.text} needs {needed:,} operations and there are {counts.n:,}"
+        return _Figure(objective, None, f"{lacking}: measure longer")
+    value = counts.quantile(q)
+    return _Figure(objective, None if value is None else float(value))
+
+
+def _throughput(runs: Sequence[Run]) -> float:
+    rates = [throughput(run, run.counted[0]).value for run in runs if run.counted]
+    return sum(rates) / len(rates) if rates else 0.0
+
+
+def _failed_share(runs: Sequence[Run]) -> float:
+    totals = [
+        total
+        for run in runs
+        for phase in run.counted
+        for total in run.totals(phase.index)
+        if not total.part
+    ]
+    failed = sum(total.count for total in totals if total.outcome not in ("ok", "miss"))
+    done = sum(total.count for total in totals)
+    return failed / done if done else 1.0
+
+
+def _missed(figure: _Figure) -> str | None:
+    objective, value = figure.objective, figure.value
+    if value is None or objective.met(value):
+        return None
+    return f"{objective.text} was missed with {_shown(objective, value)}"
+
+
+def _shown(objective: Objective, value: float) -> str:
+    match objective.measure:
+        case "errors":
+            return f"{value:.3%}"
+        case "throughput":
+            return f"{value:,.0f} ops/s"
+        case _:
+            return f"{value / 1e6:,.3g} ms"
+
+
+def _sentence(reason: Reason) -> str:
+    said = reason.sentence.removesuffix(".")
+    return f"{said[:1].lower()}{said[1:]}"

@@ -1,0 +1,201 @@
+"""What runs over clients or nodes can bear as a law, and what they can't."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kvmark.analysis.scaling import ScalingLaw, scaling_law, scaling_laws
+from kvmark.analysis.scaling_published import PUBLISHED_SCALING, published_laws
+from kvmark.errors import UsageError
+from kvmark.records import Run
+
+Make = Callable[[], Any]
+
+WINDOW_S = 20
+LEVELS = (1, 2, 4, 8, 16, 32, 64)
+
+
+def law(n: float, sigma: float = 0.03, kappa: float = 0.0008) -> float:
+    return 1_000 * n / (1 + sigma * (n - 1) + kappa * n * (n - 1))
+
+
+def rated(draft: Any, clients: int, rate: float) -> Any:
+    draft.plan["groups"][0]["clients"] = clients
+    for operation in ("READ", "UPDATE"):
+        draft.total(operation)["in_window"] = round(rate * WINDOW_S / 2)
+    return draft
+
+
+def runs_of(make: Make, levels: Iterable[int] = LEVELS) -> list[Run]:
+    return [rated(make(), n, law(n)).run() for n in levels]
+
+
+def codes(found: ScalingLaw) -> set[str]:
+    return {caveat.code for caveat in found.caveats}
+
+
+def figures(kappa: float = 0.0008, deviation: float = 0.01) -> list[tuple[float, float]]:
+    chance = np.random.default_rng(4).normal(scale=deviation, size=len(LEVELS))
+    return [(n, law(n, kappa=kappa) * math.exp(e)) for n, e in zip(LEVELS, chance, strict=True)]
+
+
+def test_runs_over_clients_give_the_law_they_follow(healthy: Make) -> None:
+    (found,) = scaling_laws(runs_of(healthy))
+    assert found.over == "clients"
+    assert found.claim == "peak"
+    assert found.fit is not None
+    assert found.fit.sigma.value == pytest.approx(0.03, rel=0.01)
+    assert found.fit.kappa.value == pytest.approx(0.0008, rel=0.01)
+    assert [point.level for point in found.points] == list(LEVELS)
+    assert found.points[0].efficiency == 1
+    assert found.points[3].law == pytest.approx(law(8), rel=0.01)
+    assert found.curve[0][0] == 1
+    assert found.curve[-1][0] == pytest.approx(64)
+
+
+def test_repetitions_stand_at_one_level(healthy: Make) -> None:
+    (found,) = scaling_laws([*runs_of(healthy), *runs_of(healthy)])
+    assert [len(point.runs) for point in found.points] == [2] * len(LEVELS)
+    assert found.fit is not None
+    assert (found.fit.n, found.fit.levels) == (14, 7)
+
+
+def test_runs_of_other_workloads_make_laws_of_their_own(healthy: Make) -> None:
+    def named() -> Any:
+        draft = healthy()
+        draft.plan["name"] = "ycsb/b"
+        return draft
+
+    found = scaling_laws([*runs_of(healthy), *runs_of(named)])
+    assert [one.title for one in found] == ["ycsb/a", "ycsb/b"]
+    assert all(len(one.points) == len(LEVELS) for one in found)
+
+
+@pytest.mark.parametrize("levels", [(1,), (4, 17), (1, 2, 4, 8)])
+def test_fewer_than_five_levels_bear_no_law(healthy: Make, levels: tuple[int, ...]) -> None:
+    (found,) = scaling_laws(runs_of(healthy, levels))
+    assert (found.fit, found.claim) == (None, "nothing")
+    assert codes(found) == {"few_levels"}
+
+
+def test_levels_that_lie_close_together_bear_no_law() -> None:
+    found = scaling_law("", "clients", [(n, law(n)) for n in (100, 110, 120, 130, 140)])
+    assert (found.claim, codes(found)) == ("nothing", {"narrow_span"})
+
+
+def test_a_peak_needs_a_coherency_that_is_not_0() -> None:
+    found = scaling_law("", "clients", figures(kappa=0.0))
+    assert found.claim == "law"
+    assert "no_decline" in codes(found)
+
+
+def test_a_peak_beyond_the_levels_is_called_a_prediction() -> None:
+    found = scaling_law("", "clients", figures(kappa=1e-4, deviation=0.001))
+    assert found.claim == "predicted peak"
+    assert "beyond_levels" in codes(found)
+    assert found.fit is not None
+    assert found.fit.peak is not None
+    assert found.curve[-1][0] > found.fit.peak.value > LEVELS[-1]
+
+
+def test_figures_far_off_the_law_say_so() -> None:
+    steps = [(n, 1_000.0 if n < 10 else 5_000.0) for n in LEVELS]
+    assert "off_the_law" in codes(scaling_law("", "clients", steps))
+    assert "off_the_law" not in codes(scaling_law("", "clients", figures()))
+
+
+def test_growing_efficiency_is_named() -> None:
+    rising = [(n, law(n) * (0.6 if n == 1 else 1)) for n in LEVELS]
+    assert "rising_efficiency" in codes(scaling_law("", "clients", rising))
+
+
+def test_invalid_runs_are_left_out_and_named(healthy: Make) -> None:
+    broken = rated(healthy(), 128, 50_000)
+    broken.turn(50_000, "READ", "timeout")
+    run = broken.run()
+    (found,) = scaling_laws([*runs_of(healthy), run])
+    assert found.points[-1].level == 64
+    assert "left_out" in codes(found)
+    assert any(run.id in caveat.sentence for caveat in found.caveats)
+
+
+def nodes(count: int, cores: Callable[[int], list[int]]) -> dict[str, Any]:
+    named = [{"name": f"node-{n}", "cores": cores(n)} for n in range(count)]
+    return {"observed": True, "nodes": named}
+
+
+def over_nodes(make: Make, cores: Callable[[int], list[int]]) -> list[Run]:
+    drafts = []
+    for n in LEVELS[:5]:
+        draft = rated(make(), 8, law(n))
+        draft.testbed = nodes(n, cores)
+        drafts.append(draft)
+    return [draft.run() for draft in drafts]
+
+
+def test_nodes_that_share_cores_say_nothing_about_scaling(healthy: Make) -> None:
+    (found,) = scaling_laws(over_nodes(healthy, lambda _: []), "nodes")
+    assert [point.level for point in found.points] == [1, 2, 4, 8, 16]
+    assert (found.fit, found.claim) == (None, "nothing")
+    assert "shared_cores" in codes(found)
+
+
+def test_nodes_with_cores_of_their_own_still_share_a_machine(healthy: Make) -> None:
+    (found,) = scaling_laws(over_nodes(healthy, lambda n: [n]), "nodes")
+    assert found.fit is not None
+    assert "one_machine" in codes(found)
+
+
+def test_runs_at_a_rate_have_no_scaling_law(healthy_open: Make) -> None:
+    with pytest.raises(UsageError, match="offered a rate"):
+        scaling_laws([healthy_open().run()])
+
+
+def test_a_run_that_does_not_say_its_level_is_refused(healthy: Make) -> None:
+    with pytest.raises(UsageError, match="doesn't say how many machines there were"):
+        scaling_laws([healthy().run()], "machines")
+
+
+def test_4_and_17_nodes_say_how_much_more_and_no_law() -> None:
+    found = {one.title: one for one in published_laws("cassandra-initial")}
+    assert all(one.claim == "nothing" and codes(one) == {"few_levels"} for one in found.values())
+    at_100 = found["random-lookup, in flight 100"]
+    (said,) = (caveat.sentence for caveat in at_100.caveats)
+    assert "from 4 to 17 nodes throughput is 1.37 times as high" in said
+    assert "in proportion it would be 4.25 times" in said
+
+
+def test_the_published_scale_test_peaks_where_its_intervals_allow_it() -> None:
+    found = {one.title: one for one in published_laws("hydra-cassandra-3.0.6")}
+    assert len(found) == 12
+    written = found["3.1, write, RF 1, LOCAL_ONE"]
+    assert written.claim == "peak"
+    assert written.fit is not None
+    assert written.fit.peak is not None
+    assert written.fit.peak.low is not None
+    assert written.fit.peak.high is not None
+    assert 800 < written.fit.peak.low < written.fit.peak.value < written.fit.peak.high < 3_200
+    # Reads at RF 1 rise until the last level: nothing speaks for a peak.
+    assert found["2.1, read, RF 1, LOCAL_ONE"].claim == "law"
+
+
+@pytest.mark.parametrize(
+    ("name", "over", "said"),
+    [
+        ("hydra", None, "there is no published report 'hydra'"),
+        ("hydra-cassandra-3.0.6", "nodes", "has figures over clients, not over nodes"),
+    ],
+)
+def test_what_was_not_published_is_refused(name: str, over: str | None, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        published_laws(name, over)
+
+
+def test_every_published_report_can_be_read_over_each_of_its_axes() -> None:
+    for name, table in PUBLISHED_SCALING.items():
+        assert all(published_laws(name, axis) for axis in table.over)
