@@ -1,0 +1,116 @@
+"""A metric over the runs of a case, and where its level moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kvmark.analysis.likeness import cautions
+from kvmark.analysis.metrics import Metric, run_value
+from kvmark.analysis.ycsb_sequence import Case, case_of
+from kvmark.records import Run
+from kvmark.stats import change_points
+
+__all__ = ["History", "Moved", "Point", "histories"]
+
+#: More points are no clearer, and permutations take the square of their time.
+MOST_POINTS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One run."""
+
+    run: str
+    created: str
+    commit: str | None
+    tags: tuple[str, ...]
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A place where the level moved: it is new from ``index`` on."""
+
+    index: int
+    #: As a share of the level before.
+    change: float
+    p_value: float
+    better: bool
+    #: What else changed there, a sentence each.
+    beside: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The runs of a case in the order of their time."""
+
+    title: str
+    metric: Metric
+    points: tuple[Point, ...]
+    moves: tuple[Moved, ...]
+
+
+def histories(runs: Iterable[Run], metric: Metric) -> tuple[History, ...]:
+    """The history of each case, without runs that have no such figure.
+
+    Raises:
+        RecordsError: a run's files can't be read.
+    """
+    cases: dict[tuple[Case, int], list[Run]] = {}
+    for run in sorted(runs, key=lambda run: run.manifest.created):
+        cases.setdefault((case_of(run), _clients(run)), []).append(run)
+    found = (_history(_title(case, clients), same, metric)
+             for (case, clients), same in cases.items())  # fmt: skip
+    return tuple(history for history in found if history.points)
+
+
+def _history(title: str, runs: Sequence[Run], metric: Metric) -> History:
+    kept = [(run, value) for run in runs if (value := run_value(run, metric))][-MOST_POINTS:]
+    points = tuple(
+        Point(
+            run.id, run.manifest.created, run.manifest.commit, run.manifest.tags, value
+        )
+        for run, value in kept
+    )  # fmt: skip
+    moves = tuple(
+        Moved(
+            index=one.index,
+            change=one.ratio - 1,
+            p_value=one.p_value,
+            better=(one.ratio > 1) == metric.more_is_better,
+            beside=_beside(kept[one.index - 1][0], kept[one.index][0]),
+        )
+        for one in change_points([point.value for point in points])
+    )
+    return History(title, metric, points, moves)
+
+
+def _beside(before: Run, after: Run) -> tuple[str, ...]:
+    """What changed of machine, kvmark and system between two runs."""
+    told = [one.sentence for one in cautions([before], [after]) if one.code != "generator"]
+    systems = [
+        f"{run.manifest.engine.system.system} {run.manifest.engine.system.version}".strip()
+        for run in (before, after)
+    ]
+    if systems[0] != systems[1]:
+        told.append(f"The system changed: {systems[0]} against {systems[1]}.")
+    return tuple(told)
+
+
+def _clients(run: Run) -> int:
+    """Those of the groups that measure; a sequence's loads have groups of their own."""
+    groups = run.manifest.plan.get("groups", ())
+    active = {
+        part.get("group")
+        for phase in run.manifest.plan.get("phases", ())
+        if phase.get("name") == "measure"
+        for part in phase.get("groups", ())
+    }
+    return sum(int(group.get("clients", 0)) for i, group in enumerate(groups) if i in active)
+
+
+def _title(case: Case, clients: int) -> str:
+    rate = "" if case.target_rate is None else f" at {case.target_rate:,.10g} ops/s"
+    many = f", {clients:,} {'client' if clients == 1 else 'clients'}" if clients else ""
+    return f"{case.workload} on {case.store} with {case.records:,} records{rate}{many}"

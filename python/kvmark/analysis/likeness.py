@@ -1,0 +1,195 @@
+"""Whether two sides are like each other but for what is compared, and what else differed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from kvmark.records import PhaseRecord, Run
+
+__all__ = ["Caution", "Difference", "cautions", "differences"]
+
+Kind = Literal["plan", "system"]
+
+#: Chance, and where something stands: differences that no comparison is about.
+_OF_NO_MATTER: Final = ("seeds", "share", "format", "system")
+_PLACES: Final = frozenset({
+    "address", "bind", "bind-source-addr", "cluster-announce-port", "cluster-config-file",
+    "cluster-port", "create", "dir", "logfile", "path", "pidfile", "port", "proc-title-template",
+    "seed", "tls-ca-cert-file", "tls-cert-file", "tls-key-file", "tls-port", "unixsocket",
+})  # fmt: skip
+_HOST: Final = ("processor", "cores", "memory_bytes", "kernel", "governor")
+#: A generator this busy, and this much busier than on the other side, may be what is compared.
+_BUSY: Final = 0.5
+_BUSIER: Final = 0.1
+_WAITED_MORE: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A value that isn't the same on both sides."""
+
+    kind: Kind
+    #: Where it stands, such as `groups[0].clients`.
+    place: str
+    baseline: str
+    candidate: str
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """Something beside the figures that may explain a change."""
+
+    code: str
+    sentence: str
+
+
+def differences(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Difference, ...]:
+    """What the plans and systems of all runs have that the first one's haven't, each place once."""
+    if not baseline:
+        return ()
+    first = _described(baseline[0])
+    found: dict[str, Difference] = {}
+    for run in (*baseline[1:], *candidate):
+        other = _described(run)
+        for place in dict.fromkeys([*first, *other]):
+            before, after = first.get(place, "nothing"), other.get(place, "nothing")
+            if before != after and place not in found:
+                kind: Kind = "system" if place.startswith("system") else "plan"
+                found[place] = Difference(kind, place, before, after)
+    if "system.name" in found:
+        # Another store has other options and settings throughout: its name says it all.
+        return tuple(one for one in found.values() if one.kind == "plan" or _names(one))
+    return tuple(found.values())
+
+
+def cautions(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Caution, ...]:
+    """What else was not alike: versions of kvmark, machines, and how free the generator was."""
+    return (
+        *_versions(baseline, candidate),
+        *_machines(baseline, candidate),
+        *_generators(baseline, candidate),
+    )
+
+
+def _names(one: Difference) -> bool:
+    return one.place in ("system.name", "system.version")
+
+
+def _described(run: Run) -> dict[str, str]:
+    manifest = run.manifest
+    plan = {key: part for key, part in manifest.plan.items() if key not in _OF_NO_MATTER}
+    # Steps of a sequence find what those before them left, which chance decides.
+    sequence = manifest.spec.get("sequence")
+    if sequence:
+        plan = {**plan, "sequence": {"records": sequence.get("records")}}
+    flat = dict(_flat(plan, ""))
+    if sequence:
+        flat = {place: text for place, text in flat.items() if not _left_by_others(place)}
+    system = manifest.engine.system
+    options = manifest.plan.get("system", {}).get("options", {})
+    flat["system.name"], flat["system.version"] = system.system, system.version
+    for name, value in (*options.items(), *system.configuration.items()):
+        if name not in _PLACES:
+            flat[f"system.{name}"] = str(value)
+    return flat
+
+
+def _left_by_others(place: str) -> bool:
+    ends = ("dataset.count", "keys.count", "operations")
+    return place.endswith(ends)
+
+
+def _flat(value: Any, place: str) -> Iterator[tuple[str, str]]:
+    """Every plain value with its place."""
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from _flat(part, f"{place}.{name}" if place else str(name))
+    elif isinstance(value, list | tuple):
+        for number, part in enumerate(value):
+            yield from _flat(part, f"{place}[{number}]")
+    elif value is not None:
+        yield place, str(value)
+
+
+def _versions(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Caution]:
+    for name in ("kvmark", "engine"):
+        before, after = (
+            sorted({run.manifest.versions.get(name, "an unknown version") for run in side})
+            for side in (baseline, candidate)
+        )
+        if before != after:
+            told = f"{' and '.join(before)} against {' and '.join(after)}"
+            yield Caution(
+                "versions", f"The sides were driven by different versions of {name}: {told}."
+            )
+            return
+
+
+def _machines(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Caution]:
+    first = baseline[0].manifest.host
+    for key in _HOST:
+        values = {str(run.manifest.host.get(key)) for run in (*baseline, *candidate)}
+        if len(values) > 1:
+            others = ", ".join(sorted(values - {str(first.get(key))}))
+            name = key.replace("_", " ")
+            yield Caution(
+                "machines",
+                f"The sides ran on different machines: {name} {first.get(key)} against {others}.",
+            )
+            return
+
+
+def _generators(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Caution]:
+    busy = [_mean(_busiest(run, phase) for run, phase in _phases(side))
+            for side in (baseline, candidate)]  # fmt: skip
+    if busy[0] is not None and busy[1] is not None:
+        near, far = max(busy[0], busy[1]), min(busy[0], busy[1])
+        if near >= _BUSY and near - far > _BUSIER:
+            side = "baseline" if busy[0] > busy[1] else "candidate"
+            yield Caution(
+                "generator",
+                f"The generator was nearer to its ceiling on the {side}'s side: its busiest worker"
+                f" used {near:.0%} of a core, against {far:.0%}.",
+            )
+    waited = [_mean(_waiting(phase) for _, phase in _phases(side))
+              for side in (baseline, candidate)]  # fmt: skip
+    if waited[0] is not None and waited[1] is not None:
+        more, less = max(waited[0], waited[1]), min(waited[0], waited[1])
+        if more - less > _WAITED_MORE:
+            side = "baseline" if waited[0] > waited[1] else "candidate"
+            yield Caution(
+                "generator",
+                f"On the {side}'s side the workers were ready and had no core {more:.1%} of the"
+                f" time, against {less:.1%}.",
+            )
+
+
+def _phases(runs: Sequence[Run]) -> Iterator[tuple[Run, PhaseRecord]]:
+    return ((run, phase) for run in runs for phase in run.counted)
+
+
+def _busiest(run: Run, phase: PhaseRecord) -> float | None:
+    """Share of a core that the busiest worker used; none where the system shares its thread."""
+    capabilities = run.manifest.engine.capabilities
+    if capabilities is None or capabilities.embedded:
+        return None
+    shares = [
+        (worker.cpu_ns - worker.idle_spin_ns) / worker.wall_ns
+        for worker in phase.workers
+        if worker.cpu_ns is not None and worker.wall_ns > 0
+    ]
+    return max(shares, default=None)
+
+
+def _waiting(phase: PhaseRecord) -> float | None:
+    wall_ns = sum(worker.wall_ns for worker in phase.workers)
+    waited_ns = [worker.waiting_for_core_ns for worker in phase.workers]
+    known = [ns for ns in waited_ns if ns is not None]
+    return sum(known) / wall_ns if known and wall_ns > 0 else None
+
+
+def _mean(values: Iterator[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

@@ -1,0 +1,129 @@
+"""The runs that a word means, where several may be meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from kvmark.analysis.verdict import Judgement, judge, saved_judgement
+from kvmark.analysis.ycsb_sequence import Case, case_of
+from kvmark.errors import RecordsError
+from kvmark.records import Entry, Records, Run
+
+__all__ = ["newest", "runs_of", "select", "usable"]
+
+_TAG = "tag:"
+_COMMIT = "commit:"
+_STUDY = "study:"
+
+
+def runs_of(records: Records, words: Sequence[str]) -> tuple[Run, ...]:
+    """The closed runs that words mean, oldest first, each once.
+
+    A word is an id or the beginning of one, `last` or `last~1`, a tag or `tag:NAME`, `study:ID`, or
+    `commit:ID`. Several may stand in one word with commas between them.
+
+    Raises:
+        RecordsError: a word means no run, or a run can't be read.
+    """
+    found = {run: None for word in words for part in word.split(",") for run in _ids(records, part)}
+    return tuple(records.open(run) for run in sorted(found))
+
+
+def select(
+    records: Records, tags: Sequence[str] = (), workload: str = "", system: str = ""
+) -> list[Entry]:
+    """The closed runs with all these tags and, where they are named, this workload and system."""
+    wanted = set(tags)
+    return [
+        entry
+        for entry in _usable(records)
+        if wanted <= set(entry.tags)
+        and (not workload or workload.lower() in _names(entry))
+        and (not system or entry.system.lower() == system.lower())
+    ]
+
+
+def usable(records: Records, runs: Iterable[Run]) -> list[Run]:
+    """The runs that aren't INVALID, by the verdict beside each or else by one made now."""
+    return [run for run in runs if not _is_invalid(records, run)]
+
+
+def newest(runs: Iterable[Run]) -> list[Run]:
+    """The newest runs of each case: all repetitions of one command, or else the newest run.
+
+    They stand in the order of their time.
+    """
+    cases: dict[Case, list[Run]] = {}
+    for run in sorted(runs, key=lambda run: (run.manifest.created, run.id), reverse=True):
+        cases.setdefault(case_of(run), []).append(run)
+    chosen = [run for same in cases.values() for run in _last_pass(same)]
+    return sorted(chosen, key=lambda run: (run.manifest.created, run.id))
+
+
+def _last_pass(runs: Sequence[Run]) -> Iterator[Run]:
+    """From the newest one back, as long as it is another repetition of the same command."""
+    first, seen = runs[0], set()
+    for run in runs:
+        repetition = _repetition(run)
+        same = run.manifest.command == first.manifest.command
+        if run is not first and (repetition is None or repetition in seen or not same):
+            return
+        seen.add(repetition)
+        yield run
+
+
+def _repetition(run: Run) -> Any:
+    """Which repetition of a sequence, a study or an interleaved comparison a run is."""
+    spec = run.manifest.spec
+    for part, name in (("sequence", "repetition"), ("study", "repetition"), ("ab", "block")):
+        told = spec.get(part)
+        if isinstance(told, dict) and told.get(name) is not None:
+            return told[name]
+    return None
+
+
+def _is_invalid(records: Records, run: Run) -> bool:
+    return (saved_judgement(records, run.id) or judge(run).judgement) is Judgement.INVALID
+
+
+def _names(entry: Entry) -> tuple[str, str]:
+    """A workload goes by its whole name or by what stands after the folder."""
+    return entry.name.lower(), entry.name.rpartition("/")[2].lower()
+
+
+def _ids(records: Records, word: str) -> Iterator[str]:
+    word = word.strip()
+    if word.startswith(_COMMIT):
+        commit = word.removeprefix(_COMMIT)
+        yield from _known(records, word, [
+            entry.id for entry in _usable(records) if commit and _is_of(entry, commit)
+        ])  # fmt: skip
+    elif word.startswith((_TAG, _STUDY)):
+        yield from _known(records, word, _tagged(records, word.removeprefix(_TAG)))
+    else:
+        try:
+            yield records.find(word).id
+        except RecordsError:
+            tagged = _tagged(records, word)
+            if not tagged:
+                raise
+            yield from tagged
+
+
+def _known(records: Records, word: str, ids: list[str]) -> list[str]:
+    if not ids:
+        raise RecordsError(f"there is no run with {word} in {records.root}; see kvmark runs")
+    return ids
+
+
+def _tagged(records: Records, tag: str) -> list[str]:
+    return [entry.id for entry in _usable(records) if tag in entry.tags]
+
+
+def _is_of(entry: Entry, commit: str) -> bool:
+    return entry.commit is not None and entry.commit.startswith(commit)
+
+
+def _usable(records: Records) -> Iterator[Entry]:
+    return (entry for entry in records.list() if entry.state in ("closed", "ended", "killed"))

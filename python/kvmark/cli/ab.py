@@ -1,0 +1,84 @@
+"""`kvmark ab`: two sides measured in turn until their ratio is known well enough."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Annotated, Literal
+
+import typer
+
+from kvmark.cli import options
+from kvmark.cli.compare_options import Allow, FailIf, Form, Junit, allowed, share
+from kvmark.cli.single import AskedRun, parse_run
+from kvmark.errors import SpecError
+from kvmark.study.ab import AbStudy, Precision
+
+__all__ = ["ab"]
+
+_WITHIN = 0.01
+
+Shared = Annotated[
+    str, typer.Argument(metavar="WORDS", help="Words of kvmark run that both sides share, quoted.")
+]
+Base = Annotated[
+    str, typer.Option(metavar="WORDS", help="More words for the baseline, quoted: '--system …'.")
+]
+Candidate = Annotated[
+    str, typer.Option(metavar="WORDS", help="More words for the candidate, likewise.")
+]
+Within = Annotated[
+    float | None,
+    share("PERCENT", "End when the ratio is known to ± so much; 1% when neither is said."),
+]
+Find = Annotated[
+    float | None, share("PERCENT", "End when a difference so large would have been found.")
+]
+Metric = Annotated[
+    str, typer.Option(metavar="NAME", help="What decides: throughput, p50, p99, READ.p99, ….")
+]
+MaxBlocks = Annotated[int, typer.Option(metavar="N", help="End after so many blocks in any case.")]
+
+
+def ab(
+    shared: Shared = "",
+    base: Base = "",
+    candidate: Candidate = "",
+    within: Within = None,
+    find: Find = None,
+    metric: Metric = "throughput",
+    max_blocks: MaxBlocks = 100,
+    seed: options.Seed = 1,
+    allow: Allow = "",
+    fail_if: FailIf = None,
+    format: Form = "text",
+    junit_file: Junit = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Measures two sides in turn, in blocks, until it is known how much they differ."""
+    within = _WITHIN if within is None and find is None else within
+    sides = {
+        name: _side(name, shared, words)
+        for name, words in (("base", base), ("candidate", candidate))
+    }
+    study = AbStudy(
+        base=sides["base"].spec,
+        candidate=sides["candidate"].spec,
+        precision=Precision(within, find, max_blocks),
+        seed=seed,
+    )
+    study.check()
+    words = allowed(allow)
+    # What follows takes a second to load, and wrong use is told before it.
+    from kvmark.cli.interleaving import Wanted, measure_ab
+
+    form: Literal["text", "md", "json"] = "json" if json else format
+    wanted = Wanted(metric, words, tuple(fail_if or ()), form, junit_file, quiet)
+    measure_ab(study, sides, wanted)
+
+
+def _side(name: str, shared: str, words: str) -> AskedRun:
+    try:
+        return parse_run(shlex.split(f"{shared} {words}"))
+    except (SpecError, ValueError) as problem:
+        raise SpecError(f"{name}: {problem}") from problem

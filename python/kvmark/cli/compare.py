@@ -1,0 +1,55 @@
+"""`kvmark compare`: whether two sides of runs really differ, and by how much."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kvmark.analysis import comparison as comparing
+from kvmark.analysis.conditions import parse_condition
+from kvmark.analysis.selection import runs_of
+from kvmark.cli import options
+from kvmark.cli.compare_options import Allow, FailIf, Form, Junit, allowed
+from kvmark.cli.comparing import answer_comparison
+from kvmark.errors import UsageError
+from kvmark.records import Records
+
+__all__ = ["compare"]
+
+_MEANT = "a run, several with commas, tag:NAME, study:ID or commit:ID"
+
+Baseline = Annotated[str, typer.Argument(metavar="BASE", help=f"The baseline: {_MEANT}.")]
+Candidate = Annotated[str, typer.Argument(metavar="CANDIDATE", help="The candidate, likewise.")]
+Confidence = Annotated[
+    float, typer.Option(metavar="SHARE", help="Coverage of each interval, such as 0.99.")
+]
+More = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="CONDITION", help="More conditions, behind that of --fail-if."),
+]
+
+
+def compare(
+    base: Baseline,
+    candidate: Candidate,
+    more: More = None,
+    allow: Allow = "",
+    fail_if: FailIf = None,
+    confidence: Confidence = 0.95,
+    format: Form = "text",
+    junit_file: Junit = None,
+    json: options.Json = False,
+) -> None:
+    """Compares two sides of runs: each figure's ratio, and whether chance explains it."""
+    if more and not fail_if:
+        raise UsageError(f"'{more[0]}' is one word too many: name conditions behind --fail-if")
+    conditions = [parse_condition(text) for text in (*(fail_if or ()), *(more or ()))]
+    if not 0.5 <= confidence < 1:
+        raise UsageError(f"confidence: must be from 0.5 to below 1, not {confidence:g}")
+    records = Records.default()
+    sides = [runs_of(records, [word]) for word in (base, candidate)]
+    comparison = comparing.compare(
+        *sides, allow=allowed(allow), conditions=conditions, confidence=confidence
+    )
+    answer_comparison(comparison, "json" if json else format, junit_file)

@@ -1,0 +1,64 @@
+"""Options that commands which compare have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import typer
+
+from kvmark.errors import UsageError
+from kvmark.spec.suggest import did_you_mean
+
+__all__ = ["Allow", "FailIf", "Form", "Junit", "allowed", "share"]
+
+ALLOWED: Final = ("invalid", "plan", "system")
+"""What may speak against a comparison and be allowed by name."""
+
+Allow = Annotated[
+    str,
+    typer.Option(
+        metavar="WORD,…",
+        help=f"Compare although something speaks against it: {', '.join(ALLOWED)}.",
+    ),
+]
+FailIf = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="CONDITION",
+        help="Exit with 1 if it holds beyond chance: 'p99>5%', 'throughput<-3%'; repeatable.",
+    ),
+]
+Form = Annotated[Literal["text", "md"], typer.Option("--format", help="How the answer is set.")]
+Junit = Annotated[
+    Path | None,
+    typer.Option("--junit", metavar="FILE", help="Write the conditions as JUnit XML too."),
+]
+
+
+def share(metavar: str, help: str) -> Any:
+    """An option for a share: `2%` or `0.02`."""
+
+    def parse(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        text = value.strip()
+        try:
+            return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            raise typer.BadParameter(f"'{value}' is no share: write one such as 2%") from None
+
+    return typer.Option(parser=parse, metavar=metavar, help=help, show_default=False)
+
+
+def allowed(text: str) -> tuple[str, ...]:
+    """The words of `--allow`.
+
+    Raises:
+        UsageError: one of them can't be allowed.
+    """
+    words = tuple(word.strip() for word in text.split(",") if word.strip())
+    for word in words:
+        if word not in ALLOWED:
+            raise UsageError(f"allow: '{word}' can't be allowed{did_you_mean(word, ALLOWED)}")
+    return words

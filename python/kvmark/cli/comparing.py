@@ -1,0 +1,50 @@
+"""The answer of a comparison: printed, written for a build server, and refused where it is worse.
+
+Nothing here is imported while an engine runs: the memory of its libraries would count as the
+generator's.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import typer
+
+from kvmark.analysis.comparison import Comparison
+from kvmark.cli.output import print_answer, print_json, terminal_width, write_text
+from kvmark.errors import AnswerIsNo
+from kvmark.report.comparison import comparison_markdown, comparison_text, held_sentence
+from kvmark.report.junit import junit
+
+__all__ = ["answer_comparison"]
+
+_MOST_TOLD = 3
+
+
+def answer_comparison(
+    comparison: Comparison,
+    form: Literal["text", "md", "json"],
+    junit_file: Path | None,
+    *,
+    said: tuple[str, ...] = (),
+) -> None:
+    """Prints a comparison; ``said`` are sentences on how it was made.
+
+    Raises:
+        AnswerIsNo: a condition is broken.
+        RunError: the file for the build server can't be written.
+    """
+    if junit_file is not None:
+        write_text(junit_file, junit(comparison))
+    match form:
+        case "json":
+            print_json({"comparison": comparison, "said": said})
+        case "md":
+            typer.echo(comparison_markdown(comparison, said), nl=False)
+        case "text":
+            print_answer(comparison_text(comparison, terminal_width(), said))
+    broken = comparison.failed
+    if broken:
+        told = " ".join(held_sentence(held) for held in broken[:_MOST_TOLD]).rstrip(".")
+        raise AnswerIsNo(f"the candidate is worse than allowed: {told}")

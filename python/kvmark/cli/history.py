@@ -1,0 +1,48 @@
+"""`kvmark history`: a figure over all runs of a case, and where its level moved."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kvmark.analysis.history import histories
+from kvmark.analysis.metrics import parse_metric
+from kvmark.analysis.selection import select, usable
+from kvmark.cli import options
+from kvmark.cli.output import print_answer, print_json, terminal_width
+from kvmark.records import Records
+from kvmark.report.history import history_text
+
+__all__ = ["history"]
+
+Metric = Annotated[
+    str, typer.Option(metavar="NAME", help="throughput, p50, p99, READ.p99, service.p99, ….")
+]
+Workload = Annotated[str, typer.Option(metavar="NAME", help="Only this workload.")]
+Store = Annotated[
+    str, typer.Option("--store", metavar="NAME", help="Only this system, such as Redis.")
+]
+Limit = Annotated[int, typer.Option(metavar="N", min=1, help="Most runs to list of each case.")]
+All = Annotated[bool, typer.Option("--all", help="INVALID runs too.")]
+
+
+def history(
+    metric: Metric = "throughput",
+    tag: options.Tag = None,
+    workload: Workload = "",
+    store: Store = "",
+    limit: Limit = 30,
+    every: All = False,
+    json: options.Json = False,
+) -> None:
+    """Shows a figure over the runs of each case, and where its level moved."""
+    asked = parse_metric(metric)
+    records = Records.default()
+    runs = [records.open(entry.id) for entry in select(records, tag or (), workload, store)]
+    used = runs if every else usable(records, runs)
+    found = histories(used, asked)
+    if json:
+        print_json({"histories": found, "invalid": len(runs) - len(used)})
+    else:
+        print_answer(history_text(found, terminal_width(), limit))

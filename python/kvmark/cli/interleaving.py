@@ -1,0 +1,127 @@
+"""Carries out an interleaved comparison, block by block, and answers.
+
+Apart from the command, because it needs libraries that take a while to load. Those of the answer
+are imported when nothing is measured any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from kvmark.cli.live import LiveDisplay
+from kvmark.cli.progress import show
+from kvmark.cli.single import AskedRun
+from kvmark.cli.system import command_line, password_lent
+from kvmark.plan.compile import compile_run
+from kvmark.records import Records
+from kvmark.run import Setting, carry_out, make_setting
+from kvmark.study.ab import SIDES, AbStudy, Precision, Side, Standing, interleaved
+from kvmark.study.ab_judging import Judge
+
+__all__ = ["Wanted", "measure_ab"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is decided by, and how the answer is given."""
+
+    metric: str
+    allow: tuple[str, ...]
+    conditions: tuple[str, ...]
+    form: Literal["text", "md", "json"]
+    junit_file: Path | None
+    quiet: bool
+
+
+def measure_ab(study: AbStudy, sides: Mapping[str, AskedRun], wanted: Wanted) -> None:
+    """Measures blocks until there are enough, and prints the comparison.
+
+    Raises:
+        KvmarkError: a run failed, was interrupted or is INVALID; what was measured is kept.
+        AnswerIsNo: a condition is broken.
+    """
+    records = Records.default()
+    name = f"ab:{records.now():%Y%m%d-%H%M%S}-{records.token()}"
+    settings = {side: _setting(study, sides[side], f"{name}:{side}") for side in SIDES}
+    ended: dict[Side, list[str]] = {side: [] for side in SIDES}
+    invalid = "invalid" in wanted.allow
+    standing: Standing | None = None
+    with (
+        Judge(records, wanted.metric, study.precision, allow_invalid=invalid) as judge,
+        LiveDisplay(quiet=wanted.quiet) as display,
+    ):
+        number = 0
+
+        def measure(block: int, side: Side) -> float:
+            nonlocal number
+            number += 1
+            blocks = standing.needed if standing and standing.needed else _planned(study.precision)
+            display.step(f"block {block + 1}, {side}", number, 2 * max(blocks, block + 1))
+            spec = study.spec(block, side)
+            kept = {**spec.as_json(), "ab": {"name": name, "side": side, "block": block}}
+            with password_lent(spec.system):
+                carried = carry_out(
+                    compile_run(spec), kept, records, settings[side], show(display), spec.faults
+                ).or_raise()
+            value = judge.value(carried.folder.id)
+            ended[side].append(carried.folder.id)
+            return value
+
+        for latest in interleaved(study.seed, measure, judge.standing):
+            standing = latest
+    if standing is not None:
+        _answer(study, ended, standing, name, records, wanted)
+
+
+def _planned(precision: Precision) -> int:
+    return min(precision.first_stage, precision.most_blocks)
+
+
+def _setting(study: AbStudy, asked: AskedRun, tag: str) -> Setting:
+    plan = compile_run(study.spec(0, "base" if tag.endswith(":base") else "candidate"))
+    return make_setting(command_line(), plan, (tag, *asked.tags), asked.commit)
+
+
+def _answer(
+    study: AbStudy,
+    ended: Mapping[Side, list[str]],
+    standing: Standing,
+    name: str,
+    records: Records,
+    wanted: Wanted,
+) -> None:
+    from kvmark.analysis.blocks import compare_blocks
+    from kvmark.analysis.conditions import parse_condition
+    from kvmark.analysis.metrics import parse_metric
+    from kvmark.cli.comparing import answer_comparison
+    from kvmark.stats import Asked
+
+    precision = study.precision
+    asked = Asked(precision.within, precision.find, precision.most_blocks, precision.first_stage)
+    comparison = compare_blocks(
+        [records.open(run) for run in ended["base"]],
+        [records.open(run) for run in ended["candidate"]],
+        parse_metric(wanted.metric),
+        asked,
+        allow=wanted.allow,
+        conditions=[parse_condition(text) for text in wanted.conditions],
+    )
+    tags = f"The runs have the tags {name}:base and {name}:candidate."
+    said = (_blocks_sentence(standing, precision), tags)
+    answer_comparison(comparison, wanted.form, wanted.junit_file, said=said)
+
+
+def _blocks_sentence(standing: Standing, precision: Precision) -> str:
+    if standing.wanted is not None and standing.wanted > standing.blocks:
+        return (
+            f"It ended after {standing.blocks} blocks, the most allowed; what was asked for needs"
+            f" about {standing.wanted}, so give --max-blocks {standing.wanted} or ask for less."
+        )
+    aim = f"to find a difference of {100 * (precision.find or 0):.3g} %"
+    if precision.within is not None:
+        aim = f"an interval of ± {100 * precision.within:.3g} %"
+    done = f"{standing.blocks} blocks, each side once in each, in random order"
+    return f"{done}; asked for was {aim}."

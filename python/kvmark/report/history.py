@@ -1,0 +1,111 @@
+"""A history drawn: a line of blocks, a table with the places where the level moved, a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from kvmark.analysis.history import History, Moved, Point
+from kvmark.report import units
+from kvmark.report.asked import listed
+from kvmark.report.comparison import percent
+from kvmark.report.grid import Cell, Column, Grid, printable, to_markdown, to_text, wrap
+
+__all__ = ["history_grid", "history_markdown", "history_sentence", "history_text", "sparkline"]
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_SHORT_COMMIT = 12
+# Characters of a date and time without its seconds.
+_MINUTE = 16
+
+
+def history_text(histories: Sequence[History], width: int, limit: int) -> Text:
+    """Every case for a terminal, with the newest ``limit`` runs of each."""
+    lines: list[Text] = []
+    for history in histories:
+        lines += [Text(), Text()] if lines else []
+        shown = sparkline([point.value for point in history.points][-width:])
+        lines += [to_text(history_grid(history, limit), width), Text(), Text(shown, "cyan")]
+        lines += [Text(line) for line in wrap(printable(history_sentence(history)), width)]
+    return Text("\n").join(lines) if lines else Text("No runs with this figure yet.")
+
+
+def history_markdown(history: History, limit: int) -> str:
+    """One case as Markdown."""
+    shown = sparkline([point.value for point in history.points])
+    table = to_markdown(history_grid(history, limit)).strip()
+    return f"{table}\n\n`{shown}`\n\n{history_sentence(history)}\n"
+
+
+def history_grid(history: History, limit: int) -> Grid:
+    """The newest runs, the last one at the bottom; a new level begins a new section."""
+    timed = history.metric.quantile is not None
+    unit = units.time_unit(point.value for point in history.points)
+    first = max(len(history.points) - limit, 0)
+    moves = {move.index: move for move in history.moves}
+    tagged = any(point.tags for point in history.points[first:])
+    rows = [
+        _row(point, moves.get(index), unit if timed else None, tagged=tagged)
+        for index, point in enumerate(history.points)
+        if index >= first
+    ]
+    earlier = (f"{first} earlier runs are not listed.",) if first else ()
+    return Grid(
+        title=f"{history.metric.name} of {history.title}",
+        columns=(
+            Column("created", number=False),
+            Column("run", number=False, key=True),
+            Column("commit", number=False),
+            Column(f"{history.metric.name}, {unit.name if timed else 'ops/s'}"),
+            Column("level", number=False),
+            *([Column("tags", number=False)] if tagged else []),
+        ),
+        rows=tuple(rows),
+        section_starts=frozenset(index - first for index in moves if index > first),
+        notes=earlier,
+    )
+
+
+def history_sentence(history: History) -> str:
+    """Where the level moved."""
+    n, name = len(history.points), history.metric.name
+    runs = f"{n} {'run' if n == 1 else 'runs'}"
+    if not history.moves:
+        return f"No change of the level of {name} was found over {runs}."
+    told = [_place(history.points[move.index], move) for move in history.moves]
+    beside = [sentence for move in history.moves for sentence in move.beside]
+    return " ".join([f"Over {runs} the level of {name} moved {listed(told)}.", *beside])
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """One character per value, from the lowest to the highest of them."""
+    if not values:
+        return ""
+    low, high = min(values), max(values)
+    if low == high:
+        return _BLOCKS[3] * len(values)
+    steps = len(_BLOCKS) - 1
+    return "".join(_BLOCKS[round((value - low) / (high - low) * steps)] for value in values)
+
+
+def _place(point: Point, move: Moved) -> str:
+    commit = f" (commit {point.commit[:_SHORT_COMMIT]})" if point.commit else ""
+    return f"by {percent(move.change)} at {point.run}{commit}"
+
+
+def _row(
+    point: Point, move: Moved | None, unit: units.TimeUnit | None, *, tagged: bool
+) -> tuple[Cell, ...]:
+    value = units.duration(point.value, unit) if unit else units.significant(point.value)
+    level = Cell("")
+    if move is not None:
+        level = Cell(f"{percent(move.change)} from here", "valid" if move.better else "invalid")
+    return (
+        Cell(point.created[:_MINUTE].replace("T", " "), "muted"),
+        Cell(point.run),
+        Cell((point.commit or units.ABSENT)[:_SHORT_COMMIT]),
+        Cell(value, "strong"),
+        level,
+        *([Cell(", ".join(point.tags), "muted")] if tagged else []),
+    )

@@ -1,0 +1,50 @@
+"""A comparison as JUnit's XML, which build servers show: one test per case and condition."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+from kvmark.analysis.comparison import CaseComparison, Comparison
+from kvmark.analysis.conditions import Held
+from kvmark.report.comparison import held_sentence, percent, percent_range
+
+__all__ = ["junit"]
+
+
+def junit(comparison: Comparison) -> str:
+    """The document. Without conditions each metric is a test that passes and says what it found."""
+    tests = [test for case in comparison.cases for test in _tests(case)]
+    failed = str(len(comparison.failed))
+    counts = {"tests": str(len(tests)), "failures": failed, "errors": "0"}
+    suites = ET.Element("testsuites", {"name": "kvmark compare", **counts})
+    suite = ET.SubElement(suites, "testsuite", {"name": "kvmark compare", **counts})
+    suite.extend(tests)
+    ET.indent(suites)
+    text: str = ET.tostring(suites, encoding="unicode", xml_declaration=True)
+    return text + "\n"
+
+
+def _tests(case: CaseComparison) -> list[ET.Element]:
+    if case.held:
+        return [_condition(case, held) for held in case.held]
+    return [
+        _test(case, row.metric.name, f"{percent(row.effect.change)} ({found})")
+        for row in case.rows
+        if row.effect is not None
+        for found in [percent_range(row.effect.ratio)]
+    ]
+
+
+def _condition(case: CaseComparison, held: Held) -> ET.Element:
+    sentence = held_sentence(held)
+    test = _test(case, held.condition.text, sentence)
+    if held.failed:
+        failure = ET.SubElement(test, "failure", {"type": "regression", "message": sentence})
+        failure.text = f"Baseline: {case.baseline}. Candidate: {case.candidate}."
+    return test
+
+
+def _test(case: CaseComparison, name: str, said: str) -> ET.Element:
+    test = ET.Element("testcase", {"classname": f"kvmark.{case.title}", "name": name, "time": "0"})
+    ET.SubElement(test, "system-out").text = said
+    return test

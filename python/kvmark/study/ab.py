@@ -1,0 +1,124 @@
+"""Two sides measured in turn until their ratio is known well enough.
+
+A block holds one run of each side, in an order drawn by chance, so that whatever the machine does
+from block to block happens to both. How many blocks there are is decided by their scatter alone
+(:mod:`kvmark.stats.sequential` says why that keeps the error level).
+
+Nothing here brings the libraries of answers: who decides is handed in.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Final, Literal
+
+from kvmark import _engine
+from kvmark.errors import UsageError
+from kvmark.plan.compile import compile_run
+from kvmark.spec.run import RunSpec
+
+__all__ = ["BLOCK_NS", "SIDES", "AbStudy", "Precision", "Side", "Standing", "interleaved", "order"]
+
+Side = Literal["base", "candidate"]
+SIDES: Final[tuple[Side, Side]] = ("base", "candidate")
+
+BLOCK_NS: Final = 5 * 10**9
+"""How long a run of a block measures when its words don't say."""
+
+_LEAST_BLOCKS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """When the sides are known well enough. Just one of ``within`` and ``find`` is given."""
+
+    within: float | None
+    """Half the width of the ratio's interval, as a share: 0.01 is ± 1 %."""
+    find: float | None
+    """A difference that is to be found if it is there, as a share."""
+    most_blocks: int
+    first_stage: int = 12
+    """Blocks after whose scatter the number of blocks is decided."""
+
+    def __post_init__(self) -> None:
+        """Checks the values."""
+        if (self.within is None) == (self.find is None):
+            raise UsageError("precision: give either --within or --find, not both")
+        for name, share in (("within", self.within), ("find", self.find)):
+            if share is not None and not 0 < share <= 1:
+                raise UsageError(f"{name}: must be above 0 % and at most 100 %, not {share:.4%}")
+        if self.most_blocks < _LEAST_BLOCKS:
+            raise UsageError(
+                f"max-blocks: must be at least {_LEAST_BLOCKS}, not {self.most_blocks}: the scatter"
+                " of fewer blocks says nothing"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where the answer stands after some blocks."""
+
+    blocks: int
+    #: How many there will be; none while that isn't decided.
+    needed: int | None
+    #: How many there would have to be for what was asked; more than ``needed`` at the bound.
+    wanted: int | None
+    done: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class AbStudy:
+    """What was asked."""
+
+    base: RunSpec
+    candidate: RunSpec
+    precision: Precision
+    seed: int
+
+    def spec(self, block: int, side: Side) -> RunSpec:
+        """A block's run of a side. Both sides of a block do the same operations."""
+        spec = self.base if side == "base" else self.candidate
+        ends = spec.duration_ns or spec.operations or spec.until_stderr
+        duration_ns = None if ends or spec.workload.once_per_record else BLOCK_NS
+        seed = self.seed * 1_000_003 + block
+        return replace(spec, seed=seed, duration_ns=spec.duration_ns or duration_ns)
+
+    def check(self) -> None:
+        """Checks both sides before the first block begins.
+
+        Raises:
+            KvmarkError: a side can't be carried out.
+        """
+        for side in SIDES:
+            _engine.check_plan(compile_run(self.spec(0, side)).to_json())
+
+
+def order(seed: int) -> Iterator[tuple[Side, Side]]:
+    """The order of the sides in each block, without end."""
+    chance = random.Random(seed)  # noqa: S311 - an order, not a secret
+    while True:
+        yield SIDES if chance.random() < 0.5 else (SIDES[1], SIDES[0])
+
+
+def interleaved(
+    seed: int,
+    measure: Callable[[int, Side], float],
+    decide: Callable[[Sequence[float]], Standing],
+) -> Iterator[Standing]:
+    """Measures block after block until it is decided that there are enough.
+
+    ``measure`` carries out one run and returns its figure, above 0; ``decide`` is given the
+    logarithms of candidate ÷ base so far.
+    """
+    log_ratios: list[float] = []
+    for block, sides in zip(count(), order(seed), strict=False):
+        values = {side: measure(block, side) for side in sides}
+        log_ratios.append(math.log(values["candidate"] / values["base"]))
+        standing = decide(log_ratios)
+        yield standing
+        if standing.done:
+            return

@@ -1,0 +1,100 @@
+"""A figure over time, and what costs more than what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kvmark.analysis.claims import claims
+from kvmark.analysis.history import histories
+from kvmark.analysis.metrics import THROUGHPUT
+from kvmark.analysis.ranking import rankings
+from kvmark.analysis.selection import newest
+from kvmark.records import Records, Run
+
+BEGAN = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def run_at(healthy: Callable[[], Any], minute: int, speed: float = 1.0, **changes: Any) -> Run:
+    """A run of that minute whose operations took their usual time ÷ speed."""
+    draft = healthy()
+    draft.records = Records(draft.records.root, now=lambda: BEGAN + timedelta(minutes=minute))
+    draft.phase["end_ns"] = int(draft.phase["end_ns"] / speed)
+    for row in draft.engine["totals"]:
+        factor = changes.get(row["operation"], 1.0)
+        row["service"]["mean"] = row["service"]["mean"] * factor / speed
+    draft.engine["system"]["system"] = changes.get("store", "RocksDB")
+    draft.plan["dataset"]["count"] = changes.get("records", 1000)
+    run: Run = draft.run()
+    return run
+
+
+def scatter(seed: int, count: int) -> list[float]:
+    values: list[float] = np.random.default_rng(seed).lognormal(0, 0.02, count).tolist()
+    return values
+
+
+def test_a_planted_shift_is_found_at_its_run(healthy: Callable[[], Any]) -> None:
+    runs = [
+        run_at(healthy, minute, speed * (0.8 if minute >= 7 else 1.0))
+        for minute, speed in enumerate(scatter(1, 14))
+    ]
+    (history,) = histories(reversed(runs), THROUGHPUT)
+    assert [point.run for point in history.points] == [run.id for run in runs]
+    (move,) = history.moves
+    assert move.index == 7
+    assert move.change == pytest.approx(-0.2, abs=0.03)
+    assert not move.better
+
+
+def test_each_case_has_a_history_of_its_own(healthy: Callable[[], Any]) -> None:
+    runs = [run_at(healthy, 0), run_at(healthy, 1, records=5000)]
+    assert [len(one.points) for one in histories(runs, THROUGHPUT)] == [1, 1]
+
+
+def test_operations_are_ranked_and_only_those_apart_are_ordered(
+    healthy: Callable[[], Any],
+) -> None:
+    runs = [run_at(healthy, i, speed, UPDATE=1.5) for i, speed in enumerate(scatter(2, 4))]
+    (ranking,) = rankings(runs, "operation")
+    assert [one.name for one in ranking.ranked] == ["READ", "UPDATE"]
+    (pair,) = ranking.pairs
+    assert pair.ordered
+    assert pair.effect.change == pytest.approx(0.5, abs=0.05)
+    (alike,) = rankings([run_at(healthy, 60 + i, s) for i, s in enumerate(scatter(3, 4))],
+                        "operation")  # fmt: skip
+    assert not alike.pairs[0].ordered
+
+
+def test_a_published_order_is_confirmed_or_contradicted(healthy: Callable[[], Any]) -> None:
+    dearer = [run_at(healthy, i, s, UPDATE=1.5) for i, s in enumerate(scatter(2, 4))]
+    cheaper = [run_at(healthy, 60 + i, s, UPDATE=0.5) for i, s in enumerate(scatter(2, 4))]
+    assert claims(dearer)[0].word == "confirmed"
+    assert claims(cheaper)[0].word == "contradicted"
+    assert claims(dearer)[1].findings == ()
+
+
+def test_growth_is_held_against_the_sentence_that_rocksdb_outgrows_redis(
+    healthy: Callable[[], Any],
+) -> None:
+    def store(name: str, grows: float, minute: int) -> list[Run]:
+        return [
+            run_at(healthy, minute + 10 * place + i, s * growth, store=name, records=records)
+            for place, (records, growth) in enumerate([(1000, 1.0), (10_000, grows)])
+            for i, s in enumerate(scatter(minute, 3))
+        ]
+
+    grown = claims([*store("RocksDB", 3.0, 0), *store("Redis", 2.0, 100)])[-1]
+    assert grown.word == "confirmed"
+    assert grown.findings[0].effect.change == pytest.approx(0.5, abs=0.1)
+    shrunk = claims([*store("RocksDB", 1.0, 200), *store("Redis", 2.0, 300)])[-1]
+    assert shrunk.word == "contradicted"
+
+
+def test_the_newest_run_of_each_case_stands_for_it(healthy: Callable[[], Any]) -> None:
+    runs = [run_at(healthy, 0), run_at(healthy, 1), run_at(healthy, 2, records=5000)]
+    assert [run.id for run in newest(runs)] == [run.id for run in runs[1:]]
