@@ -1,0 +1,318 @@
+"""A study's answer: one row per case, and what changes when a factor goes from level to level.
+
+Repetitions are blocks: the runs of one repetition were made together, so that an effect is the
+ratio within a block, and its interval is that of the blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from kvmark.analysis.aggregate import CaseSummary, aggregate, merged_times
+from kvmark.analysis.summary import throughput
+from kvmark.analysis.verdict import Judgement
+from kvmark.records import PhaseRecord, Run
+from kvmark.stats import Estimate, mean_interval, paired_ratio
+
+__all__ = [
+    "CaseRuns",
+    "Effect",
+    "EffectAsked",
+    "EffectOfCase",
+    "PublishedFigures",
+    "StudyRow",
+    "effect",
+    "nodes_shared",
+    "study_rows",
+]
+
+Levels = tuple[tuple[str, str], ...]
+"""The levels of a case by factor, sorted."""
+Sides = dict[int, tuple[float, float]]
+"""Before and after, by repetition."""
+T = TypeVar("T")
+
+_NS_PER_S = 1e9
+_QUANTILES: Mapping[str, float] = {"response_p50": 0.5, "response_p95": 0.95, "response_p99": 0.99}
+_PUBLISHED_NAMES: Mapping[str, str] = {
+    "throughput": "throughput",
+    "response_p50": "p50_ms",
+    "response_p95": "p95_ms",
+    "response_p99": "p99_ms",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedFigures:
+    """Somebody else's figures for one case: a single run, without an error."""
+
+    throughput: float | None = None
+    p50_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRuns:
+    """A case and what was measured of it."""
+
+    levels: Mapping[str, str]
+    #: By repetition.
+    runs: Mapping[int, Run]
+    #: The repetitions whose runs came to their end and aren't INVALID.
+    usable: frozenset[int] = frozenset()
+    #: Why repetitions came to no end, one sentence each.
+    failures: tuple[str, ...] = ()
+    published: PublishedFigures | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StudyRow:
+    """One case with its figures."""
+
+    levels: Mapping[str, str]
+    #: None when no run of the case measured anything.
+    figures: CaseSummary | None
+    #: Operations or records per second, as the study counts; none without figures.
+    throughput: Estimate | None
+    #: Operations with a known outcome.
+    completed: int
+    #: Failed operations by error class.
+    errors: Mapping[str, int]
+    failures: tuple[str, ...]
+    published: PublishedFigures | None
+
+    @property
+    def errors_total(self) -> int:
+        """Failed operations of all classes."""
+        return sum(self.errors.values())
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether every run came to its end and none is INVALID."""
+        figures = self.figures
+        usable = figures is not None and figures.verdict.judgement is not Judgement.INVALID
+        return usable and not self.failures
+
+
+@dataclass(frozen=True, slots=True)
+class EffectAsked:
+    """Which change of levels is looked at; all factors that aren't named are kept."""
+
+    title: str
+    before: Mapping[str, str]
+    after: Mapping[str, str]
+    within: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: `throughput` or a quantile of response time such as `response_p99`.
+    of: str = "throughput"
+
+
+@dataclass(frozen=True, slots=True)
+class EffectOfCase:
+    """The effect between two cases that differ in nothing else."""
+
+    #: What both have in common.
+    levels: Mapping[str, str]
+    change: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """The change from before to after in percent, over all pairs of cases and by pair."""
+
+    asked: EffectAsked
+    #: None when no pair of cases can be used.
+    change: Estimate | None
+    by_case: tuple[EffectOfCase, ...]
+    #: The same of the published figures, over the cases that were published on both sides.
+    published: Estimate | None
+    published_cases: int
+
+
+def study_rows(cases: Iterable[CaseRuns], *, records: bool = False) -> tuple[StudyRow, ...]:
+    """One row per case; throughput counts records instead of operations when asked.
+
+    Raises:
+        RecordsError: a run's files can't be read.
+    """
+    return tuple(_row(case, records=records) for case in cases)
+
+
+def effect(
+    asked: EffectAsked,
+    cases: Sequence[CaseRuns],
+    published: Mapping[tuple[tuple[str, str], ...], PublishedFigures],
+    *,
+    records: bool = False,
+) -> Effect:
+    """An effect over all pairs of cases that can be used, beside that of the published figures.
+
+    Args:
+        asked: which change.
+        cases: everything that was measured.
+        published: all published figures by their levels, sorted.
+        records: whether throughput counts records.
+
+    Raises:
+        RecordsError: a run's files can't be read.
+    """
+    pairs = _pairs(asked, {tuple(sorted(case.levels.items())): case for case in cases})
+    compared = []
+    for levels, before, after in pairs:
+        blocks = _blocks(asked.of, before, after, records=records)
+        if blocks:
+            compared.append((levels, blocks))
+    theirs = [
+        (one, two)
+        for _, before, after in _pairs(asked, published)
+        if (one := _published(before, asked.of)) and (two := _published(after, asked.of))
+    ]
+    return Effect(
+        asked=asked,
+        change=_overall([blocks for _, blocks in compared]),
+        by_case=tuple(
+            EffectOfCase(levels, _change(list(blocks.values()))) for levels, blocks in compared
+        ),
+        published=_change(theirs) if theirs else None,
+        published_cases=len(theirs),
+    )
+
+
+def nodes_shared(runs: Iterable[Run]) -> bool:
+    """Whether several servers ran on one machine, and so shared its cores."""
+    for run in runs:
+        testbed = run.manifest.testbed or {}
+        nodes = testbed.get("nodes")
+        if isinstance(nodes, list | dict) and len(nodes) > 1:
+            return True
+    return False
+
+
+def _row(case: CaseRuns, *, records: bool) -> StudyRow:
+    runs = [run for run in case.runs.values() if run.counted]
+    figures = aggregate(runs) if runs else None
+    errors: dict[str, int] = {}
+    completed = 0
+    for run in runs:
+        for phase in run.counted:
+            for total in run.totals(phase.index):
+                if total.part:
+                    continue
+                completed += total.count
+                if total.outcome not in ("ok", "miss"):
+                    errors[total.outcome] = errors.get(total.outcome, 0) + total.count
+    return StudyRow(
+        levels=case.levels,
+        figures=figures,
+        throughput=None if figures is None else _throughput(runs, figures, records=records),
+        completed=completed,
+        errors=errors,
+        failures=case.failures,
+        published=case.published,
+    )
+
+
+def _throughput(runs: Sequence[Run], figures: CaseSummary, *, records: bool) -> Estimate:
+    if not records:
+        return figures.throughput
+    if len(runs) > 1 or len(runs[0].counted) != 1:
+        return mean_interval([_rate(run, records=True) for run in runs], "records/s")
+    # The error of one run is that of its operations, each of so many records.
+    phase = runs[0].counted[0]
+    rate, operations = _rate(runs[0], records=True), throughput(runs[0], phase)
+    error = None if operations.error is None or not operations.value else operations.relative_error
+    low, high = (None, None) if error is None else (rate * (1 - error), rate * (1 + error))
+    return Estimate(rate, low, high, operations.n, "records/s", operations.method)
+
+
+def _rate(run: Run, *, records: bool) -> float:
+    """Operations, or the records that they read or wrote, per second in the counted windows."""
+    window_ns = sum(phase.window_ns for phase in run.counted)
+    done = sum(_done(run, phase, records=records) for phase in run.counted)
+    return done * _NS_PER_S / window_ns if window_ns else 0.0
+
+
+def _done(run: Run, phase: PhaseRecord, *, records: bool) -> float:
+    ok = [t for t in run.totals(phase.index) if t.outcome == "ok" and not t.part and t.count]
+    if not records:
+        return sum(total.in_window for total in ok)
+    # Those of the drain are left out in proportion: rows are counted by operation, not by instant.
+    return sum(total.rows * total.in_window / total.count for total in ok)
+
+
+def _pairs(asked: EffectAsked, cases: Mapping[Levels, T]) -> list[tuple[dict[str, str], T, T]]:
+    """The cases before and after that differ in nothing else, with what they have in common."""
+    found = []
+    for levels, before in cases.items():
+        named = dict(levels)
+        wanted = all(named.get(name) == label for name, label in asked.before.items())
+        inside = all(named.get(name) in labels for name, labels in asked.within.items())
+        other = cases.get(tuple(sorted({**named, **asked.after}.items())))
+        if wanted and inside and other is not None:
+            common = {name: label for name, label in levels if name not in asked.before}
+            found.append((common, before, other))
+    return found
+
+
+def _blocks(of: str, before: CaseRuns, after: CaseRuns, *, records: bool) -> Sides:
+    """Both sides of each repetition in which both can be used."""
+    sides = {}
+    for repetition in sorted(before.usable & after.usable):
+        runs = (before.runs[repetition], after.runs[repetition])
+        one, two = (_figure(run, of, records=records) for run in runs)
+        if one and two:
+            sides[repetition] = (one, two)
+    return sides
+
+
+def _figure(run: Run, of: str, *, records: bool) -> float | None:
+    if of == "throughput":
+        return _rate(run, records=records)
+    q, times = _QUANTILES[of], merged_times([run], "response")
+    return times.quantile(q) if times.shows(q) else None
+
+
+def _published(figures: PublishedFigures, of: str) -> float | None:
+    value: float | None = getattr(figures, _PUBLISHED_NAMES[of])
+    return value
+
+
+def _overall(cases: Sequence[Sides]) -> Estimate | None:
+    """Over all pairs of cases: with two blocks or more the interval is that of the blocks.
+
+    Each block gives one ratio, the geometric mean over the pairs of cases that every block has.
+    In a single block the pairs of cases are what is independent.
+    """
+    if not cases:
+        return None
+    shared = set.intersection(*(set(blocks) for blocks in cases))
+    if len(shared) < 2:
+        firsts = [blocks[min(blocks)] for blocks in cases]
+        return _change(firsts)
+    return _change([_geometric([blocks[block] for blocks in cases]) for block in sorted(shared)])
+
+
+def _geometric(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    before, after = (
+        math.exp(math.fsum(math.log(pair[side]) for pair in pairs) / len(pairs)) for side in (0, 1)
+    )
+    return before, after
+
+
+def _change(pairs: Sequence[tuple[float, float]]) -> Estimate:
+    """The ratio of each pair's sides, together, as a change in percent."""
+    ratio = paired_ratio([before for before, _ in pairs], [after for _, after in pairs])
+
+    def percent(value: float | None) -> float | None:
+        return None if value is None else (value - 1) * 100
+
+    return replace(
+        ratio,
+        value=(ratio.value - 1) * 100,
+        low=percent(ratio.low),
+        high=percent(ratio.high),
+        unit="%",
+    )

@@ -1,0 +1,92 @@
+"""`kvmark study`: many runs for one question."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from kvmark import catalog
+from kvmark.cli import options
+from kvmark.cli import study_options as words
+from kvmark.cli.system import named_system
+from kvmark.errors import SpecError
+from kvmark.spec.study import StudyFile, load_study, parse_study
+from kvmark.study.definition import Asked, Study
+
+__all__ = ["study"]
+
+_ENDINGS = (".yaml", ".yml")
+
+
+def study(
+    name: words.Name = None,
+    system: words.System = None,
+    scale: words.Scale = None,
+    only: words.Only = None,
+    repetitions: words.Repetitions = None,
+    seed: words.Seed = None,
+    resume: words.Resume = False,
+    cases: words.Cases = False,
+    text: words.Text = False,
+    tag: options.Tag = None,
+    runs: words.Runs = None,
+    report: options.StudyReport = Path("kvmark-study.html"),
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Runs every case of a study and answers its question; lists the ready ones without a name."""
+    if name is None:
+        _list(json=json)
+        return
+    file = _read(name)
+    if text:
+        typer.echo(file.text, nl=False)
+        return
+    if scale is not None and not 0 < scale < float("inf"):
+        raise SpecError(f"scale: must be above 0, not {scale:g}")
+    if scale is not None and file.spec.scale is None:
+        raise SpecError(
+            f"scale: {file.spec.name} doesn't say what to multiply; add the key 'scale'"
+        )
+    asked = Asked(system, scale, tuple(only or ()), repetitions, seed)
+    if cases:
+        _tell_cases(Study(file, asked, named_system), json=json)
+        return
+    # What follows takes a second to load, and wrong use is told before it.
+    from kvmark.cli.studying import carry_study
+
+    carry_study(file, asked, tuple(tag or ()), runs, report, resume=resume, json=json, quiet=quiet)
+
+
+def _read(name: str) -> StudyFile:
+    if name.endswith(_ENDINGS):
+        return load_study(Path(name))
+    return parse_study(catalog.study_text(name), f"{name}.yaml")
+
+
+def _list(*, json: bool) -> None:
+    files = [_read(name) for name in catalog.study_names()]
+    if json:
+        _print_json([{"name": one.spec.name, "question": one.spec.question} for one in files])
+        return
+    for one in files:
+        typer.echo(f"{one.spec.name}: {' '.join(one.spec.question.split())}")
+
+
+def _tell_cases(study: Study, *, json: bool) -> None:
+    if json:
+        _print_json([case.labels for case in study.cases])
+        return
+    for case in study.cases:
+        typer.echo(case.title)
+    count = len(study.cases)
+    told = f"{count} {'case' if count == 1 else 'cases'}, {study.repetitions} runs of each"
+    typer.echo(told, err=True)
+
+
+def _print_json(value: object) -> None:
+    # It brings libraries that count as the generator's while something is measured.
+    from kvmark.cli.output import print_json
+
+    print_json(value)

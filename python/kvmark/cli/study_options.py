@@ -1,0 +1,47 @@
+"""The options of `kvmark study`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Name = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="STUDY", help="A name such as hcassandra, or a YAML file; without one, all names."
+    ),
+]
+System = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="Measure this system and not the one that the study names."),
+]
+Scale = Annotated[
+    float | None,
+    typer.Option(metavar="X", help="Multiply the counts and durations that the study says."),
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FACTOR=LEVEL,…",
+        help="Only cases with these levels, or with published figures: published; repeatable.",
+    ),
+]
+Repetitions = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="How often each case is run; else as the study says."),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=0, help="Fixes order and seeds; else as the study says."),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Run what is missing or INVALID of the newest one.")
+]
+Cases = Annotated[bool, typer.Option("--cases", help="List the cases and run none.")]
+Text = Annotated[bool, typer.Option("--text", help="Print the study's file, to copy and change.")]
+Runs = Annotated[
+    Path | None,
+    typer.Option("--runs", metavar="FOLDER", help="Where runs are kept; else KVMARK_RUNS or runs."),
+]

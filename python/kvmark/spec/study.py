@@ -1,0 +1,290 @@
+"""A study file: a question, and the cases that answer it.
+
+What all cases have in common stands at the top; `factors` name what is varied. A level of a factor
+changes values by their path: a word of `kvmark run` by its name (`clients`), everything else from
+the top of the file (`workload.dataset.fields.length`, `options.cql.consistency`, `testbed.nodes`,
+`testbed.set.concurrent_reads`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from kvmark.spec.study_words import RunWords, TestbedWords
+from kvmark.spec.suggest import did_you_mean, shown
+from kvmark.spec.workload import WorkloadSpec
+from kvmark.spec.yaml_file import (
+    Count,
+    Document,
+    Duration,
+    Strict,
+    at_key,
+    read_document,
+    read_text,
+)
+
+__all__ = [
+    "ROOTS",
+    "EffectSpec",
+    "FactorSpec",
+    "FigureSpec",
+    "Level",
+    "PublishedSpec",
+    "ScaleSpec",
+    "StudyFile",
+    "StudySpec",
+    "load_study",
+    "parse_study",
+    "word",
+]
+
+ROOTS: Final = ("system", "options", "testbed", "workload")
+"""What a path can begin with; everything else is a word of `kvmark run`."""
+
+_NAME: Final = r"^[a-z][a-z0-9._-]{0,63}$"
+
+
+def word(value: object) -> str:
+    """The label of a level that is a plain value, as one writes it in YAML."""
+    if value is None:
+        return "none"
+    return str(value).lower() if isinstance(value, bool) else f"{value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One value of a factor: its name, and what it changes."""
+
+    label: str
+    changes: Mapping[str, Any]
+    """Values by path."""
+    place: tuple[str | int, ...]
+    """Where it stands in the file."""
+
+
+def _factor(value: object) -> object:
+    """A bare list is the levels of the value that the factor is named after."""
+    return {"levels": value} if isinstance(value, list) else value
+
+
+def _labelled(value: object) -> object:
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            if isinstance(item, list | dict):
+                text = "a level that is no plain value needs a name; write levels as `name: value`"
+                raise at_key((number,), text)
+    return value
+
+
+class FactorSpec(Strict):
+    """A thing varied on purpose."""
+
+    path: str | None = None
+    """What plain levels change; None for the value that the factor is named after."""
+    levels: Annotated[list[Any] | dict[str, Any], BeforeValidator(_labelled), Field(min_length=1)]
+
+    def named(self, name: str) -> tuple[Level, ...]:
+        """The levels in the file's order; `name` is the factor's."""
+        path, place = self.path or name, ("factors", name, "levels")
+        if isinstance(self.levels, list):
+            return tuple(
+                Level(word(value), {path: value}, (*place, number))
+                for number, value in enumerate(self.levels)
+            )
+        return tuple(
+            Level(label, value if isinstance(value, dict) else {path: value}, (*place, label))
+            for label, value in self.levels.items()
+        )
+
+
+def _words(value: object) -> object:
+    items = value if isinstance(value, list) else [value]
+    return [word(item) for item in items]
+
+
+Labels = Annotated[tuple[str, ...], BeforeValidator(_words), Field(min_length=1)]
+"""One label of a factor, or several."""
+Choice = Mapping[str, Labels]
+"""Cases: for each factor named, one of these levels."""
+_Label = Annotated[str, BeforeValidator(word)]
+
+Figure = Literal["throughput", "response_p50", "response_p95", "response_p99"]
+
+
+class EffectSpec(Strict):
+    """What changes when some factors go from one level to another, all others kept."""
+
+    title: Annotated[str, Field(min_length=1)]
+    from_: Mapping[str, _Label] = Field(alias="from")
+    to: Mapping[str, _Label]
+    within: Choice = Field(default={})
+    """Only cases with these levels."""
+    of: Figure = "throughput"
+
+    @model_validator(mode="after")
+    def _has_two_sides(self) -> EffectSpec:
+        if self.from_.keys() != self.to.keys() or not self.to:
+            raise at_key("to", "from and to must name the same factors")
+        if self.from_ == self.to:
+            raise at_key("to", "from and to are the same levels; change one")
+        return self
+
+
+class ScaleSpec(Strict):
+    """What `--scale` multiplies."""
+
+    default: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    """The scale when nothing is said; 1 is the size that the file gives."""
+    of: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Paths of counts and durations."""
+
+
+class PublishedSpec(Strict):
+    """Figures that somebody else published for the same cases."""
+
+    source: Annotated[str, Field(min_length=1)]
+    file: Annotated[str, Field(pattern=r"^[^/].*\.csv$")]
+    """A CSV file beside the study's, or one that comes with kvmark."""
+    factors: Mapping[str, str]
+    """The column that holds each factor's level."""
+    figures: Mapping[Literal["throughput", "p50_ms", "p95_ms", "p99_ms"], str]
+    where: Choice = Field(default={})
+    """Only rows that have one of these values in these columns; rows of one case are added up."""
+
+
+class FigureSpec(Strict):
+    """How the cases are drawn."""
+
+    across: str
+    """The factor on the horizontal axis."""
+    series: tuple[str, ...] = ()
+    panels: tuple[str, ...] = ()
+
+
+class StudySpec(Strict):
+    """A study file."""
+
+    name: Annotated[str, Field(pattern=_NAME)]
+    question: Annotated[str, Field(min_length=1)]
+    description: str = ""
+    system: str | None = None
+    """URL of the system or `up:NAME`; None where the study starts a testbed."""
+    testbed: TestbedWords | None = None
+    options: Mapping[str, Mapping[str, str | int | float | bool]] = {}
+    """Options of the system's URL, by driver."""
+    workload: str | None = None
+    """A name in `workloads`, a ready one, or a file; None where each level of a factor names it."""
+    workloads: Mapping[str, WorkloadSpec] = {}
+    run: RunWords = RunWords()
+    factors: Mapping[str, Annotated[FactorSpec, BeforeValidator(_factor)]] = {}
+    include: tuple[Choice, ...] = ()
+    """Only cases that have all levels of one of these; empty for every combination."""
+    exclude: tuple[Choice, ...] = ()
+    repetitions: Annotated[Count, Field(ge=1)] = 1
+    order: Literal["random", "written"] = "random"
+    """The order of cases within a block; each block is one repetition of all."""
+    seed: Annotated[int, Field(ge=0, strict=True)] = 1
+    dataset: Literal["reuse", "fresh"] = "reuse"
+    """Whether a case finds what others loaded, or an empty system."""
+    limit_ns: Annotated[Duration, Field(gt=0)] | None = Field(default=None, alias="limit")
+    """How long a case may take in all; None for as long as it takes."""
+    measure: Literal["operations", "records"] = "operations"
+    """What throughput counts."""
+    scale: ScaleSpec | None = None
+    effects: tuple[EffectSpec, ...] = ()
+    published: PublishedSpec | None = None
+    figure: FigureSpec | None = None
+    notes: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Sentences that stand under the table."""
+
+    @property
+    def levels(self) -> dict[str, tuple[Level, ...]]:
+        """The levels of each factor."""
+        return {name: factor.named(name) for name, factor in self.factors.items()}
+
+    @model_validator(mode="after")
+    def _names_a_system(self) -> StudySpec:
+        if self.system is not None and self.testbed is not None:
+            raise at_key("testbed", "a study has either a system or a testbed; remove one of them")
+        varied = any("system" in level.changes for one in self.levels.values() for level in one)
+        if self.system is None and self.testbed is None and not varied:
+            raise at_key("name", "the study names no system; add 'system' or 'testbed'")
+        return self
+
+    @model_validator(mode="after")
+    def _has_levels_once(self) -> StudySpec:
+        for name, levels in self.levels.items():
+            labels = [level.label for level in levels]
+            twice = next((one for one in labels if labels.count(one) > 1), None)
+            if twice is not None:
+                raise at_key(("factors", name), f"the level {shown(twice)} is given twice")
+        return self
+
+    @model_validator(mode="after")
+    def _names_what_there_is(self) -> StudySpec:
+        for key, choices in (("include", self.include), ("exclude", self.exclude)):
+            for number, choice in enumerate(choices):
+                self._check_choice(choice, (key, number))
+        for number, effect in enumerate(self.effects):
+            place = ("effects", number)
+            for side, chosen in (("from", effect.from_), ("to", effect.to)):
+                self._check_choice({name: (one,) for name, one in chosen.items()}, (*place, side))
+            self._check_choice(effect.within, (*place, "within"))
+        drawn = self.figure
+        if drawn is not None:
+            for key, names in (
+                ("across", (drawn.across,)), ("series", drawn.series), ("panels", drawn.panels),
+            ):  # fmt: skip
+                for name in names:
+                    self._check_factor(name, ("figure", key))
+        if self.published is not None:
+            for name in self.published.factors:
+                self._check_factor(name, ("published", "factors", name))
+        return self
+
+    def _check_choice(self, choice: Mapping[str, Any], place: tuple[str | int, ...]) -> None:
+        for name, labels in choice.items():
+            self._check_factor(name, (*place, name))
+            known = [level.label for level in self.levels[name]]
+            for label in labels:
+                if label not in known:
+                    hint = did_you_mean(label, known)
+                    raise at_key((*place, name), f"{name} has no level {shown(label)}{hint}")
+
+    def _check_factor(self, name: str, place: tuple[str | int, ...]) -> None:
+        if name not in self.factors:
+            hint = did_you_mean(name, self.factors)
+            raise at_key(place, f"there is no factor {shown(name)}{hint}")
+
+
+@dataclass(frozen=True)
+class StudyFile:
+    """A study with its text, from which the values of a case are made."""
+
+    spec: StudySpec
+    text: str
+    folder: Path | None
+    """Where the files that it names are; None for a ready study."""
+    document: Document
+
+    @property
+    def raw(self) -> Mapping[str, Any]:
+        """The file's plain values."""
+        value = self.document.value
+        return value if isinstance(value, Mapping) else {}
+
+
+def parse_study(text: str, file: str, folder: Path | None = None) -> StudyFile:
+    """Reads a study from YAML text; `file` is the name that errors show."""
+    document = read_document(text, file)
+    return StudyFile(document.check(StudySpec), text, folder, document)
+
+
+def load_study(path: Path) -> StudyFile:
+    """Reads a study file. Errors name file and line."""
+    return parse_study(read_text(path), str(path), path.parent)

@@ -1,0 +1,164 @@
+"""What a study file can say of one run and of the servers it is measured on.
+
+The words of `run` are those of `kvmark run`, the words of `testbed` those of `kvmark up`, both
+without dashes. All may be left out: what is not said is decided as for those commands.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from kvmark.errors import SpecError
+from kvmark.spec import quantity
+from kvmark.spec.faults import Action, FaultSpec
+from kvmark.spec.suggest import shown
+from kvmark.spec.yaml_file import Count, Duration, Strict, at_key
+
+__all__ = ["RunWords", "StudyFault", "TestbedWords"]
+
+_SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)%(?:\.\.(\d+(?:\.\d+)?)%)?")
+
+
+def _rate(value: object) -> object:
+    """A rate as on a command line; `max`, or nothing, is the closed model."""
+    if value is None or isinstance(value, bool) or not isinstance(value, int | float | str):
+        return value
+    try:
+        return quantity.rate(str(value))
+    except SpecError as problem:
+        raise PydanticCustomError("quantity", "{s}", {"s": problem.message}) from None
+
+
+def _instant(value: object) -> object:
+    """A duration, a share of the measurement such as `25%`, or a range `10%..40%` of shares."""
+    if isinstance(value, str) and _SHARE.fullmatch(value.strip()):
+        return value.strip()
+    try:
+        quantity.duration_ns(str(value))
+    except SpecError:
+        text = f"{shown(str(value))} is neither a duration such as 5s nor a share such as 25%"
+        raise PydanticCustomError("quantity", "{s}", {"s": text}) from None
+    return value
+
+
+_Instant = Annotated[str, BeforeValidator(_instant)]
+
+
+class StudyFault(Strict):
+    """One thing that is broken on purpose, at times that may depend on how long is measured."""
+
+    at: _Instant
+    do: Action
+    node: str
+    for_: _Instant | None = Field(default=None, alias="for")
+
+    def resolved(self, duration_ns: int | None, chance: random.Random) -> FaultSpec:
+        """The fault in a measurement of that length; of a range of shares one is drawn.
+
+        Raises:
+            SpecError: a share is asked for and the length isn't known.
+        """
+        at_ns = _nanoseconds(self.at, duration_ns, chance)
+        for_ns = None if self.for_ is None else _nanoseconds(self.for_, duration_ns, chance)
+        lasting = {} if for_ns is None else {"for": f"{max(for_ns, 1)}ns"}
+        content = {"at": f"{at_ns}ns", "do": self.do, "node": self.node, **lasting}
+        return FaultSpec.model_validate(content)
+
+
+def _nanoseconds(text: str, duration_ns: int | None, chance: random.Random) -> int:
+    share = _SHARE.fullmatch(text)
+    if share is None:
+        return quantity.duration_ns(text)
+    if duration_ns is None:
+        raise SpecError(f"faults: {text} is a share of the duration; say how long is measured")
+    low = float(share[1])
+    high = low if share[2] is None else float(share[2])
+    return int(duration_ns * chance.uniform(low, high) / 100)
+
+
+class RunWords(Strict):
+    """One run, in the words of `kvmark run`."""
+
+    clients: Count | None = None
+    rate: Annotated[float | None, BeforeValidator(_rate)] = None
+    arrival: Literal["constant", "poisson"] | None = None
+    duration_ns: Duration | None = Field(default=None, alias="duration")
+    operations: Count | None = None
+    until_stderr: float | None = None
+    until_rule: Literal["cassandra-stress", "autocorrelated"] | None = None
+    warmup_ns: Duration | None = Field(default=None, alias="warmup")
+    interval_ns: Duration | None = Field(default=None, alias="interval")
+    timeout_ns: Duration | None = Field(default=None, alias="timeout")
+    drain_limit_ns: Duration | None = Field(default=None, alias="drain_limit")
+    pin: tuple[int, ...] | None = None
+    workers: Count | None = None
+    load: Literal["auto", "always", "never"] | None = None
+    settle: bool | None = None
+    records: Count | None = None
+    groups: tuple[str, ...] | None = None
+    pipeline_depth: Count | None = None
+    verify: bool | None = None
+    faults: tuple[StudyFault, ...] = ()
+
+    def as_spec(self, chance: random.Random) -> dict[str, Any]:
+        """The fields of a `RunSpec` that are said."""
+        names = type(self).model_fields.keys() - {"faults"}
+        said = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        faults = tuple(fault.resolved(self.duration_ns, chance) for fault in self.faults)
+        return {**said, "faults": faults}
+
+
+def _text(value: object) -> object:
+    """A setting's value as one writes it after `--set key=`."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+_OF_REDIS: Final = frozenset({
+    "replicas", "cluster", "appendonly", "appendfsync", "save", "io_threads", "maxclients",
+})  # fmt: skip
+_OF_CASSANDRA: Final = frozenset({"nodes", "version", "heap"})
+
+
+class TestbedWords(Strict):
+    """The servers that the study starts and stops itself, in the words of `kvmark up`."""
+
+    __test__ = False  # not a test, whatever its name begins with
+
+    system: Literal["redis", "cassandra"]
+    nodes: Count | None = None
+    version: Annotated[str, BeforeValidator(_text)] | None = None
+    heap: str | None = None
+    tls: bool = False
+    cores: tuple[int, ...] = ()
+    replicas: Count | None = None
+    cluster: Count | None = None
+    appendonly: bool | None = None
+    appendfsync: Literal["always", "everysec", "no"] | None = None
+    save: str | None = None
+    io_threads: Count | None = None
+    maxclients: Count | None = None
+    set: Mapping[str, Annotated[str, BeforeValidator(_text)]] = {}
+
+    @model_validator(mode="after")
+    def _fits_its_system(self) -> TestbedWords:
+        others = {"redis": _OF_CASSANDRA, "cassandra": _OF_REDIS}[self.system]
+        for name in self.said():
+            if name in others:
+                raise at_key(name, f"{name} is no option of {self.system}; leave it out")
+        return self
+
+    def said(self) -> dict[str, Any]:
+        """The words that belong to one kind of system and are said."""
+        return {
+            name: value
+            for name in sorted(_OF_REDIS | _OF_CASSANDRA)
+            if (value := getattr(self, name)) is not None
+        }

@@ -1,0 +1,123 @@
+"""What the runs of a study come to: the tries that stand for each case, read and judged.
+
+It brings Polars and SciPy: nothing here is imported while an engine runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kvmark.analysis.study import (
+    CaseRuns,
+    Effect,
+    EffectAsked,
+    PublishedFigures,
+    StudyRow,
+    effect,
+    nodes_shared,
+    study_rows,
+)
+from kvmark.errors import KvmarkError
+from kvmark.records import Records, Run
+from kvmark.spec.study import EffectSpec
+from kvmark.study.carry import Best, best_attempts
+from kvmark.study.definition import Study, published_for
+from kvmark.study.journal import Journal
+from kvmark.study.judging import usable
+from kvmark.study.matrix import Case
+
+__all__ = ["Answered", "answered"]
+
+_SHARED = "The nodes shared one machine's cores: the table says nothing about scaling over nodes."
+_MISSING = "not run"
+_KILLED = "the run was killed before its end"
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The answer to a study as far as it has been carried out."""
+
+    rows: tuple[StudyRow, ...]
+    effects: tuple[Effect, ...]
+    runs: tuple[Run, ...]
+    #: Sentences that stand under the table.
+    notes: tuple[str, ...]
+    #: Runs that weren't made.
+    missing: int
+
+
+def answered(study: Study, journal: Journal) -> Answered:
+    """The answer from all runs that there are.
+
+    Raises:
+        RecordsError: a run's files can't be read.
+    """
+    best = best_attempts(journal, study.repetitions, usable)
+    cases = [_case(study, case, best, journal.records) for case in study.cases]
+    in_records = study.spec.measure == "records"
+    published = {
+        tuple(sorted(one.levels.items())): PublishedFigures(**one.figures)
+        for one in study.published
+    }
+    runs_made = tuple(run for case in cases for run in case.runs.values())
+    return Answered(
+        rows=study_rows(cases, records=in_records),
+        effects=tuple(
+            effect(_asked(one), cases, published, records=in_records)
+            for one in study.spec.effects
+            if one.to.keys() <= set(study.factors)
+        ),
+        runs=runs_made,
+        notes=tuple(_notes(study, runs_made)),
+        missing=sum(case.failures.count(_MISSING) for case in cases),
+    )
+
+
+def _case(
+    study: Study, case: Case, best: Mapping[tuple[str, int], Best], records: Records
+) -> CaseRuns:
+    """The runs that stand for a case, and why there are not more of them."""
+    runs: dict[int, Run] = {}
+    whole, failures = set(), []
+    for repetition in range(study.repetitions):
+        found = best.get((case.title, repetition))
+        if found is None:
+            failures.append(_MISSING)
+            continue
+        reason = found.attempt.failure
+        if found.attempt.run is not None:
+            try:
+                run = records.open(found.attempt.run)
+                runs[repetition] = run
+                reason = reason or (_KILLED if run.manifest.closed_by == "recovered" else None)
+            except KvmarkError as problem:
+                reason = str(problem)
+        if found.usable:
+            whole.add(repetition)
+        if reason is not None:
+            failures.append(reason)
+    figures = published_for(case.labels, study.published)
+    return CaseRuns(
+        levels=case.labels,
+        runs=runs,
+        usable=frozenset(whole),
+        failures=tuple(failures),
+        published=None if figures is None else PublishedFigures(**figures.figures),
+    )
+
+
+def _asked(spec: EffectSpec) -> EffectAsked:
+    return EffectAsked(spec.title, spec.from_, spec.to, dict(spec.within), spec.of)
+
+
+def _notes(study: Study, runs: tuple[Run, ...]) -> list[str]:
+    # What a study says of its own servers is not true of another system.
+    notes = [] if study.asked.system is not None else [*study.spec.notes]
+    if nodes_shared(runs):
+        notes.append(_SHARED)
+    if study.scale != 1:
+        scaled = " and ".join(study.spec.scale.of) if study.spec.scale else ""
+        notes.append(f"Scale {study.scale:g}: {scaled} are that share of what the study says.")
+    same = "is the same for all cases on this system: left out."
+    return [*notes, *(f"The factor {name} {same}" for name in study.without_effect)]

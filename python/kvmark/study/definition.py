@@ -1,0 +1,230 @@
+"""A study as it will be carried out: its file, what the user asked for beside it, and the cases."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from kvmark import _engine
+from kvmark.errors import UsageError
+from kvmark.plan.compile import compile_run
+from kvmark.plan.model import Plan
+from kvmark.spec.study import Level, StudyFile, StudySpec
+from kvmark.spec.study_paths import split
+from kvmark.spec.study_words import TestbedWords
+from kvmark.spec.url import SystemUrl, parse_system_url
+from kvmark.study import contents
+from kvmark.study.matrix import Case, combinations, ordered, parse_choice
+from kvmark.study.published import PublishedCase, read_published
+
+__all__ = ["PUBLISHED", "Asked", "Resolve", "Study"]
+
+Resolve = Callable[[str], SystemUrl]
+"""Makes a system of what a user names: a URL, or `up:NAME`."""
+
+PUBLISHED: Final = "published"
+"""The choice of the cases that somebody published figures for."""
+
+_UP: Final = "up:"
+_DRIVERS: Final = {"cassandra": "cql", "redis": "redis"}
+_ANYWHERE: Final = {"cassandra": "cql://127.0.0.1:9042", "redis": "redis://127.0.0.1:6379"}
+"""Stands for a testbed that isn't there yet, when plans are only checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the user said beside the file; None where the file decides."""
+
+    system: str | None = None
+    scale: float | None = None
+    only: tuple[str, ...] = ()
+    repetitions: int | None = None
+    seed: int | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The words as plain values."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study with its cases. Making one of these reads nothing but the study's own files."""
+
+    file: StudyFile
+    asked: Asked
+    resolve: Resolve
+
+    @property
+    def spec(self) -> StudySpec:
+        """The file."""
+        return self.file.spec
+
+    @property
+    def name(self) -> str:
+        """The study's name."""
+        return self.spec.name
+
+    @property
+    def repetitions(self) -> int:
+        """How often each case is run."""
+        return self.asked.repetitions or self.spec.repetitions
+
+    @property
+    def seed(self) -> int:
+        """Fixes the order and every run's own seeds."""
+        return self.spec.seed if self.asked.seed is None else self.asked.seed
+
+    @property
+    def scale(self) -> float:
+        """What the counts and durations that the file names are multiplied by."""
+        if self.asked.scale is not None:
+            return self.asked.scale
+        return 1.0 if self.spec.scale is None else self.spec.scale.default
+
+    @cached_property
+    def published(self) -> tuple[PublishedCase, ...]:
+        """The figures that somebody published for cases of this study."""
+        return () if self.spec.published is None else read_published(self.file)
+
+    @cached_property
+    def factors(self) -> tuple[str, ...]:
+        """The factors that change something of the system that is measured."""
+        return tuple(name for name in self.spec.factors if name not in self.without_effect)
+
+    @cached_property
+    def without_effect(self) -> tuple[str, ...]:
+        """Factors whose levels are all the same here: another system has been named."""
+        found = []
+        for name, levels in self.spec.levels.items():
+            applied = [self._applied(level) for level in levels]
+            if len(levels) > 1 and all(one == applied[0] for one in applied):
+                found.append(name)
+        return tuple(found)
+
+    @cached_property
+    def cases(self) -> tuple[Case, ...]:
+        """The cases, in the file's order.
+
+        Raises:
+            SpecError: a choice names what there is not.
+            UsageError: no case is left.
+        """
+        words = [word for word in self.asked.only if word != PUBLISHED]
+        only = [parse_choice(word, self.spec.levels) for word in words]
+        found = combinations(self.spec, self.factors, only)
+        if PUBLISHED in self.asked.only:
+            found = tuple(case for case in found if self._is_published(case))
+        if not found:
+            raise UsageError(f"{self.name}: no case is left; let --only choose more of them")
+        return found
+
+    def runs(self) -> Iterator[tuple[int, Case]]:
+        """Every run in its order, as a repetition from 0 and its case."""
+        shuffled = self.spec.order == "random"
+        together = {case.title: self._together(case) for case in self.cases}
+        return ordered(
+            self.cases, self.repetitions, self.seed, lambda case: together[case.title],
+            shuffled=shuffled,
+        )  # fmt: skip
+
+    def testbed(self, case: Case) -> TestbedWords | None:
+        """The servers that the study starts for a case; None where it measures others."""
+        content = self.content(case)
+        if self.asked.system is not None or content.get("testbed") is None:
+            return None
+        place = contents.place_of(case, "testbed")
+        return self.file.document.check_part(content["testbed"], TestbedWords, *place)
+
+    def system_text(self, case: Case) -> str:
+        """The system of a case as it was named; for a testbed, its kind."""
+        if self.asked.system is not None:
+            return self.asked.system
+        testbed = self.testbed(case)
+        return testbed.system if testbed else str(self.content(case)["system"])
+
+    def content(self, case: Case) -> dict[str, Any]:
+        """The file's values with a case's levels, as far as they apply."""
+        return contents.content(self.file, case, self._applies, self.scale)
+
+    def check(self) -> None:
+        """Checks every case before the first one begins.
+
+        Raises:
+            KvmarkError: a case can't be carried out.
+        """
+        for case in self.cases:
+            _engine.check_plan(self.plan(case).to_json())
+
+    def plan(self, case: Case) -> Plan:
+        """The plan of a case's first run, on a system that needn't be there."""
+        return compile_run(contents.run_spec(self, case, self._stand_in(case), 0))
+
+    def digest(self) -> str:
+        """Changes when any run of the study would."""
+        parts: list[object] = [self.file.text, self.repetitions, self.seed]
+        for case in self.cases:
+            system = self._stand_in(case)
+            spec = contents.run_spec(self, case, system, 0).as_json()
+            named = {**spec, "system": self.system_text(case)}
+            testbed = self.testbed(case)
+            words = None if testbed is None else testbed.model_dump(mode="json")
+            parts.append([case.title, named, dict(system.options), words])
+        text = json.dumps(parts, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _stand_in(self, case: Case) -> SystemUrl:
+        testbed = self.testbed(case)
+        if testbed is not None:
+            return parse_system_url(_ANYWHERE[testbed.system])
+        return self.resolve(self.system_text(case))
+
+    def _together(self, case: Case) -> str:
+        testbed = self.testbed(case)
+        return "" if testbed is None else testbed.model_dump_json()
+
+    def _applied(self, level: Level) -> dict[str, Any]:
+        return {path: value for path, value in level.changes.items() if self._applies(path)}
+
+    def _applies(self, path: str) -> bool:
+        """Whether a path means something for the system that is measured."""
+        parts = split(path)
+        own = self.asked.system is None
+        match parts[0]:
+            case "system" | "testbed":
+                return own
+            case "options":
+                return self._driver is None or parts[1:2] == (self._driver,)
+        if parts == ("run", "faults"):
+            return (own and self.spec.testbed is not None) or self._is_up
+        return True
+
+    @cached_property
+    def _driver(self) -> str | None:
+        """The driver of all cases; None where that is a factor itself."""
+        text = self.asked.system or self.spec.system
+        if text is not None:
+            return self.resolve(text).driver
+        return None if self.spec.testbed is None else _DRIVERS[self.spec.testbed.system]
+
+    @property
+    def _is_up(self) -> bool:
+        return (self.asked.system or self.spec.system or "").startswith(_UP)
+
+    def _is_published(self, case: Case) -> bool:
+        return any(matches_published(case.labels, one) for one in self.published)
+
+
+def matches_published(labels: Mapping[str, str], published: PublishedCase) -> bool:
+    """Whether figures were published for a case: all factors that they name are the case's."""
+    return all(labels.get(name) == label for name, label in published.levels.items())
+
+
+def published_for(
+    labels: Mapping[str, str], published: Sequence[PublishedCase]
+) -> PublishedCase | None:
+    """The figures published for a case, where there are some."""
+    return next((one for one in published if matches_published(labels, one)), None)

@@ -1,0 +1,193 @@
+"""What a study has done so far, on the disk: its definition, and a line for each run that ended.
+
+`runs/studies/<id>/study.json` is written before the first run, `journal.jsonl` only grows. A run of
+the study bears the study's id as a tag and says in its own folder which case it is: one that ended
+in the instant before its line could be written is found all the same.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from kvmark.errors import KvmarkError, RecordsError, RunError, UsageError
+from kvmark.records import Records, files
+
+__all__ = ["Attempt", "Journal", "begin", "find", "tag"]
+
+FORMAT: Final = 1
+FOLDER: Final = "studies"
+_DEFINITION: Final = "study.json"
+_LINES: Final = "journal.jsonl"
+_MANIFESTS: Final = (files.MANIFEST, files.ENDED, files.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try to run a case."""
+
+    case: str
+    repetition: int
+    run: str | None
+    """The run's id; None where it couldn't begin."""
+    failure: str | None = None
+    """Why it came to no end, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The folder of one study."""
+
+    path: Path
+    records: Records
+
+    @property
+    def id(self) -> str:
+        """The study's id."""
+        return self.path.name
+
+    @property
+    def definition(self) -> Mapping[str, Any]:
+        """What the study was begun with.
+
+        Raises:
+            RecordsError: it can't be read.
+        """
+        path = self.path / _DEFINITION
+        try:
+            document: Mapping[str, Any] = json.loads(path.read_bytes())
+        except (OSError, ValueError) as problem:
+            raise RecordsError(f"{path} can't be read: {problem}") from problem
+        return document
+
+    def append(self, attempt: Attempt) -> None:
+        """Writes a line, and waits until it is on the disk.
+
+        Raises:
+            RunError: it can't be written.
+        """
+        line = json.dumps(asdict(attempt), ensure_ascii=False) + "\n"
+        try:
+            with (self.path / _LINES).open("ab") as log:
+                # A line that a killed process left unfinished is not continued.
+                begin_anew = log.tell() > 0 and not self._ends_whole()
+                log.write((b"\n" if begin_anew else b"") + line.encode())
+                log.flush()
+                os.fsync(log.fileno())
+        except OSError as problem:
+            raise _unwritable(self.path, problem) from problem
+
+    def attempts(self) -> list[Attempt]:
+        """Every try, oldest first; those that the journal misses are found by their runs."""
+        known = list(self._lines())
+        named = {attempt.run for attempt in known}
+        found = (one for one in self._runs_since() if one.name not in named)
+        return known + [attempt for path in found if (attempt := self._of_run(path)) is not None]
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Holds the study, so that no second command carries it out at the same time.
+
+        Raises:
+            UsageError: another one does.
+        """
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UsageError(
+                    f"study {self.id} is going in another process; wait until it ends or stop it"
+                ) from None
+            yield
+        finally:
+            os.close(handle)
+
+    def _ends_whole(self) -> bool:
+        return (self.path / _LINES).read_bytes().endswith(b"\n")
+
+    def _lines(self) -> Iterator[Attempt]:
+        for line in files.whole_lines(self.path / _LINES).splitlines():
+            try:
+                yield Attempt(**json.loads(line))
+            except (ValueError, TypeError):
+                continue  # the end of a killed process
+
+    def _runs_since(self) -> list[Path]:
+        """Folders of runs that are younger than the study."""
+        begun = self.id[: len("20261121-074812")]
+        try:
+            found = [path for path in self.records.root.iterdir() if path.name >= begun]
+        except FileNotFoundError:
+            return []
+        return sorted(path for path in found if any((path / name).exists() for name in _MANIFESTS))
+
+    def _of_run(self, path: Path) -> Attempt | None:
+        """The try that a run is, if it is one of this study."""
+        for name in _MANIFESTS:
+            try:
+                document = json.loads((path / name).read_bytes())
+                if tag(self.id) not in document.get("tags", ()):
+                    return None
+                own = document["spec"]["study"]
+                return Attempt(str(own["case"]), int(own["repetition"]), path.name)
+            except FileNotFoundError:
+                continue
+            except (OSError, ValueError, TypeError, KeyError):
+                return None
+        return None
+
+
+def tag(study: str) -> str:
+    """The tag of a study's runs."""
+    return f"study:{study}"
+
+
+def begin(records: Records, name: str, definition: Mapping[str, Any]) -> Journal:
+    """Makes the folder of a new study.
+
+    Raises:
+        RunError: it can't be made.
+    """
+    root, created = records.root / FOLDER, records.now()
+    path = root / f"{created:%Y%m%d-%H%M%S}-{name}-{records.token()}"
+    document = {
+        "format": FORMAT, "id": path.name, "name": name, "created": created.isoformat(),
+        **definition,
+    }  # fmt: skip
+    # Under its name it is never seen without its definition.
+    hidden = root / f".{path.name}"
+    try:
+        hidden.mkdir(parents=True)
+        files.write_atomically(hidden / _DEFINITION, files.to_json(document))
+        hidden.rename(path)
+        files.sync_folder(root)
+    except OSError as problem:
+        raise _unwritable(path, problem) from problem
+    return Journal(path, records)
+
+
+def find(records: Records, name: str) -> Journal | None:
+    """The newest study of a name; None when there is none."""
+    found = []
+    for path in sorted((records.root / FOLDER).glob(f"*-{name}-*")):
+        journal = Journal(path, records)
+        try:
+            if journal.definition.get("name") == name:
+                found.append(journal)
+        except KvmarkError:
+            continue
+    return found[-1] if found else None
+
+
+def _unwritable(path: Path, problem: OSError) -> RunError:
+    return RunError(
+        f"the study's folder {path} can't be written because {problem.strerror}: mend that and go"
+        " on with --resume"
+    )

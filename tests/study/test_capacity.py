@@ -1,0 +1,199 @@
+"""The search for a capacity: alone on made-up systems, and on a queue with a known answer."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvmark.errors import UsageError
+from kvmark.spec.objective import parse_objective
+from kvmark.study.capacity import Asked, Capacity, Outcome, RateRun, Stage, search
+from kvmark.study.estimated import estimated
+
+PROGRAM = Path(sys.executable).with_name("kvmark")
+OBJECTIVE = parse_objective("p99<10ms")
+
+
+@dataclass
+class MadeUp:
+    """A system whose p99 in milliseconds follows from the rate and the number of the run."""
+
+    capacity: float
+    chance: Sequence[float] = (0.0,)
+    power: float = 2.0
+    otherwise: dict[float, Outcome] = field(default_factory=dict)
+    tried: list[float] = field(default_factory=list)
+
+    def attempt(self, rate: float, stage: Stage) -> RateRun:
+        error = self.chance[len(self.tried) % len(self.chance)]
+        self.tried.append(rate)
+        p99_ns = OBJECTIVE.bound * (rate / self.capacity) ** self.power * math.exp(error)
+        return self._judged(rate, stage, p99_ns)
+
+    def together(self, runs: Sequence[RateRun]) -> RateRun:
+        logs = [math.log(one.figures[OBJECTIVE.text] or 1) for one in runs]
+        return self._judged(runs[-1].rate, "confirm", math.exp(sum(logs) / len(logs)))
+
+    def _judged(self, rate: float, stage: Stage, p99_ns: float) -> RateRun:
+        outcome: Outcome = "holds" if OBJECTIVE.met(p99_ns) else "missed"
+        for least, instead in self.otherwise.items():
+            outcome = instead if rate >= least else outcome
+        reasons = () if outcome == "holds" else (f"{outcome} at {rate:g}",)
+        return RateRun(rate, stage, "run", outcome, reasons, {OBJECTIVE.text: p99_ns}, rate)
+
+
+def found_in(system: MadeUp, first: float, within: float = 0.03, confirm: int = 3) -> Capacity:
+    return search(system, first, Asked(within, confirm))
+
+
+@pytest.mark.parametrize("first", [1.0, 700.0, 999.0, 1_001.0, 5e6])
+def test_the_ends_enclose_the_capacity_wherever_the_search_begins(first: float) -> None:
+    found = found_in(MadeUp(1_000), first)
+    assert found.found == "found"
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low <= 1_000 <= found.high
+    assert found.high / found.low <= 1.03
+
+
+def test_each_end_has_as_many_more_runs_as_were_asked_for() -> None:
+    found = found_in(MadeUp(1_000), 600, confirm=4)
+    confirmed = [one.rate for one in found.runs if one.stage == "confirm"]
+    assert confirmed == [found.low] * 4 + [found.high] * 4
+
+
+def test_without_confirmation_the_bisection_is_the_answer() -> None:
+    system = MadeUp(1_000)
+    found = found_in(system, 600, confirm=0)
+    assert found.found == "found"
+    assert len(system.tried) == len(found.runs) == 2 + 5
+
+
+def test_a_run_that_held_by_chance_does_not_move_the_answer() -> None:
+    # One run of the bisection sees a tenth of the time that the others see.
+    lucky = [0.0, 0.0, -2.3, *([0.0] * 40)]
+    found = found_in(MadeUp(1_000, lucky), 600)
+    assert found.found in ("found", "nowhere")
+    steady = found_in(MadeUp(1_000, [0.01, -0.012, 0.004, -0.007]), 600)
+    estimate = estimated(steady, [OBJECTIVE])
+    assert estimate is not None
+    assert estimate.value == pytest.approx(1_000, rel=0.01)
+    assert estimate.low is not None
+    assert estimate.high is not None
+    assert estimate.low < 1_000 < estimate.high
+
+
+def test_where_only_the_ends_are_known_they_are_the_interval() -> None:
+    found = found_in(MadeUp(1_000), 600)
+    dropped = tuple(
+        replace(one, figures={OBJECTIVE.text: 1e6}) if not one.holds else one for one in found.runs
+    )
+    estimate = estimated(replace(found, runs=dropped), [OBJECTIVE])
+    assert estimate is not None
+    assert (estimate.value, estimate.low, estimate.high) == (found.low, found.low, found.high)
+
+
+def test_a_system_that_holds_at_no_rate_has_no_capacity_and_a_reason() -> None:
+    found = found_in(MadeUp(1_000, otherwise={0.0: "missed"}), 600)
+    assert (found.found, found.low) == ("nowhere", None)
+    assert found.reason.startswith("even at ")
+    assert "missed at" in found.reason
+    assert estimated(found, [OBJECTIVE]) is None
+
+
+def test_a_rate_too_low_to_tell_ends_the_search_downwards() -> None:
+    class Slow(MadeUp):
+        def _judged(self, rate: float, stage: Stage, p99_ns: float) -> RateRun:
+            one = super()._judged(rate, stage, p99_ns)
+            return replace(one, outcome="too few", reasons=("so few",)) if rate < 100 else one
+
+    found = found_in(Slow(10), 600)
+    assert found.found == "nowhere"
+    assert found.reason.startswith("even at 150 ops/s missed at 150, and lower: so few")
+
+
+def test_a_generator_that_can_do_no_more_bounds_the_answer_from_below_only() -> None:
+    found = found_in(MadeUp(1e9, otherwise={2_000.0: "generator"}), 600)
+    assert (found.found, found.high) == ("generator", None)
+    assert found.low is not None
+    assert found.low == pytest.approx(2_000, rel=0.03)
+
+
+def test_a_system_that_never_misses_leaves_the_answer_open() -> None:
+    found = found_in(MadeUp(math.inf), 600)
+    assert found.found == "open"
+    assert found.high is None
+
+
+@pytest.mark.parametrize(("within", "confirm"), [(0.0, 3), (1.5, 3), (0.03, -1)])
+def test_an_exactness_that_cannot_be_had_is_refused(within: float, confirm: int) -> None:
+    with pytest.raises(UsageError):
+        Asked(within, confirm)
+
+
+# On the simulated driver's virtual clock.
+
+
+def kvmark(folder: Path, *words: str, exits: int = 0) -> tuple[Any, str]:
+    command = [str(PROGRAM), "capacity", "ycsb/c", "--json", "-q", *words]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=400
+    )
+    assert done.returncode == exits, done
+    return json.loads(done.stdout) if done.stdout else None, done.stderr
+
+
+def test_the_capacity_of_a_queue_is_that_of_its_closed_form(tmp_path: Path) -> None:
+    """M/M/1: response times are exponential with rate μ - λ, so that p99 = ln(100) ÷ (μ - λ)."""
+    service_per_s, p99_s = 10_000.0, 0.001
+    expected = service_per_s - math.log(100) / p99_s
+    words = ("--clients", "100", "--duration", "20s", "--confirm", "2", "--interval", "10s")
+    system = "sim:?clock=virtual&service=exponential&mean_us=100"
+    answer, _ = kvmark(tmp_path, "--system", system, "--slo", "p99<1ms", *words)
+    capacity, tried = answer["capacity"], answer["search"]["runs"]
+    assert capacity["value"] == pytest.approx(expected, rel=0.03)
+    assert capacity["low"] <= capacity["value"] <= capacity["high"]
+    assert capacity["low"] <= expected * 1.01
+    assert capacity["high"] >= expected * 0.98
+    assert answer["search"]["high"] / answer["search"]["low"] <= 1.03 + 1e-9
+    # Each is a run like any other, with its verdict beside it; one more is the closed model.
+    runs = {path.name for path in (tmp_path / "runs").iterdir() if path.is_dir()}
+    assert {one["run"] for one in tried} < runs
+    assert len(runs) == len(tried) + 1
+    last = tried[-1]["run"]
+    manifest = json.loads((tmp_path / "runs" / last / "manifest.json").read_bytes())
+    assert manifest["spec"]["capacity"]["rate"] == tried[-1]["rate"]
+    assert (tmp_path / "runs" / f"{last}.verdict.json").exists()
+
+
+def test_an_objective_that_holds_at_no_rate_ends_with_the_reason(tmp_path: Path) -> None:
+    system = ("--system", "sim:?clock=virtual&service=constant&mean_us=1000")
+    answer, said = kvmark(tmp_path, *system, "--slo", "p99<100us", "--from", "300", exits=1)
+    assert answer["capacity"] is None
+    assert answer["search"]["found"] == "nowhere"
+    assert said.startswith("kvmark: capacity: even at ")
+    assert "p99<100us was missed with 1" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--slo", "p99<1ms"), "capacity needs a system to measure"),
+        (("--system", "null:"), "capacity needs an objective to hold"),
+        (("--system", "null:", "--slo", "p99"), "'p99' is not an objective"),
+        (("--system", "null:", "--slo", "p99<1ms", "--within", "0"), "within: must be from 0.1%"),
+    ],
+)
+def test_wrong_use_is_told_in_a_sentence(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    answer, told = kvmark(tmp_path, *words, exits=2)
+    assert answer is None
+    assert told.startswith(f"kvmark: {said}")
+    assert told.count("\n") == 1

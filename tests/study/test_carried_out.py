@@ -1,0 +1,188 @@
+"""Studies carried out: failures are results, readers find what they ask for, answers are drawn."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from studies import Program, manifests
+
+QUIET = ("-q", "--report", "none")
+
+
+def misses(manifest: dict[str, Any]) -> int:
+    """How many operations of a run found nothing."""
+    totals = manifest["engine"]["totals"]
+    return sum(total["count"] for total in totals if total["outcome"] == "miss")
+
+
+def repetition(manifest: dict[str, Any]) -> int:
+    """Which repetition of its case a run is; ids of one second are in no order."""
+    return int(manifest["spec"]["study"]["repetition"])
+
+
+def test_a_failing_case_is_a_result_and_the_study_goes_on(tmp_path: Path, program: Program) -> None:
+    (tmp_path / "file").write_text("no folder")
+    text = f"""
+name: failing
+question: Does it go on?
+workload: ycsb/c
+run: {{operations: 500, records: 100, clients: 1}}
+factors:
+  system: {{levels: {{none: "rocksdb:{tmp_path}/file", there: "null:"}}}}
+"""
+    (tmp_path / "failing.yaml").write_text(text)
+    ended = program(tmp_path, "study", "failing.yaml", *QUIET, "--json")
+    assert ended.code == 1, ended
+    rows = {row["levels"]["system"]: row for row in ended.json["rows"]}
+    assert rows["none"]["figures"] is None
+    [reason] = rows["none"]["failures"]
+    assert f"{tmp_path}/file" in reason
+    assert rows["there"]["figures"]["verdict"]["judgement"] != "INVALID"
+    told = program(tmp_path, "study", "failing.yaml", *QUIET, "--resume")
+    assert "FAILED" in told.out
+    assert "Cases that came to no end" in told.out
+
+
+def test_a_study_of_which_nothing_could_be_measured_failed(
+    tmp_path: Path, program: Program
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    text = 'name: failing\nquestion: Does it?\nsystem: "rocksdb:./file"\nworkload: ycsb/c\n'
+    (tmp_path / "failing.yaml").write_text(text)
+    ended = program(tmp_path, "study", "failing.yaml", *QUIET)
+    assert ended.code == 3, ended
+    assert "kvmark: no case measured anything: " in ended.err
+
+
+def test_a_case_that_takes_longer_than_its_limit_failed(tmp_path: Path, program: Program) -> None:
+    text = """
+name: limited
+question: Does it end?
+system: "sim:?mean_us=1000"
+workload: ycsb/c
+limit: 300ms
+factors: {duration: [50ms, 1h]}
+run: {records: 10, interval: 10ms}
+"""
+    (tmp_path / "limited.yaml").write_text(text)
+    ended = program(tmp_path, "study", "limited.yaml", *QUIET, "--json")
+    assert ended.code == 1, ended
+    rows = {row["levels"]["duration"]: row for row in ended.json["rows"]}
+    assert rows["1h"]["failures"] == ["the case took longer than its limit of 0.3 s"]
+    assert rows["50ms"]["failures"] == []
+
+
+def test_a_reader_asks_only_for_keys_that_were_acknowledged(
+    tmp_path: Path, program: Program
+) -> None:
+    # The published reads failed because minutes of writing had not covered the keys. Here a case
+    # before writes only a part of them, and so does a load that was cut short.
+    text = f"""
+name: readers
+question: Does every reader find its key?
+system: "rocksdb:{tmp_path}/db"
+workloads:
+  write:
+    dataset: {{records: 5000, loaded: false}}
+    groups: [{{mix: {{insert: 1}}}}]
+  read:
+    dataset: {{records: 5000}}
+    groups: [{{mix: {{read: 1}}, keys: uniform}}]
+order: written
+factors:
+  operation:
+    levels:
+      write: {{workload: write, operations: 700}}
+      read: {{workload: read, operations: 5000}}
+repetitions: 2
+"""
+    (tmp_path / "readers.yaml").write_text(text)
+    ended = program(tmp_path, "study", "readers.yaml", *QUIET, "--json")
+    assert ended.code == 0, ended
+    made = sorted(manifests(tmp_path / "runs").values(), key=repetition)
+    assert [misses(one) for one in made] == [0] * 4
+    loads = [
+        [phase["stopped_by"] for phase in one["engine"]["phases"] if phase["name"] == "load"]
+        for one in made
+        if one["spec"]["study"]["levels"]["operation"] == "read"
+    ]
+    # The first reader's records are loaded whatever a look at some of them says; then they stay.
+    assert loads == [["operations"], ["skipped"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("smoke", ("--scale", "0.1", "--repetitions", "2")),
+        ("hcassandra", ("--system", "sim:?mean_us=5", "--scale", "0.0001", "--only",
+                        "clients=10,100")),
+        ("cassandra-initial", ("--system", "null:", "--scale", "0.001")),
+    ],
+)  # fmt: skip
+def test_a_ready_study_runs_to_its_end(
+    tmp_path: Path, program: Program, name: str, words: tuple[str, ...]
+) -> None:
+    report = tmp_path / "report.html"
+    ended = program(tmp_path, "study", name, *words, "-q", "--json", "--report", report)
+    assert ended.code in (0, 1), ended
+    assert ended.json["missing"] == 0
+    assert all(row["figures"] is not None for row in ended.json["rows"]), ended.json["rows"]
+    page = report.read_text()
+    assert f"Study {name}" in page
+    assert "vega" in page
+
+
+def test_published_figures_stand_beside_the_measured_ones(tmp_path: Path, program: Program) -> None:
+    (tmp_path / "theirs.csv").write_text("threads,rate,p99\n1,1000,2.5\n2,1900,3.5\n")
+    text = """
+name: beside
+question: How do we compare?
+system: "null:"
+workload: ycsb/c
+run: {operations: 2000, records: 100}
+factors: {clients: [1, 2, 3]}
+effects: [{title: Twice the clients, from: {clients: 1}, to: {clients: 2}}]
+published:
+  source: a report of others
+  file: theirs.csv
+  factors: {clients: threads}
+  figures: {throughput: rate, p99_ms: p99}
+figure: {across: clients}
+repetitions: 3
+"""
+    (tmp_path / "beside.yaml").write_text(text)
+    report = tmp_path / "beside.md"
+    ended = program(tmp_path, "study", "beside.yaml", "-q", "--report", report)
+    assert ended.code == 0, ended
+    assert "Published: a report of others." in ended.out
+    assert "1,900" in ended.out
+    assert "published +90 %" in ended.out
+    assert "Twice the clients" in report.read_text()
+    assert (tmp_path / "beside" / "throughput.svg").exists()
+
+
+def test_a_study_can_be_looked_at_before_it_is_run(tmp_path: Path, program: Program) -> None:
+    listed = program(tmp_path, "study")
+    assert [line.partition(":")[0] for line in listed.out.splitlines()] == [
+        "cassandra-initial", "hcassandra", "smoke", "yugabyte-1.0.7",
+    ]  # fmt: skip
+    cases = program(tmp_path, "study", "smoke", "--cases", "--json")
+    assert {"clients": "4", "value_size": "100"} in cases.json
+    text = program(tmp_path, "study", "smoke", "--text")
+    assert "name: smoke" in text.out
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_runs_folder_says_which_case_it_is(tmp_path: Path, program: Program) -> None:
+    words = ("--runs", "elsewhere", "--scale", "0.05", "--repetitions", "1")
+    ended = program(tmp_path, "study", "smoke", *words, *QUIET, "--json", "--only", "clients=2")
+    made = manifests(tmp_path / "elsewhere")
+    assert sorted(made) == sorted(ended.json["runs"])
+    for manifest in made.values():
+        assert manifest["tags"] == [f"study:{ended.json['study']}"]
+        assert manifest["spec"]["study"]["levels"]["clients"] == "2"
+    definition = json.loads(
+        (tmp_path / "elsewhere" / "studies" / ended.json["study"] / "study.json").read_text()
+    )
+    assert definition["asked"]["only"] == ["clients=2"]

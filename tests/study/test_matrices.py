@@ -1,0 +1,101 @@
+"""Cases: which combinations there are, and in what order they are run."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from kvmark import catalog
+from kvmark.errors import SpecError, UsageError
+from kvmark.study.definition import Study
+
+TEXT = """
+name: mine
+question: What is it?
+system: "null:"
+workload: ycsb/a
+factors:
+  clients: [1, 2, 3]
+  keys: {path: workload.groups.clients.keys, levels: [uniform, sequential]}
+exclude:
+  - {clients: [2, 3], keys: sequential}
+repetitions: 5
+seed: 3
+"""
+
+
+def titles(study: Study) -> list[str]:
+    """The cases in words."""
+    return [case.title for case in study.cases]
+
+
+def test_all_combinations_are_cases_but_those_that_a_rule_excludes(
+    study: Callable[..., Study],
+) -> None:
+    assert titles(study(TEXT)) == [
+        "clients 1, keys uniform",
+        "clients 1, keys sequential",
+        "clients 2, keys uniform",
+        "clients 3, keys uniform",
+    ]
+    assert titles(study(TEXT, only=("clients=2,3",))) == [
+        "clients 2, keys uniform",
+        "clients 3, keys uniform",
+    ]
+
+
+def test_a_choice_of_what_there_is_not_is_refused(study: Callable[..., Study]) -> None:
+    with pytest.raises(SpecError, match="clients has no level '4'; known are 1, 2, 3"):
+        titles(study(TEXT, only=("clients=4",)))
+    with pytest.raises(SpecError, match="there is no factor 'client' — did you mean"):
+        titles(study(TEXT, only=("client=1",)))
+    with pytest.raises(UsageError, match="no case is left"):
+        titles(study(TEXT, only=("clients=2", "keys=sequential")))
+
+
+def test_each_repetition_is_a_block_of_all_cases_in_an_order_of_its_own(
+    study: Callable[..., Study],
+) -> None:
+    runs = [(block, case.title) for block, case in study(TEXT).runs()]
+    assert [block for block, _ in runs] == [block for block in range(5) for _ in range(4)]
+    orders = [tuple(title for block, title in runs if block == one) for one in range(5)]
+    assert {frozenset(order) for order in orders} == {frozenset(titles(study(TEXT)))}
+    assert len(set(orders)) > 1
+    assert runs == [(block, case.title) for block, case in study(TEXT).runs()]
+    assert runs != [(block, case.title) for block, case in study(TEXT, seed=4).runs()]
+
+
+def test_the_files_own_order_is_kept_when_it_is_asked_for(study: Callable[..., Study]) -> None:
+    made = study(f"{TEXT}order: written\n")
+    assert [case.title for _, case in made.runs()] == titles(made) * 5
+
+
+def test_cases_of_one_testbed_come_one_after_the_other(study: Callable[..., Study]) -> None:
+    text = catalog.study_text("cassandra-initial")
+    nodes = [case.labels["nodes"] for _, case in study(text).runs()]
+    changes = sum(one != other for one, other in pairwise(nodes))
+    assert changes == 2
+    assert len(nodes) == 21
+
+
+def test_the_scale_test_has_no_combination_that_means_nothing(
+    study: Callable[..., Study],
+) -> None:
+    made = study(catalog.study_text("hcassandra"))
+    cases = [case.labels for case in made.cases]
+    assert len({case["clients"] for case in cases}) == 13
+    assert {case["consistency"] for case in cases if case["operation"] == "read"} == {
+        "ONE", "LOCAL_ONE", "TWO", "QUORUM",
+    }  # fmt: skip
+    single = {case["consistency"] for case in cases if case["replication_factor"] == "1"}
+    assert single == {"ANY", "ONE", "LOCAL_ONE"}
+    published = study(catalog.study_text("hcassandra"), only=("published",))
+    assert len(published.cases) == len(published.published) == 124
+
+
+def test_factors_that_another_system_does_not_know_are_left_out(
+    study: Callable[..., Study],
+) -> None:
+    made = study(catalog.study_text("hcassandra"), system="null:")
+    assert made.factors == ("scenario", "operation", "clients")
+    assert made.without_effect == ("replication_factor", "consistency", "node_down")

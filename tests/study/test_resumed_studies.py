@@ -1,0 +1,97 @@
+"""A study that is killed at any instant loses nothing, and goes on with what is missing."""
+
+import random
+import time
+from collections import Counter
+from pathlib import Path
+
+from studies import Program, journal_lines, manifests
+
+TINY = """
+name: tiny
+question: Does anything get lost?
+system: "null:"
+workload: ycsb/c
+run: {operations: 3000, records: 200, interval: 5ms}
+factors:
+  clients: [1, 2, 3]
+  value_size: {path: workload.dataset.fields.length, levels: [10, 20]}
+repetitions: 4
+"""
+RUNS = 24
+KILLS = 10
+WORDS = ("--report", "none", "-q", "--json")
+
+
+def place(manifest: dict[str, object]) -> tuple[str, int]:
+    """The case and the repetition of a run."""
+    spec = manifest["spec"]
+    assert isinstance(spec, dict)
+    return spec["study"]["case"], spec["study"]["repetition"]
+
+
+def test_a_study_killed_at_ten_random_instants_loses_nothing_and_runs_nothing_twice(
+    tmp_path: Path, program: Program
+) -> None:
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    runs = tmp_path / "runs"
+    chance = random.Random(7)
+    closed: dict[str, dict[str, object]] = {}
+    killed = 0
+    while killed < KILLS:
+        resume = ["--resume"] if any(runs.glob("studies/*")) else []
+        process = program.start(tmp_path, "study", "tiny.yaml", *WORDS, *resume)
+        # Somewhere within one of the next runs, or while the study is being begun.
+        until = journal_lines(runs) + chance.choice([0, 1, 1, 2, 3])
+        later_s = time.monotonic() + chance.uniform(0, 0.05)
+        while process.is_alive() and not (
+            journal_lines(runs) >= until and time.monotonic() >= later_s
+        ):
+            time.sleep(0.001)
+        process.kill()
+        process.join()
+        killed += 1
+        now = manifests(runs)
+        assert {run: now.get(run) for run in closed} == closed
+        closed = dict(now)
+
+    resume = ["--resume"] if any(runs.glob("studies/*")) else []
+    ended = program(tmp_path, "study", "tiny.yaml", *WORDS, *resume)
+    answer = ended.json
+    assert ended.code in (0, 1), ended
+    assert len(list(runs.glob("studies/[0-9]*"))) == 1
+    assert answer["missing"] == 0
+    assert len(answer["runs"]) == RUNS
+    now = manifests(runs)
+    assert {run: now.get(run) for run in closed} == closed
+    whole = Counter(place(one) for one in now.values() if one["closed_by"] == "engine")
+    assert len(whole) == RUNS
+    assert set(whole.values()) == {1}
+
+
+def test_a_finished_study_has_nothing_left_to_run(tmp_path: Path, program: Program) -> None:
+    (tmp_path / "tiny.yaml").write_text(TINY.replace("repetitions: 4", "repetitions: 1"))
+    first = program(tmp_path, "study", "tiny.yaml", *WORDS)
+    again = program(tmp_path, "study", "tiny.yaml", *WORDS, "--resume")
+    assert again.json["study"] == first.json["study"]
+    assert again.json["runs"] == first.json["runs"]
+
+
+def test_a_changed_study_is_not_gone_on_with(tmp_path: Path, program: Program) -> None:
+    (tmp_path / "tiny.yaml").write_text(TINY.replace("repetitions: 4", "repetitions: 1"))
+    first = program(tmp_path, "study", "tiny.yaml", *WORDS, "--only", "clients=1")
+    assert len(first.json["rows"]) == 2
+    other = program(tmp_path, "study", "tiny.yaml", *WORDS, "--resume", "--only", "clients=2")
+    assert other.code == 2
+    assert "was begun with" in other.err
+    (tmp_path / "tiny.yaml").write_text(TINY.replace("3000", "4000"))
+    changed = program(tmp_path, "study", "tiny.yaml", *WORDS, "--resume")
+    assert changed.code == 2
+    assert "was begun with another file" in changed.err
+
+
+def test_there_must_be_a_study_to_go_on_with(tmp_path: Path, program: Program) -> None:
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    ended = program(tmp_path, "study", "tiny.yaml", *WORDS, "--resume")
+    assert ended.code == 2
+    assert ended.err == "kvmark: no study tiny was begun in runs; leave --resume out\n"
