@@ -1,0 +1,1 @@
+"""kvmark stress beside cassandra-stress and cql-stress."""

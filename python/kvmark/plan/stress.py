@@ -1,0 +1,282 @@
+"""A command line of cassandra-stress becomes plans: one for each number of clients."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kvmark.plan.model import (
+    FORMAT,
+    ActiveGroup,
+    Arrival,
+    Closed,
+    ConstantRate,
+    ConstantSize,
+    Dataset,
+    FieldLayout,
+    Group,
+    KeyChoice,
+    KeyText,
+    Phase,
+    Plan,
+    RatePoint,
+    RowDistribution,
+    Sequential,
+    Share,
+    System,
+    Until,
+    Weight,
+)
+from kvmark.plan.seeds import derive_seeds
+from kvmark.plan.stress_rows import row_law
+from kvmark.plan.stress_statements import Operation, operations
+from kvmark.spec.stress.command import SchemaSpec, StressSpec
+from kvmark.spec.stress.profile import Profile
+from kvmark.spec.stress.target import TargetSpec
+
+__all__ = ["GROUP", "WARMING", "StressPlans", "driver_options", "warm_up_operations"]
+
+GROUP: Final = "stress"
+"""The one group of clients that is measured."""
+WARMING: Final = "warm_up_"
+"""How the names of those begin that warm up."""
+WARM_UP_OPERATIONS: Final = 50_000
+"""Operations of a warm-up where nothing says how many are measured."""
+WARM_UP_SHARE: Final = 4
+"""Of those that are measured, one in so many at most."""
+WARM_UP_CLIENTS: Final = 100
+"""Clients of a warm-up at most."""
+_ONE: Final = ConstantSize(law="constant", size=1)
+_SECOND_NS: Final = 10**9
+_SEED: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StressPlans:
+    """What all plans of one command line share. Making one reads nothing."""
+
+    spec: StressSpec
+    profiles: tuple[Profile, ...]
+    driver: str
+    options: Mapping[str, Any]
+    """The driver's, without what depends on the number of clients."""
+    cores: int = 0
+    """How many this process may use; 0 to ask."""
+
+    def plan(self, clients: int, *, first: bool = True, warmup: bool | None = None) -> Plan:
+        """The plan for so many clients; the first one makes the schema and may empty the table.
+
+        Raises:
+            PlanError: an operation can't be carried out.
+        """
+        spec = self.spec
+        mix = operations(spec, self.profiles)
+        warms = (spec.warmup and first) if warmup is None else warmup
+        groups = [_measured(spec, mix, clients)]
+        phases: list[Phase] = []
+        for index, operation in enumerate(mix if warms else ()):
+            groups.append(_warming(spec, index, operation, clients))
+            count = warm_up_operations(spec)
+            phases.append(_phase("warm_up", len(groups) - 1, count, None, None))
+        limit = _operations(spec, mix)
+        phases.append(_phase("measure", 0, limit, spec.duration_ns, _until(spec)))
+        workers = _workers(spec, self.cores or len(os.sched_getaffinity(0)), clients)
+        return Plan(
+            format=FORMAT,
+            name=f"stress/{spec.command}",
+            system=System(driver=self.driver, options=self._options(workers)),
+            seeds=derive_seeds(_SEED),
+            share=Share(index=0, of=1),
+            dataset=_dataset(spec),
+            prepare=_prepare(spec, self.profiles, first=first) if self.driver == "cql" else (),
+            statements=tuple(operation.statement for operation in mix),
+            groups=tuple(groups),
+            phases=tuple(phases),
+            interval_ns=spec.log.interval_ns,
+            timeout_ns=spec.target.request_timeout_ms * 1_000_000,
+            drain_limit_ns=30 * _SECOND_NS,
+            workers=workers,
+            pin=(),
+        )
+
+    def _options(self, workers: int) -> dict[str, Any]:
+        if self.driver != "cql":
+            return dict(self.options)
+        # Each worker has connections of its own: together as many as were asked for.
+        each = -(-self.spec.target.connections // workers)
+        return {**self.options, "connections_per_node": str(each)}
+
+
+def warm_up_operations(spec: StressSpec) -> int:
+    """Operations of each kind's warm-up, as `StressAction.warmup` has them."""
+    share = WARM_UP_OPERATIONS
+    if spec.operations is not None:
+        share = min(WARM_UP_OPERATIONS, spec.operations // WARM_UP_SHARE)
+    return max(share, 1) * len(spec.target.hosts)
+
+
+def driver_options(target: TargetSpec, spec: StressSpec) -> dict[str, str]:
+    """What the CQL driver needs to know of the nodes, all but the connections."""
+    options = {
+        "address": target.address,
+        "consistency": spec.consistency,
+        "serial_consistency": spec.serial_consistency,
+        "compression": target.compression,
+    }
+    if target.datacenter:
+        options["datacenter"] = target.datacenter
+    if target.user:
+        options["username"] = target.user
+    if target.ca_file:
+        options |= {"tls": "true", "ca_file": target.ca_file}
+    return options
+
+
+def _workers(spec: StressSpec, cores: int, clients: int) -> int:
+    return max(1, min(cores, clients, spec.target.connections))
+
+
+def _measured(spec: StressSpec, mix: Sequence[Operation], clients: int) -> Group:
+    rate = spec.rate or spec.throttle
+    arrival: Arrival = Closed(process="closed", think_time_ns=0)
+    if rate is not None:
+        points = (RatePoint(at_ns=0, rate=float(rate)),)
+        arrival = ConstantRate(process="constant", rates=points)
+    return _group(GROUP, spec, tuple(enumerate(mix)), clients, arrival)
+
+
+def _warming(spec: StressSpec, index: int, operation: Operation, clients: int) -> Group:
+    name = f"{WARMING}{index}"
+    arrival = Closed(process="closed", think_time_ns=0)
+    return _group(name, spec, ((index, operation),), min(clients, WARM_UP_CLIENTS), arrival)
+
+
+def _group(
+    name: str,
+    spec: StressSpec,
+    mix: Sequence[tuple[int, Operation]],
+    clients: int,
+    arrival: Arrival,
+) -> Group:
+    checks = any(operation.statement.expects for _, operation in mix)
+    weights = (
+        Weight(kind=operation.kind, statement=index, weight=operation.weight)
+        for index, operation in mix
+    )
+    return Group(
+        name=name,
+        clients=clients,
+        arrival=arrival,
+        mix=tuple(weights),
+        keys=_keys(spec),
+        read_fields="all",
+        write_fields="all",
+        scan_length=_ONE,
+        check_values=checks,
+    )
+
+
+def _keys(spec: StressSpec) -> KeyChoice:
+    population = spec.population
+    count = population.last - population.first + 1
+    law = population.law
+    if law is None:
+        chosen: Any = Sequential(law="sequential")
+    else:
+        chosen = RowDistribution(law="row", of=row_law(law))
+    return KeyChoice(start=population.first, count=count, distribution=chosen)
+
+
+def _operations(spec: StressSpec, mix: Sequence[Operation]) -> int | None:
+    """How many operations end the run, where something other than time does."""
+    limits = [spec.operations]
+    if not spec.population.wrap:
+        limits.append(spec.population.last - spec.population.first + 1)
+    if not spec.wrap_ranges and all(operation.ranges for operation in mix):
+        limits.append(max(operation.ranges or 0 for operation in mix))
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _until(spec: StressSpec) -> Until | None:
+    if spec.until is None:
+        return None
+    return Until(
+        rule="cassandra-stress",
+        bound=spec.until.bound,
+        min_intervals=spec.until.min_intervals,
+        max_intervals=spec.until.max_intervals,
+    )
+
+
+def _phase(
+    name: Any, group: int, operations: int | None, duration_ns: int | None, until: Until | None
+) -> Phase:
+    active = (ActiveGroup(group=group, operations=operations),)
+    return Phase(
+        name=name, groups=active, only_if_missing=False, duration_ns=duration_ns, until=until
+    )
+
+
+def _dataset(spec: StressSpec) -> Dataset:
+    """Every partition that can be chosen counts as there: what isn't is a miss."""
+    return Dataset(
+        table="standard1",
+        start=0,
+        count=spec.population.last + 1,
+        full_at=None,
+        key=KeyText(prefix="", zero_padding=1, order="ordered"),
+        fields=FieldLayout(count=1, name_prefix="C", length=_ONE),
+        values="random",
+        probe=None,
+    )
+
+
+def _prepare(spec: StressSpec, profiles: Sequence[Profile], *, first: bool) -> tuple[str, ...]:
+    """What makes the schema, and empties the tables if that was asked for."""
+    empties = spec.truncate == "always" or (spec.truncate == "once" and first)
+    if spec.command == "user":
+        made = tuple(text for profile in profiles for text in profile.prepare)
+        tables = (f'"{one.keyspace}"."{one.table.name}"' for one in profiles)
+        return made + (tuple(f"TRUNCATE {table}" for table in tables) if empties else ())
+    use = f'USE "{spec.schema.keyspace}"'
+    writes = spec.command in ("write", "counter_write")
+    made = (_keyspace(spec.schema), use, *_tables(spec)) if writes else (use,)
+    names = {f"{kind.split('_')[0]}1" for kind in spec.shares if kind.startswith("counter")}
+    names |= {"standard1" for kind in spec.shares if not kind.startswith("counter")}
+    return made + (tuple(f'TRUNCATE "{name}"' for name in sorted(names)) if empties else ())
+
+
+def _keyspace(schema: SchemaSpec) -> str:
+    given = dict(schema.replication)
+    strategy = given.pop("strategy", "NetworkTopologyStrategy")
+    factor = given.pop("factor", None)
+    if factor is not None or not given:
+        given = {"replication_factor": factor or "1", **given}
+    text = f'CREATE KEYSPACE IF NOT EXISTS "{schema.keyspace}" WITH replication = '
+    text += _map({"class": strategy, **given}) + " AND durable_writes = true"
+    storage = dict(schema.storage)
+    return text + (f" AND storage = {_map(storage)}" if storage else "")
+
+
+def _tables(spec: StressSpec) -> tuple[str, ...]:
+    schema, names = spec.schema, spec.columns.names
+    compression = {"class": schema.compression} if schema.compression else {"enabled": "false"}
+    options = f"compression = {_map(compression)}"
+    compaction = dict(schema.compaction)
+    if compaction:
+        strategy = compaction.pop("strategy")
+        options += f" AND compaction = {_map({'class': strategy, **compaction})}"
+
+    def table(name: str, kind: str) -> str:
+        columns = ", ".join(f'"{column}" {kind}' for column in names)
+        head = f'CREATE TABLE IF NOT EXISTS "{name}" (key blob PRIMARY KEY, {columns})'
+        return f"{head} WITH {options}"
+
+    made = (table("standard1", "blob"),)
+    return (*made, table("counter1", "counter")) if spec.command == "counter_write" else made
+
+
+def _map(pairs: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f"'{key}': '{value}'" for key, value in pairs.items()) + "}"

@@ -1,0 +1,174 @@
+"""The command as a user has it, on the simulated and the null driver."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kvmark.report.stress_table import HEAD
+
+PROGRAM = Path(sys.executable).with_name("kvmark")
+SIM = "sim:?service=constant&mean_us=100&servers=4&clock=virtual"
+FAST = "-node null: -log no-settings"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command printed, and its exit code."""
+
+    code: int
+    output: str
+    errors: str
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of its operations."""
+        return re.findall(r"^\w+, +\d.*$", self.output, re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Stress:
+    """Runs the program in a folder of its own."""
+
+    folder: Path
+
+    def __call__(self, words: str, *own: str) -> Said:
+        done = subprocess.run(
+            [str(PROGRAM), "stress", *own, *words.split()],
+            cwd=self.folder,
+            env={**os.environ, "KVMARK_RUNS": str(self.folder / "runs")},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        return Said(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def stress(tmp_path: Path) -> Stress:
+    """The command."""
+    return Stress(tmp_path)
+
+
+def figure(said: Said, name: str) -> float:
+    """A figure of the Results block."""
+    match = re.search(rf"^{name}\s*:\s*([\d,.]+)", said.output, re.MULTILINE)
+    assert match, said
+    return float(match[1].replace(",", ""))
+
+
+def test_a_write_prints_cassandra_stress_s_columns_and_results(stress: Stress) -> None:
+    said = stress(f"write n=20k no-warmup -rate threads=8 {FAST}")
+    assert said.code == 0, said
+    assert "Running WRITE with 8 threads for 20000 iteration" in said.output
+    assert HEAD in said.output
+    assert int(said.lines[-1].split(",")[1]) == 20_000
+    assert figure(said, "Total partitions") == 20_000
+    assert figure(said, "Total errors") == 0
+    assert "Total GC count            : not known" in said.output
+    assert said.output.rstrip().endswith("END")
+
+
+def test_ten_thousand_threads_are_clients_of_one_process(stress: Stress) -> None:
+    """Each is served within its turn: the queue's throughput is that of its servers."""
+    said = stress(f"write n=200k no-warmup -rate threads=10000 -node {SIM} -log no-settings")
+    assert said.code == 0, said
+    assert figure(said, "Total partitions") == 200_000
+    # Four servers of 100 µs; ten thousand clients keep them busy.
+    assert figure(said, "Op rate") == pytest.approx(40_000, rel=0.01)
+    assert figure(said, "Latency median") == pytest.approx(250.0, rel=0.01)
+
+
+def test_a_run_ends_when_the_error_of_its_mean_is_small(stress: Stress) -> None:
+    said = stress(f"write err<0.02 n>30 n<40 no-warmup -rate threads=4 -node {SIM}")
+    assert said.code == 0, said
+    lines = [line for line in said.lines if line.startswith("total,")]
+    assert 30 <= len(lines) <= 42
+    assert float(lines[29].split(",")[12]) < 0.02
+    assert "******************** Stress Settings ********************" in said.output
+
+
+def test_a_mix_has_a_line_for_each_operation(stress: Stress) -> None:
+    # The null driver holds nothing, so that what is read can't be what must be there.
+    words = f"mixed ratio(write=1,read=3) n=8k no-warmup -rate threads=4 {FAST}"
+    said = stress(f"{words} -errors skip-read-validation")
+    assert said.code == 0, said
+    assert {line.split(",")[0] for line in said.lines} == {"READ", "WRITE", "total"}
+    assert re.search(r"Op rate .*\[READ: [\d,]+ op/s, WRITE: [\d,]+ op/s\]", said.output)
+
+
+def test_failed_operations_end_a_run_with_failure_unless_they_are_ignored(stress: Stress) -> None:
+    words = f"write n=2k no-warmup -rate threads=4 -node {SIM}&error_share=0.1 -log no-settings"
+    failed = stress(words)
+    assert failed.code == 1
+    assert failed.output.rstrip().endswith("FAILURE")
+    assert "operations failed" in failed.errors
+    assert figure(failed, "Total errors") > 100
+    ignored = stress(f"{words} -errors ignore")
+    assert ignored.code == 0
+    assert ignored.output.rstrip().endswith("END")
+
+
+def test_a_fixed_rate_shows_response_service_and_wait_time(stress: Stress) -> None:
+    said = stress(f"write n=2k no-warmup -rate threads=50 fixed=1000/s -node {SIM}")
+    assert said.code == 0, said
+    shown = {line.split()[0] for line in said.output.splitlines() if line[:7].strip()}
+    assert {"response", "service", "wait"} <= shown
+    assert figure(said, "Op rate") == pytest.approx(1000, rel=0.05)
+
+
+def test_files_are_written_where_they_were_asked_for(stress: Stress) -> None:
+    said = stress(
+        f"write n=5k -rate threads=4 -node {SIM} -log no-settings file=out.log"
+        " hdrfile=out.hdr -graph file=page.html title=first"
+    )
+    assert said.code == 0, said
+    assert said.output == ""
+    assert HEAD in (stress.folder / "out.log").read_text()
+    tags = set(re.findall(r"^Tag=([^,]+),", (stress.folder / "out.hdr").read_text(), re.MULTILINE))
+    assert tags == {"WRITE-rt", "WRITE-st", "WRITE-wt"}
+    assert (stress.folder / "page.html").read_text().startswith("<!")
+
+
+def test_a_ladder_climbs_until_more_clients_bring_nothing(stress: Stress) -> None:
+    said = stress(
+        f"read n=2k no-warmup -rate auto threads>=2 threads<=32 -node {SIM} -log no-settings"
+        " -errors skip-read-validation"
+    )
+    assert said.code == 0, said
+    climbed = [int(one) for one in re.findall(r"Running with (\d+) threadCount", said.output)]
+    assert climbed == [2, 4, 8, 16, 24]
+    assert said.output.count("Improvement over") == len(climbed) - 1
+    assert "id, type" in said.output
+
+
+def test_a_profile_s_rows_are_counted(stress: Stress, data: Path) -> None:
+    said = stress(
+        f"user profile={data / 'user-profile-clustering.yaml'} ops(insert=1) n=1k no-warmup"
+        f" -rate threads=4 {FAST}"
+    )
+    assert said.code == 0, said
+    assert "Running [insert] with 4 threads for 1000 iteration" in said.output
+    assert figure(said, "Total partitions") == 1000
+
+
+def test_one_json_document_stands_on_standard_output(stress: Stress) -> None:
+    said = stress(f"write n=1k no-warmup -rate threads=4 {FAST}", "--json")
+    assert said.code == 0, said
+    (run,) = json.loads(said.output)["runs"]
+    assert run["results"]["total"]["operations"] == 1000
+    assert HEAD in said.errors
+
+
+def test_wrong_words_exit_with_2_and_help_with_0(stress: Stress) -> None:
+    wrong = stress("write n=1 -rate threds=1")
+    assert wrong.code == 2
+    assert wrong.errors.count("\n") == 1
+    assert stress("help -rate").output.startswith("-rate\n")
+    assert stress("version").output.startswith("kvmark ")

@@ -1,0 +1,197 @@
+"""User profiles: tables, laws, statements, and what they become."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvmark.errors import KvmarkError, PlanError, SpecError
+from kvmark.plan.model import Plan
+from kvmark.plan.stress import StressPlans
+from kvmark.spec.stress import StressSpec
+from kvmark.spec.stress.ddl import Type, create_if_missing, read_table, read_types
+from kvmark.spec.stress.laws import Law, fixed, uniform
+from kvmark.spec.stress.profile import load_profile, read_profile
+
+Line = Callable[[str], StressSpec]
+
+PROFILE = """
+keyspace: ks
+table: t
+table_definition: |
+  CREATE TABLE t (a int, b text, c int, d list<int>, e frozen<pair>, f map<text, int>,
+    g float, PRIMARY KEY ((a, b), c)) WITH CLUSTERING ORDER BY (c DESC)
+extra_definitions:
+  - CREATE TYPE pair (x int, y text)
+  - CREATE INDEX ON t (g)
+columnspec:
+  - {name: c, cluster: uniform(2..5)}
+  - {name: d, size: fixed(3)}
+insert: {batchtype: LOGGED, select: fixed(1)/2}
+queries:
+  one: {cql: "SELECT * FROM t WHERE a = ? AND b = ? AND c >= ?", fields: multirow}
+  put: {cql: "INSERT INTO t (a, b, c) VALUES (?, ?, ?)", consistencyLevel: ONE}
+token_range_queries:
+  all: {columns: "a, b", page_size: 100}
+"""
+
+
+def compiled(line: Line, ops: str, text: str = PROFILE, more: str = "") -> Plan:
+    spec = line(f"user profile=p.yaml ops({ops}) n=10 no-warmup {more}")
+    return StressPlans(spec, (read_profile(text, "p.yaml"),), "cql", {}, cores=2).plan(4)
+
+
+def test_a_table_s_columns_types_and_key_are_read(data: Path) -> None:
+    events = load_profile(data / "user-profile-clustering.yaml")
+    assert events.table.partition == ("host",)
+    assert events.table.clustering == ("slot", "sub")
+    assert events.table.values == ("body", "level")
+    assert events.columns["slot"].cluster == fixed(4)
+    sensor = load_profile(data / "user-profile.yaml")
+    assert sensor.table.partition == ("id",)
+    assert sensor.columns["grade"].population == Law(1, 1000, "gaussian", mean=500, stddev=120)
+    assert sensor.columns["note"].size == Law(4, 60, "gaussian", mean=32, stddev=28 / 3)
+
+
+def test_types_stand_within_types() -> None:
+    table = read_table(
+        'create table if not exists "K".T (k uuid primary key, v map<text, frozen<set<int>>>,'
+        " u frozen<Pair>, s int static) with compression = {'enabled': false};"
+    )
+    assert table.name == "t"
+    assert table.columns["v"] == Type("map", (Type("text"), Type("set", (Type("int"),))))
+    assert table.columns["u"] == Type("pair")
+    types = read_types(("CREATE TYPE ks.Pair (x int, y list<text>)", "CREATE INDEX i ON t (v)"))
+    assert types == {"pair": {"x": Type("int"), "y": Type("list", (Type("text"),))}}
+
+
+def test_what_exists_is_left_alone() -> None:
+    made = create_if_missing("CREATE KEYSPACE k WITH replication = {'class': 'S'};")
+    assert made == "CREATE KEYSPACE IF NOT EXISTS k WITH replication = {'class': 'S'}"
+    assert create_if_missing(made) == made
+
+
+def test_an_insert_writes_all_columns_of_some_rows_in_a_batch(line: Line) -> None:
+    statement = compiled(line, "insert=1").statements[0]
+    assert statement.texts == (
+        'UPDATE "ks"."t" SET "d" = {c3}, "e" = {c4}, "f" = {c5}, "g" = {c6}'
+        ' WHERE "a" = {c0} AND "b" = {c1} AND "c" = {c2}',
+    )
+    assert statement.options == {"batch": "logged"}
+    assert statement.rows is not None
+    assert statement.rows.visit.model_dump() == {
+        "rows": "each",
+        "law": statement.rows.clustering[0].count.model_dump() | {"min": 1, "max": 1},
+        "of": 2,
+    }
+    assert (statement.rows.clustering[0].count.min, statement.rows.clustering[0].count.max) == (
+        2,
+        5,
+    )
+
+
+def test_the_command_line_s_insert_words_come_before_the_profile_s(line: Line) -> None:
+    plan = compiled(
+        line,
+        "insert=1",
+        more="-insert batchtype=unlogged partitions=fixed(3) select-ratio=fixed(1)/1",
+    )
+    statement = plan.statements[0]
+    assert statement.options == {"batch": "unlogged"}
+    assert statement.commands.model_dump() == {"law": "constant", "size": 3}
+
+
+def test_user_defined_types_and_collections_have_values(line: Line) -> None:
+    rows = compiled(line, "insert=1").statements[0].rows
+    assert rows is not None
+    made: dict[str, Any] = {column.label: column.becomes for column in rows.values}
+    pair = made["seed for stresse"]
+    assert [part.label for part in pair.of] == ["seed for stresse.x", "seed for stresse.y"]
+    assert made["seed for stressd"].of.label == "seed for stressd"
+    assert (rows.values[0].size.min, made["seed for stressd"].of.becomes.bits) == (3, 32)
+    assert made["seed for stressf"].type == "map"
+    assert made["seed for stressg"].single
+
+
+def test_a_query_s_markers_are_the_columns_before_them(line: Line) -> None:
+    plan = compiled(line, "one=1,put=1")
+    one, put = plan.statements
+    assert one.texts == ("SELECT * FROM t WHERE a = {c0} AND b = {c1} AND c >= {c2}",)
+    assert one.rows is not None
+    assert one.rows.visit.model_dump() == {"rows": "several"}
+    assert put.texts == ("INSERT INTO t (a, b, c) VALUES ({c0}, {c1}, {c2})",)
+    assert put.options == {"consistency": "one"}
+    assert [weight.kind for weight in plan.groups[0].mix] == ["read", "update"]
+
+
+def test_token_ranges_cover_the_ring_once(line: Line) -> None:
+    plan = compiled(line, "all=1", more="-tokenrange split-factor=2")
+    (statement,) = plan.statements
+    assert statement.texts == (
+        'SELECT a, b FROM "ks"."t" WHERE token("a", "b") >= {first} AND token("a", "b") <= {last}',
+    )
+    first, last = (argument.generator.model_dump() for argument in statement.arguments)
+    assert (first["modulus"], first["factor"] * 512) == (512, 2**64)
+    assert first["start"] == -(2**63)
+    assert last["start"] + 511 * last["factor"] == 2**63 - 1
+    assert plan.phases[0].groups[0].operations == 10
+    wide = compiled(line, "all=1")
+    assert wide.statements[0].options == {"page_size": 100}
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("table: t\n", "table: u\n"), "table is 'u', but table_definition makes 't'"),
+        (("name: d", "name: dd"), "columnspec: the table has no column 'dd'"),
+        (("fixed(3)", "fixd(3)"), "'fixd' is not a law — did you mean 'fixed'?"),
+        (("queries:", "querys:"), "did you mean 'queries'?"),
+        (("PRIMARY KEY ((a, b), c)", "h int"), "names no PRIMARY KEY"),
+        (("batchtype: LOGGED", "visits: fixed(2)"), "visits is carried out as fixed(1) only"),
+        (("batchtype: LOGGED", "partitions: uniform(1..5)"), "partitions is carried out as fixed"),
+        (("batchtype: LOGGED", "row-population: fixed(1)/2"), "row-population is carried out"),
+    ],
+)
+def test_a_profile_s_mistakes_are_told_with_the_file(
+    change: tuple[str, str], sentence: str
+) -> None:
+    assert change[0] in PROFILE
+    with pytest.raises(SpecError) as refusal:
+        read_profile(PROFILE.replace(*change), "p.yaml")
+    assert str(refusal.value).startswith("p.yaml")
+    assert sentence in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("ops", "change", "sentence"),
+    [
+        ("two=1", ("", ""), "there is no operation 'two'"),
+        ("one=1", ("a = ? AND", "z = ? AND"), "binds 'z'"),
+        ("one=1", ("c >= ?", "c >= 1 LIMIT ?"), "write :column in place of the question mark"),
+        ("insert=1", ("g float", "g duration"), "there are no values of type duration"),
+        ("insert=1", ("c int,", "c list<int>,"), "a clustering column can't be a collection"),
+    ],
+)
+def test_operations_that_cannot_be_carried_out_are_refused(
+    line: Line, ops: str, change: tuple[str, str], sentence: str
+) -> None:
+    with pytest.raises(PlanError, match=sentence.replace("?", r"\?")):
+        compiled(line, ops, PROFILE.replace(*change) if change[0] else PROFILE)
+
+
+def test_an_operation_can_be_named_by_its_profile(line: Line) -> None:
+    text = f"specname: mine\n{PROFILE}"
+    assert compiled(line, "mine.one=1", text).statements[0].name == "mine.one"
+    with pytest.raises(KvmarkError, match=r"no operation 'other\.one'"):
+        compiled(line, "other.one=1", text)
+
+
+def test_what_has_no_entry_has_cassandra_stress_s_defaults(line: Line) -> None:
+    rows = compiled(line, "insert=1").statements[0].rows
+    assert rows is not None
+    (a, b) = rows.partition
+    assert (b.identity.min, b.identity.max) == (1, 10**11)
+    assert (b.size.min, b.size.max) == (4, 8)
+    assert a.count.model_dump() == b.count.model_dump()
+    assert uniform(4, 8) == Law(4, 8)
