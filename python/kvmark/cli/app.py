@@ -1,0 +1,186 @@
+"""`kvmark app`: a YugabyteDB sample application, with its own command line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from kvmark import catalog
+from kvmark.cli.options import REPORT_ENDINGS
+from kvmark.cli.system import named_system
+from kvmark.errors import SpecError
+from kvmark.plan.compile import compile_run
+from kvmark.spec.app.flags import APPS, FLAGS, App, Flag, flags_of
+from kvmark.spec.app.run import nodes_url, run_of, with_flags
+from kvmark.spec.app.servers import REDIS, Server, recognised
+from kvmark.spec.app.tables import KEYSPACE, notes
+from kvmark.spec.app.words import Asked, parse_words
+from kvmark.spec.app.workload import counted_commands, workload_of
+from kvmark.spec.suggest import shown
+from kvmark.spec.url import SystemUrl
+from kvmark.spec.workload import WorkloadSpec
+
+__all__ = ["CONTEXT_SETTINGS", "app"]
+
+CONTEXT_SETTINGS: Final = {"ignore_unknown_options": True, "help_option_names": []}
+"""The flags are the applications' own: their grammar is read here, not by Typer."""
+
+_DEPENDING: Final = ("CassandraTransactionalKeyValue", "CassandraSecondaryIndex")
+_WIDTH: Final = 34
+
+
+def app(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME [--FLAG VALUE]...", help="An application and its flags."),
+    ] = None,
+) -> None:
+    """Runs a YugabyteDB sample application and prints the table of its published report.
+
+    kvmark app --help lists applications and flags, kvmark app NAME --help those of one.
+    """
+    asked = parse_words(words or ["--help"])
+    if asked.has("help"):
+        typer.echo(_help(asked.app))
+        return
+    if asked.app is None:
+        raise SpecError("app needs the name of an application; see kvmark app --help")
+    system = with_flags(_system(asked), asked)
+    server = _server(asked, system)
+    if asked.has("skip_workload"):
+        _drop(asked, system)
+        return
+    workload = workload_of(asked, catalog.text(f"apps/{asked.app.name}"), server)
+    spec = run_of(asked, workload, system)
+    plan = compile_run(spec)
+    report = _report(asked)
+    for sentence in (*asked.idle, *notes(asked, server)):
+        typer.echo(f"kvmark: {sentence}", err=True)
+    # What follows takes a second to load, and wrong use is told before it.
+    from kvmark.cli.apping import measure_app
+
+    measure_app(
+        plan,
+        spec,
+        _kept(asked, server, workload),
+        observe=asked.several.get("observe", ()),
+        tags=asked.several.get("tag", ()),
+        report=report,
+        strict=asked.has("strict") or asked.has("sanity_check_at_end"),
+        json=asked.has("json") or asked.has("output_json_metrics"),
+        quiet=asked.has("quiet"),
+    )
+
+
+def _system(asked: Asked) -> SystemUrl:
+    text = asked.text("system")
+    if text is None:
+        return nodes_url(asked)
+    if asked.has("nodes"):
+        raise SpecError("--nodes and --system can't both be given")
+    return named_system(text)
+
+
+def _server(asked: Asked, system: SystemUrl) -> Server:
+    """What the server is, asked only where tables or statements depend on it."""
+    if asked.app is None or asked.app.store == "redis":
+        return REDIS
+    if system.driver != "cql" or asked.app.name not in _DEPENDING:
+        return Server("cassandra", "", has_transactions=False)
+    from kvmark.testbed.cql_server import look_at
+
+    found = look_at(system.options["address"], _login(system), _authority(system))
+    return recognised(found.version, found.system_tables, accord=found.accord)
+
+
+def _drop(asked: Asked, system: SystemUrl) -> None:
+    """Only drops the table."""
+    if system.driver != "cql":
+        raise SpecError("--skip_workload drops a table, which only CQL servers have")
+    from kvmark.testbed.cql_server import send
+
+    # Refuses a name that can't be a table's.
+    name = asked.text("drop_table_name") or ""
+    if not name.isidentifier():
+        raise SpecError(f"{shown(name)} can't name a table: use letters, digits and _")
+    statement = f"DROP TABLE IF EXISTS {KEYSPACE}.{name}"
+    send(system.options["address"], [statement], _login(system), _authority(system))
+
+
+def _login(system: SystemUrl) -> tuple[str, str] | None:
+    user = system.options.get("username")
+    if user is None:
+        return None
+    variable = system.options.get("password_env", "")
+    return user, system.password or os.environ.get(variable, "")
+
+
+def _authority(system: SystemUrl) -> Path | None:
+    file = system.options.get("ca_file")
+    return None if file is None else Path(file)
+
+
+def _report(asked: Asked) -> Path | None:
+    text = asked.text("report")
+    if text is None or text == "none":
+        return None
+    path = Path(text)
+    if path.suffix not in REPORT_ENDINGS:
+        raise SpecError(f"--report: {shown(text)} ends in neither {' nor '.join(REPORT_ENDINGS)}")
+    return path
+
+
+def _kept(asked: Asked, server: Server, workload: WorkloadSpec) -> dict[str, Any]:
+    """What the manifest says of the application."""
+    secret = {"password"}
+    flags = {name: value for name, value in asked.given.items() if name not in secret}
+    return {
+        "name": "" if asked.app is None else asked.app.name,
+        "server": server.kind,
+        "flags": flags,
+        "commands": counted_commands(asked, workload),
+        "notes": notes(asked, server),
+    }
+
+
+def _help(chosen: App | None) -> str:
+    if chosen is not None:
+        usage = f"Usage: kvmark app {chosen.name} --nodes HOST:{chosen.port} [--FLAG VALUE]..."
+        text = catalog.text(f"apps/{chosen.name}")
+        return "\n".join(
+            [
+                usage,
+                "",
+                chosen.description,
+                "",
+                *_flag_lines(flags_of(chosen.name)),
+                "",
+                "Its workload, to copy and change:",
+                "",
+                text.rstrip(),
+            ]
+        )
+    applications = [f"  {one.name:<{_WIDTH}}{one.description}" for one in APPS.values()]
+    return "\n".join(
+        [
+            "Usage: kvmark app NAME --nodes HOST:PORT[,HOST:PORT...] [--FLAG VALUE]...",
+            "",
+            "Applications:",
+            *applications,
+            "",
+            *_flag_lines(tuple(FLAGS.values())),
+            "",
+            "kvmark app NAME --help shows the flags that NAME has a use for.",
+        ]
+    )
+
+
+def _flag_lines(flags: tuple[Flag, ...]) -> list[str]:
+    metavar = {"nothing": "", "whole": " N", "number": " X", "text": " TEXT", "duration": " TIME"}
+    return [
+        "Flags:",
+        *(f"  {'--' + flag.name + metavar[flag.takes]:<{_WIDTH + 6}}{flag.help}" for flag in flags),
+    ]

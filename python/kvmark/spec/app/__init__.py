@@ -1,0 +1,1 @@
+"""The command line of the YugabyteDB sample applications, read into a workload and its run."""

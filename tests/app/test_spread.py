@@ -1,0 +1,68 @@
+"""The eleven numbers of the published table, by its own rank."""
+
+import csv
+from importlib import resources
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvmark.stats.spread import percentile, spread
+
+PUBLISHED = resources.files("kvmark") / "published" / "yugabyte-1.0.7.csv"
+ORDER = ("min", "p1", "p5", "p10", "median", "p90", "p95", "p99", "max")
+
+
+def rows() -> list[dict[str, str]]:
+    return list(csv.DictReader(PUBLISHED.read_text("utf-8").splitlines()))
+
+
+def test_the_rank_is_p_times_n_plus_one() -> None:
+    ten = [float(number) for number in range(1, 11)]
+    # 0.9 * 11 is 9.9: nine tenths of the way from the ninth value to the tenth.
+    assert percentile(ten, 90) == pytest.approx(9.9)
+    assert percentile(ten, 50) == 5.5
+    assert percentile(ten, 5) == 1.0, "the rank 0.55 lies before the first value"
+    assert percentile(ten, 95) == 10.0, "the rank 10.45 lies behind the last"
+
+
+def test_below_99_values_the_first_percentile_is_the_smallest() -> None:
+    for n in (1, 2, 50, 98):
+        found = spread([float(value) for value in range(n)])
+        assert found is not None
+        assert (found.p1, found.p99) == (found.min, found.max)
+    many = spread([float(value) for value in range(199)])
+    assert many is not None
+    assert many.p1 == 1.0
+
+
+def test_no_value_has_no_spread_and_one_has_no_deviation() -> None:
+    assert spread([]) is None
+    one = spread([7.0])
+    assert one is not None
+    assert (one.mean, one.stddev, one.p95) == (7.0, 0.0, 7.0)
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.lists(st.floats(0, 1e9), min_size=1, max_size=150))
+def test_the_numbers_rise_as_their_names_say(values: list[float]) -> None:
+    found = spread(values)
+    assert found is not None
+    ordered = [getattr(found, name) for name in ORDER]
+    assert ordered == sorted(ordered)
+
+
+def test_all_280_published_rows_have_this_arithmetic() -> None:
+    """Of short series, as all of these are, p1 is the minimum and p99 the maximum."""
+    published = rows()
+    assert len(published) == 280
+    for row in published:
+        numbers = {name: float(row[name]) for name in (*ORDER, "mean", "stddev")}
+        place = f"{row['workload']} {row['writers']}/{row['readers']} {row['metric']}"
+        assert numbers["p1"] == numbers["min"], place
+        assert numbers["p99"] == numbers["max"], place
+        ordered = [numbers[name] for name in ORDER]
+        assert ordered == sorted(ordered), place
+        assert numbers["min"] <= numbers["mean"] <= numbers["max"], place
+        # A deviation is at most half the range, times sqrt(n / (n - 1)) for a sample.
+        assert numbers["stddev"] <= 0.75 * (numbers["max"] - numbers["min"]) + 0.01, place

@@ -1,0 +1,125 @@
+"""Each server gets tables, indexes and transactions in its own words."""
+
+import pytest
+from applications import ACCORD, CASSANDRA, YUGABYTE, asked, workload
+
+from kvmark.errors import SpecError
+from kvmark.spec.app.servers import recognised
+from kvmark.spec.app.tables import notes
+
+INDEX = "CassandraSecondaryIndex"
+PAIRS = "CassandraTransactionalKeyValue"
+
+
+def test_a_server_is_recognised_by_its_version_and_its_system_tables() -> None:
+    local = frozenset({"local", "peers_v2"})
+    assert recognised("5.0.6", local, accord=None) == recognised("5.0.6", local, accord=True)
+    assert not recognised("5.0.6", local, accord=None).has_transactions
+    assert recognised("6.0-alpha1", local, accord=True).has_transactions
+    assert not recognised("6.0-alpha1", local, accord=False).has_transactions
+    yugabyte = recognised("3.9-SNAPSHOT", local | {"partitions"}, accord=None)
+    assert (yugabyte.kind, yugabyte.has_transactions) == ("yugabyte", True)
+
+
+def test_the_table_is_dropped_kept_or_emptied_as_asked() -> None:
+    prepare = workload("CassandraKeyValue").prepare
+    assert prepare[0].startswith("CREATE KEYSPACE")
+    assert prepare[1] == "DROP TABLE IF EXISTS ybdemo_keyspace.cassandrakeyvalue"
+    assert prepare[2].startswith("CREATE TABLE")
+    assert not any("DROP" in text for text in workload("CassandraKeyValue --keep_table").prepare)
+    emptied = workload("CassandraKeyValue --truncate").prepare
+    assert emptied[-1] == "TRUNCATE ybdemo_keyspace.cassandrakeyvalue"
+    assert workload("CassandraKeyValue --skip_ddl").prepare == ()
+
+
+def test_a_table_of_another_name_is_named_everywhere() -> None:
+    made = workload("CassandraKeyValue --create_table_name Mine --table_ttl_seconds 60")
+    texts = [*made.prepare[1:], *(text for one in made.statements.values() for text in one.run)]
+    assert all("ybdemo_keyspace.mine" in text for text in texts)
+    assert made.prepare[2].endswith("WITH default_time_to_live = 60")
+
+
+def test_expiry_is_replaced_or_removed() -> None:
+    def create(words: str) -> str:
+        made = workload(f"CassandraBatchTimeseries {words}").prepare
+        return next(text for text in made if text.startswith("CREATE TABLE"))
+
+    assert create("").endswith("default_time_to_live = 86400")
+    assert create("--table_ttl_seconds 60").endswith("default_time_to_live = 60")
+    assert "default_time_to_live" not in create("--table_ttl_seconds -1")
+
+
+def test_cassandra_5_writes_the_pair_in_a_logged_batch_and_says_that_it_is_not_isolated() -> None:
+    write = workload(PAIRS, CASSANDRA).statements["WRITE"]
+    assert len(write.run) == 2
+    assert write.options == {"batch": "logged"}
+    (sentence,) = notes(asked(PAIRS), CASSANDRA)
+    assert "isn't isolated" in sentence
+    assert sentence.startswith("Cassandra 5.0.3")
+    assert notes(asked(PAIRS), ACCORD) == notes(asked("RedisKeyValue"), CASSANDRA) == ()
+
+
+@pytest.mark.parametrize(
+    ("server", "end", "option"),
+    [
+        (ACCORD, "COMMIT TRANSACTION;", "WITH transactional_mode = 'full'"),
+        (YUGABYTE, "END TRANSACTION;", "WITH transactions = {'enabled': true}"),
+    ],
+    ids=["Accord", "YugabyteDB"],
+)
+def test_servers_with_transactions_get_them(server: object, end: str, option: str) -> None:
+    made = workload(PAIRS, server)  # type: ignore[arg-type]
+    write = made.statements["WRITE"]
+    (text,) = write.run
+    assert text.startswith("BEGIN TRANSACTION INSERT INTO")
+    assert text.endswith(end)
+    assert text.count("INSERT INTO") == 2
+    assert not write.options
+    create = next(text for text in made.prepare if text.startswith("CREATE TABLE"))
+    assert create.endswith(option)
+
+
+def test_the_reader_of_a_pair_checks_rows_sum_and_time() -> None:
+    read = workload(PAIRS).statements["READ"]
+    assert [one.model_dump(exclude_defaults=True) for one in read.check] == [
+        {"rows": 2},
+        {"column": 1, "sum": "ordinal"},
+        {"column": 2, "same": True},
+    ]
+
+
+def test_cassandra_finds_rows_by_an_index_of_the_kind_that_was_asked_for() -> None:
+    def second(kind: str) -> str:
+        return workload(f"{INDEX} --index {kind}").prepare[-1]
+
+    plain = workload(INDEX).prepare[-1]
+    assert plain.startswith("CREATE INDEX IF NOT EXISTS cassandrasecondaryindexbyvalue")
+    assert second("secondary") == plain
+    assert second("sai") == f"{plain} USING 'sai'"
+    assert second("view").startswith("CREATE MATERIALIZED VIEW IF NOT EXISTS ybdemo_keyspace.")
+    assert second("table").startswith("CREATE TABLE IF NOT EXISTS ybdemo_keyspace.")
+
+
+def test_a_view_goes_before_its_table() -> None:
+    drops = [text for text in workload(f"{INDEX} --index view").prepare if "DROP" in text]
+    assert [text.split()[1] for text in drops] == ["MATERIALIZED", "TABLE"]
+
+
+def test_a_second_table_is_written_with_the_first_and_read() -> None:
+    made = workload(f"{INDEX} --index table")
+    assert len(made.statements["WRITE"].run) == 2
+    assert made.statements["WRITE"].options == {"batch": "logged"}
+    assert "cassandrasecondaryindexbyvalue WHERE v = {value}" in made.statements["READ"].run[0]
+
+
+def test_yugabytedb_has_its_own_indexes_and_no_others() -> None:
+    *_, create, index = workload(INDEX, YUGABYTE).prepare
+    assert create.endswith("WITH transactions = {'enabled': true}")
+    assert "WITH" not in index
+    weak = workload(f"{INDEX} --non_transactional_index", YUGABYTE).prepare
+    assert weak[-1].endswith(
+        "WITH transactions = {'enabled': false, 'consistency_level': 'user_enforced'}"
+    )
+    assert "WITH transactions" not in weak[-2]
+    with pytest.raises(SpecError, match="YugabyteDB has no sai"):
+        workload(f"{INDEX} --index sai", YUGABYTE)

@@ -1,0 +1,197 @@
+"""The applications' files have the original's defaults, and its flags change what they name."""
+
+import uuid
+from typing import Any
+
+import pytest
+from applications import CASSANDRA, asked, plan, run, statement, workload
+
+from kvmark import catalog
+from kvmark.errors import SpecError
+from kvmark.spec.app.flags import APPS
+from kvmark.spec.app.run import ENDLESS_NS
+from kvmark.spec.app.workload import counted_commands, workload_of
+
+# Readers, writers, unique keys, reads and writes in all; None for no end.
+DEFAULTS: dict[str, tuple[int, int, int | None, int | None, int | None]] = {
+    "CassandraKeyValue": (24, 2, 2_000_000, 1_500_000, 2_000_000),
+    "CassandraBatchKeyValue": (24, 2, 2_000_000, 1_500_000, 2_000_000),
+    "CassandraBatchTimeseries": (2, 16, None, None, None),
+    "CassandraPersonalization": (24, 2, 1_000_000, None, None),
+    "CassandraSecondaryIndex": (24, 2, 1_000_000, None, None),
+    "CassandraTransactionalKeyValue": (24, 2, 1_000_000, None, None),
+    "RedisKeyValue": (32, 2, 1_000_000, None, None),
+    "RedisPipelinedKeyValue": (32, 2, 1_000_000, None, None),
+    "RedisHashPipelined": (32, 2, 1_000_000, None, None),
+}
+
+
+def test_every_application_has_a_file_to_copy() -> None:
+    assert {name for name in catalog.names() if name.startswith("apps/")} == {
+        f"apps/{name}" for name in APPS
+    }
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_the_defaults_are_the_originals(name: str) -> None:
+    readers, writers, unique, reads, writes = DEFAULTS[name]
+    made = plan(name)
+    groups = {group.name: group for group in made.groups}
+    assert (groups["readers"].clients, groups["writers"].clients) == (readers, writers)
+    assert made.dataset.full_at == unique
+    assert made.dataset.count == 0, "the writers begin with nothing"
+    (phase,) = made.phases
+    commands = counted_commands(asked(name), workload(name))
+    ends = {made.groups[one.group].name: one.operations for one in phase.groups}
+    total = ends["writers"] and ends["writers"] * commands["Write"]
+    assert (ends["readers"], total) == (reads, writes)
+    assert phase.duration_ns == (None if reads else ENDLESS_NS)
+    assert groups["readers"].check_values
+    assert made.interval_ns == 5_000_000_000
+
+
+def test_keys_begin_with_a_uuid_unless_they_are_told_not_to() -> None:
+    given = str(uuid.uuid4())
+    assert plan(f"RedisKeyValue --uuid {given}").dataset.key.prefix == f"{given}:"
+    assert plan("RedisKeyValue --nouuid").dataset.key.prefix == "key:"
+    one, other = (plan("RedisKeyValue").dataset.key.prefix for _ in range(2))
+    assert one != other
+    assert len(one) == 37
+
+
+def _value(words: str) -> dict[str, Any]:
+    made = statement(plan(words), "WRITE")
+    found = next(one for one in made.arguments if one.name == "value")
+    return found.generator.model_dump()
+
+
+def test_values_are_val_and_number_or_have_a_checksum_when_a_size_is_given() -> None:
+    plain = _value("CassandraKeyValue")
+    assert plain["generator"] == "format"
+    assert [part["literal"] for part in plain["parts"]] == ["val:", ""]
+    sized = _value("CassandraKeyValue --value_size 100 --use_ascii_values")
+    assert sized["generator"] == "checked"
+    assert sized["ascii"] is True
+    assert sized["length"] == {"law": "constant", "size": 100}
+
+
+def test_writers_and_readers_have_their_own_number_rate_and_end() -> None:
+    words = "RedisKeyValue --num_threads_read 7 --num_threads_write 3 --read_rate 500"
+    made = plan(f"{words} --num_writes 900 --num_reads -1")
+    readers, writers = sorted(made.groups, key=lambda group: group.name)
+    assert (readers.clients, writers.clients) == (7, 3)
+    assert readers.arrival.process == "constant"
+    assert writers.arrival.process == "closed"
+    ends = {made.groups[one.group].name: one.operations for one in made.phases[0].groups}
+    assert ends == {"readers": None, "writers": 900}
+
+
+def test_what_is_counted_by_rows_ends_after_as_many_batches() -> None:
+    made = plan("CassandraBatchKeyValue --batch_size 25 --num_writes 1010 --num_reads 10")
+    assert statement(made, "WRITE").commands.model_dump()["size"] == 25
+    ends = {made.groups[one.group].name: one.operations for one in made.phases[0].groups}
+    assert ends == {"readers": 10, "writers": 41}
+
+
+def test_pipelines_have_a_length_and_a_pause() -> None:
+    made = plan("RedisPipelinedKeyValue --pipeline_length 480 --sleep_time 3")
+    for name in ("READ", "WRITE"):
+        assert statement(made, name).commands.model_dump()["size"] == 480
+    assert all(group.arrival.model_dump()["think_time_ns"] == 3_000_000 for group in made.groups)
+
+
+def test_without_writers_a_hundred_thousand_keys_are_written_first() -> None:
+    made = plan("CassandraKeyValue --num_threads_write 0")
+    assert [phase.name for phase in made.phases] == ["load", "measure"]
+    assert made.dataset.count == 100_000
+    assert [group.name for group in made.groups] == ["readers", "load"]
+    few = plan("CassandraKeyValue --num_threads_write 0 --num_unique_keys 50")
+    assert few.dataset.count == 50
+
+
+def test_keys_of_an_earlier_run_are_read_and_not_written() -> None:
+    made = plan("CassandraKeyValue --read_only --nouuid --max_written_key 99")
+    assert [group.name for group in made.groups] == ["readers"]
+    assert (made.dataset.count, len(made.phases)) == (100, 1)
+    assert not any("DROP" in text for text in made.prepare)
+
+
+def test_a_metric_has_its_points_in_turn_and_readers_look_at_the_newest() -> None:
+    words = "CassandraBatchTimeseries --min_metrics_count 7 --max_metrics_count 7"
+    made = plan(f"{words} --batch_size 50 --read_batch_size 20 --read_back_delta_from_now 30")
+    write, read = statement(made, "WRITE"), statement(made, "READ")
+    arguments = {one.name: one.generator.model_dump() for one in write.arguments}
+    assert write.record == "operation"
+    assert arguments["series"]["modulus"] == 7
+    assert (arguments["ts"]["divisor"], arguments["ts"]["factor"]) == (7, 50)
+    assert "LIMIT 20" in read.texts[0]
+    assert read.checks[0].model_dump() == {"check": "rows", "least": 20, "most": 20}
+    readers = next(group for group in made.groups if group.name == "readers")
+    assert readers.keys.distribution.model_dump() == {"law": "newest", "window": 7}
+
+
+def test_the_number_of_metrics_lies_where_it_should_and_follows_the_seed() -> None:
+    def metrics(words: str) -> int:
+        made = statement(plan(f"CassandraBatchTimeseries {words}"), "WRITE")
+        arguments = {one.name: one.generator.model_dump() for one in made.arguments}
+        return int(arguments["series"]["modulus"])
+
+    assert 5_000 <= metrics("--seed 3") < 10_000
+    assert metrics("--seed 3") == metrics("--seed 3") != metrics("--seed 4")
+
+
+def test_coupons_are_divided_among_stores() -> None:
+    made = plan("CassandraPersonalization --num_stores 3 --num_new_coupons_per_customer 30")
+    assert statement(made, "WRITE").commands.model_dump()["size"] == 30
+    assert statement(made, "READ").checks[0].model_dump()["least"] == 10
+
+
+def test_a_hash_is_written_whole_before_any_of_its_sub_keys_again() -> None:
+    words = "RedisHashPipelined --num_subkeys_per_key 25 --num_subkeys_per_write 10"
+    made = plan(f"{words} --num_subkeys_per_read 4 --key_freq_zipf_exponent 0")
+    insert, read = statement(made, "INSERT"), statement(made, "READ")
+    assert insert.commands.model_dump()["size"] == 3
+    assert insert.record == "operation"
+    assert insert.when_full == [one.name for one in made.statements].index("WRITE")
+    assert read.items.model_dump()["size"] == 4
+    assert all(group.keys.distribution.model_dump() == {"law": "uniform"} for group in made.groups)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("CassandraKeyValue --read_only",
+         "--read_only reads keys of an earlier run: give its --uuid, or --nouuid"),
+        ("RedisKeyValue --password x", "--password needs --username"),
+        ("RedisKeyValue --uuid 5", "--uuid: '5' is not a UUID"),
+        ("RedisKeyValue --num_threads_read 0 --num_threads_write 0",
+         "there are neither readers nor writers; give --num_threads_read or _write"),
+        ("RedisHashPipelined --num_subkeys_per_read 200",
+         "--num_subkeys_per_read must not be above --num_subkeys_per_key, which is 100"),
+        ("CassandraKeyValue --create_table_name a-b",
+         "'a-b' can't name a table: use letters, digits and _"),
+    ],
+)  # fmt: skip
+def test_what_contradicts_is_refused(words: str, sentence: str) -> None:
+    with pytest.raises(SpecError) as refusal:
+        workload(words)
+    assert str(refusal.value) == sentence
+
+
+def test_connections_consistency_and_limits_are_the_drivers() -> None:
+    options = run("CassandraKeyValue --local_reads --with_local_dc dc2").system.options
+    assert options["consistency"] == "QUORUM"
+    assert options["read_consistency"] == "ONE"
+    assert options["datacenter"] == "dc2"
+    made = run("CassandraKeyValue --cql_read_timeout_ms 250 --username a --password b")
+    assert made.timeout_ns == 250_000_000
+    assert made.system.password == "b"
+    assert "b" not in made.system.options.values()
+    assert run("RedisKeyValue --use_redis_cluster").system.options["cluster"] == "true"
+
+
+def test_a_file_that_was_changed_is_an_application_too() -> None:
+    given = asked("CassandraKeyValue --num_threads_read 1")
+    text = catalog.text("apps/CassandraKeyValue").replace("clients: 2\n", "clients: 5\n")
+    made = workload_of(given, text, CASSANDRA)
+    assert [group.clients for group in made.groups] == [5, 1]
