@@ -1,0 +1,48 @@
+"""`kvmark serve`: the runs on disk in a browser on this machine."""
+
+from __future__ import annotations
+
+import json as json_text
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from kvmark.cli import options
+from kvmark.errors import UsageError
+from kvmark.records import Records
+
+__all__ = ["serve"]
+
+_EXTRA: Final = frozenset({"fastapi", "starlette", "uvicorn"})
+
+Folder = Annotated[
+    Path | None,
+    typer.Option("--runs", metavar="FOLDER", help="The runs to show; else those of KVMARK_RUNS."),
+]
+Port = Annotated[
+    int, typer.Option(metavar="PORT", min=0, max=65535, help="On 127.0.0.1; 0 is a free one.")
+]
+
+
+def serve(runs: Folder = None, port: Port = 8765, json: options.Json = False) -> None:
+    """Shows the runs in a browser on this machine, until Ctrl-C; nothing is written."""
+    if runs is not None and not runs.is_dir():
+        raise UsageError(f"runs: there is no folder {runs}; name one that holds runs")
+    try:
+        from kvmark.serve import server
+    except ModuleNotFoundError as problem:
+        if problem.name not in _EXTRA:
+            raise
+        raise UsageError(
+            f"serve needs {problem.name}, which isn't installed; add the extra serve, as in"
+            " pip install 'kvmark[serve]'"
+        ) from problem
+
+    def ready(address: str) -> None:
+        if json:
+            print(json_text.dumps({"address": address}), flush=True)
+        else:
+            typer.echo(f"The runs are at {address} until Ctrl-C", err=True)
+
+    server.serve(Records.default() if runs is None else Records(runs), port, ready)

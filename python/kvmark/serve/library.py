@@ -1,0 +1,128 @@
+"""Which runs may be seen: those that lie in the records' folder themselves, found by their id."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kvmark.analysis import Judgement
+from kvmark.errors import RecordsError
+from kvmark.records import Entry, Records, Run
+from kvmark.report.answers import RunAnswer, RunLine
+from kvmark.report.gather import run_answer, run_line
+
+__all__ = ["Asked", "Library", "NotThere"]
+
+
+class NotThere(RecordsError):
+    """No run of that id may be seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a list is narrowed to; what is empty narrows nothing."""
+
+    #: Words that must all be in a run's id, workload, system or tags.
+    words: str = ""
+    tag: str = ""
+    #: A judgement, or a state of a run that has none.
+    verdict: str = ""
+
+    def admits(self, line: RunLine) -> bool:
+        """Whether a run belongs in the list."""
+        entry = line.entry
+        text = " ".join([entry.id, entry.name, entry.system, entry.version, *entry.tags]).lower()
+        return (
+            all(word in text for word in self.words.lower().split())
+            and (not self.tag or self.tag in entry.tags)
+            and (not self.verdict or self.verdict == told(line))
+        )
+
+
+def told(line: RunLine) -> str:
+    """A run's judgement, or its state where nothing was judged."""
+    return line.judgement.value if line.judgement else line.entry.state
+
+
+@dataclass(frozen=True)
+class Library:
+    """The runs of one folder."""
+
+    records: Records
+    # A closed run never changes; only its verdict, beside it, may.
+    _lines: dict[str, RunLine] = field(default_factory=dict)
+
+    def lines(self) -> list[RunLine]:
+        """Every run that may be seen, newest first."""
+        return [self._line(entry) for entry in self.records.list() if self._is_inside(entry)]
+
+    def entry(self, run: str) -> Entry:
+        """The run of exactly this id.
+
+        Raises:
+            NotThere: there is none, or it leads out of the folder.
+        """
+        try:
+            entry = self.records.find(run)
+        except (RecordsError, OSError, ValueError):
+            entry = None
+        if entry is None or entry.id != run or not self._is_inside(entry):
+            raise NotThere("there is no run of this id in the folder that is served")
+        return entry
+
+    def answer(self, entry: Entry) -> RunAnswer:
+        """What the report of a closed run draws.
+
+        Raises:
+            RecordsError: the run isn't closed, or its files can't be read.
+        """
+        return run_answer(Run.open(entry.path))
+
+    def answers(self, runs: Sequence[str]) -> list[RunAnswer]:
+        """What a report on several closed runs draws.
+
+        Raises:
+            RecordsError: one isn't there or isn't closed, or its files can't be read.
+        """
+        return [self.answer(self.entry(run)) for run in dict.fromkeys(runs)]
+
+    def tags(self) -> list[str]:
+        """All tags in use."""
+        return sorted({tag for entry in self.records.list() for tag in entry.tags})
+
+    def _line(self, entry: Entry) -> RunLine:
+        if entry.state != "closed":
+            return RunLine(entry)
+        judged = self._judgement_name(entry)
+        known = self._lines.get(f"{entry.id} {judged}")
+        if known is None:
+            try:
+                known = run_line(self.records, entry)
+            except RecordsError:
+                known = RunLine(entry)
+            self._lines[f"{entry.id} {judged}"] = known
+        return known
+
+    def _judgement_name(self, entry: Entry) -> int:
+        """Tells one verdict on a run from the next: when its file was written."""
+        try:
+            return self.records.verdict_path(entry.id).lstat().st_mtime_ns
+        except OSError:
+            return 0
+
+    def _is_inside(self, entry: Entry) -> bool:
+        """Whether neither the run nor its verdict is a link to another place."""
+        verdict = self.records.verdict_path(entry.id)
+        if entry.path.is_symlink() or verdict.is_symlink():
+            return False
+        try:
+            with os.scandir(entry.path) as files:
+                return all(file.is_file(follow_symlinks=False) for file in files)
+        except OSError:
+            return False
+
+
+def verdict_words() -> list[str]:
+    """What a list can be narrowed to by verdict or state."""
+    return [*(word.value for word in Judgement), "going", "ended", "killed", "broken"]

@@ -1,0 +1,113 @@
+"""A run that isn't closed, as its logs show it: what the page of a run that goes is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from kvmark.analysis import fault_spans
+from kvmark.records import Entry, GoingRun
+from kvmark.report import asked, figures, units
+from kvmark.report.answers import Fact, PhaseSpan
+from kvmark.report.figures import Figure
+
+__all__ = ["Watched", "watched"]
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A run and its newest figures."""
+
+    entry: Entry
+    title: str
+    asked: tuple[Fact, ...]
+    now: tuple[Fact, ...]
+    figures: tuple[Figure, ...]
+
+    @property
+    def goes(self) -> bool:
+        """Whether more is to come."""
+        return self.entry.state == "going"
+
+
+def watched(entry: Entry) -> Watched:
+    """Reads the logs of a run.
+
+    Raises:
+        RecordsError: it was closed meanwhile, or its description can't be read.
+    """
+    run = GoingRun.read(entry.path)
+    totals = run.intervals.filter(pl.col("operation") == "TOTAL")
+    return Watched(
+        entry=entry,
+        title=f"{entry.name} on {entry.system}",
+        asked=asked.of_plan(run.header.plan),
+        now=tuple(_now(run, totals)),
+        figures=_figures(run, totals),
+    )
+
+
+def _figures(run: GoingRun, totals: pl.DataFrame) -> tuple[Figure, ...]:
+    if totals.is_empty():
+        return ()
+    phases, faults = _phases(run, totals), fault_spans(run)
+    return (
+        figures.rate_figure(totals, phases, faults),
+        figures.response_figure(totals, phases, faults),
+    )
+
+
+def _phases(run: GoingRun, totals: pl.DataFrame) -> tuple[PhaseSpan, ...]:
+    """The phases that the newest rows touch; the last one ends with what is recorded."""
+    first, last = min(totals["start_ns"].to_list()), max(totals["end_ns"].to_list())
+    ends = {event["phase"]: event["at_ns"] for event in _events(run, "phase_ended")}
+    spans = (
+        PhaseSpan(
+            str(event["name"]),
+            max(event["at_ns"], first),
+            min(ends.get(event["phase"], last), last),
+        )
+        for event in _events(run, "phase_started")
+    )
+    return tuple(span for span in spans if span.end_ns > span.start_ns)
+
+
+def _now(run: GoingRun, totals: pl.DataFrame) -> Iterator[Fact]:
+    phase = next((str(event["name"]) for event in reversed(_events(run, "phase_started"))), "")
+    if phase:
+        yield Fact("Phase", phase.replace("_", "-"))
+    newest = totals.sort("end_ns").group_by("group", maintain_order=True).last()
+    for row in newest.iter_rows(named=True):
+        several = newest.height > 1
+        label = f"Newest interval of {row['group']}" if several else "Newest interval"
+        yield Fact(label, ", ".join(_told(row)))
+    failed = _failures(run)
+    if failed:
+        told = ", ".join(f"{units.whole(count)} {outcome}" for outcome, count in failed.items())
+        yield Fact("Errors in these intervals", told)
+
+
+def _told(row: Mapping[str, Any]) -> Iterator[str]:
+    length_s = (row["end_ns"] - row["start_ns"]) / 1e9
+    if length_s > 0:
+        yield f"{units.significant(row['count'] / length_s)} ops/s"
+    for name in ("p50", "p99", "max"):
+        if row[f"response_ns_{name}"] is not None:
+            yield f"response {name} {units.with_unit(row[f'response_ns_{name}'])}"
+    if row["backlog"] is not None:
+        yield f"backlog {units.whole(row['backlog'])}"
+    if row["in_flight"] is not None:
+        yield f"in flight {units.whole(row['in_flight'])}"
+
+
+def _failures(run: GoingRun) -> dict[str, int]:
+    rows = run.intervals.filter(~pl.col("outcome").is_in(["any", "ok", "miss"]) & ~pl.col("part"))
+    sums = rows.group_by("outcome", maintain_order=True).agg(pl.col("count").sum())
+    return {str(outcome): int(count) for outcome, count in sums.iter_rows()}
+
+
+def _events(run: GoingRun, kind: str) -> list[dict[str, Any]]:
+    return [event for event in run.events if event.get("kind") == kind]

@@ -1,0 +1,189 @@
+"""The package as a program or a notebook uses it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+from runs_on_disk import OPERATIONS, begun, closed
+
+import kvmark
+from kvmark.errors import RecordsError, SpecError, UsageError
+from kvmark.records import Records
+from kvmark.stats import Counts
+
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> Records:
+    records = Records(tmp_path_factory.mktemp("api") / "runs")
+    closed(records, tags=("nightly",))
+    closed(records, name="ycsb/e", factor=10)
+    return records
+
+
+@pytest.fixture(scope="module")
+def loaded(records: Records) -> kvmark.MeasuredRun:
+    return kvmark.load("last~1", folder=records.root)
+
+
+def told(program: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120
+    ).stdout
+
+
+def test_importing_the_package_loads_nothing_else() -> None:
+    heavy = "{'polars', 'numpy', 'pydantic', 'altair', 'typer', 'kvmark.api', 'kvmark._engine'}"
+    assert told(f"import kvmark, sys; print(sorted({heavy} & set(sys.modules)))") == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import kvmark; import kvmark.run.setting; print(kvmark.run.__module__)",
+        "import kvmark.run.setting, kvmark; print(kvmark.run.__module__)",
+        "import kvmark; kvmark.run; from kvmark.run.setting import Setting;"
+        "print(kvmark.run.__module__)",
+    ],
+)
+def test_run_is_the_function_whatever_was_imported_before(program: str) -> None:
+    assert told(program) == "kvmark.api\n"
+
+
+def test_a_name_that_is_not_there_is_said_as_usual() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'rnu'"):
+        _ = kvmark.rnu  # type: ignore[attr-defined]
+
+
+def test_runs_are_listed(records: Records) -> None:
+    table = kvmark.runs(records.root)
+    assert table["workload"].to_list() == ["ycsb/e", "ycsb/c"]
+    assert table["tags"].to_list() == [[], ["nightly"]]
+    assert table["throughput"].to_list() == [250.0, 250.0]
+
+
+def test_a_run_is_loaded_by_word_and_by_folder(records: Records) -> None:
+    last = kvmark.load("last", folder=records.root)
+    assert kvmark.load(last.path).id == last.id
+    assert kvmark.load(str(last.path)).id == last.id
+    assert kvmark.load(last.id, folder=records.root).id == last.id
+
+
+def test_what_cannot_be_loaded_is_a_sentence(records: Records) -> None:
+    with pytest.raises(RecordsError, match="there is no run 'nothing'"):
+        kvmark.load("nothing", folder=records.root)
+    going = begun(Records(records.root.parent / "going"))
+    with pytest.raises(RecordsError, match="still going"):
+        kvmark.load(going.path)
+
+
+def test_tables_are_polars_frames(loaded: kvmark.MeasuredRun) -> None:
+    assert loaded.intervals.filter(pl.col("operation") == "READ").height == 4
+    assert set(loaded.resources["node"]) == {"generator", "primary-1"}
+    summary = loaded.summary.row(0, named=True)
+    assert (summary["operation"], summary["ok"]) == ("READ", OPERATIONS)
+    assert summary["response_ns_p50"] == loaded.histogram("READ").quantile(0.5)
+    assert summary["response_ns_p999"] is None
+
+
+def test_histograms_are_rows_and_merge(loaded: kvmark.MeasuredRun, records: Records) -> None:
+    response = loaded.histograms.filter(pl.col("time") == "response")
+    assert response["count"].sum() == OPERATIONS
+    assert (response["low_ns"] <= response["high_ns"]).all()
+    other = kvmark.load("last", folder=records.root)
+    both = Counts.merge([loaded.histogram("READ"), other.histogram("READ")])
+    assert both.n == 2 * OPERATIONS
+    assert loaded.histogram("NOTHING").n == 0
+
+
+def test_throughput_has_its_interval_and_the_verdict_its_reasons(
+    loaded: kvmark.MeasuredRun,
+) -> None:
+    assert loaded.throughput.unit == "ops/s"
+    assert loaded.verdict.judgement.value in {"VALID", "SUSPECT", "INVALID"}
+    assert loaded.manifest.tags == ("nightly",)
+
+
+def test_a_notebook_shows_a_run_as_its_answer_and_tables(loaded: kvmark.MeasuredRun) -> None:
+    html = loaded._repr_html_()
+    assert "<table>" in html
+    assert "ycsb/c" in html
+    assert "<script" not in html
+
+
+def test_a_notebook_shows_a_figure_from_one_specification(loaded: kvmark.MeasuredRun) -> None:
+    assert {"rate", "response", "quantiles", "cores", "memory"} <= set(loaded.figures)
+    figure = loaded.figures["rate"]
+    bundle = figure._repr_mimebundle_()
+    assert bundle["image/svg+xml"].startswith("<svg")
+    specification = bundle["application/vnd.vegalite.v6+json"]
+    assert figure.data.to_dicts() in list(specification["datasets"].values())
+    assert json.dumps(bundle)
+
+
+def test_a_figure_is_saved_as_its_name_ends(loaded: kvmark.MeasuredRun, tmp_path: Path) -> None:
+    figure = loaded.figures["rate"]
+    begins = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF", "csv": b"start_ns,"}
+    for ending, beginning in begins.items():
+        figure.save(tmp_path / f"rate.{ending}")
+        assert (tmp_path / f"rate.{ending}").read_bytes().startswith(beginning)
+    with pytest.raises(ValueError, match="ends in none of"):
+        figure.save(tmp_path / "rate.gif")
+
+
+def test_a_report_is_written(loaded: kvmark.MeasuredRun, tmp_path: Path) -> None:
+    assert "Can it be believed?" in loaded.write_report(tmp_path / "r.html").read_text()
+
+
+def test_a_run_is_carried_out_and_loaded(tmp_path: Path) -> None:
+    run = kvmark.run(
+        "ycsb/c", "null:", operations="1k", records=100, tags=["api"], folder=tmp_path / "runs"
+    )
+    assert run.summary["ok"].sum() == 1_000
+    assert run.manifest.tags == ("api",)
+    assert run.path.parent == tmp_path / "runs"
+    assert run.manifest.command[:3] == ("kvmark", "run", "ycsb/c")
+
+
+def test_a_mistake_is_the_commands_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no workload") as caught:
+        kvmark.run("ycsb/aa", "null:", folder=tmp_path)
+    assert not isinstance(caught.value, SpecError)
+    assert not str(caught.value).startswith("kvmark:")
+
+
+INTERRUPTED = """
+import sys, kvmark
+from kvmark.errors import Interrupted
+try:
+    kvmark.run("ycsb/c", "null:", rate=100, duration="1h", interval="100ms", records=100)
+except Interrupted as stop:
+    print(kvmark.load("last").manifest.engine.interrupted, stop)
+"""
+
+
+def test_interrupting_a_program_keeps_what_was_measured(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "KVMARK_RUNS": str(runs)},
+    )
+    deadline = time.monotonic() + PATIENCE_S
+    while not any(log.stat().st_size for log in runs.glob("*/intervals.jsonl")):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=PATIENCE_S)
+    assert out.startswith("True interrupted")

@@ -1,0 +1,144 @@
+"""Runs of every state in a folder, without an engine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from kvmark.analysis import judge, save_verdict
+from kvmark.records import Header, Records, Run, RunFolder
+from kvmark.records.histograms import encode
+from kvmark.stats import Counts
+
+SECOND = 1_000_000_000
+OPERATIONS = 1_000
+PLAN = {
+    "name": "ycsb/c",
+    "system": {"driver": "null", "options": {}},
+    "seeds": {"schedule": 1, "keys": 2, "values": 3, "mix": 4},
+    "dataset": {"count": 100, "fields": {"count": 10, "length": {"size": 100}}},
+    "groups": [
+        {
+            "name": "clients",
+            "clients": 2,
+            "arrival": {"process": "closed", "think_time_ns": 0},
+            "mix": [{"kind": "read", "weight": 1.0}],
+        }
+    ],
+    "phases": [{"name": "measure", "duration_ns": 4 * SECOND, "groups": [{"group": 0}]}],
+}
+
+
+def times(factor: int = 1) -> dict[str, Any]:
+    values = [factor * (10_000 + 10 * n) for n in range(OPERATIONS)]
+    counts = Counts.of(values)
+    named = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "p9999": 0.9999}
+    return {
+        "min": values[0],
+        "mean": 15_000.0 * factor,
+        "max": values[-1],
+        "stddev": 2_900.0 * factor,
+        "histogram": encode(counts),
+        **{name: counts.quantile(q) for name, q in named.items()},
+    }
+
+
+def interval_rows(second: int, *, failed: int = 0) -> list[dict[str, Any]]:
+    """The rows of one second, as the engine writes them."""
+    row = {
+        "phase": 0, "phase_name": "measure", "drain": False, "group": "clients", "part": False,
+        "start_ns": second * SECOND, "end_ns": (second + 1) * SECOND, "rows": OPERATIONS,
+    }  # fmt: skip
+    figures = {
+        f"{time}_ns_{name}": value
+        for time in ("service", "response", "wait")
+        for name, value in {"min": 10_000, "mean": 15e3, "p50": 15_000, "p90": 19_000,
+                            "p95": 19_500, "p99": 19_900, "p999": 19_990, "max": 20_000}.items()
+    }  # fmt: skip
+    issued = (second + 1) * (OPERATIONS + failed)
+    totals = {"issued": issued, "late": 0, "in_flight": 2, "frontier": 100}
+    rows = [
+        {**row, "operation": "TOTAL", "outcome": "any", "count": OPERATIONS + failed, **figures,
+         **totals},
+        {**row, "operation": "READ", "outcome": "ok", "count": OPERATIONS, **figures},
+    ]  # fmt: skip
+    if failed:
+        rows.append({**row, "operation": "READ", "outcome": "timeout", "count": failed, **figures})
+    return rows
+
+
+def resource_rows(second: int) -> list[dict[str, Any]]:
+    """What the sampler and an observed server add in a second."""
+    shared = {
+        "at_wall_ns": (1_795_232_769 + second) * SECOND,
+        "disk_read_bytes": 0, "disk_written_bytes": 4096 * second,
+        "network_sent_bytes": 0, "network_received_bytes": 0,
+    }  # fmt: skip
+    return [
+        {**shared, "node": "generator", "cpu_user_s": 0.5 * second, "cpu_system_s": 0.1 * second,
+         "resident_bytes": 50_000_000 + second, "machine_cpu_percent": 60.0},
+        {**shared, "node": "primary-1", "cpu_user_s": 0.25 * second, "cpu_system_s": 0.0,
+         "resident_bytes": 90_000_000, "machine_cpu_percent": None},
+    ]  # fmt: skip
+
+
+def engine_record(seconds: int, factor: int = 1) -> dict[str, Any]:
+    n = seconds * OPERATIONS
+    total = {"phase": 0, "group": "clients", "operation": "READ", "part": False, "outcome": "ok"}
+    group = {"group": "clients", "issued": n, "completed": n, "ok": n}
+    return {
+        "started_wall_ns": 1_795_232_769 * SECOND,
+        "system": {"system": "null", "version": "0.1.0", "configuration": {}},
+        "capabilities": {"execution": "asynchronous", "embedded": True},
+        "clock": {"source": "tsc", "stamp_ns": 11.0, "resolution_ns": 1},
+        "phases": [
+            {"index": 0, "name": "measure", "start_ns": 0, "end_ns": seconds * SECOND,
+             "stopped_by": "duration", "groups": [group]}
+        ],
+        "totals": [
+            {**total, "count": OPERATIONS, "in_window": OPERATIONS, "rows": OPERATIONS,
+             **{time: times(factor) for time in ("service", "response", "wait")}}
+        ],
+    }  # fmt: skip
+
+
+def begun(records: Records, *, name: str = "ycsb/c", tags: tuple[str, ...] = ()) -> RunFolder:
+    """A run that goes: this process writes it."""
+    folder = records.new(name)
+    plan = {**PLAN, "name": name}
+    command = ("kvmark", "run", name)
+    folder.begin(Header(command, {}, plan, {"cores": 2}, {"kvmark": "0.1.0"}, tags))
+    started = {"kind": "phase_started", "phase": 0, "name": "measure"}
+    folder.append_event({"at_ns": 0, "kind": "opened", "started_wall_ns": 1_795_232_769 * SECOND})
+    folder.append_event({"at_ns": 0, **started})
+    return folder
+
+
+def write_second(folder: RunFolder, second: int, *, failed: int = 0) -> None:
+    """Appends what a second brings."""
+    lines = "".join(json.dumps(row) + "\n" for row in interval_rows(second, failed=failed))
+    with (folder.path / "intervals.jsonl").open("a") as log:
+        log.write(lines)
+    folder.append_resources(resource_rows(second))
+
+
+def closed(
+    records: Records, *, name: str = "ycsb/c", tags: tuple[str, ...] = (), factor: int = 1
+) -> Run:
+    """A closed run of four seconds with its verdict."""
+    folder = begun(records, name=name, tags=tags)
+    for second in range(4):
+        write_second(folder, second)
+    run = folder.close(engine_record(4, factor))
+    save_verdict(records, run, judge(run))
+    return run
+
+
+def killed(folder: RunFolder) -> RunFolder:
+    """The same run with its process gone."""
+    path: Path = folder.path / "running.json"
+    document = json.loads(path.read_text())
+    document["writer"]["started"] = "another boot/1"
+    path.write_text(json.dumps(document))
+    return folder

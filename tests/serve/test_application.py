@@ -1,0 +1,244 @@
+"""What the application shows, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import pytest
+from runs_on_disk import begun, closed, killed, write_second
+
+from kvmark.records import Records, RunFolder
+from kvmark.serve.app import make_app
+from kvmark.serve.library import Library
+
+PORT = 8765
+HOST = f"127.0.0.1:{PORT}"
+HOSTILE = "<script>alert(1)</script>"
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """A folder with a run of each state, and the application over it."""
+
+    records: Records
+    fast: str
+    slow: str
+    going: RunFolder
+    dead: RunFolder
+    library: Library
+
+    def ask(
+        self, address: str, method: str = "GET", headers: dict[str, str] | None = None
+    ) -> httpx.Response:
+        """Asks the application without a network."""
+        transport = httpx.ASGITransport(app=make_app(self.library, PORT))
+
+        async def asked() -> httpx.Response:
+            base = f"http://{HOST}"
+            async with httpx.AsyncClient(transport=transport, base_url=base) as client:
+                return await client.request(method, address, headers=headers)
+
+        return asyncio.run(asked())
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+    records = Records(tmp_path_factory.mktemp("shelf") / "runs")
+    fast = closed(records, tags=("nightly", HOSTILE))
+    slow = closed(records, name="ycsb/e", factor=10)
+    going = begun(records, name="ycsb/a")
+    write_second(going, 0, failed=7)
+    dead = killed(begun(records, name="ycsb/b"))
+    broken = records.root / "20260101-000000-broken-0000"
+    broken.mkdir()
+    (broken / "manifest.json").write_text("{")
+    return Shelf(records, fast.id, slow.id, going, dead, Library(records))
+
+
+def test_the_list_has_every_run_with_its_figures(shelf: Shelf) -> None:
+    text = shelf.ask("/").text
+    for run in (shelf.fast, shelf.slow, shelf.going.id, shelf.dead.id):
+        assert f'href="/runs/{run}"' in text
+    assert ">250<" in text
+    assert ">going<" in text
+    assert ">killed<" in text
+    assert ">broken<" in text
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("words=YCSB/E", {"slow"}),
+        ("words=ycsb/c null", {"fast"}),
+        ("tag=nightly", {"fast"}),
+        ("verdict=going", {"going"}),
+        ("verdict=killed", {"dead"}),
+        ("words=nothing-like-it", set()),
+    ],
+)
+def test_the_list_can_be_narrowed(shelf: Shelf, query: str, shown: set[str]) -> None:
+    text = shelf.ask(f"/?{quote(query, safe='=&')}").text
+    ids = {
+        "fast": shelf.fast, "slow": shelf.slow, "going": shelf.going.id, "dead": shelf.dead.id
+    }  # fmt: skip
+    assert {name for name, run in ids.items() if f'href="/runs/{run}"' in text} == shown
+
+
+def test_a_closed_run_opens_as_its_report(shelf: Shelf) -> None:
+    answer = shelf.ask(f"/runs/{shelf.fast}")
+    assert answer.status_code == 200
+    assert "Can it be believed?" in answer.text
+    assert 'data-figure="response"' in answer.text
+    assert 'href="/"' in answer.text
+
+
+def test_two_runs_are_compared_on_one_page(shelf: Shelf) -> None:
+    text = shelf.ask(f"/compare?run={shelf.fast}&run={shelf.slow}").text
+    assert shelf.fast in text
+    assert shelf.slow in text
+    assert "2 runs" in text
+
+
+def test_a_run_that_goes_shows_its_newest_interval(shelf: Shelf) -> None:
+    text = shelf.ask(f"/runs/{shelf.going.id}").text
+    assert 'data-goes="true"' in text
+    assert "1,007 ops/s" in text
+    assert "7 timeout" in text
+    values = shelf.ask(f"/runs/{shelf.going.id}/live").json()
+    assert values["goes"] is True
+    assert [figure["name"] for figure in values["figures"]] == ["rate", "response"]
+
+
+def test_a_killed_run_is_shown_and_left_for_show_to_close(shelf: Shelf) -> None:
+    text = shelf.ask(f"/runs/{shelf.dead.id}").text
+    assert 'data-goes="false"' in text
+    assert f"kvmark show {shelf.dead.id}" in text
+
+
+def test_a_broken_run_says_what_is_wrong(shelf: Shelf) -> None:
+    answer = shelf.ask("/runs/20260101-000000-broken-0000")
+    assert answer.status_code == 422
+    assert "can&#39;t be read" in answer.text
+
+
+def test_reading_changes_nothing_on_disk(shelf: Shelf) -> None:
+    def everything() -> dict[str, str]:
+        return {
+            str(path): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted(shelf.records.root.rglob("*"))
+            if path.is_file()
+        }
+
+    before = everything()
+    for run in (shelf.fast, shelf.going.id, shelf.dead.id):
+        shelf.ask(f"/runs/{run}")
+        shelf.ask(f"/runs/{run}/live")
+    shelf.ask(f"/compare?run={shelf.fast}")
+    assert everything() == before
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+def test_nothing_but_reading_is_answered(shelf: Shelf, method: str) -> None:
+    answer = shelf.ask(f"/runs/{shelf.fast}", method)
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "GET, HEAD"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/runs/../secret",
+        "/runs/%2e%2e%2fsecret",
+        "/runs/..%5csecret",
+        "/runs/%252e%252e%252fsecret",
+        "/runs//etc/passwd",
+        "/runs/%2fetc%2fpasswd",
+        "/runs/%00",
+        "/runs/last",
+        "/runs/2026",
+        "/static/../app.py",
+        "/static/..%2fapp.py",
+        "/static/%2fetc%2fpasswd",
+    ],
+)
+def test_no_address_leads_out_of_the_folder(shelf: Shelf, address: str) -> None:
+    (shelf.records.root.parent / "secret").write_text("secret")
+    answer = shelf.ask(address)
+    assert answer.status_code in {404, 405}
+    assert "secret" not in answer.text.replace("there is nothing", "")
+
+
+def test_a_link_to_another_place_is_no_run(tmp_path: Path) -> None:
+    elsewhere, here = Records(tmp_path / "elsewhere"), Records(tmp_path / "runs")
+    outside, inside = closed(elsewhere), closed(here)
+    (here.root / outside.id).symlink_to(outside.path)
+    shelf = Shelf(here, inside.id, "", None, None, Library(here))  # type: ignore[arg-type]
+    assert shelf.ask(f"/runs/{inside.id}").status_code == 200
+    assert shelf.ask(f"/runs/{outside.id}").status_code == 404
+    assert f"/runs/{outside.id}" not in shelf.ask("/").text
+
+
+def test_a_run_with_a_link_in_its_folder_is_not_shown(tmp_path: Path) -> None:
+    records = Records(tmp_path / "runs")
+    run = closed(records)
+    (run.path / "resources.parquet").unlink()
+    (run.path / "resources.parquet").symlink_to("/etc/hostname")
+    shelf = Shelf(records, run.id, "", None, None, Library(records))  # type: ignore[arg-type]
+    assert shelf.ask(f"/runs/{run.id}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", f"evil.example:{PORT}", "127.0.0.1:1", "", "[::1]"]
+)
+def test_a_name_that_is_not_ours_gets_no_answer(shelf: Shelf, host: str) -> None:
+    answer = shelf.ask("/", headers={"Host": host})
+    assert answer.status_code == 421
+    assert shelf.fast not in answer.text
+
+
+def test_localhost_is_our_name_too(shelf: Shelf) -> None:
+    assert shelf.ask("/", headers={"Host": f"LocalHost:{PORT}"}).status_code == 200
+
+
+@pytest.mark.parametrize("place", ["/", "/nowhere", "report", "live", "/static/live.js"])
+def test_every_answer_has_safe_headers(shelf: Shelf, place: str) -> None:
+    runs = {"report": f"/runs/{shelf.fast}", "live": f"/runs/{shelf.going.id}"}
+    headers = shelf.ask(runs.get(place, place)).headers
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+    policy = headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'")
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe-eval" not in policy
+    assert "unsafe-inline" not in policy.partition("script-src")[2].partition(";")[0]
+
+
+def test_hostile_names_are_only_text(shelf: Shelf) -> None:
+    for address in ("/", f"/?words={quote(HOSTILE)}", f"/runs/{quote(HOSTILE)}"):
+        assert HOSTILE not in shelf.ask(address).text
+
+
+@pytest.mark.parametrize("query", ["", "?run=x", "?run=a&run=b"])
+def test_what_cannot_be_compared_is_said_on_a_page(shelf: Shelf, query: str) -> None:
+    answer = shelf.ask(f"/compare{query}")
+    assert answer.status_code in {404, 422}
+    assert answer.headers["content-type"].startswith("text/html")
+
+
+def test_a_verdict_that_is_kept_later_shows_in_the_list(tmp_path: Path) -> None:
+    records = Records(tmp_path / "runs")
+    run = closed(records)
+    path = records.verdict_path(run.id)
+    shelf = Shelf(records, run.id, "", None, None, Library(records))  # type: ignore[arg-type]
+    shelf.ask("/")
+    verdict = json.loads(path.read_text())
+    path.write_text(json.dumps({**verdict, "judgement": "INVALID"}))
+    assert 'class="verdict invalid"' in shelf.ask("/").text
