@@ -4,7 +4,8 @@
     ├── AnswerIsNo                    1  a regression, an objective missed, an INVALID run
     ├── UsageError                    2  what was asked for cannot be done
     │   ├── SpecError                 2  a file, URL, property or quantity is wrong
-    │   │   └── UnsupportedProperty   2  a YCSB property that is not carried out
+    │   │   ├── UnsupportedProperty   2  a YCSB property that is not carried out
+    │   │   └── ImportFileError       2  a file of another tool's results cannot be read
     │   ├── PlanError                 2  the values of a plan contradict each other
     │   └── RecordsError              2  a run is not there, or its folder cannot be read
     ├── SystemUnderTestError          3  the store could not be opened, or failed
@@ -20,6 +21,7 @@ from typing import ClassVar, Self
 
 __all__ = [
     "AnswerIsNo",
+    "ImportFileError",
     "Interrupted",
     "KvmarkError",
     "PlanError",
@@ -83,6 +85,10 @@ class SpecError(UsageError):
 
 class UnsupportedProperty(SpecError):
     """A YCSB property, or a value of one, that kvmark knows and does not carry out."""
+
+
+class ImportFileError(SpecError):
+    """A file of another tool's results is of no known kind, or not whole, or contradicts itself."""
 
 
 class PlanError(UsageError):

@@ -7,6 +7,7 @@ import pytest
 from kvmark import catalog
 from kvmark.errors import SpecError
 from kvmark.plan.compile import compile_run, plan_ycsb
+from kvmark.spec.app.flags import APPS
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
 from kvmark.spec.ycsb import read_ycsb
@@ -21,7 +22,7 @@ REDIS = {
 }  # fmt: skip
 
 CQL = {"counter", "kv", "time-series", "transaction"}
-READY = {"ycsb": set(CORE), "redis": REDIS, "cql": CQL}
+READY = {"ycsb": set(CORE), "redis": REDIS, "cql": CQL, "apps": set(APPS)}
 
 
 def test_the_catalogue_has_ycsbs_workloads_and_each_systems_own() -> None:

@@ -18,6 +18,7 @@ EXIT_CODES = {
     "UsageError": 2,
     "SpecError": 2,
     "UnsupportedProperty": 2,
+    "ImportFileError": 2,
     "PlanError": 2,
     "RecordsError": 2,
     "SystemUnderTestError": 3,

@@ -1,7 +1,16 @@
 """Records and mathematics make answers: summary, repetitions together, verdict."""
 
 from kvmark.analysis.aggregate import CaseSummary, aggregate, merged_times
+from kvmark.analysis.course import failure_course, resource_course, time_spread
+from kvmark.analysis.fault_effects import FaultEffect, fault_effects
 from kvmark.analysis.faults import FaultSpan, fault_spans
+from kvmark.analysis.imported import (
+    ImportedCurve,
+    ImportedRow,
+    imported_curves,
+    imported_rows,
+    imported_throughput,
+)
 from kvmark.analysis.published import YCSB_SOURCE, Published, published
 from kvmark.analysis.reasons import RULES, Level, Reason, Rule, reasons_markdown
 from kvmark.analysis.summary import (
@@ -30,7 +39,10 @@ __all__ = [
     "YCSB_SOURCE",
     "Case",
     "CaseSummary",
+    "FaultEffect",
     "FaultSpan",
+    "ImportedCurve",
+    "ImportedRow",
     "Judgement",
     "Level",
     "OperationSummary",
@@ -47,15 +59,22 @@ __all__ = [
     "aggregate",
     "case_of",
     "combine",
+    "failure_course",
+    "fault_effects",
     "fault_spans",
+    "imported_curves",
+    "imported_rows",
+    "imported_throughput",
     "judge",
     "merged_times",
     "published",
     "quantile_curve",
     "reasons_markdown",
+    "resource_course",
     "save_verdict",
     "saved_judgement",
     "summarize",
+    "time_spread",
     "worst",
     "ycsb_sequence",
 ]

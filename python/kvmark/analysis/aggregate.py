@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kvmark.analysis.imported import imported_rate
 from kvmark.analysis.summary import Times, succeeded_in_window, throughput
 from kvmark.analysis.verdict import Verdict, combine, judge
 from kvmark.records import Run, TimeName
@@ -78,10 +79,13 @@ def _runtime_ms(run: Run) -> float:
 def _throughput(runs: Sequence[Run]) -> Estimate:
     if len(runs) == 1 and len(runs[0].counted) == 1:
         return throughput(runs[0], runs[0].counted[0])
-    return mean_interval([_rate(run) for run in runs], "ops/s")
+    return mean_interval([rate_of(run) for run in runs], "ops/s")
 
 
-def _rate(run: Run) -> float:
+def rate_of(run: Run) -> float:
+    """Successful operations per second in all windows of the run's counted phases."""
+    if run.manifest.imported is not None:
+        return imported_rate(run) or 0.0
     window_ns = sum(phase.window_ns for phase in run.counted)
     ok = sum(succeeded_in_window(run, phase) for phase in run.counted)
     return ok * 1e9 / window_ns if window_ns else 0.0

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from kvmark.analysis.fault_effects import FaultEffect, fault_effects
 from kvmark.records import PhaseRecord, Run, TimeName, TotalRecord
 from kvmark.stats import Counts, Estimate, series_mean_interval
 
@@ -130,6 +131,8 @@ class Summary:
     phases: tuple[PhaseSummary, ...]
     #: None when nothing was read back.
     sweep: SweepSummary | None = None
+    #: What followed each planned fault.
+    faults: tuple[FaultEffect, ...] = ()
 
 
 def summarize(run: Run) -> Summary:
@@ -143,6 +146,7 @@ def summarize(run: Run) -> Summary:
         created=manifest.created,
         phases=tuple(summarize_phase(run, phase) for phase in run.counted),
         sweep=next(_sweeps(run), None),
+        faults=fault_effects(run),
     )
 
 

@@ -1,4 +1,4 @@
-"""The ready workloads: YAML files that users run by name, and copy and change."""
+"""The ready workloads and studies: YAML files that users run by name, and copy and change."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from kvmark.errors import SpecError
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.workload import WorkloadSpec, load_workload, parse_workload
 
-__all__ = ["find", "load", "names", "text"]
+__all__ = ["find", "load", "names", "study_names", "study_text", "text"]
 
 _SUFFIX: Final = ".yaml"
+_STUDIES: Final = "studies"
 
 
 @functools.cache
@@ -24,8 +25,14 @@ def _entries() -> dict[str, Traversable]:
         f"{folder.name}/{file.name.removesuffix(_SUFFIX)}": file
         for folder in folders
         for file in sorted(folder.iterdir(), key=_name)
-        if file.name.endswith(_SUFFIX)
+        if file.name.endswith(_SUFFIX) and folder.name != _STUDIES
     }
+
+
+@functools.cache
+def _studies() -> dict[str, Traversable]:
+    found = sorted(files(__name__).joinpath(_STUDIES).iterdir(), key=_name)
+    return {file.name.removesuffix(_SUFFIX): file for file in found if file.name.endswith(_SUFFIX)}
 
 
 def _name(entry: Traversable) -> str:
@@ -43,6 +50,19 @@ def text(name: str) -> str:
     if entry is None:
         hint = did_you_mean(name, names())
         raise SpecError(f"there is no workload {shown(name)}{hint}")
+    return entry.read_text("utf-8")
+
+
+def study_names() -> tuple[str, ...]:
+    """The names of all ready studies, for example `hcassandra`."""
+    return tuple(_studies())
+
+
+def study_text(name: str) -> str:
+    """The file of a ready study, to copy and change."""
+    entry = _studies().get(name)
+    if entry is None:
+        raise SpecError(f"there is no study {shown(name)}{did_you_mean(name, study_names())}")
     return entry.read_text("utf-8")
 
 

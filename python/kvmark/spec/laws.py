@@ -17,6 +17,7 @@ __all__ = [
     "Keys",
     "Latest",
     "Length",
+    "Newest",
     "Sequential",
     "Uniform",
     "UniformLength",
@@ -123,6 +124,13 @@ class Latest(Strict):
     distribution: Literal["latest"]
 
 
+class Newest(Strict):
+    """Each of the newest acknowledged records equally likely, so many of them."""
+
+    distribution: Literal["newest"]
+    window: Annotated[Count, Field(ge=1)]
+
+
 class Hotspot(Strict):
     """A share of the operations goes to a share of the keys."""
 
@@ -147,7 +155,7 @@ class Exponential(Strict):
 
 Keys = Annotated[
     Annotated[
-        Uniform | YcsbZipfian | Zipfian | Latest | Hotspot | Sequential | Exponential,
+        Uniform | YcsbZipfian | Zipfian | Latest | Newest | Hotspot | Sequential | Exponential,
         Field(discriminator="distribution"),
     ],
     _tagged("distribution"),

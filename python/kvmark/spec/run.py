@@ -92,7 +92,8 @@ class RunSpec:
         """How long is measured at most; None where only operations or their error say so."""
         if self.duration_ns is not None:
             return self.duration_ns
-        ends = self.operations or self.until_stderr or self.workload.once_per_record
+        counted = all(group.operations for group in self.active_groups)
+        ends = self.operations or counted or self.until_stderr or self.workload.once_per_record
         return None if ends else DEFAULT_DURATION_NS
 
     def _check_numbers(self) -> None:

@@ -19,11 +19,12 @@ from kvmark.spec.laws import Constant, Keys, Length, Uniform
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.yaml_file import Count, Duration, Strict, at_key
 
-__all__ = ["RECORD", "ArgumentSpec", "StatementSpec", "places"]
+__all__ = ["RECORD", "ArgumentSpec", "CheckSpec", "StatementSpec", "places"]
 
 RECORD: Final = ("key", "ordinal")
 """Arguments that every statement has: the text of the record's key, and its number."""
 
+_FORMAT_PLACE: Final = re.compile(r"\{([A-Za-z_]\w*)(?::0?(\d{1,3}))?\}")
 _PLACE: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]|[\[\]]")
 
 
@@ -150,6 +151,64 @@ class TimestampArgument(_Generated):
         return self
 
 
+class ComputedArgument(_Generated):
+    """A whole number: `start + x / divide % modulo * times`, and `step` more for each before.
+
+    x is the record's number, the operation's, or the place within the operation.
+    """
+
+    generator: Literal["computed"]
+    of: Literal["ordinal", "operation", "place"] = "ordinal"
+    divide: Annotated[Count, Field(ge=1)] = 1
+    modulo: Annotated[Count, Field(ge=1)] | None = None
+    times: _Whole = 1
+    start: _Whole = 0
+    step: _Whole = 0
+
+
+class SplitArgument(_Generated):
+    """One of two numbers that add up to the record's, divided anew in each operation."""
+
+    generator: Literal["split"]
+    part: Literal["first", "rest"]
+
+
+class FormatArgument(_Generated):
+    """Text with other arguments in it: `val:{ordinal}`, with leading zeros `{series:05}`."""
+
+    generator: Literal["format"]
+    text: Annotated[str, Field(min_length=1)]
+
+    @property
+    def parts(self) -> tuple[tuple[str, str | None, int], ...]:
+        """Literals, the argument behind each, and its least number of digits."""
+        found = list(_FORMAT_PLACE.finditer(self.text))
+        begins = (0, *(place.end() for place in found))
+        ends = (*(place.start() for place in found), len(self.text))
+        names = [(place[1], int(place[2] or 1)) for place in found]
+        literals = (self.text[begin:end] for begin, end in zip(begins, ends, strict=True))
+        pairs = zip(literals, [*names, (None, 1)], strict=True)
+        return tuple((literal, name, digits) for literal, (name, digits) in pairs)
+
+    @model_validator(mode="after")
+    def _can_be_read(self) -> FormatArgument:
+        for literal, _, _ in self.parts:
+            if "{" in literal or "}" in literal:
+                shape = "an argument stands in braces, as in {ordinal} or {ordinal:05}"
+                raise at_key("text", f"{shown(literal)} has a brace of its own; {shape}")
+        return self
+
+
+class CheckedArgument(_Generated):
+    """A value that carries its own checksum, as the YugabyteDB sample applications make them."""
+
+    generator: Literal["checked"]
+    prefix: str
+    """The argument that the value begins with, behind its marker, if it is long enough."""
+    length: Length
+    ascii: bool = False
+
+
 class ListArgument(_Generated):
     """Several of one kind."""
 
@@ -187,6 +246,10 @@ ArgumentSpec = TypeAliasType(
             | BlobArgument
             | PlainArgument
             | TimestampArgument
+            | ComputedArgument
+            | SplitArgument
+            | FormatArgument
+            | CheckedArgument
             | ListArgument
             | TupleArgument
             | MapArgument,
@@ -196,6 +259,36 @@ ArgumentSpec = TypeAliasType(
     ],
 )
 """How an argument is drawn; a bare word is the generator with its defaults."""
+
+
+class CheckSpec(Strict):
+    """What must hold of the rows that a statement returns; columns are counted from 0."""
+
+    rows: Count | None = None
+    """So many rows, neither fewer nor more unless they are said too."""
+    least: Count | None = None
+    most: Count | None = None
+    column: Annotated[Count, Field(le=2**32 - 1)] | None = None
+    equals: str | None = None
+    """The argument that each row's value in the column equals."""
+    sum: str | None = None
+    """The argument that the column's values add up to."""
+    same: bool = False
+    """Whether all rows have the same value in the column."""
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> CheckSpec:
+        counts = self.rows is not None or self.least is not None or self.most is not None
+        compares = [self.equals is not None, self.sum is not None, self.same]
+        if [counts, *compares].count(True) != 1 or counts == (self.column is not None):
+            text = "a check is rows, least or most, or a column with equals, sum or same"
+            raise PydanticCustomError("value_error", "{s}", {"s": text})
+        return self
+
+    @property
+    def argument(self) -> str | None:
+        """The argument that values are held against."""
+        return self.equals or self.sum
 
 
 def _one_or_more(value: object) -> object:
@@ -223,6 +316,12 @@ class StatementSpec(Strict):
     arguments: Mapping[str, ArgumentSpec] = {}
     expect: tuple[str, ...] = ()
     """Arguments that the values of each reply must equal, in order."""
+    check: tuple[CheckSpec, ...] = ()
+    """What must hold of the rows that a read returns."""
+    record: Literal["operation", "command"] = "command"
+    """Whether each command has a record of its own, or an operation has one for all of them."""
+    when_full: str | None = None
+    """Of an insert: the statement that stands in for it when all records are there."""
     options: Mapping[str, str | int | float | bool] = {}
     """What else the driver has to know, such as a consistency level."""
 
@@ -238,18 +337,38 @@ class StatementSpec(Strict):
 
     @property
     def pipelines(self) -> bool:
-        """Whether the file says how many commands are sent at once, so that it can be changed."""
-        return "commands" in self.model_fields_set
+        """Whether the file says how many commands are sent at once, so that it can be changed.
 
-    def named(self) -> tuple[str, ...]:
-        """The arguments that texts and expectations name, each once."""
+        Several commands about one record are what the record needs.
+        """
+        return "commands" in self.model_fields_set and self.record == "command"
+
+    def named(self, shared: Mapping[str, Any]) -> tuple[str, ...]:
+        """The arguments that texts, expectations and checks name, and those these are made of.
+
+        Each is there once, behind what it is made of.
+        """
         found = [name for text in self.run for name, _ in places(text)]
-        return tuple(dict.fromkeys([*found, *self.expect]))
+        checked = [one.argument for one in self.check if one.argument is not None]
+        described = {**shared, **self.arguments}
+        ordered: dict[str, None] = {}
+        for name in (*found, *self.expect, *checked):
+            _add_with_parts(name, described, ordered, ())
+        return tuple(ordered)
+
+    def holds_no_field(self, shared: Mapping[str, Any]) -> bool:
+        """Whether replies are held against something, and nothing of it is a record's field."""
+        described = {**shared, **self.arguments}
+        expected = [described.get(name) for name in self.expect]
+        fields = any(isinstance(one, FieldArgument) for one in expected)
+        return bool(self.expect or self.check) and not fields
 
     def unknown_name(self, shared: Mapping[str, Any]) -> tuple[str, str] | None:
         """The key that names an argument nobody describes, and a complaint about it."""
         known = [*RECORD, *self.arguments, *shared]
-        for key, names in (("expect", self.expect), ("run", self.named())):
+        checked = [one.argument for one in self.check if one.argument is not None]
+        uses = (("expect", self.expect), ("check", checked), ("run", self.named(shared)))
+        for key, names in uses:
             for name in names:
                 if name not in known:
                     return key, f"{shown(name)} is not an argument{did_you_mean(name, known)}"
@@ -261,6 +380,25 @@ class StatementSpec(Strict):
             return "command"
         inside = {within for text in self.run for found, within in places(text) if found == name}
         return "item" if inside == {True} else "command"
+
+
+def _add_with_parts(
+    name: str, described: Mapping[str, Any], ordered: dict[str, None], within: tuple[str, ...]
+) -> None:
+    """Adds an argument behind those that it is made of."""
+    if name in within:
+        raise at_key("arguments", f"{shown(name)} is made of itself")
+    one = described.get(name)
+    parts = (
+        [part for _, part, _ in one.parts if part is not None]
+        if isinstance(one, FormatArgument)
+        else [one.prefix]
+        if isinstance(one, CheckedArgument)
+        else []
+    )
+    for part in parts:
+        _add_with_parts(part, described, ordered, (*within, name))
+    ordered.setdefault(name)
 
 
 def places(text: str) -> Iterator[tuple[str, bool]]:

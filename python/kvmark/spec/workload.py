@@ -70,6 +70,10 @@ class DatasetSpec(Strict):
     records: Annotated[Count, Field(ge=1)] = 1000
     loaded: bool = True
     """Whether the records are there when the clients start; if not, the clients insert them."""
+    present: Count = 0
+    """How many of those that the clients insert an earlier run has inserted already."""
+    bounded: bool = False
+    """Whether there are never more records: what would insert one more updates instead."""
     key: Key = Key()
     fields: Fields = Fields()
     values: Literal["random", "integrity"] = "random"
@@ -78,6 +82,9 @@ class DatasetSpec(Strict):
     def _can_be_made(self) -> DatasetSpec:
         if self.start + self.records > quantity.LARGEST:
             raise at_key("records", "start and records together must stay below 2^63")
+        if self.present > (0 if self.loaded else self.records):
+            text = "present is for records that aren't loaded, and at most all of them"
+            raise at_key("present", text)
         if self.values == "integrity" and not isinstance(self.fields.length, Constant):
             raise at_key("values", "integrity values need a constant field length")
         return self
@@ -183,6 +190,8 @@ class GroupSpec(Strict):
     )
     arrival: Literal["constant", "poisson"] | None = None
     check_values: bool = False
+    operations: Annotated[Count, Field(ge=1)] | None = None
+    """How many end the group's part, unless the run says it."""
 
     @model_validator(mode="after")
     def _is_possible(self) -> GroupSpec:
@@ -250,9 +259,34 @@ class WorkloadSpec(Strict):
             complaint = statement.unknown_name(self.arguments)
             if complaint is not None:
                 raise at_key(("statements", name, complaint[0]), complaint[1])
+            self._check_stand_in(name, statement)
         self._check_use("load", self.load, "insert")
         self._check_use("probe", self.probe, "read")
         return self
+
+    def _check_stand_in(self, name: str, statement: StatementSpec) -> None:
+        other = statement.when_full
+        if other is None:
+            return
+        place = ("statements", name, "when_full")
+        if statement.does != "insert" or not self.dataset.bounded:
+            raise at_key(place, "when_full is for an insert, where the dataset is bounded")
+        if other not in self.statements or self.statements[other].does != "update":
+            hint = did_you_mean(other, self.statements)
+            raise at_key(place, f"there is no statement {shown(other)} that does update{hint}")
+
+    def _does(self, name: str) -> str:
+        """What a name in a mix does to the records."""
+        statement = self.statements.get(name)
+        return name if statement is None else statement.does
+
+    def _checks_itself(self, group: GroupSpec) -> bool:
+        """Whether what the group reads is held against what was asked, not against fields."""
+        reads = [name for name in group.mix.weights() if self._does(name) == "read"]
+        return all(
+            name in self.statements and self.statements[name].holds_no_field(self.arguments)
+            for name in reads
+        )
 
     def _check_use(self, key: str, name: str | None, does: str) -> None:
         if name is None:
@@ -276,12 +310,17 @@ class WorkloadSpec(Strict):
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise at_key("groups", f"two groups are named '{twice}'; each needs a name of its own")
-        checked = any(group.check_values for group in self.groups)
+        checked = any(
+            group.check_values and not self._checks_itself(group) for group in self.groups
+        )
         if checked and self.dataset.values != "integrity":
             raise at_key("groups", "check_values needs 'values: integrity' in the dataset")
-        only_inserts = all(list(group.mix.weights()) == ["insert"] for group in self.groups)
-        if not self.dataset.loaded and not only_inserts:
-            raise at_key("dataset", "'loaded: false' starts without records, so it can only insert")
+        inserts = any(
+            self._does(name) == "insert" for group in self.groups for name in group.mix.weights()
+        )
+        if not (self.dataset.loaded or self.dataset.present or inserts):
+            text = "'loaded: false' starts without records, so one of the groups must insert"
+            raise at_key("dataset", text)
         return self
 
 

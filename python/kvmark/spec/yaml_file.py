@@ -20,7 +20,17 @@ from kvmark.errors import SpecError
 from kvmark.spec import quantity
 from kvmark.spec.suggest import did_you_mean, is_text, shown
 
-__all__ = ["Count", "Duration", "Size", "Strict", "at_key", "parse_yaml", "read_text"]
+__all__ = [
+    "Count",
+    "Document",
+    "Duration",
+    "Size",
+    "Strict",
+    "at_key",
+    "parse_yaml",
+    "read_document",
+    "read_text",
+]
 
 LARGEST_FILE: Final = 1 << 20
 MOST_NODES: Final = 100_000
@@ -93,12 +103,42 @@ def read_text(path: Path) -> str:
 
 def parse_yaml(text: str, file: str, model: type[M]) -> M:
     """One YAML document as a model; the first complaint becomes a `SpecError` with its place."""
+    return read_document(text, file).check(model)
+
+
+def read_document(text: str, file: str) -> Document:
+    """One YAML document as plain values with their places."""
     tree = _Tree(file)
-    value = tree.read(_composed(text, file))
-    try:
-        return model.model_validate(value)
-    except ValidationError as problem:
-        raise tree.error(problem.errors()[0]) from None
+    return Document(tree.read(_composed(text, file)), tree)
+
+
+@dataclass(frozen=True)
+class Document:
+    """The plain values of a file, from which models and complaints can be made."""
+
+    value: object
+    _tree: _Tree
+
+    def check(self, model: type[M]) -> M:
+        """The whole document as a model; raises `SpecError` with the place of what is wrong."""
+        try:
+            return model.model_validate(self.value)
+        except ValidationError as problem:
+            raise self._tree.error(problem.errors()[0]) from None
+
+    def check_part(self, value: object, model: type[M], *path: str | int) -> M:
+        """A value that was made from the document as a model; complaints are placed at a path."""
+        try:
+            return model.model_validate(value)
+        except ValidationError as problem:
+            apart = _Tree(self._tree.file)
+            apart.mark(value, ())
+            raise self.problem(apart.error(problem.errors()[0]).message, *path) from None
+
+    def problem(self, sentence: str, *path: str | int) -> SpecError:
+        """A complaint about the value at a path, or about the nearest one above it."""
+        mark = self._tree.marks[self._tree.known_path(path)]
+        return SpecError(sentence, file=self._tree.file, line=mark.key[0], column=mark.key[1])
 
 
 def _composed(text: str, file: str) -> Node:
@@ -192,9 +232,17 @@ class _Tree:
             return text
         raise self._at(_start(node), f"the tag {shown(tag)} is not used here")
 
+    def mark(self, value: object, path: Path_) -> None:
+        """Gives values that stand in no file a place all the same."""
+        self.marks[path] = _Mark((1, 1), (1, 1))
+        items = value.items() if isinstance(value, Mapping) else ()
+        numbered = enumerate(value) if isinstance(value, list | tuple) else ()
+        for key, part in (*items, *numbered):
+            self.mark(part, (*path, key))
+
     def error(self, detail: ErrorDetails) -> SpecError:
         """One of a model's complaints as a sentence with its place."""
-        path = self._known_path(detail["loc"])
+        path = self.known_path(detail["loc"])
         context = detail.get("ctx", {})
         if detail["type"] == "at_key":
             key = context["key"]
@@ -206,7 +254,7 @@ class _Tree:
             return self._at(self.marks[path].value, f"the key {missing} is missing")
         return self._at(self.marks[path].value, _sentence(path, detail))
 
-    def _known_path(self, loc: tuple[int | str, ...]) -> Path_:
+    def known_path(self, loc: tuple[int | str, ...]) -> Path_:
         """The place in the file; a model's union tags are not places and are left out."""
         path: Path_ = ()
         for part in loc:
