@@ -1,14 +1,35 @@
-"""The mark of tests that need a browser, and the answers they share with tests/report."""
+"""The mark of tests that need a browser, the browser, and the answers they share with others."""
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
+_TESTS = Path(__file__).parent.parent
+sys.path[:0] = [str(Path(__file__).parent), str(_TESTS / "report"), str(_TESTS / "serve")]
+
+from chromium import Chromium  # noqa: E402
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "browser: opens pages in chromium, skipped without it")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    """One browser for the tests of a file, each with pages of its own."""
+    with Chromium(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where screenshots are kept: the folder that KVMARK_PICTURES names, or one that goes."""
+    named = os.environ.get("KVMARK_PICTURES")
+    folder = Path(named) if named else tmp_path_factory.mktemp("pictures")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -8,8 +8,10 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from chromium import Chromium
 from synthetic import run_answer, sequence_answer
 
 from kvmark.report.html import write_html
@@ -104,8 +106,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     [
         ("sequence", 1280, LIGHT, 3),
         ("sequence", 390, DARK, 3),
-        ("run", 1280, DARK, 3),
-        ("runs", 390, LIGHT, 6),
+        ("run", 1280, DARK, 7),
+        ("runs", 390, LIGHT, 17),
     ],
 )
 def test_every_figure_is_drawn_without_a_complaint_and_without_a_network(
@@ -117,7 +119,7 @@ def test_every_figure_is_drawn_without_a_complaint_and_without_a_network(
     assert len(seen.drawings()) == figures
     for drawing in seen.drawings().values():
         assert 'data-state="drawn"' in drawing
-        assert drawing.count("<path") > 20
+        assert drawing.count("<path") > 10
         assert "var(--series-1)" in drawing
 
 
@@ -145,3 +147,56 @@ def test_panels_stand_side_by_side_only_where_there_is_room(
 
     assert len(panel_places(1280)) == 3
     assert len(panel_places(500)) == 2
+
+
+DRAWN = "document.querySelectorAll('.drawing:not([data-state=drawn])').length === 0"
+LINES = "[...document.querySelectorAll('#response .mark-line path')].length"
+SERIES = "#response .switches button:nth-child(2)"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_series_is_switched_off_and_on_by_hand_and_by_key(
+    browser: Chromium, pictures: Path, pages: dict[str, Path], scheme: Literal["light", "dark"]
+) -> None:
+    page = browser.open(pages["run"].as_uri(), scheme=scheme)
+    page.wait_for(DRAWN)
+    page.screenshot(pictures / f"report-{scheme}.png")
+    before = page.see(LINES)
+    page.click(SERIES)
+    page.wait_for(f"{LINES} === {before - 1}")
+    assert page.see(f"document.querySelector('{SERIES}').getAttribute('aria-pressed')") == "false"
+    page.see(f"document.querySelector('{SERIES}').focus()")
+    page.press("Enter", 13)
+    page.wait_for(f"{LINES} === {before}")
+    assert page.console == []
+    assert page.requests == [pages["run"].as_uri()]
+    page.close()
+
+
+def test_a_point_tells_its_numbers(browser: Chromium, pages: dict[str, Path]) -> None:
+    page = browser.open(pages["run"].as_uri())
+    page.wait_for(DRAWN)
+    shown = "document.querySelector('#vg-tooltip-element.visible') !== null"
+    page.point_at("#rate .mark-symbol path:nth-child(30)", shown)
+    text = page.see("document.getElementById('vg-tooltip-element').textContent")
+    assert "at second" in text
+    assert "ops/s" in text
+    page.close()
+
+
+def test_a_legend_is_not_drawn_twice(browser: Chromium, pages: dict[str, Path]) -> None:
+    page = browser.open(pages["run"].as_uri())
+    page.wait_for(DRAWN)
+    assert page.see("document.querySelectorAll('.role-legend').length") == 0
+    assert page.see("document.querySelectorAll('#response .switches button').length") == 3
+    page.close()
+
+
+def test_a_report_is_read_on_a_telephone(
+    browser: Chromium, pictures: Path, pages: dict[str, Path]
+) -> None:
+    page = browser.open(pages["run"].as_uri(), width=390, height=800)
+    page.wait_for(DRAWN)
+    page.screenshot(pictures / "report-telephone.png")
+    assert page.see("document.documentElement.scrollWidth") <= 390
+    page.close()

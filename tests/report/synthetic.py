@@ -155,6 +155,53 @@ def intervals() -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
+def resources() -> pl.DataFrame:
+    """A generator that is busy, and a server that is started again after half a minute."""
+    rows = [
+        {
+            "start_ns": second * 10**9,
+            "end_ns": (second + 1) * 10**9,
+            "node": node,
+            "cores": None if node == "primary-1" and second == 30 else 0.5 + second / 100,
+            "resident_bytes": 200_000_000 + second * 10**6,
+        }
+        for node in ("generator", "primary-1")
+        for second in range(60)
+    ]
+    return pl.DataFrame(rows)
+
+
+def failures() -> pl.DataFrame:
+    """Timeouts in the second of the stall."""
+    rows = [
+        {
+            "start_ns": second * 10**9,
+            "end_ns": (second + 1) * 10**9,
+            "outcome": "timeout",
+            "count": 12 if second == 40 else 0,
+        }
+        for second in range(60)
+    ]
+    return pl.DataFrame(rows)
+
+
+def spread() -> pl.DataFrame:
+    """Two humps in each second."""
+    rows = [
+        {
+            "start_ns": second * 10**9,
+            "end_ns": (second + 1) * 10**9,
+            "low_ns": low_ns,
+            "high_ns": low_ns * 10**0.125,
+            "count": count,
+            "share": count / 50_000,
+        }
+        for second in range(60)
+        for low_ns, count in ((10_000.0, 49_000), (100_000.0, 1_000))
+    ]
+    return pl.DataFrame(rows)
+
+
 def operation(name: str, count: int, *, part: bool = False, **others: int) -> OperationSummary:
     return OperationSummary(
         group="clients",
@@ -212,6 +259,9 @@ def run_answer(title: str = "ycsb/f on RocksDB 8.10.0") -> RunAnswer:
             curve("READ-MODIFY-WRITE", "service", 30_000),
         ),
         provenance=PROVENANCE,
+        resources=resources(),
+        failures=failures(),
+        spread=spread(),
     )
 
 

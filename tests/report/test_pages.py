@@ -103,7 +103,7 @@ def test_the_policy_allows_the_scripts_of_the_page_and_nothing_else(text: str) -
 
 
 def test_the_drawing_library_is_there_once(text: str) -> None:
-    assert len([script for script in Outline(text).scripts if len(script) > 100_000]) == 1
+    assert len([script for script in Outline(text).scripts if len(script) > 500_000]) == 1
 
 
 def test_a_page_is_small(text: str) -> None:
@@ -164,7 +164,9 @@ def test_hostile_names_are_only_text() -> None:
 
 
 def test_a_page_without_figures_runs_no_script() -> None:
-    run = dataclasses.replace(run_answer(), intervals=pl.DataFrame(), curves=())
+    courses = ("intervals", "resources", "failures", "spread")
+    nothing = dict.fromkeys(courses, pl.DataFrame())
+    run = dataclasses.replace(run_answer(), curves=(), **nothing)
     outline = Outline(html(run_page(run)))
     assert outline.scripts == []
     policy = next(attrs["content"] for attrs in outline.named("meta") if "http-equiv" in attrs)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from kvmark.analysis import FaultSpan, Judgement, SequenceRow, Summary, Verdict
-from kvmark.records import Entry, TimeName
+from kvmark.records import Entry, ImportedRecord, TimeName
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,12 @@ class RunAnswer:
     provenance: Provenance
     #: What was broken on purpose.
     faults: tuple[FaultSpan, ...] = ()
+    #: Cores and memory in use, by node; errors by class; response times by how often, over time.
+    resources: pl.DataFrame = field(default_factory=pl.DataFrame)
+    failures: pl.DataFrame = field(default_factory=pl.DataFrame)
+    spread: pl.DataFrame = field(default_factory=pl.DataFrame)
+    #: Another tool's figures; none for a run of kvmark's own.
+    imported: ImportedRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)

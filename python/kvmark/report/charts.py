@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import altair as alt
 import polars as pl
@@ -42,17 +42,24 @@ _PERCENTILES = {
 
 def sequence_chart(data: pl.DataFrame, title: str) -> Spec:
     """A value against the number of records, one panel per workload, both axes logarithmic."""
+    return level_chart(data, title, "records", "workload")
+
+
+def level_chart(data: pl.DataFrame, title: str, across: str, panel: str) -> Spec:
+    """A value against a column, one panel per value of another, on a logarithmic axis.
+
+    Numbers stand on a logarithmic axis too, words side by side.
+    """
     style = _SeriesStyle.of(data, "series", alt.Legend(title=None, symbolStrokeWidth=0))
-    sizes = sorted(data["records"].unique().to_list())
-    ticks = {"values": sizes} if len(sizes) <= 6 else {"tickCount": 4}
-    x = alt.X("records:Q", title="records").scale(type="log", nice=False, padding=14)
-    x = x.axis(format="~s", grid=False, labelOverlap=True, **ticks)
+    x = _level_axis(data, across)
     y = alt.Y("value:Q", title=title).scale(type="log", nice=False, padding=10)
     y = y.axis(format="~s", values=log_ticks(data["value"].to_list()))
     base = alt.Chart().encode(x=x, y=y, color=style.color)
+    place = alt.Tooltip(f"{across}:Q", format=",")
     tooltip = [
-        alt.Tooltip("workload:N"), alt.Tooltip("series:N"),
-        alt.Tooltip("records:Q", format=","), alt.Tooltip("value:Q", format=",.4~r", title=title),
+        alt.Tooltip(f"{panel}:N"), alt.Tooltip("series:N"),
+        place if data[across].dtype.is_numeric() else alt.Tooltip(f"{across}:N"),
+        alt.Tooltip("value:Q", format=",.4~r", title=title),
         alt.Tooltip("low:Q", format=",.4~r", title="from"),
         alt.Tooltip("high:Q", format=",.4~r", title="to"), alt.Tooltip("runs:Q"),
     ]  # fmt: skip
@@ -61,7 +68,21 @@ def sequence_chart(data: pl.DataFrame, title: str) -> Spec:
     bars = bars.mark_rule().encode(y="low:Q", y2="high:Q")
     points = base.mark_point(filled=True, size=52, opacity=1)
     points = points.encode(shape=style.shape, tooltip=tooltip)
-    return _panels(alt.layer(lines, bars, points), data, "workload")
+    # Between words there is nothing that a line could run through.
+    joined = [lines] if data[across].dtype.is_numeric() else []
+    known = [bars] if data["low"].is_not_null().any() else []
+    return _panels(alt.layer(*joined, *known, points), data, panel, style)
+
+
+def _level_axis(data: pl.DataFrame, across: str) -> alt.X:
+    """The axis of levels: logarithmic for numbers, in order of appearance for words."""
+    levels = data[across].unique(maintain_order=True).to_list()
+    if not data[across].dtype.is_numeric():
+        return alt.X(f"{across}:N", title=across, sort=levels).axis(labelAngle=0)
+    levels.sort()
+    ticks = {"values": levels} if len(levels) <= 6 else {"tickCount": 4}
+    x = alt.X(f"{across}:Q", title=across).scale(type="log", nice=False, padding=14)
+    return x.axis(format="~s", grid=False, labelOverlap=True, **ticks)
 
 
 def quantile_chart(data: pl.DataFrame) -> Spec:
@@ -80,7 +101,7 @@ def quantile_chart(data: pl.DataFrame) -> Spec:
     )
     chart = chart.encode(x=x, y=y, color=style.color)
     lines = chart.mark_line(interpolate="step-after").encode(strokeDash=style.dash)
-    return _panels(alt.layer(lines, _hover_points(chart, tooltip)), data, "panel")
+    return _panels(alt.layer(lines, _hover_points(chart, tooltip)), data, "panel", style)
 
 
 def rate_chart(
@@ -98,15 +119,69 @@ def rate_chart(
 
 
 def response_chart(
-    data: pl.DataFrame, phases: Sequence[PhaseSpan], faults: Sequence[FaultSpan] = ()
+    data: pl.DataFrame,
+    phases: Sequence[PhaseSpan],
+    faults: Sequence[FaultSpan] = (),
+    title: str = "response time",
 ) -> Spec:
     """Quantiles of intervals over the run's time, on a logarithmic axis."""
     chart = alt.Chart(_inline(data)).transform_filter("isValid(datum.value) && datum.value > 0")
     chart = chart.transform_calculate(shown=_TIME_LABEL.format("value", ".4~r"))
-    y = _time_axis("value", "response time", data["value"].drop_nulls().to_list())
-    value = alt.Tooltip("shown:N", title="response time")
+    y = _time_axis("value", title, data["value"].drop_nulls().to_list())
+    value = alt.Tooltip("shown:N", title=title)
     behind = [*_phase_layers(phases), *_fault_layers(faults)]
     return _time_spec(chart.encode(y=y), data, behind, value)
+
+
+def course_chart(
+    data: pl.DataFrame,
+    phases: Sequence[PhaseSpan],
+    faults: Sequence[FaultSpan],
+    title: str,
+    number: Literal["~g", "~s"],
+) -> Spec:
+    """Values as they were recorded, over the run's time, from zero, as numbers of that form."""
+    y = alt.Y("value:Q", title=title).scale(zero=True).axis(format=number, tickCount=5)
+    value = alt.Tooltip("value:Q", format=f",.4{number}", title=title)
+    behind = [*_phase_layers(phases), *_fault_layers(faults)]
+    return _time_spec(alt.Chart(_inline(data)).encode(y=y), data, behind, value)
+
+
+def spread_chart(
+    data: pl.DataFrame, phases: Sequence[PhaseSpan], faults: Sequence[FaultSpan]
+) -> Spec:
+    """Cells of time and response time, the fuller the more operations they hold."""
+    chart = alt.Chart(_inline(data)).transform_calculate(
+        start_s="datum.start_ns / 1e9",
+        end_s="datum.end_ns / 1e9",
+        of="'response time'",
+        least=_TIME_LABEL.format("low_ns", ".3~r"),
+        most=_TIME_LABEL.format("high_ns", ".3~r"),
+    )
+    x = alt.X("start_s:Q", title="seconds since the run began").scale(nice=False)
+    bounds_ns = [*data["low_ns"].to_list(), *data["high_ns"].to_list()]
+    y = _time_axis("low_ns", "response time", bounds_ns)
+    # A power less than 1 shows the few slow operations beside the many quick ones.
+    filled = alt.Opacity("share:Q", legend=None).scale(
+        type="pow", exponent=0.3, domain=[0, 1], range=[0.04, 1]
+    )
+    tooltip = [
+        alt.Tooltip("start_s:Q", format=".4~r", title="from second"),
+        alt.Tooltip("least:N", title="from"), alt.Tooltip("most:N", title="to"),
+        alt.Tooltip("count:Q", format=",", title="operations"),
+        alt.Tooltip("share:Q", format=".3~%", title="of this moment's"),
+    ]  # fmt: skip
+    cells = chart.mark_rect().encode(
+        x=x.axis(format="~r", grid=False, tickCount=8),
+        x2="end_s:Q",
+        y=y,
+        y2="high_ns:Q",
+        color=alt.Color("of:N", legend=None),
+        opacity=filled,
+        tooltip=tooltip,
+    )
+    layers = alt.layer(cells, *_phase_layers(phases)[1:], *_fault_layers(faults))
+    return _finished(layers.properties(width=_WIDE_WIDTH, height=_WIDE_HEIGHT))
 
 
 def _time_spec(
@@ -121,7 +196,8 @@ def _time_spec(
     lines = chart.mark_line().encode(strokeDash=style.dash)
     points = _hover_points(chart, [alt.Tooltip("series:N"), when, value])
     layers = alt.layer(*behind, lines, points)
-    return _finished(layers.properties(width=_WIDE_WIDTH, height=_WIDE_HEIGHT))
+    spec = _finished(layers.properties(width=_WIDE_WIDTH, height=_WIDE_HEIGHT))
+    return {**spec, **style.meta()}
 
 
 def _time_axis(field: str, title: str | None, times_ns: Sequence[float]) -> alt.Y:
@@ -182,6 +258,8 @@ class _SeriesStyle:
     color: alt.Color
     shape: alt.Shape
     dash: alt.StrokeDash
+    field: str
+    names: tuple[str, ...]
 
     @classmethod
     def of(cls, data: pl.DataFrame, field: str, legend: alt.Legend | None) -> Self:
@@ -194,7 +272,17 @@ class _SeriesStyle:
             color=alt.Color(f"{field}:N", legend=legend).scale(domain=names),
             shape=alt.Shape(f"{field}:N", legend=legend).scale(domain=names, range=shapes),
             dash=alt.StrokeDash(f"{field}:N", legend=legend).scale(domain=names, range=dashes),
+            field=field,
+            names=tuple(names),
         )
+
+    def meta(self) -> Spec:
+        """What a page needs to switch series off and on; nothing where there is only one."""
+        if len(self.names) < 2:
+            return {}
+        dashes = [_DASHES[i % len(_DASHES)] for i in range(len(self.names))]
+        series = {"field": self.field, "names": list(self.names), "dashes": dashes}
+        return {"usermeta": {"series": series}}
 
 
 def _line_legend(offset: float = 14) -> alt.Legend:
@@ -214,13 +302,15 @@ def log_ticks(values: Sequence[float | None]) -> list[float]:
     return [tick for tick in ticks if low * 0.7 <= tick <= high * 1.4]
 
 
-def _panels(layers: alt.LayerChart | alt.FacetChart, data: pl.DataFrame, field: str) -> Spec:
+def _panels(
+    layers: alt.LayerChart | alt.FacetChart, data: pl.DataFrame, field: str, style: _SeriesStyle
+) -> Spec:
     """Small panels in the order in which they first appear, on common axes."""
     order = data[field].unique(maintain_order=True).to_list()
     facet = alt.Facet(f"{field}:N", sort=order, header=alt.Header(title=None))
     layers = layers.properties(width=_PANEL_WIDTH, height=_PANEL_HEIGHT)
     panels = layers.facet(facet=facet, columns=min(_PANEL_COLUMNS, len(order)), data=_inline(data))
-    return _finished(panels)
+    return {**_finished(panels), **style.meta()}
 
 
 def _inline(data: pl.DataFrame) -> alt.InlineData:

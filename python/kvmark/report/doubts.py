@@ -50,6 +50,11 @@ def of_runs(runs: Sequence[RunAnswer]) -> list[Doubt]:
     return _gathered([(run.summary.id, run.verdict) for run in runs])
 
 
+def of_cases(verdicts: Sequence[tuple[str, Verdict]]) -> list[Doubt]:
+    """The doubts about cases with names, gravest first."""
+    return _gathered(verdicts)
+
+
 def _gathered(verdicts: Sequence[tuple[str, Verdict]]) -> list[Doubt]:
     """Reasons of the same level and code together."""
     reasons: dict[tuple[Level, str], list[tuple[str, Reason]]] = {}

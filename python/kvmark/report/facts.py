@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from kvmark.analysis import PhaseSummary, SweepSummary
+from kvmark.analysis import FaultEffect, PhaseSummary, SweepSummary
 from kvmark.report import units
 from kvmark.report.answers import Fact, RunAnswer
+from kvmark.report.imported import imported_facts
 
 
 def run_facts(run: RunAnswer) -> tuple[Fact, ...]:
     """What a run's counted phases came to."""
     facts = [fact for phase in run.summary.phases for fact in _phase_facts(phase)]
+    facts += [Fact("Fault", _fault(effect)) for effect in run.summary.faults]
     if run.summary.sweep is not None:
         facts += _sweep_facts(run.summary.sweep)
+    if run.imported is not None:
+        facts += imported_facts(run.imported)
     return tuple(facts)
 
 
@@ -39,6 +43,21 @@ def _phase_facts(phase: PhaseSummary) -> list[Fact]:
     if phase.max_resident_bytes is not None:
         facts.append(Fact("Peak memory", units.size(phase.max_resident_bytes)))
     return facts
+
+
+def _fault(effect: FaultEffect) -> str:
+    """What was broken, how long nothing succeeded, when the rate was as before, and what failed."""
+    without = units.with_unit(effect.without_service_ns)
+    told = [f"no service for {without}" if effect.without_service_ns else "always some service"]
+    if effect.recovery_ns is not None:
+        after = units.with_unit(effect.recovery_ns)
+        told.append(
+            f"80 % of the rate before again after {after}"
+            if effect.recovery_ns
+            else "the rate never below 80 % of that before"
+        )
+    told += [f"{units.whole(count)} {name}" for name, count in effect.errors.items()]
+    return f"{effect.text}: {', '.join(told)}"
 
 
 def _sweep_facts(sweep: SweepSummary) -> list[Fact]:

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Final
 
 import polars as pl
 import vl_convert
 
 from kvmark.analysis import FaultSpan, SequenceRow
+from kvmark.records import TimeName
 from kvmark.report import charts
 from kvmark.report.answers import Curve, PhaseSpan
 from kvmark.report.charts import Spec
 from kvmark.report.frames import PUBLISHED, curve_frame, interval_frame, sequence_frame
 from kvmark.report.theme import LIGHT, Theme, config
+
+#: As notebooks name a specification of the version that Altair writes.
+_VEGA_LITE: Final = "application/vnd.vegalite.v6+json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,33 @@ class Figure:
     def save_png(self, path: Path, theme: Theme = LIGHT, scale: float = 2.0) -> None:
         """Writes the figure as PNG, `scale` pixels for each of its own."""
         path.write_bytes(vl_convert.vegalite_to_png(self.themed(theme), scale=scale))
+
+    def save(self, path: Path, theme: Theme = LIGHT) -> None:
+        """Writes the figure as the file's ending says: .svg, .png, .pdf, or its rows as .csv.
+
+        Raises:
+            ValueError: the ending is none of these.
+            OSError: the file can't be written.
+        """
+        match path.suffix:
+            case ".svg":
+                self.save_svg(path, theme)
+            case ".png":
+                self.save_png(path, theme)
+            case ".pdf":
+                path.write_bytes(vl_convert.vegalite_to_pdf(self.themed(theme)))
+            case ".csv":
+                self.data.write_csv(path)
+            case _:
+                raise ValueError(f"{path} ends in none of .svg, .png, .pdf and .csv")
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
+        """What a notebook shows: the specification where it can draw it, else the same as SVG."""
+        return {
+            _VEGA_LITE: self.themed(LIGHT),
+            "image/svg+xml": vl_convert.vegalite_to_svg(self.themed(LIGHT)),
+            "text/plain": f"{self.title}. {self.caption}",
+        }
 
     def named(self, name: str) -> Figure:
         """The same figure under another identifier."""
@@ -103,18 +135,21 @@ def rate_figure(
 
 
 def response_figure(
-    intervals: pl.DataFrame, phases: Sequence[PhaseSpan], faults: Sequence[FaultSpan] = ()
+    intervals: pl.DataFrame,
+    phases: Sequence[PhaseSpan],
+    faults: Sequence[FaultSpan] = (),
+    time: TimeName = "response",
 ) -> Figure:
-    """Quantiles of response time in each interval over the run's time."""
-    columns = {name: f"response_ns_{name}" for name in ("p50", "p99", "max")}
-    data = interval_frame(intervals, columns)
+    """Quantiles of response time, or of another, in each interval over the run's time."""
+    columns = {name: f"{time}_ns_{name}" for name in ("p50", "p99", "max")}
+    data = interval_frame(intervals.filter(~pl.col("drain")), columns)
     return Figure(
         name="response",
-        title="Response time over time",
+        title=f"{time.capitalize()} time over time",
         caption="Quantiles over the operations completed in each interval, on a logarithmic axis."
         + _faults_caption(faults),
         data=data,
-        spec=charts.response_chart(data, phases, faults),
+        spec=charts.response_chart(data, phases, faults, f"{time} time"),
     )
 
 

@@ -13,14 +13,18 @@ from kvmark.analysis import (
     SequenceRow,
     Verdict,
     case_of,
+    failure_course,
     fault_spans,
     judge,
     merged_times,
     quantile_curve,
+    resource_course,
+    saved_judgement,
     summarize,
+    time_spread,
     ycsb_sequence,
 )
-from kvmark.records import Run, TimeName
+from kvmark.records import Entry, Records, Run, TimeName
 from kvmark.report import asked, units
 from kvmark.report.answers import (
     Curve,
@@ -28,8 +32,10 @@ from kvmark.report.answers import (
     PhaseSpan,
     Provenance,
     RunAnswer,
+    RunLine,
     SequenceAnswer,
 )
+from kvmark.report.imported import imported_answer
 
 _TIMES: tuple[TimeName, ...] = ("response", "service")
 
@@ -61,7 +67,10 @@ def run_answer(run: Run, verdict: Verdict | None = None) -> RunAnswer:
     Raises:
         RecordsError: the run's files can't be read.
     """
-    manifest, summary = run.manifest, summarize(run)
+    manifest = run.manifest
+    if manifest.imported is not None:
+        return imported_answer(run, manifest.imported, verdict)
+    summary = summarize(run)
     phases = [phase for phase in manifest.engine.phases if phase.stopped_by != "skipped"]
     return RunAnswer(
         title=f"{summary.name} on {summary.system} {summary.version}".strip(),
@@ -73,6 +82,34 @@ def run_answer(run: Run, verdict: Verdict | None = None) -> RunAnswer:
         curves=tuple(_run_curves(run)),
         provenance=_run_provenance(run),
         faults=fault_spans(run),
+        resources=resource_course(run),
+        failures=failure_course(run),
+        spread=time_spread(run),
+    )
+
+
+def run_line(records: Records, entry: Entry) -> RunLine:
+    """A run with the verdict that stands beside it, and its figures where it is closed.
+
+    Raises:
+        RecordsError: the run's files can't be read.
+    """
+    if entry.state != "closed":
+        return RunLine(entry)
+    summary = summarize(Run.open(entry.path))
+    p99 = [
+        operation.response.shown_ns("p99")
+        for phase in summary.phases
+        for operation in phase.operations
+        if not operation.part
+    ]
+    rates = [phase.throughput.value for phase in summary.phases]
+    known = [ns for ns in p99 if ns is not None]
+    return RunLine(
+        entry,
+        throughput=rates[0] if rates else None,
+        response_ns_p99=max(known, default=None),
+        judgement=saved_judgement(records, entry.id),
     )
 
 

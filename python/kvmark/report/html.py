@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 import shlex
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,20 +29,41 @@ _TEMPLATES = "templates"
 _LOOSE = re.compile(r"(?<=\d) (?=±|ops/s|[nµm]?s\b|%)|(?<=±) ")
 
 
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A page as text, and the policy in it, for those who send it with headers."""
+
+    text: str
+    policy: str
+
+
 def html(page: Page) -> str:
     """The page as a self-contained document."""
+    return document(page).text
+
+
+def document(page: Page, home: str | None = None) -> Document:
+    """The page as a self-contained document; ``home`` is where a link to all runs leads."""
     environment = _environment()
     figures = [figure for part in page.parts for figure in part.figures]
     library = vega_library() if figures else ""
     script = _template_text(environment, "page.js")
-    return environment.get_template("page.html.j2").render(
+    policy = _policy([library, script] if figures else [])
+    text = environment.get_template("page.html.j2").render(
         page=page,
-        policy=_policy([library, script] if figures else []),
+        home=home,
+        policy=policy,
         style=_template_text(environment, "page.css"),
         library=library,
         script=script,
-        specifications=_embedded([_drawn(figure) for figure in figures]),
+        specifications=embedded([drawn(figure) for figure in figures]),
     )
+    return Document(text, policy)
+
+
+def run_fragment(page: Page) -> str:
+    """The answer, the doubts and the tables of a page, to stand within another document."""
+    return _environment().get_template("fragment.html.j2").render(page=page)
 
 
 def write_html(page: Page, path: Path) -> None:
@@ -79,11 +101,12 @@ def _template_text(environment: Environment, name: str) -> str:
     return text
 
 
-def _drawn(figure: Figure) -> dict[str, Any]:
+def drawn(figure: Figure) -> dict[str, Any]:
+    """A figure as the page's script takes it."""
     return {"name": figure.name, "spec": figure.themed(PAGE)}
 
 
-def _embedded(value: object) -> str:
+def embedded(value: object) -> str:
     """JSON that cannot end the script element it stands in."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

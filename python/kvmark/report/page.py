@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from kvmark.analysis import Judgement
 from kvmark.report import doubts, figures, sentences
 from kvmark.report.answers import Fact, Provenance, RunAnswer, SequenceAnswer
+from kvmark.report.course_figures import course_figures
 from kvmark.report.facts import phase_title, run_facts
 from kvmark.report.figures import Figure
 from kvmark.report.grid import Grid
+from kvmark.report.imported import imported_grids, time_of
+from kvmark.report.side_by_side import side_by_side_figures, side_by_side_grid
 from kvmark.report.table import operations_grid, sequence_grid, verdict_counts
+
+_MOST_DRAWN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,11 @@ def run_page(run: RunAnswer) -> Page:
     )
 
 
+def with_part(page: Page, part: Part) -> Page:
+    """The page with a part before all others."""
+    return replace(page, parts=(part, *page.parts))
+
+
 def runs_page(runs: Sequence[RunAnswer]) -> Page:
     """Several runs, one after the other."""
     if len(runs) == 1:
@@ -107,34 +117,49 @@ def runs_page(runs: Sequence[RunAnswer]) -> Page:
         things="runs",
         counts=counts,
         doubts=tuple(doubts.of_runs(runs)),
-        parts=tuple(_run_part(f"run-{number}", run) for number, run in enumerate(runs, 1)),
+        parts=(_side_by_side(runs), *_run_parts(runs)),
         sources=tuple(Source(run.summary.id, run.provenance) for run in runs),
     )
 
 
-def _run_part(name: str, run: RunAnswer) -> Part:
+def _side_by_side(runs: Sequence[RunAnswer]) -> Part:
     return Part(
-        name=name,
-        title=f"{run.title}, run {run.summary.id}",
-        facts=(*run.asked, *run_facts(run)),
-        answer=sentences.run(run),
-        grids=_grids(run),
-        figures=_run_figures(run, f"{name}-"),
+        name="side-by-side",
+        title="Side by side",
+        grids=(side_by_side_grid(runs),),
+        figures=side_by_side_figures(runs),
     )
 
 
+def _run_parts(runs: Sequence[RunAnswer]) -> Iterator[Part]:
+    """Each run; many have no figures of their own, which nobody would look through."""
+    for number, run in enumerate(runs, 1):
+        name = f"run-{number}"
+        yield Part(
+            name=name,
+            title=f"Run {number}: {run.title}, {run.summary.id}",
+            facts=(*run.asked, *run_facts(run)),
+            answer=sentences.run(run),
+            grids=_grids(run),
+            figures=_run_figures(run, f"{name}-") if len(runs) <= _MOST_DRAWN else (),
+        )
+
+
 def _grids(run: RunAnswer) -> tuple[Grid, ...]:
+    if run.imported is not None:
+        return imported_grids(run.imported)
     phases = run.summary.phases
     return tuple(operations_grid(phase, phase_title(run, phase)) for phase in phases)
 
 
 def _run_figures(run: RunAnswer, prefix: str) -> tuple[Figure, ...]:
     drawn = []
-    if not run.intervals.is_empty():
-        drawn += [
-            figures.rate_figure(run.intervals, run.phases, run.faults),
-            figures.response_figure(run.intervals, run.phases, run.faults),
-        ]
+    time = time_of(run.intervals)
+    if not run.intervals.is_empty() and run.intervals["count"].is_not_null().any():
+        drawn.append(figures.rate_figure(run.intervals, run.phases, run.faults))
+    if time is not None:
+        drawn.append(figures.response_figure(run.intervals, run.phases, run.faults, time))
     if run.curves:
         drawn.append(figures.quantile_figure(run.curves, "The counted phase, by operation."))
+    drawn += course_figures(run)
     return tuple(figure.named(f"{prefix}{figure.name}") for figure in drawn)

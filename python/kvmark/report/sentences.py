@@ -8,6 +8,7 @@ from kvmark.analysis import Judgement, Level, PhaseSummary, SequenceRow
 from kvmark.report import units
 from kvmark.report.answers import RunAnswer, SequenceAnswer
 from kvmark.report.asked import listed
+from kvmark.report.imported import imported_sentence
 from kvmark.report.table import case_name, verdict_counts
 
 
@@ -32,6 +33,8 @@ def sequence(answer: SequenceAnswer) -> str:
 
 def run(answer: RunAnswer) -> str:
     """Throughput, the response time of the most frequent operation, and the verdict."""
+    if answer.imported is not None:
+        return imported_sentence(answer.imported)
     told = [_phase(phase) for phase in answer.summary.phases]
     return " ".join([*told, _run_verdict(answer)])
 

@@ -11,6 +11,7 @@ from kvmark.report import doubts, sentences
 from kvmark.report.answers import Fact, RunAnswer, RunLine, SequenceAnswer
 from kvmark.report.facts import phase_title, run_facts
 from kvmark.report.grid import printable, to_text, wrap
+from kvmark.report.imported import imported_grids
 from kvmark.report.table import operations_grid, runs_grid, sequence_grid
 
 _INDENT = "  "
@@ -19,8 +20,8 @@ _INDENT = "  "
 def sequence_text(answer: SequenceAnswer, width: int) -> Text:
     """The YCSB sequence: the table, the answer, then every reason of its verdicts."""
     lines = [to_text(sequence_grid(answer), width), Text()]
-    lines += _sentence(sentences.sequence(answer), width)
-    lines += _doubts(doubts.of_sequence(answer), width)
+    lines += sentence_lines(sentences.sequence(answer), width)
+    lines += doubt_lines(doubts.of_sequence(answer), width)
     return Text("\n").join(lines)
 
 
@@ -29,10 +30,12 @@ def run_text(run: RunAnswer, width: int) -> Text:
     summary = run.summary
     lines = [Text(printable(f"{run.title} · {summary.id} · {summary.created}"), "bold"), Text()]
     lines += _facts((*run.asked, *run_facts(run)), width)
-    lines += [Text(), *_sentence(sentences.run(run), width)]
-    lines += _doubts(doubts.of_runs([run]), width)
+    lines += [Text(), *sentence_lines(sentences.run(run), width)]
+    lines += doubt_lines(doubts.of_runs([run]), width)
     for phase in summary.phases:
         lines += [Text(), to_text(operations_grid(phase, phase_title(run, phase)), width)]
+    for grid in imported_grids(run.imported) if run.imported else ():
+        lines += [Text(), to_text(grid, width)]
     return Text("\n").join(lines)
 
 
@@ -41,7 +44,8 @@ def runs_text(runs: Sequence[RunLine], width: int) -> Text:
     return to_text(runs_grid(runs), width) if runs else Text("No runs yet.")
 
 
-def _sentence(sentence: str, width: int) -> list[Text]:
+def sentence_lines(sentence: str, width: int) -> list[Text]:
+    """A sentence, cut between words."""
     return [Text(line) for line in wrap(printable(sentence), width)]
 
 
@@ -55,7 +59,8 @@ def _facts(facts: Sequence[Fact], width: int) -> list[Text]:
     return lines
 
 
-def _doubts(found: Sequence[doubts.Doubt], width: int) -> list[Text]:
+def doubt_lines(found: Sequence[doubts.Doubt], width: int) -> list[Text]:
+    """Every reason with its advice."""
     return [line for doubt in found for line in _doubt(doubt, width)]
 
 

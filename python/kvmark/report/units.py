@@ -23,6 +23,18 @@ class Estimate(Protocol):
         """Half the width; none when it isn't known."""
 
 
+class Interval(Protocol):
+    """The ends of a confidence interval."""
+
+    @property
+    def low(self) -> float | None:
+        """The lower end; none when it isn't known."""
+
+    @property
+    def high(self) -> float | None:
+        """The upper end; none when it isn't known."""
+
+
 @dataclass(frozen=True, slots=True)
 class TimeUnit:
     """A unit of time with the nanoseconds it holds."""

@@ -1,0 +1,83 @@
+"""The application in a real browser: the list, a report, a run that goes until it is closed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from chromium import PROGRAM, Chromium
+from runs_on_disk import begun, closed, engine_record, write_second
+
+from kvmark.records import Records
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(PROGRAM is None, reason="chromium isn't installed"),
+]
+KVMARK = [sys.executable, "-c", "import sys; from kvmark.cli import main; sys.exit(main())"]
+DRAWN = "document.querySelectorAll('.drawing[data-state=drawn]').length === {}"
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> Records:
+    records = Records(tmp_path_factory.mktemp("served") / "runs")
+    closed(records, tags=("nightly",))
+    closed(records, name="ycsb/e", factor=10)
+    return records
+
+
+@pytest.fixture(scope="module")
+def address(records: Records) -> Iterator[str]:
+    words = ["serve", "--runs", str(records.root), "--port", "0", "--json"]
+    process = subprocess.Popen([*KVMARK, *words], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield json.loads(process.stdout.readline())["address"].rstrip("/")
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_runs_are_found_opened_and_compared(
+    browser: Chromium, pictures: Path, address: str
+) -> None:
+    page = browser.open(f"{address}/")
+    assert page.see("document.querySelectorAll('tbody tr').length") == 2
+    page.screenshot(pictures / "serve-list.png")
+    page.see("document.querySelector('[name=words]').value = 'ycsb/e'")
+    page.click("form.narrow button")
+    page.wait_for("document.querySelectorAll('tbody tr').length === 1")
+    page.click("tbody a")
+    page.wait_for("document.querySelector('h1')?.textContent.includes('ycsb/e')")
+    page.wait_for("document.querySelectorAll('.drawing:not([data-state=drawn])').length === 0")
+    page.click(".kicker a")
+    page.wait_for("document.querySelectorAll('tbody tr').length === 2")
+    page.click("tbody tr:nth-child(1) input")
+    page.click("tbody tr:nth-child(2) input")
+    page.click("form[action='/compare'] button")
+    page.wait_for("document.querySelector('h1')?.textContent === '2 runs'")
+    page.wait_for("document.querySelectorAll('.drawing:not([data-state=drawn])').length === 0")
+    assert page.console == []
+    assert all(each.startswith(address) for each in page.requests)
+    page.close()
+
+
+def test_a_run_that_goes_is_followed_until_it_is_closed(
+    browser: Chromium, pictures: Path, address: str, records: Records
+) -> None:
+    going = begun(records, name="ycsb/a")
+    write_second(going, 0)
+    page = browser.open(f"{address}/runs/{going.id}")
+    page.wait_for(DRAWN.format(2))
+    write_second(going, 1, failed=7)
+    page.wait_for("document.getElementById('now').textContent.includes('7 timeout')")
+    page.screenshot(pictures / "serve-live.png")
+    going.close(engine_record(2))
+    page.wait_for("document.getElementById('belief')?.textContent.includes('believed')")
+    page.wait_for("document.querySelectorAll('.drawing:not([data-state=drawn])').length === 0")
+    assert page.console == []
+    page.close()
