@@ -8,7 +8,7 @@ RELEASE := --release --locked
 
 .DEFAULT_GOAL := help
 .PHONY: help quickstart setup check format test bench bench-engine bench-rocksdb bench-redis
-.PHONY: docs readme lock clean
+.PHONY: bench-apps bench-scale bench-stress docs readme lock clean
 
 help: ## List the commands
 	@$(PYTHON) scripts/help.py $(MAKEFILE_LIST)
@@ -39,7 +39,8 @@ test: setup ## Run all tests, Rust then Python, on real servers and a browser wh
 	$(CARGO) test $(RELEASE) --workspace --exclude kvmark-pyext
 	$(BIN)/pytest
 
-bench: bench-engine bench-rocksdb bench-redis ## All benchmarks; each prints a table
+BENCHES := bench-engine bench-rocksdb bench-redis bench-apps bench-scale bench-stress
+bench: $(BENCHES) ## All benchmarks; each prints a table
 
 bench-engine: setup ## What the engine itself costs, beside its bounds
 	@$(BIN)/python -m bench.engine
@@ -49,6 +50,15 @@ bench-rocksdb: setup ## kvmark, a bare loop and YCSB on the same RocksDB databas
 
 bench-redis: setup ## kvmark, redis-benchmark, resp-benchmark, YCSB and go-ycsb on one Redis
 	@$(BIN)/python -m bench.redis
+
+bench-apps: setup ## The YugabyteDB sample applications' cost, and memory over ten minutes
+	@$(BIN)/python -m bench.apps
+
+bench-scale: setup ## Memory and processor time of 10,000 clients in one process
+	@$(BIN)/python -m bench.scale
+
+bench-stress: setup ## kvmark stress, cassandra-stress and cql-stress on one Cassandra node
+	@$(BIN)/python -m bench.stress
 
 docs: setup ## Write the references and pictures that are made from the source
 	$(BIN)/python scripts/references.py

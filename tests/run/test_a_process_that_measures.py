@@ -10,7 +10,12 @@ from pathlib import Path
 
 import pytest
 
-LATER = {"altair", "hdrh", "jinja2", "numpy", "polars", "scipy", "vl_convert"}
+from kvmark.cli.main import COMMANDS
+
+LATER = {
+    "altair", "fastapi", "hdrh", "jinja2", "numpy", "polars", "prometheus_client", "scipy",
+    "uvicorn", "vl_convert",
+}  # fmt: skip
 TELL = """
 import sys
 from kvmark import _engine
@@ -28,12 +33,16 @@ _engine.run = told
 sys.exit(main(sys.argv[1:]))
 """
 RUN = ("run", "ycsb/c", "--system", "null:", "--operations", "1000")
+BLOCKS = ("ab", "ycsb/c --system null: --operations 1000", "--max-blocks", "4")
 SEQUENCE = ("ycsb", "--records", "100", "--repetitions", "2", "--workloads", "load,C")
+STUDY = ("study", "smoke", "--system", "null:", "--only", "clients=1", "--repetitions", "1")
 
 
 # The engine runs once more before the first run, to measure itself.
 @pytest.mark.parametrize(
-    ("words", "engines"), [((*RUN, "-q"), 2), ((*SEQUENCE, "-q"), 5)], ids=["run", "ycsb"]
+    ("words", "engines"),
+    [((*RUN, "-q"), 2), ((*SEQUENCE, "-q"), 5), ((*STUDY, "-q"), 3), ((*BLOCKS, "-q"), 10)],
+    ids=["run", "ycsb", "study", "ab"],
 )
 def test_no_library_of_answers_is_loaded_while_an_engine_runs(
     tmp_path: Path, words: tuple[str, ...], engines: int
@@ -51,3 +60,18 @@ def test_no_library_of_answers_is_loaded_while_an_engine_runs(
     assert len(loaded) == engines
     assert [LATER.intersection(names) for names in loaded] == [set()] * engines
     assert "pydantic" in loaded[0]
+
+
+def test_the_list_of_commands_has_every_purpose_and_loads_no_library() -> None:
+    told = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", "from kvmark.cli import main; main(['--help'])"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    loaded = {line.rpartition("|")[2].strip() for line in told.stderr.splitlines()}
+    assert LATER.isdisjoint(loaded)
+    commands = told.stdout.partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in commands] == list(COMMANDS)
+    assert all(len(line.split()) > 2 for line in commands)

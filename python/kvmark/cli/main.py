@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.resources import files
+from keyword import iskeyword
 from typing import Annotated, Final
 
 import typer
@@ -17,15 +20,27 @@ __all__ = ["main", "program"]
 
 COMMANDS: Final = {
     "ycsb": "ycsb",
+    "app": "app",
+    "study": "study",
     "run": "single",
+    "stress": "stress",
     "runs": "runs",
     "show": "runs",
     "export": "runs",
+    "import": "import_",
     "report": "runs",
+    "compare": "compare",
+    "ab": "ab",
+    "history": "history",
+    "order": "order",
+    "doc": "doc",
+    "scaling": "scaling",
+    "capacity": "capacity",
     "workloads": "workloads",
     "doctor": "doctor",
     "up": "up",
     "down": "up",
+    "serve": "serve",
 }
 """Each command and the module of this package that has the function of that name."""
 
@@ -37,18 +52,36 @@ _VERSION: Final = "--version"
 def program(words: Sequence[str] = ()) -> typer.Typer:
     """The program with the command that `words` begin with, or else with all of them.
 
-    A command brings libraries that take a while to load: the others stay unloaded.
+    A command brings libraries that take a while to load: the others stay unloaded, and for a list
+    of them all their names and purposes are read from the source.
     """
     app = typer.Typer(
         name="kvmark", pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None
     )
     app.callback()(_kvmark)
     asked = words[0] if words else ""
-    needed = () if asked == _VERSION else (asked,) if asked in COMMANDS else tuple(COMMANDS)
-    for name in needed:
+    for name in (asked,) if asked in COMMANDS else COMMANDS:
+        if words and name != asked:
+            app.command(name, help=_purpose(name))(_kvmark)
+            continue
         module = import_module(f"kvmark.cli.{COMMANDS[name]}")
-        app.command(name)(getattr(module, name))
+        settings = getattr(module, "CONTEXT_SETTINGS", None)
+        app.command(name, context_settings=settings)(getattr(module, _function(name)))
     return app
+
+
+def _function(command: str) -> str:
+    """The name of its function: a word that Python keeps for itself can't be one."""
+    return f"{command}_" if iskeyword(command) else command
+
+
+def _purpose(command: str) -> str | None:
+    """The docstring of its function."""
+    source = files("kvmark.cli").joinpath(f"{COMMANDS[command]}.py").read_text("utf-8")
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name == _function(command):
+            return ast.get_docstring(node)
+    return None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

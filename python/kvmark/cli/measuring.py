@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from kvmark.cli.live import LiveDisplay
+from kvmark.cli.metrics import exported
 from kvmark.cli.progress import show
 from kvmark.cli.system import command_line, password_lent
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.records import Records
-from kvmark.run import Carried, carry_out, make_setting
+from kvmark.run import Carried, Setting, carry_out, make_setting
 from kvmark.run.existing import OnExisting, emptier
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import SystemUrl
@@ -35,6 +36,8 @@ def measure_one(
     tags: tuple[str, ...],
     report: Path | None,
     *,
+    commit: str | None = None,
+    prometheus: int | None = None,
     json: bool,
     quiet: bool,
 ) -> None:
@@ -43,8 +46,12 @@ def measure_one(
     Raises:
         KvmarkError: the run failed or was interrupted, or is INVALID; it is printed all the same.
     """
-    setting = make_setting(command_line(), plan, tags)
-    with LiveDisplay(quiet=quiet) as display, password_lent(spec.system):
+    common = make_setting(command_line(), plan, tags, commit)
+    with (
+        exported(common, prometheus, quiet=quiet) as setting,
+        LiveDisplay(quiet=quiet) as display,
+        password_lent(spec.system),
+    ):
         display.step(spec.workload.name, 1, 1)
         records, kept, faults = Records.default(), spec.as_json(), spec.faults
         carried = carry_out(plan, kept, records, setting, show(display), faults)
@@ -58,6 +65,8 @@ def measure_sequence(
     tags: tuple[str, ...],
     report: Path | None,
     *,
+    commit: str | None = None,
+    prometheus: int | None = None,
     on_existing: OnExisting | None,
     json: bool,
     quiet: bool,
@@ -76,7 +85,9 @@ def measure_sequence(
             path = str(folder / "db")
             study = replace(study, system=SystemUrl("rocksdb", {"path": path}, f"rocksdb:{path}"))
         with password_lent(study.system):
-            ended = _carry(study, records, tags, on_existing or "remove", quiet=quiet)
+            common = make_setting(command_line(), study.typical_plan(), tags, commit)
+            with exported(common, prometheus, quiet=quiet) as setting:
+                ended = _carry(study, records, setting, on_existing or "remove", quiet=quiet)
     from kvmark.cli.answering import answer_sequence
 
     answer_sequence(ended, study.repetitions, records, report, json=json)
@@ -85,7 +96,7 @@ def measure_sequence(
 def _carry(
     study: YcsbStudy,
     records: Records,
-    tags: tuple[str, ...],
+    setting: Setting,
     on_existing: OnExisting,
     *,
     quiet: bool,
@@ -94,7 +105,6 @@ def _carry(
     steps = study.steps()
     loads = any(step.fresh for step in steps)
     prepare = emptier(study.system, on_existing if loads else "keep")
-    setting = make_setting(command_line(), study.typical_plan(), tags)
     ycsb = _kept(study.properties)
     ended: list[Carried] = []
     with LiveDisplay(quiet=quiet) as display:

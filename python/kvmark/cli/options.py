@@ -101,6 +101,17 @@ Pin = Annotated[
 Tag = Annotated[
     list[str] | None, typer.Option(metavar="WORD", help="A word to find runs by; repeatable.")
 ]
+Commit = Annotated[
+    str | None,
+    typer.Option(metavar="ID", help="Commit of the code that is measured, kept with each run."),
+]
+Prometheus = Annotated[
+    int | None,
+    typer.Option(
+        metavar="PORT", min=0, max=65535,
+        help="Live metrics for Prometheus at this port of 127.0.0.1; 0 is a free one.",
+    ),
+]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
 
@@ -238,6 +249,16 @@ SequenceReport = Annotated[
     ),
 ]
 
+StudyReport = Annotated[
+    Path | None,
+    _quantity(
+        _report,
+        "FILE",
+        "The report, .html or .md or none; else kvmark-study.html.",
+        "--report",
+    ),
+]
+
 OnExisting = Annotated[
     Literal["refuse", "keep", "remove"],
     typer.Option(help="When the system holds records before the first load."),
@@ -255,15 +276,15 @@ Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="A file instead of standard output."),
 ]
-ReportFile = Annotated[
-    Path,
-    _quantity(
-        _report,
-        "FILE",
-        "The report, .html or .md; else kvmark-report.html.",
-        "--output",
-        "-o",
+ReportPlace = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="The report; else kvmark-report.html, or a folder."
     ),
+]
+ReportFormat = Annotated[
+    Literal["html", "md", "png", "svg", "pdf", "csv"] | None,
+    typer.Option(help="A page, or a folder of figures or tables; else as the file's name ends."),
 ]
 WorkloadName = Annotated[
     str | None, typer.Argument(metavar="NAME", help="Print this workload's file.")

@@ -19,7 +19,7 @@ from rich.text import Text
 from kvmark.errors import RunError
 from kvmark.stats import Counts
 
-__all__ = ["document", "print_answer", "print_json", "terminal_width", "write_report"]
+__all__ = ["document", "print_answer", "print_json", "terminal_width", "write_report", "write_text"]
 
 _NARROW: Final = 80
 _WIDE: Final = 160
@@ -42,18 +42,36 @@ def print_json(value: object) -> None:
     print(json.dumps(document(value), indent=2, ensure_ascii=False))
 
 
-def write_report(make: Callable[[ModuleType], Any], path: Path) -> None:
-    """Writes the page that `make` takes from `kvmark.report.page`, as the file's ending says.
+def write_report(make: Callable[[ModuleType], Any], path: Path, format: str | None = None) -> None:
+    """Writes the page that `make` takes from `kvmark.report.page`.
+
+    Without a format, `html`, `md` or one of a folder, the path's ending says it.
+
+    Raises:
+        RunError: the file or folder can't be written.
+    """
+    # Figures bring a library that takes a second to load: only reports pay for it.
+    from kvmark.report import folder, html, markdown, page
+
+    writers = {"html": html.write_html, "md": markdown.write_markdown}
+    form = format or path.suffix.removeprefix(".")
+    try:
+        if form in folder.FOLDER_FORMATS:
+            folder.write_folder(make(page), path, form)
+        else:
+            writers[form](make(page), path)
+    except OSError as problem:
+        raise RunError(f"{path} can't be written because {problem.strerror}") from problem
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes an answer's text to a file.
 
     Raises:
         RunError: the file can't be written.
     """
-    # Figures bring a library that takes a second to load: only reports pay for it.
-    from kvmark.report import html, markdown, page
-
-    writers = {".html": html.write_html, ".md": markdown.write_markdown}
     try:
-        writers[path.suffix](make(page), path)
+        path.write_text(text, encoding="utf-8", newline="")
     except OSError as problem:
         raise RunError(f"{path} can't be written because {problem.strerror}") from problem
 

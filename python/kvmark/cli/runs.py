@@ -7,14 +7,13 @@ from pathlib import Path
 
 import typer
 
-from kvmark.analysis import saved_judgement, summarize
+from kvmark.analysis import summarize
 from kvmark.cli import options
 from kvmark.cli.output import document, print_answer, print_json, terminal_width, write_report
-from kvmark.errors import RunError
-from kvmark.records import Entry, Records, Run
+from kvmark.errors import RunError, SpecError
+from kvmark.records import Records, Run
 from kvmark.records.export import YCSB_PERCENTILES, Measured, as_csv, as_hlog, as_json, as_ycsb
-from kvmark.report.answers import RunLine
-from kvmark.report.gather import run_answer
+from kvmark.report.gather import run_answer, run_line
 from kvmark.report.terminal import run_text, runs_text
 
 __all__ = ["export", "report", "runs", "show"]
@@ -25,7 +24,7 @@ def runs(limit: options.Limit = 30, tag: options.Tag = None, json: options.Json 
     records = Records.default()
     wanted = set(tag or ())
     entries = [entry for entry in records.list() if wanted <= set(entry.tags)][:limit]
-    lines = [_line(records, entry) for entry in entries]
+    lines = [run_line(records, entry) for entry in entries]
     if json:
         print_json(lines)
     else:
@@ -62,39 +61,34 @@ def export(
 
 def report(
     words: options.Words,
-    output: options.ReportFile = Path("kvmark-report.html"),
+    output: options.ReportPlace = None,
+    format: options.ReportFormat = None,
     json: options.Json = False,
 ) -> None:
     """Writes a report on one or several runs."""
+    path = _place(output, format)
     records = Records.default()
     answers = [run_answer(records.open(word)) for word in words]
-    write_report(lambda page: page.runs_page(answers), output)
+    write_report(lambda page: page.runs_page(answers), path, format)
     if json:
-        print_json({"runs": [answer.summary.id for answer in answers], "report": output})
+        print_json({"runs": [answer.summary.id for answer in answers], "report": path})
         return
-    typer.echo(f"The report is in {output.resolve()}", err=True)
+    typer.echo(f"The report is in {path.resolve()}", err=True)
 
 
-def _line(records: Records, entry: Entry) -> RunLine:
-    """A run with the verdict that stands beside it, and its figures where it is closed."""
-    if entry.state != "closed":
-        return RunLine(entry)
-    run = Run.open(entry.path)
-    summary = summarize(run)
-    p99 = [
-        operation.response.shown_ns("p99")
-        for phase in summary.phases
-        for operation in phase.operations
-        if not operation.part
-    ]
-    rates = [phase.throughput.value for phase in summary.phases]
-    known = [ns for ns in p99 if ns is not None]
-    return RunLine(
-        entry,
-        throughput=rates[0] if rates else None,
-        response_ns_p99=max(known, default=None),
-        judgement=saved_judgement(records, entry.id),
-    )
+def _place(output: Path | None, format: str | None) -> Path:
+    """Where a report goes: a page into a file, pictures and tables into a folder."""
+    if format not in {None, "html", "md"}:
+        return output or Path("kvmark-report")
+    path = output or Path(f"kvmark-report.{format or 'html'}")
+    if format is None and path.suffix not in options.REPORT_ENDINGS:
+        raise SpecError(
+            f"output: {path} ends in neither {' nor '.join(options.REPORT_ENDINGS)}; say what it is"
+            " to be with --format"
+        )
+    if not path.parent.is_dir():
+        raise SpecError(f"output: there is no folder {path.parent}; make it or name another")
+    return path
 
 
 def _exported(run: Run, format: str) -> str:

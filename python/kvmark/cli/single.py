@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import typer
 
 from kvmark import catalog
 from kvmark.cli import options
@@ -12,9 +17,40 @@ from kvmark.plan.compile import compile_run
 from kvmark.spec.faults import load_faults, parse_fault
 from kvmark.spec.run import RunSpec
 
-__all__ = ["run"]
+__all__ = ["AskedRun", "parse_run", "run"]
 
 _SECOND_NS = 10**9
+
+_FIELDS: Final = {
+    "clients": "clients",
+    "rate": "rate",
+    "arrival": "arrival",
+    "duration": "duration_ns",
+    "operations": "operations",
+    "until_stderr": "until_stderr",
+    "until_rule": "until_rule",
+    "warmup": "warmup_ns",
+    "records": "records",
+    "load": "load",
+    "settle": "settle",
+    "pipeline_depth": "pipeline_depth",
+    "verify": "verify",
+    "workers": "workers",
+    "seed": "seed",
+    "interval": "interval_ns",
+    "timeout": "timeout_ns",
+    "drain_limit": "drain_limit_ns",
+}
+"""Options whose value is a field of `RunSpec` as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedRun:
+    """What the words of a `kvmark run` ask for."""
+
+    spec: RunSpec
+    tags: tuple[str, ...]
+    commit: str | None
 
 
 def run(
@@ -43,41 +79,60 @@ def run(
     fault: options.Fault = None,
     faults: options.FaultFile = None,
     tag: options.Tag = None,
+    commit: options.Commit = None,
     report: options.RunReport = None,
+    prometheus: options.Prometheus = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Runs one workload on one system and says what can be believed."""
-    if system is None:
-        raise SpecError("run needs a system to measure: give --system, such as rocksdb:PATH")
-    given: dict[str, Any] = {
-        "clients": clients,
-        "rate": rate,
-        "arrival": arrival,
-        "duration_ns": duration,
-        "operations": operations,
-        "until_stderr": until_stderr,
-        "until_rule": until_rule,
-        "warmup_ns": warmup,
-        "records": records,
-        "load": load,
-        "settle": settle,
-        "groups": tuple(group or ()),
-        "pipeline_depth": pipeline_depth,
-        "verify": verify,
-        "workers": workers,
-        "seed": seed,
-        "interval_ns": interval,
-        "timeout_ns": timeout,
-        "drain_limit_ns": drain_limit,
-        "pin": tuple(pin or ()),
-        "faults": (*(load_faults(faults) if faults else ()), *map(parse_fault, fault or ())),
-    }
-    chosen = catalog.find(workload)
-    given["faults"] = (*chosen.faults, *given["faults"])
-    spec = RunSpec(workload=chosen, system=named_system(system), **given)
+    spec = _spec(dict(locals()))
     plan = compile_run(spec)
     # What follows takes a second to load, and wrong use is told before it.
     from kvmark.cli.measuring import measure_one
 
-    measure_one(plan, spec, tuple(tag or ()), report, json=json, quiet=quiet)
+    tags = tuple(tag or ())
+    more: dict[str, Any] = {"commit": commit, "prometheus": prometheus}
+    measure_one(plan, spec, tags, report, json=json, quiet=quiet, **more)
+
+
+def parse_run(words: Sequence[str]) -> AskedRun:
+    """Reads words that would follow `kvmark run`, and carries nothing out.
+
+    Raises:
+        SpecError: they are wrong.
+    """
+
+    @functools.wraps(run)
+    def told(**given: Any) -> AskedRun:
+        for name in ("report", "prometheus", "json", "quiet"):
+            if given[name] not in {None, False}:
+                raise SpecError(f"--{name} is not for a part of a command: give it to the whole")
+        return AskedRun(_spec(given), tuple(given["tag"] or ()), given["commit"])
+
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command("run")(told)
+    try:
+        asked = app(args=list(words), prog_name="kvmark run", standalone_mode=False)
+    except typer.TyperException as problem:
+        raise SpecError(problem.format_message().rstrip(".")) from problem
+    if not isinstance(asked, AskedRun):
+        raise SpecError("write the words of a kvmark run, without --help")
+    return asked
+
+
+def _spec(given: Mapping[str, Any]) -> RunSpec:
+    """The run that options ask for, by their names."""
+    if given["system"] is None:
+        raise SpecError("run needs a system to measure: give --system, such as rocksdb:PATH")
+    workload = catalog.find(given["workload"])
+    planned = load_faults(given["faults"]) if given["faults"] else ()
+    faults = (*workload.faults, *planned, *map(parse_fault, given["fault"] or ()))
+    return RunSpec(
+        workload=workload,
+        system=named_system(given["system"]),
+        groups=tuple(given["group"] or ()),
+        pin=tuple(given["pin"] or ()),
+        faults=faults,
+        **{field: given[name] for name, field in _FIELDS.items()},
+    )

@@ -42,7 +42,9 @@ def ycsb(
     timeout: options.Timeout = None,
     pin: options.Pin = None,
     tag: options.Tag = None,
+    commit: options.Commit = None,
     report: options.SequenceReport = Path("kvmark-ycsb.html"),
+    prometheus: options.Prometheus = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -77,7 +79,8 @@ def ycsb(
     from kvmark.cli.measuring import measure_sequence
 
     on = None if system is None else on_existing
-    measure_sequence(study, tags, report, on_existing=on, json=json, quiet=quiet)
+    more: dict[str, Any] = {"commit": commit, "prometheus": prometheus}
+    measure_sequence(study, tags, report, on_existing=on, json=json, quiet=quiet, **more)
 
 
 def _steps(asked: YcsbProperties, *, load: bool, own: bool) -> tuple[str, ...]:
