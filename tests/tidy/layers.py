@@ -2,7 +2,8 @@
 
 plan ← {workload, schedule, record, driver} ← engine ← pyext;   driver ← driver-* ← pyext
 spec ← plan ← run;  testbed ← run;  records ← {run, imports, analysis};
-stats ← analysis ← {report, study};  run ← study;  all ← cli
+stats ← analysis ← {report, study};  run ← study;
+report ← {serve, api};  all ← cli
 """
 
 import tomllib
@@ -55,7 +56,9 @@ PYTHON = arrows("""
     analysis: records
     report:   analysis
     study:    analysis run
-    cli:      study report imports
+    serve:    report
+    api:      report
+    cli:      study report imports serve
 """)
 
 
