@@ -1,5 +1,6 @@
 """Python's plan and the engine's are the same type; a change on one side alone fails here."""
 
+import itertools
 import json
 from importlib.resources import files
 from typing import Any
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from kvmark import catalog
-from kvmark.plan import model
+from kvmark.plan import model, rows
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.spec.run import RunSpec
@@ -53,11 +54,23 @@ def normal(part: Any, root: Schema, within: tuple[str, ...] = ()) -> Any:
 
 
 def normal_choice(parts: list[Schema], root: Schema, within: tuple[str, ...]) -> Any:
-    choices = {normal(one, root, within) for one in parts}
+    choices = {one for part in parts for one in each_word(normal(part, root, within))}
     words = [choice for choice in choices if choice[0] == "one of"]
     if words and len(words) == len(choices):
         return ("one of", tuple(sorted(word for choice in words for word in choice[1])))
     return ("any of", frozenset(choices))
+
+
+def each_word(choice: Any) -> list[Any]:
+    """One object for each word of its fields: alike ones may be written as one or as several."""
+    if choice[0] != "object":
+        return [choice]
+    _, fields, *rest = choice
+    ways = [
+        [(name, ("one of", (word,))) for word in kind[1]] if kind[0] == "one of" else [(name, kind)]
+        for name, kind in fields
+    ]
+    return [("object", frozenset(way), *rest) for way in itertools.product(*ways)]
 
 
 def normal_object(part: Schema, root: Schema, within: tuple[str, ...]) -> Any:
@@ -116,8 +129,25 @@ PLAIN = st.sampled_from(
 GENERATORS = PLAIN | st.builds(
     model.ListGenerator, generator=st.just("list"), of=PLAIN, length=LAWS
 )
+COLUMNS = st.builds(
+    rows.RowColumn,
+    becomes=st.builds(rows.PlainValue)
+    | st.builds(rows.IntegerValue)
+    | st.builds(rows.FractionValue),
+)
+COLUMNS |= st.builds(
+    rows.RowColumn,
+    becomes=st.builds(rows.ListValue, type=st.just("list"), of=COLUMNS)
+    | st.builds(rows.TupleValue, type=st.just("tuple"), of=st.tuples(COLUMNS, COLUMNS))
+    | st.builds(rows.MapValue, type=st.just("map"), keys=COLUMNS, values=COLUMNS),
+)
+ROWS = st.builds(
+    rows.Rows, partition=st.tuples(COLUMNS), clustering=st.tuples(), values=st.tuples(COLUMNS)
+)
 ARGUMENTS = st.builds(model.Argument, generator=GENERATORS)
-STATEMENTS = st.builds(model.Statement, arguments=st.tuples(ARGUMENTS), options=OPTIONS)
+STATEMENTS = st.builds(
+    model.Statement, arguments=st.tuples(ARGUMENTS), options=OPTIONS, rows=st.none() | ROWS
+)
 
 
 @given(st.builds(Plan, system=SYSTEMS, statements=st.tuples(STATEMENTS)))
