@@ -1,54 +1,30 @@
 //! Where a cluster is, as the part of its URL behind the scheme says it.
 
-use std::fmt;
-
 use kvmark_driver::OpenError;
-
-use crate::secret::Secret;
+use kvmark_driver_server::{Credentials, HostPort};
 
 /// The port of CQL.
 const PORT: u16 = 9042;
 
-/// One node to begin with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Node {
-    host: String,
-    port: u16,
-}
-
-impl fmt::Display for Node {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { host, port } = self;
-        if host.contains(':') {
-            write!(formatter, "[{host}]:{port}")
-        } else {
-            write!(formatter, "{host}:{port}")
-        }
-    }
-}
-
 /// `[user[:password]@]host[:port][,host[:port]…][/keyspace]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    pub(crate) nodes: Vec<Node>,
-    pub(crate) username: Option<String>,
-    pub(crate) password: Option<Secret>,
+    /// Those to begin with.
+    pub(crate) nodes: Vec<HostPort>,
+    pub(crate) credentials: Credentials,
     pub(crate) keyspace: Option<String>,
 }
 
 impl Address {
     /// Reads an address. Errors show nothing of user and password.
     pub(crate) fn parse(text: &str) -> Result<Self, OpenError> {
-        let (user, place) = match text.rsplit_once('@') {
-            Some((user, place)) => (user, place),
-            None => ("", text),
-        };
-        let (username, password) = credentials(user)?;
+        let (credentials, place) = Credentials::split_from(text)?;
         let (hosts, keyspace) = place.split_once('/').unwrap_or((place, ""));
-        let nodes: Option<Vec<_>> = with_one_port(hosts).iter().map(|host| node(host)).collect();
+        let node = |text: &String| HostPort::parse(text, PORT);
+        let nodes: Option<Vec<_>> = with_one_port(hosts).iter().map(node).collect();
         let nodes = nodes.ok_or_else(|| wrong(place))?;
         let keyspace = Some(keyspace.to_owned()).filter(|name| !name.is_empty());
-        Ok(Self { nodes, username, password, keyspace })
+        Ok(Self { nodes, credentials, keyspace })
     }
 
     /// The nodes as text.
@@ -77,63 +53,12 @@ fn with_one_port(hosts: &str) -> Vec<String> {
     hosts.split(',').map(named).collect()
 }
 
-fn node(text: &str) -> Option<Node> {
-    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
-        let (host, port) = rest.split_once(']')?;
-        (host, if port.is_empty() { None } else { Some(port.strip_prefix(':')?) })
-    } else {
-        text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port)))
-    };
-    let port = port.map_or(Some(PORT), |port| port.parse().ok().filter(|port| *port != 0))?;
-    if host.is_empty() { None } else { Some(Node { host: host.to_owned(), port }) }
-}
-
-fn credentials(text: &str) -> Result<(Option<String>, Option<Secret>), OpenError> {
-    let (username, password) = match text.split_once(':') {
-        Some((username, password)) => (username, Some(password)),
-        None => (text, None),
-    };
-    let read = |text: &str| {
-        unescaped(text).ok_or_else(|| {
-            let text = "the user and password in option 'address' can't be read: \
-                        write special characters as %XX";
-            OpenError::Option(text.to_owned())
-        })
-    };
-    let username = Some(read(username)?).filter(|name| !name.is_empty());
-    let password = password.map(read).transpose()?.map(Secret::new);
-    Ok((username, password))
-}
-
-/// The text with `%XX` resolved.
-fn unescaped(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let mut digit = || char::from(rest.next()?).to_digit(16);
-            bytes.push((digit()? * 16 + digit()?) as u8);
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn hosts(text: &str) -> String {
         Address::parse(text).unwrap().hosts().join(" ")
-    }
-
-    #[test]
-    fn a_port_is_the_protocols_own_unless_given() {
-        assert_eq!(hosts("example.org"), "example.org:9042");
-        assert_eq!(hosts("127.0.0.1:9142/ks"), "127.0.0.1:9142");
-        assert_eq!(hosts("[::1]"), "[::1]:9042");
-        assert_eq!(hosts("[::1]:9142"), "[::1]:9142");
     }
 
     #[test]
@@ -145,9 +70,9 @@ mod tests {
 
     #[test]
     fn user_password_and_keyspace_stand_around_the_hosts() {
-        let address = Address::parse("ann:p%40ss@host:1/bank").unwrap();
-        assert_eq!(address.username.as_deref(), Some("ann"));
-        assert_eq!(address.password, Some(Secret::new("p@ss".to_owned())));
+        let address = Address::parse("ann:sesame@host/bank").unwrap();
+        assert_eq!(address.hosts(), ["host:9042"]);
+        assert_eq!(address.credentials.username.as_deref(), Some("ann"));
         assert_eq!(address.keyspace.as_deref(), Some("bank"));
         assert_eq!(Address::parse("host/").unwrap().keyspace, None);
     }

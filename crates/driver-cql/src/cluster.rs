@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use kvmark_driver_server::within;
 use kvmark_plan::Outcome;
 use scylla::client::PoolSize;
 use scylla::client::execution_profile::ExecutionProfile;
@@ -21,7 +22,6 @@ use scylla::policies::retry::{
 use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
 use scylla::policies::timestamp_generator::MonotonicTimestampGenerator;
 
-use crate::alarm::within;
 use crate::failure::Failure;
 use crate::settings::{Retry, Settings};
 

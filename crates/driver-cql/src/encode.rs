@@ -8,6 +8,7 @@
 
 use std::net::IpAddr;
 
+use kvmark_driver::Elements;
 use kvmark_plan::{Generator, ValueType};
 use scylla::frame::response::result::{CollectionType, ColumnType, NativeType};
 use scylla::serialize::writers::{CellValueBuilder, CellWriter, WrittenCellProof};
@@ -187,12 +188,12 @@ fn write_elements(
     builder: &mut CellValueBuilder<'_>,
 ) -> Result<(), Misfit> {
     let misfit = || Misfit::new("a collection", column);
-    let mut elements = Elements::new(bytes);
-    let count = elements.count;
-    let counted = |count: u64| i32::try_from(count).map(i32::to_be_bytes).map_err(|_| misfit());
+    let mut elements = Elements::of(bytes);
+    let count = elements.len();
+    let counted = |count: usize| i32::try_from(count).map(i32::to_be_bytes).map_err(|_| misfit());
     match (kind, column) {
         (ValueType::List, ColumnType::Vector { typ, dimensions }) => {
-            if count != u64::from(*dimensions) {
+            if count != usize::from(*dimensions) {
                 return Err(Misfit::new(format!("a list of {count}"), column));
             }
             elements.try_for_each(|(kind, bytes)| {
@@ -221,48 +222,6 @@ fn write_elements(
         }
         _ => Err(misfit()),
     }
-}
-
-/// The elements of a collection, as the plan's [`ValueType`] says they lie.
-struct Elements<'a> {
-    count: u64,
-    rest: &'a [u8],
-}
-
-impl<'a> Elements<'a> {
-    fn new(bytes: &'a [u8]) -> Self {
-        let (count, rest) = bytes.split_first_chunk().unwrap_or((&[0; 8], &[]));
-        Self { count: u64::from_le_bytes(*count), rest }
-    }
-}
-
-impl<'a> Iterator for Elements<'a> {
-    type Item = (ValueType, &'a [u8]);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let (kind, rest) = self.rest.split_first()?;
-        let (length, rest) = rest.split_first_chunk()?;
-        let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
-        let (bytes, rest) = rest.split_at_checked(length)?;
-        self.rest = rest;
-        Some((kind_of(*kind)?, bytes))
-    }
-}
-
-fn kind_of(byte: u8) -> Option<ValueType> {
-    let all = [
-        ValueType::Text,
-        ValueType::Bytes,
-        ValueType::Integer,
-        ValueType::Fraction,
-        ValueType::Boolean,
-        ValueType::Uuid,
-        ValueType::Timestamp,
-        ValueType::List,
-        ValueType::Tuple,
-        ValueType::Map,
-    ];
-    all.into_iter().find(|kind| *kind as u8 == byte)
 }
 
 /// A scalar's bytes, on the stack.

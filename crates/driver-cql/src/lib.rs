@@ -13,7 +13,6 @@
 //! long for more than 1024 such answers is closed and opened again by the crate.
 
 mod address;
-mod alarm;
 mod answer;
 mod attempts;
 mod cluster;
@@ -27,7 +26,6 @@ mod options;
 mod records;
 mod replication;
 mod schema;
-mod secret;
 mod session;
 mod settings;
 mod statement;
@@ -40,13 +38,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use kvmark_driver::{Capabilities, Description, Driver, Execution, Layout, OpenError, Time};
-use kvmark_plan::Kind;
 
 use control::Control;
 use schema::Prepare;
 use settings::Settings;
 
-pub use options::{Accepts, OptionDoc, options, statement_options};
+pub use options::{options, statement_options};
 pub use session::CqlSession;
 
 /// A cluster that speaks CQL, reached.
@@ -79,14 +76,7 @@ impl Driver for Cql {
     type Session = CqlSession;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            execution: Execution::Asynchronous,
-            embedded: false,
-            kinds: Kind::ALL.to_vec(),
-            cancels: true,
-            statements: true,
-            simulated_time: false,
-        }
+        Capabilities::all(Execution::Asynchronous, false)
     }
 
     fn describe(&self) -> Description {

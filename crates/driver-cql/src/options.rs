@@ -1,66 +1,11 @@
 //! The options of this driver: one table from which they are read and documented.
 
-use std::collections::BTreeMap;
-use std::fmt;
+use kvmark_driver::options::{Accepts, OptionDoc};
+use kvmark_driver_server::{CA_FILE, PASSWORD_ENV, PASSWORD_FILE, USERNAME};
 
-use kvmark_driver::OpenError;
-use serde_json::Value;
+const HOUR_MS: i64 = 3_600_000;
 
-/// One option as documentation shows it.
-#[derive(Debug)]
-pub struct OptionDoc {
-    /// Its name in plans and URLs.
-    pub name: &'static str,
-    /// What it does.
-    pub meaning: &'static str,
-    /// What it accepts.
-    pub accepts: Accepts,
-    /// Its value where it isn't given; none where nothing stands for it.
-    pub default: Option<&'static str>,
-}
-
-/// What an option accepts. Its text completes the sentence "give …".
-#[derive(Debug)]
-pub enum Accepts {
-    /// Any text.
-    Text(&'static str),
-    /// One of these words.
-    Words(&'static [&'static str]),
-    /// A whole number within bounds, both included.
-    Whole {
-        /// Smallest.
-        min: u64,
-        /// Largest.
-        max: u64,
-    },
-}
-
-impl fmt::Display for Accepts {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Text(what) => formatter.write_str(what),
-            Self::Words([first, second]) => write!(formatter, "{first} or {second}"),
-            Self::Words(words) => write!(formatter, "one of {}", words.join(", ")),
-            Self::Whole { min, max } => write!(formatter, "a whole number from {min} to {max}"),
-        }
-    }
-}
-
-impl Accepts {
-    fn accepts(&self, text: &str) -> bool {
-        match self {
-            Self::Text(_) => !text.is_empty(),
-            Self::Words(words) => words.contains(&text),
-            Self::Whole { min, max } => {
-                text.parse::<u64>().is_ok_and(|number| (*min..=*max).contains(&number))
-            }
-        }
-    }
-}
-
-const HOUR_MS: u64 = 3_600_000;
-
-const SWITCH: Accepts = Accepts::Words(&["true", "false"]);
+const SWITCH: Accepts = Accepts::SWITCH;
 
 const LEVEL: Accepts = Accepts::Words(&[
     "any",
@@ -121,24 +66,9 @@ static TABLE: [OptionDoc; 28] = [
         Accepts::Text("simple:1, network:dc1=3 or a map in CQL"),
         Some("simple:1"),
     ),
-    option(
-        "username",
-        "User to log in as, unless the address names one.",
-        Accepts::Text("a user's name"),
-        None,
-    ),
-    option(
-        "password_env",
-        "Environment variable that holds the password.",
-        Accepts::Text("the name of an environment variable"),
-        None,
-    ),
-    option(
-        "password_file",
-        "File whose first line is the password.",
-        Accepts::Text("the path of a file"),
-        None,
-    ),
+    USERNAME,
+    PASSWORD_ENV,
+    PASSWORD_FILE,
     option("consistency", "Consistency level of reads and writes.", LEVEL, Some("quorum")),
     option("read_consistency", "Consistency level of reads, if another.", LEVEL, None),
     option("write_consistency", "Consistency level of writes, if another.", LEVEL, None),
@@ -172,12 +102,7 @@ static TABLE: [OptionDoc; 28] = [
         SWITCH,
         Some("false"),
     ),
-    option(
-        "ca_file",
-        "PEM file of the authorities to trust in place of the machine's own; needs tls.",
-        Accepts::Text("the path of a file"),
-        None,
-    ),
+    CA_FILE,
     option(
         "server_name",
         "Name that every certificate must be for, in place of the node's address; needs tls.",
@@ -238,7 +163,7 @@ static TABLE: [OptionDoc; 28] = [
     option(
         "page_size",
         "Rows of a page, in scans and statements.",
-        Accepts::Whole { min: 1, max: i32::MAX as u64 },
+        Accepts::Whole { min: 1, max: i32::MAX as i64 },
         Some("5000"),
     ),
     option(
@@ -268,7 +193,7 @@ static STATEMENT_TABLE: [OptionDoc; 7] = [
     option(
         "page_size",
         "Rows of a page, in place of the driver's.",
-        Accepts::Whole { min: 1, max: i32::MAX as u64 },
+        Accepts::Whole { min: 1, max: i32::MAX as i64 },
         None,
     ),
     option(
@@ -287,7 +212,7 @@ static STATEMENT_TABLE: [OptionDoc; 7] = [
         "timestamp",
         "Time of the writes in microseconds since 1970, the same for all; to draw it, write \
          USING TIMESTAMP with an argument.",
-        Accepts::Whole { min: 0, max: i64::MAX as u64 },
+        Accepts::Whole { min: 0, max: i64::MAX },
         None,
     ),
     option(
@@ -298,108 +223,15 @@ static STATEMENT_TABLE: [OptionDoc; 7] = [
     ),
 ];
 
-/// Options as text, each accepted by its line of a table.
-#[derive(Debug)]
-pub(crate) struct Given {
-    table: &'static [OptionDoc],
-    values: BTreeMap<&'static str, String>,
-}
-
-impl Given {
-    pub(crate) fn of_cluster(options: &BTreeMap<String, Value>) -> Result<Self, OpenError> {
-        Self::parse(&TABLE, options).map_err(OpenError::Option)
-    }
-
-    /// The error is a clause that the statement's name goes before.
-    pub(crate) fn of_statement(options: &BTreeMap<String, Value>) -> Result<Self, String> {
-        Self::parse(&STATEMENT_TABLE, options)
-    }
-
-    fn parse(
-        table: &'static [OptionDoc],
-        options: &BTreeMap<String, Value>,
-    ) -> Result<Self, String> {
-        let mut values = BTreeMap::new();
-        for (name, value) in options {
-            let doc = table.iter().find(|doc| doc.name == name).ok_or_else(|| {
-                let known: Vec<_> = table.iter().map(|doc| doc.name).collect();
-                format!("there is no option '{name}'; known are {}", known.join(", "))
-            })?;
-            let text = match value {
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
-            };
-            let text = match doc.accepts {
-                Accepts::Words(_) => text.to_ascii_lowercase(),
-                _ => text,
-            };
-            if !doc.accepts.accepts(&text) {
-                let accepts = &doc.accepts;
-                return Err(format!("option '{name}' can't be '{text}': give {accepts}"));
-            }
-            values.insert(doc.name, text);
-        }
-        Ok(Self { table, values })
-    }
-
-    /// The option's text or its default.
-    pub(crate) fn text(&self, name: &str) -> Option<&str> {
-        let default = || self.table.iter().find(|doc| doc.name == name)?.default;
-        self.own(name).or_else(default)
-    }
-
-    /// The option's text where it was given.
-    pub(crate) fn own(&self, name: &str) -> Option<&str> {
-        self.values.get(name).map(String::as_str)
-    }
-
-    pub(crate) fn switch(&self, name: &str) -> bool {
-        self.text(name) == Some("true")
-    }
-
-    /// A whole number, where it was given or has a default.
-    pub(crate) fn whole(&self, name: &str) -> Option<u64> {
-        let text = self.text(name)?;
-        Some(text.parse().expect("the table accepts nothing but whole numbers"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn given(name: &str, value: Value) -> Result<Given, OpenError> {
-        Given::of_cluster(&BTreeMap::from([(name.to_owned(), value)]))
-    }
-
     #[test]
     fn every_default_is_accepted_by_its_own_line() {
         for doc in TABLE.iter().chain(&STATEMENT_TABLE) {
-            assert!(doc.default.is_none_or(|text| doc.accepts.accepts(text)), "{}", doc.name);
+            let accepted = doc.default.is_none_or(|text| doc.accepts.read(text).is_some());
+            assert!(accepted, "{}", doc.name);
         }
-    }
-
-    #[test]
-    fn an_unknown_option_is_refused_with_the_known_ones() {
-        let error = given("consistancy", Value::from("one")).unwrap_err().to_string();
-        assert!(error.starts_with("there is no option 'consistancy'; known are address, "));
-        assert!(error.contains("read_consistency"), "{error}");
-    }
-
-    #[test]
-    fn a_value_that_cannot_be_says_what_could() {
-        let error = given("compression", Value::from("zip")).unwrap_err().to_string();
-        assert_eq!(error, "option 'compression' can't be 'zip': give one of none, lz4, snappy");
-        let error = given("tls", Value::from(1)).unwrap_err().to_string();
-        assert_eq!(error, "option 'tls' can't be '1': give true or false");
-        assert!(given("page_size", Value::from(0)).is_err());
-    }
-
-    #[test]
-    fn words_are_read_in_any_case() {
-        let given = given("consistency", Value::from("LOCAL_ONE")).unwrap();
-        assert_eq!(given.text("consistency"), Some("local_one"));
-        assert_eq!(given.text("retry"), Some("none"));
-        assert_eq!(given.own("retry"), None);
     }
 }

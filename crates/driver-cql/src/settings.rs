@@ -1,19 +1,20 @@
 //! The options as given, checked and in the driver crate's terms.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::num::NonZeroUsize;
 use std::time::Duration;
-use std::{env, fs};
 
 use kvmark_driver::OpenError;
+use kvmark_driver::options::Given;
+use kvmark_driver_server::{Credentials, Secret};
 use scylla::client::{Compression, PoolSize};
 use scylla::statement::{Consistency, SerialConsistency};
 use serde_json::Value;
 
 use crate::address::Address;
-use crate::options::Given;
+use crate::options;
 use crate::replication::Replication;
-use crate::secret::Secret;
 use crate::tls::Tls;
 
 /// Which failed requests are sent again.
@@ -61,18 +62,19 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn parse(options: &BTreeMap<String, Value>) -> Result<Self, OpenError> {
-        let given = Given::of_cluster(options)?;
-        let millis = |name| given.whole(name).map(Duration::from_millis);
+        let mut given = Given::parse(options::options(), options)?;
         let mut address = Address::parse(given.text("address").unwrap_or_default())?;
+        given.take_from_address("keyspace", address.keyspace.take())?;
+        let millis = |name| given.whole(name).map(Duration::from_millis);
         let level = |name| given.text(name).map(consistency);
         let both = level("consistency").unwrap_or(Consistency::Quorum);
         let attempts = given.whole("speculative_attempts").map_or(0, |count| count as usize);
         let delay = millis("speculative_delay_ms").unwrap_or_default();
         Ok(Self {
-            keyspace: keyspace(&address, &given)?,
+            keyspace: keyspace(&given)?,
             default_keyspace: given.text("keyspace").unwrap_or_default().to_owned(),
             replication: Replication::parse(given.text("replication").unwrap_or_default())?,
-            login: login(&mut address, &given)?,
+            login: login(mem::take(&mut address.credentials), &given)?,
             read: level("read_consistency").unwrap_or(both),
             write: level("write_consistency").unwrap_or(both),
             serial: serial(given.text("serial_consistency").unwrap_or_default()),
@@ -142,23 +144,16 @@ fn refused(text: impl Into<String>) -> OpenError {
     OpenError::Option(text.into())
 }
 
-fn keyspace(address: &Address, given: &Given) -> Result<Option<String>, OpenError> {
-    let name = match (&address.keyspace, given.own("keyspace")) {
-        (Some(_), Some(_)) => {
-            return Err(refused("option 'keyspace' is given twice: the address has one as well"));
-        }
-        (Some(name), None) => Some(name.clone()),
-        (None, own) => own.map(str::to_owned),
-    };
-    let plain = |name: &String| {
+fn keyspace(given: &Given) -> Result<Option<String>, OpenError> {
+    let plain = |name: &str| {
         name.len() <= 48
             && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
     };
-    match name {
-        Some(name) if !plain(&name) => Err(refused(format!(
+    match given.own("keyspace") {
+        Some(name) if !plain(name) => Err(refused(format!(
             "no keyspace can be called '{name}': give up to 48 letters, digits and underscores"
         ))),
-        name => Ok(name),
+        name => Ok(name.map(str::to_owned)),
     }
 }
 
@@ -173,41 +168,11 @@ fn pool(given: &Given) -> Result<PoolSize, OpenError> {
     }
 }
 
-fn login(address: &mut Address, given: &Given) -> Result<Option<(String, Secret)>, OpenError> {
-    let username = address.username.take();
-    let username = username.or_else(|| given.text("username").map(str::to_owned));
-    match (username, password(address.password.take(), given)?) {
-        (Some(username), Some(password)) => Ok(Some((username, password))),
-        (None, None) => Ok(None),
-        (Some(_), None) => {
-            Err(refused("a user needs a password: give password_env or password_file"))
-        }
+fn login(own: Credentials, given: &Given) -> Result<Option<(String, Secret)>, OpenError> {
+    let Credentials { username, password } = own.completed_by(given)?;
+    match (username, password) {
         (None, Some(_)) => Err(refused("a password needs a user: give username")),
-    }
-}
-
-fn password(own: Option<Secret>, given: &Given) -> Result<Option<Secret>, OpenError> {
-    let (variable, file) = (given.text("password_env"), given.text("password_file"));
-    let places = [own.is_some(), variable.is_some(), file.is_some()];
-    if places.iter().filter(|there| **there).count() > 1 {
-        return Err(refused(
-            "the password is given twice: keep one of the address, password_env and password_file",
-        ));
-    }
-    if let Some(name) = variable {
-        let value = env::var(name).map_err(|_| {
-            refused(format!(
-                "option 'password_env' names {name}, which isn't set: set it to the password"
-            ))
-        })?;
-        return Ok(Some(Secret::new(value)));
-    }
-    let Some(path) = file else { return Ok(own) };
-    let text = fs::read_to_string(path)
-        .map_err(|error| refused(format!("the password file {path} can't be read ({error})")))?;
-    match text.lines().next() {
-        Some(line) if !line.is_empty() => Ok(Some(Secret::new(line.to_owned()))),
-        _ => Err(refused(format!("the first line of the password file {path} is empty"))),
+        (username, password) => Ok(username.zip(password)),
     }
 }
 

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use kvmark_driver::options::Given;
 use kvmark_driver::{Call, OpenError, Slot};
 use kvmark_plan::Statement;
 use scylla::client::session::Session;
@@ -17,7 +18,7 @@ use scylla::statement::prepared::PreparedStatement;
 use crate::attempts::Attempts;
 use crate::encode;
 use crate::failure::Failure;
-use crate::options::Given;
+use crate::options::statement_options;
 use crate::settings::{Settings, consistency, serial};
 use crate::template::{Template, slot};
 
@@ -60,7 +61,8 @@ impl Prepared {
     ) -> Result<Self, OpenError> {
         let name = &statement.name;
         let wrong = |why: String| OpenError::Option(format!("statement '{name}': {why}"));
-        let given = Given::of_statement(&statement.options).map_err(wrong)?;
+        let given = Given::parse(statement_options(), &statement.options)
+            .map_err(|error| wrong(error.to_string()))?;
         let terms = Terms { given, settings, attempts };
         if statement.texts.is_empty() {
             return Err(wrong("there is no text: give what is to be sent".to_owned()));

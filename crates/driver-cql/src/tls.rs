@@ -4,15 +4,13 @@
 use std::sync::Arc;
 
 use kvmark_driver::OpenError;
+use kvmark_driver_server::roots;
 use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
 };
-use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio_rustls::rustls::{
-    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme, crypto,
-};
+use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme, crypto};
 
 /// How to encrypt, and whom to trust.
 #[derive(Clone, Debug)]
@@ -20,10 +18,7 @@ pub(crate) struct Tls(pub(crate) Arc<ClientConfig>);
 
 impl Tls {
     pub(crate) fn new(authorities: Option<&str>, name: Option<&str>) -> Result<Self, OpenError> {
-        let roots = Arc::new(match authorities {
-            Some(path) => from_file(path)?,
-            None => from_machine()?,
-        });
+        let roots = Arc::new(roots(authorities)?);
         let provider = Arc::new(crypto::ring::default_provider());
         let inner = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider))
             .build()
@@ -88,27 +83,4 @@ fn server_name(name: &str) -> Result<ServerName<'static>, OpenError> {
     ServerName::try_from(name.to_owned()).map_err(|_| {
         OpenError::Option(format!("no certificate can be for '{name}': give another server_name"))
     })
-}
-
-fn from_file(path: &str) -> Result<RootCertStore, OpenError> {
-    let unusable = |why: String| {
-        OpenError::Option(format!("the ca_file {path} can't be used ({why}): give a PEM file"))
-    };
-    let mut roots = RootCertStore::empty();
-    let found = CertificateDer::pem_file_iter(path).map_err(|error| unusable(error.to_string()))?;
-    for certificate in found {
-        let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
-        roots.add(certificate).map_err(|error| unusable(error.to_string()))?;
-    }
-    if roots.is_empty() { Err(unusable("it holds no certificate".to_owned())) } else { Ok(roots) }
-}
-
-fn from_machine() -> Result<RootCertStore, OpenError> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if roots.is_empty() {
-        let text = "this machine trusts no certificate authority: give ca_file";
-        return Err(OpenError::Option(text.to_owned()));
-    }
-    Ok(roots)
 }

@@ -6,23 +6,10 @@
 
 use std::io::Write;
 
+use kvmark_driver::Elements;
 use kvmark_plan::ValueType;
 
 use crate::resp::{append_number, put_joined, put_number_part, put_part};
-
-/// The types in the order of their numbers.
-const TYPES: [ValueType; 10] = [
-    ValueType::Text,
-    ValueType::Bytes,
-    ValueType::Integer,
-    ValueType::Fraction,
-    ValueType::Boolean,
-    ValueType::Uuid,
-    ValueType::Timestamp,
-    ValueType::List,
-    ValueType::Tuple,
-    ValueType::Map,
-];
 
 /// Adds an argument as a part of a command, or a collection as several.
 #[inline]
@@ -82,32 +69,6 @@ fn append_uuid(output: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// The elements of a collection, as [`ValueType`] lays them out.
-struct Elements<'a> {
-    left: u64,
-    rest: &'a [u8],
-}
-
-impl<'a> Elements<'a> {
-    fn of(bytes: &'a [u8]) -> Self {
-        let (count, rest) = bytes.split_first_chunk().expect("a collection begins with its length");
-        Self { left: u64::from_le_bytes(*count), rest }
-    }
-}
-
-impl<'a> Iterator for Elements<'a> {
-    type Item = (ValueType, &'a [u8]);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.left = self.left.checked_sub(1)?;
-        let (kind, rest) = self.rest.split_first().expect("an element begins with its type");
-        let (length, rest) = rest.split_first_chunk().expect("an element's length follows");
-        let (bytes, rest) = rest.split_at(u64::from_le_bytes(*length) as usize);
-        self.rest = rest;
-        Some((TYPES[usize::from(*kind)], bytes))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,11 +99,6 @@ mod tests {
         assert_eq!(text(ValueType::Boolean, &[1]) + &text(ValueType::Boolean, &[0]), "10");
         let uuid: Vec<u8> = (0..16).map(|byte| byte * 17).collect();
         assert_eq!(text(ValueType::Uuid, &uuid), "00112233-4455-6677-8899-aabbccddeeff");
-    }
-
-    #[test]
-    fn a_type_is_told_by_its_number() {
-        assert!(TYPES.iter().enumerate().all(|(number, kind)| number == *kind as usize));
     }
 
     #[test]

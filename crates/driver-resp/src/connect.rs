@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use kvmark_driver::OpenError;
+use kvmark_driver_server::{Credentials, HostPort, within};
 use kvmark_plan::Outcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::address::Target;
-use crate::alarm::within;
 use crate::failure::Failure;
 use crate::options::Settings;
 use crate::resp::{Cursor, Scan, Token, is_push, put_all};
@@ -46,7 +46,7 @@ pub(crate) async fn in_time<T>(
 /// A connection that is ready for requests. Takes as long as it takes.
 pub(crate) async fn connect(settings: &Settings, target: &Target) -> Result<Stream, Failure> {
     let mut stream = match target {
-        Target::Tcp { host, port } => {
+        Target::Tcp(HostPort { host, port }) => {
             let reached = TcpStream::connect((host.as_str(), *port)).await;
             let stream = reached.map_err(|error| unreachable(&error))?;
             stream.set_nodelay(true).map_err(|error| Failure::broken(&error))?;
@@ -64,7 +64,8 @@ pub(crate) async fn connect(settings: &Settings, target: &Target) -> Result<Stre
             Failure::new(Outcome::Connection, format!("TLS isn't agreed on ({error})"))
         })?));
     }
-    introduce(&mut stream, settings).await.map_err(|failure| match &settings.password {
+    let password = settings.credentials.password.as_ref();
+    introduce(&mut stream, settings).await.map_err(|failure| match password {
         // Old servers repeat what they don't understand.
         Some(password) => Failure::new(failure.outcome, password.hide_in(&failure.text)),
         None => failure,
@@ -84,17 +85,18 @@ fn unreachable(error: &std::io::Error) -> Failure {
 
 /// Logs in and chooses protocol and database; at the least hears that the server answers.
 async fn introduce(stream: &mut Stream, settings: &Settings) -> Result<(), Failure> {
-    let password = settings.password.as_ref().map(|password| password.reveal());
+    let Credentials { username, password } = &settings.credentials;
+    let password = password.as_ref().map(|password| password.reveal());
     let mut commands: Vec<Vec<&str>> = Vec::new();
     if settings.protocol == 3 {
         let mut hello = vec!["HELLO", "3"];
         if let Some(password) = password {
-            hello.extend(["AUTH", settings.username.as_deref().unwrap_or("default"), password]);
+            hello.extend(["AUTH", username.as_deref().unwrap_or("default"), password]);
         }
         commands.push(hello);
     } else if let Some(password) = password {
         let mut auth = vec!["AUTH"];
-        auth.extend(settings.username.as_deref());
+        auth.extend(username.as_deref());
         auth.push(password);
         commands.push(auth);
     }

@@ -20,7 +20,6 @@
 //! server carries the index of all records, which `node_share_max` among the statistics shows.
 
 mod address;
-mod alarm;
 mod answers;
 mod argument;
 mod cluster;
@@ -34,7 +33,6 @@ mod options;
 mod parcel;
 mod prepared;
 mod resp;
-mod secret;
 mod session;
 mod slots;
 mod stream;
@@ -47,13 +45,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use kvmark_driver::{Capabilities, Description, Driver, Execution, Layout, OpenError, Time};
-use kvmark_plan::Kind;
 
 use commands::Fields;
 use control::Control;
 use prepared::{Prepared, plain};
 
-pub use options::{Accepts, OptionDoc, options};
+pub use options::options;
 pub use session::RespSession;
 
 /// A server that speaks the Redis protocol, reached.
@@ -90,14 +87,7 @@ impl Driver for Resp {
     type Session = RespSession;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            execution: Execution::Asynchronous,
-            embedded: false,
-            kinds: Kind::ALL.to_vec(),
-            cancels: true,
-            statements: true,
-            simulated_time: false,
-        }
+        Capabilities::all(Execution::Asynchronous, false)
     }
 
     fn describe(&self) -> Description {

@@ -2,65 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::time::Duration;
-use std::{env, fmt, fs};
 
 use kvmark_driver::OpenError;
+use kvmark_driver::options::{Accepts, Given, OptionDoc};
+use kvmark_driver_server::{CA_FILE, Credentials, PASSWORD_ENV, PASSWORD_FILE, USERNAME};
 use serde_json::Value;
 
 use crate::address::{Address, Target};
-use crate::secret::Secret;
 use crate::tls::{Tls, TlsFiles};
-
-/// One option as documentation shows it.
-#[derive(Debug)]
-pub struct OptionDoc {
-    /// Its name in plans and URLs.
-    pub name: &'static str,
-    /// What it does.
-    pub meaning: &'static str,
-    /// What it accepts.
-    pub accepts: Accepts,
-    /// Its value where it isn't given; none where nothing stands for it.
-    pub default: Option<&'static str>,
-}
-
-/// What an option accepts. Its text completes the sentence "give …".
-#[derive(Debug)]
-pub enum Accepts {
-    /// Any text.
-    Text(&'static str),
-    /// `true` or `false`.
-    Switch,
-    /// A whole number within bounds, both included.
-    Whole {
-        /// Smallest.
-        min: u64,
-        /// Largest.
-        max: u64,
-    },
-}
-
-impl fmt::Display for Accepts {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Text(what) => formatter.write_str(what),
-            Self::Switch => formatter.write_str("true or false"),
-            Self::Whole { min, max } => write!(formatter, "a whole number from {min} to {max}"),
-        }
-    }
-}
-
-impl Accepts {
-    fn accepts(&self, text: &str) -> bool {
-        match self {
-            Self::Text(_) => !text.is_empty(),
-            Self::Switch => matches!(text, "true" | "false"),
-            Self::Whole { min, max } => {
-                text.parse::<u64>().is_ok_and(|number| (*min..=*max).contains(&number))
-            }
-        }
-    }
-}
 
 /// Every option of this driver, in the order of the documentation.
 #[must_use]
@@ -68,7 +17,7 @@ pub fn options() -> &'static [OptionDoc] {
     &TABLE
 }
 
-const HOUR_MS: u64 = 3_600_000;
+const HOUR_MS: i64 = 3_600_000;
 
 static TABLE: [OptionDoc; 16] = [
     OptionDoc {
@@ -81,7 +30,7 @@ static TABLE: [OptionDoc; 16] = [
     OptionDoc {
         name: "cluster",
         meaning: "Whether the server belongs to a Redis Cluster, whose slots are then followed.",
-        accepts: Accepts::Switch,
+        accepts: Accepts::SWITCH,
         default: Some("false"),
     },
     OptionDoc {
@@ -95,7 +44,7 @@ static TABLE: [OptionDoc; 16] = [
         name: "pipeline_parts",
         meaning: "Whether the commands of one operation (an insert, a delete, the reads of a \
                   scan) are sent together; YCSB sends each when the one before it is answered.",
-        accepts: Accepts::Switch,
+        accepts: Accepts::SWITCH,
         default: Some("false"),
     },
     OptionDoc {
@@ -104,42 +53,22 @@ static TABLE: [OptionDoc; 16] = [
         accepts: Accepts::Whole { min: 2, max: 3 },
         default: Some("2"),
     },
-    OptionDoc {
-        name: "username",
-        meaning: "User to log in as, unless the address names one.",
-        accepts: Accepts::Text("a user's name"),
-        default: None,
-    },
-    OptionDoc {
-        name: "password_env",
-        meaning: "Environment variable that holds the password.",
-        accepts: Accepts::Text("the name of an environment variable"),
-        default: None,
-    },
-    OptionDoc {
-        name: "password_file",
-        meaning: "File whose first line is the password.",
-        accepts: Accepts::Text("the path of a file"),
-        default: None,
-    },
+    USERNAME,
+    PASSWORD_ENV,
+    PASSWORD_FILE,
     OptionDoc {
         name: "database",
         meaning: "Number of the database, unless the address names one.",
-        accepts: Accepts::Whole { min: 0, max: i32::MAX as u64 },
+        accepts: Accepts::Whole { min: 0, max: i32::MAX as i64 },
         default: Some("0"),
     },
     OptionDoc {
         name: "tls",
         meaning: "Whether connections are encrypted and the server's certificate is checked.",
-        accepts: Accepts::Switch,
+        accepts: Accepts::SWITCH,
         default: Some("false"),
     },
-    OptionDoc {
-        name: "ca_file",
-        meaning: "PEM file of the authorities to trust in place of the machine's own; needs tls.",
-        accepts: Accepts::Text("the path of a file"),
-        default: None,
-    },
+    CA_FILE,
     OptionDoc {
         name: "cert_file",
         meaning: "PEM file of the client's own certificate, where the server asks for one; needs \
@@ -184,8 +113,7 @@ pub(crate) struct Settings {
     pub(crate) connections: Option<usize>,
     pub(crate) pipeline_parts: bool,
     pub(crate) protocol: u64,
-    pub(crate) username: Option<String>,
-    pub(crate) password: Option<Secret>,
+    pub(crate) credentials: Credentials,
     pub(crate) database: u64,
     pub(crate) tls: Option<Tls>,
     pub(crate) connect_timeout: Duration,
@@ -194,33 +122,26 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn parse(options: &BTreeMap<String, Value>) -> Result<Self, OpenError> {
-        let given = Given::parse(options)?;
+        let mut given = Given::parse(&TABLE, options)?;
         let address = Address::parse(given.text("address").unwrap_or_default())?;
-        let database = match &address.database {
-            Some(text) => given.checked("database", text)?,
-            None => given.whole("database"),
-        };
-        let connections = usize::try_from(given.whole("connections")).unwrap_or(usize::MAX);
-        let username = address.username.or_else(|| given.text("username").map(str::to_owned));
-        let password = password(address.password, &given)?;
-        if username.is_some() && password.is_none() {
-            let text = "a user needs a password: give password_env or password_file";
-            return Err(OpenError::Option(text.to_owned()));
-        }
+        given.take_from_address("database", address.database)?;
+        let credentials = address.credentials.completed_by(&given)?;
+        let whole = |name| given.whole(name).expect("each of these has a default");
+        let connections = usize::try_from(whole("connections")).unwrap_or(usize::MAX);
+        let database = whole("database");
         let cluster = given.switch("cluster");
         check_cluster(cluster, &address.targets, database)?;
         Ok(Self {
             cluster,
             connections: Some(connections).filter(|count| *count > 0),
             pipeline_parts: given.switch("pipeline_parts"),
-            protocol: given.whole("protocol"),
-            username,
-            password,
+            protocol: whole("protocol"),
+            credentials,
             database,
             tls: tls(&address.targets, &given)?,
             targets: address.targets,
-            connect_timeout: Duration::from_millis(given.whole("connect_timeout_ms")),
-            reconnect_max: Duration::from_millis(given.whole("reconnect_max_ms")),
+            connect_timeout: Duration::from_millis(whole("connect_timeout_ms")),
+            reconnect_max: Duration::from_millis(whole("reconnect_max_ms")),
         })
     }
 
@@ -242,89 +163,6 @@ fn check_cluster(cluster: bool, targets: &[Target], database: u64) -> Result<(),
         return Ok(());
     };
     Err(OpenError::Option(wrong.to_owned()))
-}
-
-/// The options as text, each accepted by its line of the table.
-struct Given(BTreeMap<&'static str, String>);
-
-impl Given {
-    fn parse(options: &BTreeMap<String, Value>) -> Result<Self, OpenError> {
-        let mut given = BTreeMap::new();
-        for (name, value) in options {
-            let doc = TABLE.iter().find(|doc| doc.name == name).ok_or_else(|| unknown(name))?;
-            let text = match value {
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
-            };
-            if !doc.accepts.accepts(&text) {
-                return Err(wrong(doc, &text));
-            }
-            given.insert(doc.name, text);
-        }
-        Ok(Self(given))
-    }
-
-    fn text(&self, name: &str) -> Option<&str> {
-        let default = || TABLE.iter().find(|doc| doc.name == name).and_then(|doc| doc.default);
-        self.0.get(name).map(String::as_str).or_else(default)
-    }
-
-    fn switch(&self, name: &str) -> bool {
-        self.text(name) == Some("true")
-    }
-
-    fn whole(&self, name: &str) -> u64 {
-        let text = self.text(name).unwrap_or_default();
-        text.parse().expect("the table accepts whole numbers only, and each has a default")
-    }
-
-    /// A number that stands elsewhere, held to the option's bounds.
-    fn checked(&self, name: &str, text: &str) -> Result<u64, OpenError> {
-        let doc = TABLE.iter().find(|doc| doc.name == name).ok_or_else(|| unknown(name))?;
-        if self.0.contains_key(name) {
-            let text = format!("option '{name}' is given twice: the address has one as well");
-            return Err(OpenError::Option(text));
-        }
-        let number = text.parse().ok().filter(|_| doc.accepts.accepts(text));
-        number.ok_or_else(|| wrong(doc, text))
-    }
-}
-
-fn unknown(name: &str) -> OpenError {
-    let known: Vec<_> = TABLE.iter().map(|doc| doc.name).collect();
-    let known = known.join(", ");
-    OpenError::Option(format!("there is no option '{name}'; known are {known}"))
-}
-
-fn wrong(doc: &OptionDoc, text: &str) -> OpenError {
-    let OptionDoc { name, accepts, .. } = doc;
-    OpenError::Option(format!("option '{name}' can't be '{text}': give {accepts}"))
-}
-
-fn password(own: Option<Secret>, given: &Given) -> Result<Option<Secret>, OpenError> {
-    let (variable, file) = (given.text("password_env"), given.text("password_file"));
-    let places = [own.is_some(), variable.is_some(), file.is_some()];
-    if places.iter().filter(|there| **there).count() > 1 {
-        let text = "the password is given twice: keep one of the address, password_env and \
-                    password_file";
-        return Err(OpenError::Option(text.to_owned()));
-    }
-    if let Some(name) = variable {
-        let value = env::var(name).map_err(|_| {
-            OpenError::Option(format!(
-                "option 'password_env' names {name}, which isn't set: set it to the password"
-            ))
-        })?;
-        return Ok(Some(Secret::new(value)));
-    }
-    let Some(path) = file else { return Ok(own) };
-    let text = fs::read_to_string(path).map_err(|error| {
-        OpenError::Option(format!("the password file {path} can't be read ({error})"))
-    })?;
-    match text.lines().next() {
-        Some(line) if !line.is_empty() => Ok(Some(Secret::new(line.to_owned()))),
-        _ => Err(OpenError::Option(format!("the first line of the password file {path} is empty"))),
-    }
 }
 
 fn tls(targets: &[Target], given: &Given) -> Result<Option<Tls>, OpenError> {

@@ -6,6 +6,8 @@
 
 use std::ops::RangeInclusive;
 
+use kvmark_driver_server::HostPort;
+
 use crate::address::Target;
 use crate::failure::Failure;
 use crate::resp::{Cursor, Garbage, Token};
@@ -76,13 +78,13 @@ fn share(cursor: &mut Cursor<'_>, asked: &Target) -> Result<Share, Garbage> {
     });
     let host = match (host, asked) {
         (Some(host), _) => host.into_owned(),
-        (None, Target::Tcp { host, .. }) => host.clone(),
+        (None, Target::Tcp(asked)) => asked.host.clone(),
         (None, Target::Unix(_)) => return Err(Garbage),
     };
     let port = number(cursor)?.try_into().map_err(|_| Garbage)?;
     let rest = details.checked_sub(2).zip(parts.checked_sub(3)).ok_or(Garbage)?;
     cursor.pass(rest.0 + rest.1)?;
-    Ok((slots, Target::Tcp { host, port }))
+    Ok((slots, Target::Tcp(HostPort { host, port })))
 }
 
 fn slot(cursor: &mut Cursor<'_>) -> Result<u16, Garbage> {
@@ -122,10 +124,11 @@ impl Redirect {
         let slot = words.next()?.parse().ok().filter(|slot| usize::from(*slot) < SLOTS)?;
         let (host, port) = words.next()?.rsplit_once(':')?;
         let host = match asked {
-            Target::Tcp { host: own, .. } if host.is_empty() || host == "?" => own.clone(),
+            Target::Tcp(asked) if host.is_empty() || host == "?" => asked.host.clone(),
             _ => host.to_owned(),
         };
-        Some(Self { slot, moved, to: Target::Tcp { host, port: port.parse().ok()? } })
+        let to = Target::Tcp(HostPort { host, port: port.parse().ok()? });
+        Some(Self { slot, moved, to })
     }
 }
 
@@ -134,7 +137,7 @@ mod tests {
     use super::*;
 
     fn target(host: &str, port: u16) -> Target {
-        Target::Tcp { host: host.to_owned(), port }
+        Target::Tcp(HostPort { host: host.to_owned(), port })
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use kvmark_driver::OpenError;
+use kvmark_driver_server::{certificates, roots};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
+use tokio_rustls::rustls::pki_types::{PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, crypto};
 
 use crate::address::Target;
 
@@ -37,22 +38,18 @@ impl Tls {
     /// Reads the files. Every target must have a name that a certificate can be for.
     pub(crate) fn new(targets: &[Target], files: TlsFiles<'_>) -> Result<Self, OpenError> {
         let name = files.server_name.map(named).transpose().map_err(OpenError::Option)?;
-        let roots = match files.ca {
-            Some(path) => from_file(path)?,
-            None => from_machine()?,
-        };
         let provider = Arc::new(crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("the provider serves the default versions of TLS")
-            .with_root_certificates(roots);
+            .with_root_certificates(roots(files.ca)?);
         let config = match files.own {
             None => config.with_no_client_auth(),
-            Some((certificates, key)) => {
-                let (chain, secret) = (own_certificates(certificates)?, own_key(key)?);
+            Some((certificate, key)) => {
+                let (chain, secret) = (certificates("cert_file", certificate)?, own_key(key)?);
                 config.with_client_auth_cert(chain, secret).map_err(|error| {
                     OpenError::Option(format!(
-                        "the cert_file {certificates} and the key_file {key} don't belong \
+                        "the cert_file {certificate} and the key_file {key} don't belong \
                          together ({error}): give a certificate and its own key"
                     ))
                 })?
@@ -69,7 +66,7 @@ impl Tls {
     pub(crate) fn name_of(&self, target: &Target) -> Result<ServerName<'static>, String> {
         match (&self.name, target) {
             (Some(name), _) => Ok(name.clone()),
-            (None, Target::Tcp { host, .. }) => named(host),
+            (None, Target::Tcp(place)) => named(&place.host),
             (None, Target::Unix(_)) => {
                 Err("a Unix socket has no name for its certificate: give server_name".to_owned())
             }
@@ -82,42 +79,9 @@ fn named(name: &str) -> Result<ServerName<'static>, String> {
         .map_err(|_| format!("no certificate can be for '{name}': give server_name"))
 }
 
-fn own_certificates(path: &str) -> Result<Vec<CertificateDer<'static>>, OpenError> {
-    let unusable = |why: String| {
-        OpenError::Option(format!("the cert_file {path} can't be used ({why}): give a PEM file"))
-    };
-    let found = CertificateDer::pem_file_iter(path).map_err(|error| unusable(error.to_string()))?;
-    let chain: Result<Vec<_>, _> = found.collect();
-    let chain = chain.map_err(|error| unusable(error.to_string()))?;
-    if chain.is_empty() { Err(unusable("it holds no certificate".to_owned())) } else { Ok(chain) }
-}
-
 /// What the file holds is never shown.
 fn own_key(path: &str) -> Result<PrivateKeyDer<'static>, OpenError> {
     PrivateKeyDer::from_pem_file(path).map_err(|error| {
         OpenError::Option(format!("the key_file {path} can't be used ({error}): give a PEM file"))
     })
-}
-
-fn from_file(path: &str) -> Result<RootCertStore, OpenError> {
-    let unusable = |why: String| {
-        OpenError::Option(format!("the ca_file {path} can't be used ({why}): give a PEM file"))
-    };
-    let mut roots = RootCertStore::empty();
-    let found = CertificateDer::pem_file_iter(path).map_err(|error| unusable(error.to_string()))?;
-    for certificate in found {
-        let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
-        roots.add(certificate).map_err(|error| unusable(error.to_string()))?;
-    }
-    if roots.is_empty() { Err(unusable("it holds no certificate".to_owned())) } else { Ok(roots) }
-}
-
-fn from_machine() -> Result<RootCertStore, OpenError> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if roots.is_empty() {
-        let text = "this machine trusts no certificate authority: give ca_file";
-        return Err(OpenError::Option(text.to_owned()));
-    }
-    Ok(roots)
 }

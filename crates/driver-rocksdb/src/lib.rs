@@ -23,12 +23,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use kvmark_driver::{Capabilities, Description, Driver, Execution, Layout, OpenError, Time};
-use kvmark_plan::Kind;
 
 use database::Database;
 
 pub use folder::destroy;
-pub use options::{Accepts, OptionDoc, options};
+pub use options::{OptionDoc, options};
 pub use session::RocksDbSession;
 
 /// An open RocksDB database. It is closed, and its lock released, when the driver and all its
@@ -58,14 +57,7 @@ impl Driver for RocksDb {
     type Session = RocksDbSession;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            execution: Execution::Blocking,
-            embedded: true,
-            kinds: Kind::ALL.to_vec(),
-            cancels: false,
-            statements: false,
-            simulated_time: false,
-        }
+        Capabilities { statements: false, ..Capabilities::all(Execution::Blocking, true) }
     }
 
     fn describe(&self) -> Description {

@@ -2,10 +2,10 @@
 //! it and documented.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 
 use kvmark_driver::OpenError;
+use kvmark_driver::options::Accepts;
 use rocksdb::{BlockBasedOptions, Cache, Options};
 use serde_json::Value;
 
@@ -23,24 +23,6 @@ pub struct OptionDoc {
     /// RocksDB's own names for it; empty where the driver itself acts on it.
     pub own_names: &'static [&'static str],
     pub(crate) place: Place,
-}
-
-/// What an option accepts. Its text completes the sentence "give …".
-#[derive(Debug)]
-pub enum Accepts {
-    /// The path of a folder.
-    Folder,
-    /// `true` or `false`.
-    Switch,
-    /// A whole number within bounds, both included.
-    Whole {
-        /// Smallest.
-        min: i64,
-        /// Largest.
-        max: i64,
-    },
-    /// One of these words.
-    Word(&'static [&'static str]),
 }
 
 /// Where RocksDB keeps an option.
@@ -88,7 +70,7 @@ static TABLE: [OptionDoc; 22] = [
     OptionDoc {
         name: "path",
         meaning: "Folder of the database. Its parent must exist.",
-        accepts: Accepts::Folder,
+        accepts: Accepts::Text("the path of a folder"),
         default: None,
         own_names: &[],
         place: Place::Driver,
@@ -96,7 +78,7 @@ static TABLE: [OptionDoc; 22] = [
     OptionDoc {
         name: "create",
         meaning: "Whether a database that isn't there is created.",
-        accepts: Accepts::Switch,
+        accepts: Accepts::SWITCH,
         default: Some("false"),
         own_names: &["create_if_missing"],
         place: Place::Driver,
@@ -104,7 +86,7 @@ static TABLE: [OptionDoc; 22] = [
     OptionDoc {
         name: "wal",
         meaning: "Whether writes go to the write-ahead log; without it a crash loses memtables.",
-        accepts: Accepts::Switch,
+        accepts: Accepts::SWITCH,
         default: Some("true"),
         own_names: &["disableWAL"],
         place: Place::Driver,
@@ -112,7 +94,7 @@ static TABLE: [OptionDoc; 22] = [
     OptionDoc {
         name: "sync",
         meaning: "Whether a write waits until the log is on the disk; needs wal.",
-        accepts: Accepts::Switch,
+        accepts: Accepts::SWITCH,
         default: Some("false"),
         own_names: &["sync"],
         place: Place::Driver,
@@ -120,7 +102,7 @@ static TABLE: [OptionDoc; 22] = [
     OptionDoc {
         name: "statistics",
         meaning: "Whether RocksDB counts what it does; costs a few percent of the throughput.",
-        accepts: Accepts::Switch,
+        accepts: Accepts::SWITCH,
         default: Some("false"),
         own_names: &["statistics"],
         place: Place::Driver,
@@ -168,7 +150,7 @@ static TABLE: [OptionDoc; 22] = [
     OptionDoc {
         name: "cache_index_and_filter_blocks",
         meaning: "Whether index and filter blocks live in the block cache.",
-        accepts: Accepts::Switch,
+        accepts: Accepts::SWITCH,
         default: Some("false"),
         own_names: &["cache_index_and_filter_blocks"],
         place: Place::Blocks,
@@ -176,7 +158,7 @@ static TABLE: [OptionDoc; 22] = [
     OptionDoc {
         name: "compression",
         meaning: "Compression of blocks in files.",
-        accepts: Accepts::Word(&["none", "snappy", "lz4", "zstd"]),
+        accepts: Accepts::Words(&["none", "snappy", "lz4", "zstd"]),
         default: Some("lz4"),
         own_names: &["compression"],
         place: Place::Table,
@@ -256,39 +238,12 @@ static TABLE: [OptionDoc; 22] = [
     OptionDoc {
         name: "direct_io",
         meaning: "Whether reads, flushes and compactions go past the kernel's page cache.",
-        accepts: Accepts::Switch,
+        accepts: Accepts::SWITCH,
         default: Some("false"),
         own_names: &["use_direct_reads", "use_direct_io_for_flush_and_compaction"],
         place: Place::Database,
     },
 ];
-
-impl fmt::Display for Accepts {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Folder => formatter.write_str("the path of a folder"),
-            Self::Switch => formatter.write_str("true or false"),
-            Self::Whole { min, max } => write!(formatter, "a whole number from {min} to {max}"),
-            Self::Word(words) => write!(formatter, "one of {}", words.join(", ")),
-        }
-    }
-}
-
-impl Accepts {
-    /// The value in its one spelling, if it is accepted.
-    fn read(&self, text: &str) -> Option<String> {
-        let accepted = match self {
-            Self::Folder => !text.is_empty() && !text.contains('\0'),
-            Self::Switch => matches!(text, "true" | "false"),
-            Self::Whole { min, max } => {
-                let number = text.parse::<i64>().ok().filter(|number| number.ge(min));
-                return number.filter(|number| number <= max).map(|number| number.to_string());
-            }
-            Self::Word(words) => words.contains(&text),
-        };
-        accepted.then(|| text.to_owned())
-    }
-}
 
 impl OptionDoc {
     /// `name=value` in RocksDB's spelling, for each of its own names.
@@ -332,12 +287,7 @@ impl Settings {
         let mut given = BTreeMap::new();
         for (name, value) in options {
             let doc = TABLE.iter().find(|doc| doc.name == name).ok_or_else(|| unknown(name))?;
-            let text = match value {
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
-            };
-            let value = doc.accepts.read(&text).ok_or_else(|| wrong(doc, &text))?;
-            given.insert(doc.name, value);
+            given.insert(doc.name, doc.accepts.checked(name, value)?);
         }
         let missing =
             TABLE.iter().find(|doc| doc.default.is_none() && !given.contains_key(doc.name));
@@ -401,10 +351,6 @@ fn blocks(cache_bytes: usize) -> BlockBasedOptions {
         blocks.set_block_cache(&Cache::new_hyper_clock_cache(cache_bytes, 0));
     }
     blocks
-}
-
-fn wrong(doc: &OptionDoc, text: &str) -> OpenError {
-    OpenError::Option(format!("option '{}' can't be '{text}': give {}", doc.name, doc.accepts))
 }
 
 fn unknown(name: &str) -> OpenError {

@@ -9,6 +9,7 @@ pub mod null;
 pub mod options;
 pub mod sim;
 
+mod elements;
 mod reply;
 mod request;
 
@@ -20,6 +21,7 @@ use std::rc::Rc;
 use kvmark_plan::{Kind, Outcome, Plan, Statement};
 use serde::Serialize;
 
+pub use elements::Elements;
 pub use reply::{Cell, Reply};
 pub use request::{Call, Columns, Request, Slot, Values};
 
@@ -50,6 +52,21 @@ pub struct Capabilities {
     pub statements: bool,
     /// Whether the system lives in simulated time, which the engine then advances itself.
     pub simulated_time: bool,
+}
+
+impl Capabilities {
+    /// Every kind and statements, in real time; calls can be ended unless they block.
+    #[must_use]
+    pub fn all(execution: Execution, embedded: bool) -> Self {
+        Self {
+            execution,
+            embedded,
+            kinds: Kind::ALL.to_vec(),
+            cancels: execution == Execution::Asynchronous,
+            statements: true,
+            simulated_time: false,
+        }
+    }
 }
 
 /// What was opened: kept in the manifest, and the source of the system's fingerprint.

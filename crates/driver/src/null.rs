@@ -39,14 +39,8 @@ impl Driver for Null {
 
     fn capabilities(&self) -> Capabilities {
         let blocking = self.yields == 0;
-        Capabilities {
-            execution: if blocking { Execution::Blocking } else { Execution::Asynchronous },
-            embedded: true,
-            kinds: Kind::ALL.to_vec(),
-            cancels: !blocking,
-            statements: true,
-            simulated_time: false,
-        }
+        let execution = if blocking { Execution::Blocking } else { Execution::Asynchronous };
+        Capabilities::all(execution, true)
     }
 
     fn describe(&self) -> Description {

@@ -1,13 +1,157 @@
 //! Options by name, as URLs and plans carry them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::str::FromStr;
 
 use serde_json::Value;
 
 use crate::OpenError;
 
-/// Takes a driver's options out one by one and refuses what is left.
+/// One option as documentation shows it: a line of a driver's table.
+#[derive(Debug)]
+pub struct OptionDoc {
+    /// Its name in plans and URLs.
+    pub name: &'static str,
+    /// What it does.
+    pub meaning: &'static str,
+    /// What it accepts.
+    pub accepts: Accepts,
+    /// Its value where it isn't given; none where nothing stands for it.
+    pub default: Option<&'static str>,
+}
+
+/// What an option accepts. Its text completes the sentence "give …".
+#[derive(Debug)]
+pub enum Accepts {
+    /// Any text but none; this says of what.
+    Text(&'static str),
+    /// One of these words, in any case.
+    Words(&'static [&'static str]),
+    /// A whole number within bounds, both included.
+    Whole {
+        /// Smallest.
+        min: i64,
+        /// Largest.
+        max: i64,
+    },
+}
+
+impl fmt::Display for Accepts {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(what) => formatter.write_str(what),
+            Self::Words([first, second]) => write!(formatter, "{first} or {second}"),
+            Self::Words(words) => write!(formatter, "one of {}", words.join(", ")),
+            Self::Whole { min, max } => write!(formatter, "a whole number from {min} to {max}"),
+        }
+    }
+}
+
+impl Accepts {
+    /// `true` or `false`.
+    pub const SWITCH: Self = Self::Words(&["true", "false"]);
+
+    /// The value in its one spelling, if it is accepted.
+    #[must_use]
+    pub fn read(&self, text: &str) -> Option<String> {
+        match self {
+            Self::Text(_) if text.is_empty() || text.contains('\0') => None,
+            Self::Text(_) => Some(text.to_owned()),
+            Self::Words(words) => {
+                let word = words.iter().find(|word| word.eq_ignore_ascii_case(text))?;
+                Some((*word).to_owned())
+            }
+            Self::Whole { min, max } => {
+                let number = text.parse::<i64>().ok()?;
+                (*min..=*max).contains(&number).then(|| number.to_string())
+            }
+        }
+    }
+
+    /// The value of the option of this name in its one spelling, from a JSON scalar or its text.
+    ///
+    /// # Errors
+    /// [`OpenError::Option`] when it isn't accepted, saying what is.
+    pub fn checked(&self, name: &str, value: &Value) -> Result<String, OpenError> {
+        let text = text_of(value);
+        self.read(&text).ok_or_else(|| wrong(name, &text, self))
+    }
+}
+
+/// Options as text, each accepted by its line of a driver's table.
+#[derive(Debug)]
+pub struct Given {
+    table: &'static [OptionDoc],
+    values: BTreeMap<&'static str, String>,
+}
+
+impl Given {
+    /// The options of a plan, held against a table.
+    ///
+    /// # Errors
+    /// [`OpenError::Option`] when one is unknown or its value isn't accepted.
+    pub fn parse(
+        table: &'static [OptionDoc],
+        options: &BTreeMap<String, Value>,
+    ) -> Result<Self, OpenError> {
+        let mut given = Self { table, values: BTreeMap::new() };
+        for (name, value) in options {
+            given.take(name, value)?;
+        }
+        Ok(given)
+    }
+
+    fn take(&mut self, name: &str, value: &Value) -> Result<(), OpenError> {
+        let known = || self.table.iter().map(|doc| doc.name);
+        let doc = self.table.iter().find(|doc| doc.name == name);
+        let doc = doc.ok_or_else(|| unknown(name, known()))?;
+        self.values.insert(doc.name, doc.accepts.checked(name, value)?);
+        Ok(())
+    }
+
+    /// Takes the value that the address has of an option, if it has one.
+    ///
+    /// # Errors
+    /// [`OpenError::Option`] when the option is given as well, or doesn't accept the value.
+    pub fn take_from_address(&mut self, name: &str, text: Option<String>) -> Result<(), OpenError> {
+        let Some(text) = text else { return Ok(()) };
+        if self.values.contains_key(name) {
+            let text = format!("option '{name}' is given twice: the address has one as well");
+            return Err(OpenError::Option(text));
+        }
+        self.take(name, &Value::String(text))
+    }
+
+    /// The option's text or its default.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<&str> {
+        let default = || self.table.iter().find(|doc| doc.name == name)?.default;
+        self.own(name).or_else(default)
+    }
+
+    /// The option's text where it was given.
+    #[must_use]
+    pub fn own(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str)
+    }
+
+    /// Whether a switch is on.
+    #[must_use]
+    pub fn switch(&self, name: &str) -> bool {
+        self.text(name) == Some("true")
+    }
+
+    /// A whole number of 0 or more, where it was given or has a default.
+    #[must_use]
+    pub fn whole(&self, name: &str) -> Option<u64> {
+        let text = self.text(name)?;
+        Some(text.parse().expect("the table accepts nothing but whole numbers of 0 or more"))
+    }
+}
+
+/// Takes a driver's options out one by one and refuses what is left: for values that are more than
+/// text, words and whole numbers.
 #[derive(Debug)]
 pub struct Options {
     left: BTreeMap<String, Value>,
@@ -33,13 +177,8 @@ impl Options {
     ) -> Result<T, OpenError> {
         self.known.push(name);
         let Some(value) = self.left.remove(name) else { return Ok(default) };
-        let text = match value {
-            Value::String(text) => text,
-            other => other.to_string(),
-        };
-        text.parse().map_err(|_| {
-            OpenError::Option(format!("option '{name}' can't be '{text}': give {accepts}"))
-        })
+        let text = text_of(&value);
+        text.parse().map_err(|_| wrong(name, &text, &accepts))
     }
 
     /// Refuses options that nobody took.
@@ -48,7 +187,106 @@ impl Options {
     /// [`OpenError::Option`] naming the first unknown option and the known ones.
     pub fn finish(self) -> Result<(), OpenError> {
         let Some(name) = self.left.keys().next() else { return Ok(()) };
-        let known = self.known.join(", ");
-        Err(OpenError::Option(format!("there is no option '{name}'; known are {known}")))
+        Err(unknown(name, self.known.into_iter()))
+    }
+}
+
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn wrong(name: &str, text: &str, accepts: &dyn fmt::Display) -> OpenError {
+    OpenError::Option(format!("option '{name}' can't be '{text}': give {accepts}"))
+}
+
+fn unknown(name: &str, known: impl Iterator<Item = &'static str>) -> OpenError {
+    let known: Vec<_> = known.collect();
+    OpenError::Option(format!("there is no option '{name}'; known are {}", known.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static TABLE: [OptionDoc; 4] = [
+        OptionDoc {
+            name: "compression",
+            meaning: "",
+            accepts: Accepts::Words(&["none", "lz4", "snappy"]),
+            default: Some("none"),
+        },
+        OptionDoc { name: "tls", meaning: "", accepts: Accepts::SWITCH, default: Some("false") },
+        OptionDoc {
+            name: "database",
+            meaning: "",
+            accepts: Accepts::Whole { min: 0, max: 15 },
+            default: None,
+        },
+        OptionDoc {
+            name: "username",
+            meaning: "",
+            accepts: Accepts::Text("a user's name"),
+            default: None,
+        },
+    ];
+
+    fn given(name: &str, value: impl Into<Value>) -> Result<Given, String> {
+        let options = BTreeMap::from([(name.to_owned(), value.into())]);
+        Given::parse(&TABLE, &options).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_unknown_option_is_refused_with_the_known_ones() {
+        let error = given("compresion", "lz4").unwrap_err();
+        let known = "compression, tls, database, username";
+        assert_eq!(error, format!("there is no option 'compresion'; known are {known}"));
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_says_what_could() {
+        let error = given("compression", "zip").unwrap_err();
+        assert_eq!(error, "option 'compression' can't be 'zip': give one of none, lz4, snappy");
+        let error = given("tls", 1).unwrap_err();
+        assert_eq!(error, "option 'tls' can't be '1': give true or false");
+        let error = given("database", 16).unwrap_err();
+        assert_eq!(error, "option 'database' can't be '16': give a whole number from 0 to 15");
+        let error = given("username", "").unwrap_err();
+        assert_eq!(error, "option 'username' can't be '': give a user's name");
+    }
+
+    #[test]
+    fn values_may_be_json_or_text() {
+        assert!(given("tls", true).unwrap().switch("tls"));
+        assert!(given("tls", "true").unwrap().switch("tls"));
+        assert_eq!(given("database", 7).unwrap().whole("database"), Some(7));
+        assert_eq!(given("database", "7").unwrap().whole("database"), Some(7));
+    }
+
+    #[test]
+    fn words_are_read_in_any_case() {
+        assert_eq!(given("compression", "LZ4").unwrap().own("compression"), Some("lz4"));
+    }
+
+    #[test]
+    fn what_is_not_given_has_its_default_if_there_is_one() {
+        let given = given("tls", true).unwrap();
+        assert_eq!((given.own("compression"), given.text("compression")), (None, Some("none")));
+        assert_eq!((given.text("username"), given.whole("database")), (None, None));
+    }
+
+    #[test]
+    fn what_the_address_has_is_held_to_the_table_and_given_once() {
+        let mut own = given("tls", true).unwrap();
+        own.take_from_address("database", None).unwrap();
+        assert_eq!(own.whole("database"), None);
+        assert!(own.take_from_address("database", Some("16".to_owned())).is_err());
+        own.take_from_address("database", Some("3".to_owned())).unwrap();
+        assert_eq!(own.whole("database"), Some(3));
+        let again = own.take_from_address("database", Some("4".to_owned())).unwrap_err();
+        let text = "option 'database' is given twice: the address has one as well";
+        assert_eq!(again.to_string(), text);
     }
 }

@@ -216,14 +216,8 @@ impl Driver for Sim {
     type Session = SimSession;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            execution: Execution::Asynchronous,
-            embedded: false,
-            kinds: Kind::ALL.to_vec(),
-            cancels: true,
-            statements: true,
-            simulated_time: self.simulated_time,
-        }
+        let all = Capabilities::all(Execution::Asynchronous, false);
+        Capabilities { simulated_time: self.simulated_time, ..all }
     }
 
     fn describe(&self) -> Description {

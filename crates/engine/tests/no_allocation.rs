@@ -1,9 +1,7 @@
 //! An operation costs the engine no allocation, whether its driver blocks or not.
-#![expect(unsafe_code, reason = "a counting allocator must implement an unsafe trait")]
 
 mod support;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use kvmark_driver::null::{Null, NullSession};
 use kvmark_driver::{Capabilities, Description, Driver, OpenError, Reply, Request, Session, Time};
 use kvmark_plan::{Arrival, Kind, Outcome, Weight};
+use kvmark_testing::CountingAllocator;
 use support::{closed, constant, plan, record};
 
 const OPERATIONS: u64 = 200_000;
@@ -21,37 +20,6 @@ const WARM: u64 = 10_000;
 /// A duration longer than any before makes a histogram grow, each of the three sorts of two series
 /// once per power of two up to an hour at most. That is all that an operation may cost.
 const GROWTH: u64 = 3 * 2 * 42;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct CountingAllocator;
-
-fn count() {
-    // A thread that ends has no counter any more.
-    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
-}
-
-// SAFETY: every call goes to the system's allocator unchanged.
-unsafe impl GlobalAlloc for CountingAllocator {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(memory, layout) }
-    }
-
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.realloc(memory, layout, size) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -94,7 +62,7 @@ impl Session for WatchingSession {
         let executed = self.executed.get() + 1;
         self.executed.set(executed);
         let seen = if executed == WARM { &WARM_ALLOCATIONS } else { &ALL_ALLOCATIONS };
-        seen.store(ALLOCATIONS.get(), Ordering::Relaxed);
+        seen.store(kvmark_testing::allocations(), Ordering::Relaxed);
         self.session.execute(client, request, reply).await
     }
 }

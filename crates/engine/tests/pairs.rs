@@ -34,14 +34,7 @@ impl Driver for Pairs {
     type Session = Self;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            execution: Execution::Blocking,
-            embedded: true,
-            kinds: Kind::ALL.to_vec(),
-            cancels: false,
-            statements: true,
-            simulated_time: false,
-        }
+        Capabilities::all(Execution::Blocking, true)
     }
 
     fn describe(&self) -> Description {

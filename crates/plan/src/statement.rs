@@ -283,3 +283,29 @@ pub enum ValueType {
     /// A map.
     Map,
 }
+
+impl ValueType {
+    /// All of them, each at the place that is its number.
+    pub const ALL: [Self; 10] = [
+        Self::Text,
+        Self::Bytes,
+        Self::Integer,
+        Self::Fraction,
+        Self::Boolean,
+        Self::Uuid,
+        Self::Timestamp,
+        Self::List,
+        Self::Tuple,
+        Self::Map,
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_of_value_is_told_by_its_number() {
+        assert!(ValueType::ALL.iter().enumerate().all(|(number, kind)| number == *kind as usize));
+    }
+}

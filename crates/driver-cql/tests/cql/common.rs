@@ -1,41 +1,14 @@
 //! Builders that keep the claims short.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
-use std::task::Context;
-use std::time::{Duration, Instant};
 
-use kvmark_driver::{Call, Columns, Driver, Layout, OpenError, Reply, Request, Session};
-use kvmark_driver::{Time, Values};
+use kvmark_driver::{Call, Layout, OpenError, Reply, Request};
 use kvmark_driver_cql::{Cql, CqlSession};
 use kvmark_plan::{Argument, Each, Generator, Kind, Outcome, SizeLaw, Statement, ValueType};
+use kvmark_testing::cells;
 use serde_json::{Value, json};
 
-/// The time of a worker, kept by its runtime.
-struct Clock(Instant);
-
-impl Time for Clock {
-    fn now_ns(&self) -> u64 {
-        self.0.elapsed().as_nanos() as u64
-    }
-
-    fn wake_at(&self, instant_ns: u64, context: &Context<'_>) {
-        let (instant, waker) = (self.0 + Duration::from_nanos(instant_ns), context.waker().clone());
-        tokio::spawn(async move {
-            tokio::time::sleep_until(instant.into()).await;
-            waker.wake();
-        });
-    }
-}
-
-pub(crate) fn layout(fields: u32) -> Layout {
-    Layout {
-        table: "usertable".to_owned(),
-        field_names: (0..fields).map(|n| format!("field{n}")).collect(),
-        prepare: Vec::new(),
-        statements: Vec::new(),
-    }
-}
+pub(crate) use kvmark_testing::{layout, request, run};
 
 pub(crate) fn open(address: &str, options: Value, layout: &Layout) -> Result<Cql, OpenError> {
     let mut options: BTreeMap<String, Value> = serde_json::from_value(options).unwrap();
@@ -51,27 +24,8 @@ pub(crate) fn refusal(address: &str, options: Value, layout: &Layout) -> String 
     }
 }
 
-/// Runs a future as a worker does.
-pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(future)
-}
-
 pub(crate) async fn session(driver: &Cql) -> CqlSession {
-    driver.session(0..8, Rc::new(Clock(Instant::now()))).await.unwrap()
-}
-
-pub(crate) fn request(kind: Kind, key: &str) -> Request<'_> {
-    Request {
-        number: 0,
-        kind,
-        key: key.as_bytes(),
-        columns: Columns::All,
-        values: Values::NONE,
-        scan_length: 10,
-        wants_values: true,
-        statement: None,
-    }
+    kvmark_testing::session(driver, 0..8).await
 }
 
 /// An operation's outcome and its cells as `row.field=value`.
@@ -79,15 +33,8 @@ pub(crate) async fn execute(
     session: &CqlSession,
     request: &Request<'_>,
 ) -> (Outcome, Vec<String>, Reply) {
-    let mut reply = Reply::default();
-    reply.clear();
-    let outcome = session.execute(0, request, &mut reply).await;
-    let cell = |cell: &kvmark_driver::Cell| {
-        let value = String::from_utf8_lossy(reply.bytes_of(cell)).into_owned();
-        format!("{}.{}={value}", cell.row, cell.field)
-    };
-    let cells = reply.cells.iter().map(cell).collect();
-    (outcome, cells, reply)
+    let (outcome, reply) = kvmark_testing::execute(session, 0, request).await;
+    (outcome, cells(&reply), reply)
 }
 
 /// Where the real node is, or a printed reason why the test is skipped.

@@ -10,3 +10,4 @@ mod outages;
 mod peer;
 mod records;
 mod statements;
+mod wire;

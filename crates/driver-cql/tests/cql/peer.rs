@@ -5,7 +5,7 @@
 
 use std::io::{Read, Write};
 use std::mem::take;
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -58,9 +58,64 @@ pub(crate) struct Guard {
     pub(crate) login: Option<(&'static str, &'static str)>,
 }
 
+/// Which node it is of how many: 127.0.0.1 in dc1, 127.0.0.2 in dc2 and so on, at one port.
+#[derive(Clone, Copy)]
+struct Place {
+    index: u8,
+    nodes: u8,
+}
+
+const ALONE: Place = Place { index: 0, nodes: 1 };
+
+/// With which terms a node was asked for something of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) level: u16,
+    pub(crate) page_size: Option<i32>,
+    pub(crate) serial: Option<u16>,
+    pub(crate) timestamp: Option<i64>,
+}
+
+impl Asked {
+    /// Reads what stands behind the id of a statement that is executed.
+    fn read(terms: &[u8]) -> Self {
+        let mut rest = terms;
+        let mut next = |count: usize| {
+            let (part, after) = rest.split_at(count);
+            rest = after;
+            part.iter().fold(0_i64, |number, byte| number << 8 | i64::from(*byte))
+        };
+        let level = next(2) as u16;
+        let flags = next(1);
+        if flags & 0x01 != 0 {
+            for _ in 0..next(2) {
+                let length = next(4) as i32;
+                next(length.max(0) as usize);
+            }
+        }
+        let page_size = (flags & 0x04 != 0).then(|| next(4) as i32);
+        if flags & 0x08 != 0 {
+            let length = next(4) as usize;
+            next(length);
+        }
+        let serial = (flags & 0x10 != 0).then(|| next(2) as u16);
+        let timestamp = (flags & 0x20 != 0).then(|| next(8));
+        Self { level, page_size, serial, timestamp }
+    }
+}
+
+/// A node as its connections see it.
+struct Node {
+    place: Place,
+    guard: Guard,
+    script: Box<dyn Fn(&str) -> Act + Send + Sync>,
+    asked: Mutex<Vec<Asked>>,
+}
+
 /// A node on a loopback port.
 pub(crate) struct Peer {
     pub(crate) address: String,
+    node: Option<Arc<Node>>,
     door: Arc<Door>,
     doorman: JoinHandle<()>,
 }
@@ -84,21 +139,54 @@ impl Peer {
         guard: Guard,
         script: impl Fn(&str) -> Act + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind(address).unwrap();
+        Self::serving(TcpListener::bind(address).unwrap(), ALONE, guard, Box::new(script))
+    }
+
+    /// Nodes that know each other; the script is told which one is asked, from 0.
+    pub(crate) fn cluster(
+        nodes: u8,
+        script: impl Fn(u8, &str) -> Act + Send + Sync + 'static,
+    ) -> Vec<Self> {
+        let script = Arc::new(script);
+        let peer = |(index, listener)| {
+            let script = Arc::clone(&script);
+            let own = Box::new(move |text: &str| script(index, text));
+            Self::serving(listener, Place { index, nodes }, Guard::default(), own)
+        };
+        (0..nodes).zip(same_port(nodes)).map(peer).collect()
+    }
+
+    fn serving(
+        listener: TcpListener,
+        place: Place,
+        guard: Guard,
+        script: Box<dyn Fn(&str) -> Act + Send + Sync>,
+    ) -> Self {
         let address = listener.local_addr().unwrap().to_string();
-        let (script, door) = (Arc::new(script), Arc::new(Door::default()));
-        let inner = Arc::clone(&door);
+        let node = Arc::new(Node { place, guard, script, asked: Mutex::default() });
+        let door = Arc::new(Door::default());
+        let (served, inner) = (Arc::clone(&node), Arc::clone(&door));
         let doorman = thread::spawn(move || {
             for socket in listener.incoming().map(Result::unwrap) {
                 if inner.closed.load(Ordering::SeqCst) {
                     return;
                 }
                 inner.streams.lock().unwrap().push(socket.try_clone().unwrap());
-                let (script, guard) = (Arc::clone(&script), guard.clone());
-                thread::spawn(move || welcome(&socket, &guard, &*script));
+                let node = Arc::clone(&served);
+                thread::spawn(move || welcome(&socket, &node));
             }
         });
-        Self { address, door, doorman }
+        Self { address, node: Some(node), door, doorman }
+    }
+
+    /// With which terms it was asked for something of the table, in order.
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.node.as_ref().map_or_else(Vec::new, |node| node.asked.lock().unwrap().clone())
+    }
+
+    /// Connections that were made to it so far.
+    pub(crate) fn connections(&self) -> usize {
+        self.door.streams.lock().unwrap().len()
     }
 
     /// A server that takes connections and never says a word.
@@ -106,7 +194,7 @@ impl Peer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let doorman = thread::spawn(move || drop(listener.incoming().collect::<Vec<_>>()));
-        Self { address, door: Arc::default(), doorman }
+        Self { address, node: None, door: Arc::default(), doorman }
     }
 
     /// Closes every connection and takes no more; returns the address, at which nobody listens now.
@@ -121,12 +209,25 @@ impl Peer {
     }
 }
 
-fn welcome(socket: &TcpStream, guard: &Guard, script: &dyn Fn(&str) -> Act) {
-    match &guard.tls {
-        None => serve(socket, socket, guard, script),
+/// Listeners at 127.0.0.1, 127.0.0.2 and so on, all at one port that is free at each.
+fn same_port(nodes: u8) -> Vec<TcpListener> {
+    loop {
+        let first = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = first.local_addr().unwrap().port();
+        let others =
+            (2..=nodes).map(|host| TcpListener::bind((Ipv4Addr::new(127, 0, 0, host), port)));
+        if let Ok(others) = others.collect::<Result<Vec<_>, _>>() {
+            return std::iter::once(first).chain(others).collect();
+        }
+    }
+}
+
+fn welcome(socket: &TcpStream, node: &Node) {
+    match &node.guard.tls {
+        None => serve(socket, socket, node),
         Some(tls) => {
             let connection = ServerConnection::new(Arc::clone(tls)).unwrap();
-            serve(StreamOwned::new(connection, socket), socket, guard, script);
+            serve(StreamOwned::new(connection, socket), socket, node);
         }
     }
 }
@@ -140,12 +241,7 @@ fn error(code: i32, more: &[u8]) -> Vec<u8> {
 }
 
 /// Answers until the other side, or the script, has enough.
-fn serve(
-    mut stream: impl Read + Write,
-    socket: &TcpStream,
-    guard: &Guard,
-    script: &dyn Fn(&str) -> Act,
-) {
+fn serve(mut stream: impl Read + Write, socket: &TcpStream, node: &Node) {
     let mut header = [0; 9];
     while stream.read_exact(&mut header).is_ok() {
         let length = u32::from_be_bytes(header[5..].try_into().unwrap());
@@ -155,26 +251,29 @@ fn serve(
         }
         let id = [header[2], header[3]];
         let (opcode, answer) = match header[4] {
-            1 if guard.login.is_some() => (AUTHENTICATE, authenticator()),
+            1 if node.guard.login.is_some() => (AUTHENTICATE, authenticator()),
             1 | 11 => (READY, Vec::new()),
             5 => (SUPPORTED, vec![0, 0]),
             7 => {
                 let text = long_text(&body);
-                local_answer(&text, &body[4 + text.len()..])
+                local_answer(&text, &body[4 + text.len()..], node.place)
             }
             9 => (RESULT, prepared(&long_text(&body))),
             10 => {
                 let length = usize::from(u16::from_be_bytes([body[0], body[1]]));
                 let text = String::from_utf8(body[2..2 + length].to_vec()).unwrap();
-                match text.contains("usertable").then(|| script(&text)) {
-                    Some(act) => match act_out(&mut stream, socket, id, &text, act) {
+                let terms = &body[2 + length..];
+                if text.contains("usertable") {
+                    node.asked.lock().unwrap().push(Asked::read(terms));
+                    match act_out(&mut stream, socket, id, &text, (node.script)(&text)) {
                         Some(answer) => answer,
                         None => continue,
-                    },
-                    None => local_answer(&text, &body[2 + length..]),
+                    }
+                } else {
+                    local_answer(&text, terms, node.place)
                 }
             }
-            15 => logged_in(&long_text(&body), guard),
+            15 => logged_in(&long_text(&body), &node.guard),
             other => panic!("opcode {other}"),
         };
         send(&mut stream, id, 0, opcode, &answer);
@@ -252,14 +351,14 @@ fn string(output: &mut Vec<u8>, text: &str) {
 }
 
 /// What a driver asks of every node; of its own tables there is one copy, which isn't two.
-fn local_answer(text: &str, terms: &[u8]) -> (u8, Vec<u8>) {
+fn local_answer(text: &str, terms: &[u8], place: Place) -> (u8, Vec<u8>) {
     if text.contains("system") && terms.starts_with(&TWO) {
         return (ERROR, error(UNAVAILABLE, &[&TWO[..], &[0, 0, 0, 2, 0, 0, 0, 1]].concat()));
     }
-    answer(text)
+    answer(text, place)
 }
 
-fn answer(text: &str) -> (u8, Vec<u8>) {
+fn answer(text: &str, place: Place) -> (u8, Vec<u8>) {
     let unknown = ["system_views", "system.versions", "system.partitions", "scylla_"];
     if unknown.iter().any(|name| text.contains(name)) {
         return (ERROR, error(INVALID, &[]));
@@ -271,9 +370,16 @@ fn answer(text: &str) -> (u8, Vec<u8>) {
     }
     let columns = columns(text);
     let there = text.contains("system.local") || text.contains("keyspaces WHERE");
-    let row = columns.iter().map(|name| system_value(name)).collect();
-    let found: &[Vec<Vec<u8>>] = if there { &[row] } else { &[] };
-    (RESULT, rows(&columns, found))
+    let told: Vec<u8> = if there {
+        vec![place.index]
+    } else if text.contains("system.peers") {
+        (0..place.nodes).filter(|index| *index != place.index).collect()
+    } else {
+        Vec::new()
+    };
+    let row = |index: &u8| columns.iter().map(|name| system_value(name, *index)).collect();
+    let found: Vec<Vec<Vec<u8>>> = told.iter().map(row).collect();
+    (RESULT, rows(&columns, &found))
 }
 
 /// The columns that a select names.
@@ -286,11 +392,13 @@ fn columns(text: &str) -> Vec<String> {
     names.split(", ").map(|name| name.trim_matches('"').to_owned()).collect()
 }
 
-fn system_value(name: &str) -> Vec<u8> {
+fn system_value(name: &str, index: u8) -> Vec<u8> {
     match name {
-        "host_id" | "schema_version" => vec![7; 16],
-        "rpc_address" => vec![127, 0, 0, 1],
-        "tokens" => b"\0\0\0\x01\0\0\0\x010".to_vec(),
+        "host_id" => vec![7 + index; 16],
+        "schema_version" => vec![7; 16],
+        "rpc_address" => vec![127, 0, 0, 1 + index],
+        "tokens" => [&b"\0\0\0\x01\0\0\0\x01"[..], &[b'0' + index]].concat(),
+        "data_center" => vec![b'd', b'c', b'1' + index],
         _ => b"dc1".to_vec(),
     }
 }

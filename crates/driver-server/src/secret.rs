@@ -4,20 +4,24 @@ use std::fmt;
 
 /// A password. Its `Debug` shows nothing of it.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Secret(String);
+pub struct Secret(String);
 
 impl Secret {
-    pub(crate) fn new(text: String) -> Self {
+    /// Keeps the text.
+    #[must_use]
+    pub fn new(text: String) -> Self {
         Self(text)
     }
 
     /// The text itself, to be sent to the server only.
-    pub(crate) fn reveal(&self) -> &str {
+    #[must_use]
+    pub fn reveal(&self) -> &str {
         &self.0
     }
 
     /// A text of somebody else's in which the secret may occur, with stars in its place.
-    pub(crate) fn hide_in(&self, text: &str) -> String {
+    #[must_use]
+    pub fn hide_in(&self, text: &str) -> String {
         if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, "***") }
     }
 }

@@ -1,4 +1,4 @@
-//! A limit on waiting where the engine keeps no time: before the clock starts.
+//! A limit on waiting where the engine keeps no time: before the clock starts, and between phases.
 
 use std::pin::pin;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -9,7 +9,7 @@ use futures_util::future::{Either, select};
 use tokio::sync::oneshot;
 
 /// The future's value, or none when it takes longer than the limit. Costs a thread.
-pub(crate) async fn within<F: Future>(limit: Duration, work: F) -> Option<F::Output> {
+pub async fn within<F: Future>(limit: Duration, work: F) -> Option<F::Output> {
     let (ring, rung) = oneshot::channel::<()>();
     // Dropped with this future, which ends the thread.
     let (_cancel, cancelled) = channel::<()>();

@@ -1,0 +1,140 @@
+//! Options as they arrive at the nodes.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use kvmark_driver::Driver;
+use kvmark_plan::{Kind, Outcome};
+use serde_json::{Value, json};
+
+use crate::common::{Drawn, execute, layout, node, open, request, run, session, statement};
+use crate::peer::{Act, Asked, Peer};
+
+const ONE: u16 = 1;
+const QUORUM: u16 = 4;
+const ALL: u16 = 5;
+const SERIAL: u16 = 8;
+const LOCAL_SERIAL: u16 = 9;
+const LOCAL_ONE: u16 = 10;
+
+fn obey(text: &str) -> Act {
+    if text.starts_with("SELECT") { Act::Row("k", "v") } else { Act::Done }
+}
+
+/// With which terms a node is asked to carry out these operations.
+fn asked(kinds: &[Kind], options: Value) -> Vec<Asked> {
+    let peer = Peer::new(obey);
+    let driver = open(&peer.address, options, &layout(1)).unwrap();
+    run(async {
+        let session = session(&driver).await;
+        for kind in kinds {
+            assert_eq!(execute(&session, &request(*kind, "k")).await.0, Outcome::Ok);
+        }
+    });
+    peer.asked()
+}
+
+#[test]
+fn levels_are_those_that_were_asked_for() {
+    let cases = [
+        (json!({}), [QUORUM, QUORUM], SERIAL),
+        (json!({"consistency": "one"}), [ONE, ONE], SERIAL),
+        (json!({"consistency": "one", "write_consistency": "all"}), [ONE, ALL], SERIAL),
+        (json!({"read_consistency": "local_one"}), [LOCAL_ONE, QUORUM], SERIAL),
+        (json!({"serial_consistency": "local_serial"}), [QUORUM, QUORUM], LOCAL_SERIAL),
+    ];
+    for (options, levels, serial) in cases {
+        let asked = asked(&[Kind::Read, Kind::Delete], options.clone());
+        assert_eq!([asked[0].level, asked[1].level], levels, "{options}");
+        assert_eq!(asked[1].serial, Some(serial), "{options}");
+    }
+}
+
+#[test]
+fn a_page_has_as_many_rows_as_were_asked_for() {
+    let asked = asked(&[Kind::Scan], json!({"page_size": 7}));
+    assert_eq!(asked[0].page_size, Some(7));
+}
+
+#[test]
+fn the_client_gives_a_write_its_time_only_when_asked_to_and_it_rises() {
+    let writes = [Kind::Delete, Kind::Delete];
+    let of =
+        |word| asked(&writes, json!({ "timestamps": word })).into_iter().map(|one| one.timestamp);
+    assert!(of("server").all(|time| time.is_none()));
+    let times: Vec<_> = of("client").map(Option::unwrap).collect();
+    assert!(times[0] < times[1], "{times:?}");
+}
+
+#[test]
+fn there_are_as_many_connections_as_were_asked_for() {
+    let connections = |options| {
+        let peer = Peer::new(obey);
+        let driver = open(&peer.address, options, &layout(1)).unwrap();
+        run(async { session(&driver).await });
+        peer.connections()
+    };
+    let one = connections(json!({}));
+    assert_eq!(connections(json!({"connections_per_node": 5})), one + 4);
+    // A node without shards counts as one.
+    assert_eq!(connections(json!({"connections_per_shard": 3})), one + 2);
+}
+
+#[test]
+fn a_slow_request_is_sent_to_one_more_node_when_asked_to() {
+    let limit = json!({"request_timeout_ms": 300});
+    let twice = json!({"speculative_attempts": 1, "speculative_delay_ms": 10});
+    for (options, expected) in [(limit, (Outcome::Timeout, 1)), (twice, (Outcome::Ok, 2))] {
+        let calls = AtomicU32::new(0);
+        let peers = Peer::cluster(2, move |_, text| {
+            if calls.fetch_add(1, Ordering::SeqCst) == 0 { Act::Silence } else { obey(text) }
+        });
+        let driver = open(&peers[0].address, options.clone(), &layout(1)).unwrap();
+        let (outcome, _, reply) = run(async {
+            let session = session(&driver).await;
+            execute(&session, &request(Kind::Read, "k")).await
+        });
+        assert_eq!((outcome, reply.attempts), expected, "{options}");
+        let all: Vec<_> = peers.iter().map(|peer| peer.asked().len()).collect();
+        assert_eq!(all.iter().sum::<usize>(), expected.1 as usize, "{options}: {all:?}");
+        assert!(all.iter().all(|asked| *asked < 2), "{options}: {all:?}");
+    }
+}
+
+#[test]
+fn nodes_of_the_datacenter_are_asked_and_no_others() {
+    let shares = |options| {
+        let peers = Peer::cluster(2, |_, text| obey(text));
+        let driver = open(&peers[0].address, options, &layout(1)).unwrap();
+        run(async {
+            let session = session(&driver).await;
+            for number in 0..40 {
+                let key = format!("k{number}");
+                assert_eq!(execute(&session, &request(Kind::Read, &key)).await.0, Outcome::Ok);
+            }
+        });
+        [peers[0].asked().len(), peers[1].asked().len()]
+    };
+    assert_eq!(shares(json!({"datacenter": "dc2"})), [0, 40]);
+    assert_eq!(shares(json!({"datacenter": "dc1"})), [40, 0]);
+    let [first, second] = shares(json!({"token_aware": false}));
+    assert!(first > 0 && second > 0, "{first} and {second}");
+}
+
+#[test]
+fn a_node_hears_of_the_compression_that_was_asked_for() {
+    let Some(address) = node("kvmark_test_wire") else { return };
+    for name in ["none", "lz4", "snappy"] {
+        let read = "SELECT client_options['COMPRESSION'] FROM system_views.clients";
+        let statements = vec![statement(&[read], &[], json!({"consistency": "one"}))];
+        let layout = kvmark_driver::Layout { statements, ..layout(1) };
+        let driver = open(&address, json!({ "compression": name }), &layout).unwrap();
+        let (outcome, cells, _) = run(async {
+            let session = session(&driver).await;
+            Drawn::default().command(&[]).execute(&session, 0, Kind::Scan).await
+        });
+        assert_eq!(outcome, Outcome::Ok);
+        let heard = cells.iter().any(|cell| cell.ends_with(&format!("={name}")));
+        assert_eq!(heard, name != "none", "{name}: {cells:?}");
+        assert!(driver.statistics().contains_key("warnings"));
+    }
+}

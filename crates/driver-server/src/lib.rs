@@ -1,0 +1,13 @@
+//! What drivers of servers share: addresses, credentials, trust, a limit on waiting.
+
+mod address;
+mod alarm;
+mod credentials;
+mod secret;
+mod trust;
+
+pub use address::HostPort;
+pub use alarm::within;
+pub use credentials::{Credentials, PASSWORD_ENV, PASSWORD_FILE, USERNAME};
+pub use secret::Secret;
+pub use trust::{CA_FILE, certificates, roots};
