@@ -4,6 +4,7 @@ import json
 import re
 import socket
 import sys
+import uuid
 from pathlib import Path
 
 import psutil
@@ -14,10 +15,19 @@ from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed import cassandra
 from kvmark.testbed.cassandra.client import Client, ReplyError
 from kvmark.testbed.cassandra.health import connect
-from kvmark.testbed.control import kill_node, restart_node, take_down, wait_until_healthy
+from kvmark.testbed.control import (
+    describe,
+    kill_node,
+    restart_node,
+    take_down,
+    wait_until_healthy,
+)
+from kvmark.testbed.memory_group import make_group, remove_group
 from kvmark.testbed.observe import Observer
+from kvmark.testbed.state import Testbed
 
 HEAP_BYTES = 512 * 2**20
+GIB = 2**30
 NEEDED_BYTES = 6 * 10**9
 Output = pytest.CaptureFixture[str]
 
@@ -112,6 +122,12 @@ def test_one_more_port_that_is_in_use_is_refused(root: Path, with_cassandra: Non
         (["cassandra", "--cluster", "3"], "kvmark: --cluster is no option of cassandra: leave"),
         (["redis", "--nodes", "3"], "kvmark: --nodes is no option of redis: leave it out"),
         (["cassandra", "--heap", "much"], "kvmark: heap: 'much' is not a size; write it like"),
+        (["cassandra", "--memory", "much"], "kvmark: memory: 'much' is not a size; write it"),
+        (
+            ["cassandra", "--heap", "512M", "--memory", "600M"],
+            "kvmark: memory: a node with a heap of 512 MiB and 420 MiB beside it doesn't fit",
+        ),
+        (["redis", "--memory", "1G"], "kvmark: --memory is no option of redis: leave it out"),
         (["cassandra", "--version", "2.1"], "kvmark: version: '2.1' of Cassandra can't be"),
         (["cassandra", "--heap", "900000G"], "kvmark: 1 node with a heap of"),
     ],
@@ -125,13 +141,34 @@ def test_wrong_use_is_one_sentence_and_exit_code_2(
     assert said.count("\n") == 1
 
 
-def test_up_and_down_speak_json(root: Path, with_cassandra: None, capsys: Output) -> None:
-    assert main(["up", "cassandra", "--heap", "512M", "--name", "one", "--json"]) == 0
+def bound() -> list[str]:
+    """The words that bound a node's memory, where the kernel lets us."""
+    try:
+        remove_group(make_group(f"kvmark-test-{uuid.uuid4().hex}", GIB))
+    except UsageError:
+        return []
+    return ["--memory", "1G"]
+
+
+def test_up_and_down_speak_json_and_leave_no_bound_on_memory_behind(
+    root: Path, with_cassandra: None, capsys: Output
+) -> None:
+    more = bound()
+    assert main(["up", "cassandra", "--heap", "512M", "--name", "one", "--json", *more]) == 0
     printed = capsys.readouterr()
+    testbed = Testbed.read(root / "one")
+    (node,) = testbed.nodes
+    if more:
+        assert node.group is not None
+        assert node.process is not None
+        groups = Path(f"/proc/{node.process.pid}/cgroup").read_text()
+        assert node.group.name in groups
+        assert describe(testbed)["memory_bytes"] == GIB
     started = json.loads(printed.out)
     assert "Starting Cassandra 5.0.9, 1 node with a heap of 512 MiB" in printed.err
     assert started["url"] == f"cql://{started['nodes'][0]['address']}"
     assert main(["down", "one", "--remove", "--json"]) == 0
     (stopped,) = json.loads(capsys.readouterr().out)
     assert stopped["removed"]
+    assert node.group is None or not node.group.exists()
     assert not list(root.iterdir())

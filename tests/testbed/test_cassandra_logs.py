@@ -26,6 +26,14 @@ def test_a_failed_start_is_told_before_the_lines_of_its_trace(log: Path) -> None
     assert refused_setting(log) == "concurrent_reads must be at least 2, but was 1"
 
 
+def test_a_port_that_was_taken_is_told_and_not_that_something_was_fatal(log: Path) -> None:
+    told = "/127.0.0.1:7000 is in use by another process.  Change listen_address:storage_port"
+    error = "ERROR [main] 2026-01-01 00:00:00,000 Here.java:1 - Fatal configuration error\n"
+    exception = f"org.apache.cassandra.exceptions.ConfigurationException: {told}\n\tat here\n"
+    log.write_text(f"{STARTS}{error}{exception}INFO  [a] 2026-01-01 00:00:00,000 B.java:1 - bye\n")
+    assert reason_in(log) == LogLine(3, told)
+
+
 def test_an_error_before_the_last_start_is_no_reason(log: Path) -> None:
     error = "ERROR [main] 2026-01-01 00:00:00,000 Here.java:1 - no luck\n"
     log.write_text(error + STARTS + "INFO  fine\n")
@@ -92,3 +100,11 @@ def test_the_fingerprint_leaves_places_out_and_takes_the_heap_in() -> None:
     assert fingerprint(here, 1) == fingerprint(there, 1)
     assert fingerprint(here, 1) != fingerprint(other, 1)
     assert fingerprint(here, 1) != fingerprint(here, 2)
+
+
+def test_the_largest_batch_and_a_bound_on_memory_are_part_of_the_fingerprint() -> None:
+    default = {"batch_size_fail_threshold": "50KiB"}
+    plain = fingerprint(default, 2**29)
+    assert fingerprint({"batch_size_fail_threshold": "64MiB"}, 2**29) != plain
+    assert fingerprint(default, 2**29, 2**30) != plain
+    assert fingerprint(default, 2**29, None) == plain

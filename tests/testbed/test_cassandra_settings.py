@@ -1,5 +1,6 @@
 """What is wanted of Cassandra becomes files, or is refused in a sentence. No server is needed."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from kvmark.testbed.cassandra.config import (
     settings_text,
     token,
 )
-from kvmark.testbed.cassandra.memory import check_memory, heap_of, read_heap
+from kvmark.testbed.cassandra.java import Java
+from kvmark.testbed.cassandra.memory import check_bound, check_memory, heap_of, read_size
 
 GIB = 2**30
 HOSTS = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
@@ -169,11 +171,12 @@ def test_the_heap_follows_the_machine_and_the_number_of_nodes(
     assert heap_of(total_gib * GIB, nodes) == heap_mib * 2**20
 
 
-def test_a_heap_is_written_as_java_does() -> None:
-    assert read_heap("512M") == read_heap("512m") == read_heap("512MiB") == 512 * 2**20
-    assert read_heap("2G") == 2 * GIB
+def test_a_size_is_written_as_java_does() -> None:
+    sizes = {read_size("heap", text) for text in ("512M", "512m", "512MiB")}
+    assert sizes == {512 * 2**20}
+    assert read_size("memory", "2G") == 2 * GIB
     with pytest.raises(UsageError, match="heap: 'much' is not a size; write it like 512M or 2G"):
-        read_heap("much")
+        read_size("heap", "much")
 
 
 def test_too_little_memory_is_refused_with_the_figures() -> None:
@@ -182,3 +185,34 @@ def test_too_little_memory_is_refused_with_the_figures() -> None:
         check_memory(512 * 2**20, 3, 2 * GIB)
     with pytest.raises(UsageError, match="heap: 128 MiB are too little for Cassandra"):
         check_memory(128 * 2**20, 1, 24 * GIB)
+
+
+def test_a_bound_in_which_a_node_has_no_room_is_refused() -> None:
+    check_bound(GIB, 512 * 2**20)
+    with pytest.raises(UsageError, match=r"512 MiB .* doesn't fit in 900 MiB: give at least 932M"):
+        check_bound(900 * 2**20, 512 * 2**20)
+
+
+@pytest.mark.parametrize(("taken", "starts"), [(0, 1), (2, 3), (9, 3)])
+def test_other_ports_are_tried_when_a_program_takes_one_while_nodes_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: int, starts: int
+) -> None:
+    module = sys.modules["kvmark.testbed.cassandra.up"]
+    calls: list[object] = []
+
+    def started(*_: object) -> str:
+        calls.append(None)
+        if len(calls) <= taken:
+            raise module._PortTakenError("a port was taken")
+        return "up"
+
+    monkeypatch.setattr(module, "find_java", lambda: Java("java", "17.0.1", 17))
+    monkeypatch.setattr(module, "fetch", lambda *_: None)
+    monkeypatch.setattr(module, "check_memory", lambda *_: None)
+    monkeypatch.setattr(module, "_started", started)
+    if taken < starts:
+        assert module.up(Wanted(), tmp_path) == "up"
+    else:
+        with pytest.raises(UsageError, match="a port was taken"):
+            module.up(Wanted(), tmp_path)
+    assert len(calls) == starts

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 from kvmark.errors import KvmarkError
@@ -79,12 +78,7 @@ class Faults:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Returns when all servers are back."""
         self._over.set()
         self._thread.join()

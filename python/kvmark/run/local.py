@@ -82,7 +82,7 @@ def carry_out(
     folder.begin(header)
     try:
         with (
-            Sampler(folder, served.testbed, exporters),
+            Sampler(folder, served.testbeds, exporters),
             _broken_as_planned(faults, served.testbed, folder, plan) as broken,
             removed_if_refused(plan),
             _followed(setting, folder, plan),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, Final, Self
 
 import psutil
@@ -43,18 +42,18 @@ def sample(process: psutil.Process) -> dict[str, Any]:
 class Sampler:
     """Appends a sample when it is entered, each second, and when it is left.
 
-    With a testbed there is a row for each of its servers too, and with node exporters one for each
+    With testbeds there is a row for each of their servers too, and with node exporters one for each
     of their machines.
     """
 
     def __init__(
         self,
         folder: RunFolder,
-        testbed: Testbed | None,
+        testbeds: Sequence[Testbed] = (),
         exporters: Sequence[NodeExporter] = (),
     ) -> None:
         self._folder = folder
-        self._servers = None if testbed is None else Observer(testbed)
+        self._servers = tuple(map(Observer, testbeds))
         self._exporters = tuple(exporters)
         self._process = psutil.Process()
         self._over = threading.Event()
@@ -66,18 +65,13 @@ class Sampler:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Takes the last sample."""
         self._over.set()
         self._thread.join()
         self._take()
-        if self._servers is not None:
-            self._servers.close()
+        for servers in self._servers:
+            servers.close()
 
     def _repeat(self) -> None:
         while not self._over.wait(_PERIOD_S):
@@ -85,8 +79,8 @@ class Sampler:
 
     def _take(self) -> None:
         rows: list[Mapping[str, Any]] = [sample(self._process)]
-        if self._servers is not None:
-            rows += self._servers.sample()
+        for servers in self._servers:
+            rows += servers.sample()
         rows += [row for one in self._exporters if (row := one.sample()) is not None]
         try:
             self._folder.append_resources(rows)

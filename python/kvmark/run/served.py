@@ -22,6 +22,13 @@ class Served:
     testbed: Testbed | None
     description: Mapping[str, Any] | None
     """None where the system lives in this process, so that there is no server."""
+    behind: Testbed | None = None
+    """The system, where the testbed is a proxy before it and it is one of ours too."""
+
+    @property
+    def testbeds(self) -> tuple[Testbed, ...]:
+        """All whose servers have a part in what is measured."""
+        return tuple(one for one in (self.testbed, self.behind) if one is not None)
 
     def check_faults(self, faults: Sequence[FaultSpec]) -> None:
         """Refuses faults that can't be carried out here, before anything begins.
@@ -58,4 +65,9 @@ def served_by(plan: Plan) -> Served:
         testbed, reason = None, str(problem)
     if testbed is None:
         return Served(None, {"observed": False, "reason": reason})
-    return Served(testbed, {"observed": True, **describe(testbed)})
+    described = {"observed": True, **describe(testbed)}
+    if "behind" not in testbed.facts:
+        return Served(testbed, described)
+    behind = owner_of(testbed.facts["behind"])
+    known = {"observed": False} if behind is None else {"observed": True, **describe(behind)}
+    return Served(testbed, {**described, "behind": known}, behind)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kvmark.testbed import process
+from kvmark.testbed.memory_group import remove_group
 from kvmark.testbed.state import Node, Testbed, all_testbeds, find_testbed, remove_folder
 from kvmark.testbed.systems import system_of
 
@@ -126,4 +127,8 @@ def wait_until_healthy(testbed: Testbed, within_s: float | None = None) -> None:
 def _stop(testbed: Testbed) -> tuple[Node, ...]:
     """Stops all servers at once; those that were there."""
     known = {node.process: node for node in testbed.nodes if node.process is not None}
-    return tuple(known[each] for each in process.stop(known))
+    stopped = tuple(known[each] for each in process.stop(known))
+    for node in testbed.nodes:
+        if node.group is not None:
+            remove_group(node.group)
+    return stopped

@@ -9,7 +9,6 @@ can't be known is None.
 from __future__ import annotations
 
 import time
-from types import TracebackType
 from typing import Any, Self
 
 import psutil
@@ -34,12 +33,7 @@ class Observer:
         """Begins without looking."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Lets go of the servers."""
         self.close()
 

@@ -20,7 +20,7 @@ from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed.process import Identity, Watched, lives
 
 __all__ = [
-    "DESCRIPTION",
+    "OWN_FILES",
     "Node",
     "Role",
     "Testbed",
@@ -33,9 +33,12 @@ __all__ = [
     "write_private",
 ]
 
-Role = Literal["primary", "replica", "peer"]
+Role = Literal["primary", "replica", "peer", "proxy"]
 
 DESCRIPTION: Final = "testbed.json"
+
+OWN_FILES: Final = rf"\.?{re.escape(DESCRIPTION)}(\.\d+\.tmp)?"
+"""What is written here, as paths in a testbed's folder."""
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _PORT: Final = re.compile(r":\d+$")
@@ -55,6 +58,8 @@ class Node(BaseModel):
     command: tuple[str, ...]
     cores: tuple[int, ...] = ()
     """The cores it is bound to; none for any."""
+    group: Path | None = None
+    """The control group that bounds its memory; None where nothing does."""
     process: Identity | None = None
 
     @property
@@ -101,6 +106,24 @@ class Testbed(BaseModel):
                 return node
         known = ", ".join(node.name for node in self.nodes)
         raise UsageError(f"testbed {self.name} has no node '{name}'; it has {known}")
+
+    def described(self) -> dict[str, Any]:
+        """What a manifest keeps of any testbed: its name, system, version and servers."""
+        nodes = [
+            {
+                "name": node.name,
+                "role": node.role,
+                "address": node.address,
+                "cores": list(node.cores),
+            }
+            for node in self.nodes
+        ]
+        return {
+            "testbed": self.name,
+            "system": self.system,
+            "version": self.version,
+            "nodes": nodes,
+        }
 
     def folder_of(self, node: Node) -> Path:
         """Where a server keeps its settings, log and data."""

@@ -7,14 +7,14 @@ from types import MappingProxyType
 from typing import Final
 
 from kvmark.errors import SystemUnderTestError
-from kvmark.testbed import cassandra, redis
+from kvmark.testbed import cassandra, proxy, redis
 from kvmark.testbed.state import Testbed
 from kvmark.testbed.system import System
 
 __all__ = ["SYSTEMS", "system_of"]
 
 SYSTEMS: Final[Mapping[str, System]] = MappingProxyType(
-    {"cassandra": cassandra.SYSTEM, "redis": redis.SYSTEM}
+    {"cassandra": cassandra.SYSTEM, "proxy": proxy.SYSTEM, "redis": redis.SYSTEM}
 )
 
 

@@ -6,11 +6,11 @@ from kvmark.testbed.cassandra.artifacts import VERSIONS
 from kvmark.testbed.cassandra.config import Wanted
 from kvmark.testbed.cassandra.describe import ExporterMeter, describe
 from kvmark.testbed.cassandra.health import wait_for_answer, wait_for_node
-from kvmark.testbed.cassandra.memory import read_heap
+from kvmark.testbed.cassandra.memory import read_size
 from kvmark.testbed.cassandra.up import HEALTHY_WITHIN_S, OWN_FILES, up
 from kvmark.testbed.system import System
 
-__all__ = ["SYSTEM", "VERSIONS", "Wanted", "read_heap", "up"]
+__all__ = ["SYSTEM", "VERSIONS", "Wanted", "read_size", "up"]
 
 SYSTEM: Final = System(
     "cassandra",

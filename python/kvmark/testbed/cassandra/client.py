@@ -7,14 +7,14 @@ A driver would look for the other servers by itself, and it is each single one t
 from __future__ import annotations
 
 import ipaddress
-import socket
-import ssl
 import struct
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType, TracebackType
-from typing import Final, Self, TypeAlias
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from kvmark.testbed.connection import Connection, ReplyError, trusting
 
 __all__ = ["Client", "ReplyError", "Value"]
 
@@ -66,11 +66,7 @@ _USER_DEFINED: Final = 0x30
 _TUPLE: Final = 0x31
 
 
-class ReplyError(Exception):
-    """The server answered with an error; the text is its own."""
-
-
-class Client:
+class Client(Connection):
     """One connection, open from the beginning.
 
     Raises:
@@ -87,38 +83,12 @@ class Client:
         authority: Path | None = None,
         timeout_s: float = 5.0,
     ) -> None:
-        self._socket = socket.create_connection((host, port), timeout=timeout_s)
-        try:
-            if authority is not None:
-                context = ssl.create_default_context(cafile=authority)
-                self._socket = context.wrap_socket(self._socket, server_hostname=host)
-        except BaseException:
-            self._socket.close()
-            raise
-        self._input = self._socket.makefile("rb")
+        super().__init__(host, port, trusting(authority, host), timeout_s)
         try:
             self._introduce(login)
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        """The open connection."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Closes the connection."""
-        self.close()
-
-    def close(self) -> None:
-        """Closes the connection."""
-        self._input.close()
-        self._socket.close()
 
     def ask(self, statement: str, consistency: str = "ONE") -> list[dict[str, Value]]:
         """Carries out one statement; its rows by the names of their columns, none if it has none.
@@ -151,21 +121,15 @@ class Client:
         return answer
 
     def _exchange(self, kind: int, body: bytes) -> tuple[int, _Body]:
-        self._socket.sendall(_HEADER.pack(_VERSION, 0, 0, kind, len(body)) + body)
-        version, _, _, answered, length = _HEADER.unpack(self._read(_HEADER.size))
+        self.send(_HEADER.pack(_VERSION, 0, 0, kind, len(body)) + body)
+        version, _, _, answered, length = _HEADER.unpack(self.read(_HEADER.size))
         if version != _VERSION | _ANSWER or not 0 <= length <= _LONGEST:
             raise ConnectionError("the server doesn't speak version 4 of CQL's protocol")
-        answer = _Body(self._read(length))
+        answer = _Body(self.read(length))
         if answered == _ERROR:
             answer.integer()
             raise ReplyError(answer.string())
         return answered, answer
-
-    def _read(self, length: int) -> bytes:
-        data = self._input.read(length)
-        if len(data) != length:
-            raise ConnectionError("the server closed the connection in the middle of a reply")
-        return data
 
 
 class _Body:

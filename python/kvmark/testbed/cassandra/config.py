@@ -15,6 +15,7 @@ from ruamel.yaml.error import YAMLError
 
 from kvmark.errors import UsageError
 from kvmark.testbed.cassandra.artifacts import Artifacts, exact_version
+from kvmark.testbed.wishes import check_password, check_setting
 
 __all__ = [
     "Keystore",
@@ -69,6 +70,8 @@ class Wanted:
     """A key of `artifacts.VERSIONS`, or an exact version."""
     heap_bytes: int | None = None
     """Of each node; None for what the machine and the number of nodes suggest."""
+    memory_bytes: int | None = None
+    """Most that a node and the page cache for its files take together; None for no bound."""
     port: int | None = None
     """Where clients connect, on each node's own address; None for 9042, or a free one if taken."""
     password: str | None = field(default=None, repr=False)
@@ -122,7 +125,7 @@ def check(wanted: Wanted) -> None:
     # What contradicts itself is refused before anything is fetched.
     given(wanted.settings)
     if wanted.password is not None:
-        _check_password(wanted.password)
+        check_password(wanted.password, _LONGEST_PASSWORD)
 
 
 def token(index: int, nodes: int) -> int:
@@ -301,22 +304,10 @@ def _yaml_text(settings: Mapping[str, Any]) -> str:
 
 
 def _check_setting(name: str, value: str) -> None:
-    if not _NAME.fullmatch(name):
-        raise UsageError(f"set: '{name}' is not the name of a setting; write --set key=value")
-    if not value.isprintable():
-        raise UsageError(f"set: the value of {name} must be one line of printable characters")
+    check_setting(name, value, _NAME)
     first, _, rest = name.partition(".")
     instead = _DECIDED.get(first)
     if instead is not None:
         raise UsageError(f"set: {first} is the testbed's own; {instead}")
     if first == _TLS and (not rest or rest in _TLS_DECIDED):
         raise UsageError(f"set: {name} is the testbed's own; give --tls")
-
-
-def _check_password(password: str) -> None:
-    if not 0 < len(password.encode()) <= _LONGEST_PASSWORD:
-        raise UsageError(
-            f"the password must have 1 to {_LONGEST_PASSWORD} bytes, not {len(password.encode())}"
-        )
-    if not password.isprintable():
-        raise UsageError("the password must be one line of printable characters")

@@ -64,11 +64,15 @@ def settings_of(testbed: Testbed, node: Node) -> dict[str, str | None]:
     }
 
 
-def fingerprint(settings: Mapping[str, str | None], heap_bytes: int) -> str:
-    """A hash of effective settings and the heap; where the nodes are doesn't count."""
+def fingerprint(
+    settings: Mapping[str, str | None], heap_bytes: int, memory_bytes: int | None = None
+) -> str:
+    """A hash of effective settings, heap and memory; where the nodes are doesn't count."""
     counted = {name: value for name, value in settings.items() if not _PLACES.fullmatch(name)}
-    known = json.dumps({"heap_bytes": heap_bytes, "settings": counted}, sort_keys=True)
-    return hashlib.sha256(known.encode()).hexdigest()
+    known: dict[str, Any] = {"heap_bytes": heap_bytes, "settings": counted}
+    if memory_bytes is not None:
+        known["memory_bytes"] = memory_bytes
+    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
 
 def describe(testbed: Testbed) -> Mapping[str, Any]:
@@ -82,18 +86,13 @@ def describe(testbed: Testbed) -> Mapping[str, Any]:
     asked = next((node for node in testbed.nodes if node.lives), testbed.nodes[0])
     settings = settings_of(testbed, asked)
     heap_bytes = int(testbed.facts["heap_bytes"])
-    nodes = [
-        {"name": node.name, "role": node.role, "address": node.address, "cores": list(node.cores)}
-        for node in testbed.nodes
-    ]
+    memory_bytes: int | None = testbed.facts.get("memory_bytes")
     return {
-        "testbed": testbed.name,
-        "system": testbed.system,
-        "version": testbed.version,
+        **testbed.described(),
         "java": testbed.facts["java"],
         "heap_bytes": heap_bytes,
-        "nodes": nodes,
-        "fingerprint": fingerprint(settings, heap_bytes),
+        "memory_bytes": memory_bytes,
+        "fingerprint": fingerprint(settings, heap_bytes, memory_bytes),
         "settings": settings,
     }
 

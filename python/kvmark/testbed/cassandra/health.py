@@ -9,6 +9,7 @@ from typing import Final
 from kvmark.errors import SystemUnderTestError
 from kvmark.testbed.cassandra.client import Client, ReplyError
 from kvmark.testbed.cassandra.log import reason_in
+from kvmark.testbed.memory_group import ran_out
 from kvmark.testbed.process import wait_until
 from kvmark.testbed.state import Node, Testbed
 
@@ -67,11 +68,16 @@ def wait(
     try:
         wait_until(condition, what, testbed.watched(node), within_s)
     except SystemUnderTestError as problem:
+        name = f"{testbed.name}/{node.name}"
+        if node.group is not None and not node.lives and ran_out(node.group):
+            raise SystemUnderTestError(
+                f"{name} was killed by the kernel, because it needs more memory than it may take:"
+                " give more --memory, or lower --heap"
+            ) from problem
         log = testbed.log_of(node)
         found = reason_in(log)
         if found is None:
             raise
-        name = f"{testbed.name}/{node.name}"
         happened = f"did not {what} within {within_s:g} s" if node.lives else "ended by itself"
         raise SystemUnderTestError(
             f"{name} {happened}; line {found.number} of {log} says: {found.text}"

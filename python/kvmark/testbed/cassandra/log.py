@@ -19,6 +19,7 @@ _CAUSE: Final = re.compile(r"^Caused by: [\w.$]+: (.+)", re.MULTILINE)
 # Reasons why a node isn't there, the most telling first.
 _REASONS: Final = (
     re.compile(r"^Exception \((?:\w+\.)*\w+\) encountered during startup: (.+)"),
+    re.compile(r"^(?:[\w$]+\.)*ConfigurationException: (.+)"),
     re.compile(r"^(Terminating due to java\.lang\.OutOfMemoryError.*)"),
     re.compile(r"^Caused by: (java\.net\.BindException.*)"),
     re.compile(r"^(?:Error|Invalid): (.+)|^(Error occurred during initialization of VM.*)"),

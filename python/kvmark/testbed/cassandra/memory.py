@@ -7,7 +7,14 @@ from typing import Final
 
 from kvmark.errors import UsageError
 
-__all__ = ["LEAST_HEAP_BYTES", "OVERHEAD_BYTES", "check_memory", "heap_of", "read_heap"]
+__all__ = [
+    "LEAST_HEAP_BYTES",
+    "OVERHEAD_BYTES",
+    "check_bound",
+    "check_memory",
+    "heap_of",
+    "read_size",
+]
 
 _MIB: Final = 2**20
 _GIB: Final = 2**30
@@ -17,18 +24,22 @@ OVERHEAD_BYTES: Final = 420 * _MIB
 """What a node needs beside its heap: resident memory less the heap, measured on a loaded node."""
 _SMALLEST_BY_ITSELF: Final = 512 * _MIB
 _STEP: Final = 64 * _MIB
-_HEAP: Final = re.compile(r"(\d+)([mg])(?:i?b)?", re.IGNORECASE)
+_SIZE: Final = re.compile(r"(\d+)([mg])(?:i?b)?", re.IGNORECASE)
 
 
-def read_heap(text: str) -> int:
-    """A size of a heap in bytes, as Java writes it: `512M`, `2G`, of 1024 each.
+def read_size(name: str, text: str) -> int:
+    """A size in bytes, as Java writes that of a heap: `512M`, `2G`, of 1024 each.
+
+    Args:
+        name: the option it is the value of, for the error.
+        text: the size.
 
     Raises:
         UsageError: it can't be read.
     """
-    found = _HEAP.fullmatch(text.strip())
+    found = _SIZE.fullmatch(text.strip())
     if found is None:
-        raise UsageError(f"heap: '{text}' is not a size; write it like 512M or 2G")
+        raise UsageError(f"{name}: '{text}' is not a size; write it like 512M or 2G")
     return int(found[1]) * (_GIB if found[2].lower() == "g" else _MIB)
 
 
@@ -61,4 +72,19 @@ def check_memory(heap_bytes: int, nodes: int, available_bytes: int) -> None:
             f"{words} with a heap of {heap_bytes // _MIB} MiB and {OVERHEAD_BYTES // _MIB} MiB"
             f" beside it need {needed // _MIB} MiB of memory, and {available_bytes // _MIB} MiB"
             " are available: start fewer --nodes, or lower --heap"
+        )
+
+
+def check_bound(bound_bytes: int, heap_bytes: int) -> None:
+    """Refuses a bound on a node's memory in which the node itself has no room.
+
+    Raises:
+        UsageError: with the figures.
+    """
+    needed = heap_bytes + OVERHEAD_BYTES
+    if bound_bytes < needed:
+        raise UsageError(
+            f"memory: a node with a heap of {heap_bytes // _MIB} MiB and {OVERHEAD_BYTES // _MIB}"
+            f" MiB beside it doesn't fit in {bound_bytes // _MIB} MiB: give at least"
+            f" {needed // _MIB}M, or lower --heap"
         )

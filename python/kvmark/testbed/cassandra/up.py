@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import shutil
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,7 +18,7 @@ import psutil
 
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed import certificates as tls
-from kvmark.testbed import process
+from kvmark.testbed import process, state
 from kvmark.testbed.cassandra.artifacts import Artifacts, Tell, exact_version, fetch
 from kvmark.testbed.cassandra.client import Client, ReplyError
 from kvmark.testbed.cassandra.config import (
@@ -33,10 +34,10 @@ from kvmark.testbed.cassandra.describe import version_of
 from kvmark.testbed.cassandra.health import USER, wait, wait_for_answer, wait_for_node
 from kvmark.testbed.cassandra.java import find_java
 from kvmark.testbed.cassandra.log import reason_in, refused_setting
-from kvmark.testbed.cassandra.memory import check_memory, heap_of
+from kvmark.testbed.cassandra.memory import check_bound, check_memory, heap_of
+from kvmark.testbed.memory_group import joining, make_group, remove_group
 from kvmark.testbed.ports import common_port
 from kvmark.testbed.state import (
-    DESCRIPTION,
     Node,
     Testbed,
     make_folder,
@@ -47,7 +48,7 @@ from kvmark.testbed.state import (
 __all__ = ["HEALTHY_WITHIN_S", "OWN_FILES", "up"]
 
 OWN_FILES: Final = re.compile(
-    rf"(\.?{re.escape(DESCRIPTION)}(\.\d+\.tmp)?|password|{tls.OWN_FILES}"
+    rf"({state.OWN_FILES}|password|{tls.OWN_FILES}"
     r"|node-\d+/(cassandra\.yaml|jvm\.args|logback\.xml|jmx-exporter\.yaml|server\.log"
     r"|hs_err\.log|(data|tmp)/.+))"
 )
@@ -60,7 +61,11 @@ _USUAL_PORT: Final = 9042
 _USUAL_STORAGE_PORT: Final = 7000
 _USUAL_EXPORTER_PORT: Final = 9501
 _FIRST_PASSWORD: Final = "cassandra"  # noqa: S105 - everybody's, changed at once
-_IN_USE: Final = re.compile(r"Address already in use|is in use by another process")
+_STARTS: Final = 3
+"""How often ports are chosen: another program may take one before a node listens there."""
+_IN_USE: Final = re.compile(
+    r"Address already in use|is in use by another process|Failed to bind port"
+)
 
 
 def up(wanted: Wanted, root: Path, tell: Tell = lambda _: None) -> Testbed:
@@ -82,14 +87,41 @@ def up(wanted: Wanted, root: Path, tell: Tell = lambda _: None) -> Testbed:
     memory = psutil.virtual_memory()
     heap_bytes = wanted.heap_bytes or heap_of(memory.total, wanted.nodes)
     check_memory(heap_bytes, wanted.nodes, memory.available)
+    if wanted.memory_bytes is not None:
+        check_bound(wanted.memory_bytes, heap_bytes)
     artifacts = fetch(exact_version(wanted.version), tell)
+    facts = {"heap_bytes": heap_bytes, "memory_bytes": wanted.memory_bytes, "java": java.version}
+    starts = 1
+    while True:
+        try:
+            return _started(wanted, root, java.program, facts, artifacts, tell)
+        except _PortTakenError:
+            if starts == _STARTS:
+                raise
+            starts += 1
+            tell("Another program took a port just now: starting with others")
+
+
+class _PortTakenError(UsageError):
+    """Another program has taken a port that was free when it was chosen."""
+
+
+def _started(
+    wanted: Wanted,
+    root: Path,
+    java: str,
+    facts: Mapping[str, Any],
+    artifacts: Artifacts,
+    tell: Tell,
+) -> Testbed:
+    """The testbed at ports that are free now, healthy; nothing is left of one that isn't."""
     ports = _ports(wanted)
     folder = make_folder(root, "cassandra", wanted.name)
     places = _places(ports, folder)
-    facts = {"heap_bytes": heap_bytes, "java": java.version}
-    testbed = _planned(wanted, folder, java.program, places, facts)
+    testbed = _planned(wanted, folder, java, places, dict(facts))
     try:
         _prepare(wanted, testbed, places, artifacts)
+        testbed = _bounded(wanted, testbed)
         for node in testbed.nodes:
             started = process.start(node.command, testbed.log_of(node), cores=node.cores)
             testbed = testbed.with_process(node.name, started)
@@ -97,6 +129,8 @@ def up(wanted: Wanted, root: Path, tell: Tell = lambda _: None) -> Testbed:
     except BaseException as problem:
         refused = _refusal(testbed) if isinstance(problem, SystemUnderTestError) else None
         process.stop([node.process for node in testbed.nodes if node.process])
+        for group in (node.group for node in testbed.nodes if node.group):
+            remove_group(group)
         if refused is None and isinstance(problem, SystemUnderTestError):
             raise
         # A file that isn't ours would be a reason to keep the folder, not to hide the first error.
@@ -184,6 +218,26 @@ def _command(java: str, folder: Path) -> tuple[str, ...]:
     return (*words, java, f"@{folder / 'jvm.args'}")
 
 
+def _bounded(wanted: Wanted, testbed: Testbed) -> Testbed:
+    """The testbed with a bound on each node's memory, if one is wanted."""
+    if wanted.memory_bytes is None:
+        return testbed
+    cluster = str(testbed.facts["cluster_name"]).replace(" ", "-")
+    groups: list[Path] = []
+    try:
+        for name in (f"{cluster}-{node.name}" for node in testbed.nodes):
+            groups += [make_group(name, wanted.memory_bytes)]
+    except UsageError:
+        for group in groups:
+            remove_group(group)
+        raise
+    nodes = (
+        node.model_copy(update={"group": group, "command": joining(group, node.command)})
+        for node, group in zip(testbed.nodes, groups, strict=True)
+    )
+    return testbed.model_copy(update={"nodes": tuple(nodes)})
+
+
 def _url(nodes: tuple[Node, ...], facts: dict[str, Any]) -> str:
     """What `--system` takes: all nodes, and the files to read secrets from."""
     options = []
@@ -258,7 +312,7 @@ def _refusal(testbed: Testbed) -> UsageError | None:
         if found is None:
             continue
         if _IN_USE.search(found.text):
-            return UsageError(
+            return _PortTakenError(
                 f"a port of {node.host} was taken by another program just now ({found.text}): try"
                 " again"
             )

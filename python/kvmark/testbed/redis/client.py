@@ -5,11 +5,10 @@ It isn't what measures: no pipelining, no reconnecting, one command at a time.
 
 from __future__ import annotations
 
-import socket
-import ssl
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self, TypeAlias
+from typing import Final, TypeAlias
+
+from kvmark.testbed.connection import Connection, Encryption, ReplyError, trusting
 
 __all__ = ["Client", "Reply", "ReplyError"]
 
@@ -19,11 +18,7 @@ Reply: TypeAlias = "str | int | list[Reply] | None"
 _LONGEST_LINE: Final = 64 * 1024
 
 
-class ReplyError(Exception):
-    """The server answered with an error; the text is its own."""
-
-
-class Client:
+class Client(Connection):
     """One connection, open from the beginning; a host that begins with `/` is a Unix socket.
 
     It is encrypted with an authority to trust, or with a context and the name to check.
@@ -41,20 +36,10 @@ class Client:
         username: str | None = None,
         password: str | None = None,
         authority: Path | None = None,
-        encryption: tuple[ssl.SSLContext, str] | None = None,
+        encryption: Encryption | None = None,
         timeout_s: float = 5.0,
     ) -> None:
-        self._socket = _connected(host, port, timeout_s)
-        try:
-            if authority is not None:
-                encryption = ssl.create_default_context(cafile=authority), host
-            if encryption is not None:
-                context, name = encryption
-                self._socket = context.wrap_socket(self._socket, server_hostname=name)
-        except BaseException:
-            self._socket.close()
-            raise
-        self._input = self._socket.makefile("rb")
+        super().__init__(host, port, encryption or trusting(authority, host), timeout_s)
         try:
             if password is not None:
                 self.ask("AUTH", *([username] if username else []), password)
@@ -62,29 +47,11 @@ class Client:
             self.close()
             raise
 
-    def __enter__(self) -> Self:
-        """The open connection."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Closes the connection."""
-        self.close()
-
-    def close(self) -> None:
-        """Closes the connection."""
-        self._input.close()
-        self._socket.close()
-
     def ask(self, *words: str | int) -> Reply:
         """Sends one command and waits for its reply."""
         parts = [str(word).encode() for word in words]
         lengths = (b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
-        self._socket.sendall(b"*%d\r\n%s" % (len(parts), b"".join(lengths)))
+        self.send(b"*%d\r\n%s" % (len(parts), b"".join(lengths)))
         return self._read()
 
     def text(self, *words: str | int) -> str:
@@ -106,9 +73,7 @@ class Client:
         return dict(zip(found[::2], found[1::2], strict=True))
 
     def _read(self) -> Reply:
-        line = self._input.readline(_LONGEST_LINE)
-        if not line.endswith(b"\r\n"):
-            raise ConnectionError("the server closed the connection in the middle of a reply")
+        line = self.read_line(_LONGEST_LINE)
         kind, rest = line[:1], line[1:-2].decode(errors="replace")
         match kind:
             case b"+":
@@ -127,20 +92,4 @@ class Client:
     def _read_text(self, length: int) -> str | None:
         if length < 0:
             return None
-        data = self._input.read(length + 2)
-        if len(data) != length + 2:
-            raise ConnectionError("the server closed the connection in the middle of a reply")
-        return data[:-2].decode(errors="replace")
-
-
-def _connected(host: str, port: int, timeout_s: float) -> socket.socket:
-    if not host.startswith("/"):
-        return socket.create_connection((host, port), timeout=timeout_s)
-    made = socket.socket(socket.AF_UNIX)
-    try:
-        made.settimeout(timeout_s)
-        made.connect(host)
-    except BaseException:
-        made.close()
-        raise
-    return made
+        return self.read(length + 2)[:-2].decode(errors="replace")

@@ -10,6 +10,7 @@ from typing import Final
 
 from kvmark.errors import UsageError
 from kvmark.testbed.certificates import Certificates
+from kvmark.testbed.wishes import check_password, check_setting
 
 __all__ = ["BUS_DISTANCE", "RESERVED_CLIENTS", "Place", "Wanted", "check", "settings_text"]
 
@@ -119,7 +120,7 @@ def check(wanted: Wanted) -> None:
     for name, value in wanted.settings:
         _check_setting(name, value)
     if wanted.password is not None:
-        _check_password(wanted.password)
+        check_password(wanted.password, _LONGEST_PASSWORD)
 
 
 def settings_text(wanted: Wanted, place: Place, certificates: Certificates | None) -> str:
@@ -175,22 +176,10 @@ def _snapshots(save: str) -> Iterator[str]:
 
 
 def _check_setting(name: str, value: str) -> None:
-    if not _NAME.fullmatch(name):
-        raise UsageError(f"set: '{name}' is not the name of a setting; write --set key=value")
-    if not value.isprintable():
-        raise UsageError(f"set: the value of {name} must be one line of printable characters")
+    check_setting(name, value, _NAME)
     instead = _DECIDED.get(name.lower())
     if instead is not None:
         raise UsageError(f"set: {name.lower()} is the testbed's own; {instead}")
-
-
-def _check_password(password: str) -> None:
-    if not 0 < len(password.encode()) <= _LONGEST_PASSWORD:
-        raise UsageError(
-            f"the password must have 1 to {_LONGEST_PASSWORD} bytes, not {len(password.encode())}"
-        )
-    if not password.isprintable():
-        raise UsageError("the password must be one line of printable characters")
 
 
 def _quoted(text: str) -> str:

@@ -62,15 +62,8 @@ def describe(testbed: Testbed) -> Mapping[str, Any]:
         SystemUnderTestError: the first server doesn't say its settings.
     """
     settings = settings_of(testbed, testbed.nodes[0])
-    servers = [
-        {"name": node.name, "role": node.role, "address": node.address, "cores": list(node.cores)}
-        for node in testbed.nodes
-    ]
     return {
-        "testbed": testbed.name,
-        "system": testbed.system,
-        "version": testbed.version,
-        "nodes": servers,
+        **testbed.described(),
         "fingerprint": fingerprint(settings),
         "settings": settings,
     }

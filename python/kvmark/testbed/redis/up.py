@@ -15,7 +15,7 @@ import psutil
 
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed import certificates as tls
-from kvmark.testbed import process
+from kvmark.testbed import process, state
 from kvmark.testbed.ports import HOST, choose_ports
 from kvmark.testbed.redis.cluster import form_cluster
 from kvmark.testbed.redis.config import (
@@ -29,7 +29,6 @@ from kvmark.testbed.redis.config import (
 from kvmark.testbed.redis.describe import settings_of, version_of
 from kvmark.testbed.redis.health import wait_for_answer, wait_for_node
 from kvmark.testbed.state import (
-    DESCRIPTION,
     Node,
     Role,
     Testbed,
@@ -41,7 +40,7 @@ from kvmark.testbed.state import (
 __all__ = ["HEALTHY_WITHIN_S", "OWN_FILES", "up"]
 
 OWN_FILES: Final = re.compile(
-    rf"(\.?{re.escape(DESCRIPTION)}(\.\d+\.tmp)?|password|{tls.OWN_FILES}"
+    rf"({state.OWN_FILES}|password|{tls.OWN_FILES}"
     r"|[a-z]+-\d+/(redis\.conf|server\.log|nodes\.conf(\.tmp.*)?|dump\.rdb|temp-[\w.-]+"
     r"|appendonlydir/[\w.-]+|appendonly\.aof))"
 )
