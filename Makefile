@@ -8,7 +8,7 @@ RELEASE := --release --locked
 
 .DEFAULT_GOAL := help
 .PHONY: help quickstart setup check format test bench bench-engine bench-rocksdb bench-redis
-.PHONY: bench-apps bench-scale bench-stress docs readme lock clean
+.PHONY: bench-cql bench-apps bench-scale bench-stress docs readme lock clean
 
 help: ## List the commands
 	@$(PYTHON) scripts/help.py $(MAKEFILE_LIST)
@@ -26,6 +26,7 @@ check: setup ## Format, lints, types, generated references, style
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/mypy scripts tests/tidy tests/setup
+	$(BIN)/mypy --explicit-package-bases bench
 	$(BIN)/python scripts/references.py --check
 	$(BIN)/pytest -q tests/tidy
 
@@ -36,10 +37,11 @@ format: setup ## Format Rust and Python
 
 test: setup ## Run all tests, Rust then Python, on real servers and a browser where they are
 	@$(PYTHON) scripts/needs.py
-	$(CARGO) test $(RELEASE) --workspace --exclude kvmark-pyext
-	$(BIN)/pytest
+	$(CARGO) test $(RELEASE) --workspace --exclude kvmark-pyext --no-run
+	$(BIN)/python scripts/with_cassandra.py $(CARGO) test $(RELEASE) --workspace --exclude kvmark-pyext
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-BENCHES := bench-engine bench-rocksdb bench-redis bench-apps bench-scale bench-stress
+BENCHES := bench-engine bench-rocksdb bench-redis bench-cql bench-apps bench-scale bench-stress
 bench: $(BENCHES) ## All benchmarks; each prints a table
 
 bench-engine: setup ## What the engine itself costs, beside its bounds
@@ -50,6 +52,9 @@ bench-rocksdb: setup ## kvmark, a bare loop and YCSB on the same RocksDB databas
 
 bench-redis: setup ## kvmark, redis-benchmark, resp-benchmark, YCSB and go-ycsb on one Redis
 	@$(BIN)/python -m bench.redis
+
+bench-cql: setup ## kvmark, latte and YCSB on one Cassandra node
+	@$(BIN)/python -m bench.cql
 
 bench-apps: setup ## The YugabyteDB sample applications' cost, and memory over ten minutes
 	@$(BIN)/python -m bench.apps

@@ -103,9 +103,8 @@ def _measure(case: Case, seconds: int, folder: Path) -> None:
 
 def _flat(seconds: int, folder: Path) -> None:
     """Memory of the generator over a long run as fast as it goes."""
-    words = ("app", "RedisKeyValue", "--system", "sim:?servers=32&mean_us=0")
-    words = (*words, "--run_time", str(seconds), "--json", "--quiet")
-    document = _kvmark(words, folder)
+    system = ("--system", "sim:?servers=32&mean_us=0", "--run_time", str(seconds))
+    document = _kvmark(("app", "RedisKeyValue", *system, "--json", "--quiet"), folder)
     if document is None:
         say("flat memory: the run failed")
         return

@@ -19,21 +19,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from bench.redis.blocks import Repetition, Wanted, job_of, load, run_blocks
+from bench.common.blocks import Repetition
+from bench.common.figures import Program
+from bench.common.process import PeerFailedError
+from bench.common.table import medians, ratios
+from bench.common.tools import find
+from bench.redis.blocks import Wanted, job_of, load, run_blocks
 from bench.redis.cases import (
     CASES,
     CONNECTIONS,
     CONNECTIONS_NAME,
+    FIGURES,
     STALL_NAME,
     STALL_RUNS,
 )
 from bench.redis.connections import Crowd, crowds
-from bench.redis.peers import VALUE_BYTES, Case, Program
-from bench.redis.process import PeerFailedError
+from bench.redis.peers import VALUE_BYTES, Case
 from bench.redis.server import SPARE_FILES, Server, raise_file_limit, serving
 from bench.redis.stall import Stalled, stalls
-from bench.redis.table import crowd_rows, means, ratios, stall_rows
-from bench.redis.tools import FIND, VERSIONS, find
+from bench.redis.table import crowd_rows, stall_rows
+from bench.redis.tools import FIND, VERSIONS
 
 from kvmark.errors import KvmarkError
 from kvmark.testbed.host import describe_host
@@ -94,7 +99,7 @@ def measure(given: argparse.Namespace, server: Server, programs: Mapping[str, Pr
     load(server, programs, [strings, *cases], wanted)
     for repetition in run_blocks(server, programs, cases, wanted):
         answer.repetitions.append(repetition)
-        said = progress(repetition, given.blocks)
+        said = repetition.said(given.blocks)
         say(said)
         if repetition.failed:
             answer.note_failure(said)
@@ -108,15 +113,6 @@ def measure(given: argparse.Namespace, server: Server, programs: Mapping[str, Pr
     except PeerFailedError as failure:
         answer.note_failure(str(failure))
     return answer
-
-
-def progress(one: Repetition, blocks: int) -> str:
-    """A repetition in a line."""
-    did = one.failed
-    if one.measured is not None:
-        rate, cpu_us = one.measured.ops_per_s, one.measured.cpu_ns_per_operation / 1e3
-        did = f"{rate:,.0f}/s, {cpu_us:.2f} µs"
-    return f"block {one.block + 1}/{blocks}  {one.case}  {one.peer}: {did}"
 
 
 def with_many_connections(
@@ -148,9 +144,9 @@ def text_of(answer: Answer, given: argparse.Namespace, server: Server) -> str:
     """Everything that is printed."""
     lines = [setting(given, server), ""]
     if answer.repetitions:
-        lines += [*means(answer.repetitions, CASES), ""]
+        lines += [*medians(answer.repetitions, CASES, FIGURES), ""]
         lines += [f"kvmark ÷ peer, 95 % intervals, {given.blocks} paired blocks"]
-        lines += [*ratios(answer.repetitions, CASES), ""]
+        lines += [*ratios(answer.repetitions, CASES, FIGURES), ""]
     if answer.crowds or answer.stalls:
         lines += [*crowd_rows(answer.crowds), *stall_rows(answer.stalls), ""]
     lines += [f"{peer}: {version}." for peer, version in VERSIONS.items()]
@@ -172,7 +168,7 @@ def run(given: argparse.Namespace) -> bool:
         KvmarkError: there is no server to measure.
     """
     say("finding and building the peers")
-    programs, missing = find(list(FIND))
+    programs, missing = find(FIND)
     for sentence in missing:
         say(sentence)
     begun = time.monotonic()

@@ -1,26 +1,14 @@
-"""Blocks of repetitions: every case with every peer once, in an order of the block's own."""
+"""What each block measures, and the load that all blocks share."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.redis.peers import LOAD, Case, Job, Measured, Program, measure
-from bench.redis.process import PeerFailedError
+from bench.common.blocks import Repetition, repetitions
+from bench.common.figures import Measured, Program
+from bench.redis.peers import LOAD, Case, Job, measure
 from bench.redis.server import Server
-
-
-@dataclass(frozen=True)
-class Repetition:
-    """One peer's measurement of one case in one block."""
-
-    block: int
-    case: str
-    peer: str
-    measured: Measured | None
-    #: Why nothing was measured.
-    failed: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,27 +48,12 @@ def load(
                 loaded.add(layout)
 
 
-def order(
-    cases: Sequence[Case], programs: Mapping[str, Program], chance: random.Random
-) -> Iterator[tuple[Case, str]]:
-    """Cases in random order, and each with its peers next to each other, in random order too."""
-    for case in chance.sample(cases, len(cases)):
-        peers = [peer for peer in case.peers if peer in programs]
-        for peer in chance.sample(peers, len(peers)):
-            yield case, peer
-
-
 def run_blocks(
     server: Server, programs: Mapping[str, Program], cases: Sequence[Case], wanted: Wanted
 ) -> Iterator[Repetition]:
-    """All repetitions, as they end; one that fails keeps the others."""
-    chance = random.Random(wanted.seed)  # noqa: S311 - an order, not a secret
-    for block in range(wanted.blocks):
-        for case, peer in order(cases, programs, chance):
-            job = job_of(wanted, server, case, block)
-            try:
-                measured = measure(server, peer, programs[peer], job)
-            except PeerFailedError as failure:
-                yield Repetition(block, case.name, peer, None, str(failure))
-            else:
-                yield Repetition(block, case.name, peer, measured)
+    """All repetitions, as they end."""
+
+    def measured(case: Case, peer: str, block: int) -> Measured:
+        return measure(server, peer, programs[peer], job_of(wanted, server, case, block))
+
+    return repetitions(cases, programs, wanted.blocks, wanted.seed, measured)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bench.redis.peers import Bound, Case
+from bench.common.figures import CPU, THROUGHPUT, Bound
+from bench.redis.peers import Case
 
-THROUGHPUT = "throughput"
-CPU = "client CPU per operation"
+FIGURES = (THROUGHPUT, CPU)
 STRINGS = ("kvmark", "redis-benchmark", "resp-benchmark")
 # Many more operations are needed to see their cost, which takes others too long.
 FASTEST = ("kvmark", "redis-benchmark")

@@ -7,16 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.redis.peers import (
-    KVMARK_MEASURED,
-    Job,
-    Program,
-    kvmark_words,
-    measured,
-    newest_manifest,
-    redis_benchmark_words,
-)
-from bench.redis.process import Ended, Going
+from bench.common import kvmark
+from bench.common.figures import Program
+from bench.common.process import Ended, Going
+from bench.redis.peers import Job, kvmark_words, redis_benchmark_words
 
 
 @dataclass(frozen=True)
@@ -44,8 +38,8 @@ def _kvmark(program: Program, job: Job) -> Crowd:
     words = kvmark_words(job, "--load", "never", "--operations", job.operations)
     with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as folder:
         going = Going([*program, *words], job.core, {"KVMARK_RUNS": folder})
-        ended = _watched(going, KVMARK_MEASURED)
-        _, totals = measured(newest_manifest(Path(folder), ended.errors))
+        ended = _watched(going, kvmark.MEASURED)
+        _, totals = kvmark.measured(kvmark.newest_manifest(Path(folder), ended.errors))
     operations = sum(row["count"] for row in totals)
     failures = sum(row["count"] for row in totals if row["outcome"] != "ok")
     return Crowd("kvmark", operations, failures, ended.peak_bytes)

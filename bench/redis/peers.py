@@ -1,48 +1,28 @@
 """How each peer is told to do a case, and how its answer is read.
 
-All are treated alike. A peer does a case twice, once with a tenth of the operations: what the
-longer run took more of user and system time, divided by what it did more of operations, is the
-client's processor time per operation. Starting, connecting and closing are in both and cancel.
-Throughput is what the peer says itself of the longer run, and the server counts the misses and the
-errors of both.
+The server counts the misses and the errors of a peer's shorter and longer run.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
-from bench.redis.process import PeerFailedError, execute
+from bench.common import kvmark, ycsb
+from bench.common.figures import SHORT, Bound, Measured, Once, Program, cost
+from bench.common.process import PeerFailedError, execute
 from bench.redis.server import Server, complaint
 from bench.redis.tools import HERE
 
 VALUE_BYTES = 64
-SHORT = 10
-"""How many times fewer operations the shorter run has."""
-# A run whose verdict is a no is measured all the same: two cores are few.
-KVMARK_MEASURED = (0, 1)
 YCSB_MIX = {"ycsb-a": (0.5, 0.5), "ycsb-c": (1.0, 0.0)}
 RESP_COMMANDS = {
     "get": "GET {{key uniform {records}}}",
     "set": "SET {{key uniform {records}}} {{value {length}}}",
     "load": "SET {{key sequence {records}}} {{value {length}}}",
 }
-
-
-@dataclass(frozen=True)
-class Bound:
-    """What kvmark is held to, as a ratio to a peer's figure."""
-
-    peer: str
-    figure: str
-    limit: float
-    #: Whether the ratio must not be above the limit; else it must not be below.
-    most: bool = True
 
 
 @dataclass(frozen=True)
@@ -90,26 +70,6 @@ class Job:
         return f"redis://{self.host}:{self.port}"
 
 
-@dataclass(frozen=True)
-class Once:
-    """What one run of a peer did, and what it cost from start to end."""
-
-    operations: int
-    ops_per_s: float
-    cpu_ns: int
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A peer's figures in one case of one block."""
-
-    ops_per_s: float
-    cpu_ns_per_operation: float
-
-
-Program = Sequence[str]
-
-
 def kvmark_words(job: Job, *more: object) -> list[str]:
     """The words behind the program's name, but for how long the run goes on."""
     case = job.case
@@ -122,43 +82,10 @@ def kvmark_words(job: Job, *more: object) -> list[str]:
 
 
 def run_kvmark(program: Program, job: Job) -> Once:
-    """Ours, all three instants and histograms on; its figures come from the run's manifest."""
+    """Ours."""
     depth = job.case.pipeline_depth
     words = kvmark_words(job, "--load", "never", "--operations", job.operations // depth)
-    with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as folder:
-        variables = {"KVMARK_RUNS": folder}
-        ended = execute([*program, *words], job.core, KVMARK_MEASURED, variables)
-        manifest = newest_manifest(Path(folder), ended.errors)
-    phase, totals = measured(manifest)
-    refuse_failures(totals)
-    # To kvmark a pipeline is one operation; here each of its commands is.
-    operations = depth * sum(row["count"] for row in totals)
-    rate = operations * 1e9 / (phase["drained_ns"] - phase["start_ns"])
-    return Once(operations, rate, ended.cpu_ns)
-
-
-def newest_manifest(runs: Path, said: str) -> dict[str, Any]:
-    """The manifest of the only run in a folder."""
-    manifests = list(runs.glob("*/manifest.json"))
-    if not manifests:
-        raise PeerFailedError(f"kvmark left no closed run: {said.strip()}")
-    manifest: dict[str, Any] = json.loads(manifests[0].read_text())
-    return manifest
-
-
-def measured(manifest: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The measure phase and its totals by operation and outcome."""
-    engine = manifest["engine"]
-    phase = next(phase for phase in engine["phases"] if phase["name"] == "measure")
-    totals = [row for row in engine["totals"] if row["phase"] == phase["index"] and not row["part"]]
-    return phase, totals
-
-
-def refuse_failures(totals: Sequence[Mapping[str, Any]]) -> None:
-    """Raises when an operation had an outcome other than ok."""
-    bad = {row["outcome"] for row in totals if row["count"]} - {"ok"}
-    if bad:
-        raise PeerFailedError(f"kvmark recorded outcomes other than ok: {', '.join(sorted(bad))}")
+    return kvmark.once(program, words, job.core, depth)
 
 
 def redis_benchmark_words(job: Job) -> list[str]:
@@ -210,7 +137,7 @@ def ycsb_properties(job: Job) -> list[str]:
         "updateproportion": update,
         "requestdistribution": "zipfian",
     }
-    return [word for name, value in properties.items() for word in ("-p", f"{name}={value}")]
+    return ycsb.words(properties)
 
 
 def run_ycsb(program: Program, job: Job) -> Once:
@@ -219,14 +146,7 @@ def run_ycsb(program: Program, job: Job) -> Once:
     words += ["-p", "workload=site.ycsb.workloads.CoreWorkload"]
     words += ["-p", f"redis.host={job.host}", "-p", f"redis.port={job.port}"]
     ended = execute([*program, *words], job.core)
-    lines = re.findall(r"^(\[[^\]]+\], [^,]+), ([0-9.E-]+)$", ended.output, re.MULTILINE)
-    values = {name: float(value) for name, value in lines}
-    done = sum(value for name, value in values.items() if name.endswith("Return=OK"))
-    total = "[OVERALL], Throughput(ops/sec)"
-    # YCSB ends with 0 when one of its threads died: only its figures say that it did its work.
-    if total not in values or done != job.operations:
-        raise PeerFailedError(f"YCSB did {done:.0f} of {job.operations} operations")
-    return Once(job.operations, values[total], ended.cpu_ns)
+    return ycsb.once(ended, job.operations)
 
 
 def go_ycsb_words(job: Job, word: str) -> list[str]:
@@ -259,7 +179,7 @@ def load_kvmark(program: Program, job: Job) -> None:
     """The keys that redis-benchmark or YCSB read too."""
     words = kvmark_words(job, "--load", "always", "--operations", 1)
     with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as folder:
-        execute([*program, *words], job.core, KVMARK_MEASURED, {"KVMARK_RUNS": folder})
+        execute([*program, *words], job.core, kvmark.MEASURED, {"KVMARK_RUNS": folder})
 
 
 def load_resp_benchmark(program: Program, job: Job) -> None:
@@ -295,7 +215,4 @@ def measure(server: Server, peer: str, program: Program, job: Job) -> Measured:
     wrong = complaint(before, server.counters())
     if wrong:
         raise PeerFailedError(wrong)
-    spent_ns = long.cpu_ns - short.cpu_ns
-    if spent_ns <= 0:
-        raise PeerFailedError("too few operations to see their cost: give more --operations")
-    return Measured(long.ops_per_s, spent_ns / (long.operations - short.operations))
+    return cost(short, long)

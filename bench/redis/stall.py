@@ -19,18 +19,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bench.common import kvmark
+from bench.common.figures import Program
+from bench.common.process import LOOK_S, Ended, Going, PeerFailedError
 from bench.redis.cases import STALL_RUN_S, STALL_S, STALL_SHARE
-from bench.redis.peers import (
-    KVMARK_MEASURED,
-    Job,
-    Program,
-    kvmark_words,
-    measured,
-    newest_manifest,
-    redis_benchmark_words,
-    run_kvmark,
-)
-from bench.redis.process import LOOK_S, Ended, Going, PeerFailedError
+from bench.redis.peers import Job, kvmark_words, redis_benchmark_words, run_kvmark
 from bench.redis.server import Server
 
 QUANTILE = 0.999
@@ -71,8 +64,8 @@ def _kvmark(server: Server, program: Program, job: Job, maximum: float) -> Stall
     with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as folder:
         command = [*program, *words]
         going = Going(command, job.core, {"KVMARK_RUNS": folder})
-        ended, stood_s = _stalled(server, going, round(rate * STALL_RUN_S), KVMARK_MEASURED)
-        _, totals = measured(newest_manifest(Path(folder), ended.errors))
+        ended, stood_s = _stalled(server, going, round(rate * STALL_RUN_S), kvmark.MEASURED)
+        _, totals = kvmark.measured(kvmark.newest_manifest(Path(folder), ended.errors))
     most = max(totals, key=lambda row: row["count"])
     expected_s = closed_form_s(stood_s, rate / maximum, STALL_RUN_S)
     return Stalled("kvmark", most["response"]["p999"] / 1e9, expected_s)

@@ -3,8 +3,8 @@
 python -m bench.stress [--blocks 3] [--bound 0.02] [--url HOST:PORT] [--results FOLDER]
 
 Everyone runs the published log's `write`: 8 threads, 8 connections to the host, until the standard
-error of the mean is below the bound. A block runs each once, in an order of its own, on a table
-that was emptied; ratios are geometric means over blocks with 95 % t-intervals on the logarithms.
+error of the mean is below the bound. A block runs each once, in an order of its own, each on a
+table of its own; ratios are geometric means over blocks with 95 % t-intervals on the logarithms.
 CASSANDRA_STRESS and CQL_STRESS name the launchers of the other two; who has none is left out.
 """
 
@@ -33,11 +33,13 @@ from kvmark.testbed.host import describe_host
 
 LAUNCHERS: Final = {"cassandra-stress": "CASSANDRA_STRESS", "cql-stress": "CQL_STRESS"}
 """The other tools, and the variable that names each one's launcher."""
-WORDS: Final = "write err<{bound} cl=ONE no-warmup truncate=once -rate threads=8 {mode} {node}"
+WORDS: Final = "write err<{bound} cl=ONE no-warmup -rate threads=8 {mode} {node} {schema}"
 MODES: Final = {"cql-stress": "-mode cql3 native connectionsPerHost=8"}
 MODE: Final = "-mode native cql3 connectionsPerHost=8"
 RATE: Final = re.compile(r"^Op rate\s*:\s*([\d,]+)", re.MULTILINE)
 PARTITIONS: Final = re.compile(r"^Total partitions\s*:\s*([\d,]+)", re.MULTILINE)
+FRAME: Final = re.compile(r"\s+at \S+\(")
+LAST_LINES: Final = 8
 EXIT_CODES: Final = (0, 1)
 FIGURES: Final = ("ops/s", "client CPU µs/op", "peak MiB")
 
@@ -112,10 +114,13 @@ def node(given: argparse.Namespace) -> Iterator[tuple[str, str]]:
             take_down(root)
 
 
-def words_of(tool: str, bound: str, host: str, port: str) -> list[str]:
-    """What a tool is told."""
-    at = f"-node {host} -port native={port}"
-    return WORDS.format(bound=bound, mode=MODES.get(tool, MODE), node=at).split()
+def words_of(tool: str, bound: str, at: tuple[str, str], block: int) -> list[str]:
+    """What a tool is told. Its table is a new one: not everyone can empty one that is there."""
+    host, port = at
+    node = f"-node {host} -port native={port}"
+    schema = f"-schema keyspace=bench_{tool.replace('-', '_')}_{block}"
+    mode = MODES.get(tool, MODE)
+    return WORDS.format(bound=bound, mode=mode, node=node, schema=schema).split()
 
 
 def run(tool: str, command: Sequence[str], core: int | None, block: int) -> Measured:
@@ -139,11 +144,17 @@ def run(tool: str, command: Sequence[str], core: int | None, block: int) -> Meas
         text = output.read().decode(errors="replace")
     rate, partitions = RATE.search(text), PARTITIONS.search(text)
     if code not in EXIT_CODES or rate is None or partitions is None:
-        raise ToolFailedError(f"{tool} ended with {code}: {text.strip()[-500:]}")
+        raise ToolFailedError(f"{tool} ended with {code}: {reason(text)}")
     operations = int(partitions[1].replace(",", ""))
     cpu_us = (usage.ru_utime + usage.ru_stime) * 1e6 / operations
     ops_per_s = float(rate[1].replace(",", ""))
     return Measured(block, tool, operations, ops_per_s, cpu_us, usage.ru_maxrss / 1024)
+
+
+def reason(text: str) -> str:
+    """The last lines of an output that aren't a stack's frames."""
+    lines = [line for line in text.splitlines() if line.strip() and not FRAME.match(line)]
+    return "\n".join(lines[-LAST_LINES:])
 
 
 def measure(given: argparse.Namespace, found: Mapping[str, Sequence[str]]) -> list[Measured]:
@@ -155,12 +166,12 @@ def measure(given: argparse.Namespace, found: Mapping[str, Sequence[str]]) -> li
     """
     order = random.Random(given.seed)  # noqa: S311 - an order, not a secret
     measured = []
-    with node(given) as (host, port):
+    with node(given) as at:
         for block in range(given.blocks):
             names = list(found)
             order.shuffle(names)
             for name in names:
-                command = [*found[name], *words_of(name, given.bound, host, port)]
+                command = [*found[name], *words_of(name, given.bound, at, block)]
                 one = run(name, command, given.generator_core, block)
                 say(
                     f"block {block + 1}/{given.blocks}  {name}: {one.ops_per_s:,.0f} op/s,"

@@ -1,6 +1,7 @@
 """Dependencies run one way.
 
-plan ← {workload, schedule, record, driver} ← engine ← pyext;   driver ← driver-* ← pyext
+plan ← {workload, schedule, record, driver} ← engine ← pyext;
+driver ← driver-server ← driver-* ← pyext;
 spec ← plan ← run;  testbed ← run;  records ← {run, imports, analysis};
 stats ← analysis ← {report, study};  run ← study;
 report ← {serve, api};  all ← cli
@@ -32,13 +33,15 @@ def below(part: str, direct: Arrows) -> frozenset[str]:
 
 RUST = arrows("""
     plan:
-    workload: plan
-    schedule: plan
-    record:   plan
-    driver:   plan
-    driver-*: driver
-    engine:   workload schedule record driver
-    pyext:    engine driver-*
+    workload:      plan
+    schedule:      plan
+    record:        plan
+    driver:        plan
+    driver-server: driver
+    driver-*:      driver-server
+    engine:        workload schedule record driver
+    testing:       driver
+    pyext:         engine driver-*
 """)
 # What the picture leaves out: `errors` is beneath everything, `catalog` holds ready specs,
 # `_engine` is the door to Rust.
@@ -64,7 +67,8 @@ PYTHON = arrows("""
 
 def kind(crate: str) -> str:
     """The crate's place among the arrows, from its name without `kvmark-`."""
-    return "driver-*" if crate.startswith("driver-") else crate
+    is_driver = crate.startswith("driver-") and crate not in RUST
+    return "driver-*" if is_driver else crate
 
 
 def crate_arrows(manifest: Source) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Programs on a core of their own, with the processor time they took from start to end."""
+"""Programs on cores of their own, with the processor time they took from start to end."""
 
 from __future__ import annotations
 
@@ -35,12 +35,14 @@ class Ended:
 class Going:
     """A program that was started."""
 
-    def __init__(self, command: Sequence[str], core: int, variables: Mapping[str, str]) -> None:
+    def __init__(
+        self, command: Sequence[str], cores: int | str, variables: Mapping[str, str]
+    ) -> None:
         self._name = Path(command[0]).name
         self._output, self._errors = _file(), _file()
         self._peak_bytes = 0
         self._process = subprocess.Popen(  # noqa: S603 - programs that a table beside this names
-            ["taskset", "-c", str(core), *command],  # noqa: S607
+            ["taskset", "-c", str(cores), *command],  # noqa: S607
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=self._errors,
@@ -83,13 +85,17 @@ class Going:
 
 def execute(
     command: Sequence[str],
-    core: int,
+    cores: int | str,
     codes: Sequence[int] = (0,),
     variables: Mapping[str, str] | None = None,
+    *,
+    watched: bool = False,
 ) -> Ended:
-    """Runs a program to its end."""
-    going = Going(command, core, variables or {})
+    """Runs a program to its end; one that is watched has its memory's peak."""
+    going = Going(command, cores, variables or {})
     try:
+        if watched:
+            going.watch_memory()
         return going.finish(codes)
     finally:
         going.kill()

@@ -1,0 +1,1 @@
+"""kvmark beside latte and YCSB on one Cassandra node."""

@@ -1,0 +1,208 @@
+"""Prints what reading a row costs kvmark beside latte and YCSB, with the bounds it is held to.
+
+python -m bench.cql [--blocks 6] [--operations 200000] [--results FOLDER]
+python -m bench.cql --clients 10000 [--duration 20]
+
+One Cassandra node has a core to itself, and each client another. A block runs every peer once, in
+an order of its own, so that drift of the machine is shared; ratios are those of the pairs within a
+block: geometric mean, with a 95 % t-interval on the logarithms. A peer that is missing is named,
+and the rest goes on. With --clients there are three nodes and kvmark alone, once over connections
+that its clients share and once over thousands of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from bench.common.blocks import Repetition, repetitions
+from bench.common.figures import Measured, Program
+from bench.common.process import PeerFailedError
+from bench.common.table import medians, ratios
+from bench.common.tools import find, find_kvmark
+from bench.cql.cases import CASES, CROWD_NODES, CROWD_OWN_CONNECTIONS, FIGURES
+from bench.cql.crowd import Crowd, Wanted, crowd_rows, crowds
+from bench.cql.peers import FIELD_BYTES, FIELDS, Case, Job, load, measure, run_kvmark
+from bench.cql.server import say, serving
+from bench.cql.tools import FIND, VERSIONS
+from bench.redis.server import SPARE_FILES, raise_file_limit
+
+from kvmark.errors import KvmarkError
+from kvmark.testbed.host import describe_host
+from kvmark.testbed.state import Testbed
+
+LOOK_BUSY = 0.2
+"""Share of the cores that others may use before the machine is too busy to measure on."""
+HEAP_MIB = 1024
+
+
+@dataclass
+class Answer:
+    """Everything that was measured, and what was left out."""
+
+    version: str = ""
+    repetitions: list[Repetition] = field(default_factory=list)
+    crowds: list[Crowd] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    failed: bool = False
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.cql", description="Measure kvmark beside latte and YCSB."
+    )
+    parser.add_argument("--blocks", type=int, default=6)
+    parser.add_argument("--operations", type=int, default=200_000, help="of a run")
+    parser.add_argument("--warmup", type=int, default=400_000, help="reads before the first block")
+    parser.add_argument("--records", type=int, default=100_000)
+    parser.add_argument("--generator-core", default="0", help="one, or several such as 0,1")
+    parser.add_argument("--server-core", default="1", help="one, or several such as 0,1")
+    parser.add_argument("--clients", type=int, help=f"so many on {CROWD_NODES} nodes instead")
+    parser.add_argument("--duration", type=int, default=20, help="seconds with --clients")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--results", type=Path, help="folder for the table and every repetition")
+    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
+    return parser.parse_args(arguments)
+
+
+def job_of(given: argparse.Namespace, testbed: Testbed, case: Case, block: int = 0) -> Job:
+    """A case's run in one block; each block has chance of its own."""
+    node = testbed.nodes[0]
+    return Job(
+        case=case,
+        host=node.host,
+        port=node.port,
+        records=given.records,
+        operations=given.operations,
+        seed=given.seed + block,
+        cores=given.generator_core,
+    )
+
+
+def compare(given: argparse.Namespace) -> Answer:
+    """Finds the peers, starts a node, loads and warms it, and runs all blocks.
+
+    Raises:
+        PeerFailedError: kvmark did not load the rows.
+        KvmarkError: the node doesn't start.
+    """
+    say("finding and building the peers")
+    programs, missing = find(FIND)
+    answer = Answer(notes=[f"Left out: {sentence}" for sentence in missing])
+    cores = tuple(int(core) for core in given.server_core.split(","))
+    with serving(1, HEAP_MIB, cores) as testbed:
+        answer.version = testbed.version
+        say("loading, and warming the node up")
+        warm_up(given, testbed, programs["kvmark"])
+
+        def measured(case: Case, peer: str, block: int) -> Measured:
+            return measure(peer, programs[peer], job_of(given, testbed, case, block))
+
+        for one in repetitions(CASES, programs, given.blocks, given.seed, measured):
+            said = one.said(given.blocks)
+            say(said)
+            answer.repetitions.append(one)
+            if one.failed:
+                answer.failed = True
+                answer.notes.append(f"Failed: {said}.")
+    return answer
+
+
+def warm_up(given: argparse.Namespace, testbed: Testbed, program: Program) -> None:
+    """Loads, and reads until Java has compiled the node's way there."""
+    job = job_of(given, testbed, CASES[0])
+    load(program, job)
+    run_kvmark(program, replace(job, operations=given.warmup))
+
+
+def many(given: argparse.Namespace) -> Answer:
+    """Starts three nodes and runs the clients on them.
+
+    Raises:
+        PeerFailedError: kvmark did not carry a run out.
+        KvmarkError: the nodes don't start.
+    """
+    answer = Answer()
+    # Before the nodes start: they may open as many files as we may.
+    raise_file_limit(CROWD_OWN_CONNECTIONS + SPARE_FILES)
+    cores = int(describe_host()["cores"])
+    wanted = Wanted(given.clients, given.duration, given.records, workers=cores)
+    with serving(CROWD_NODES, HEAP_MIB, ()) as testbed:
+        answer.version = testbed.version
+        for crowd in crowds(find_kvmark(), testbed, wanted):
+            answer.crowds.append(crowd)
+            say("\n".join(crowd_rows([crowd])))
+    return answer
+
+
+def setting(given: argparse.Namespace, version: str) -> str:
+    """Where and on what it was measured."""
+    host = describe_host()
+    machine = f"{host['processor']}, {host['cores']} cores, Linux {platform.release()}"
+    rows = f"{given.records:,} rows of {FIELDS} columns of {FIELD_BYTES} bytes"
+    if given.clients:
+        nodes = f"Cassandra {version}, {CROWD_NODES} nodes with a heap of {HEAP_MIB} MiB each"
+        return f"{machine}\n{nodes}; nodes and clients share the cores; {rows}"
+    node = f"Cassandra {version} with a heap of {HEAP_MIB} MiB on core {given.server_core}"
+    return f"{machine}\n{node}, clients on core {given.generator_core}; {rows}"
+
+
+def text_of(answer: Answer, given: argparse.Namespace) -> str:
+    """Everything that is printed."""
+    lines = [setting(given, answer.version), ""]
+    if answer.repetitions:
+        lines += [*medians(answer.repetitions, CASES, FIGURES), ""]
+        many_blocks = f"{given.blocks} paired blocks of {given.operations:,} operations"
+        lines += [f"kvmark ÷ peer, 95 % intervals, {many_blocks}"]
+        lines += [*ratios(answer.repetitions, CASES, FIGURES), ""]
+        lines += [f"{peer}: {version}." for peer, version in VERSIONS.items()]
+    lines += [*crowd_rows(answer.crowds), *answer.notes]
+    return "\n".join(lines) + "\n"
+
+
+def keep(folder: Path, answer: Answer, text: str, name: str) -> None:
+    """Writes the table and every single repetition."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.txt").write_text(text)
+    (folder / f"{name}.json").write_text(json.dumps(asdict(answer), indent=1))
+
+
+def run(given: argparse.Namespace) -> bool:
+    """Measures and prints; whether nothing failed."""
+    begun = time.monotonic()
+    work: Callable[[argparse.Namespace], Answer] = many if given.clients else compare
+    answer = work(given)
+    answer.notes.append(f"Took {(time.monotonic() - begun) / 60:.0f} minutes.")
+    text = text_of(answer, given)
+    if given.results:
+        keep(given.results, answer, text, "bench-cql-clients" if given.clients else "bench-cql")
+    sys.stdout.write(text)
+    return not answer.failed
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measures and prints; 1 when the machine is too busy, 3 when a peer or a node failed."""
+    given = parse(arguments)
+    host: Mapping[str, float] = describe_host()
+    busy, cores = host["other_busy_cores_before"], host["cores"]
+    if busy > LOOK_BUSY * cores and not given.anyway:
+        say(f"others keep {busy:.2g} of {cores} cores busy: stop them, or --anyway")
+        return 1
+    try:
+        return 0 if run(given) else 3
+    except (PeerFailedError, KvmarkError) as failure:
+        say(str(failure))
+        return 3
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

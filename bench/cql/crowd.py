@@ -1,0 +1,129 @@
+"""Thousands of clients on several nodes: what fails, in which class, and what memory it takes."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.common import kvmark
+from bench.common.figures import Program
+from bench.common.process import execute
+from bench.common.table import word
+from bench.cql.cases import CROWD_MOST_BYTES, CROWD_MOST_FAILED, CROWD_OWN_CONNECTIONS
+from bench.cql.tools import HERE
+
+from kvmark.testbed.state import Testbed
+
+LOADERS = 64
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How many clients, for how long, on what."""
+
+    clients: int
+    seconds: int
+    records: int
+    workers: int
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """What many clients did."""
+
+    name: str
+    clients: int
+    connections: int
+    operations: int
+    ops_per_s: float
+    #: Operations with an outcome other than ok, by that.
+    failures: Mapping[str, int]
+    response_p99_s: float
+    peak_bytes: int
+
+    @property
+    def failed(self) -> float:
+        """The share of operations that didn't go well."""
+        return sum(self.failures.values()) / max(self.operations, 1)
+
+
+def crowds(program: Program, testbed: Testbed, wanted: Wanted) -> Iterator[Crowd]:
+    """The clients once over few connections that they share, and once over many.
+
+    Raises:
+        PeerFailedError: kvmark did not carry a run out.
+    """
+    _execute(program, testbed, wanted, "--clients", LOADERS, "--load", "always", "--operations", 1)
+    yield _crowd("shared connections", program, testbed, wanted, 1)
+    # The smallest number for each worker and node that makes so many in all.
+    each = -(-CROWD_OWN_CONNECTIONS // (wanted.workers * len(testbed.nodes)))
+    yield _crowd("own connections", program, testbed, wanted, each)
+
+
+def _crowd(
+    name: str, program: Program, testbed: Testbed, wanted: Wanted, connections: int
+) -> Crowd:
+    """One measurement, with so many connections of each worker to each node."""
+    words = ("--clients", wanted.clients, "--load", "never", "--duration", f"{wanted.seconds}s")
+    manifest, peak_bytes = _execute(
+        program, testbed, wanted, *words, connections_per_node=connections
+    )
+    phase, totals = kvmark.measured(manifest)
+    failures: dict[str, int] = {}
+    for row in totals:
+        if row["outcome"] != "ok" and row["count"]:
+            failures[row["outcome"]] = failures.get(row["outcome"], 0) + row["count"]
+    operations = sum(row["count"] for row in totals)
+    seconds = (phase["drained_ns"] - phase["start_ns"]) / 1e9
+    most = max(totals, key=lambda row: row["count"])
+    return Crowd(
+        name=name,
+        clients=wanted.clients,
+        connections=round(phase["statistics"]["connections"]["after"]),
+        operations=operations,
+        ops_per_s=operations / seconds,
+        failures=failures,
+        response_p99_s=most["response"]["p99"] / 1e9,
+        peak_bytes=peak_bytes,
+    )
+
+
+def _execute(
+    program: Program,
+    testbed: Testbed,
+    wanted: Wanted,
+    *words: object,
+    connections_per_node: int = 1,
+) -> tuple[dict[str, object], int]:
+    """A run of ours on all cores: its manifest, and the most memory it had."""
+    hosts = ",".join(node.address for node in testbed.nodes)
+    options = f"consistency=one&connections_per_node={connections_per_node}"
+    command: list[object] = ["run", HERE / "reads.yaml"]
+    command += ["--system", f"cql://{hosts}/ycsb?{options}", "--records", wanted.records]
+    command += ["--workers", wanted.workers, "--json", "--quiet", *words]
+    with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as folder:
+        said = [str(word) for word in command]
+        cores = f"0-{(os.cpu_count() or 1) - 1}"
+        variables = {"KVMARK_RUNS": folder}
+        ended = execute([*program, *said], cores, kvmark.MEASURED, variables, watched=True)
+        return kvmark.newest_manifest(Path(folder), ended.errors), ended.peak_bytes
+
+
+def crowd_rows(crowds: Sequence[Crowd]) -> Iterator[str]:
+    """What each did, and the bounds beside it."""
+    for crowd in crowds:
+        classes = ", ".join(f"{count} {outcome}" for outcome, count in crowd.failures.items())
+        yield (
+            f"{crowd.clients:,} clients, {crowd.connections:,} {crowd.name}: "
+            f"{crowd.operations:,} operations, {crowd.ops_per_s:,.0f}/s, "
+            f"response time p99 {crowd.response_p99_s:.2f} s"
+        )
+        met = crowd.failed <= CROWD_MOST_FAILED
+        bound = f"≤ {CROWD_MOST_FAILED:.1%}  {word(met=met)}"
+        yield f"    failed {crowd.failed:.3%} ({classes or 'none'})   {bound}"
+        met = crowd.peak_bytes <= CROWD_MOST_BYTES
+        bound = f"≤ {CROWD_MOST_BYTES / 1e6:,.0f} MB  {word(met=met)}"
+        yield f"    peak memory {crowd.peak_bytes / 1e6:.0f} MB   {bound}"
