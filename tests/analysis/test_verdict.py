@@ -357,6 +357,20 @@ def test_a_healthy_run_is_valid_without_a_reason(healthy: Make, healthy_open: Ma
         assert verdict.judgement is Judgement.VALID
 
 
+def test_what_updates_once_all_is_there_stands_for_what_inserted(healthy: Make) -> None:
+    """A full dataset turns the writers to another statement: the mix is still the plan's."""
+    draft = healthy()
+    names = ("READ", "INSERT", "UPDATE")
+    draft.plan["statements"] = [{"name": name, "when_full": None} for name in names]
+    draft.plan["groups"][0]["mix"] = [
+        {"kind": "read", "statement": 0, "weight": 0.5},
+        {"kind": "insert", "statement": 1, "weight": 0.5},
+    ]
+    assert [reason.code for reason in judge(draft.run()).reasons] == ["wrong_mix"]
+    draft.plan["statements"][1]["when_full"] = 2
+    assert judge(draft.run()).reasons == ()
+
+
 def test_servers_with_room_and_equal_parts_are_no_reason(healthy: Make) -> None:
     for plant in (
         servers(0.9, 0.34, 0.33, 0.33),

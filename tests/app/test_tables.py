@@ -75,6 +75,8 @@ def test_servers_with_transactions_get_them(server: object, end: str, option: st
     assert text.endswith(end)
     assert text.count("INSERT INTO") == 2
     assert not write.options
+    (read,) = made.statements["READ"].run
+    assert read.startswith("BEGIN TRANSACTION SELECT") == (server is ACCORD)
     create = next(text for text in made.prepare if text.startswith("CREATE TABLE"))
     assert create.endswith(option)
 

@@ -15,13 +15,12 @@ import subprocess
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self
 
 PROGRAM = shutil.which("chromium")
 PATIENCE_S = 60.0
 _LOOK_S = 0.02
-_FLAGS = (
+FLAGS = (
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
@@ -31,9 +30,8 @@ _FLAGS = (
     "--disable-component-update",
     "--disable-sync",
     "--hide-scrollbars",
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-    "--remote-debugging-pipe",
 )
+_TOLD = ("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--remote-debugging-pipe")
 _FIRST_FREE = 10
 
 
@@ -45,7 +43,7 @@ class Chromium:
         # The browser reads from descriptor 3 and writes to 4.
         theirs_in, self._out = _pipe()
         self._in, theirs_out = _pipe()
-        command = [PROGRAM, *_FLAGS, f"--user-data-dir={profile}", "about:blank"]
+        command = [PROGRAM, *FLAGS, *_TOLD, f"--user-data-dir={profile}", "about:blank"]
         connect = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
         self._process = subprocess.Popen(
             ["bash", "-c", connect, "bash", *command],
@@ -62,12 +60,7 @@ class Chromium:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.close(self._out)  # Chromium ends when nobody can tell it anything any more.
         try:
             self._process.wait(timeout=PATIENCE_S)

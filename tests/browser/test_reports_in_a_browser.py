@@ -4,34 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import pytest
-from chromium import Chromium
+from chromium import FLAGS, PROGRAM, Chromium
 from synthetic import run_answer, sequence_answer
 
 from kvmark.report.html import write_html
 from kvmark.report.page import runs_page, sequence_page
 
-CHROMIUM = shutil.which("chromium")
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium isn't installed"),
+    pytest.mark.skipif(PROGRAM is None, reason="chromium isn't installed"),
 ]
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
+ALONE = (
     "--host-resolver-rules=MAP * ~NOTFOUND",
     "--virtual-time-budget=20000",
     "--enable-logging=stderr",
@@ -56,11 +45,12 @@ class Opened:
 
 def opened(page: Path, folder: Path, width: int, scheme: str) -> Opened:
     """The page after its scripts have run."""
-    assert CHROMIUM is not None
+    assert PROGRAM is not None
     log = folder / "net.json"
     command = [
-        CHROMIUM,
+        PROGRAM,
         *FLAGS,
+        *ALONE,
         scheme,
         f"--user-data-dir={folder / 'profile'}",
         f"--log-net-log={log}",

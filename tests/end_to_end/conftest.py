@@ -1,5 +1,6 @@
 """The command line as a user has it; the helpers are a module of this folder."""
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,11 +12,23 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from command_line import Going, Kvmark, run_folders, wait_until
 
+from kvmark.testbed.control import take_down
+
 
 @pytest.fixture
 def kvmark(tmp_path: Path) -> Kvmark:
     """The program, in an empty folder."""
     return Kvmark(tmp_path, tmp_path / "runs")
+
+
+@pytest.fixture
+def user(kvmark: Kvmark, tmp_path: Path) -> Iterator[Kvmark]:
+    """Someone with a place for Redis testbeds of their own."""
+    if shutil.which("redis-server") is None:
+        pytest.skip("redis-server isn't installed: apt-get install redis-server")
+    kvmark.more["KVMARK_TESTBEDS"] = str(tmp_path / "testbeds")
+    yield kvmark
+    take_down(tmp_path / "testbeds")
 
 
 @pytest.fixture

@@ -13,6 +13,19 @@ from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed
 
 SECRET = "Ov3rh4rd"
+TOMBSTONES = """
+name: tombstones
+dataset: {records: 100, fields: {count: 1, length: 1}}
+prepare:
+  - >-
+    CREATE KEYSPACE IF NOT EXISTS kvmark
+    WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}
+  - CREATE TABLE IF NOT EXISTS kvmark.removed (p text, c bigint, PRIMARY KEY (p, c))
+statements:
+  DELETE: {does: update, run: "DELETE FROM kvmark.removed WHERE p = 'p' AND c = {ordinal}"}
+  SELECT: {does: scan, run: "SELECT c FROM kvmark.removed WHERE p = 'p'"}
+groups: [{mix: {DELETE: 1, SELECT: 1}}]
+"""
 READY = sorted(name for name in catalog.names() if name.startswith("cql/"))
 
 
@@ -23,8 +36,12 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
         if shutil.which(program) is None:
             pytest.skip(f"{program} isn't installed")
     root = tmp_path_factory.mktemp("testbeds")
-    yield cassandra.up(cassandra.Wanted(password=SECRET, tls=True), root, lambda _: None)
-    take_down(root)
+    settings = (("tombstone_warn_threshold", "5"),)
+    wanted = cassandra.Wanted(password=SECRET, tls=True, settings=settings)
+    try:
+        yield cassandra.up(wanted, root, lambda _: None)
+    finally:
+        take_down(root)
 
 
 def outcomes(manifest: dict[str, Any]) -> set[str]:
@@ -99,6 +116,14 @@ def test_a_server_that_warns_of_batches_is_heard(user: Kvmark, node: Testbed) ->
     document = user("run", "batches.yaml", *words, exits=(0, 1)).json
     reasons = {each["code"]: each for each in document["verdict"]["reasons"]}
     assert reasons["server_warnings"]["evidence"]["batches"] > 0
+
+
+def test_a_server_that_warns_of_tombstones_is_heard(user: Kvmark, node: Testbed) -> None:
+    (user.folder / "tombstones.yaml").write_text(TOMBSTONES)
+    words = ("--operations", "200", "--system", node.url, "-q", "--json")
+    document = user("run", "tombstones.yaml", *words, exits=(0, 1)).json
+    reasons = {each["code"]: each for each in document["verdict"]["reasons"]}
+    assert reasons["server_warnings"]["evidence"]["tombstones"] > 0
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
 """A real Redis server from the words a user types: measured, watched, broken, and unharmed."""
 
 import json
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +10,12 @@ import pytest
 from command_line import Going, Kvmark, run_folders, wait_until
 
 from kvmark.testbed import redis
-from kvmark.testbed.control import take_down
 from kvmark.testbed.redis.health import connect
 from kvmark.testbed.state import Testbed
 
 SECRET = "Ov3rh4rd"
 SMALL = ("--records", "200", "--repetitions", "1", "--report", "none", "-q")
 STEPS = ("load", "A", "B", "C", "F", "D", "delete", "reload", "E")
-
-
-@pytest.fixture
-def user(kvmark: Kvmark, tmp_path: Path) -> Iterator[Kvmark]:
-    """Someone with a place for testbeds of their own."""
-    if shutil.which("redis-server") is None:
-        pytest.skip("redis-server isn't installed: apt-get install redis-server")
-    kvmark.more["KVMARK_TESTBEDS"] = str(tmp_path / "testbeds")
-    yield kvmark
-    take_down(tmp_path / "testbeds")
 
 
 def up(user: Kvmark, **wishes: Any) -> Testbed:
@@ -134,14 +122,18 @@ def test_a_server_elsewhere_is_measured_and_not_watched(user: Kvmark, tmp_path: 
     seen = user.manifest()["testbed"]
     assert seen["observed"] is False
     assert testbed.nodes[0].address in seen["reason"]
-    assert "kvmark up" in user.refuses("run", "ycsb/a", *words, "--fault", "0s kill primary-1")
+    assert "kvmark up" in user.refuses(
+        "run", "ycsb/a", *words, "--fault", "0s kill primary-1 for 1s"
+    )
 
 
 def test_a_testbed_goes_by_its_name(user: Kvmark) -> None:
     up(user, name="mine", password="hush")
-    for word in ("up:mine", "up:"):
+    for word in ("up:mine", "up:", "up:mine?protocol=3"):
         user("run", "ycsb/c", "--system", word, "--operations", "100", "-q")
-    assert "password_file" in user.manifest()["plan"]["system"]["options"]
+    options = user.manifest()["plan"]["system"]["options"]
+    assert "password_file" in options
+    assert options["protocol"] == "3"
 
 
 @pytest.mark.parametrize("who", [f":{SECRET}", f"default:{SECRET}"])

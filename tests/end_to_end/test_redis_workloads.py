@@ -1,31 +1,17 @@
 """Redis's own workloads, and what a server that is killed has lost of what it acknowledged."""
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from command_line import Kvmark
 
 from kvmark import catalog
 from kvmark.testbed import redis
-from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed
 
 READY = sorted(name for name in catalog.names() if name.startswith("redis/"))
 SHORT = ("--operations", "300", "--records", "200", "-q", "--json")
 KILLED = ("--operations", "20000", "--records", "5000", "--clients", "4", "--verify")
-
-
-@pytest.fixture
-def user(kvmark: Kvmark, tmp_path: Path) -> Iterator[Kvmark]:
-    """Someone with a place for testbeds of their own."""
-    if shutil.which("redis-server") is None:
-        pytest.skip("redis-server isn't installed: apt-get install redis-server")
-    kvmark.more["KVMARK_TESTBEDS"] = str(tmp_path / "testbeds")
-    yield kvmark
-    take_down(tmp_path / "testbeds")
 
 
 def up(user: Kvmark, **wishes: Any) -> Testbed:

@@ -1,5 +1,6 @@
 """Lines and the Results block, held against the published logs."""
 
+import json
 import math
 import re
 from collections.abc import Callable
@@ -9,11 +10,19 @@ from typing import Any
 import pytest
 
 from kvmark.analysis.stress import Figures, Garbage, StressResults
+from kvmark.records import files
 from kvmark.report.stress_table import HEAD, ladder_table, line_text, results_text, side_by_side
 from kvmark.spec.stress import StressSpec
 from kvmark.spec.stress.command import Ladder
 from kvmark.study.stress import goes_on, levels, target_uncertainty
-from kvmark.study.stress_lines import Collections, Line, LineMaker, Uncertainty, adjusted_rate
+from kvmark.study.stress_lines import (
+    Collections,
+    Line,
+    LineMaker,
+    LogTail,
+    Uncertainty,
+    adjusted_rate,
+)
 
 LOGS = [
     "cassandra-stress-direct",
@@ -130,6 +139,24 @@ def test_a_record_that_nobody_must_have_written_is_no_error() -> None:
     rows = [row("TOTAL", "any", 5, 9.0), row("q", "miss", 5, 5.0, rows=0)]
     (total,), _ = LineMaker("service", {}, frozenset()).take(rows, Collections())
     assert total.errors == 0
+
+
+def test_what_was_collected_before_the_first_line_is_not_in_it(tmp_path: Path) -> None:
+    log = tmp_path / files.RESOURCE_LOG
+    tail = LogTail(tmp_path)
+    assert math.isnan(tail.collections().count)
+
+    def sample(count: int, time_s: float) -> None:
+        with log.open("a") as lines:
+            lines.write(
+                json.dumps({"node": "node-1", "gc_count": count, "gc_time_s": time_s}) + "\n"
+            )
+
+    sample(7, 1.5)
+    assert tail.collections().count == 0
+    sample(8, 1.6)
+    later = tail.collections()
+    assert (later.count, later.sum_ms, later.max_ms) == (1, pytest.approx(100), pytest.approx(100))
 
 
 def test_what_is_not_known_is_not_a_number_in_its_column() -> None:

@@ -72,10 +72,13 @@ def test_the_files_own_order_is_kept_when_it_is_asked_for(study: Callable[..., S
 
 def test_cases_of_one_testbed_come_one_after_the_other(study: Callable[..., Study]) -> None:
     text = catalog.study_text("cassandra-initial")
-    nodes = [case.labels["nodes"] for _, case in study(text).runs()]
-    changes = sum(one != other for one, other in pairwise(nodes))
-    assert changes == 2
-    assert len(nodes) == 21
+    cases = [case.labels for _, case in study(text).runs()]
+    testbeds = [(case["nodes"], case["data"]) for case in cases]
+    changes = sum(one != other for one, other in pairwise(testbeds))
+    assert changes == 5
+    assert len(cases) == 42
+    # A bound on memory means nothing to a system that the study doesn't start.
+    assert "data" in study(text, system="null:").without_effect
 
 
 def test_the_scale_test_has_no_combination_that_means_nothing(

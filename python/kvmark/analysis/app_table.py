@@ -8,7 +8,7 @@ lacks stands beside it: quantiles from the histograms, memory, mismatches.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final, Literal
 
@@ -20,7 +20,16 @@ from kvmark.records import PhaseRecord, Run, TimeName
 from kvmark.stats import Counts
 from kvmark.stats.spread import Spread, spread
 
-__all__ = ["AppRow", "AppTable", "OperationFigures", "SideTimes", "app_table", "by_operation"]
+__all__ = [
+    "AppRow",
+    "AppTable",
+    "CaseTable",
+    "OperationFigures",
+    "SideTimes",
+    "app_table",
+    "by_operation",
+    "commands_of",
+]
 
 Side = Literal["Read", "Write"]
 GROUPS: Final[Mapping[Side, str]] = {"Read": "readers", "Write": "writers"}
@@ -76,22 +85,55 @@ class AppTable:
 
 
 @dataclass(frozen=True, slots=True)
+class CaseTable:
+    """The table of one case of a study, and the published rows of the same case."""
+
+    case: str
+    table: AppTable
+    #: By the published row's name, such as `Read latency, ms/op`: its mean, min and so on.
+    published: Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
 class OperationFigures:
     """A line of the published table of YCSB: one operation of one workload."""
 
     workload: str
+    #: Of all the workload's operations, per second.
     throughput: float
     operation: str
     response_us_mean: float
     response_us_p99: float | None
+    #: What somebody else published of the same operation: `throughput`, `mean_us`, `p99_us`.
+    published: Mapping[str, float] = field(default_factory=dict)
 
 
-def app_table(run: Run) -> AppTable:
-    """The table of a run of `kvmark app`."""
+def commands_of(run: Run) -> dict[str, int]:
+    """Rows or commands in one operation of each group, from the run's plan."""
+    plan = run.manifest.plan
+    found = {}
+    for group in plan["groups"]:
+        statement = plan["statements"][group["mix"][0]["statement"]]
+        # A new record's statement counts as the one that it becomes once all are there.
+        then = statement.get("when_full")
+        counted = statement if then is None else plan["statements"][then]
+        found[group["name"]] = int(counted["commands"].get("size", 1))
+    return found
+
+
+def app_table(run: Run, counted: Mapping[str, int] | None = None) -> AppTable:
+    """The table of a run of `kvmark app`, or of another whose groups are readers and writers.
+
+    `counted` says how many operations of the table one of a group's is, where `kvmark app` didn't.
+    """
     phase = run.counted[0]
     manifest = run.manifest
     app: Mapping[str, Any] = manifest.spec.get("app", {})
-    commands: dict[Side, int] = {side: int(app.get("commands", {}).get(side, 1)) for side in GROUPS}
+    said = app.get("commands", {})
+    known = counted or {}
+    commands: dict[Side, int] = {
+        side: int(known.get(group, said.get(side, 1))) for side, group in GROUPS.items()
+    }
     cpu = _Processors.of(run, phase)
     rows: list[AppRow] = []
     for side in GROUPS:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from kvmark.analysis.evidence import Phase, percent, reason
 from kvmark.analysis.faults import expected_errors
@@ -117,9 +118,11 @@ def check_mix(phase: Phase) -> Iterator[Reason | None]:
         planned = phase.planned(group.group).get("mix", ())
         weights = {phase.run.operation(entry): float(entry["weight"]) for entry in planned}
         counts: dict[str, int] = dict.fromkeys(weights, 0)
+        first = _before_all_is_there(phase, planned)
         for total in phase.whole():
             if total.group == group.group:
-                counts[total.operation] = counts.get(total.operation, 0) + total.count
+                name = first.get(total.operation, total.operation)
+                counts[name] = counts.get(name, 0) + total.count
         if not weights or not sum(counts.values()):
             continue
         test = mix_test(list(counts.values()), [weights.get(kind, 0.0) for kind in counts])
@@ -132,3 +135,15 @@ def check_mix(phase: Phase) -> Iterator[Reason | None]:
                 {"group": group.group, "p_value": test.p_value, **counts},
                 phase=phase.name,
             )
+
+
+def _before_all_is_there(phase: Phase, planned: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """What writes once all records are there, and the statement of the mix that it stands for."""
+    statements = phase.run.manifest.plan.get("statements", ())
+    mixed = {entry.get("statement") for entry in planned} - {None}
+    becomes = {place: statements[place].get("when_full") for place in mixed}
+    return {
+        statements[then]["name"]: statements[place]["name"]
+        for place, then in becomes.items()
+        if then is not None and then not in mixed
+    }

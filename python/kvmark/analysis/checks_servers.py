@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import polars as pl
-
 from kvmark.analysis.evidence import Phase, percent, reason
 from kvmark.analysis.faults import problems
 from kvmark.analysis.reasons import Reason
+from kvmark.analysis.server_counters import rises
 from kvmark.records import Run
 from kvmark.stats.popularity import zipf_top_share
 
-_GENERATOR = "generator"
-_LEAST_SAMPLES = 2
 #: Counters in which drivers tell what their system threw away.
 _EVICTED = ("evicted_keys",)
 #: Kinds of warnings that drivers count, and what they speak of.
@@ -134,7 +131,7 @@ def _check_garbage(phase: Phase) -> Iterator[Reason | None]:
     """How long servers on a Java virtual machine collected garbage."""
     shares = {
         str(row["node"]): row["gc_s"] / row["wall_s"]
-        for row in _changes(phase).iter_rows(named=True)
+        for row in rises(phase.run, phase.record).iter_rows(named=True)
         if row["gc_s"] is not None
     }
     if not shares:
@@ -171,7 +168,7 @@ def _used_cores(phase: Phase) -> dict[str, float]:
     """Each server's processor time as a share of what it can use."""
     watched = {
         str(row["node"]): row["cpu_s"] / row["wall_s"]
-        for row in _changes(phase).iter_rows(named=True)
+        for row in rises(phase.run, phase.record).iter_rows(named=True)
         if row["cpu_s"] is not None
     }
     if watched:
@@ -188,9 +185,12 @@ def _usable_cores(run: Run, name: str) -> float:
 
     A system of one thread may use a little more than a core, for what it does in the background.
     """
-    testbed = run.manifest.testbed or {}
-    node: Mapping[str, Any] = next((n for n in _nodes(run) if n.get("name") == name), {})
+    testbed = _testbed_of(run, name)
+    nodes: list[Mapping[str, Any]] = list(testbed.get("nodes", ()))
+    node = next((one for one in nodes if one.get("name") == name), {})
     bound = len(node.get("cores") or ()) or run.manifest.host.get("cores") or 1
+    if testbed.get("system") == "proxy":
+        return float(min(int(testbed.get("threads") or bound), bound))
     setting = _ONE_THREAD.get(str(testbed.get("system")))
     if setting is None:
         return float(bound)
@@ -199,45 +199,21 @@ def _usable_cores(run: Run, name: str) -> float:
 
 
 def _traffic(phase: Phase) -> dict[str, float]:
-    rows = _changes(phase).iter_rows(named=True)
+    rows = rises(phase.run, phase.record).iter_rows(named=True)
     return {str(row["node"]): row["bytes"] for row in rows if row["bytes"] is not None}
-
-
-def _changes(phase: Phase) -> pl.DataFrame:
-    """How much each server's counters rose over its samples in the phase."""
-    table, record = phase.run.resources, phase.record
-    empty = pl.DataFrame(schema=["node", "cpu_s", "bytes", "gc_s", "wall_s"])
-    if not {"node", "at_wall_ns", "cpu_user_s", "network_sent_bytes"} <= set(table.columns):
-        return empty
-    origin_ns = phase.run.manifest.engine.started_wall_ns
-    within = pl.col("at_wall_ns").is_between(
-        origin_ns + record.start_ns, origin_ns + (record.drained_ns or record.end_ns)
-    )
-    rows = table.filter(within & (pl.col("node") != _GENERATOR)).sort("at_wall_ns")
-    rows = rows.with_columns(
-        cpu=pl.col("cpu_user_s") + pl.col("cpu_system_s"),
-        network=pl.col("network_sent_bytes") + pl.col("network_received_bytes"),
-    )
-    if "gc_time_s" not in rows.columns:
-        rows = rows.with_columns(gc_time_s=pl.lit(None, pl.Float64))
-    changes = rows.group_by("node", maintain_order=True).agg(
-        cpu_s=_rise("cpu"),
-        bytes=_rise("network"),
-        gc_s=_rise("gc_time_s"),
-        wall_s=_rise("at_wall_ns") / 1e9,
-    )
-    return changes.filter(pl.col("wall_s") > 0)
-
-
-def _rise(counter: str) -> pl.Expr:
-    """How much a counter rose over its samples; none with too few. A restart begins anew at 0."""
-    known = pl.col(counter).drop_nulls()
-    return pl.when(known.len() >= _LEAST_SAMPLES).then(known.diff().clip(lower_bound=0).sum())
 
 
 def _sharing(run: Run) -> list[str]:
     """The servers that share the load, by name."""
     return [str(node["name"]) for node in _nodes(run) if node.get("role") in _SHARING]
+
+
+def _testbed_of(run: Run, node: str) -> Mapping[str, Any]:
+    """The testbed that a server belongs to: a proxy's own, or that of the system behind it."""
+    testbed: Mapping[str, Any] = run.manifest.testbed or {}
+    behind: Mapping[str, Any] = testbed.get("behind") or {}
+    is_behind = any(one.get("name") == node for one in behind.get("nodes", ()))
+    return behind if is_behind else testbed
 
 
 def _nodes(run: Run) -> list[dict[str, Any]]:

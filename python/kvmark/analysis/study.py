@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TypeVar
 
 from kvmark.analysis.aggregate import CaseSummary, aggregate, merged_times
+from kvmark.analysis.server_counters import disk_bytes_per_operation
 from kvmark.analysis.summary import throughput
 from kvmark.analysis.verdict import Judgement
 from kvmark.records import PhaseRecord, Run
@@ -36,6 +38,7 @@ Sides = dict[int, tuple[float, float]]
 T = TypeVar("T")
 
 _NS_PER_S = 1e9
+_ONE_EACH: Mapping[str, int] = MappingProxyType({})
 _QUANTILES: Mapping[str, float] = {"response_p50": 0.5, "response_p95": 0.95, "response_p99": 0.99}
 _PUBLISHED_NAMES: Mapping[str, str] = {
     "throughput": "throughput",
@@ -67,6 +70,8 @@ class CaseRuns:
     #: Why repetitions came to no end, one sentence each.
     failures: tuple[str, ...] = ()
     published: PublishedFigures | None = None
+    #: Operations of the answer that one of the engine's is, by group, where not one.
+    commands: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,8 @@ class StudyRow:
     errors: Mapping[str, int]
     failures: tuple[str, ...]
     published: PublishedFigures | None
+    #: What the servers read from their disks for an operation; none where nobody watched them.
+    disk_bytes: float | None = None
 
     @property
     def errors_total(self) -> int:
@@ -207,38 +214,42 @@ def _row(case: CaseRuns, *, records: bool) -> StudyRow:
     return StudyRow(
         levels=case.levels,
         figures=figures,
-        throughput=None if figures is None else _throughput(runs, figures, records=records),
+        throughput=None if figures is None else _throughput(case, runs, figures, records=records),
         completed=completed,
         errors=errors,
         failures=case.failures,
         published=case.published,
+        disk_bytes=disk_bytes_per_operation(runs) if runs else None,
     )
 
 
-def _throughput(runs: Sequence[Run], figures: CaseSummary, *, records: bool) -> Estimate:
-    if not records:
+def _throughput(
+    case: CaseRuns, runs: Sequence[Run], figures: CaseSummary, *, records: bool
+) -> Estimate:
+    if not records and not case.commands:
         return figures.throughput
+    unit = "records/s" if records else "ops/s"
+    rates = [_rate(run, case.commands, records=records) for run in runs]
     if len(runs) > 1 or len(runs[0].counted) != 1:
-        return mean_interval([_rate(run, records=True) for run in runs], "records/s")
-    # The error of one run is that of its operations, each of so many records.
-    phase = runs[0].counted[0]
-    rate, operations = _rate(runs[0], records=True), throughput(runs[0], phase)
+        return mean_interval(rates, unit)
+    # The error of one run is that of its operations, each of so many records or commands.
+    (rate,), operations = rates, throughput(runs[0], runs[0].counted[0])
     error = None if operations.error is None or not operations.value else operations.relative_error
     low, high = (None, None) if error is None else (rate * (1 - error), rate * (1 + error))
-    return Estimate(rate, low, high, operations.n, "records/s", operations.method)
+    return Estimate(rate, low, high, operations.n, unit, operations.method)
 
 
-def _rate(run: Run, *, records: bool) -> float:
+def _rate(run: Run, commands: Mapping[str, int] = _ONE_EACH, *, records: bool) -> float:
     """Operations, or the records that they read or wrote, per second in the counted windows."""
     window_ns = sum(phase.window_ns for phase in run.counted)
-    done = sum(_done(run, phase, records=records) for phase in run.counted)
+    done = sum(_done(run, phase, commands, records=records) for phase in run.counted)
     return done * _NS_PER_S / window_ns if window_ns else 0.0
 
 
-def _done(run: Run, phase: PhaseRecord, *, records: bool) -> float:
+def _done(run: Run, phase: PhaseRecord, commands: Mapping[str, int], *, records: bool) -> float:
     ok = [t for t in run.totals(phase.index) if t.outcome == "ok" and not t.part and t.count]
     if not records:
-        return sum(total.in_window for total in ok)
+        return sum(total.in_window * commands.get(total.group, 1) for total in ok)
     # Those of the drain are left out in proportion: rows are counted by operation, not by instant.
     return sum(total.rows * total.in_window / total.count for total in ok)
 

@@ -80,7 +80,7 @@ System = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="What to measure: rocksdb:PATH, redis://HOST:PORT, null:, sim:, or a testbed up:NAME.",
+        help="What to measure: rocksdb:PATH, redis://HOST, cql://HOST, up:TESTBED, null: or sim:.",
     ),
 ]
 Clients = Annotated[

@@ -122,8 +122,9 @@ def log_histograms(run: Run, path: Path) -> None:
     """
     from kvmark.records.export import as_hlog
 
-    own, other = f"Tag={GROUP}.", f"Tag={WARMING}"
-    lines = (line for line in as_hlog(run).decode().splitlines() if not line.startswith(other))
+    own, other = f"Tag={GROUP}.", f":{WARMING}"
+    # Lines of a phase that isn't counted have its name and a colon before the group's.
+    lines = (line for line in as_hlog(run).decode().splitlines() if other not in line)
     text = "".join(line.replace(own, "Tag=", 1) + "\n" for line in lines)
     try:
         path.write_text(text, encoding="utf-8")

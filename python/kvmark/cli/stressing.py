@@ -234,7 +234,11 @@ class _Printer:
         """Prints what has ended since."""
         if self._tail is None:
             self._tail = LogTail(folder)
-        for rows in self._tail.intervals():
+        intervals = list(self._tail.intervals())
+        if not intervals and not self.totals:
+            # What is collected during the warm-up belongs to no line.
+            self._tail.collections()
+        for rows in intervals:
             lines, self._maker = self._maker.take(rows, self._tail.collections())
             for line in lines:
                 self._out(line_text(line))

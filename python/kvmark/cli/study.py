@@ -22,6 +22,7 @@ _ENDINGS = (".yaml", ".yml")
 def study(
     name: words.Name = None,
     system: words.System = None,
+    through: words.Through = None,
     scale: words.Scale = None,
     only: words.Only = None,
     repetitions: words.Repetitions = None,
@@ -49,7 +50,7 @@ def study(
         raise SpecError(
             f"scale: {file.spec.name} doesn't say what to multiply; add the key 'scale'"
         )
-    asked = Asked(system, scale, tuple(only or ()), repetitions, seed)
+    asked = Asked(system, scale, tuple(only or ()), repetitions, seed, through=tuple(through or ()))
     if cases:
         _tell_cases(Study(file, asked, named_system), json=json)
         return

@@ -12,10 +12,11 @@ import typer
 
 from kvmark.analysis.study import StudyRow
 from kvmark.cli.output import print_answer, print_json, terminal_width, write_report
-from kvmark.report.study_answers import Drawn, StudyAnswer
+from kvmark.report.study_answers import Drawn, StudyAnswer, Ways
 from kvmark.report.study_gather import study_provenance
 from kvmark.report.study_page import study_page, study_text
 from kvmark.study.answer import Answered, answered
+from kvmark.study.app_tables import applications, operations
 from kvmark.study.definition import Study
 from kvmark.study.journal import Journal
 
@@ -43,6 +44,7 @@ def print_study(
                 "notes": answer.notes,
                 "published_source": answer.published_source,
                 "missing": answer.missing,
+                "ways": answer.ways,
                 "runs": [run.id for run in found.runs],
                 "report": report,
             }
@@ -56,7 +58,7 @@ def print_study(
 
 def _drawn(study: Study, journal: Journal, found: Answered) -> StudyAnswer:
     spec = study.spec
-    figure, published = spec.figure, spec.published
+    figure, sources = spec.figure, dict.fromkeys(table.source for table in spec.published)
     definition = {key: value for key, value in journal.definition.items() if key != "digest"}
     return StudyAnswer(
         title=f"Study {study.name}",
@@ -69,6 +71,18 @@ def _drawn(study: Study, journal: Journal, found: Answered) -> StudyAnswer:
         repetitions=study.repetitions,
         missing=found.missing,
         provenance=study_provenance(journal.id, definition, found.rows, found.runs),
-        published_source=None if published is None else published.source,
+        published_source="; ".join(sources) or None,
+        applications=applications(study, found.rows, found.runs),
+        operations=operations(study, found.rows, found.runs),
+        disk_reads=spec.disk_reads,
         drawn=None if figure is None else Drawn(figure.across, figure.series, figure.panels),
+        ways=_ways(study, found),
     )
+
+
+def _ways(study: Study, found: Answered) -> Ways | None:
+    through = study.spec.through
+    if through is None:
+        return None
+    source = through.published.source if through.published else ""
+    return Ways(found.costs, found.published_costs, source)

@@ -17,6 +17,14 @@ System = Annotated[
     str | None,
     typer.Option(metavar="URL", help="Measure this system and not the one that the study names."),
 ]
+Through = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="URL",
+        help="Measure through this proxy too, a URL or up:NAME, LEVEL= before it for another name;"
+        " repeatable.",
+    ),
+]
 Scale = Annotated[
     float | None,
     typer.Option(metavar="X", help="Multiply the counts and durations that the study says."),

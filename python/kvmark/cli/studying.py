@@ -125,11 +125,10 @@ def _found(records: Records, name: str) -> Journal:
 
 
 def _definition(study: Study) -> Mapping[str, Any]:
-    asked = study.asked.as_json()
-    system = asked["system"]
+    asked = {name: _without_secrets(value) for name, value in study.asked.as_json().items()}
     return {
         "digest": study.digest(),
-        "asked": {**asked, "system": None if system is None else masked(system)},
+        "asked": asked,
         "command": list(command_line()),
         "text": study.file.text,
     }
@@ -147,7 +146,7 @@ def _as_before(asked: Asked, journal: Journal) -> Asked:
         kept = before.get(name)
         kept = tuple(kept) if isinstance(kept, list) else kept
         # A password isn't kept: the system must be said again, and is compared without it.
-        shown = masked(value) if name == "system" and value is not None else value
+        shown = _without_secrets(value)
         if value in (None, ()):
             said[name] = kept
         elif shown != kept:
@@ -156,3 +155,10 @@ def _as_before(asked: Asked, journal: Journal) -> Asked:
                 " begin anew without --resume"
             )
     return replace(asked, **said)
+
+
+def _without_secrets(value: Any) -> Any:
+    """What a user said, without the passwords of URLs."""
+    if isinstance(value, tuple):
+        return tuple(map(masked, value))
+    return masked(value) if isinstance(value, str) else value

@@ -28,11 +28,19 @@ _WORDS_END: Final = 46
 def named_system(text: str) -> SystemUrl:
     """The system of a URL, or with `up:NAME` of a testbed; `up:` is the only one that is up.
 
+    Proxies don't count for that: they are ways to a system.
+
+    A driver's options may follow as in a URL: `up:NAME?consistency=one`.
+
     Raises:
         UsageError: the URL is wrong, or there is no such testbed.
     """
     _hide_password(text)
-    return parse_system_url(_url_of(text.removeprefix(_UP)) if text.startswith(_UP) else text)
+    if text.startswith(_UP):
+        name, _, options = text.removeprefix(_UP).partition("?")
+        url = _url_of(name)
+        text = f"{url}{'&' if '?' in url else '?'}{options}" if options else url
+    return parse_system_url(text)
 
 
 def command_line() -> tuple[str, ...]:
@@ -63,7 +71,7 @@ def _url_of(name: str) -> str:
         if not any(node.lives for node in testbed.nodes):
             raise UsageError(f"testbed '{name}' is down; start one with kvmark up")
         return testbed.url
-    living = [testbed for testbed in all_testbeds(root) if testbed.lives]
+    living = [one for one in all_testbeds(root) if one.lives and one.system != "proxy"]
     if len(living) != 1:
         names = ", ".join(f"{_UP}{testbed.name}" for testbed in living)
         raise UsageError(

@@ -10,7 +10,7 @@ import typer
 # What a user types after `kvmark up`.
 
 System = Annotated[
-    Literal["redis", "cassandra"] | None,
+    Literal["redis", "cassandra", "proxy"] | None,
     typer.Argument(help="Without a system, what is up is listed."),
 ]
 Name = Annotated[
@@ -21,7 +21,7 @@ Port = Annotated[
     typer.Option(
         metavar="PORT",
         help="Redis: of the first server; else free ones. Cassandra: of all nodes; else 9042 or a"
-        " free one.",
+        " free one. Proxy: its own; else a free one.",
     ),
 ]
 Replicas = Annotated[int, typer.Option(metavar="N", min=0, help="Redis: replicas of each primary.")]
@@ -74,6 +74,30 @@ Heap = Annotated[
     typer.Option(
         metavar="SIZE", help="Cassandra: of each node, such as 512M; else as the machine has it."
     ),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Cassandra: most of each node, its files in the page cache too, such as 1G; as root.",
+    ),
+]
+
+Kind = Annotated[
+    Literal["haproxy", "shotover", "cql-proxy"] | None,
+    typer.Option(help="Proxy: which one. Shotover and cql-proxy are built once."),
+]
+To = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="Proxy: the system to stand before, a URL or up:NAME."),
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Proxy: its threads; else as many as there are cores."),
+]
+Build = Annotated[
+    Literal["debug", "release"] | None,
+    typer.Option(help="Proxy: how Shotover is compiled; else release."),
 ]
 
 # And after `kvmark down`.

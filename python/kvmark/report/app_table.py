@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from rich.text import Text
 
 from kvmark.analysis import Verdict
-from kvmark.analysis.app_table import AppRow, AppTable, OperationFigures, SideTimes
+from kvmark.analysis.app_table import AppRow, AppTable, CaseTable, OperationFigures, SideTimes
 from kvmark.report import units
-from kvmark.report.grid import Cell, Column, Grid, to_markdown, to_text
+from kvmark.report.grid import Cell, Column, Grid, Tone, to_markdown, to_text
 from kvmark.report.page import Part
 from kvmark.report.table import TONES
 
@@ -19,6 +20,7 @@ __all__ = [
     "app_markdown",
     "app_part",
     "app_text",
+    "case_grid",
     "operations_by_workload",
     "times_grid",
 ]
@@ -28,6 +30,7 @@ _COLUMNS: Final = (
 )  # fmt: skip
 _HEADINGS: Final = {"p1": "1%", "p5": "5%", "p10": "10%", "p90": "90%", "p95": "95%", "p99": "99%"}
 _QUANTILES: Final = {"p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9"}
+_DIGITS: Final = 4
 _NOTHING: Final = Cell("-", "muted")
 
 
@@ -61,6 +64,29 @@ def times_grid(table: AppTable) -> Grid:
     )
 
 
+def case_grid(case: CaseTable) -> Grid:
+    """One case of a study: each row as it was measured, and as it was published below it."""
+    grid = app_grid(case.table)
+    beside = Column("", number=False)
+    rows: list[tuple[Cell, ...]] = []
+    for row, (name, *cells) in zip(case.table.rows, grid.rows, strict=True):
+        rows.append((name, Cell("measured"), *cells))
+        # What the original took is the service time.
+        theirs = f"{row.name.replace('service time', 'latency')}, {row.unit}"
+        numbers = case.published.get(theirs)
+        if numbers is not None:
+            published = (Cell(_number(numbers[column]), "muted") for column in _COLUMNS)
+            rows.append((Cell(""), Cell("published", "muted"), *published))
+    first, *others = grid.columns
+    return replace(
+        grid,
+        title=f"{case.case} · {case.table.system} {case.table.version}".rstrip(),
+        columns=(first, beside, *others),
+        rows=tuple(rows),
+        section_starts=frozenset(),
+    )
+
+
 def app_part(table: AppTable) -> Part:
     """The table as a part of a page."""
     return Part("application", "Application", grids=(app_grid(table), times_grid(table)))
@@ -84,21 +110,30 @@ def operations_by_workload(rows: Sequence[OperationFigures]) -> Grid:
         title="YCSB by operation",
         columns=(
             Column("workload", number=False, key=True),
-            Column("throughput, ops/sec"),
             Column("operation", number=False, key=True),
-            Column("mean", "response time, µs"),
-            Column("p99", "response time, µs"),
+            *(
+                Column(heading, group)
+                for group in ("measured", "published")
+                for heading in ("ops/sec", "mean, µs", "p99, µs")
+            ),
         ),
-        rows=tuple(
-            (
-                Cell(row.workload),
-                Cell(f"{row.throughput:.2f}"),
-                Cell(row.operation),
-                Cell(f"{row.response_us_mean:.2f}"),
-                Cell(units.significant(row.response_us_p99)),
-            )
-            for row in rows
-        ),
+        rows=tuple(map(_operation_row, rows)),
+        notes=("Throughput is that of all operations of a workload; measured is response time.",),
+    )
+
+
+def _operation_row(row: OperationFigures) -> tuple[Cell, ...]:
+    measured = (row.throughput, row.response_us_mean, row.response_us_p99)
+    published = [row.published.get(name) for name in ("throughput", "mean_us", "p99_us")]
+
+    def cells(figures: Sequence[float | None], tone: Tone) -> list[Cell]:
+        return [Cell(units.significant(one, _DIGITS), tone) for one in figures]
+
+    return (
+        Cell(row.workload),
+        Cell(row.operation),
+        *cells(measured, "plain"),
+        *cells(published, "muted"),
     )
 
 

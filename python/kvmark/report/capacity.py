@@ -10,7 +10,7 @@ from rich.text import Text
 
 from kvmark.report import units
 from kvmark.report.grid import Cell, Column, Grid, Tone, printable, to_text
-from kvmark.report.scaling import Bounded, between
+from kvmark.report.scaling import between
 from kvmark.report.terminal import sentence_lines
 
 __all__ = ["CapacityAnswer", "CapacityLine", "capacity_grid", "capacity_sentence", "capacity_text"]
@@ -68,7 +68,7 @@ class CapacityAnswer:
     high: float | None
     reason: str
     #: With its interval; none where there is no capacity.
-    estimate: Bounded | None
+    estimate: units.Bounded | None
     lines: tuple[CapacityLine, ...]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from rich.text import Text
 
@@ -12,7 +11,6 @@ from kvmark.report import units
 from kvmark.report.grid import Cell, Column, Grid, printable, to_text, wrap
 
 __all__ = [
-    "Bounded",
     "ScalingAnswer",
     "between",
     "laws_grid",
@@ -34,22 +32,6 @@ _PROPORTION = (
     "In proportion: what each of the {over} does, as a share of what each does at the smallest"
     " level."
 )
-
-
-class Bounded(Protocol):
-    """A value and its interval."""
-
-    @property
-    def value(self) -> float:
-        """The value."""
-
-    @property
-    def low(self) -> float | None:
-        """The lower bound; none when it isn't known."""
-
-    @property
-    def high(self) -> float | None:
-        """The upper bound; none when it isn't known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +83,7 @@ def scaling_sentence(law: ScalingLaw) -> str:
     return f"Throughput {verb} at {peak} {_words(law.over)}, with {high} ops/s."
 
 
-def between(estimate: Bounded) -> str:
+def between(estimate: units.Bounded) -> str:
     """A value and its interval, both bounds as far as they are known."""
     low = "below" if estimate.low is None else units.significant(estimate.low)
     high = "above" if estimate.high is None else units.significant(estimate.high)
@@ -150,7 +132,7 @@ def _law_row(law: ScalingLaw) -> tuple[Cell, ...]:
 
 
 def _cells(
-    estimate: Bounded | None, *, small: bool = False, tone_strong: bool = False
+    estimate: units.Bounded | None, *, small: bool = False, tone_strong: bool = False
 ) -> tuple[Cell, Cell]:
     if estimate is None:
         return (Cell(units.ABSENT), Cell(units.ABSENT))

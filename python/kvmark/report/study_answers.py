@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kvmark.analysis.app_table import CaseTable, OperationFigures
+from kvmark.analysis.path_costs import PathCost
 from kvmark.analysis.study import Effect, StudyRow
 from kvmark.report import units
 from kvmark.report.answers import Provenance
@@ -16,6 +18,16 @@ class Drawn:
     across: str
     series: tuple[str, ...] = ()
     panels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """What ways through proxies cost."""
+
+    costs: tuple[PathCost, ...]
+    published: tuple[PathCost, ...] = ()
+    #: Name of the report that published them.
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +51,15 @@ class StudyAnswer:
     provenance: Provenance
     #: Name of the published report whose figures stand beside ours.
     published_source: str | None = None
+    #: Whether what the servers read from their disks is shown.
+    disk_reads: bool = False
     drawn: Drawn | None = None
+    #: None where no ways are compared.
+    ways: Ways | None = None
+    #: The tables of the sample applications among its cases.
+    applications: tuple[CaseTable, ...] = ()
+    #: Each operation of its workloads, where others published such a table.
+    operations: tuple[OperationFigures, ...] = ()
 
 
 def row_name(row: StudyRow) -> str:

@@ -7,8 +7,10 @@ from rich.text import Text
 from kvmark.analysis import Judgement
 from kvmark.report import doubts, units
 from kvmark.report.answers import Fact
+from kvmark.report.app_table import case_grid, operations_by_workload
 from kvmark.report.grid import Grid, to_text
 from kvmark.report.page import Page, Part, Source
+from kvmark.report.path_costs import cost_sentences, costs_grid
 from kvmark.report.sentences import beliefs
 from kvmark.report.study_answers import StudyAnswer, row_name, speed
 from kvmark.report.study_tables import (
@@ -46,6 +48,12 @@ def study_page(answer: StudyAnswer) -> Page:
     parts = [Part("every-case", "Every case", grids=tuple(_grids(answer)))]
     if figures:
         parts.append(Part("figures", "Figures", figures=figures))
+    if answer.applications:
+        tables = tuple(map(case_grid, answer.applications))
+        parts.append(Part("applications", "Each application over its intervals", grids=tables))
+    if answer.operations:
+        table = operations_by_workload(answer.operations)
+        parts.append(Part("operations", "Each operation", grids=(table,)))
     if by_case:
         parts.append(Part("effects-by-case", "Effects, case by case", grids=by_case))
     return Page(
@@ -63,7 +71,8 @@ def study_page(answer: StudyAnswer) -> Page:
 
 def study_sentence(answer: StudyAnswer) -> str:
     """The fastest and the slowest case, the effects, and how many cases can be believed."""
-    told = [*_extremes(answer), *_effects(answer)]
+    ways = [] if answer.ways is None else cost_sentences(answer.ways)
+    told = [*ways, *_extremes(answer), *_effects(answer)]
     measured = [row for row in answer.rows if row.figures is not None]
     if measured:
         told.append(beliefs(verdict_counts(row.figures.verdict for row in measured if row.figures)))
@@ -108,6 +117,8 @@ def _grids(answer: StudyAnswer) -> list[Grid]:
     grids = [study_grid(answer)]
     if any(effect.by_case for effect in answer.effects):
         grids.append(effects_grid(answer))
+    if answer.ways is not None and answer.ways.costs:
+        grids.append(costs_grid(answer.factors, answer.ways))
     failures = failures_grid(answer)
     return grids if failures is None else [*grids, failures]
 

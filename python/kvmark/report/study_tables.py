@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 from kvmark.analysis.study import Effect, StudyRow
 from kvmark.report import units
@@ -13,26 +12,11 @@ from kvmark.report.table import verdict_cell
 
 _QUANTILES = ("p50", "p95", "p99")
 _LEAST_SECTION = 2
+_BYTES_PER_KB = 1000
 _EFFECTS_NOTE = (
     "Each effect compares cases that differ in nothing else, within the same repetition; "
     "a single repetition has its interval over the cases, or none."
 )
-
-
-class Change(Protocol):
-    """A change in percent with the bounds of its confidence interval, where they are known."""
-
-    @property
-    def value(self) -> float:
-        """The change."""
-
-    @property
-    def low(self) -> float | None:
-        """The lower bound."""
-
-    @property
-    def high(self) -> float | None:
-        """The upper bound."""
 
 
 def study_grid(answer: StudyAnswer) -> Grid:
@@ -52,6 +36,7 @@ def study_grid(answer: StudyAnswer) -> Grid:
             Column(answer.unit, "measured"),
             *([Column("n", "measured")] if counts else []),
             *(Column(name, f"response time, {unit.name}") for name in _QUANTILES),
+            *([Column("disk, kB/op")] if answer.disk_reads else []),
             Column("errors"),
             Column("verdict", number=False),
             *beside,
@@ -127,7 +112,7 @@ def failures_grid(answer: StudyAnswer) -> Grid | None:
     )
 
 
-def change_text(change: Change) -> str:
+def change_text(change: units.Bounded) -> str:
     """A change in percent with its interval, such as `−51 % (−55 to −47)`."""
     interval = _interval(change)
     return f"{_signed(change.value)} %" + ("" if interval == units.ABSENT else f" ({interval})")
@@ -144,9 +129,16 @@ def _row(
         Cell(units.estimate(row.throughput), "strong"),
         *([Cell(units.whole(len(_runs(row))))] if counts else []),
         *(Cell(units.duration(time, unit)) for time in _times_ns(row)),
+        *([_disk(row)] if answer.disk_reads else []),
         Cell(units.whole(row.errors_total) if row.figures else units.ABSENT),
         _verdict(row),
         *(Cell(units.significant(value), "muted") for value in published),
+    )
+
+
+def _disk(row: StudyRow) -> Cell:
+    return Cell(
+        units.significant(None if row.disk_bytes is None else row.disk_bytes / _BYTES_PER_KB)
     )
 
 
@@ -183,7 +175,7 @@ def _signed(percent: float) -> str:
     return f"{sign}{digits}"
 
 
-def _interval(change: Change) -> str:
+def _interval(change: units.Bounded) -> str:
     if change.low is None or change.high is None:
         return units.ABSENT
     return f"{_signed(change.low)} to {_signed(change.high)}"
@@ -229,6 +221,11 @@ def _notes(answer: StudyAnswer) -> Iterable[str]:
         yield "One short run per case: no error can be given."
     if any(time is None for row in answer.rows for time in _times_ns(row)):
         yield f"{units.ABSENT} stands where there is no figure, or too few operations for one."
+    if answer.disk_reads and any(row.disk_bytes is not None for row in answer.rows):
+        yield (
+            "Disk: what all nodes together read from their disks, for an operation; what the page"
+            " cache held is not read."
+        )
     if answer.published_source and any(row.published for row in answer.rows):
         yield (
             f"Published: {answer.published_source}. "

@@ -35,6 +35,14 @@ class Interval(Protocol):
         """The upper end; none when it isn't known."""
 
 
+class Bounded(Interval, Protocol):
+    """A value and its confidence interval."""
+
+    @property
+    def value(self) -> float:
+        """The value."""
+
+
 @dataclass(frozen=True, slots=True)
 class TimeUnit:
     """A unit of time with the nanoseconds it holds."""

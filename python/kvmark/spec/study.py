@@ -29,7 +29,9 @@ from kvmark.spec.yaml_file import (
 )
 
 __all__ = [
+    "DIRECT",
     "ROOTS",
+    "THROUGH",
     "EffectSpec",
     "FactorSpec",
     "FigureSpec",
@@ -38,13 +40,20 @@ __all__ = [
     "ScaleSpec",
     "StudyFile",
     "StudySpec",
+    "ThroughPublishedSpec",
+    "ThroughSpec",
     "load_study",
     "parse_study",
     "word",
 ]
 
-ROOTS: Final = ("system", "options", "testbed", "workload")
+ROOTS: Final = ("system", "options", "testbed", "workload", "through")
 """What a path can begin with; everything else is a word of `kvmark run`."""
+
+THROUGH: Final = "through"
+"""The factor whose levels are ways to the system."""
+DIRECT: Final = "direct"
+"""Its level without a proxy."""
 
 _NAME: Final = r"^[a-z][a-z0-9._-]{0,63}$"
 
@@ -155,6 +164,39 @@ class PublishedSpec(Strict):
     figures: Mapping[Literal["throughput", "p50_ms", "p95_ms", "p99_ms"], str]
     where: Choice = Field(default={})
     """Only rows that have one of these values in these columns; rows of one case are added up."""
+    quantity: str | None = None
+    """The column that says which row of an application's table a row is: its mean, min, max,
+    stddev, median and p1 to p99 over intervals stand beside ours."""
+    operations: Mapping[Literal["operation", "mean_us", "p99_us"], str] = {}
+    """The columns of a workload's operations and their times in microseconds."""
+
+    @model_validator(mode="after")
+    def _names_all_columns_of_operations(self) -> PublishedSpec:
+        missing = {"operation", "mean_us", "p99_us"} - self.operations.keys()
+        if self.operations and missing:
+            raise at_key("operations", f"the columns of operations lack {shown(min(missing))}")
+        return self
+
+
+def _one_or_several(value: object) -> object:
+    return [value] if isinstance(value, Mapping) else value
+
+
+class ThroughPublishedSpec(Strict):
+    """What somebody else published of the way through proxies."""
+
+    source: Annotated[str, Field(min_length=1)]
+    file: Annotated[str, Field(pattern=r"^[^/].*\.csv$")]
+    """A CSV file beside the study's, or one that comes with kvmark; its row without a proxy is the
+    straight way."""
+
+
+class ThroughSpec(Strict):
+    """The ways to the system: straight, and through proxies. They are levels of `through`."""
+
+    proxies: Mapping[str, str] = {}
+    """URLs or `up:NAME`, by the name of the level; none where `--through` must say them."""
+    published: ThroughPublishedSpec | None = None
 
 
 class FigureSpec(Strict):
@@ -185,6 +227,8 @@ class StudySpec(Strict):
     include: tuple[Choice, ...] = ()
     """Only cases that have all levels of one of these; empty for every combination."""
     exclude: tuple[Choice, ...] = ()
+    through: ThroughSpec | None = None
+    """Ways to the system that are compared; None for the straight one alone."""
     repetitions: Annotated[Count, Field(ge=1)] = 1
     order: Literal["random", "written"] = "random"
     """The order of cases within a block; each block is one repetition of all."""
@@ -197,15 +241,26 @@ class StudySpec(Strict):
     """What throughput counts."""
     scale: ScaleSpec | None = None
     effects: tuple[EffectSpec, ...] = ()
-    published: PublishedSpec | None = None
+    published: Annotated[tuple[PublishedSpec, ...], BeforeValidator(_one_or_several)] = ()
+    """Tables that others published; a case has its figures from the first that knows it."""
     figure: FigureSpec | None = None
+    disk_reads: bool = False
+    """Whether the table shows what the servers read from their disks for an operation."""
     notes: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Sentences that stand under the table."""
 
     @property
     def levels(self) -> dict[str, tuple[Level, ...]]:
         """The levels of each factor."""
-        return {name: factor.named(name) for name, factor in self.factors.items()}
+        found = {name: factor.named(name) for name, factor in self.factors.items()}
+        if self.through is None:
+            return found
+        place = ("through", "proxies")
+        proxies = (
+            Level(name, {THROUGH: url}, (*place, name))
+            for name, url in self.through.proxies.items()
+        )
+        return {**found, THROUGH: (Level(DIRECT, {}, place), *proxies)}
 
     @model_validator(mode="after")
     def _names_a_system(self) -> StudySpec:
@@ -214,6 +269,12 @@ class StudySpec(Strict):
         varied = any("system" in level.changes for one in self.levels.values() for level in one)
         if self.system is None and self.testbed is None and not varied:
             raise at_key("name", "the study names no system; add 'system' or 'testbed'")
+        return self
+
+    @model_validator(mode="after")
+    def _has_ways_of_its_own(self) -> StudySpec:
+        if self.through is not None and THROUGH in self.factors:
+            raise at_key(("factors", THROUGH), "the ways through proxies are a factor already")
         return self
 
     @model_validator(mode="after")
@@ -242,9 +303,9 @@ class StudySpec(Strict):
             ):  # fmt: skip
                 for name in names:
                     self._check_factor(name, ("figure", key))
-        if self.published is not None:
-            for name in self.published.factors:
-                self._check_factor(name, ("published", "factors", name))
+        for number, table in enumerate(self.published):
+            for name in table.factors:
+                self._check_factor(name, ("published", number, "factors", name))
         return self
 
     def _check_choice(self, choice: Mapping[str, Any], place: tuple[str | int, ...]) -> None:
@@ -257,7 +318,7 @@ class StudySpec(Strict):
                     raise at_key((*place, name), f"{name} has no level {shown(label)}{hint}")
 
     def _check_factor(self, name: str, place: tuple[str | int, ...]) -> None:
-        if name not in self.factors:
+        if name not in self.levels:
             hint = did_you_mean(name, self.factors)
             raise at_key(place, f"there is no factor {shown(name)}{hint}")
 

@@ -124,7 +124,7 @@ def _text(value: object) -> object:
 _OF_REDIS: Final = frozenset({
     "replicas", "cluster", "appendonly", "appendfsync", "save", "io_threads", "maxclients",
 })  # fmt: skip
-_OF_CASSANDRA: Final = frozenset({"nodes", "version", "heap"})
+_OF_CASSANDRA: Final = frozenset({"nodes", "version", "heap", "memory"})
 
 
 class TestbedWords(Strict):
@@ -136,6 +136,7 @@ class TestbedWords(Strict):
     nodes: Count | None = None
     version: Annotated[str, BeforeValidator(_text)] | None = None
     heap: str | None = None
+    memory: str | None = None
     tls: bool = False
     cores: tuple[int, ...] = ()
     replicas: Count | None = None

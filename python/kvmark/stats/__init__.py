@@ -11,7 +11,12 @@ from kvmark.stats.estimate import CONFIDENCE, Estimate
 from kvmark.stats.level import Effect, Level, combined, contrast, difference, holm, level_of
 from kvmark.stats.mean import mean_interval, paired_ratio, unpaired_ratio
 from kvmark.stats.proportions import MixTest, kish_effective_size, mix_test
-from kvmark.stats.resampling import block_bootstrap, jackknife, paired_jackknife
+from kvmark.stats.resampling import (
+    block_bootstrap,
+    jackknife,
+    paired_difference_of,
+    paired_jackknife,
+)
 from kvmark.stats.sequential import Asked, Decision, decide
 from kvmark.stats.series import (
     cassandra_stress_stderr,
@@ -52,6 +57,7 @@ __all__ = [
     "level_of",
     "mean_interval",
     "mix_test",
+    "paired_difference_of",
     "paired_jackknife",
     "paired_ratio",
     "rank_interval",

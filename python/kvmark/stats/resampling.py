@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvmark.stats.counts import Counts
+from kvmark.stats.estimate import Estimate
 from kvmark.stats.level import Effect, Level, paired_difference
+from kvmark.stats.mean import mean_interval
 from kvmark.stats.series import effective_sample_size
 
 #: Replicates of a bootstrap: the error of a standard error from so many is about 3 %.
@@ -67,6 +69,33 @@ def paired_jackknife(
         return paired_difference([log], confidence=confidence)
     left = sides[1].left_out(q) - sides[0].left_out(q)
     return paired_difference((n * log - (n - 1) * left).tolist(), log, confidence)
+
+
+def paired_difference_of(
+    baseline: Sequence[Counts], candidate: Sequence[Counts], q: float, unit: str, confidence: float
+) -> Estimate | None:
+    """How much a quantile of the candidate lies above the baseline's, in their unit.
+
+    Its error is from leaving out each block in turn. None when a side has a block without an
+    observation.
+
+    Raises:
+        ValueError: the sides have not as many blocks.
+    """
+    if len(baseline) != len(candidate):
+        raise ValueError(f"{len(baseline)} blocks are no pairs with {len(candidate)}")
+    if not baseline or not all(part.n for part in (*baseline, *candidate)):
+        return None
+    sides = [_Table.of(parts) for parts in (baseline, candidate)]
+    before, after = (float(side.quantiles(side.total, q)[0]) for side in sides)
+    value, n = after - before, len(baseline)
+    method = "difference of merged quantiles, leaving out each block"
+    if n == 1:
+        return Estimate(value, None, None, n, unit, method, confidence)
+    left = np.exp(sides[1].left_out(q)) - np.exp(sides[0].left_out(q))
+    found = mean_interval((n * value - (n - 1) * left).tolist(), unit, confidence)
+    error = found.error or 0.0
+    return Estimate(value, value - error, value + error, n, unit, method, confidence)
 
 
 def block_bootstrap(parts: Sequence[Counts], q: float, seed: int = 1) -> Level | None:

@@ -11,7 +11,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from kvmark.errors import AnswerIsNo, RunError
@@ -46,12 +45,7 @@ class Judge:
         self._apart.submit(decided, (0.0,), self._precision).result()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends the process."""
         self._apart.shutdown()
 

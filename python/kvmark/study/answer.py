@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kvmark.analysis.path_costs import PathCost, path_costs, published_costs
 from kvmark.analysis.study import (
     CaseRuns,
     Effect,
@@ -20,12 +21,14 @@ from kvmark.analysis.study import (
 )
 from kvmark.errors import KvmarkError
 from kvmark.records import Records, Run
-from kvmark.spec.study import EffectSpec
+from kvmark.spec.study import DIRECT, THROUGH, EffectSpec
+from kvmark.study.app_tables import counted_commands
 from kvmark.study.carry import Best, best_attempts
 from kvmark.study.definition import Study, published_for
 from kvmark.study.journal import Journal
 from kvmark.study.judging import usable
 from kvmark.study.matrix import Case
+from kvmark.study.through import read_published_ways
 
 __all__ = ["Answered", "answered"]
 
@@ -45,6 +48,9 @@ class Answered:
     notes: tuple[str, ...]
     #: Runs that weren't made.
     missing: int
+    #: What ways through proxies cost; empty where none are compared.
+    costs: tuple[PathCost, ...] = ()
+    published_costs: tuple[PathCost, ...] = ()
 
 
 def answered(study: Study, journal: Journal) -> Answered:
@@ -71,6 +77,8 @@ def answered(study: Study, journal: Journal) -> Answered:
         runs=runs_made,
         notes=tuple(_notes(study, runs_made)),
         missing=sum(case.failures.count(_MISSING) for case in cases),
+        costs=path_costs(cases, THROUGH, DIRECT) if THROUGH in study.factors else (),
+        published_costs=published_costs(read_published_ways(study.file)),
     )
 
 
@@ -104,6 +112,7 @@ def _case(
         usable=frozenset(whole),
         failures=tuple(failures),
         published=None if figures is None else PublishedFigures(**figures.figures),
+        commands=counted_commands(next(iter(runs.values()), None)),
     )
 
 

@@ -13,13 +13,14 @@ from kvmark import _engine
 from kvmark.errors import UsageError
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
-from kvmark.spec.study import Level, StudyFile, StudySpec
+from kvmark.spec.study import THROUGH, Level, StudyFile, StudySpec
 from kvmark.spec.study_paths import split
 from kvmark.spec.study_words import TestbedWords
 from kvmark.spec.url import SystemUrl, parse_system_url
 from kvmark.study import contents
 from kvmark.study.matrix import Case, combinations, ordered, parse_choice
 from kvmark.study.published import PublishedCase, read_published
+from kvmark.study.through import check_through, with_proxies
 
 __all__ = ["PUBLISHED", "Asked", "Resolve", "Study"]
 
@@ -44,6 +45,8 @@ class Asked:
     only: tuple[str, ...] = ()
     repetitions: int | None = None
     seed: int | None = None
+    through: tuple[str, ...] = ()
+    """Proxies to go through too: URLs or `up:NAME`, `LEVEL=` before them where that is given."""
 
     def as_json(self) -> dict[str, Any]:
         """The words as plain values."""
@@ -58,10 +61,10 @@ class Study:
     asked: Asked
     resolve: Resolve
 
-    @property
+    @cached_property
     def spec(self) -> StudySpec:
-        """The file."""
-        return self.file.spec
+        """The file, with the ways to the system that the user named."""
+        return with_proxies(self.file.spec, self.asked.through)
 
     @property
     def name(self) -> str:
@@ -88,12 +91,12 @@ class Study:
     @cached_property
     def published(self) -> tuple[PublishedCase, ...]:
         """The figures that somebody published for cases of this study."""
-        return () if self.spec.published is None else read_published(self.file)
+        return read_published(self.file)
 
     @cached_property
     def factors(self) -> tuple[str, ...]:
         """The factors that change something of the system that is measured."""
-        return tuple(name for name in self.spec.factors if name not in self.without_effect)
+        return tuple(name for name in self.spec.levels if name not in self.without_effect)
 
     @cached_property
     def without_effect(self) -> tuple[str, ...]:
@@ -111,8 +114,9 @@ class Study:
 
         Raises:
             SpecError: a choice names what there is not.
-            UsageError: no case is left.
+            UsageError: no case is left, or ways to the system are missing.
         """
+        check_through(self.spec, self.asked.system)
         words = [word for word in self.asked.only if word != PUBLISHED]
         only = [parse_choice(word, self.spec.levels) for word in words]
         found = combinations(self.spec, self.factors, only)
@@ -140,7 +144,10 @@ class Study:
         return self.file.document.check_part(content["testbed"], TestbedWords, *place)
 
     def system_text(self, case: Case) -> str:
-        """The system of a case as it was named; for a testbed, its kind."""
+        """The system of a case as it was named, or the proxy before it; for a testbed, its kind."""
+        way = case.levels.get(THROUGH)
+        if way is not None and THROUGH in way.changes:
+            return str(way.changes[THROUGH])
         if self.asked.system is not None:
             return self.asked.system
         testbed = self.testbed(case)
@@ -157,6 +164,8 @@ class Study:
             KvmarkError: a case can't be carried out.
         """
         for case in self.cases:
+            if THROUGH in case.levels:
+                self._check_way(case)
             _engine.check_plan(self.plan(case).to_json())
 
     def plan(self, case: Case) -> Plan:
@@ -175,6 +184,16 @@ class Study:
             parts.append([case.title, named, dict(system.options), words])
         text = json.dumps(parts, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def _check_way(self, case: Case) -> None:
+        """Makes sure that a way leads to the kind of system that is measured."""
+        way, driver = self._stand_in(case), self._driver
+        if driver is not None and way.driver != driver:
+            label = case.levels[THROUGH].label
+            raise UsageError(
+                f"through: {label} takes {way.driver} operations and the system {driver} ones; name"
+                " a proxy before the very system that is measured"
+            )
 
     def _stand_in(self, case: Case) -> SystemUrl:
         testbed = self.testbed(case)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Final, Self
 
 from kvmark.errors import KvmarkError, SystemUnderTestError
@@ -45,12 +44,7 @@ class Stage:
         self._take_down()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stops and removes the study's own testbed."""
         self._take_down()
 
@@ -120,6 +114,7 @@ def _started(wanted: TestbedWords, name: str, tell: Callable[[str], None]) -> Te
     }
     if wanted.system == "redis":
         return redis.up(redis.Wanted(**said), testbeds_root())
-    heap = said.pop("heap", None)
-    said["heap_bytes"] = None if heap is None else cassandra.read_heap(heap)
+    for size in ("heap", "memory"):
+        if size in said:
+            said[f"{size}_bytes"] = cassandra.read_size(size, said.pop(size))
     return cassandra.up(cassandra.Wanted(**said), testbeds_root(), tell)

@@ -204,6 +204,8 @@ class LogTail:
         for row in self._resources.rows():
             if row.get("gc_count") is not None and row.get("gc_time_s") is not None:
                 self._collected[row["node"]] = (row["gc_count"], row["gc_time_s"])
+                # What there was before the first sample isn't this run's.
+                before.setdefault(row["node"], self._collected[row["node"]])
         known = [node for node in self._collected if node in before]
         if not known:
             return Collections()

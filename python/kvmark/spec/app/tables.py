@@ -130,7 +130,11 @@ def _transactional(content: Content, server: Server) -> Content:
         end, option = "END TRANSACTION", "transactions = {'enabled': true}"
     run = f"{begin} {inserts}; {end};"
     plain = {key: value for key, value in write.items() if key != "options"}
-    statements = {**content["statements"], "WRITE": {**plain, "run": run}}
+    read = content["statements"]["READ"]
+    if server.kind == "cassandra":
+        # Accord reads the rows of a plain SELECT one by one: only a transaction sees them together.
+        read = {**read, "run": f"{begin} {read['run']}; {end};"}
+    statements = {**content["statements"], "WRITE": {**plain, "run": run}, "READ": read}
     prepare = [_with(text, option) if _creates_table(text) else text for text in content["prepare"]]
     description = "Pairs of numbers whose sum is known, written in one transaction."
     return {

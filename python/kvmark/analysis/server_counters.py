@@ -1,0 +1,78 @@
+"""How much the counters of servers rose while a phase went, from the samples of each second."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from kvmark.records import PhaseRecord, Run
+
+__all__ = ["disk_bytes_per_operation", "rises"]
+
+_GENERATOR: Final = "generator"
+_LEAST_SAMPLES: Final = 2
+_NS_PER_S: Final = 1e9
+_RISES: Final = ("node", "cpu_s", "bytes", "disk_read_bytes", "gc_s", "wall_s")
+_NEEDED: Final = frozenset({"node", "at_wall_ns", "cpu_user_s", "network_sent_bytes"})
+
+
+def rises(run: Run, record: PhaseRecord) -> pl.DataFrame:
+    """How much each server's counters rose over its samples in a phase, its drain included.
+
+    A row a server, none where nobody watched: processor time in `cpu_s`, traffic in `bytes`, what
+    came from disks in `disk_read_bytes`, garbage collections in `gc_s`, and the time from the first
+    sample to the last in `wall_s`. A counter that isn't known is none.
+    """
+    table = run.resources
+    if not set(table.columns) >= _NEEDED:
+        return pl.DataFrame(schema=_RISES)
+    origin_ns = run.manifest.engine.started_wall_ns
+    within = pl.col("at_wall_ns").is_between(
+        origin_ns + record.start_ns, origin_ns + (record.drained_ns or record.end_ns)
+    )
+    rows = table.filter(within & (pl.col("node") != _GENERATOR)).sort("at_wall_ns")
+    rows = rows.with_columns(
+        cpu=pl.col("cpu_user_s") + pl.col("cpu_system_s"),
+        network=pl.col("network_sent_bytes") + pl.col("network_received_bytes"),
+    )
+    for name, kind in (("gc_time_s", pl.Float64), ("disk_read_bytes", pl.Int64)):
+        # A column that no row has a value in may be missing, or have no type.
+        known = pl.col(name) if name in rows.columns else pl.lit(None)
+        rows = rows.with_columns(known.cast(kind).alias(name))
+    changes = rows.group_by("node", maintain_order=True).agg(
+        cpu_s=_rise("cpu"),
+        bytes=_rise("network"),
+        disk_read_bytes=_rise("disk_read_bytes"),
+        gc_s=_rise("gc_time_s"),
+        wall_s=_rise("at_wall_ns") / _NS_PER_S,
+    )
+    return changes.filter(pl.col("wall_s") > 0)
+
+
+def disk_bytes_per_operation(runs: Sequence[Run]) -> float | None:
+    """What the servers read from their disks for an operation, in the counted phases of runs.
+
+    All they read counts, compaction too; what the page cache held isn't read. None where a phase
+    is too short for two samples of each server, or the kernel keeps the counter to itself.
+    """
+    read_bytes, operations = 0.0, 0
+    for run in runs:
+        for record in run.counted:
+            found = rises(run, record).filter(pl.col("disk_read_bytes").is_not_null())
+            if found.is_empty():
+                return None
+            # Samples don't reach to the phase's ends: what was read between them is a rate.
+            per_s = float((found["disk_read_bytes"] / found["wall_s"]).sum())
+            lasted_ns = (record.drained_ns or record.end_ns) - record.start_ns
+            read_bytes += per_s * lasted_ns / _NS_PER_S
+            whole = (total for total in run.totals(record.index) if not total.part)
+            operations += sum(total.count for total in whole)
+    return read_bytes / operations if operations else None
+
+
+def _rise(counter: str) -> pl.Expr:
+    """How much a counter rose over its samples; none with too few. A restart begins anew at 0."""
+    known = pl.col(counter).drop_nulls()
+    return pl.when(known.len() >= _LEAST_SAMPLES).then(known.diff().clip(lower_bound=0).sum())

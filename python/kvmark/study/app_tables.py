@@ -1,0 +1,83 @@
+"""The sample applications among a study's cases: what they count, and their tables.
+
+It brings Polars: nothing here is imported while an engine runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from kvmark.analysis.app_table import (
+    CaseTable,
+    OperationFigures,
+    app_table,
+    by_operation,
+    commands_of,
+)
+from kvmark.analysis.study import StudyRow
+from kvmark.records import Run
+from kvmark.spec.app.flags import APPS, App
+from kvmark.study.definition import Study, published_for
+
+__all__ = ["applications", "counted_commands", "operations"]
+
+_FOLDER: Final = "apps/"
+
+
+def counted_commands(run: Run | None) -> Mapping[str, int]:
+    """Operations that the original counts for one of a group's; empty of what is no application."""
+    app = None if run is None else _app(run)
+    return commands_of(run) if run is not None and app is not None and app.counts_commands else {}
+
+
+def applications(
+    study: Study, rows: Sequence[StudyRow], runs: Sequence[Run]
+) -> tuple[CaseTable, ...]:
+    """The table of each case that is an application, from the first of its runs."""
+    by_id = {run.id: run for run in runs}
+    tables = []
+    for row in rows:
+        run = None if row.figures is None else by_id.get(row.figures.runs[0])
+        if run is None or _app(run) is None or not run.counted:
+            continue
+        published = published_for(row.levels, study.published)
+        case = ", ".join(f"{label} {name}".strip() for name, label in _sides(row.levels))
+        tables.append(
+            CaseTable(
+                case=case or run.manifest.plan["name"],
+                table=app_table(run, counted_commands(run)),
+                published={} if published is None else published.spreads,
+            )
+        )
+    return tuple(tables)
+
+
+def operations(
+    study: Study, rows: Sequence[StudyRow], runs: Sequence[Run]
+) -> tuple[OperationFigures, ...]:
+    """Each operation of the cases of which others published such times."""
+    by_id = {run.id: run for run in runs}
+    found: list[OperationFigures] = []
+    for row in rows:
+        run = None if row.figures is None else by_id.get(row.figures.runs[0])
+        theirs = published_for(row.levels, study.published)
+        if run is None or theirs is None or not theirs.operations or not run.counted:
+            continue
+        found += (
+            replace(one, published={**theirs.figures, **theirs.operations.get(one.operation, {})})
+            for one in by_operation(run)
+        )
+    return tuple(found)
+
+
+def _app(run: Run) -> App | None:
+    name = str(run.manifest.plan.get("name", ""))
+    return APPS.get(name.removeprefix(_FOLDER)) if name.startswith(_FOLDER) else None
+
+
+def _sides(levels: Mapping[str, str]) -> list[tuple[str, str]]:
+    """A case's levels as words: `CassandraKeyValue`, `192 writers`, `16 readers`."""
+    numbers = {name for name, label in levels.items() if label.isdecimal()}
+    return [(name if name in numbers else "", label) for name, label in levels.items()]

@@ -1,0 +1,62 @@
+"""What servers read from their disks for an operation, from the samples of each second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kvmark.analysis.server_counters import disk_bytes_per_operation
+from kvmark.analysis.study import CaseRuns, study_rows
+
+Make = Callable[[], Any]
+
+WINDOW_S = 20
+
+
+def watch(draft: Any, *bytes_per_s: int | None) -> None:
+    """Puts nodes behind the run that read so much from their disks each second."""
+    origin_ns = draft.engine["started_wall_ns"]
+    draft.resources = [
+        {
+            "at_wall_ns": origin_ns + second * 1_000_000_000,
+            "node": f"node-{number}",
+            "cpu_user_s": 0.1 * second,
+            "cpu_system_s": 0.0,
+            "network_sent_bytes": 0,
+            "network_received_bytes": 0,
+            "disk_read_bytes": None if each is None else 5_000 + each * second,
+        }
+        for second in range(WINDOW_S + 1)
+        for number, each in enumerate(bytes_per_s, start=1)
+    ]
+
+
+def test_the_nodes_reads_are_added_up_and_divided_among_the_operations(healthy: Make) -> None:
+    draft = healthy()
+    watch(draft, 3_000_000, 1_000_000)
+    run = draft.run()
+    operations = sum(total.count for total in run.totals(0))
+    assert disk_bytes_per_operation([run]) == pytest.approx(4_000_000 * WINDOW_S / operations)
+    (row,) = study_rows([CaseRuns({}, {0: run})])
+    assert row.disk_bytes == disk_bytes_per_operation([run])
+
+
+def test_samples_that_miss_the_ends_of_a_phase_stand_for_all_of_it(healthy: Make) -> None:
+    draft = healthy()
+    watch(draft, 4_000_000)
+    whole = disk_bytes_per_operation([draft.run()])
+    draft.resources = draft.resources[5:15]
+    assert disk_bytes_per_operation([draft.run()]) == pytest.approx(whole)
+
+
+def test_what_nobody_counted_is_not_called_nothing(healthy: Make) -> None:
+    assert disk_bytes_per_operation([healthy().run()]) is None
+    draft = healthy()
+    watch(draft, None)
+    assert disk_bytes_per_operation([draft.run()]) is None
+    draft = healthy()
+    watch(draft, 1_000)
+    draft.resources = draft.resources[:1]
+    assert disk_bytes_per_operation([draft.run()]) is None

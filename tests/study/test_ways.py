@@ -1,0 +1,217 @@
+"""Ways through proxies: how they are named, and what each costs beside the straight one."""
+
+import dataclasses
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from studies import Program, make_study, manifests
+
+from kvmark.analysis.path_costs import published_costs
+from kvmark.catalog import study_text
+from kvmark.errors import KvmarkError, SpecError, UsageError
+from kvmark.report.grid import to_text
+from kvmark.report.path_costs import cost_sentences, costs_grid
+from kvmark.report.study_answers import Ways
+from kvmark.stats import Counts, Estimate, paired_difference_of
+from kvmark.study.definition import Study
+from kvmark.study.through import named_proxies, read_published_ways
+from kvmark.testbed import proxy, redis
+from kvmark.testbed.control import take_down
+from kvmark.testbed.state import Testbed
+
+QUIET = ("-q", "--report", "none")
+
+SIMULATED = """
+name: ways
+question: What does a way cost?
+system: "sim:?servers=8&service=constant&mean_us=1000"
+workload: ycsb/c
+run: {duration: 300ms, records: 10, clients: 4, interval: 100ms}
+through: {proxies: {slow: "sim:?servers=8&service=constant&mean_us=2000"}}
+repetitions: 3
+"""
+
+
+# Names.
+
+
+def test_a_way_is_called_by_its_testbed_its_address_or_as_one_likes() -> None:
+    words = ["up:haproxy", "redis://user:secret@h:7000/0", "mine=redis://h:7001?tls=true"]
+    assert list(named_proxies(words)) == ["haproxy", "h:7000", "mine"]
+    assert named_proxies(words)["mine"] == "redis://h:7001?tls=true"
+
+
+@pytest.mark.parametrize("words", [["up:a", "a=redis://h"], ["direct=redis://h"]])
+def test_two_ways_of_one_name_are_refused(words: list[str]) -> None:
+    with pytest.raises(SpecError, match="through: two ways are called"):
+        named_proxies(words)
+
+
+def test_a_secret_is_in_no_refusal() -> None:
+    with pytest.raises(SpecError) as refused:
+        named_proxies(["a=redis://u:secret@h", "a=redis://u:secret@h"])
+    assert "secret" not in str(refused.value)
+
+
+def test_the_study_needs_a_proxy(tmp_path: Path) -> None:
+    study = make_study(study_text("proxy"), tmp_path, system="sim:")
+    with pytest.raises(UsageError, match="name a proxy before it with --through"):
+        study.check()
+
+
+def test_a_proxy_of_another_kind_of_system_is_refused(study: Callable[..., Study]) -> None:
+    other = study(SIMULATED, through=("other=null:",))
+    with pytest.raises(KvmarkError, match="through: other takes null operations"):
+        other.check()
+
+
+def test_a_study_of_its_own_servers_has_no_proxy_before_them(study: Callable[..., Study]) -> None:
+    text = SIMULATED.replace(
+        'system: "sim:?servers=8&service=constant&mean_us=1000"', "testbed: {system: redis}"
+    )
+    with pytest.raises(UsageError, match="name the system behind the proxy with --system"):
+        study(text).check()
+
+
+def test_ways_are_one_more_factor_of_any_study(study: Callable[..., Study]) -> None:
+    text = SIMULATED.partition("through:")[0] + "factors: {clients: [1, 2]}\n"
+    found = study(text, through=("one=sim:", "two=sim:?servers=2"))
+    assert found.factors == ("clients", "through")
+    assert [case.labels["through"] for case in found.cases] == ["direct", "one", "two"] * 2
+    assert found.system_text(found.cases[2]) == "sim:?servers=2"
+    assert found.system_text(found.cases[0]).startswith("sim:?servers=8")
+
+
+# Costs.
+
+
+def test_a_difference_of_quantiles_is_that_of_merged_blocks() -> None:
+    direct = [Counts.of([100, 200, 300]), Counts.of([110, 210, 310])]
+    through = [Counts.of([400, 500, 600]), Counts.of([410, 510, 610])]
+    found = paired_difference_of(direct, through, 0.5, "ns", 0.95)
+    assert found is not None
+    assert found.value == 300
+    assert (found.low, found.high) == pytest.approx((300, 300))
+    alone = paired_difference_of(direct[:1], through[:1], 0.5, "ns", 0.95)
+    assert alone is not None
+    assert (alone.value, alone.low) == (300, None)
+    assert paired_difference_of([Counts.empty()], through[:1], 0.5, "ns", 0.95) is None
+
+
+def test_a_slower_way_loses_throughput_and_adds_response_time(
+    tmp_path: Path, program: Program
+) -> None:
+    (tmp_path / "ways.yaml").write_text(SIMULATED)
+    ended = program(tmp_path, "study", "ways.yaml", *QUIET, "--json")
+    assert ended.code in (0, 1), ended
+    (cost,) = ended.json["ways"]["costs"]
+    assert cost["through"] == "slow"
+    assert cost["proxy"] is None
+    assert cost["blocks"] == 3
+    # Each operation takes twice as long, however busy the machine is.
+    lost, added = cost["throughput_lost"], cost["response_added"]["p50"]
+    assert 0 < lost["value"] < 100
+    assert lost["low"] <= lost["value"] <= lost["high"]
+    assert added["value"] > 0
+    assert added["low"] <= added["value"] <= added["high"]
+    told = program(tmp_path, "study", "ways.yaml", *QUIET, "--resume")
+    assert "What the way through each proxy costs" in told.out
+    assert "Through slow " in told.out
+
+
+def test_the_published_figures_are_those_of_the_report(tmp_path: Path) -> None:
+    study = make_study(study_text("proxy"), tmp_path)
+    debug, release = published_costs(read_published_ways(study.file))
+    assert release.throughput_lost is not None
+    assert release.throughput_lost.value == pytest.approx(26.7, abs=0.05)
+    assert release.response_added["p50"] is not None
+    assert release.response_added["p50"].value == pytest.approx(0.3)
+    assert release.proxy_memory_bytes == 10e6
+    assert debug.proxy is not None
+    assert (debug.proxy.build, debug.proxy.threads) == ("debug", 4)
+
+
+def test_the_table_has_a_row_for_each_way_and_the_published_ones_below(tmp_path: Path) -> None:
+    study = make_study(study_text("proxy"), tmp_path)
+    published = published_costs(read_published_ways(study.file))
+    mine = dataclasses.replace(published[1], through="haproxy", levels={"load": "closed"})
+    ways = Ways((mine,), published, "a report")
+    grid = costs_grid(("load", "through"), ways)
+    assert [row[1].text for row in grid.rows] == [
+        "haproxy", "published: shotover", "published: shotover",
+    ]  # fmt: skip
+    text = to_text(grid, 140).plain
+    assert "+0.3 " in text
+    assert "−12.5" in text
+    assert "26.7" in text
+    assert "Published: a report." in text
+    assert cost_sentences(ways) == [
+        "Through haproxy (load closed) 26.7 % of the throughput is lost, and the median response"
+        " time changes by +0.300 ms."
+    ]
+
+
+def test_a_loss_that_chance_explains_is_none(tmp_path: Path) -> None:
+    rows = read_published_ways(make_study(study_text("proxy"), tmp_path).file)
+    cost = published_costs(rows)[0]
+
+    def told(value: float, low: float, high: float) -> str:
+        lost = Estimate(value, low, high, 5, "%", "paired")
+        (sentence,) = cost_sentences(Ways((dataclasses.replace(cost, throughput_lost=lost),)))
+        return sentence
+
+    assert "no loss of throughput is seen" in told(0.1, -0.2, 0.4)
+    assert "12.0 % of the throughput is lost (10.0 to 14.0)" in told(12, 10, 14)
+    assert "3.00 % of the throughput is won (2.00 to 4.00)" in told(-3, -4, -2)
+
+
+# A real proxy before a real system.
+
+
+@pytest.fixture
+def redis_and_haproxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Testbed, Testbed]]:
+    """A Redis and an HAProxy before it."""
+    for needed, package in (("redis-server", "redis-server"), ("haproxy", "haproxy")):
+        if shutil.which(needed, path="/usr/bin:/usr/sbin:/usr/local/bin:/usr/local/sbin") is None:
+            pytest.skip(f"{needed} isn't installed: apt-get install {package}")
+    root = tmp_path / "testbeds"
+    monkeypatch.setenv("KVMARK_TESTBEDS", str(root))
+    try:
+        system = redis.up(redis.Wanted(), root)
+        target = proxy.Target("redis", system.nodes[0].address, system.url)
+        yield system, proxy.up(proxy.Wanted("haproxy", target, threads=1), root)
+    finally:
+        take_down(root)
+
+
+def test_haproxy_before_redis_is_measured_whole(
+    tmp_path: Path, program: Program, redis_and_haproxy: tuple[Testbed, Testbed]
+) -> None:
+    words = ["--system", "up:redis", "--through", "up:haproxy", "--only", "load=closed"]
+    words += ["--repetitions", "2", "--scale", "0.5", "--report", "page.html", "-q", "--json"]
+    ended = program(tmp_path, "study", "proxy", *words)
+    assert ended.code in (0, 1), ended
+    (cost,) = ended.json["ways"]["costs"]
+    assert cost["proxy"]["kind"] == "haproxy"
+    assert cost["proxy"]["threads"] == 1
+    assert cost["proxy_cpu"]["value"] > 0
+    assert cost["proxy_memory_bytes"] > 1e6
+    runs = tmp_path / "runs"
+    through = {run: one for run, one in manifests(runs).items() if way(one) == "haproxy"}
+    assert len(through) == 2
+    for run, manifest in through.items():
+        assert manifest["testbed"]["kind"] == "haproxy"
+        assert manifest["testbed"]["behind"]["system"] == "redis"
+        nodes = pl.read_parquet(runs / run / "resources.parquet")["node"]
+        assert set(nodes) == {"generator", "haproxy", "primary-1"}
+    assert "What the way through each proxy costs" in (tmp_path / "page.html").read_text()
+
+
+def way(manifest: dict[str, Any]) -> str:
+    return str(manifest["spec"]["study"]["levels"]["through"])
