@@ -36,7 +36,11 @@ class Going:
     """A program that was started."""
 
     def __init__(
-        self, command: Sequence[str], cores: int | str, variables: Mapping[str, str]
+        self,
+        command: Sequence[str],
+        cores: int | str,
+        variables: Mapping[str, str],
+        folder: Path | None = None,
     ) -> None:
         self._name = Path(command[0]).name
         self._output, self._errors = _file(), _file()
@@ -47,6 +51,7 @@ class Going:
             stdout=self._output,
             stderr=self._errors,
             env={**os.environ, **variables},
+            cwd=folder,
         )
 
     def ended(self) -> bool:
@@ -90,9 +95,10 @@ def execute(
     variables: Mapping[str, str] | None = None,
     *,
     watched: bool = False,
+    folder: Path | None = None,
 ) -> Ended:
-    """Runs a program to its end; one that is watched has its memory's peak."""
-    going = Going(command, cores, variables or {})
+    """Runs a program to its end, in a folder; one that is watched has its memory's peak."""
+    going = Going(command, cores, variables or {}, folder)
     try:
         if watched:
             going.watch_memory()

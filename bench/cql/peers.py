@@ -75,7 +75,8 @@ def run_latte(program: Program, job: Job) -> Once:
         words += ["--duration", job.operations, "--warmup", 0, "--consistency", "ONE"]
         words += ["-P", f"records={job.records}", "--quiet", "--output", report]
         command = [*program, *(str(word) for word in words)]
-        ended = execute(command, job.cores, watched=True)
+        # It leaves a log where it runs.
+        ended = execute(command, job.cores, watched=True, folder=Path(folder))
         result = json.loads(report.read_text())["result"]
     done = (result["request_count"], result["row_count"], result["error_count"])
     if done != (job.operations, job.operations, 0):
