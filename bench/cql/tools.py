@@ -13,7 +13,7 @@ LATTE = "latte-cli@0.29.0"
 YCSB_BINDING = "kvmark.peer.CqlBinding"
 
 VERSIONS: Mapping[str, str] = {
-    "latte": "0.29.0 from crates.io, one thread",
+    "latte": "0.29.0, one thread",
     "YCSB": "core 0.17.0 from Maven with a binding of our own over the Java driver 4.19.0, which "
     "reads a row as YCSB's own does",
 }
