@@ -17,28 +17,25 @@ import json
 import platform
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from bench.common.blocks import Repetition, repetitions
+from bench.common.console import carried_out, say
 from bench.common.figures import Measured, Program
-from bench.common.process import PeerFailedError
+from bench.common.limits import SPARE_FILES, raise_file_limit
 from bench.common.table import medians, ratios
 from bench.common.tools import find, find_kvmark
 from bench.cql.cases import CASES, CROWD_NODES, CROWD_OWN_CONNECTIONS, FIGURES
 from bench.cql.crowd import Crowd, Wanted, crowd_rows, crowds
 from bench.cql.peers import FIELD_BYTES, FIELDS, Case, Job, load, measure, run_kvmark
-from bench.cql.server import say, serving
+from bench.cql.server import serving
 from bench.cql.tools import FIND, VERSIONS
-from bench.redis.server import SPARE_FILES, raise_file_limit
 
-from kvmark.errors import KvmarkError
 from kvmark.testbed.host import describe_host
 from kvmark.testbed.state import Testbed
 
-LOOK_BUSY = 0.2
-"""Share of the cores that others may use before the machine is too busy to measure on."""
 HEAP_MIB = 1024
 
 
@@ -190,18 +187,7 @@ def run(given: argparse.Namespace) -> bool:
 def main(arguments: Sequence[str]) -> int:
     """Measures and prints; 1 when the machine is too busy, 3 when a peer or a node failed."""
     given = parse(arguments)
-    host: Mapping[str, float] = describe_host()
-    busy, cores = host["other_busy_cores_before"], host["cores"]
-    if busy > LOOK_BUSY * cores and not given.anyway:
-        say(f"others keep {busy:.2g} of {cores} cores busy: stop them, or --anyway")
-        return 1
-    try:
-        return 0 if run(given) else 3
-    except (PeerFailedError, KvmarkError) as failure:
-        say(str(failure))
-        return 3
-    except KeyboardInterrupt:
-        return 130
+    return carried_out(lambda: run(given), anyway=given.anyway)
 
 
 if __name__ == "__main__":

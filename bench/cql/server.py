@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from bench.common.console import say
 
 from kvmark.testbed import cassandra
 from kvmark.testbed.control import take_down
@@ -28,9 +29,3 @@ def serving(nodes: int, heap_mib: int, cores: tuple[int, ...]) -> Iterator[Testb
             yield cassandra.up(wanted, root, say)
         finally:
             take_down(root)
-
-
-def say(text: str) -> None:
-    """Progress, on standard error."""
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()

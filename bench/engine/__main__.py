@@ -10,13 +10,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from statistics import median
 
+from bench.common.console import too_busy
 from bench.engine.cases import CASES, Case
 from bench.engine.runs import RunFailedError
 
 from kvmark.testbed.host import describe_host
-
-LOOK_BUSY = 0.2
-"""Share of the cores that others may use before the machine is too busy to measure on."""
 
 
 def row(case: Case, repetitions: int) -> list[str]:
@@ -54,9 +52,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
     wanted = parser.parse_args(arguments)
     host = describe_host()
-    busy, cores = host["other_busy_cores_before"], host["cores"]
-    if busy > LOOK_BUSY * cores and not wanted.anyway:
-        sys.stderr.write(f"others keep {busy:.2g} of {cores} cores busy: stop them, or --anyway\n")
+    if too_busy(host, anyway=wanted.anyway):
         return 1
     rows = [["figure", "median", "least–most", "bound", ""]]
     try:
@@ -66,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
     except RunFailedError as failure:
         sys.stderr.write(f"{failure}\n")
         return 3
-    told = f"{host['processor']}, {cores} cores, {wanted.repetitions} repetitions"
+    told = f"{host['processor']}, {host['cores']} cores, {wanted.repetitions} repetitions"
     sys.stdout.write("\n".join([told, "", *lines(rows, markdown=wanted.markdown)]) + "\n")
     return 0
 

@@ -20,7 +20,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from bench.common.blocks import Repetition
+from bench.common.console import carried_out, say
 from bench.common.figures import Program
+from bench.common.limits import SPARE_FILES, raise_file_limit
 from bench.common.process import PeerFailedError
 from bench.common.table import medians, ratios
 from bench.common.tools import find
@@ -35,16 +37,12 @@ from bench.redis.cases import (
 )
 from bench.redis.connections import Crowd, crowds
 from bench.redis.peers import VALUE_BYTES, Case
-from bench.redis.server import SPARE_FILES, Server, raise_file_limit, serving
+from bench.redis.server import Server, serving
 from bench.redis.stall import Stalled, stalls
 from bench.redis.table import crowd_rows, stall_rows
 from bench.redis.tools import FIND, VERSIONS
 
-from kvmark.errors import KvmarkError
 from kvmark.testbed.host import describe_host
-
-LOOK_BUSY = 0.2
-"""Share of the cores that others may use before the machine is too busy to measure on."""
 
 
 @dataclass
@@ -81,12 +79,6 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--results", type=Path, help="folder for the table and every repetition")
     parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
     return parser.parse_args(arguments)
-
-
-def say(text: str) -> None:
-    """Progress, on standard error."""
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
 
 
 def measure(given: argparse.Namespace, server: Server, programs: Mapping[str, Program]) -> Answer:
@@ -188,18 +180,7 @@ def run(given: argparse.Namespace) -> bool:
 def main(arguments: Sequence[str]) -> int:
     """Measures and prints; 1 when the machine is too busy, 3 when a peer or the server failed."""
     given = parse(arguments)
-    host = describe_host()
-    busy, cores = host["other_busy_cores_before"], host["cores"]
-    if busy > LOOK_BUSY * cores and not given.anyway:
-        say(f"others keep {busy:.2g} of {cores} cores busy: stop them, or --anyway")
-        return 1
-    try:
-        return 0 if run(given) else 3
-    except (PeerFailedError, KvmarkError) as failure:
-        say(str(failure))
-        return 3
-    except KeyboardInterrupt:
-        return 130
+    return carried_out(lambda: run(given), anyway=given.anyway)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import resource
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,8 +15,6 @@ from kvmark.testbed.control import pause_node, resume_node, take_down
 from kvmark.testbed.redis.health import connect
 from kvmark.testbed.state import Testbed
 
-SPARE_FILES = 200
-"""Files that a process needs beside its connections."""
 SET_UP = ("cmdstat_client", "cmdstat_hello", "cmdstat_config")
 FAILED = re.compile(r"(?:rejected|failed)_calls=(\d+)")
 
@@ -85,13 +82,6 @@ def complaint(before: Counters, after: Counters) -> str | None:
     if after.errors > before.errors:
         return f"{after.errors - before.errors} commands were answered with an error"
     return None
-
-
-def raise_file_limit(wanted: int) -> bool:
-    """Lets this process and what it starts open so many files; False if that isn't allowed."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    return most == resource.RLIM_INFINITY or most >= wanted
 
 
 @contextmanager

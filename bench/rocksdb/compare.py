@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from bench.common.console import say
 from bench.rocksdb.peers import PEERS, Case, Job, Measured, PeerFailedError, Tools, build, load
 from scipy import stats
 
@@ -121,12 +122,6 @@ def run_blocks(
             measured = run_once(tools, here, peer, loaded)
             say(f"block {block + 1}/{wanted.blocks}  {case}  {peer}: {measured.ops_per_s:,.0f}/s")
             yield Repetition(block, case, peer, measured)
-
-
-def say(text: str) -> None:
-    """Progress, on standard error."""
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
 
 
 def values(repetitions: Sequence[Repetition], case: Case, peer: str, figure: Figure) -> list[float]:

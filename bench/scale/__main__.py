@@ -12,15 +12,14 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 
-from bench.redis.server import SPARE_FILES, raise_file_limit
+from bench.common.console import too_busy
+from bench.common.limits import SPARE_FILES, raise_file_limit
 from bench.scale.cases import Case, Facts, RunFailedError, cases, measured
 from bench.scale.published import CORES_EACH, MACHINES, published_at
 
 from kvmark.errors import KvmarkError
 from kvmark.testbed.host import describe_host
 
-LOOK_BUSY = 0.2
-"""Share of the cores that others may use before the machine is too busy to measure on."""
 HEAD = ("system", "clients", "ops/s", "failed", "client CPU µs/op", "peak memory MB")
 
 
@@ -70,9 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     """Measures every case and prints; 1 when the machine is too busy, 3 when a run failed."""
     given = parse(arguments)
     host = describe_host()
-    busy, cores = host["other_busy_cores_before"], host["cores"]
-    if busy > LOOK_BUSY * cores and not given.anyway:
-        sys.stderr.write(f"others keep {busy:.2g} of {cores} cores busy: stop them, or --anyway\n")
+    if too_busy(host, anyway=given.anyway):
         return 1
     # Before servers start: they may open as many files as we may.
     if not raise_file_limit(given.clients + SPARE_FILES):
@@ -89,7 +86,7 @@ def main(arguments: Sequence[str]) -> int:
             except (RunFailedError, KvmarkError) as failure:
                 sys.stderr.write(f"{case.name}: {failure}\n")
                 failed = True
-    told = f"{host['processor']}, {cores} cores for the generator and the system together"
+    told = f"{host['processor']}, {host['cores']} cores for the generator and the system together"
     sys.stdout.write("\n".join([told, "", *table(rows), "", *beside(given.clients)]) + "\n")
     return 3 if failed else 0
 

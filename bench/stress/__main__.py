@@ -25,6 +25,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from bench.common.console import say
+
 from kvmark.errors import KvmarkError
 from kvmark.stats import Estimate, mean_interval, paired_ratio
 from kvmark.testbed import cassandra
@@ -77,12 +79,6 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--results", type=Path, help="folder for the table and every run")
     return parser.parse_args(arguments)
-
-
-def say(text: str) -> None:
-    """Progress, on standard error."""
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
 
 
 def tools() -> dict[str, list[str]]:

@@ -1,0 +1,43 @@
+"""What every benchmark says, and when it refuses to measure."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bench.common.process import PeerFailedError
+
+from kvmark.errors import KvmarkError
+from kvmark.testbed.host import describe_host
+
+LOOK_BUSY = 0.2
+"""Share of the cores that others may use before the machine is too busy to measure on."""
+
+
+def say(text: str) -> None:
+    """Progress, on standard error."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def too_busy(host: Mapping[str, Any], *, anyway: bool) -> bool:
+    """Whether others keep the host too busy, which is said; never with `anyway`."""
+    busy, cores = host["other_busy_cores_before"], host["cores"]
+    if anyway or busy <= LOOK_BUSY * cores:
+        return False
+    say(f"others keep {busy:.2g} of {cores} cores busy: stop them, or --anyway")
+    return True
+
+
+def carried_out(measure: Callable[[], bool], *, anyway: bool) -> int:
+    """The exit code: 1 when the machine is too busy, 3 when a peer or a server failed."""
+    if too_busy(describe_host(), anyway=anyway):
+        return 1
+    try:
+        return 0 if measure() else 3
+    except (PeerFailedError, KvmarkError) as failure:
+        say(str(failure))
+        return 3
+    except KeyboardInterrupt:
+        return 130
