@@ -7,21 +7,18 @@ all: it is filled under another name, and its list of files is compared each tim
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import platform
 import re
 import shutil
-import subprocess
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.testbed.cache import cache_folder, locked, run_told
 
 __all__ = ["VERSIONS", "Artifacts", "Tell", "exact_version", "fetch"]
 
@@ -135,7 +132,7 @@ def fetch(version: str, tell: Tell, cache: Path | None = None) -> Artifacts:
         UsageError: Maven is missing, there is no such version, or the folder can't be written.
         SystemUnderTestError: Maven can't get them.
     """
-    root = _cache() if cache is None else cache
+    root = cache_folder() if cache is None else cache
     found = Artifacts(root / f"cassandra-{version}", version)
     if found.is_whole:
         return found
@@ -146,7 +143,7 @@ def fetch(version: str, tell: Tell, cache: Path | None = None) -> Artifacts:
             " maven`"
         )
     try:
-        with _locked(root, version, tell):
+        with locked(root / f"cassandra-{version}.lock", f"fetching Cassandra {version}", tell):
             if not found.is_whole:
                 _fetch(maven, found, tell)
     except OSError as problem:
@@ -187,25 +184,18 @@ def _run_maven(maven: str, folder: Path, version: str, tell: Tell) -> None:
     command = [maven, "--batch-mode", "--strict-checksums", "--update-snapshots"]
     words = ["--file", str(folder / "pom.xml")]
     words += [f"-DoutputDirectory={folder / 'lib'}", "-DincludeScope=runtime"]
-    said, fetched = [], 0
-    with subprocess.Popen(  # noqa: S603 - the words are ours
-        [*command, _PLUGIN, *words, f"-DexcludeClassifiers={others}"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    ) as running:
-        try:
-            for line in running.stdout or ():
-                said.append(line)
-                if jar := _FETCHED.search(line):
-                    fetched += 1
-                    tell(f"Fetching Cassandra {version} with Maven: {fetched} files, {jar[1]}")
-        except BaseException:
-            running.terminate()
-            raise
-    if running.returncode != 0:
+    said: list[str] = []
+    fetched = 0
+
+    def hear(line: str) -> None:
+        nonlocal fetched
+        said.append(line)
+        if jar := _FETCHED.search(line):
+            fetched += 1
+            tell(f"Fetching Cassandra {version} with Maven: {fetched} files, {jar[1]}")
+
+    words.append(f"-DexcludeClassifiers={others}")
+    if run_told([*command, _PLUGIN, *words], hear) != 0:
         raise _refusal("".join(said), version)
 
 
@@ -221,23 +211,6 @@ def _refusal(said: str, version: str) -> SystemUnderTestError | UsageError:
         f"Maven could not fetch Cassandra {version}, look at the network and at Maven's"
         f" settings.xml: {reason[:_LONGEST]}"
     )
-
-
-@contextmanager
-def _locked(root: Path, version: str, tell: Tell) -> Iterator[None]:
-    """Holds the lock of a version; it is let go when the process ends, however that happens."""
-    root.mkdir(parents=True, exist_ok=True)
-    with (root / f"cassandra-{version}.lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            tell(f"Waiting for another kvmark that is fetching Cassandra {version}")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kvmark"
 
 
 def _pom(version: str) -> str:

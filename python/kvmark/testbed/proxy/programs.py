@@ -6,18 +6,17 @@ are built at exact versions into kvmark's folder in the user's cache.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.testbed.cache import cache_folder, locked, run_told
 from kvmark.testbed.proxy.wanted import Build, Kind
 
 __all__ = ["CQL_PROXY", "SHOTOVER", "Program", "built_path", "find_program"]
@@ -146,11 +145,7 @@ def _recipe(kind: Kind, build: Build) -> _Recipe:
 
 
 def _folder(recipe: _Recipe, cache: Path | None) -> Path:
-    return (_cache() if cache is None else cache) / recipe.name
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kvmark"
+    return (cache_folder() if cache is None else cache) / recipe.name
 
 
 def _build(recipe: _Recipe, folder: Path, tell: Callable[[str], None]) -> None:
@@ -158,7 +153,7 @@ def _build(recipe: _Recipe, folder: Path, tell: Callable[[str], None]) -> None:
     if tool is None:
         raise UsageError(recipe.tool)
     try:
-        with _locked(folder, recipe.name, tell):
+        with locked(folder / ".lock", f"building {recipe.name}", tell):
             if (folder / recipe.product).exists():
                 return
             for name, text in recipe.files.items():
@@ -180,24 +175,12 @@ def _run(command: Sequence[str], folder: Path, name: str, tell: Callable[[str], 
     said: list[str] = []
     # Where other builds put their output, and how, is no concern of this one.
     own = {k: v for k, v in os.environ.items() if k not in {"CARGO_TARGET_DIR", "RUSTFLAGS"}}
-    with subprocess.Popen(  # noqa: S603 - the words are ours
-        command,
-        cwd=folder,
-        env=own,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    ) as running:
-        try:
-            for line in running.stdout or ():
-                said.append(line.strip())
-                tell(f"{step}: {line.strip()}")
-        except BaseException:
-            running.terminate()
-            raise
-    if running.returncode != 0:
+
+    def hear(line: str) -> None:
+        said.append(line.strip())
+        tell(f"{step}: {line.strip()}")
+
+    if run_told(command, hear, folder=folder, environment=own) != 0:
         reasons = [line for line in said if line.startswith("error")] or [
             line for line in said if line
         ]
@@ -206,16 +189,3 @@ def _run(command: Sequence[str], folder: Path, name: str, tell: Callable[[str], 
             f"{name} can't be built with {Path(command[0]).name}, look at the network and at its"
             f" registry: {reason[:_LONGEST]}"
         )
-
-
-@contextmanager
-def _locked(folder: Path, name: str, tell: Callable[[str], None]) -> Iterator[None]:
-    """Holds the lock of a build; it is let go when the process ends, however that happens."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            tell(f"Waiting for another kvmark that is building {name}")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
