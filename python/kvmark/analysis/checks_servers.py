@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kvmark.analysis.evidence import Phase, percent, reason
@@ -26,6 +26,9 @@ _OWN_CPU = ("used_cpu_user", "used_cpu_sys")
 #: Systems that carry out commands on one thread, and the setting that gives them more.
 _ONE_THREAD = {"redis": "io-threads"}
 
+#: A row of :func:`rises`.
+_Rise = Mapping[str, Any]
+
 
 def check_faults(run: Run) -> Iterator[Reason | None]:
     """Each planned fault must have been carried out."""
@@ -41,7 +44,8 @@ def check_faults(run: Run) -> Iterator[Reason | None]:
 
 def check_servers(phase: Phase) -> Iterator[Reason | None]:
     """What the servers used, carried, collected, warned of and evicted in a counted phase."""
-    used = _used_cores(phase)
+    rose = rises(phase.run, phase.record).to_dicts()
+    used = _used_cores(phase, rose)
     if used:
         node = max(used, key=lambda name: used[name])
         yield reason(
@@ -51,9 +55,9 @@ def check_servers(phase: Phase) -> Iterator[Reason | None]:
             {"node": node, "busy_share": used[node], "servers": len(used)},
             phase=phase.name,
         )
-    yield from _check_shares(phase)
+    yield from _check_shares(phase, rose)
     yield from _check_popularity(phase)
-    yield from _check_garbage(phase)
+    yield from _check_garbage(phase, rose)
     yield from _check_warnings(phase)
     evicted = sum(_change(phase, name) or 0.0 for name in _EVICTED)
     yield reason(
@@ -65,10 +69,10 @@ def check_servers(phase: Phase) -> Iterator[Reason | None]:
     )
 
 
-def _check_shares(phase: Phase) -> Iterator[Reason | None]:
+def _check_shares(phase: Phase, rose: Sequence[_Rise]) -> Iterator[Reason | None]:
     """Whether one of several servers carried more of the traffic than its part."""
     sharing = _sharing(phase.run)
-    spent = {node: change for node, change in _traffic(phase).items() if node in sharing}
+    spent = {node: change for node, change in _traffic(rose).items() if node in sharing}
     total = sum(spent.values())
     if len(spent) < 2 or len(spent) < len(sharing) or total <= 0:
         return
@@ -127,12 +131,10 @@ def _top_share(keys: Mapping[str, Any], records: int) -> float:
     return 0.0
 
 
-def _check_garbage(phase: Phase) -> Iterator[Reason | None]:
+def _check_garbage(phase: Phase, rose: Sequence[_Rise]) -> Iterator[Reason | None]:
     """How long servers on a Java virtual machine collected garbage."""
     shares = {
-        str(row["node"]): row["gc_s"] / row["wall_s"]
-        for row in rises(phase.run, phase.record).iter_rows(named=True)
-        if row["gc_s"] is not None
+        str(row["node"]): row["gc_s"] / row["wall_s"] for row in rose if row["gc_s"] is not None
     }
     if not shares:
         return
@@ -164,12 +166,10 @@ def _check_warnings(phase: Phase) -> Iterator[Reason | None]:
     )
 
 
-def _used_cores(phase: Phase) -> dict[str, float]:
+def _used_cores(phase: Phase, rose: Sequence[_Rise]) -> dict[str, float]:
     """Each server's processor time as a share of what it can use."""
     watched = {
-        str(row["node"]): row["cpu_s"] / row["wall_s"]
-        for row in rises(phase.run, phase.record).iter_rows(named=True)
-        if row["cpu_s"] is not None
+        str(row["node"]): row["cpu_s"] / row["wall_s"] for row in rose if row["cpu_s"] is not None
     }
     if watched:
         return {node: cores / _usable_cores(phase.run, node) for node, cores in watched.items()}
@@ -198,9 +198,8 @@ def _usable_cores(run: Run, name: str) -> float:
     return float(min(int(threads) if threads.isdecimal() else 1, bound))
 
 
-def _traffic(phase: Phase) -> dict[str, float]:
-    rows = rises(phase.run, phase.record).iter_rows(named=True)
-    return {str(row["node"]): row["bytes"] for row in rows if row["bytes"] is not None}
+def _traffic(rose: Sequence[_Rise]) -> dict[str, float]:
+    return {str(row["node"]): row["bytes"] for row in rose if row["bytes"] is not None}
 
 
 def _sharing(run: Run) -> list[str]:

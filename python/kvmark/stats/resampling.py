@@ -58,11 +58,9 @@ def paired_jackknife(
     Raises:
         ValueError: the sides have not as many blocks.
     """
-    if len(baseline) != len(candidate):
-        raise ValueError(f"{len(baseline)} blocks are no pairs with {len(candidate)}")
-    if not baseline or not all(part.n for part in (*baseline, *candidate)):
+    sides = _pairs(baseline, candidate)
+    if sides is None:
         return None
-    sides = [_Table.of(parts) for parts in (baseline, candidate)]
     before, after = (float(np.log(side.quantiles(side.total, q))[0]) for side in sides)
     log, n = after - before, len(baseline)
     if n == 1:
@@ -82,11 +80,9 @@ def paired_difference_of(
     Raises:
         ValueError: the sides have not as many blocks.
     """
-    if len(baseline) != len(candidate):
-        raise ValueError(f"{len(baseline)} blocks are no pairs with {len(candidate)}")
-    if not baseline or not all(part.n for part in (*baseline, *candidate)):
+    sides = _pairs(baseline, candidate)
+    if sides is None:
         return None
-    sides = [_Table.of(parts) for parts in (baseline, candidate)]
     before, after = (float(side.quantiles(side.total, q)[0]) for side in sides)
     value, n = after - before, len(baseline)
     method = "difference of merged quantiles, leaving out each block"
@@ -96,6 +92,15 @@ def paired_difference_of(
     found = mean_interval((n * value - (n - 1) * left).tolist(), unit, confidence)
     error = found.error or 0.0
     return Estimate(value, value - error, value + error, n, unit, method, confidence)
+
+
+def _pairs(baseline: Sequence[Counts], candidate: Sequence[Counts]) -> tuple[_Table, _Table] | None:
+    """Both sides' tables; none when a side has a block without an observation."""
+    if len(baseline) != len(candidate):
+        raise ValueError(f"{len(baseline)} blocks are no pairs with {len(candidate)}")
+    if not baseline or not all(part.n for part in (*baseline, *candidate)):
+        return None
+    return _Table.of(baseline), _Table.of(candidate)
 
 
 def block_bootstrap(parts: Sequence[Counts], q: float, seed: int = 1) -> Level | None:
