@@ -11,11 +11,13 @@ import psutil
 import pytest
 from command_line import Kvmark, wait_until
 
+from kvmark.errors import SystemUnderTestError
 from kvmark.records import Records
 from kvmark.testbed import cassandra
-from kvmark.testbed.cassandra.client import ReplyError
+from kvmark.testbed.cassandra.client import Client, ReplyError
 from kvmark.testbed.cassandra.health import connect
 from kvmark.testbed.control import kill_node, restart_node, take_down, wait_until_healthy
+from kvmark.testbed.observe import Observer
 from kvmark.testbed.state import Testbed
 
 HEAP_BYTES = 512 * 2**20
@@ -95,6 +97,38 @@ def test_a_client_that_knows_who_holds_a_row_spares_the_nodes_a_detour(
         carried[aware] = carried_bytes(user, document["run"])
     # Two of three requests meet a node that has to ask another one.
     assert carried["false"] > 1.5 * carried["true"]
+
+
+def test_a_killed_node_is_named_and_comes_back_with_what_a_quorum_wrote(nodes: Testbed) -> None:
+    assert [node.host for node in nodes.nodes] == ["127.0.0.1", "127.0.0.2", "127.0.0.3"]
+    assert len({node.port for node in nodes.nodes}) == 1
+    with Observer(nodes) as observer:
+        assert [row["node"] for row in observer.sample()] == ["node-1", "node-2", "node-3"]
+    with connect(nodes, nodes.nodes[0], 30) as client:
+        client.ask(
+            "CREATE KEYSPACE quorum WITH replication ="
+            " {'class': 'SimpleStrategy', 'replication_factor': 3}"
+        )
+        client.ask("CREATE TABLE quorum.rows (k int PRIMARY KEY)")
+        kill_node(nodes, "node-2")
+        write_until_it_succeeds(client, "INSERT INTO quorum.rows (k) VALUES (1)")
+    with pytest.raises(SystemUnderTestError, match="cassandra/node-1 did not"):
+        wait_until_healthy(nodes, 0.1)
+    now = restart_node(nodes, "node-2")
+    wait_until_healthy(now)
+    with connect(now, now.node("node-2"), 30) as client:
+        assert client.ask("SELECT k FROM quorum.rows", consistency="QUORUM") == [{"k": 1}]
+
+
+def write_until_it_succeeds(client: Client, statement: str) -> None:
+    """A write may time out until the others have seen that a node is gone; it is tried again."""
+    for _ in range(30):
+        try:
+            client.ask(statement, consistency="QUORUM")
+        except ReplyError:
+            continue
+        return
+    raise AssertionError("no write succeeded")
 
 
 def test_a_quorum_of_three_loses_no_acknowledged_write_when_nodes_fail_in_turn(

@@ -1,4 +1,4 @@
-"""Three real nodes, a node that can't start, and the commands: what one shared node can't show."""
+"""Nodes that can't start, and the commands: what one shared node can't show."""
 
 import json
 import re
@@ -30,55 +30,6 @@ HEAP_BYTES = 512 * 2**20
 GIB = 2**30
 NEEDED_BYTES = 6 * 10**9
 Output = pytest.CaptureFixture[str]
-
-
-@pytest.fixture
-def enough_memory(with_cassandra: None) -> None:
-    available = psutil.virtual_memory().available
-    if available < NEEDED_BYTES:
-        pytest.skip(
-            f"three nodes of Cassandra need {NEEDED_BYTES / 1e9:.0f} GB of memory, and"
-            f" {available / 1e9:.1f} GB are available"
-        )
-
-
-def test_three_nodes_keep_a_quorums_writes_while_one_is_killed(
-    root: Path, enough_memory: None
-) -> None:
-    testbed = cassandra.up(cassandra.Wanted(nodes=3, heap_bytes=HEAP_BYTES), root)
-    hosts = [node.host for node in testbed.nodes]
-    assert hosts == ["127.0.0.1", "127.0.0.2", "127.0.0.3"]
-    assert len({node.port for node in testbed.nodes}) == 1
-    with Observer(testbed) as observer:
-        assert [row["node"] for row in observer.sample()] == ["node-1", "node-2", "node-3"]
-    with connect(testbed, testbed.nodes[0], 30) as client:
-        client.ask(
-            "CREATE KEYSPACE kept WITH replication ="
-            " {'class': 'SimpleStrategy', 'replication_factor': 3}"
-        )
-        client.ask("CREATE TABLE kept.rows (k int PRIMARY KEY)")
-        kill_node(testbed, "node-2")
-        write_until_it_succeeds(client, "INSERT INTO kept.rows (k) VALUES (1)")
-    with pytest.raises(SystemUnderTestError, match="cassandra/node-1 did not"):
-        wait_until_healthy(testbed, 0.1)
-    testbed = restart_node(testbed, "node-2")
-    wait_until_healthy(testbed)
-    with connect(testbed, testbed.node("node-2"), 30) as client:
-        assert client.ask("SELECT k FROM kept.rows", consistency="QUORUM") == [{"k": 1}]
-    (stopped,) = take_down(root, remove=True)
-    assert len(stopped.nodes) == 3
-    assert not list(root.iterdir())
-
-
-def write_until_it_succeeds(client: Client, statement: str) -> None:
-    """A write may time out until the others have seen that a node is gone; it is tried again."""
-    for _ in range(30):
-        try:
-            client.ask(statement, consistency="QUORUM")
-        except ReplyError:
-            continue
-        return
-    raise AssertionError("no write succeeded")
 
 
 def test_a_setting_that_cassandra_refuses_is_told_and_nothing_is_left(
