@@ -182,8 +182,7 @@ def _series(phase: Phase) -> Iterator[tuple[str, list[float]]]:
     whole = (pl.col("outcome") == "ok") & ~pl.col("part")
     length_s = (pl.col("end_ns") - pl.col("start_ns")) / 1e9
     sums = (
-        phase.full_intervals()
-        .group_by("start_ns", "end_ns")
+        phase.full_intervals.group_by("start_ns", "end_ns")
         .agg(
             pl.col("count").filter(whole).sum(),
             (pl.col("service_ns_mean") * pl.col("count")).filter(whole).sum().alias("service_ns"),

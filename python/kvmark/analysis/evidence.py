@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import polars as pl
@@ -13,7 +14,7 @@ from kvmark.analysis.summary import full_intervals
 from kvmark.records import PhaseRecord, Run, TotalRecord
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Phase:
     """A phase under judgement."""
 
@@ -47,13 +48,14 @@ class Phase:
         total = (pl.col("operation") == "TOTAL") & ~pl.col("drain")
         return rows.filter(mine & total).sort("start_ns")
 
+    @cached_property
     def full_intervals(self) -> pl.DataFrame:
         """The rows of all full intervals."""
         return full_intervals(self.run, self.record)
 
     def intervals(self) -> int:
         """The number of full intervals."""
-        return self.full_intervals()["start_ns"].n_unique()
+        return self.full_intervals["start_ns"].n_unique()
 
     def planned(self, group: str) -> Mapping[str, Any]:
         """What the plan says of a group; empty when it doesn't know it."""

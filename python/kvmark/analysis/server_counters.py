@@ -33,6 +33,8 @@ def rises(run: Run, record: PhaseRecord) -> pl.DataFrame:
         origin_ns + record.start_ns, origin_ns + (record.drained_ns or record.end_ns)
     )
     rows = table.filter(within & (pl.col("node") != _GENERATOR)).sort("at_wall_ns")
+    if rows.is_empty():
+        return pl.DataFrame(schema=_RISES)
     rows = rows.with_columns(
         cpu=pl.col("cpu_user_s") + pl.col("cpu_system_s"),
         network=pl.col("network_sent_bytes") + pl.col("network_received_bytes"),
