@@ -6,6 +6,8 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
+const PORTS_TRIED: usize = 10;
+
 pub(crate) struct Redis {
     child: Child,
     pub(crate) folder: TempDir,
@@ -14,25 +16,32 @@ pub(crate) struct Redis {
 
 impl Redis {
     /// Starts a server with these arguments beside the port; none, with the reason printed, where
-    /// there is no redis-server.
+    /// there is no redis-server. Another program may take the port before the server does, and a
+    /// member of a cluster needs a second one: then others are tried.
     pub(crate) fn start(arguments: &[&str]) -> Option<Self> {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
+        if Command::new("redis-server").arg("--version").output().is_err() {
+            println!("skipped: there is no redis-server (Debian's package redis-server)");
+            return None;
+        }
+        let started = (0..PORTS_TRIED).find_map(|_| Self::start_at(free_port(), arguments));
+        Some(started.expect("redis-server ended early at every port"))
+    }
+
+    /// None when the server ends before it is ready.
+    fn start_at(port: u16, arguments: &[&str]) -> Option<Self> {
         let folder = TempDir::new().unwrap();
-        let child = Command::new("redis-server")
+        let mut child = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
             .args(arguments)
             .current_dir(folder.path())
             .stdout(Stdio::piped())
-            .spawn();
-        let Ok(mut child) = child else {
-            println!("skipped: there is no redis-server (Debian's package redis-server)");
-            return None;
-        };
+            .spawn()
+            .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let ready = lines.any(|line| line.unwrap().contains("Ready to accept connections"));
-        assert!(ready, "redis-server ended early");
+        if !lines.any(|line| line.unwrap().contains("Ready to accept connections")) {
+            drop(child.wait());
+            return None;
+        }
         // The pipe stays open for as long as the server writes to it.
         std::thread::spawn(move || lines.for_each(drop));
         Some(Self { child, folder, address: format!("127.0.0.1:{port}") })
@@ -55,6 +64,11 @@ impl Drop for Redis {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+fn free_port() -> u16 {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    free.local_addr().unwrap().port()
 }
 
 pub(crate) struct Raw {
