@@ -19,6 +19,8 @@ pub(crate) struct Answers<'a> {
     call: &'a Call<'a>,
     kind: Kind,
     wants_values: bool,
+    /// Whether all elements of a reply are looked at: values are wanted, or may be errors.
+    looks_at_all: bool,
     reply: &'a mut Reply,
     /// Which time over the next reply belongs to, and to which text.
     round: usize,
@@ -44,18 +46,33 @@ impl<'a> Answers<'a> {
         wants_values: bool,
         reply: &'a mut Reply,
     ) -> Self {
+        let looks_at_all = wants_values || prepared.is_transaction();
         let (round, text, values, missed) = (0, 0, 0, [false; 2]);
-        Self { prepared, call, kind, wants_values, reply, round, text, values, missed }
+        Self {
+            prepared,
+            call,
+            kind,
+            wants_values,
+            looks_at_all,
+            reply,
+            round,
+            text,
+            values,
+            missed,
+        }
     }
 
     /// Takes the next reply.
     #[inline]
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        // `+OK` is what most writes get, and there is nothing in it.
-        let seen = if bytes.first() == Some(&b'+') {
-            Ok(Seen { something: true, elements: true })
-        } else {
-            self.look(bytes)
+        let seen = match bytes {
+            // What most writes get, and there is nothing in it.
+            [b'+', ..] => Ok(Seen { something: true, elements: true }),
+            // What most reads get, and nobody asks what it is.
+            [b'$', b'0'..=b'9', ..] if !self.looks_at_all => {
+                Ok(Seen { something: true, elements: true })
+            }
+            _ => self.look(bytes),
         };
         if let Ok(Seen { something: false, elements }) = seen {
             self.missed[0] |= match self.kind {
@@ -76,13 +93,12 @@ impl<'a> Answers<'a> {
         seen.map(drop)
     }
 
-    /// Looks at the elements of a reply; all of them if values are wanted or may be errors.
+    /// Looks at the elements of a reply, until something is found or at all of them.
     fn look(&mut self, bytes: &[u8]) -> Result<Seen, Failure> {
-        let looks_at_all = self.wants_values || self.prepared.is_transaction();
         let mut cursor = Cursor::new(bytes);
         let mut seen = Seen::default();
         let mut left = 1_usize;
-        while left > 0 && (looks_at_all || !seen.something) {
+        while left > 0 && (self.looks_at_all || !seen.something) {
             left -= 1;
             match cursor.token()? {
                 Token::List(count) => {

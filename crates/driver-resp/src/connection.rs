@@ -31,6 +31,8 @@ use crate::stream::Stream;
 
 /// Bytes that a connection can take in once it is used. It grows with the replies.
 const INPUT_BYTES: usize = 4 << 10;
+/// Where it stops to grow because it was filled: many replies at once. One reply may take more.
+const INPUT_FILLED_MAX: usize = 64 << 10;
 /// Late replies that are waited for before the connection is given up.
 const LATE_MAX: usize = 1024;
 /// The pause before the second attempt in a row.
@@ -103,17 +105,17 @@ impl Input {
     }
 
     /// Room behind what is held, a quarter of the buffer at least: a read that fills it would be
-    /// followed by one that finds nothing.
+    /// followed by one that finds nothing. A buffer that was filled all the same is doubled, up to
+    /// what a pipeline's replies take, so that one read fetches them.
     fn room(&mut self) -> &mut [u8] {
+        let was_filled = self.end == self.bytes.len() && self.bytes.len() < INPUT_FILLED_MAX;
         let least = self.bytes.len() / 4;
         if self.bytes.len() - self.end < least {
             self.bytes.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
-            if self.bytes.len() - self.end < least {
-                self.bytes.resize(2 * self.bytes.len(), 0);
-            }
-        } else if self.bytes.is_empty() {
-            self.bytes.resize(INPUT_BYTES, 0);
+        }
+        if was_filled || self.bytes.len() - self.end < least {
+            self.bytes.resize((2 * self.bytes.len()).max(INPUT_BYTES), 0);
         }
         &mut self.bytes[self.end..]
     }

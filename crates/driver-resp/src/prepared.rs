@@ -120,6 +120,7 @@ impl Prepared {
                     let (kind, bytes) = call.argument(*slot, round, 0);
                     put_argument(output, kind, bytes);
                 }
+                Piece::Key => key = key.or(Some(output.len())),
                 Piece::Items(pieces) => {
                     for item in 0..items {
                         for piece in pieces {
@@ -127,7 +128,7 @@ impl Prepared {
                         }
                     }
                 }
-                other => other.put(output, call, round, 0, &mut key),
+                Piece::Joined(_) => piece.put(output, call, round, 0, &mut key),
             }
         }
         key

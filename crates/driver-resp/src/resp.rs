@@ -59,7 +59,6 @@ pub(crate) fn put_command(output: &mut Vec<u8>, parts: usize) {
 /// Adds a part to a command.
 #[inline]
 pub(crate) fn put_part(output: &mut Vec<u8>, part: &[u8]) {
-    output.reserve(part.len() + DIGITS + 5);
     put_header(output, b'$', part.len());
     output.extend_from_slice(part);
     output.extend_from_slice(b"\r\n");
@@ -206,6 +205,32 @@ fn head(line: &[u8]) -> Result<Head, Garbage> {
     }
 }
 
+/// Digits of the lengths that [`whole`] reads.
+const SHORT_DIGITS: usize = 4;
+
+/// Length of the reply that the bytes begin with, when it is what most writes or most reads get and
+/// all of it is there: `+OK`, or one string of less than 10,000 bytes.
+#[inline]
+fn whole(bytes: &[u8]) -> Option<usize> {
+    if bytes.starts_with(b"+OK\r\n") {
+        return Some(5);
+    }
+    let digits = bytes.strip_prefix(b"$")?;
+    let mut length = 0;
+    for (count, byte) in digits.iter().take(SHORT_DIGITS + 1).enumerate() {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            let end = 1 + count + 2 + length;
+            let is_whole = count > 0
+                && digits[count..].starts_with(b"\r\n")
+                && bytes.get(end..end + 2) == Some(b"\r\n");
+            return is_whole.then_some(end + 2);
+        }
+        length = 10 * length + usize::from(digit);
+    }
+    None
+}
+
 /// How far a reply has been scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scan {
@@ -226,10 +251,11 @@ impl Scan {
     /// Goes on; the length of the reply when it is complete. `bytes` begin with the reply.
     #[inline]
     pub(crate) fn advance(&mut self, bytes: &[u8]) -> Result<Option<usize>, Garbage> {
-        // What most writes get.
-        if bytes.starts_with(b"+OK\r\n") && *self == Self::START {
-            *self = Self { at: 5, missing: 0 };
-            return Ok(Some(5));
+        if *self == Self::START
+            && let Some(length) = whole(bytes)
+        {
+            *self = Self { at: length, missing: 0 };
+            return Ok(Some(length));
         }
         self.go_on(bytes)
     }
@@ -448,10 +474,12 @@ mod tests {
 
     #[test]
     fn what_is_not_the_protocol_is_refused() {
-        let refused: [&[u8]; 9] = [
+        let refused: [&[u8]; 11] = [
             b"HTTP/1.1 400 Bad Request\r\n",
             b"+no return\n",
             b"$x\r\n",
+            b"$\r\n\r\n",
+            b"$2\n\r\n\r\n",
             b"$-2\r\n",
             b"$2\r\nabc\r\n",
             b":12a\r\n",

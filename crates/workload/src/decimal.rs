@@ -28,13 +28,22 @@ impl Decimal {
     pub(crate) const fn of(negative: bool, magnitude: u64) -> Self {
         // Both at once; one after the other would have to wait.
         let (upper, high) = (magnitude / TEN_TO_THE_8TH, magnitude / TEN_TO_THE_16TH);
+        if upper == 0 {
+            return Self::beginning_with(eight_digits(magnitude), negative, 0, [0, 0]);
+        }
         let middle = eight_digits(upper - high * TEN_TO_THE_8TH);
         let low = eight_digits(magnitude - upper * TEN_TO_THE_8TH);
-        let (blocks, digits) = match (high, upper) {
-            (0, 0) => (0, low),
-            (0, _) => (1, middle),
-            _ => (2, eight_digits(high)),
-        };
+        let (blocks, digits) = if high == 0 { (1, middle) } else { (2, eight_digits(high)) };
+        Self::beginning_with(digits, negative, blocks, [middle, low])
+    }
+
+    #[inline(always)]
+    const fn beginning_with(
+        digits: u64,
+        negative: bool,
+        blocks: usize,
+        [last_but_one, last]: [u64; 2],
+    ) -> Self {
         // The number 0 keeps its last digit.
         let zeros = (digits | 1 << 56).trailing_zeros() / 8;
         Self {
@@ -42,8 +51,8 @@ impl Decimal {
             first: (digits | ZEROS) >> (8 * zeros),
             first_length: 8 - zeros as usize,
             blocks,
-            last_but_one: middle | ZEROS,
-            last: low | ZEROS,
+            last_but_one: last_but_one | ZEROS,
+            last: last | ZEROS,
         }
     }
 

@@ -23,6 +23,8 @@ enum Law {
     Key,
     Ordinal,
     Field(u32),
+    /// A field that replies hold and nothing is told: its value isn't made.
+    Awaited(u32),
     Column(usize),
     /// What [`crate::made::Made`] makes.
     Made,
@@ -63,7 +65,8 @@ impl Maker {
         Ok(Self { law: Law::new(generator, popularity, place)?, seed })
     }
 
-    /// Appends the bytes of an element's value and says what it is.
+    /// Appends the bytes of an element's value and says what it is. The key is that of the record,
+    /// where [`Stream::values_hold_keys`].
     #[inline]
     pub(crate) fn append(
         &self,
@@ -74,7 +77,7 @@ impl Maker {
     ) -> ValueType {
         match &self.law {
             Law::Key => {
-                bytes.extend_from_slice(key);
+                stream.append_key(element.ordinal, bytes);
                 ValueType::Text
             }
             Law::Ordinal => put_integer(element.ordinal.cast_signed(), bytes),
@@ -82,11 +85,26 @@ impl Maker {
                 stream.append_value(element.number, element.place, *field, key, bytes);
                 ValueType::Text
             }
+            Law::Awaited(_) => ValueType::Text,
             law => {
                 let mut random = self.seed.random_of_part(element.number, element.place);
                 law.append(element.position, &mut random, bytes)
             }
         }
+    }
+
+    /// Makes no value of a field that only replies hold: what they must hold is known without it.
+    #[must_use]
+    pub(crate) fn awaiting(mut self) -> Self {
+        if let Law::Field(field) = self.law {
+            self.law = Law::Awaited(field);
+        }
+        self
+    }
+
+    /// Whether it makes the value of a field.
+    pub(crate) const fn makes_field(&self) -> bool {
+        matches!(self.law, Law::Field(_))
     }
 
     /// The place of the column that it takes from the statement's rows.
@@ -104,7 +122,7 @@ impl Maker {
         found: &[u8],
     ) -> bool {
         match (&self.law, kind) {
-            (Law::Field(field), _) => stream.expected(key, *field, found),
+            (Law::Field(field) | Law::Awaited(field), _) => stream.expected(key, *field, found),
             (_, ValueType::Integer | ValueType::Timestamp) => {
                 let bound = bound.try_into().map(i64::from_le_bytes).ok();
                 let found = std::str::from_utf8(found).ok().and_then(|text| text.parse().ok());
@@ -163,9 +181,12 @@ impl Law {
     /// What doesn't depend on the record. The laws that do never stand in a collection.
     fn append(&self, position: u64, random: &mut Random, bytes: &mut Vec<u8>) -> ValueType {
         match self {
-            Self::Key | Self::Ordinal | Self::Field(_) | Self::Column(_) | Self::Made => {
-                ValueType::Text
-            }
+            Self::Key
+            | Self::Ordinal
+            | Self::Field(_)
+            | Self::Awaited(_)
+            | Self::Column(_)
+            | Self::Made => ValueType::Text,
             Self::Number(law) => {
                 let number = law.choose(position, random, 0, |_| true);
                 put_integer(number.cast_signed(), bytes)

@@ -44,10 +44,16 @@ impl Seed {
         Random(self.at(number))
     }
 
+    /// The seed of a number's parts.
+    #[inline]
+    pub(crate) const fn within(self, number: u64) -> Self {
+        Self(self.at(number))
+    }
+
     /// The sequence that belongs to a number and a part of it.
     #[inline]
     pub(crate) const fn random_of_part(self, number: u64, part: u64) -> Random {
-        Random(Self(self.at(number)).at(part))
+        self.within(number).random(part)
     }
 }
 

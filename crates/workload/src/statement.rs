@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use kvmark_plan::{Argument, Each, Generator, Statement, ValueType};
+use kvmark_plan::{Argument, Check, Each, Generator, Statement, ValueType};
 
 use crate::cassandra_stress::{Partition, Table};
 use crate::checks::Checks;
@@ -26,7 +26,7 @@ pub struct ArgumentBuffer {
     pub ordinals: Vec<u64>,
     /// Records that an insert adds, each once.
     pub inserted: Vec<u64>,
-    /// The key of the command's record.
+    /// The key of the command's record, where values are made of it.
     key: Vec<u8>,
     /// The partition of cassandra-stress's table that the command is about.
     partition: Partition,
@@ -39,16 +39,16 @@ impl ArgumentBuffer {
         self.commands.clear();
         self.ordinals.clear();
     }
+}
 
-    /// Where the elements of each kind begin while those of one kind are drawn.
-    fn starts(&self, each: Each) -> [usize; 3] {
-        let here = self.places.len();
-        let command = self.commands.last().map_or(0, |(first, _)| *first as usize);
-        match each {
-            Each::Operation => [0; 3],
-            Each::Command => [0, here, here],
-            Each::Item => [0, command, here],
-        }
+/// Where the elements of each kind begin while those of one kind are drawn, the first of them at
+/// `here`.
+fn starts(each: Each, here: usize, commands: &[(u32, u32)]) -> [usize; 3] {
+    let command = commands.last().map_or(0, |(first, _)| *first as usize);
+    match each {
+        Each::Operation => [0; 3],
+        Each::Command => [0, here, here],
+        Each::Item => [0, command, here],
     }
 }
 
@@ -78,6 +78,8 @@ pub(crate) struct Template {
     makers: [Vec<Maker>; 3],
     /// Those of them that are made of others.
     made: [Vec<Option<Made>>; 3],
+    /// Whether values of the record's fields are made.
+    makes_fields: bool,
     /// Whether all commands are about one record.
     one_record: bool,
     checks: Checks,
@@ -111,7 +113,8 @@ impl Template {
             let one = Made::new(&argument.generator, &slots, seeds, &here)?;
             made[argument.each as usize].push(one);
             let (seed, _) = seeds;
-            drawn.push(Maker::new(&argument.generator, seed, popularity, &here)?);
+            let maker = Maker::new(&argument.generator, seed, popularity, &here)?;
+            drawn.push(if is_used(statement, number) { maker } else { maker.awaiting() });
         }
         let commands = Sizes::new(&statement.commands, &place("commands"))?;
         let items = Sizes::new(&statement.items, &place("items"))?;
@@ -127,6 +130,7 @@ impl Template {
             items,
             table,
             shape: seed(0),
+            makes_fields: makers.iter().flatten().any(Maker::makes_field),
             makers,
             made,
             one_record: statement.record == Each::Operation,
@@ -168,13 +172,16 @@ impl Template {
             }
             return;
         }
+        let needs_key = self.makes_fields && stream.values_hold_keys();
         let mut own = None;
         for command in 0..commands {
             let ordinal = match own {
                 Some(own) if self.one_record => own,
                 _ => *own.insert(ordinal(command)),
             };
-            stream.key_into(ordinal, &mut buffer.key);
+            if needs_key {
+                stream.key_into(ordinal, &mut buffer.key);
+            }
             buffer.ordinals.push(ordinal);
             let position = number.wrapping_mul(self.most[0]).wrapping_add(command);
             let element = Element { number, place: command, position, ordinal };
@@ -185,6 +192,9 @@ impl Template {
             self.make(Each::Command, stream, element, buffer);
             let items = self.items.draw(&mut shape);
             buffer.commands.push((first, items as u32));
+            if self.makers[Each::Item as usize].is_empty() {
+                continue;
+            }
             for item in 0..items {
                 let place = command * self.most[1] + item;
                 let position = position.wrapping_mul(self.most[1]).wrapping_add(item);
@@ -229,13 +239,15 @@ impl Template {
     }
 
     fn make(&self, each: Each, stream: &Stream, element: Element, buffer: &mut ArgumentBuffer) {
-        let starts = buffer.starts(each);
-        let each = each as usize;
-        for (maker, made) in self.makers[each].iter().zip(&self.made[each]) {
-            let ArgumentBuffer { bytes, places, key, .. } = buffer;
+        let ArgumentBuffer { bytes, places, commands, key, .. } = buffer;
+        let here = places.len();
+        for (maker, made) in self.makers[each as usize].iter().zip(&self.made[each as usize]) {
             let start = bytes.len();
             let kind = match made {
-                Some(made) => made.append(element, Earlier { places, starts }, bytes),
+                Some(made) => {
+                    let starts = starts(each, here, commands);
+                    made.append(element, Earlier { places, starts }, bytes)
+                }
                 None => maker.append(stream, element, key, bytes),
             };
             places.push((kind, start..bytes.len()));
@@ -320,6 +332,25 @@ impl Template {
         }
         found.next().is_none()
     }
+}
+
+/// Whether the value of an argument is looked at before a reply comes, or is what a check compares
+/// with. A name in braces that are doubled counts too, which does no harm.
+fn is_used(statement: &Statement, index: usize) -> bool {
+    let place = format!("{{{}}}", statement.arguments[index].name);
+    let is_it = |other: u32| other as usize == index;
+    let refers = |argument: &Argument| match &argument.generator {
+        Generator::Format { parts } => parts.iter().filter_map(|part| part.argument).any(is_it),
+        Generator::Checked { prefix, .. } => is_it(*prefix),
+        _ => false,
+    };
+    let compares = |check: &Check| match check {
+        Check::Each { argument, .. } | Check::Sum { argument, .. } => is_it(*argument),
+        Check::Rows { .. } | Check::Same { .. } => false,
+    };
+    statement.texts.iter().any(|text| text.contains(&place))
+        || statement.arguments.iter().any(refers)
+        || statement.checks.iter().any(compares)
 }
 
 fn field_of(argument: &Argument) -> Option<u32> {

@@ -188,6 +188,18 @@ impl Stream {
         self.key_writer.write(ordinal, key);
     }
 
+    /// Appends the key of an ordinal.
+    #[inline]
+    pub(crate) fn append_key(&self, ordinal: u64, bytes: &mut Vec<u8>) {
+        self.key_writer.append(ordinal, bytes);
+    }
+
+    /// Whether a field's value is made of its record's key.
+    #[inline]
+    pub(crate) fn values_hold_keys(&self) -> bool {
+        self.value_kind == ValueKind::Integrity
+    }
+
     /// Replaces `values` by those of all fields, for an insert. They are the number's, not the
     /// ordinal's, which an insert gets by chance.
     pub fn insert_values_into(&self, number: u64, key: &[u8], values: &mut ValueBuffer) {
@@ -252,6 +264,7 @@ impl Stream {
         let frontier = if self.needs_frontier { inserts.frontier() } else { 0 };
         let available = |ordinal| inserts.was_available(ordinal, frontier);
         let partitions = template.partitions();
+        let ranks = self.ranks.within(draw.version);
         let mut inserted = std::mem::take(&mut buffer.inserted);
         inserted.clear();
         let ordinal = |command| {
@@ -263,7 +276,7 @@ impl Stream {
             } else if command == 0 && partitions == 1 {
                 return draw.ordinal;
             }
-            let mut random = self.ranks.random_of_part(draw.version, command);
+            let mut random = ranks.random(command);
             let number = draw.version.wrapping_mul(partitions).wrapping_add(command);
             self.keys.choose(number, &mut random, frontier, available)
         };

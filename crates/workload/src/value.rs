@@ -41,7 +41,9 @@ pub(crate) fn append_noise(random: &mut Random, length: usize, bytes: &mut Vec<u
         bytes.extend_from_slice(&noise(random));
         missing -= BLOCK;
     }
-    bytes.extend_from_slice(&noise(random)[..missing]);
+    if missing > 0 {
+        bytes.extend_from_slice(&noise(random)[..missing]);
+    }
 }
 
 #[inline]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kvmark_plan::{
     Argument, Distribution, Each, Generator, KeyChoice, KeyOrder, KeyText, Kind, Plan, SizeLaw,
-    Statement, ValueType, Weight,
+    Statement, ValueKind, ValueType, Weight,
 };
 use kvmark_workload::{ArgumentBuffer, Draw, Stream};
 
@@ -148,4 +148,26 @@ fn a_map_holds_keys_and_values_in_turn() {
     let kinds = [bytes[8], bytes[8 + 9 + 8]];
     assert_eq!(kinds, [ValueType::Integer as u8, ValueType::Boolean as u8]);
     assert_eq!(bytes.len(), 8 + 2 * (9 + 8 + 9 + 1));
+}
+
+#[test]
+fn a_field_that_only_replies_hold_is_not_made_and_checked_all_the_same() {
+    let arguments =
+        vec![(Each::Command, Generator::Key), (Each::Command, Generator::Field { field: 0 })];
+    let mut read = statement(1, 1, arguments);
+    read.texts = vec!["GET {a0}".to_owned()];
+    read.expects = vec![1];
+    let mut plan = speaking(Kind::Read, read);
+    plan.dataset.values = ValueKind::Integrity;
+    let reads = stream(&plan);
+    let (draw, buffer) = bound(&reads, &plan, 3);
+    let [key, field] = [0, 1].map(|place: usize| &buffer.bytes[buffer.places[place].1.clone()]);
+    assert!(field.is_empty());
+    let mut value = Vec::new();
+    reads.append_value(0, 0, 0, key, &mut value);
+    assert!(reads.holds(&draw, &buffer, [&value[..]].into_iter()));
+    assert!(!reads.holds(&draw, &buffer, [&value[1..]].into_iter()));
+    plan.statements[0].texts = vec!["SET {a0} {a1} GET".to_owned()];
+    let (_, told) = bound(&stream(&plan), &plan, 3);
+    assert_eq!(told.bytes[told.places[1].1.clone()], value);
 }
