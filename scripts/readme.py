@@ -1,7 +1,8 @@
-"""Measures the quickstart's sequence and puts its table and picture into the README.
+"""Measures what the README shows, and puts its table and pictures there.
 
-The whole report stands in docs/results, so that every figure in the README comes from a run that
-`make readme` repeats.
+The quickstart's sequence on RocksDB, and a Redis that is killed for a while. The whole reports
+stand in docs/results, so that every figure in the README comes from a run that `make readme`
+repeats.
 """
 
 from __future__ import annotations
@@ -13,25 +14,57 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
+PROGRAM = ROOT / ".venv/bin/kvmark"
 REPORT = ROOT / "docs" / "results" / "ycsb-rocksdb.md"
 PICTURE = "docs/results/ycsb-rocksdb/throughput.svg"
 RECORDS = "10,000"
 """The size whose rows the README shows; the report has them all."""
+FAILOVER = ROOT / "docs" / "results" / "failover.md"
+FAILOVER_PICTURE = "docs/results/failover/rate.svg"
+SERVER = "readme-failover"
+LOAD = ("--rate", "5000", "--clients", "64", "--duration", "20s", "--interval", "250ms")
 
 
 def main() -> int:
-    """Runs the sequence, then writes the report and the README."""
-    REPORT.parent.mkdir(parents=True, exist_ok=True)
-    command = [str(ROOT / ".venv/bin/kvmark"), "ycsb", "--report", str(REPORT.relative_to(ROOT))]
-    status = subprocess.run(command, cwd=ROOT, check=False).returncode
-    if status != 0:
-        return status
+    """Measures, then writes the reports and the README."""
+    # docs/benchmarks.md is made of runs with this tag.
+    ycsb = kvmark("ycsb", "--tag", "benchmarks", "--report", str(REPORT.relative_to(ROOT)))
+    if ycsb or (failed := failover()):
+        return ycsb or failed
     report = REPORT.read_text("utf-8")
     text = README.read_text("utf-8")
     text = filled(text, "table", f"{table(report)}\n\n{answer(report)}")
     picture = f"![Throughput by workload and number of records, measured and published]({PICTURE})"
-    README.write_text(filled(text, "picture", picture), "utf-8")
+    text = filled(text, "picture", picture)
+    README.write_text(filled(text, "failover", failover_picture()), "utf-8")
     return 0
+
+
+def failover() -> int:
+    """Kills a Redis of its own for two seconds under a fixed rate, and reports on it."""
+    up = kvmark("up", "redis", "--name", SERVER, "--appendonly", "yes")
+    if up:
+        return up
+    try:
+        words = ("--system", f"up:{SERVER}", "--report", str(FAILOVER.relative_to(ROOT)))
+        fault = ("--fault", "8s kill primary-1 for 2s", "--verify")
+        code = kvmark("run", "redis/set", *LOAD, *fault, *words)
+    finally:
+        kvmark("down", SERVER, "--remove")
+    # A killed server makes operations fail, so that the verdict may well be a no.
+    return 0 if code == 1 else code
+
+
+def kvmark(*words: str) -> int:
+    """The exit code of a command of this clone."""
+    return subprocess.run([str(PROGRAM), *words], cwd=ROOT, check=False).returncode
+
+
+def failover_picture() -> str:
+    """The picture of the rate through the fault, and the report's sentence on it."""
+    picture = f"![Operations a second while a Redis is killed and comes back]({FAILOVER_PICTURE})"
+    place = FAILOVER.relative_to(ROOT)
+    return f"{picture}\n\n[The whole report]({place}) counts what failed, and finds every write."
 
 
 def table(report: str) -> str:
