@@ -33,11 +33,29 @@ faults:
   - {at: 10s, do: pause, node: primary-1, for: 2s}
   - {at: 20s, do: kill, node: replica-1}
   - {at: 1500ms, do: restart, node: n2}
+  - {at: 1s, do: delay, node: n3, by: 20ms, from: n1, for: 5s}
+  - {at: 9s, do: loss, node: n3, by: 2.5%}
+  - {at: 3s, do: partition, node: n1, from: [n2, n4]}
 """
-    sentences = ("10s pause primary-1 for 2s", "20s kill replica-1", "1500ms restart n2")
+    sentences = (
+        "10s pause primary-1 for 2s",
+        "20s kill replica-1",
+        "1500ms restart n2",
+        "1s delay n3 by 20ms from n1 for 5s",
+        "9s loss n3 by 2.5%",
+        "3s partition n1 from n2,n4",
+    )
     faults = load_faults(written(tmp_path, text))
     assert faults == tuple(map(parse_fault, sentences))
     assert tuple(fault.text for fault in faults) == sentences
+
+
+def test_a_link_is_disturbed_by_as_much_as_is_said() -> None:
+    assert parse_fault("0s delay n by 2ms for 1s").delay_ns == 2_000_000
+    assert parse_fault("0s loss n by 2.5% for 1s").loss == 0.025
+    cut = parse_fault("0s partition n from m for 1s")
+    assert (cut.delay_ns, cut.loss, cut.others, cut.is_of_link) == (0, 0.0, ("m",), True)
+    assert not parse_fault("0s pause n for 1s").is_of_link
 
 
 def test_a_fault_ends_when_it_says_or_with_the_measurement() -> None:
@@ -47,7 +65,7 @@ def test_a_fault_ends_when_it_says_or_with_the_measurement() -> None:
 
 @given(
     st.integers(0, 10**12),
-    st.sampled_from(["pause", "kill", "restart"]),
+    st.sampled_from(["pause", "kill", "restart", "promote", "partition"]),
     st.none() | st.integers(1, 10**12),
 )
 def test_a_fault_is_written_as_it_is_read(at_ns: int, do: str, for_ns: int | None) -> None:
@@ -67,6 +85,15 @@ def test_a_fault_is_written_as_it_is_read(at_ns: int, do: str, for_ns: int | Non
         ("1s pause n1 for x", "fault: 'x' is not a duration"),
         ("1s pause n1 for 0s", "fault: '1s pause n1 for 0s' lasts no time"),
         ("1s pause ../n1", "fault: '../n1' is not the name of a server"),
+        ("1s delay n1 for 1s", "fault: '1s delay n1 for 1s': delay needs a duration such as 20ms"),
+        ("1s delay n1 by 5%", "fault: '1s delay n1 by 5%': delay needs a duration such as 20ms"),
+        ("1s loss n1 by 5ms", "fault: '1s loss n1 by 5ms': loss needs a share such as 5% in 'by'"),
+        ("1s loss n1 by 101%", "fault: '1s loss n1 by 101%': '101%' is neither a duration such"),
+        ("1s delay n1 by 0ms", "fault: '1s delay n1 by 0ms': '0ms' is neither a duration such"),
+        ("1s kill n1 by 5%", "fault: '1s kill n1 by 5%': kill has no amount; leave 'by' out"),
+        ("1s kill n1 from n2", "fault: '1s kill n1 from n2': kill concerns the server alone"),
+        ("1s partition n1 from n1", "fault: '1s partition n1 from n1': n1 has no link to itself"),
+        ("1s partition n1 from n2,", "fault: '1s partition n1 from n2,': '' is not the name of a"),
     ],
 )
 def test_a_sentence_that_is_no_fault_is_refused(text: str, sentence: str) -> None:
@@ -81,6 +108,14 @@ def test_a_sentence_that_is_no_fault_is_refused(text: str, sentence: str) -> Non
         (
             "faults:\n  - {at: 1s, do: paus, node: n1}",
             ":2:18: do: unknown value 'paus' — did you mean 'pause'?",
+        ),
+        (
+            "faults:\n  - at: 1s\n    do: loss\n    node: n1\n    by: 5ms",
+            ":5:5: loss needs a share such as 5% in 'by'",
+        ),
+        (
+            "faults:\n  - {at: 1s, do: delay, node: n1, by: [1]}",
+            ":2:39: by: '[1]' is neither a duration such as 20ms nor a share such as 5%",
         ),
         (
             "faults:\n  - at: 1\n    do: pause\n    node: n1",
@@ -140,4 +175,5 @@ def test_faults_of_one_server_come_one_after_the_other() -> None:
 
 def test_faults_are_kept_with_the_spec() -> None:
     kept = run("1s pause n for 2s").as_json()["faults"]
-    assert kept == [{"at_ns": S, "do": "pause", "node": "n", "for_ns": 2 * S}]
+    said = {"at_ns": S, "do": "pause", "node": "n", "for_ns": 2 * S}
+    assert kept == [{**said, "by": None, "others": []}]

@@ -7,23 +7,15 @@ import sys
 import uuid
 from pathlib import Path
 
-import psutil
 import pytest
 
 from kvmark.cli.main import main
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed import cassandra
-from kvmark.testbed.cassandra.client import Client, ReplyError
-from kvmark.testbed.cassandra.health import connect
 from kvmark.testbed.control import (
     describe,
-    kill_node,
-    restart_node,
-    take_down,
-    wait_until_healthy,
 )
 from kvmark.testbed.memory_group import make_group, remove_group
-from kvmark.testbed.observe import Observer
 from kvmark.testbed.state import Testbed
 
 HEAP_BYTES = 512 * 2**20

@@ -39,7 +39,7 @@ _OF_REDIS: Final = (
 _OF_CASSANDRA: Final = ("nodes", "version", "heap", "memory")
 _OF_PROXIES: Final = ("kind", "to", "threads", "build")
 # What servers understand and proxies don't.
-_OF_SERVERS: Final = ("password", "password_file", "tls", "settings")
+_OF_SERVERS: Final = ("password", "password_file", "tls", "network", "settings")
 _OF_OTHERS: Final = {
     "redis": (*_OF_CASSANDRA, *_OF_PROXIES),
     "cassandra": (*_OF_REDIS, *_OF_PROXIES),
@@ -61,6 +61,7 @@ def up(
     password: words.Password = False,
     password_file: words.PasswordFile = None,
     tls: words.Tls = False,
+    network: words.Network = False,
     io_threads: words.IoThreads = None,
     maxclients: words.Maxclients = 10_000,
     settings: words.Settings = None,
@@ -88,6 +89,7 @@ def up(
         "port": port,
         "password": secret,
         "tls": tls,
+        "network": network,
         "settings": tuple(_setting(each) for each in settings or ()),
         "cores": cores,
     }

@@ -44,6 +44,12 @@ PasswordFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Ask clients for the password in this file.")
 ]
 Tls = Annotated[bool, typer.Option("--tls", help="Encrypt, with certificates that are made.")]
+Network = Annotated[
+    bool,
+    typer.Option(
+        "--network", help="Give each server an address and a link that faults disturb; as root."
+    ),
+]
 IoThreads = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="Redis: the setting io-threads.")
 ]

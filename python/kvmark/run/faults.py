@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, Self
 
 from kvmark.errors import KvmarkError
 from kvmark.records import RunFolder, read_events
+from kvmark.run.served import disturbance_of
 from kvmark.spec.faults import FaultSpec
 from kvmark.testbed import control
 from kvmark.testbed.state import Testbed
@@ -88,7 +89,7 @@ class Faults:
         return phase != "verify" or self._settled.is_set()
 
     def _carry_out(self) -> None:
-        todo = sorted(self._steps(), key=lambda step: (step.at_ns, step.breaks))
+        todo = sorted(self._steps(), key=_turn)
         try:
             self._origin = self._wait_for_measurement()
             while todo and self._origin is not None:
@@ -97,7 +98,7 @@ class Faults:
                 step = todo.pop(0)
                 (self._break if step.breaks else self._mend)(step.fault)
         finally:
-            for fault in list(self._broken.values()):
+            for fault in sorted(self._broken.values(), key=_is_promotion):
                 self._mend(fault)
             for step in todo:
                 if step.breaks:
@@ -162,6 +163,11 @@ class Faults:
                 return control.kill_node(self._testbed, fault.node)
             case "restart":
                 return control.stop_node(self._testbed, fault.node)
+            case "promote":
+                control.promotion_of(self._testbed).begin(self._testbed, fault.node)
+                return True
+            case "delay" | "loss" | "partition":
+                return control.disturb_link(self._testbed, fault.node, disturbance_of(fault))
 
     def _mend(self, fault: FaultSpec) -> None:
         """Brings a server back; one that wasn't broken is left as it is."""
@@ -169,7 +175,11 @@ class Faults:
             return
         self._last = fault
         try:
-            if fault.do != "pause":
+            if fault.is_of_link:
+                control.heal_link(self._testbed, fault.node, disturbance_of(fault))
+            elif fault.do == "promote":
+                control.promotion_of(self._testbed).end(self._testbed, fault.node)
+            elif fault.do != "pause":
                 self._testbed = control.restart_node(self._testbed, fault.node)
             elif not control.resume_node(self._testbed, fault.node):
                 self._write(fault, "failed", "the server ended while it was paused")
@@ -219,6 +229,15 @@ class Faults:
             self._folder.append_event({**event, "problem": problem} if problem else event)
         except KvmarkError:
             return
+
+
+def _turn(step: _Step) -> tuple[int, bool, bool]:
+    return step.at_ns, step.breaks, _is_promotion(step.fault)
+
+
+def _is_promotion(fault: FaultSpec) -> bool:
+    """Whether it ends last among those that end together: the place goes to who is there again."""
+    return fault.do == "promote"
 
 
 def _begins_measurement(event: dict[str, Any]) -> bool:

@@ -5,12 +5,19 @@ phase that measures:
 
     10s pause primary-1 for 2s
     {at: 10s, do: pause, node: primary-1, for: 2s}
+    10s delay node-2 by 20ms from node-1 for 5s
+    {at: 10s, do: delay, node: node-2, by: 20ms, from: [node-1], for: 5s}
 
 - `pause` stops the server where it stands (SIGSTOP) and lets it go on afterwards (SIGCONT);
 - `kill` ends it at once (SIGKILL) and starts it again afterwards, on its data;
-- `restart` lets it end in order (SIGTERM) and starts it again at once, or after `for`.
+- `restart` lets it end in order (SIGTERM) and starts it again at once, or after `for`;
+- `promote` makes a replica the primary, and gives its primary the place back afterwards;
+- `delay` lets each packet to and from the server wait `by` so long, each way;
+- `loss` loses that share of them;
+- `partition` lets none through.
 
-Without `for` a paused or killed server comes back when the measurement ends.
+The last three concern everybody, or the servers that `from` names. Without `for` a paused or killed
+server, and a network, is as before when the measurement ends.
 """
 
 from __future__ import annotations
@@ -21,20 +28,70 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias, get_args
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from kvmark.errors import SpecError
 from kvmark.spec import quantity
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.yaml_file import Duration, Strict, at_key, parse_yaml, read_text
 
-__all__ = ["Action", "FaultSpec", "Faults", "check_faults", "load_faults", "parse_fault"]
+__all__ = [
+    "Action",
+    "Amount",
+    "FaultSpec",
+    "Faults",
+    "Others",
+    "Target",
+    "check_faults",
+    "check_words",
+    "load_faults",
+    "parse_fault",
+]
 
-Action: TypeAlias = Literal["pause", "kill", "restart"]
+Action: TypeAlias = Literal["pause", "kill", "restart", "promote", "delay", "loss", "partition"]
 
+_OF_LINKS: Final = ("delay", "loss", "partition")
+_AMOUNTS: Final = {"delay": "a duration such as 20ms", "loss": "a share such as 5%"}
 _FORM: Final = "write it like '10s pause primary-1 for 2s'"
 _NODE: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
-_SENTENCE: Final = re.compile(r"(\S+)\s+(\S+)\s+(\S+)(?:\s+for\s+(\S+))?")
+_SHARE: Final = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%")
+_SENTENCE: Final = re.compile(
+    r"(\S+)\s+(\S+)\s+(\S+)(?:\s+by\s+(\S+))?(?:\s+from\s+(\S+))?(?:\s+for\s+(\S+))?"
+)
+
+
+def _amount(value: object) -> object:
+    """A duration or a share, as text."""
+    text = str(value).strip()
+    share = _SHARE.fullmatch(text)
+    if share is not None and 0 < float(share[1]) <= 100:
+        return text
+    try:
+        if share is None and quantity.duration_ns(text) > 0:
+            return text
+    except SpecError:
+        pass
+    sentence = f"{shown(text)} is neither a duration such as 20ms nor a share such as 5%"
+    raise PydanticCustomError("quantity", "{s}", {"s": sentence})
+
+
+def _names(value: object) -> object:
+    """Names of servers; a single one may stand alone."""
+    names = [value] if isinstance(value, str) else value
+    for name in names if isinstance(names, list | tuple) else ():
+        if not isinstance(name, str) or not re.match(_NODE, name):
+            sentence = f"{shown(str(name))} is not the name of a server"
+            raise PydanticCustomError("name", "{s}", {"s": sentence})
+    return names
+
+
+Target = Annotated[str, Field(pattern=_NODE)]
+"""A server's name in its testbed."""
+Amount = Annotated[str, BeforeValidator(_amount)]
+"""How much a network is disturbed."""
+Others = Annotated[tuple[str, ...], BeforeValidator(_names)]
+"""Servers towards which a link is disturbed; everybody when none is named."""
 
 
 class FaultSpec(Strict):
@@ -43,16 +100,41 @@ class FaultSpec(Strict):
     at_ns: Duration = Field(alias="at")
     """When, from the beginning of the phase that measures."""
     do: Action
-    node: Annotated[str, Field(pattern=_NODE)]
-    """The server's name in its testbed."""
+    node: Target
+    by: Amount | None = None
+    """How much: a duration of `delay`, a share of `loss`."""
+    others: Others = Field(default=(), alias="from")
+    """The other servers that `delay`, `loss` and `partition` concern; empty for everybody."""
     for_ns: Annotated[Duration, Field(gt=0)] | None = Field(default=None, alias="for")
     """How long; None until the measurement ends, or for `restart` not at all."""
 
     @property
     def text(self) -> str:
         """The fault as one writes it on a command line."""
+        amount = "" if self.by is None else f" by {self.by}"
+        others = f" from {','.join(self.others)}" if self.others else ""
         lasting = "" if self.for_ns is None else f" for {_written(self.for_ns)}"
-        return f"{_written(self.at_ns)} {self.do} {self.node}{lasting}"
+        return f"{_written(self.at_ns)} {self.do} {self.node}{amount}{others}{lasting}"
+
+    @property
+    def is_of_link(self) -> bool:
+        """Whether it is done to the server's link and not to its process."""
+        return self.do in _OF_LINKS
+
+    @property
+    def delay_ns(self) -> int:
+        """What each packet waits, each way; 0 for anything but `delay`."""
+        return quantity.duration_ns(self.by) if self.do == "delay" and self.by else 0
+
+    @property
+    def loss(self) -> float:
+        """The share of packets that are lost; 0 for anything but `loss`."""
+        return float(self.by.removesuffix("%")) / 100 if self.do == "loss" and self.by else 0.0
+
+    @model_validator(mode="after")
+    def _says_what_its_action_needs(self) -> FaultSpec:
+        check_words(self.do, self.node, self.by, self.others)
+        return self
 
     @property
     def end_ns(self) -> int | None:
@@ -60,6 +142,20 @@ class FaultSpec(Strict):
         if self.for_ns is None:
             return self.at_ns if self.do == "restart" else None
         return self.at_ns + self.for_ns
+
+
+def check_words(do: Action, node: str, by: str | None, others: Sequence[str]) -> None:
+    """Refuses words that an action lacks, or that mean nothing to it, as complaints about keys."""
+    meant = _AMOUNTS.get(do)
+    if meant is None and by is not None:
+        raise at_key("by", f"{do} has no amount; leave 'by' out")
+    is_share = by is not None and by.endswith("%")
+    if meant is not None and (by is None or is_share != (do == "loss")):
+        raise at_key("by", f"{do} needs {meant} in 'by'")
+    if others and do not in _OF_LINKS:
+        raise at_key("from", f"{do} concerns the server alone; leave 'from' out")
+    if node in others:
+        raise at_key("from", f"{node} has no link to itself; name other servers")
 
 
 def check_faults(faults: Sequence[FaultSpec], duration_ns: int | None) -> None:
@@ -131,7 +227,7 @@ def parse_fault(text: str) -> FaultSpec:
     found = _SENTENCE.fullmatch(text.strip())
     if found is None:
         raise SpecError(f"fault: {shown(text)} is not a fault; {_FORM}")
-    at, do, node, lasting = found.groups()
+    at, do, node, amount, others, lasting = found.groups()
     actions = get_args(Action)
     if do not in actions:
         raise SpecError(f"fault: unknown action {shown(do)}{did_you_mean(do, actions)}")
@@ -140,9 +236,13 @@ def parse_fault(text: str) -> FaultSpec:
     at_ns, for_ns = (None if one is None else _duration_ns(one) for one in (at, lasting))
     if for_ns == 0:
         raise SpecError(f"fault: {shown(text)} lasts no time; {_FORM}")
-    return FaultSpec.model_validate(
-        {"at": f"{at_ns}ns", "do": do, "node": node, "for": lasting and f"{for_ns}ns"}
-    )
+    values = {"at": f"{at_ns}ns", "do": do, "node": node, "by": amount}
+    more = {"from": others.split(",") if others else (), "for": lasting and f"{for_ns}ns"}
+    try:
+        return FaultSpec.model_validate({**values, **more})
+    except ValidationError as problem:
+        sentence = problem.errors()[0]["msg"]
+        raise SpecError(f"fault: {shown(text)}: {sentence}") from None
 
 
 def _duration_ns(text: str) -> int:

@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 
 from kvmark.errors import SpecError
 from kvmark.spec import quantity
-from kvmark.spec.faults import Action, FaultSpec
+from kvmark.spec.faults import Action, Amount, FaultSpec, Others, Target, check_words
 from kvmark.spec.suggest import shown
 from kvmark.spec.yaml_file import Count, Duration, Strict, at_key
 
@@ -55,8 +55,15 @@ class StudyFault(Strict):
 
     at: _Instant
     do: Action
-    node: str
+    node: Target
+    by: Amount | None = None
+    others: Others = Field(default=(), alias="from")
     for_: _Instant | None = Field(default=None, alias="for")
+
+    @model_validator(mode="after")
+    def _says_what_its_action_needs(self) -> StudyFault:
+        check_words(self.do, self.node, self.by, self.others)
+        return self
 
     def resolved(self, duration_ns: int | None, chance: random.Random) -> FaultSpec:
         """The fault in a measurement of that length; of a range of shares one is drawn.
@@ -67,8 +74,8 @@ class StudyFault(Strict):
         at_ns = _nanoseconds(self.at, duration_ns, chance)
         for_ns = None if self.for_ is None else _nanoseconds(self.for_, duration_ns, chance)
         lasting = {} if for_ns is None else {"for": f"{max(for_ns, 1)}ns"}
-        content = {"at": f"{at_ns}ns", "do": self.do, "node": self.node, **lasting}
-        return FaultSpec.model_validate(content)
+        what = {"do": self.do, "node": self.node, "by": self.by, "from": self.others}
+        return FaultSpec.model_validate({"at": f"{at_ns}ns", **what, **lasting})
 
 
 def _nanoseconds(text: str, duration_ns: int | None, chance: random.Random) -> int:
@@ -138,6 +145,7 @@ class TestbedWords(Strict):
     heap: str | None = None
     memory: str | None = None
     tls: bool = False
+    network: bool = False
     cores: tuple[int, ...] = ()
     replicas: Count | None = None
     cluster: Count | None = None

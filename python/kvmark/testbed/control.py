@@ -7,16 +7,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kvmark.testbed import process
+from kvmark.errors import UsageError
+from kvmark.testbed import network, process
 from kvmark.testbed.memory_group import remove_group
+from kvmark.testbed.network import Disturbance, Network
 from kvmark.testbed.state import Node, Testbed, all_testbeds, find_testbed, remove_folder
+from kvmark.testbed.system import Promotion
 from kvmark.testbed.systems import system_of
 
 __all__ = [
     "Stopped",
+    "check_disturbance",
     "describe",
+    "disturb_link",
+    "heal_link",
     "kill_node",
     "pause_node",
+    "promotion_of",
     "restart_node",
     "resume_node",
     "stop_node",
@@ -80,6 +87,54 @@ def resume_node(testbed: Testbed, name: str) -> bool:
     return found is not None and process.resume(found)
 
 
+def check_disturbance(testbed: Testbed, disturbance: Disturbance) -> None:
+    """Makes sure that links of a testbed can be disturbed in this way.
+
+    Raises:
+        UsageError: they can't, or another server that it concerns isn't there.
+    """
+    own = _network(testbed)
+    for name in disturbance.towards:
+        testbed.node(name)
+    network.check_disturbance(own, disturbance)
+
+
+def disturb_link(testbed: Testbed, name: str, disturbance: Disturbance) -> bool:
+    """Disturbs a server's link until `heal_link`; False when the server had ended.
+
+    Raises:
+        UsageError: the testbed has no network of its own.
+        SystemUnderTestError: it failed.
+    """
+    own = _network(testbed)
+    if not testbed.node(name).lives:
+        return False
+    network.disturb(own, name, disturbance)
+    return True
+
+
+def heal_link(testbed: Testbed, name: str, disturbance: Disturbance) -> None:
+    """Makes a server's link as it was before.
+
+    Raises:
+        UsageError: the testbed has no network of its own.
+        SystemUnderTestError: it failed.
+    """
+    network.heal(_network(testbed), name, disturbance)
+
+
+def promotion_of(testbed: Testbed) -> Promotion:
+    """How a replica of a testbed takes its primary's place.
+
+    Raises:
+        UsageError: its servers have no primary.
+    """
+    found = system_of(testbed).promotion
+    if found is None:
+        raise UsageError(f"{testbed.system} has no primary whose place another could take")
+    return found
+
+
 def restart_node(testbed: Testbed, name: str, within_s: float | None = None) -> Testbed:
     """Starts a server again, as it was and on its data, and waits until it answers.
 
@@ -131,4 +186,15 @@ def _stop(testbed: Testbed) -> tuple[Node, ...]:
     for node in testbed.nodes:
         if node.group is not None:
             remove_group(node.group)
+    if testbed.network is not None:
+        network.remove_network(testbed.network)
     return stopped
+
+
+def _network(testbed: Testbed) -> Network:
+    if testbed.network is None:
+        raise UsageError(
+            f"the servers of testbed {testbed.name} talk over the loopback address, where nothing"
+            " can be slow, lost or cut: start them with kvmark up --network, as root"
+        )
+    return testbed.network

@@ -10,7 +10,7 @@ from typing import Final
 
 from kvmark.errors import SystemUnderTestError, UsageError
 
-__all__ = ["HOST", "choose_ports", "common_port"]
+__all__ = ["HOST", "choose_ports", "common_port", "ports_elsewhere"]
 
 HOST: Final = "127.0.0.1"
 """Testbeds listen on this machine only."""
@@ -46,6 +46,19 @@ def choose_ports(wanted: int | None, count: int, companion: int = 0) -> list[int
                 raise UsageError(f"port {each} is not one: choose one up to {_HIGHEST}")
             if not _is_free(each):
                 raise UsageError(_in_use(each, HOST))
+    return ports
+
+
+def ports_elsewhere(first: int, count: int, companion: int = 0) -> list[int]:
+    """Ports for `count` servers on addresses where nobody else listens: from `first` upwards.
+
+    Raises:
+        UsageError: one isn't a port.
+    """
+    ports = list(range(first, first + count))
+    for port in (ports[0], ports[-1] + companion):
+        if not 0 < port <= _HIGHEST:
+            raise UsageError(f"port {port} is not one: choose one up to {_HIGHEST}")
     return ports
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.testbed.network import Network
 from kvmark.testbed.process import Identity, Watched, lives
 
 __all__ = [
@@ -86,6 +87,8 @@ class Testbed(BaseModel):
     url: str
     """What `--system` takes; names files that hold secrets, never a secret."""
     nodes: tuple[Node, ...]
+    network: Network | None = None
+    """The network of its own; None where its servers listen on loopback addresses."""
     facts: dict[str, Any] = Field(default_factory=dict)
     """What the system's own module needs to reach the nodes again."""
     folder: Path = Field(exclude=True)
@@ -122,6 +125,7 @@ class Testbed(BaseModel):
             "testbed": self.name,
             "system": self.system,
             "version": self.version,
+            "network": None if self.network is None else self.network.subnet,
             "nodes": nodes,
         }
 
@@ -220,8 +224,10 @@ def owner_of(address: str, root: Path | None = None) -> Testbed | None:
     """
     wanted = set(_plain_addresses(address))
     for testbed in all_testbeds(testbeds_root() if root is None else root):
-        if any(node.address in wanted and node.lives for node in testbed.nodes):
-            return testbed
+        service = testbed.facts.get("service")
+        for node in testbed.nodes:
+            if node.lives and (node.address in wanted or service in wanted):
+                return testbed
     return None
 
 

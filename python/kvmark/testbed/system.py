@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from kvmark.testbed.state import Node, Testbed
 
-__all__ = ["Counted", "Meter", "System"]
+__all__ = ["Counted", "Meter", "Promotion", "System"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,16 @@ class Meter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Promotion:
+    """How a replica takes its primary's place, by name, and gives it back."""
+
+    check: Callable[[Testbed, str], None]
+    """Refuses a server that can't."""
+    begin: Callable[[Testbed, str], None]
+    end: Callable[[Testbed, str], None]
+
+
+@dataclass(frozen=True, slots=True)
 class System:
     """One kind of system."""
 
@@ -52,3 +62,5 @@ class System:
     """Paths within a testbed's folder that its servers or kvmark make."""
     healthy_within_s: float
     """How long its servers may take to start."""
+    promotion: Promotion | None = None
+    """How a replica takes its primary's place; None where that can't be said from outside."""

@@ -81,6 +81,8 @@ class Wanted:
     """Settings of cassandra.yaml by name, nested ones with dots; values are YAML."""
     cores: tuple[int, ...] = ()
     """The cores that every node is bound to; none for any."""
+    network: bool = False
+    """Whether each node has an address and a link of its own, that faults can disturb."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ import psutil
 
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed import certificates as tls
+from kvmark.testbed import network as networks
 from kvmark.testbed import process, state
 from kvmark.testbed.cassandra.artifacts import Artifacts, Tell, exact_version, fetch
 from kvmark.testbed.cassandra.client import Client, ReplyError
@@ -36,7 +37,8 @@ from kvmark.testbed.cassandra.java import find_java
 from kvmark.testbed.cassandra.log import reason_in, refused_setting
 from kvmark.testbed.cassandra.memory import check_bound, check_memory, heap_of
 from kvmark.testbed.memory_group import joining, make_group, remove_group
-from kvmark.testbed.ports import common_port
+from kvmark.testbed.network import Network
+from kvmark.testbed.ports import common_port, ports_elsewhere
 from kvmark.testbed.state import (
     Node,
     Testbed,
@@ -89,12 +91,13 @@ def up(wanted: Wanted, root: Path, tell: Tell = lambda _: None) -> Testbed:
     check_memory(heap_bytes, wanted.nodes, memory.available)
     if wanted.memory_bytes is not None:
         check_bound(wanted.memory_bytes, heap_bytes)
+    network = networks.choose_network(_names(wanted)) if wanted.network else None
     artifacts = fetch(exact_version(wanted.version), tell)
     facts = {"heap_bytes": heap_bytes, "memory_bytes": wanted.memory_bytes, "java": java.version}
     starts = 1
     while True:
         try:
-            return _started(wanted, root, java.program, facts, artifacts, tell)
+            return _started(wanted, root, java.program, facts, artifacts, network, tell)
         except _PortTakenError:
             if starts == _STARTS:
                 raise
@@ -112,14 +115,19 @@ def _started(
     java: str,
     facts: Mapping[str, Any],
     artifacts: Artifacts,
+    network: Network | None,
     tell: Tell,
 ) -> Testbed:
     """The testbed at ports that are free now, healthy; nothing is left of one that isn't."""
-    ports = _ports(wanted)
+    ports = _ports(wanted, network)
     folder = make_folder(root, "cassandra", wanted.name)
     places = _places(ports, folder)
-    testbed = _planned(wanted, folder, java, places, dict(facts))
+    testbed = _planned(wanted, folder, java, places, dict(facts), network)
     try:
+        if network is not None:
+            # Written down before it is made, so that it can be removed whatever happens.
+            testbed.write()
+            networks.build_network(network)
         _prepare(wanted, testbed, places, artifacts)
         testbed = _bounded(wanted, testbed)
         for node in testbed.nodes:
@@ -131,6 +139,8 @@ def _started(
         process.stop([node.process for node in testbed.nodes if node.process])
         for group in (node.group for node in testbed.nodes if node.group):
             remove_group(group)
+        if network is not None:
+            networks.remove_network(network)
         if refused is None and isinstance(problem, SystemUnderTestError):
             raise
         # A file that isn't ours would be a reason to keep the folder, not to hide the first error.
@@ -151,7 +161,18 @@ class _Ports:
     exporter: int
 
 
-def _ports(wanted: Wanted) -> _Ports:
+def _names(wanted: Wanted) -> list[str]:
+    return [f"node-{index + 1}" for index in range(wanted.nodes)]
+
+
+def _ports(wanted: Wanted, network: Network | None) -> _Ports:
+    if network is not None:
+        hosts = tuple(map(network.host, network.servers))
+        (clients,) = ports_elsewhere(wanted.port or _USUAL_PORT, 1)
+        taken = {_USUAL_STORAGE_PORT, _USUAL_EXPORTER_PORT}
+        if clients in taken:
+            raise UsageError(f"port {clients} is the nodes' own: choose another --port")
+        return _Ports(hosts, clients, _USUAL_STORAGE_PORT, _USUAL_EXPORTER_PORT)
     hosts = tuple(f"127.0.0.{index + 1}" for index in range(wanted.nodes))
     clients = common_port(hosts, _USUAL_PORT, wanted.port)
     storage = common_port(hosts, _USUAL_STORAGE_PORT, but=[clients])
@@ -177,16 +198,26 @@ def _places(ports: _Ports, folder: Path) -> list[Place]:
 
 
 def _planned(
-    wanted: Wanted, folder: Path, java: str, places: list[Place], facts: dict[str, Any]
+    wanted: Wanted,
+    folder: Path,
+    java: str,
+    places: list[Place],
+    facts: dict[str, Any],
+    network: Network | None,
 ) -> Testbed:
     """The testbed before its first process."""
+
+    def command(place: Place) -> tuple[str, ...]:
+        words = _command(java, place.folder)
+        return words if network is None else networks.inside(network, place.folder.name, words)
+
     nodes = tuple(
         Node(
             name=place.folder.name,
             role="peer",
             host=place.host,
             port=place.port,
-            command=_command(java, place.folder),
+            command=command(place),
             cores=wanted.cores,
         )
         for place in places
@@ -203,6 +234,7 @@ def _planned(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         url=_url(nodes, facts),
         nodes=nodes,
+        network=network,
         facts=facts,
         folder=folder,
     )
@@ -311,7 +343,8 @@ def _refusal(testbed: Testbed) -> UsageError | None:
         found = None if node.lives else reason_in(log)
         if found is None:
             continue
-        if _IN_USE.search(found.text):
+        # The exporter's last line is that it exits; why stands before it.
+        if _IN_USE.search(found.text) or _IN_USE.search(process.tail(log)):
             return _PortTakenError(
                 f"a port of {node.host} was taken by another program just now ({found.text}): try"
                 " again"

@@ -5,12 +5,20 @@ from typing import Final
 from kvmark.testbed.redis.config import Wanted
 from kvmark.testbed.redis.describe import NetworkMeter, describe
 from kvmark.testbed.redis.health import wait_for_answer, wait_for_node
+from kvmark.testbed.redis.promotion import check_promotion, demote, promote
 from kvmark.testbed.redis.up import HEALTHY_WITHIN_S, OWN_FILES, up
-from kvmark.testbed.system import System
+from kvmark.testbed.system import Promotion, System
 
 __all__ = ["SYSTEM", "Wanted", "up"]
 
 SYSTEM: Final = System(
-    "redis", wait_for_answer, wait_for_node, describe, NetworkMeter, OWN_FILES, HEALTHY_WITHIN_S
+    "redis",
+    wait_for_answer,
+    wait_for_node,
+    describe,
+    NetworkMeter,
+    OWN_FILES,
+    HEALTHY_WITHIN_S,
+    Promotion(check_promotion, promote, demote),
 )
 """What testbeds of this kind can be asked."""

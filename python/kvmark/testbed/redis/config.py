@@ -75,6 +75,8 @@ class Wanted:
     """The cores that every server is bound to; none for any."""
     server: str = "redis-server"
     """The program."""
+    network: bool = False
+    """Whether each server has an address and a link of its own, that faults can disturb."""
 
     @property
     def primaries(self) -> int:
@@ -94,8 +96,9 @@ class Place:
     folder: Path
     host: str
     port: int
-    follows: int | None
-    """The port of the primary it replicates from its start on; in a cluster that is said later."""
+    follows: tuple[str, int] | None
+    """Host and port of the primary it replicates from its start on; in a cluster that is said
+    later."""
 
 
 def check(wanted: Wanted) -> None:
@@ -144,7 +147,13 @@ def settings_text(wanted: Wanted, place: Place, certificates: Certificates | Non
         quoted = _quoted(wanted.password)
         lines += [f"requirepass {quoted}", f"masterauth {quoted}"]
     if place.follows is not None:
-        lines.append(f"replicaof {place.host} {place.follows}")
+        lines.append("replicaof {} {}".format(*place.follows))
+    if wanted.network:
+        # Without a password a server would answer on the loopback address alone. Nobody but this
+        # machine reaches the network.
+        lines.append("protected-mode no")
+        # The clients' address comes to a server when it is promoted.
+        lines[0] = "bind 0.0.0.0"
     if wanted.cluster is not None:
         lines += ["cluster-enabled yes", "cluster-config-file nodes.conf"]
         lines.append(f"cluster-announce-ip {place.host}")

@@ -9,7 +9,7 @@ from kvmark.testbed.process import wait_until
 from kvmark.testbed.redis.client import Client, ReplyError
 from kvmark.testbed.state import Node, Testbed
 
-__all__ = ["SLOTS", "connect", "wait_for_answer", "wait_for_node"]
+__all__ = ["SLOTS", "connect", "is_in_step", "leads", "wait_for_answer", "wait_for_node"]
 
 SLOTS: Final = 16_384
 """Slots of a Redis Cluster."""
@@ -51,7 +51,7 @@ def wait_for_node(testbed: Testbed, node: Node, within_s: float) -> None:
     watched = testbed.watched(node)
     if testbed.facts.get("cluster"):
         wait_until(lambda: _sees_cluster(testbed, node), "see its cluster", watched, within_s)
-    wait_until(lambda: _is_in_step(testbed, node), "follow its primary", watched, within_s)
+    wait_until(lambda: is_in_step(testbed, node), "follow its primary", watched, within_s)
 
 
 def _answers(testbed: Testbed, node: Node) -> bool:
@@ -65,10 +65,15 @@ def _answers(testbed: Testbed, node: Node) -> bool:
         return False
 
 
-def _is_in_step(testbed: Testbed, node: Node) -> bool:
+def is_in_step(testbed: Testbed, node: Node) -> bool:
     """Whether it has its primary's data, or is a primary: in a cluster roles may have changed."""
     known = _facts(testbed, node, "INFO", "replication")
     return known.get("role") == "master" or known.get("master_link_status") == "up"
+
+
+def leads(testbed: Testbed, node: Node) -> bool:
+    """Whether it is a primary."""
+    return _facts(testbed, node, "INFO", "replication").get("role") == "master"
 
 
 def _sees_cluster(testbed: Testbed, node: Node) -> bool:

@@ -15,8 +15,10 @@ import psutil
 
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed import certificates as tls
+from kvmark.testbed import network as networks
 from kvmark.testbed import process, state
-from kvmark.testbed.ports import HOST, choose_ports
+from kvmark.testbed.network import Network
+from kvmark.testbed.ports import HOST, choose_ports, ports_elsewhere
 from kvmark.testbed.redis.cluster import form_cluster
 from kvmark.testbed.redis.config import (
     BUS_DISTANCE,
@@ -49,6 +51,7 @@ OWN_FILES: Final = re.compile(
 HEALTHY_WITHIN_S: Final = 60.0
 """How long servers may take to start."""
 
+_USUAL_PORT: Final = 6379
 _LEAST_BYTES: Final = 64 * 2**20
 _SIZE: Final = re.compile(r"(\d+)(b|kb?|mb?|gb?)?", re.IGNORECASE)
 _FATAL: Final = re.compile(r">>> '(.*)'\n(.*)")
@@ -68,10 +71,23 @@ def up(wanted: Wanted, root: Path) -> Testbed:
     program = _find_program(wanted.server)
     _check_memory(wanted)
     bus = 0 if wanted.cluster is None else BUS_DISTANCE
-    ports = choose_ports(wanted.port, wanted.servers, bus)
+    network = None
+    if wanted.network:
+        network = networks.choose_network([name for name, _ in _names(wanted)])
+        ports = ports_elsewhere(wanted.port or _USUAL_PORT, wanted.servers, bus)
+        if wanted.cluster is None:
+            # The address that clients know goes over to a replica with its port.
+            ports = [ports[0]] * wanted.servers
+    else:
+        ports = choose_ports(wanted.port, wanted.servers, bus)
     folder = make_folder(root, "redis", wanted.name)
-    testbed = _planned(wanted, folder, program, ports)
+    testbed = _planned(wanted, folder, program, ports, network)
     try:
+        if network is not None:
+            # Written down before it is made, so that it can be removed whatever happens.
+            testbed.write()
+            networks.build_network(network)
+            networks.move_service(network, testbed.nodes[0].name)
         _prepare(wanted, testbed)
         for node in testbed.nodes:
             started = process.start(node.command, testbed.log_of(node), cores=node.cores)
@@ -80,6 +96,8 @@ def up(wanted: Wanted, root: Path) -> Testbed:
     except BaseException as problem:
         refused = _refusal(testbed)
         process.stop([node.process for node in testbed.nodes if node.process])
+        if network is not None:
+            networks.remove_network(network)
         # A file that isn't ours would be a reason to keep the folder, not to hide the first error.
         with suppress(SystemUnderTestError):
             remove_folder(folder, OWN_FILES)
@@ -89,20 +107,30 @@ def up(wanted: Wanted, root: Path) -> Testbed:
     return testbed
 
 
-def _planned(wanted: Wanted, folder: Path, program: str, ports: list[int]) -> Testbed:
+def _planned(
+    wanted: Wanted, folder: Path, program: str, ports: list[int], network: Network | None
+) -> Testbed:
     """The testbed before its first process."""
-    nodes = tuple(
-        Node(
+
+    def node(name: str, role: Role, port: int) -> Node:
+        command: tuple[str, ...] = (program, str(folder / name / "redis.conf"))
+        if network is not None:
+            command = networks.inside(network, name, command)
+        return Node(
             name=name,
             role=role,
-            host=HOST,
+            host=HOST if network is None else network.host(name),
             port=port,
-            command=(program, str(folder / name / "redis.conf")),
+            command=command,
             cores=wanted.cores,
         )
-        for (name, role), port in zip(_names(wanted), ports, strict=True)
+
+    nodes = tuple(
+        node(name, role, port) for (name, role), port in zip(_names(wanted), ports, strict=True)
     )
     facts: dict[str, Any] = {"cluster": wanted.cluster is not None}
+    if network is not None and wanted.cluster is None:
+        facts["service"] = f"{network.service}:{nodes[0].port}"
     if wanted.password is not None:
         facts["password_file"] = str(folder / "password")
     if wanted.tls:
@@ -114,6 +142,7 @@ def _planned(wanted: Wanted, folder: Path, program: str, ports: list[int]) -> Te
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         url=_url(nodes, facts),
         nodes=nodes,
+        network=network,
         facts=facts,
         folder=folder,
     )
@@ -129,7 +158,8 @@ def _names(wanted: Wanted) -> Iterator[tuple[str, Role]]:
 
 def _url(nodes: tuple[Node, ...], facts: dict[str, Any]) -> str:
     """What `--system` takes: the primaries, and the files to read secrets from."""
-    hosts = ",".join(node.address for node in nodes if node.role == "primary")
+    primaries = (node.address for node in nodes if node.role == "primary")
+    hosts = facts.get("service") or ",".join(primaries)
     options = ["cluster=true"] if facts["cluster"] else []
     options += [
         f"{key}={quote(facts[key])}" for key in ("password_file", "ca_file") if key in facts
@@ -142,13 +172,16 @@ def _prepare(wanted: Wanted, testbed: Testbed) -> None:
     """Writes everything the servers read."""
     if wanted.password is not None:
         write_private(testbed.folder / "password", wanted.password)
-    made = tls.make_certificates(testbed.folder) if wanted.tls else None
-    first = testbed.nodes[0].port
+    hosts = list(dict.fromkeys(node.host for node in testbed.nodes))
+    hosts += [testbed.network.service] if testbed.network else []
+    made = tls.make_certificates(testbed.folder, hosts) if wanted.tls else None
+    first = testbed.nodes[0]
     for node in testbed.nodes:
         folder = testbed.folder_of(node)
         folder.mkdir()
-        follows = first if node.role == "replica" and wanted.cluster is None else None
-        place = Place(folder, node.host, node.port, follows)
+        follows = node.role == "replica" and wanted.cluster is None
+        primary = (first.host, first.port) if follows else None
+        place = Place(folder, node.host, node.port, primary)
         write_private(folder / "redis.conf", settings_text(wanted, place, made))
 
 

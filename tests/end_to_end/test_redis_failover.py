@@ -1,0 +1,72 @@
+"""A real primary is killed, and its replica takes over, while both are measured."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Kvmark
+
+from kvmark.errors import UsageError
+from kvmark.testbed import redis
+from kvmark.testbed.redis.health import connect
+from kvmark.testbed.state import Testbed
+
+# A primary is missed after a second instead of fifteen.
+SETTINGS = (("cluster-node-timeout", "1000"),)
+FAULT = "1s kill primary-1 for 5s"
+
+
+KILL = "1s kill primary-1 for 4s"
+PROMOTE = "1500ms promote replica-1 for 4s"
+
+
+def role(testbed: Testbed, node: str) -> str:
+    """What a server says it is."""
+    now = Testbed.read(testbed.folder)
+    with connect(now, now.node(node)) as client:
+        return client.facts("INFO", "replication")["role"]
+
+
+def test_a_replica_of_a_cluster_takes_over_before_its_primary_is_back(user: Kvmark) -> None:
+    wanted = redis.Wanted(cluster=3, replicas=1, appendonly=True, settings=SETTINGS)
+    testbed = redis.up(wanted, Path(user.more["KVMARK_TESTBEDS"]))
+    assert role(testbed, "replica-1") == "slave"
+    words = ("--rate", "300", "--clients", "128", "--duration", "9s", "--interval", "250ms")
+    words = (*words, "--timeout", "1s", "--records", "300", "--fault", FAULT, "--verify")
+    answer = user(
+        "run", "redis/set", "--system", testbed.url, *words, "-q", "--json", exits=(0, 1)
+    ).json
+    [effect] = answer["summary"]["faults"]
+    assert effect["text"] == FAULT
+    assert sum(effect["errors"].values()) > 0
+    # Two thirds of the slots have their servers all the time.
+    assert effect["without_service_ns"] < effect["ended_ns"] - effect["begun_ns"]
+    assert answer["summary"]["sweep"]["unread"] == 0
+    assert (role(testbed, "replica-1"), role(testbed, "primary-1")) == ("master", "slave")
+    shown = user("show", answer["run"]).out
+    assert "80 % of the rate before again" in shown
+
+
+def test_a_promoted_replica_serves_clients_while_its_primary_is_away(user: Kvmark) -> None:
+    wanted = redis.Wanted(replicas=1, appendonly=True, appendfsync="always", network=True)
+    try:
+        testbed = redis.up(wanted, Path(user.more["KVMARK_TESTBEDS"]))
+    except UsageError as refused:
+        pytest.skip(str(refused))
+    words = ("--rate", "300", "--clients", "128", "--duration", "7s", "--interval", "250ms")
+    words = (*words, "--timeout", "1s", "--records", "300", "--verify", "-q", "--json")
+    faults = ("--fault", KILL, "--fault", PROMOTE)
+    url = f"{testbed.url}?reconnect_max_ms=100"
+    answer: dict[str, Any] = user(
+        "run", "redis/set", "--system", url, *words, *faults, exits=(0, 1)
+    ).json
+    killed, promoted = answer["summary"]["faults"]
+    assert (killed["text"], promoted["text"]) == (KILL, PROMOTE)
+    assert sum(killed["errors"].values()) + sum(promoted["errors"].values()) > 0
+    # Without the replica nobody would answer until the primary is back.
+    away_ns = killed["ended_ns"] - killed["begun_ns"]
+    assert killed["without_service_ns"] + promoted["without_service_ns"] < away_ns / 2
+    # What the replica wrote came back to the primary.
+    sweep = answer["summary"]["sweep"]
+    assert (sweep["unread"], sweep["records"]) == (0, sweep["intact"] + sweep["stale"])
+    assert (role(testbed, "primary-1"), role(testbed, "replica-1")) == ("master", "slave")

@@ -1,0 +1,86 @@
+"""Faults of links are carried out and undone like those of processes, on a real Redis pair."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kvmark.errors import UsageError
+from kvmark.run.faults import Faults
+from kvmark.run.served import Served
+from kvmark.spec.faults import parse_fault
+from kvmark.testbed.redis.health import connect
+from kvmark.testbed.state import Testbed
+
+Up = Callable[..., Testbed]
+Going = Any
+Wait = Callable[[Callable[[], object], str], None]
+NODE = "primary-1"
+
+
+@pytest.fixture
+def pair(up: Up) -> Testbed:
+    """A primary and its replica, each with a link of its own."""
+    try:
+        return up(replicas=1, network=True)
+    except UsageError as refused:
+        pytest.skip(str(refused))
+
+
+def answers(testbed: Testbed, node: str = NODE, within_s: float = 30.0) -> bool:
+    try:
+        with connect(testbed, testbed.node(node), within_s) as client:
+            return client.ask("PING") == "PONG"
+    except OSError:
+        return False
+
+
+def is_silent(testbed: Testbed) -> bool:
+    """Whether the server gives no answer for a moment."""
+    return not answers(testbed, within_s=0.2)
+
+
+def faults(testbed: Testbed, going: Going, *texts: str) -> Faults:
+    return Faults([parse_fault(text) for text in texts], testbed, going.folder, None)
+
+
+def test_a_link_is_cut_when_it_is_due_and_healed_after_its_time(
+    pair: Testbed, going: Going, wait_until: Wait
+) -> None:
+    text = f"50ms partition {NODE} for 2s"
+    with faults(pair, going, text):
+        going.measure()
+        wait_until(lambda: is_silent(pair), "the server is cut off")
+        assert answers(pair, "replica-1")
+        wait_until(lambda: going.states() == ["begun", "ended"], "the fault is over")
+    assert answers(pair)
+    begun, ended = going.faults()
+    assert (begun["fault"], begun["do"]) == (text, "partition")
+    assert ended["at_ns"] >= going.measure_ns + 2_050_000_000
+
+
+def test_an_interrupt_heals_the_link(pair: Testbed, going: Going, wait_until: Wait) -> None:
+    def interrupted() -> None:
+        with faults(pair, going, f"0s partition {NODE} for 1h"):
+            going.measure()
+            wait_until(lambda: going.states() == ["begun"], "the fault begins")
+            assert is_silent(pair)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert going.states() == ["begun", "ended"]
+    assert answers(pair)
+
+
+def test_servers_on_the_loopback_address_have_no_link_to_disturb(up: Up) -> None:
+    served = Served(up(), {})
+    with pytest.raises(UsageError) as refused:
+        served.check_faults([parse_fault(f"0s partition {NODE} for 1s")])
+    assert str(refused.value).startswith(f"fault '0s partition {NODE} for 1s': the servers of")
+    assert "start them with kvmark up --network, as root" in str(refused.value)
+
+
+def test_who_is_kept_from_whom_must_be_there(pair: Testbed) -> None:
+    with pytest.raises(UsageError, match="has no node 'replica-2'; it has primary-1, replica-1"):
+        Served(pair, {}).check_faults([parse_fault(f"0s partition {NODE} from replica-2 for 1s")])

@@ -1,0 +1,43 @@
+"""Studies that start their own servers, and break them on purpose."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from studies import Program, manifests
+
+# Nothing is kept on a disk: what is killed has lost all its records.
+TEXT = """
+name: broken
+question: What does a case find after one that killed a server?
+testbed: {system: redis}
+workload: ycsb/c
+run: {duration: 500ms, records: 300, interval: 50ms, clients: 2, timeout: 1s}
+order: written
+factors:
+  killed:
+    levels:
+      yes: {faults: [{at: 20%, do: kill, node: primary-1, for: 10%}]}
+      no: {}
+"""
+
+
+def test_after_a_fault_a_case_finds_the_same_servers_and_all_records_again(
+    tmp_path: Path, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("redis-server") is None:
+        pytest.skip("redis-server isn't installed: apt-get install redis-server")
+    monkeypatch.setenv("KVMARK_TESTBEDS", str(tmp_path / "testbeds"))
+    (tmp_path / "broken.yaml").write_text(TEXT)
+    ended = program(tmp_path, "study", "broken.yaml", "-q", "--json", "--report", "none")
+    assert ended.json["missing"] == 0, ended
+    made = manifests(tmp_path / "runs").values()
+    found = {one["spec"]["study"]["levels"]["killed"]: one for one in made}
+    # Started anew they would have another port.
+    nodes = [found[level]["testbed"]["nodes"] for level in ("yes", "no")]
+    assert nodes[0] == nodes[1]
+    totals = found["no"]["engine"]["totals"]
+    assert {total["outcome"] for total in totals if total["count"]} == {"ok"}
+    loads = [phase for phase in found["no"]["engine"]["phases"] if phase["name"] == "load"]
+    assert [phase["stopped_by"] for phase in loads] == ["operations"]
+    assert not list((tmp_path / "testbeds").iterdir())
