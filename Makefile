@@ -8,7 +8,7 @@ RELEASE := --release --locked
 
 .DEFAULT_GOAL := help
 .PHONY: help quickstart setup check format test bench bench-engine bench-rocksdb bench-redis
-.PHONY: bench-cql bench-apps bench-scale bench-stress docs readme lock clean
+.PHONY: bench-cql bench-apps bench-scale bench-stress bench-report docs readme lock clean
 
 help: ## List the commands
 	@$(PYTHON) scripts/help.py $(MAKEFILE_LIST)
@@ -41,7 +41,8 @@ test: setup ## Run all tests, Rust then Python, on real servers and a browser wh
 	$(BIN)/python scripts/with_cassandra.py $(CARGO) test $(RELEASE) --workspace --exclude kvmark-pyext
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-BENCHES := bench-engine bench-rocksdb bench-redis bench-cql bench-apps bench-scale bench-stress
+BENCHES := bench-engine bench-rocksdb bench-redis bench-cql bench-apps bench-scale bench-stress \
+	bench-report
 bench: $(BENCHES) ## All benchmarks; each prints a table
 
 bench-engine: setup ## What the engine itself costs, beside its bounds
@@ -64,6 +65,9 @@ bench-scale: setup ## Memory and processor time of 10,000 clients in one process
 
 bench-stress: setup ## kvmark stress, cassandra-stress and cql-stress on one Cassandra node
 	@$(BIN)/python -m bench.stress
+
+bench-report: setup ## How long the page of 200 cases takes, and its size
+	@$(BIN)/python -m bench.report
 
 docs: setup ## Write the references and pictures that are made from the source
 	$(BIN)/python scripts/references.py

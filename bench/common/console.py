@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from bench.common.process import PeerFailedError
@@ -19,6 +20,13 @@ def say(text: str) -> None:
     """Progress, on standard error."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
+
+
+def keep(folder: Path, name: str, text: str, document: str) -> None:
+    """Writes a benchmark's table, and all that was measured as JSON, into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.txt").write_text(text)
+    (folder / f"{name}.json").write_text(document + "\n")
 
 
 def too_busy(host: Mapping[str, Any], *, anyway: bool) -> bool:

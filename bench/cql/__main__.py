@@ -22,12 +22,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from bench.common.blocks import Repetition, repetitions
-from bench.common.console import carried_out, say
+from bench.common.console import carried_out, keep, say
 from bench.common.figures import Measured, Program
 from bench.common.limits import SPARE_FILES, raise_file_limit
 from bench.common.table import medians, ratios
 from bench.common.tools import find, find_kvmark
-from bench.cql.cases import CASES, CROWD_NODES, CROWD_OWN_CONNECTIONS, FIGURES
+from bench.cql.cases import CASES, CROWD_NODES, CROWD_OWN_CONNECTIONS, FIGURES, HEAP_MIB
 from bench.cql.crowd import Crowd, Wanted, crowd_rows, crowds
 from bench.cql.peers import FIELD_BYTES, FIELDS, Case, Job, load, measure, run_kvmark
 from bench.cql.server import serving
@@ -35,8 +35,6 @@ from bench.cql.tools import FIND, VERSIONS
 
 from kvmark.testbed.host import describe_host
 from kvmark.testbed.state import Testbed
-
-HEAP_MIB = 1024
 
 
 @dataclass
@@ -164,13 +162,6 @@ def text_of(answer: Answer, given: argparse.Namespace) -> str:
     return "\n".join(lines) + "\n"
 
 
-def keep(folder: Path, answer: Answer, text: str, name: str) -> None:
-    """Writes the table and every single repetition."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.txt").write_text(text)
-    (folder / f"{name}.json").write_text(json.dumps(asdict(answer), indent=1))
-
-
 def run(given: argparse.Namespace) -> bool:
     """Measures and prints; whether nothing failed."""
     begun = time.monotonic()
@@ -179,7 +170,8 @@ def run(given: argparse.Namespace) -> bool:
     answer.notes.append(f"Took {(time.monotonic() - begun) / 60:.0f} minutes.")
     text = text_of(answer, given)
     if given.results:
-        keep(given.results, answer, text, "bench-cql-clients" if given.clients else "bench-cql")
+        name = "bench-cql-clients" if given.clients else "bench-cql"
+        keep(given.results, name, text, json.dumps(asdict(answer), indent=1))
     sys.stdout.write(text)
     return not answer.failed
 

@@ -16,6 +16,9 @@ BOUNDS = (
 )
 CASES: tuple[Case, ...] = (Case("read, 64 in flight", PEERS, BOUNDS, clients=64),)
 
+HEAP_MIB = 1024
+"""Of each node."""
+
 CROWD_NODES = 3
 CROWD_OWN_CONNECTIONS = 3_000
 CROWD_MOST_BYTES = 1_000_000_000

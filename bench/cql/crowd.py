@@ -18,6 +18,10 @@ from bench.cql.tools import HERE
 from kvmark.testbed.state import Testbed
 
 LOADERS = 64
+WARMING = 200_000
+"""Reads by the loaders before all clients come: until then Java interprets the nodes' way there."""
+WARMUP_S = 5
+"""What all clients do before they are measured: they all ask at once in the beginning."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,8 @@ def crowds(program: Program, testbed: Testbed, wanted: Wanted) -> Iterator[Crowd
     Raises:
         PeerFailedError: kvmark did not carry a run out.
     """
-    _execute(program, testbed, wanted, "--clients", LOADERS, "--load", "always", "--operations", 1)
+    warming = ("--clients", LOADERS, "--load", "always", "--operations", WARMING)
+    _execute(program, testbed, wanted, *warming)
     yield _crowd("shared connections", program, testbed, wanted, 1)
     # The smallest number for each worker and node that makes so many in all.
     each = -(-CROWD_OWN_CONNECTIONS // (wanted.workers * len(testbed.nodes)))
@@ -67,7 +72,8 @@ def _crowd(
     name: str, program: Program, testbed: Testbed, wanted: Wanted, connections: int
 ) -> Crowd:
     """One measurement, with so many connections of each worker to each node."""
-    words = ("--clients", wanted.clients, "--load", "never", "--duration", f"{wanted.seconds}s")
+    length = ("--duration", f"{wanted.seconds}s", "--warmup", f"{WARMUP_S}s")
+    words = ("--clients", wanted.clients, "--load", "never", *length)
     manifest, peak_bytes = _execute(
         program, testbed, wanted, *words, connections_per_node=connections
     )

@@ -6,22 +6,27 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.redis.server import serving
+from bench.cql.cases import HEAP_MIB
+from bench.cql.server import serving as serving_cassandra
+from bench.redis.server import serving as serving_redis
 
 from kvmark.records import Records, Run
-from kvmark.testbed import cassandra
-from kvmark.testbed.control import take_down
+from kvmark.records.model import WorkerRecord
 
 WORKLOAD = "ycsb/a"
 RECORDS = 10_000
 SIMULATED = "sim:?servers=10000&service=exponential&mean_us=200000"
 """A server for each client: 50,000 operations per second at most, and none waits."""
 SERVER_CORE = 1
+LOADERS = 64
+WARMING = 100_000
+"""Operations of a few clients before all come: until then Java interprets Cassandra's way there."""
 # An overloaded run answers no (1); it is measured all the same.
 _MEASURED = (0, 1)
 
@@ -36,13 +41,18 @@ class Facts:
 
     clients: int
     operations: int
-    #: Operations that ended otherwise than ok.
-    failed: int
+    #: Operations that ended otherwise than ok, by their outcome.
+    failures: Mapping[str, int]
     seconds: float
     #: Processor time of the whole process while it measured, without idle polling.
     cpu_ns_per_operation: float
     #: The most memory that the process had.
     peak_bytes: int
+
+    @property
+    def failed(self) -> float:
+        """The share of operations that ended otherwise than ok."""
+        return sum(self.failures.values()) / max(self.operations, 1)
 
     @property
     def ops_per_s(self) -> float:
@@ -57,8 +67,8 @@ class Case:
     name: str
     #: Takes the number of clients and gives the system's URL for as long as it is needed.
     served: Callable[[int], AbstractContextManager[str]]
-    #: Whether records must be loaded first.
-    loads: bool
+    #: Operations of a few clients first, on records that they load; 0 for none.
+    warming: int
 
 
 @contextmanager
@@ -68,31 +78,22 @@ def _simulated(_: int) -> Iterator[str]:
 
 @contextmanager
 def _redis(clients: int) -> Iterator[str]:
-    with serving(SERVER_CORE, clients) as server:
+    with serving_redis(SERVER_CORE, clients) as server:
         yield server.testbed.url
 
 
 @contextmanager
 def _cassandra(nodes: int) -> Iterator[str]:
-    with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as folder:
-        root = Path(folder)
-        try:
-            wanted = cassandra.Wanted(nodes=nodes)
-            yield cassandra.up(wanted, root, _say).url
-        finally:
-            take_down(root)
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
+    with serving_cassandra(nodes, HEAP_MIB, ()) as testbed:
+        yield testbed.url
 
 
 def cases(nodes: int) -> list[Case]:
     """All of them, with Cassandra where it is asked for."""
-    found = [Case("simulated", _simulated, loads=False), Case("Redis", _redis, loads=True)]
+    found = [Case("simulated", _simulated, warming=0), Case("Redis", _redis, warming=1)]
     if nodes:
         name = f"Cassandra, {nodes} node{'' if nodes == 1 else 's'}"
-        found.append(Case(name, lambda _: _cassandra(nodes), loads=True))
+        found.append(Case(name, lambda _: _cassandra(nodes), WARMING))
     return found
 
 
@@ -105,9 +106,10 @@ def measured(case: Case, clients: int, seconds: int) -> Facts:
     """
     with case.served(clients) as url, tempfile.TemporaryDirectory(prefix="kvmark-bench-") as folder:
         runs = Path(folder)
-        if case.loads:
-            _run(runs, url, "--load", "always", "--clients", "64", "--operations", "1")
-        length = ("--duration", f"{seconds}s", "--warmup", "2s")
+        if case.warming:
+            few = ("--clients", str(LOADERS), "--operations", str(case.warming))
+            _run(runs, url, "--load", "always", *few)
+        length = ("--duration", f"{seconds}s", "--warmup", "5s")
         _run(runs, url, "--load", "never", "--clients", str(clients), *length)
         return _facts(Records(runs).open("last"), clients)
 
@@ -129,15 +131,23 @@ def _run(runs: Path, url: str, *words: str) -> None:
 def _facts(run: Run, clients: int) -> Facts:
     phase = run.counted[0]
     totals = [total for total in run.totals(phase.index) if not total.part]
-    operations = sum(total.count for total in totals)
+    outcomes: Counter[str] = Counter()
+    for total in totals:
+        outcomes[total.outcome] += total.count
     process = phase.process
-    idle_ns = sum(min(worker.idle_spin_ns, worker.cpu_ns or 0) for worker in phase.workers)
+    idle_ns = sum(map(_idle_ns, phase.workers))
     cpu_ns = (process.cpu_user_ns or 0) + (process.cpu_system_ns or 0) - idle_ns
     return Facts(
         clients=clients,
-        operations=operations,
-        failed=sum(total.count for total in totals if total.outcome != "ok"),
+        operations=outcomes.total(),
+        failures={outcome: n for outcome, n in outcomes.items() if outcome != "ok" and n},
         seconds=phase.window_ns / 1e9,
-        cpu_ns_per_operation=cpu_ns / max(operations, 1),
+        cpu_ns_per_operation=cpu_ns / max(outcomes.total(), 1),
         peak_bytes=process.max_resident_bytes or 0,
     )
+
+
+def _idle_ns(worker: WorkerRecord) -> int:
+    """Processor time spent on polling; it is known as elapsed time, in which a core was missing."""
+    polled_ns = worker.idle_spin_ns - (worker.waiting_for_core_ns or 0)
+    return max(0, min(polled_ns, worker.cpu_ns or 0))
