@@ -1,4 +1,4 @@
-"""What servers read from their disks for an operation, from the samples of each second."""
+"""What servers and drivers counted while a run went."""
 
 from __future__ import annotations
 
@@ -60,3 +60,11 @@ def test_what_nobody_counted_is_not_called_nothing(healthy: Make) -> None:
     watch(draft, 1_000)
     draft.resources = draft.resources[:1]
     assert disk_bytes_per_operation([draft.run()]) is None
+
+
+def test_attempts_beyond_the_first_are_those_of_the_counted_phases(healthy: Make) -> None:
+    draft = healthy()
+    draft.phase["statistics"] = {"retries": {"before": 40.0, "after": 52.0}}
+    twice = CaseRuns({}, {0: draft.run(), 1: draft.run()})
+    silent = CaseRuns({}, {0: healthy().run()})
+    assert [row.retries for row in study_rows([twice, silent])] == [24, None]

@@ -92,6 +92,10 @@ def test_the_scale_test_has_no_combination_that_means_nothing(
     }  # fmt: skip
     single = {case["consistency"] for case in cases if case["replication_factor"] == "1"}
     assert single == {"ANY", "ONE", "LOCAL_ONE"}
+    # With the only copy gone, others can at most keep a write for it.
+    gone = {(case["operation"], case["consistency"]) for case in cases
+            if case["replication_factor"] == "1" and case["node_down"] == "yes"}  # fmt: skip
+    assert gone == {("write", "ANY")}
     published = study(catalog.study_text("hcassandra"), only=("published",))
     assert len(published.cases) == len(published.published) == 124
 

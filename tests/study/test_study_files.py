@@ -46,6 +46,10 @@ def refusal(text: str, study: Callable[..., Study] | None = None) -> str:
         ),
         ("testbed: {system: redis}", "a study has either a system or a testbed"),
         ("run: {duration: 5}", "study.yaml:5:17: duration: '5' is not a duration; write it like"),
+        (
+            "run: {faults: [{at: 25%, do: delay, node: n1}]}",
+            "study.yaml:5:16: delay needs a duration such as 20ms in 'by'",
+        ),
         ("repetitons: 3", "study.yaml:5:1: unknown key 'repetitons' — did you mean"),
     ],
 )

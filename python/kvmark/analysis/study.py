@@ -56,6 +56,7 @@ class PublishedFigures:
     p50_ms: float | None = None
     p95_ms: float | None = None
     p99_ms: float | None = None
+    max_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,8 @@ class StudyRow:
     published: PublishedFigures | None
     #: What the servers read from their disks for an operation; none where nobody watched them.
     disk_bytes: float | None = None
+    #: Attempts beyond an operation's first; none where the driver doesn't count them.
+    retries: int | None = None
 
     @property
     def errors_total(self) -> int:
@@ -220,7 +223,19 @@ def _row(case: CaseRuns, *, records: bool) -> StudyRow:
         failures=case.failures,
         published=case.published,
         disk_bytes=disk_bytes_per_operation(runs) if runs else None,
+        retries=_retries(runs),
     )
+
+
+def _retries(runs: Sequence[Run]) -> int | None:
+    """How often drivers sent an operation again in the counted phases."""
+    counters = (phase.statistics.get("retries") for run in runs for phase in run.counted)
+    known = [
+        counter.after - counter.before
+        for counter in counters
+        if counter is not None and counter.before is not None and counter.after is not None
+    ]
+    return round(sum(known)) if known else None
 
 
 def _throughput(

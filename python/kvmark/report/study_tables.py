@@ -10,7 +10,7 @@ from kvmark.report.grid import Cell, Column, Grid
 from kvmark.report.study_answers import StudyAnswer, row_name
 from kvmark.report.table import verdict_cell
 
-_QUANTILES = ("p50", "p95", "p99")
+_TIMES = ("p50", "p95", "p99", "max")
 _LEAST_SECTION = 2
 _BYTES_PER_KB = 1000
 _EFFECTS_NOTE = (
@@ -23,7 +23,7 @@ def study_grid(answer: StudyAnswer) -> Grid:
     """Every case: levels, throughput, response times, errors, verdict, published figures."""
     rows = answer.rows
     unit = units.time_unit(time for row in rows for time in _times_ns(row))
-    theirs = [name for name in ("throughput", *_QUANTILES) if _any_published(rows, name)]
+    theirs = [name for name in ("throughput", *_TIMES) if _any_published(rows, name)]
     beside = [
         Column(answer.unit if name == "throughput" else f"{name} ms", "published")
         for name in theirs
@@ -35,8 +35,9 @@ def study_grid(answer: StudyAnswer) -> Grid:
             *(Column(name, number=_is_numeric(rows, name), key=True) for name in answer.factors),
             Column(answer.unit, "measured"),
             *([Column("n", "measured")] if counts else []),
-            *(Column(name, f"response time, {unit.name}") for name in _QUANTILES),
+            *(Column(name, f"response time, {unit.name}") for name in _TIMES),
             *([Column("disk, kB/op")] if answer.disk_reads else []),
+            *([Column("retries")] if _any_retries(rows) else []),
             Column("errors"),
             Column("verdict", number=False),
             *beside,
@@ -130,6 +131,7 @@ def _row(
         *([Cell(units.whole(len(_runs(row))))] if counts else []),
         *(Cell(units.duration(time, unit)) for time in _times_ns(row)),
         *([_disk(row)] if answer.disk_reads else []),
+        *([_retried(row)] if _any_retries(answer.rows) else []),
         Cell(units.whole(row.errors_total) if row.figures else units.ABSENT),
         _verdict(row),
         *(Cell(units.significant(value), "muted") for value in published),
@@ -140,6 +142,10 @@ def _disk(row: StudyRow) -> Cell:
     return Cell(
         units.significant(None if row.disk_bytes is None else row.disk_bytes / _BYTES_PER_KB)
     )
+
+
+def _retried(row: StudyRow) -> Cell:
+    return Cell(units.ABSENT if row.retries is None else units.whole(row.retries))
 
 
 def _verdict(row: StudyRow) -> Cell:
@@ -187,8 +193,9 @@ def _runs(row: StudyRow) -> tuple[str, ...]:
 
 def _times_ns(row: StudyRow) -> list[int | None]:
     if row.figures is None:
-        return [None] * len(_QUANTILES)
-    return [row.figures.response.shown_ns(name) for name in _QUANTILES]
+        return [None] * len(_TIMES)
+    times = row.figures.response
+    return [times.max_ns if name == "max" else times.shown_ns(name) for name in _TIMES]
 
 
 def _field(name: str) -> str:
@@ -198,6 +205,10 @@ def _field(name: str) -> str:
 def _any_published(rows: Iterable[StudyRow], name: str) -> bool:
     found = (row.published for row in rows if row.published is not None)
     return any(getattr(figures, _field(name)) is not None for figures in found)
+
+
+def _any_retries(rows: Iterable[StudyRow]) -> bool:
+    return any(row.retries for row in rows)
 
 
 def _is_numeric(rows: Sequence[StudyRow], name: str) -> bool:
@@ -225,6 +236,10 @@ def _notes(answer: StudyAnswer) -> Iterable[str]:
         yield (
             "Disk: what all nodes together read from their disks, for an operation; what the page"
             " cache held is not read."
+        )
+    if _any_retries(answer.rows):
+        yield (
+            "Retries: attempts beyond an operation's first; a response time begins with the first."
         )
     if answer.published_source and any(row.published for row in answer.rows):
         yield (

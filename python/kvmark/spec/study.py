@@ -161,7 +161,7 @@ class PublishedSpec(Strict):
     """A CSV file beside the study's, or one that comes with kvmark."""
     factors: Mapping[str, str]
     """The column that holds each factor's level."""
-    figures: Mapping[Literal["throughput", "p50_ms", "p95_ms", "p99_ms"], str]
+    figures: Mapping[Literal["throughput", "p50_ms", "p95_ms", "p99_ms", "max_ms"], str]
     where: Choice = Field(default={})
     """Only rows that have one of these values in these columns; rows of one case are added up."""
     quantity: str | None = None

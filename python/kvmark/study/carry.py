@@ -136,6 +136,9 @@ class Carrier:
             return Carried(carried.folder, carried.present, reason)
         if carried.failure is None:
             self._loaded.add(self._dataset(spec))
+        if spec.faults:
+            # What a server acknowledged last may be gone with it.
+            self._loaded.clear()
         return carried
 
     def _spec(self, case: Case, system: SystemUrl, repetition: int) -> RunSpec:

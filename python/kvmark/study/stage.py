@@ -18,7 +18,7 @@ from kvmark.spec.url import SystemUrl, parse_system_url
 from kvmark.study.definition import Study
 from kvmark.study.matrix import Case
 from kvmark.testbed import cassandra, redis
-from kvmark.testbed.control import take_down
+from kvmark.testbed.control import take_down, wait_until_healthy
 from kvmark.testbed.state import Testbed, all_testbeds, testbeds_root
 
 __all__ = ["Stage"]
@@ -79,7 +79,7 @@ class Stage:
         key = wanted.model_dump_json()
         if key in self._failed:
             raise SystemUnderTestError(self._failed[key])
-        if self._up is not None and wanted == self._wanted and self._up.lives:
+        if self._up is not None and wanted == self._wanted and self._is_whole(self._up):
             return self._up
         self._take_down()
         self.tell(f"starting {wanted.system}")
@@ -91,6 +91,17 @@ class Stage:
             raise
         self._wanted = wanted
         return self._up
+
+    def _is_whole(self, testbed: Testbed) -> bool:
+        """Whether all servers work together; one that was broken on purpose may need its time."""
+        try:
+            self._up = Testbed.read(testbed.folder)
+            if not self._up.lives:
+                return False
+            wait_until_healthy(self._up)
+        except KvmarkError:
+            return False
+        return True
 
     def _take_down(self) -> None:
         self._up, self._wanted = None, None
@@ -109,6 +120,7 @@ def _started(wanted: TestbedWords, name: str, tell: Callable[[str], None]) -> Te
         **wanted.said(),
         "name": name,
         "tls": wanted.tls,
+        "network": wanted.network,
         "cores": wanted.cores,
         "settings": tuple(wanted.set.items()),
     }
