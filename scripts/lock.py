@@ -14,7 +14,7 @@ import target_folder
 
 QUIET = ["--quiet", "--no-header", "--no-annotate"]
 NO_ADDRESS = ["--no-emit-index-url", "--no-emit-find-links"]
-EXTRAS = ["--extra", "dev", "--extra", "serve"]
+EXTRAS = ["--extra", "dev", "--extra", "fleet", "--extra", "serve"]
 WHAT = ["pyproject.toml", *EXTRAS, "--universal", "--generate-hashes"]
 
 

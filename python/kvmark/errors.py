@@ -10,6 +10,7 @@
     │   └── RecordsError              2  a run is not there, or its folder cannot be read
     ├── SystemUnderTestError          3  the store could not be opened, or failed
     ├── RunError                      3  a run could not be carried out or written
+    ├── FleetError                    3  a machine of the fleet is not there any more
     └── Interrupted                 130  the user stopped it; what was measured is kept
 
 The text of an error is one sentence: what is wrong, where, what to do.
@@ -21,6 +22,7 @@ from typing import ClassVar, Self
 
 __all__ = [
     "AnswerIsNo",
+    "FleetError",
     "ImportFileError",
     "Interrupted",
     "KvmarkError",
@@ -107,6 +109,12 @@ class SystemUnderTestError(KvmarkError):
 
 class RunError(KvmarkError):
     """A run could not be carried out, or its records not written."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class FleetError(KvmarkError):
+    """A machine that was to generate load is not there any more. Others may go on without it."""
 
     exit_code: ClassVar[int] = 3
 

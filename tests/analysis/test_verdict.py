@@ -259,6 +259,19 @@ def noticed(draft: Draft) -> None:
     draft.engine["notices"] = [notice]
 
 
+def machines(number: int, wanted: int, missing: float | None = None) -> Plant:
+    """Load from so many machines of a fleet, the last one lost where a part is missing."""
+
+    def plant(draft: Draft) -> None:
+        clock = {"clock_offset_ns": 0, "clock_round_trip_ns": 0, "host": draft.host}
+        agents = [{"share": i, "machine": f"10.0.0.{i}", **clock} for i in range(number)]
+        if missing is not None:
+            agents[-1]["lost"] = {"phase": "measure", "reason": "it died", "missing": missing}
+        draft.engine.update(agents=agents, machines_wanted=wanted)
+
+    return plant
+
+
 CLOSED: list[tuple[str, Plant, Level]] = [
     ("nothing_measured", no_success, Level.INVALID),
     ("phase_failed", failed_phase, Level.INVALID),
@@ -301,6 +314,9 @@ CLOSED: list[tuple[str, Plant, Level]] = [
     ("too_few_samples", rare_operation, Level.NOTE),
     ("abandoned", abandoned, Level.SUSPECT),
     ("interrupted", interrupted, Level.SUSPECT),
+    ("lost_share", machines(3, 3, 0.04), Level.SUSPECT),
+    ("lost_share", machines(3, 3, 0.17), Level.INVALID),
+    ("fewer_machines", machines(2, 3), Level.SUSPECT),
     ("unpinned", unpinned, Level.NOTE),
     ("engine_notice", noticed, Level.NOTE),
 ]

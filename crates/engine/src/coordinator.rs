@@ -1,6 +1,7 @@
 //! Leads the workers through the phases and turns their pages into records.
 
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +16,9 @@ use kvmark_record::{
     RunWriter, StoppedBy, TotalRecord,
 };
 use kvmark_workload::Stream;
+use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::JoinError;
 
 use crate::MAX_BLOCKING_CLIENTS;
 use crate::apart::Apart;
@@ -25,7 +28,7 @@ use crate::conduct::Conduct;
 use crate::error::EngineError;
 use crate::idle::{Idle, RuntimeIdle, VirtualIdle};
 use crate::ledger::Report;
-use crate::observer::{Control, Observer};
+use crate::observer::{Control, Leave, Observer};
 use crate::phase::{self, Books, Setting};
 use crate::usage::ProcessUsage;
 use crate::worker::{self, Command, Probe, Setup};
@@ -34,6 +37,8 @@ use crate::worker::{self, Command, Probe, Setup};
 pub(crate) const LOOK_UP: Duration = Duration::from_millis(50);
 /// From the command to begin a phase to its first intended start, so that every worker is there.
 const LEAD_NS: u64 = 1_000_000;
+/// How long before an agreed instant a phase is made ready: the system is asked for its counters.
+const READY_NS: u64 = 20_000_000;
 
 /// A run that began: what was measured, and what ended it early.
 #[derive(Debug)]
@@ -136,6 +141,7 @@ fn begin<D: Driver, C: Clock + Unpin, I: Idle + Unpin>(
         driver,
         clock,
         setting,
+        started_wall_ns,
         crew,
         reports,
         writer,
@@ -272,9 +278,17 @@ fn spawn<D: Driver, C: Clock + Unpin, I: Idle + Unpin>(
             worker::on_thread(setup);
             return;
         }
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime =
+            Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
         match runtime {
-            Ok(runtime) => runtime.block_on(worker::on_runtime(setup, idle)),
+            // A task like those of a driver, which wake it: before it polls a future that is none,
+            // the runtime asks the kernel for events, once more for each answer.
+            Ok(runtime) => {
+                let ended = runtime.block_on(runtime.spawn_local(worker::on_runtime(setup, idle)));
+                if let Err(Ok(panic)) = ended.map_err(JoinError::try_into_panic) {
+                    resume_unwind(panic);
+                }
+            }
             Err(error) => {
                 let problem = format!("the machine refuses a runtime: {error}");
                 let result = Err(kvmark_driver::OpenError::System(problem));
@@ -294,6 +308,8 @@ pub(crate) struct Coordinator<'a, D, C> {
     driver: Arc<D>,
     pub(crate) clock: C,
     setting: Setting,
+    /// Wall time of the clock's origin.
+    started_wall_ns: u64,
     pub(crate) crew: Crew,
     pub(crate) reports: Receiver<Report>,
     pub(crate) writer: RunWriter,
@@ -309,12 +325,10 @@ pub(crate) struct Coordinator<'a, D, C> {
 impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
     fn conduct(&mut self, streams: Vec<Vec<Stream>>) -> Result<(), EngineError> {
         for (index, streams) in streams.into_iter().enumerate() {
-            self.wait_for_leave(index)?;
-            if self.interrupted {
-                break;
-            }
             let phase = &self.plan.phases[index];
+            // Before leave is given: of several engines none loads while another still looks.
             let loaded = phase.only_if_missing && self.is_loaded(&streams)?;
+            let due_ns = self.wait_for_leave(index)?;
             if self.interrupted {
                 break;
             } else if loaded {
@@ -322,22 +336,35 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
             } else if phase.groups.is_empty() {
                 self.settle(index)?;
             } else {
-                self.measure(index, streams)?;
+                self.measure(index, streams, due_ns)?;
             }
         }
         Ok(())
     }
 
-    /// Waits until the observer lets a phase begin, or the user interrupts.
-    fn wait_for_leave(&mut self, index: usize) -> Result<(), EngineError> {
+    /// Waits until the observer lets a phase begin, or the user interrupts; returns the instant
+    /// before which it must not begin.
+    fn wait_for_leave(&mut self, index: usize) -> Result<u64, EngineError> {
         let phase = self.plan.phases[index].name;
-        while !self.interrupted && !self.observer.may_begin(phase) {
-            thread::sleep(LOOK_UP);
+        while !self.interrupted {
+            let nap = match self.observer.may_begin(phase) {
+                Leave::At { wall_ns } if !self.setting.simulated_time => {
+                    let due_ns = wall_ns.saturating_sub(self.started_wall_ns);
+                    let ahead_ns = due_ns.saturating_sub(self.clock.now_ns() + READY_NS);
+                    if ahead_ns == 0 {
+                        return Ok(due_ns);
+                    }
+                    LOOK_UP.min(Duration::from_nanos(ahead_ns))
+                }
+                Leave::Now | Leave::At { .. } => break,
+                Leave::Wait => LOOK_UP,
+            };
+            thread::sleep(nap);
             if self.observer.poll() != Control::Continue {
                 self.interrupt()?;
             }
         }
-        Ok(())
+        Ok(0)
     }
 
     /// Whether the first, the middle and the last record are there.
@@ -406,8 +433,13 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         Ok(())
     }
 
-    /// A phase with groups.
-    fn measure(&mut self, index: usize, streams: Vec<Stream>) -> Result<(), EngineError> {
+    /// A phase with groups, which begins at the due instant or as soon after it as can be.
+    fn measure(
+        &mut self,
+        index: usize,
+        streams: Vec<Stream>,
+        due_ns: u64,
+    ) -> Result<(), EngineError> {
         let phase = &self.plan.phases[index];
         let mut books = self.books.clone();
         if phase.name == PhaseName::Load {
@@ -415,7 +447,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         }
         let before = self.driver.statistics();
         let usage = ProcessUsage::now();
-        let start_ns = self.clock.now_ns() + LEAD_NS;
+        let start_ns = due_ns.max(self.clock.now_ns() + LEAD_NS);
         let shared = phase::begin(self.plan, index, streams, books, self.setting, start_ns);
         let shared = Arc::new(shared);
         self.crew.command_all(&Command::Phase(Arc::clone(&shared)));

@@ -31,7 +31,7 @@ mod worker;
 pub use calibrate::{Calibration, calibrate};
 pub use coordinator::{Completed, run};
 pub use error::EngineError;
-pub use observer::{Control, Observer, Progress, Unobserved};
+pub use observer::{Control, Leave, Observer, Progress, Unobserved};
 
 /// Most clients a blocking driver may have, each being a thread.
 pub const MAX_BLOCKING_CLIENTS: u32 = 1024;

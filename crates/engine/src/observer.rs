@@ -14,6 +14,21 @@ pub enum Control {
     Abandon,
 }
 
+/// Whether a phase may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// Not yet.
+    Wait,
+    /// At once.
+    Now,
+    /// At this instant of wall time since the Unix epoch, or at once if it is over. Engines on
+    /// several machines begin together by it. On the virtual clock it means at once.
+    At {
+        /// The instant.
+        wall_ns: u64,
+    },
+}
+
 /// The state of a run, for a display. Rates are per second, times in nanoseconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Progress {
@@ -48,9 +63,10 @@ pub trait Observer {
     fn progress(&mut self, progress: &Progress);
     /// Called at least every 50 ms.
     fn poll(&mut self) -> Control;
-    /// Whether a phase may begin; asked before it does, every 50 ms until it may.
-    fn may_begin(&mut self, _phase: PhaseName) -> bool {
-        true
+    /// Whether a phase may begin; asked before it does, at least every 50 ms until it may and its
+    /// instant is near. Whether its records are there already is known by then.
+    fn may_begin(&mut self, _phase: PhaseName) -> Leave {
+        Leave::Now
     }
 }
 

@@ -2,9 +2,9 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use kvmark_engine::{Control, EngineError, Observer, Progress, run};
+use kvmark_engine::{Control, EngineError, Leave, Observer, Progress, run};
 use kvmark_plan::*;
 use kvmark_record::{RunRecord, StoppedBy};
 use support::recording::Recording;
@@ -278,9 +278,9 @@ impl Observer for Hesitant {
         if self.looks >= self.stops_at { Control::Stop } else { Control::Continue }
     }
 
-    fn may_begin(&mut self, phase: PhaseName) -> bool {
+    fn may_begin(&mut self, phase: PhaseName) -> Leave {
         self.asked.push(phase);
-        self.asked.len() >= self.lets_at
+        if self.asked.len() >= self.lets_at { Leave::Now } else { Leave::Wait }
     }
 }
 
@@ -293,6 +293,77 @@ fn a_phase_begins_when_the_observer_lets_it() {
     let record = run(&plan, sim(&[]), folder.path(), &mut observer).unwrap().record;
     assert_eq!(observer.asked, [PhaseName::Measure; 3]);
     assert_eq!(total(&record, Kind::Read).count, 10);
+}
+
+/// Lets each phase begin a while after it was first asked.
+struct Punctual {
+    wall_ns: Option<u64>,
+}
+
+impl Observer for Punctual {
+    fn progress(&mut self, _: &Progress) {}
+
+    fn poll(&mut self) -> Control {
+        Control::Continue
+    }
+
+    fn may_begin(&mut self, _: PhaseName) -> Leave {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now_ns = since.map_or(0, |since| since.as_nanos() as u64);
+        Leave::At { wall_ns: *self.wall_ns.get_or_insert(now_ns + 120_000_000) }
+    }
+}
+
+#[test]
+fn a_phase_does_not_begin_before_the_instant_that_was_agreed() {
+    let mut plan = plan(closed(), 1);
+    plan.phases[0].groups[0].operations = Some(10);
+    let folder = tempfile::tempdir().unwrap();
+    let mut observer = Punctual { wall_ns: None };
+    let record = run(&plan, sim(&[]), folder.path(), &mut observer).unwrap().record;
+    let began_wall_ns = record.started_wall_ns + record.phases[0].start_ns;
+    assert!(began_wall_ns >= observer.wall_ns.unwrap());
+    assert_eq!(total(&record, Kind::Read).count, 10);
+}
+
+#[test]
+fn on_the_virtual_clock_an_agreed_instant_is_now() {
+    let mut plan = plan(closed(), 1);
+    plan.phases[0].groups[0].operations = Some(10);
+    let folder = tempfile::tempdir().unwrap();
+    let system = sim(&[("clock", "virtual")]);
+    let record = run(&plan, system, folder.path(), &mut Punctual { wall_ns: None }).unwrap().record;
+    assert!(record.phases[0].start_ns < 120_000_000);
+}
+
+/// Fills the store when it is asked whether the load may begin.
+struct Hasty {
+    store: Recording,
+    loaded: Recording,
+}
+
+impl Observer for Hasty {
+    fn progress(&mut self, _: &Progress) {}
+
+    fn poll(&mut self) -> Control {
+        Control::Continue
+    }
+
+    fn may_begin(&mut self, _: PhaseName) -> Leave {
+        let loaded = self.loaded.store.lock().expect("no test fails here").clone();
+        self.store.store.lock().expect("no test fails here").extend(loaded);
+        Leave::Now
+    }
+}
+
+#[test]
+fn whether_the_dataset_is_there_is_looked_at_before_the_load_may_begin() {
+    let (store, loaded) = (Recording::default(), Recording::default());
+    completed(&integrity_plan(), loaded.clone());
+    let folder = tempfile::tempdir().unwrap();
+    let mut observer = Hasty { store: store.clone(), loaded };
+    let record = run(&integrity_plan(), store, folder.path(), &mut observer).unwrap().record;
+    assert_ne!(record.phases[0].stopped_by, StoppedBy::Skipped);
 }
 
 #[test]

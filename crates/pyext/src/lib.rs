@@ -23,8 +23,9 @@ use crate::watch::Watch;
 ///
 /// Returns JSON: `record`, the engine's part of the manifest, and `failure`, why the run ended
 /// early (`kind` and `message`), or null. Calls `progress` with a JSON text about once per
-/// interval, and `may_begin` with the name of each phase before it begins, until that is true. The
-/// first interrupt ends the run and keeps what was measured, the second one returns at once.
+/// interval, and `may_begin` with the name of each phase before it begins, until that is true or an
+/// instant for it, in nanoseconds of wall time since the Unix epoch, is near. The first interrupt
+/// ends the run and keeps what was measured, the second one returns at once.
 ///
 /// Raises a class of `kvmark.errors` when the run can't begin; then nothing was written.
 #[pyfunction]

@@ -1,6 +1,6 @@
 //! Signals, progress and leave to begin, on the coordinator's thread.
 
-use kvmark_engine::{Control, Observer, Progress};
+use kvmark_engine::{Control, Leave, Observer, Progress};
 use kvmark_plan::PhaseName;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
@@ -58,13 +58,22 @@ impl Observer for Watch {
         }
     }
 
-    fn may_begin(&mut self, phase: PhaseName) -> bool {
-        let Some(may_begin) = &self.may_begin else { return true };
-        let asked = Python::attach(|py| may_begin.call1(py, (phase.name(),))?.is_truthy(py));
+    fn may_begin(&mut self, phase: PhaseName) -> Leave {
+        let Some(may_begin) = &self.may_begin else { return Leave::Now };
+        let asked = Python::attach(|py| leave(&may_begin.call1(py, (phase.name(),))?, py));
         asked.unwrap_or_else(|error| {
-            // The phase begins and is ended by the next poll.
+            // The wait is ended by the next poll, or the phase that begins now is.
+            let interrupts = self.interrupts;
             Python::attach(|py| self.take(error, py));
-            true
+            if self.interrupts > interrupts { Leave::Wait } else { Leave::Now }
         })
     }
+}
+
+/// True and false mean now and not yet, a number an instant of wall time.
+fn leave(answer: &Py<PyAny>, py: Python<'_>) -> PyResult<Leave> {
+    if let Ok(now) = answer.extract::<bool>(py) {
+        return Ok(if now { Leave::Now } else { Leave::Wait });
+    }
+    Ok(Leave::At { wall_ns: answer.extract(py)? })
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import polars as pl
 
@@ -59,11 +60,12 @@ def check_machine(run: Run) -> Iterator[Reason | None]:
     """What else the machine did, and where the workers ran."""
     if not real_clock(run):
         return
-    load, cores = _number(run, HOST_LOAD), _number(run, HOST_CORES)
-    if load is not None and cores:
+    known = [(_number(host, HOST_LOAD), _number(host, HOST_CORES)) for host in _hosts(run)]
+    busy = [(load / cores, load, cores) for load, cores in known if load is not None and cores]
+    for share, load, cores in [max(busy)] if busy else []:
         yield reason(
             "busy_machine",
-            load / cores,
+            share,
             f"other programs kept {load:.2g} of {cores:.0f} cores busy before the run",
             {HOST_LOAD: load, HOST_CORES: cores},
         )
@@ -93,7 +95,8 @@ def check_resolution(phase: Phase) -> Iterator[Reason | None]:
     """The engine's cost and the clock's step against what they are to measure."""
     mean_ns = phase.mean_service_ns()
     driver = phase.run.manifest.plan.get("system", {}).get("driver")
-    overhead_ns = _number(phase.run, HOST_OVERHEAD)
+    costs_ns = [_number(host, HOST_OVERHEAD) for host in _hosts(phase.run)]
+    overhead_ns = max((cost_ns for cost_ns in costs_ns if cost_ns is not None), default=None)
     if not mean_ns or not real_clock(phase.run):
         return
     if overhead_ns is not None and driver != "null":
@@ -203,8 +206,13 @@ def _drift(series: list[float]) -> Drift | None:
     return found if found.p_value < _DRIFT_P_VALUE else None
 
 
-def _number(run: Run, key: str) -> float | None:
-    value = run.manifest.host.get(key)
+def _hosts(run: Run) -> list[Mapping[str, Any]]:
+    """The machines that generated the load."""
+    return [agent.host for agent in run.manifest.engine.agents] or [run.manifest.host]
+
+
+def _number(host: Mapping[str, Any], key: str) -> float | None:
+    value = host.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value)

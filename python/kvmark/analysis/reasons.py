@@ -372,6 +372,24 @@ _RULES = (
         unit=Unit.COUNT,
     ),
     _rule(
+        "lost_share",
+        "part of the counted phases that is missing because a machine of the fleet was lost",
+        (None, 0, 0.05),
+        "What is missing was not offered to the system either: beyond one in twenty, as for"
+        " arrivals that were not completed, it was another load.",
+        "bring the machine back and run it again",
+        applies="runs on several machines",
+    ),
+    _rule(
+        "fewer_machines",
+        "machines missing from those that the fleet had before",
+        (None, 0, None),
+        "The same clients on fewer machines share processors and network cards.",
+        "bring the machines back, or say with --machines how many are to be used",
+        unit=Unit.COUNT,
+        applies="runs on several machines",
+    ),
+    _rule(
         "recovered",
         "whether the run was killed and closed from its logs",
         (None, 0, None),

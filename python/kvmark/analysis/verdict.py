@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from kvmark.analysis import checks_load, checks_outcomes, checks_run, checks_servers
+from kvmark.analysis import (
+    checks_fleet,
+    checks_load,
+    checks_outcomes,
+    checks_run,
+    checks_servers,
+)
 from kvmark.analysis.evidence import Phase
 from kvmark.analysis.imported import imported_reason
 from kvmark.analysis.reasons import Level, Reason
@@ -137,6 +143,7 @@ def saved_judgement(records: Records, run: str) -> Judgement | None:
 
 def _reasons(run: Run, repetitions: int) -> Iterator[Reason | None]:
     yield from checks_run.check_ending(run)
+    yield from checks_fleet.check_fleet(run)
     yield from checks_run.check_machine(run)
     yield from checks_run.check_notices(run)
     yield from checks_servers.check_faults(run)

@@ -8,6 +8,7 @@ import typer
 
 from kvmark import catalog
 from kvmark.cli import options
+from kvmark.cli.fleet import asked_fleet
 from kvmark.cli.system import named_system
 from kvmark.errors import SpecError
 from kvmark.spec.objective import Objective, parse_objective, share
@@ -69,6 +70,8 @@ def capacity(
     drain_limit: options.DrainLimit = 30 * _SECOND_NS,
     pin: options.Pin = None,
     tag: options.Tag = None,
+    fleet: options.Fleet = None,
+    machines: options.Machines = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -95,12 +98,12 @@ def capacity(
     first = None if begin is None else rate(begin)
     spec = RunSpec(workload=catalog.find(workload), system=named_system(system), **given)
     plan = probe_plan(spec)
+    shared_by = asked_fleet(fleet, machines)
     # What follows takes a second to load, and wrong use is told before it.
     from kvmark.cli.searching import search_capacity
 
-    search_capacity(
-        plan, spec, arrival, objectives, asked, first, tuple(tag or ()), json=json, quiet=quiet
-    )
+    more: dict[str, Any] = {"fleet": shared_by, "json": json, "quiet": quiet}
+    search_capacity(plan, spec, arrival, objectives, asked, first, tuple(tag or ()), **more)
 
 
 def _objectives(slo: list[str] | None) -> tuple[Objective, ...]:

@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from kvmark.cli.fleet import AskedFleet, on_fleet
 from kvmark.cli.live import LiveDisplay
 from kvmark.cli.metrics import exported
 from kvmark.cli.progress import show
@@ -38,6 +39,7 @@ def measure_one(
     *,
     commit: str | None = None,
     prometheus: int | None = None,
+    fleet: AskedFleet | None = None,
     json: bool,
     quiet: bool,
 ) -> None:
@@ -48,7 +50,8 @@ def measure_one(
     """
     common = make_setting(command_line(), plan, tags, commit)
     with (
-        exported(common, prometheus, quiet=quiet) as setting,
+        on_fleet(common, fleet, plan) as shared,
+        exported(shared, prometheus, quiet=quiet) as setting,
         LiveDisplay(quiet=quiet) as display,
         password_lent(spec.system),
     ):
@@ -67,6 +70,7 @@ def measure_sequence(
     *,
     commit: str | None = None,
     prometheus: int | None = None,
+    fleet: AskedFleet | None = None,
     on_existing: OnExisting | None,
     json: bool,
     quiet: bool,
@@ -85,8 +89,12 @@ def measure_sequence(
             path = str(folder / "db")
             study = replace(study, system=SystemUrl("rocksdb", {"path": path}, f"rocksdb:{path}"))
         with password_lent(study.system):
-            common = make_setting(command_line(), study.typical_plan(), tags, commit)
-            with exported(common, prometheus, quiet=quiet) as setting:
+            plan = study.typical_plan()
+            common = make_setting(command_line(), plan, tags, commit)
+            with (
+                on_fleet(common, fleet, plan) as shared,
+                exported(shared, prometheus, quiet=quiet) as setting,
+            ):
                 ended = _carry(study, records, setting, on_existing or "remove", quiet=quiet)
     from kvmark.cli.answering import answer_sequence
 

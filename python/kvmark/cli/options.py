@@ -112,6 +112,17 @@ Prometheus = Annotated[
         help="Live metrics for Prometheus at this port of 127.0.0.1; 0 is a free one.",
     ),
 ]  # fmt: skip
+Fleet = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Generate the load on the nodes of this Ray cluster: HOST:PORT of its head, or auto.",
+    ),
+]
+Machines = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="So many machines of the fleet; else all it has."),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from kvmark.cli.fleet import AskedFleet, on_fleet
 from kvmark.cli.live import LiveDisplay
 from kvmark.cli.progress import show
 from kvmark.cli.system import command_line, password_lent
@@ -32,6 +33,7 @@ def search_capacity(
     first: float | None,
     tags: tuple[str, ...],
     *,
+    fleet: AskedFleet | None,
     json: bool,
     quiet: bool,
 ) -> None:
@@ -41,8 +43,12 @@ def search_capacity(
         AnswerIsNo: there is no capacity, or it could not be bounded.
         KvmarkError: a run failed or was interrupted; those before it are kept.
     """
-    setting = make_setting(command_line(), plan, tags)
-    with LiveDisplay(quiet=quiet) as display, password_lent(spec.system):
+    common = make_setting(command_line(), plan, tags)
+    with (
+        on_fleet(common, fleet, plan) as setting,
+        LiveDisplay(quiet=quiet) as display,
+        password_lent(spec.system),
+    ):
 
         def step(title: str, number: int) -> None:
             display.step(title, number, max(number, asked.steps + (first is None)))

@@ -11,6 +11,7 @@ import typer
 
 from kvmark import catalog
 from kvmark.cli import options
+from kvmark.cli.fleet import asked_fleet
 from kvmark.cli.system import named_system
 from kvmark.errors import SpecError
 from kvmark.plan.compile import compile_run
@@ -82,17 +83,20 @@ def run(
     commit: options.Commit = None,
     report: options.RunReport = None,
     prometheus: options.Prometheus = None,
+    fleet: options.Fleet = None,
+    machines: options.Machines = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Runs one workload on one system and says what can be believed."""
     spec = _spec(dict(locals()))
     plan = compile_run(spec)
+    shared_by = asked_fleet(fleet, machines)
     # What follows takes a second to load, and wrong use is told before it.
     from kvmark.cli.measuring import measure_one
 
     tags = tuple(tag or ())
-    more: dict[str, Any] = {"commit": commit, "prometheus": prometheus}
+    more: dict[str, Any] = {"commit": commit, "prometheus": prometheus, "fleet": shared_by}
     measure_one(plan, spec, tags, report, json=json, quiet=quiet, **more)
 
 
@@ -105,7 +109,7 @@ def parse_run(words: Sequence[str]) -> AskedRun:
 
     @functools.wraps(run)
     def told(**given: Any) -> AskedRun:
-        for name in ("report", "prometheus", "json", "quiet"):
+        for name in ("report", "prometheus", "fleet", "machines", "json", "quiet"):
             if given[name] not in {None, False}:
                 raise SpecError(f"--{name} is not for a part of a command: give it to the whole")
         return AskedRun(_spec(given), tuple(given["tag"] or ()), given["commit"])

@@ -9,6 +9,7 @@ import typer
 from kvmark import catalog
 from kvmark.cli import options
 from kvmark.cli import study_options as words
+from kvmark.cli.fleet import asked_fleet
 from kvmark.cli.system import named_system
 from kvmark.errors import SpecError
 from kvmark.spec.study import StudyFile, load_study, parse_study
@@ -32,6 +33,8 @@ def study(
     text: words.Text = False,
     tag: options.Tag = None,
     runs: words.Runs = None,
+    fleet: options.Fleet = None,
+    machines: options.Machines = None,
     report: options.StudyReport = Path("kvmark-study.html"),
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -54,10 +57,12 @@ def study(
     if cases:
         _tell_cases(Study(file, asked, named_system), json=json)
         return
+    shared_by = asked_fleet(fleet, machines)
     # What follows takes a second to load, and wrong use is told before it.
     from kvmark.cli.studying import carry_study
 
-    carry_study(file, asked, tuple(tag or ()), runs, report, resume=resume, json=json, quiet=quiet)
+    more = {"resume": resume, "json": json, "quiet": quiet}
+    carry_study(file, asked, tuple(tag or ()), runs, report, fleet=shared_by, **more)
 
 
 def _read(name: str) -> StudyFile:

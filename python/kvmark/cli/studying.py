@@ -14,6 +14,7 @@ from typing import Any
 
 import typer
 
+from kvmark.cli.fleet import AskedFleet, on_fleet
 from kvmark.cli.live import LiveDisplay
 from kvmark.cli.progress import show
 from kvmark.cli.system import command_line, named_system, password_lent
@@ -37,6 +38,7 @@ def carry_study(
     folder: Path | None,
     report: Path | None,
     *,
+    fleet: AskedFleet | None,
     resume: bool,
     json: bool,
     quiet: bool,
@@ -64,14 +66,23 @@ def carry_study(
     problem: KvmarkError | None = None
     with journal.alone():
         try:
-            _carry(study, journal, tags, resumed=resume, quiet=quiet)
+            _carry(study, journal, tags, fleet, resumed=resume, quiet=quiet)
         except KvmarkError as ended:
             problem = ended
+        except KeyboardInterrupt:
+            # Between two runs, when servers start or come back.
+            problem = Interrupted("interrupted")
         _answer(study, journal, report, problem, json=json)
 
 
 def _carry(
-    study: Study, journal: Journal, tags: tuple[str, ...], *, resumed: bool, quiet: bool
+    study: Study,
+    journal: Journal,
+    tags: tuple[str, ...],
+    fleet: AskedFleet | None,
+    *,
+    resumed: bool,
+    quiet: bool,
 ) -> None:
     best = best_attempts(journal, study.repetitions) if resumed else {}
     done = {place for place, one in best.items() if one.usable}
@@ -79,13 +90,17 @@ def _carry(
     if not todo:
         return
     plan = study.plan(study.cases[0])
-    setting = make_setting(command_line(), plan, (tag(journal.id), *tags))
+    common = make_setting(command_line(), plan, (tag(journal.id), *tags))
 
     def tell(text: str) -> None:
         if not quiet:
             typer.echo(f"[study] {text}", err=True)
 
-    with Stage(study, resumed, tell) as stage, LiveDisplay(quiet=quiet) as display:
+    with (
+        on_fleet(common, fleet, plan) as setting,
+        Stage(study, resumed, tell) as stage,
+        LiveDisplay(quiet=quiet) as display,
+    ):
         carrier = Carrier(study, journal, stage, setting, password_lent, display, show(display))
         carrier.carry_out(todo)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kvmark.cli import options
+from kvmark.cli.fleet import asked_fleet
 from kvmark.cli.system import named_system
 from kvmark.errors import SpecError
 from kvmark.spec.properties import parse_assignment, read_properties
@@ -45,6 +46,8 @@ def ycsb(
     commit: options.Commit = None,
     report: options.SequenceReport = Path("kvmark-ycsb.html"),
     prometheus: options.Prometheus = None,
+    fleet: options.Fleet = None,
+    machines: options.Machines = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -74,12 +77,13 @@ def ycsb(
         more={name: value for name, value in said.items() if value is not None},
     )
     study.check()
+    shared_by = asked_fleet(fleet, machines)
     tags = (*(tag or ()), *([asked.label] if asked.label else ()))
     # What follows takes a second to load, and wrong use is told before it.
     from kvmark.cli.measuring import measure_sequence
 
     on = None if system is None else on_existing
-    more: dict[str, Any] = {"commit": commit, "prometheus": prometheus}
+    more: dict[str, Any] = {"commit": commit, "prometheus": prometheus, "fleet": shared_by}
     measure_sequence(study, tags, report, on_existing=on, json=json, quiet=quiet, **more)
 
 

@@ -16,6 +16,7 @@ from kvmark.records.imported import (
     OriginRecord,
 )
 from kvmark.records.model import (
+    AgentRecord,
     GroupRecord,
     Manifest,
     NoticeRecord,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from kvmark.records.run import Run
 
 __all__ = [
+    "AgentRecord",
     "BucketsRecord",
     "Entry",
     "FigureRecord",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 from hdrh.histogram import HdrHistogram
@@ -12,6 +13,8 @@ from kvmark.stats import Counts
 
 # What the engine records with; used when counts must be encoded again.
 _SIGNIFICANT_DIGITS = 3
+#: The end of a tag in the log for each time.
+TIME_TAGS: Final = {"service": "st", "response": "rt", "wait": "wt"}
 # A run of a day has 86,400 lines per tag: not all are held at once.
 _MERGED_AT_ONCE = 64
 
@@ -82,3 +85,38 @@ def merge_log(lines: Iterable[LogLine]) -> dict[str, Counts]:
         if len(parts) == _MERGED_AT_ONCE:
             parts[:] = [Counts.merge(parts)]
     return {tag: Counts.merge(parts) for tag, parts in merged.items()}
+
+
+def series_tag(
+    phase: str, group: str, operation: str, outcome: str, *, part: bool, several_groups: bool
+) -> str:
+    """The tag of a series in the log, without the time, as ``crates/record`` writes it."""
+    prefix = "" if phase == "measure" else f"{phase}:"
+    plain = "".join("_" if char == "," or char.isspace() else char for char in group)
+    named = f"{plain}." if several_groups else ""
+    whole = "READ-MODIFY-WRITE." if part else ""
+    ending = "" if outcome == "ok" else f".{outcome}"
+    return f"{prefix}{named}{whole}{operation}{ending}"
+
+
+def time_record(
+    counts: Counts, least: int, largest: int, mean: float | None = None
+) -> dict[str, Any]:
+    """One time of a total as the manifest keeps it; the mean is the counts' own if not known."""
+
+    def at(q: float) -> int:
+        return min(max(counts.quantile(q) or 0, least), largest)
+
+    return {
+        "min": least,
+        "mean": (counts.mean() or 0.0) if mean is None else mean,
+        "p50": at(0.5),
+        "p90": at(0.9),
+        "p95": at(0.95),
+        "p99": at(0.99),
+        "p999": at(0.999),
+        "p9999": at(0.9999),
+        "max": largest,
+        "stddev": counts.deviation() or 0.0,
+        "histogram": encode(counts),
+    }

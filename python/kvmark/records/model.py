@@ -164,6 +164,32 @@ class NoticeRecord(_Frozen):
     advice: str = ""
 
 
+class LostRecord(_Frozen):
+    """A share of a run of which nothing more was heard."""
+
+    #: The phase in which that happened; none before the first.
+    phase: str | None
+    reason: str
+    #: The part of the whole run's counted phases that is missing with it, in [0, 1].
+    missing: float
+
+
+class AgentRecord(_Frozen):
+    """One machine of a fleet and its share of the run."""
+
+    share: int
+    machine: str
+    host: dict[str, Any] = Field(default_factory=dict)
+    #: By group.
+    clients: dict[str, int] = Field(default_factory=dict)
+    #: The machine's wall time minus the coordinator's, and the round trip by which that is known.
+    clock_offset_ns: int
+    clock_round_trip_ns: int
+    #: When each phase began there, by the phase's index, in the time of the run.
+    starts_ns: dict[int, int] = Field(default_factory=dict)
+    lost: LostRecord | None = None
+
+
 class RunRecord(_Frozen):
     """What the engine returned, or what its logs still say.
 
@@ -180,6 +206,10 @@ class RunRecord(_Frozen):
     totals: tuple[TotalRecord, ...]
     notices: tuple[NoticeRecord, ...] = ()
     interrupted: bool = False
+    #: The machines of a fleet by share; empty where one process generated the load.
+    agents: tuple[AgentRecord, ...] = ()
+    #: How many machines there were for it when the command began, if there was a fleet.
+    machines_wanted: int | None = None
 
     @property
     def counted(self) -> tuple[PhaseRecord, ...]:

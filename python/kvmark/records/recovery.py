@@ -20,13 +20,17 @@ from kvmark.errors import RecordsError
 from kvmark.records import files
 from kvmark.records.closing import seal, tidy
 from kvmark.records.events import read_events
-from kvmark.records.histograms import LogLine, encode, log_lines, merge_log
+from kvmark.records.histograms import (
+    TIME_TAGS,
+    LogLine,
+    log_lines,
+    merge_log,
+    series_tag,
+    time_record,
+)
 from kvmark.records.intervals import read_intervals
 from kvmark.records.run import Run
 from kvmark.records.writer import Running, write_end
-from kvmark.stats import Counts
-
-_TIME_TAGS = {"service": "st", "response": "rt", "wait": "wt"}
 
 
 def recover(folder: Path) -> Run:
@@ -48,7 +52,8 @@ def recover(folder: Path) -> Run:
                 f"run {folder.name} is still going in process {running.writer.pid}: wait until it"
                 " ends or stop it"
             )
-        write_end(folder, running, _record(folder, running), "recovered")
+        record = record_of_logs(folder, running.plan, running.created)
+        write_end(folder, running, record, "recovered")
         return seal(folder)
 
 
@@ -66,12 +71,12 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _record(folder: Path, running: Running) -> dict[str, Any]:
-    """The engine's record as far as the logs tell."""
+def record_of_logs(folder: Path, plan: Mapping[str, Any], created: str) -> dict[str, Any]:
+    """The engine's record as far as the logs in a folder tell."""
     intervals = read_intervals(files.whole_lines(folder / files.INTERVAL_LOG))
     events = read_events(folder / files.EVENTS)
     lines = list(log_lines(files.whole_lines(folder / files.HISTOGRAMS).decode()))
-    several_groups = len(running.plan.get("groups", ())) > 1
+    several_groups = len(plan.get("groups", ())) > 1
     phases: list[dict[str, Any]] = []
     totals: list[dict[str, Any]] = []
     for keys, rows in intervals.group_by("phase", "phase_name", maintain_order=True):
@@ -81,9 +86,9 @@ def _record(folder: Path, running: Running) -> dict[str, Any]:
         in_phase = [line for line in lines if start_s <= line.start_s < end_s]
         totals += _totals(index, name, rows, in_phase, several_groups=several_groups)
     opened = next((event for event in events if event.get("kind") == "opened"), {})
-    driver = running.plan.get("system", {}).get("driver", "unknown")
+    driver = plan.get("system", {}).get("driver", "unknown")
     return {
-        "started_wall_ns": opened.get("started_wall_ns", _wall_ns(running.created)),
+        "started_wall_ns": opened.get("started_wall_ns", _wall_ns(created)),
         "system": opened.get("system", {"system": driver, "version": "unknown"}),
         "capabilities": opened.get("capabilities"),
         "clock": opened.get("clock"),
@@ -144,52 +149,24 @@ def _totals(
         pl.col("count").sum(),
         pl.col("count").filter(~pl.col("drain")).sum().alias("in_window"),
         pl.col("rows").sum(),
-        *[pl.col(f"{time}_ns_min").min() for time in _TIME_TAGS],
-        *[pl.col(f"{time}_ns_max").max() for time in _TIME_TAGS],
+        *[pl.col(f"{time}_ns_min").min() for time in TIME_TAGS],
+        *[pl.col(f"{time}_ns_max").max() for time in TIME_TAGS],
     )
     for row in counts.iter_rows(named=True):
-        tag = _tag(phase, row, several_groups=several_groups)
-        times = {time: merged.get(f"{tag}-{end}") for time, end in _TIME_TAGS.items()}
+        names = (row["group"], row["operation"], row["outcome"])
+        tag = series_tag(phase, *names, part=row["part"], several_groups=several_groups)
+        times = {time: merged.get(f"{tag}-{end}") for time, end in TIME_TAGS.items()}
         if any(found is None for found in times.values()):
             continue
         yield {
             "phase": index,
             **{key: row[key] for key in (*keys, "count", "in_window", "rows")},
             **{
-                time: _time(found, row[f"{time}_ns_min"], row[f"{time}_ns_max"])
+                time: time_record(found, row[f"{time}_ns_min"], row[f"{time}_ns_max"])
                 for time, found in times.items()
                 if found is not None
             },
         }
-
-
-def _tag(phase: str, row: Mapping[str, Any], *, several_groups: bool) -> str:
-    """The tag of a series in the log, without the time, as ``crates/record`` writes it."""
-    prefix = "" if phase == "measure" else f"{phase}:"
-    plain = "".join("_" if char == "," or char.isspace() else char for char in row["group"])
-    group = f"{plain}." if several_groups else ""
-    part = "READ-MODIFY-WRITE." if row["part"] else ""
-    outcome = "" if row["outcome"] == "ok" else f".{row['outcome']}"
-    return f"{prefix}{group}{part}{row['operation']}{outcome}"
-
-
-def _time(counts: Counts, least: int, largest: int) -> dict[str, Any]:
-    def at(q: float) -> int:
-        return min(max(counts.quantile(q) or 0, least), largest)
-
-    return {
-        "min": least,
-        "mean": counts.mean() or 0.0,
-        "p50": at(0.5),
-        "p90": at(0.9),
-        "p95": at(0.95),
-        "p99": at(0.99),
-        "p999": at(0.999),
-        "p9999": at(0.9999),
-        "max": largest,
-        "stddev": counts.deviation() or 0.0,
-        "histogram": encode(counts),
-    }
 
 
 def _span_s(rows: pl.DataFrame) -> tuple[float, float]:

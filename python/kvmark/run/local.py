@@ -1,4 +1,4 @@
-"""One plan on this machine: folder, engine, sampler, and what the engine returned kept."""
+"""One plan carried out from here: folder, engine or fleet, sampler, and what came of it kept."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kvmark import _engine, errors
@@ -82,23 +83,45 @@ def carry_out(
     folder.begin(header)
     try:
         with (
-            Sampler(folder, served.testbeds, exporters),
+            Sampler(folder, served.testbeds, exporters, _own_name(setting)),
             _broken_as_planned(faults, served.testbed, folder, plan) as broken,
             removed_if_refused(plan),
             _followed(setting, folder, plan),
         ):
-            answer = _engine.run(
-                plan.to_json(),
-                folder.path,
-                lambda text: progress(json.loads(text)),
-                None if broken is None else broken.may_begin,
-            )
-        result = json.loads(answer)
+            may_begin = None if broken is None else broken.may_begin
+            if setting.fleet is None:
+                result = _generate(plan, folder, progress, may_begin)
+            else:
+                all_cores = spec.get("workers") is None and not plan.pin
+                generate = partial(setting.fleet.generate, all_cores=all_cores)
+                result = generate(plan, folder, progress, may_begin)
         manifest = folder.end(result["record"])
     except BaseException:
         folder.abandon()
         raise
     return Carried(folder, _present(plan, manifest), _failure(result, folder.id))
+
+
+def _generate(
+    plan: Plan,
+    folder: RunFolder,
+    progress: Progress,
+    may_begin: Callable[[str], bool] | None,
+) -> Mapping[str, Any]:
+    """The engine in this process."""
+
+    def tell(text: str) -> None:
+        progress(json.loads(text))
+
+    answer: Mapping[str, Any] = json.loads(
+        _engine.run(plan.to_json(), folder.path, tell, may_begin)
+    )
+    return answer
+
+
+def _own_name(setting: Setting) -> str:
+    """What this process is in the samples."""
+    return "generator" if setting.fleet is None else "coordinator"
 
 
 def _followed(setting: Setting, folder: RunFolder, plan: Plan) -> AbstractContextManager[object]:

@@ -20,14 +20,14 @@ __all__ = ["Sampler", "sample"]
 _PERIOD_S: Final = 1.0
 
 
-def sample(process: psutil.Process) -> dict[str, Any]:
+def sample(process: psutil.Process, node: str = "generator") -> dict[str, Any]:
     """One row of ``resources``: counters since the process, or for network the machine, began."""
     with process.oneshot():
         times, memory = process.cpu_times(), process.memory_info()
     disk, network = process.io_counters(), psutil.net_io_counters()
     return {
         "at_wall_ns": time.time_ns(),
-        "node": "generator",
+        "node": node,
         "cpu_user_s": times.user,
         "cpu_system_s": times.system,
         "resident_bytes": memory.rss,
@@ -51,8 +51,10 @@ class Sampler:
         folder: RunFolder,
         testbeds: Sequence[Testbed] = (),
         exporters: Sequence[NodeExporter] = (),
+        own_name: str = "generator",
     ) -> None:
         self._folder = folder
+        self._own_name = own_name
         self._servers = tuple(map(Observer, testbeds))
         self._exporters = tuple(exporters)
         self._process = psutil.Process()
@@ -78,7 +80,7 @@ class Sampler:
             self._take()
 
     def _take(self) -> None:
-        rows: list[Mapping[str, Any]] = [sample(self._process)]
+        rows: list[Mapping[str, Any]] = [sample(self._process, self._own_name)]
         for servers in self._servers:
             rows += servers.sample()
         rows += [row for one in self._exporters if (row := one.sample()) is not None]

@@ -9,10 +9,11 @@ from typing import Any
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.plan.model import Plan
 from kvmark.spec.faults import FaultSpec
-from kvmark.testbed.control import describe
+from kvmark.testbed.control import check_disturbance, describe, promotion_of
+from kvmark.testbed.network import Disturbance
 from kvmark.testbed.state import Testbed, owner_of
 
-__all__ = ["Served", "served_by"]
+__all__ = ["Served", "disturbance_of", "served_by"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,8 @@ class Served:
         """Refuses faults that can't be carried out here, before anything begins.
 
         Raises:
-            UsageError: no testbed serves the system, or it has no server of that name.
+            UsageError: no testbed serves the system, it has no server of that name, or links can't
+                be disturbed here.
         """
         for fault in faults:
             if self.testbed is None:
@@ -44,8 +46,19 @@ class Served:
                 )
             try:
                 self.testbed.node(fault.node)
+                if fault.do == "promote":
+                    promotion_of(self.testbed).check(self.testbed, fault.node)
+                if fault.is_of_link:
+                    check_disturbance(self.testbed, disturbance_of(fault))
             except UsageError as problem:
                 raise UsageError(f"fault '{fault.text}': {problem}") from None
+
+
+def disturbance_of(fault: FaultSpec) -> Disturbance:
+    """What a fault of a link does to it."""
+    if fault.do not in ("delay", "loss", "partition"):
+        raise ValueError(f"{fault.do} is done to a process")
+    return Disturbance(fault.do, fault.delay_ns, fault.loss, fault.others)
 
 
 def served_by(plan: Plan) -> Served:

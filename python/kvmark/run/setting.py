@@ -5,21 +5,40 @@ from __future__ import annotations
 import json
 import platform
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import kvmark
 from kvmark import _engine
 from kvmark.plan.model import Closed, Plan, System
+from kvmark.records import RunFolder
 from kvmark.testbed.host import describe_host
 
 if TYPE_CHECKING:
     from kvmark.run.prometheus import Exporter
 
-__all__ = ["Setting", "engine_overhead_ns", "make_setting"]
+__all__ = ["Fleet", "Setting", "engine_overhead_ns", "make_setting"]
 
 _CALIBRATION_OPERATIONS: Final = 20_000
+
+
+class Fleet(Protocol):
+    """Machines that generate load together instead of this process."""
+
+    def generate(
+        self,
+        plan: Plan,
+        folder: RunFolder,
+        progress: Callable[[Mapping[str, Any]], object],
+        may_begin: Callable[[str], bool] | None,
+        *,
+        all_cores: bool,
+    ) -> Mapping[str, Any]:
+        """Carries out a plan and returns what an engine returns.
+
+        With `all_cores` each machine has a worker on each of its own cores.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +52,8 @@ class Setting:
     commit: str | None = None
     #: Who is told of each run while it goes. Not kept.
     exporter: Exporter | None = None
+    #: Who generates the load where it isn't this process. What comes of it is kept.
+    fleet: Fleet | None = None
 
 
 def make_setting(

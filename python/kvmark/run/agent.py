@@ -1,0 +1,262 @@
+"""One engine on one machine of a fleet, and what it tells the coordinator while it goes.
+
+The engine writes its records to a folder of its own; each time it says how it goes, and each time
+it waits for a phase to begin, the lines that are new there are reported. It is written for Ray, and
+knows nothing of it.
+
+An agent goes on only while its lease is renewed: when the coordinator is gone, the load stops.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, Final
+
+import psutil
+
+import kvmark
+from kvmark import _engine
+from kvmark.errors import KvmarkError
+from kvmark.plan.model import Plan
+from kvmark.records import files
+from kvmark.run.sampler import sample
+from kvmark.run.setting import engine_overhead_ns
+from kvmark.spec.url import PASSWORD_VARIABLE
+from kvmark.testbed.host import describe_host
+
+__all__ = ["BEAT_S", "LEASE_S", "Agent", "Report", "version"]
+
+LEASE_S: Final = 10.0
+"""How long an agent goes on after it last heard of the coordinator: a hung host isn't told from a
+slow one sooner."""
+BEAT_S: Final = 1.0
+"""An agent reports at least so often."""
+
+
+def version() -> str:
+    """What must be the same on all machines."""
+    return f"{kvmark.__version__} with engine {_engine.version} ({_engine.build_profile})"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an agent has to tell; the last one has a result or a problem."""
+
+    #: Whole lines since the last report, as the engine wrote them.
+    intervals: bytes = b""
+    histograms: bytes = b""
+    events: bytes = b""
+    #: The engine's progress, when it told of it.
+    progress: Mapping[str, Any] | None = None
+    #: Index of the phase before which the engine waits.
+    waits_for: int | None = None
+    #: A sample of what the process uses.
+    resources: Mapping[str, Any] | None = None
+    #: What the engine returned.
+    result: Mapping[str, Any] | None = None
+    #: Why the engine couldn't begin: the name of an error and its sentence.
+    problem: tuple[str, str] | None = None
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing follows."""
+        return self.result is not None or self.problem is not None
+
+
+class Agent:
+    """Carries out one run after the other. Everything but `run` may be called while it goes."""
+
+    def __init__(self, lease_s: float = LEASE_S) -> None:
+        self._lease_s = lease_s
+        self._renewed_s = time.monotonic()
+        self._instants: dict[int, int] = {}
+        self._stops = 0
+        self._heard = 0
+
+    def describe(self, calibration: str) -> dict[str, Any]:
+        """The machine, what the engine costs there with this plan, and kvmark's version."""
+        overhead_ns = engine_overhead_ns(Plan.from_json(calibration))
+        return {
+            "host": {
+                **describe_host(),
+                "engine_overhead_ns_per_operation": round(overhead_ns, 1),
+            },
+            "version": version(),
+        }
+
+    def wall_ns(self) -> int:
+        """The machine's wall time since the Unix epoch."""
+        return time.time_ns()
+
+    def renew(self) -> None:
+        """Lets the agent go on for as long as a lease lasts."""
+        self._renewed_s = time.monotonic()
+
+    def begin(self, phase: int, wall_ns: int) -> None:
+        """Lets a phase begin at an instant of this machine's wall time."""
+        self._instants[phase] = wall_ns
+
+    def stop(self) -> None:
+        """Ends the run as the user's interrupt would; the second time at once."""
+        self._stops += 1
+
+    def run(self, plan: str, password: str | None, *, all_cores: bool) -> Iterator[Report]:
+        """Carries out a share of a run; `all_cores` puts a worker on each core of this machine."""
+        self._renewed_s = time.monotonic()
+        self._instants, self._stops, self._heard = {}, 0, 0
+        cores = len(os.sched_getaffinity(0))
+        if all_cores:
+            plan = Plan.from_json(plan).model_copy(update={"workers": cores}).to_json()
+        with tempfile.TemporaryDirectory(prefix="kvmark-agent-") as folder, _lent(password):
+            engine = _Engine(self, Path(folder))
+            thread = threading.Thread(
+                target=engine.run, args=(plan,), name="kvmark-agent", daemon=True
+            )
+            thread.start()
+            yield from _with_samples(engine.reports)
+            thread.join()
+
+    def may_begin(self, phase: int) -> bool | int:
+        """When a phase may begin; false while that isn't known."""
+        return self._instants.get(phase, False)
+
+    def heed(self) -> None:
+        """Ends the engine's run where it is to stop or nobody wants it any more.
+
+        Raises:
+            KeyboardInterrupt: as the user's would.
+        """
+        if time.monotonic() - self._renewed_s > self._lease_s:
+            self._stops = max(self._stops, 1)
+        if self._heard < self._stops:
+            self._heard += 1
+            raise KeyboardInterrupt
+
+
+class _Engine:
+    """One run of the engine, on a thread of its own."""
+
+    def __init__(self, agent: Agent, folder: Path) -> None:
+        self.reports: SimpleQueue[Report] = SimpleQueue()
+        self._agent = agent
+        self._folder = folder
+        names = (files.INTERVAL_LOG, files.HISTOGRAMS, files.EVENTS)
+        self._logs = tuple(_Log(folder / name) for name in names)
+        self._begun = 0
+        self._asked = -1
+
+    def run(self, plan: str) -> None:
+        """Carries out the plan; whatever comes of it is reported."""
+        try:
+            answer = _engine.run(plan, self._folder, self._told, self._may_begin)
+            self._report(result=json.loads(answer))
+        except KvmarkError as problem:
+            self._report(problem=(type(problem).__name__, str(problem)))
+        except BaseException as problem:  # noqa: BLE001 - the coordinator must hear of it
+            self._report(problem=("RunError", f"the engine stopped: {problem!r}"))
+
+    def _told(self, text: str) -> None:
+        # On the thread that writes the logs: what is there is whole.
+        self._report(progress=json.loads(text))
+        self._agent.heed()
+
+    def _may_begin(self, _: str) -> bool | int:
+        if self._logs[-1].has_new:
+            self._report()
+        if self._asked < self._begun:
+            self._asked = self._begun
+            self._report(waits_for=self._begun)
+        self._agent.heed()
+        return self._agent.may_begin(self._begun)
+
+    def _report(self, **told: Any) -> None:
+        intervals, histograms, events = (log.new() for log in self._logs)
+        self._begun += sum(map(_begins_phase, events.splitlines()))
+        self.reports.put(Report(intervals, histograms, events, **told))
+
+
+class _Log:
+    """A file that the engine appends whole lines to."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read_bytes = 0
+
+    @property
+    def has_new(self) -> bool:
+        """Whether there is more than was read."""
+        try:
+            return self._path.stat().st_size > self._read_bytes
+        except FileNotFoundError:
+            return False
+
+    def new(self) -> bytes:
+        """The lines since the last call."""
+        try:
+            with self._path.open("rb") as log:
+                log.seek(self._read_bytes)
+                text = log.read()
+        except FileNotFoundError:
+            return b""
+        whole = text[: text.rfind(b"\n") + 1]
+        self._read_bytes += len(whole)
+        return whole
+
+
+def _begins_phase(line: bytes) -> bool:
+    return json.loads(line).get("kind") in {"phase_started", "phase_skipped"}
+
+
+def _with_samples(reports: SimpleQueue[Report]) -> Iterator[Report]:
+    """The reports up to the last one, and once a second what the process uses."""
+    process = psutil.Process()
+    next_s = time.monotonic()
+    while True:
+        if time.monotonic() >= next_s:
+            next_s += BEAT_S
+            yield Report(resources=sample(process))
+        try:
+            report = reports.get(timeout=max(next_s - time.monotonic(), 0.001))
+        except Empty:
+            continue
+        with suppress(Empty):
+            while not report.is_last:
+                report = _together(report, reports.get_nowait())
+        yield report
+        if report.is_last:
+            return
+
+
+def _together(one: Report, next_one: Report) -> Report:
+    """Two reports as one: what was waiting needs one message."""
+    return Report(
+        intervals=one.intervals + next_one.intervals,
+        histograms=one.histograms + next_one.histograms,
+        events=one.events + next_one.events,
+        progress=next_one.progress or one.progress,
+        waits_for=one.waits_for if next_one.waits_for is None else next_one.waits_for,
+        result=next_one.result,
+        problem=next_one.problem,
+    )
+
+
+@contextmanager
+def _lent(password: str | None) -> Iterator[None]:
+    """Sets the variable from which a driver takes the system's password."""
+    if password is None:
+        yield
+        return
+    os.environ[PASSWORD_VARIABLE] = password
+    try:
+        yield
+    finally:
+        os.environ.pop(PASSWORD_VARIABLE, None)

@@ -1,0 +1,436 @@
+"""Several machines that generate load together: the nodes of a Ray cluster.
+
+Ray places one agent on each node, carries reports and commands, and tells when an agent or its node
+is gone. What they do together is led by `coordinator`. Ray is imported here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from kvmark.errors import FleetError, UsageError
+from kvmark.plan.model import Plan
+from kvmark.records import RunFolder
+from kvmark.run.agent import Agent, Report, version
+from kvmark.run.clocks import clock_offset
+from kvmark.run.coordinator import Lost, conduct
+from kvmark.run.gathering import Machine
+from kvmark.run.shares import check_divisible, check_reachable, machines_used
+from kvmark.spec.url import PASSWORD_VARIABLE
+
+__all__ = ["RayFleet", "joined"]
+
+_CONNECT_S: Final = 3.0
+_PLACE_S: Final = 60.0
+"""A machine that is there takes an agent within seconds; a cluster that grows takes longer."""
+_PATIENT_STOPS: Final = 2
+"""The first interrupt lets operations end, the second drops them, another waits for nobody."""
+_CALLS: Final = 4
+"""Calls an agent takes at the same time: its run, and what it is told meanwhile."""
+
+
+@contextmanager
+def joined(address: str, machines: int | None) -> Iterator[RayFleet]:
+    """The fleet at an address of Ray; so many machines of it, or all.
+
+    Raises:
+        UsageError: Ray isn't installed, nothing answers there, or it is not for us.
+    """
+    ray = _ray()
+    _check_address(address)
+    with _sent(1, 2):
+        _join(ray, address)
+        fleet = RayFleet(ray, address, machines)
+        try:
+            yield fleet
+        finally:
+            fleet.dismiss()
+            ray.shutdown()
+
+
+def _join(ray: Any, address: str) -> None:
+    said: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
+    try:
+        # What Ray writes while it tries in vain is told in one sentence.
+        with Path(os.devnull).open("wb") as nowhere, _sent(2, nowhere.fileno()):
+            ray.init(address, namespace="kvmark", logging_level=logging.ERROR, **said)
+    except (ray.exceptions.RayError, ConnectionError, RuntimeError, ValueError, OSError) as problem:
+        first = str(problem).strip().partition("\n")[0].rstrip(".")
+        raise UsageError(
+            f"fleet: the cluster at {address} can't be joined ({first}); give RAY_AUTH_MODE and"
+            " RAY_AUTH_TOKEN as the cluster has them, and its versions of Ray and Python"
+        ) from problem
+
+
+@contextmanager
+def _sent(output: int, to: int) -> Iterator[None]:
+    """Sends one of this process's outputs elsewhere: standard output is the answer's, not Ray's."""
+    sys.stdout.flush()
+    kept = os.dup(output)
+    os.dup2(to, output)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, output)
+        os.close(kept)
+
+
+@dataclass
+class RayFleet:
+    """The machines, and the agents that were placed on them."""
+
+    ray: Any
+    address: str
+    machines: int | None
+    _crew: _Crew | None = None
+    _most: int = 0
+    #: Nodes that were lost: Ray takes up to a minute to know.
+    _gone: set[str] = field(default_factory=set)
+
+    def generate(
+        self,
+        plan: Plan,
+        folder: RunFolder,
+        progress: Callable[[Mapping[str, Any]], object],
+        may_begin: Callable[[str], bool] | None,
+        *,
+        all_cores: bool,
+    ) -> dict[str, Any]:
+        """Carries out a plan and returns what an engine returns.
+
+        Raises:
+            KvmarkError: the run couldn't begin.
+        """
+        check_divisible(plan)
+        nodes = self._nodes()
+        self._most = max(self._most, len(nodes))
+        used = machines_used(plan, self.machines or len(nodes))
+        check_reachable(plan, [node.address for node in nodes], _own_address(self.ray))
+        crew = self._placed(nodes[:used], plan)
+        crew.all_cores = all_cores
+        try:
+            with crew.heeding_the_user():
+                answer = conduct(plan, crew, folder, progress, may_begin)
+        except BaseException:
+            self.dismiss()
+            raise
+        if crew.lost:
+            self._gone |= {crew.nodes[share].id for share in crew.lost}
+            self.dismiss()
+        wanted = machines_used(plan, self.machines or self._most)
+        answer["record"]["machines_wanted"] = wanted
+        return answer
+
+    def dismiss(self) -> None:
+        """Ends the agents; the next run has new ones."""
+        crew, self._crew = self._crew, None
+        if crew is not None:
+            crew.close()
+
+    def _nodes(self) -> list[_Node]:
+        """The machines that can take an agent.
+
+        Raises:
+            UsageError: there are too few.
+        """
+        alive = [node for node in self.ray.nodes() if node["Alive"]]
+        nodes = [
+            _Node(node["NodeID"], node["NodeManagerAddress"])
+            for node in alive
+            if node["Resources"].get("CPU", 0) >= 1 and node["NodeID"] not in self._gone
+        ]
+        wanted = self.machines or 1
+        if len(nodes) < wanted:
+            raise UsageError(
+                f"fleet: {wanted} machines are wanted and {len(nodes)} of the cluster at"
+                f" {self.address} can take an engine; start more with ray start --address="
+                f"{self.address}, or ask for fewer with --machines"
+            )
+        return sorted(nodes, key=lambda node: (node.address, node.id))
+
+    def _placed(self, nodes: Sequence[_Node], plan: Plan) -> _Crew:
+        if self._crew is not None and self._crew.is_whole(nodes):
+            # Who was lost since the last run is missed now, and others may take its place.
+            with suppress(FleetError):
+                self._crew.look_at_clocks()
+                return self._crew
+        self.dismiss()
+        self._crew = _Crew(self.ray, nodes)
+        try:
+            self._crew.place(plan)
+        except BaseException:
+            self.dismiss()
+            raise
+        return self._crew
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    id: str
+    address: str
+
+
+@dataclass
+class _Crew:
+    """Agents, one on each of these nodes."""
+
+    ray: Any
+    nodes: Sequence[_Node]
+    all_cores: bool = True
+    lost: set[int] = field(default_factory=set)
+    machines: list[Machine] = field(default_factory=list)
+    _agents: list[Any] = field(default_factory=list)
+    _group: Any = None
+    _streams: dict[int, Any] = field(default_factory=dict)
+    _stops: int = 0
+
+    def place(self, plan: Plan) -> None:
+        """Puts an agent on each node and gets to know its machine.
+
+        Raises:
+            FleetError: the nodes are busy, or an agent can't live there.
+        """
+        util = self.ray.util
+        # Each node has a resource of its address, by which a bundle gets there and nowhere else.
+        bundles = [{"CPU": 1, f"node:{node.address}": 0.001} for node in self.nodes]
+        self._group = util.placement_group(bundles, strategy="STRICT_SPREAD")
+        if not self._group.wait(_PLACE_S):
+            raise FleetError(
+                f"the fleet has no free core on each of {len(self.nodes)} machines: something else"
+                " runs there or one is gone, look at ray status"
+            )
+        kind = self.ray.remote(num_cpus=1, max_concurrency=_CALLS)(Agent)
+        for index in range(len(self.nodes)):
+            strategy = util.scheduling_strategies.PlacementGroupSchedulingStrategy(
+                self._group, placement_group_bundle_index=index
+            )
+            self._agents.append(kind.options(scheduling_strategy=strategy).remote())
+        told = self._ask_all("describe", plan.to_json())
+        own = {version(), *(one["version"] for one in told)}
+        if len(own) > 1:
+            raise UsageError(
+                f"fleet: the machines have different versions of kvmark ({', '.join(sorted(own))});"
+                " install the same one everywhere"
+            )
+        names = _names(self.nodes)
+        self.machines = [
+            Machine(name, one["host"], 0, 0) for name, one in zip(names, told, strict=True)
+        ]
+        self.look_at_clocks()
+
+    def look_at_clocks(self) -> None:
+        """Measures how far each machine's clock is from this one's.
+
+        Raises:
+            FleetError: an agent is gone.
+        """
+        for index, agent in enumerate(self._agents):
+            try:
+                offset = clock_offset(partial(self._ask, agent, "wall_ns"))
+            except self.ray.exceptions.RayError as problem:
+                self.lost.add(index)
+                name = self.machines[index].name
+                raise FleetError(
+                    f"the machine {name} was lost between two runs ({_why(problem)})"
+                ) from problem
+            self.machines[index] = replace(
+                self.machines[index],
+                clock_offset_ns=offset.offset_ns,
+                clock_round_trip_ns=offset.round_trip_ns,
+            )
+
+    def is_whole(self, nodes: Sequence[_Node]) -> bool:
+        """Whether it can carry out one more run, on these nodes."""
+        return list(nodes) == list(self.nodes) and not self.lost and not self._streams
+
+    def start(self, share: int, plan: Plan) -> None:
+        """Lets an agent carry out its share."""
+        password = os.environ.get(PASSWORD_VARIABLE)
+        run = self._agents[share].run.options(num_returns="streaming")
+        self._streams[share] = run.remote(plan.to_json(), password, all_cores=self.all_cores)
+
+    def reports(self, timeout_s: float) -> Sequence[tuple[int, Report | Lost]]:
+        """What agents have to tell."""
+        if not self._streams:
+            time.sleep(timeout_s)
+            return []
+        told: list[tuple[int, Report | Lost]] = []
+        ready = self._ready(timeout_s, 1)
+        while ready:
+            told += [(share, one) for share in ready if (one := self._next(share)) is not None]
+            ready = self._ready(0, len(self._streams))
+        return told
+
+    def _ready(self, timeout_s: float, number: int) -> list[int]:
+        """The shares whose agents have something to tell."""
+        if not self._streams:
+            return []
+        streams = list(self._streams.values())
+        number = min(number, len(streams))
+        ready, _ = self.ray.wait(streams, num_returns=number, timeout=timeout_s, fetch_local=False)
+        return [share for share, one in self._streams.items() if any(one is it for it in ready)]
+
+    def _next(self, share: int) -> Report | Lost | None:
+        try:
+            report: Report = self.ray.get(next(self._streams[share]))
+        except StopIteration:
+            del self._streams[share]
+            return None
+        except self.ray.exceptions.RayError as problem:
+            del self._streams[share]
+            self.lost.add(share)
+            return Lost(_why(problem))
+        if report.is_last:
+            del self._streams[share]
+        return report
+
+    def begin(self, share: int, phase: int, wall_ns: int) -> None:
+        """Tells an agent when a phase begins, in its own wall time."""
+        self._agents[share].begin.remote(phase, wall_ns)
+
+    def renew(self, share: int) -> None:
+        """Lets an agent go on."""
+        self._agents[share].renew.remote()
+
+    def stop(self, share: int) -> None:
+        """Ends an agent's run; the second time at once."""
+        self._agents[share].stop.remote()
+
+    def dismiss(self, share: int) -> None:
+        """Ends an agent that is taken for lost, whatever it does."""
+        self.lost.add(share)
+        self._streams.pop(share, None)
+        with suppress(self.ray.exceptions.RayError):
+            self.ray.kill(self._agents[share])
+
+    def stops_asked(self) -> int:
+        """How often the user has asked to stop."""
+        return self._stops
+
+    @contextmanager
+    def heeding_the_user(self) -> Iterator[None]:
+        """Counts interrupts while within: the agents are to end first, and tell what they did."""
+        self._stops = 0
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def interrupted(*_: object) -> None:
+            self._stops += 1
+            if self._stops > _PATIENT_STOPS:
+                raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGINT, interrupted)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def close(self) -> None:
+        """Ends the agents and gives their place back."""
+        with suppress(self.ray.exceptions.RayError):
+            for agent in self._agents:
+                self.ray.kill(agent)
+            if self._group is not None:
+                self.ray.util.remove_placement_group(self._group)
+
+    def _ask(self, agent: Any, method: str) -> Any:
+        return self.ray.get(getattr(agent, method).remote())
+
+    def _ask_all(self, method: str, *given: Any) -> list[Any]:
+        asked = [getattr(agent, method).remote(*given) for agent in self._agents]
+        try:
+            return list(self.ray.get(asked))
+        except self.ray.exceptions.RayError as problem:
+            raise FleetError(f"an engine can't live on the fleet: {_why(problem)}") from problem
+
+
+def _ray() -> Any:
+    # Ray would report its use to its makers.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray  # noqa: PLC0415 - only who has a fleet has Ray
+        import ray.exceptions  # noqa: PLC0415
+        import ray.util.scheduling_strategies  # noqa: PLC0415
+    except ModuleNotFoundError as problem:
+        raise UsageError(
+            "fleet: Ray isn't installed; install kvmark with its extra, pip install 'kvmark[fleet]'"
+        ) from problem
+    return ray
+
+
+def _check_address(address: str) -> None:
+    """Refuses an address at which nothing answers, which Ray itself would wait for long.
+
+    Raises:
+        UsageError: says what is wrong with it.
+    """
+    if address.startswith("ray://"):
+        raise UsageError(
+            f"fleet: {address} is for Ray's client, through which no reports can stream; run kvmark"
+            " on a machine of the cluster with --fleet auto"
+        )
+    if os.environ.get("RAY_AUTH_MODE") == "token" and not _token():
+        raise UsageError(
+            "fleet: RAY_AUTH_MODE is token and there is none; set RAY_AUTH_TOKEN to the cluster's"
+        )
+    if address == "auto":
+        return
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdigit()):
+        raise UsageError(
+            f"fleet: '{address}' is not HOST:PORT of a Ray cluster's head, such as 10.0.0.1:6379;"
+            " auto is the cluster that this machine is part of"
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
+    except OSError as problem:
+        raise UsageError(
+            f"fleet: nothing answers at {address} ({problem.strerror or problem}); start a cluster"
+            " with ray start --head, or name its head"
+        ) from problem
+
+
+def _token() -> str:
+    """The cluster's token where Ray looks for it: the variable, the file that is named, the own."""
+    token = os.environ.get("RAY_AUTH_TOKEN", "")
+    path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token")
+    with suppress(OSError):
+        token = token or path.read_text()
+    return token.strip()
+
+
+def _why(problem: Exception) -> str:
+    """Why an agent doesn't answer, in a few words."""
+    if "ActorUnavailable" in type(problem).__name__:
+        return "its machine can't be reached any more"
+    if "ActorDied" in type(problem).__name__:
+        return "its process or its machine died"
+    return str(problem).strip().rpartition("\n")[2][:200] or type(problem).__name__
+
+
+def _names(nodes: Sequence[_Node]) -> list[str]:
+    """What machines are called: by address, and where that is shared by the node's id too."""
+    addresses = [node.address for node in nodes]
+    return [
+        one.address if addresses.count(one.address) == 1 else f"{one.address} (node {one.id[:6]})"
+        for one in nodes
+    ]
+
+
+def _own_address(ray: Any) -> str:
+    """The address by which the cluster knows this machine."""
+    return str(ray.util.get_node_ip_address())

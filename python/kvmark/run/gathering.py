@@ -1,0 +1,320 @@
+"""What the agents of a run tell, gathered into one folder while it goes and one record at its end.
+
+Records are merged interval by interval, so that who watches a run or recovers it finds what one
+engine would have written. Each share's own logs are kept aside until the end: of a share that is
+lost they are what is left.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kvmark.errors import FleetError, RunError
+from kvmark.plan.model import Plan
+from kvmark.records import RunFolder, files
+from kvmark.records.recovery import record_of_logs
+from kvmark.run.agent import Report
+from kvmark.run.merged_intervals import Intervals, slices
+from kvmark.run.merged_record import Part, gravest, merge_records, missing_part
+
+__all__ = ["Gathering", "Machine", "Share"]
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where a share is carried out, and how its clock stands to this machine's."""
+
+    name: str
+    host: Mapping[str, Any]
+    #: Its wall time minus this machine's.
+    clock_offset_ns: int
+    #: Of the request by which that is known: the offset may be off by half of it.
+    clock_round_trip_ns: int
+
+
+@dataclass(slots=True)
+class Share:
+    """What is known of one share."""
+
+    plan: Plan
+    machine: Machine
+    logs: Path
+    #: When it was last heard of, by the monotonic clock; none before it was started.
+    heard_s: float | None = None
+    origin_wall_ns: int | None = None
+    #: The phase before which its engine waits.
+    waits_for: int | None = None
+    starts_ns: dict[int, int] = field(default_factory=dict)
+    ended: dict[int, tuple[int, str]] = field(default_factory=dict)
+    progress: Mapping[str, Any] | None = None
+    result: Mapping[str, Any] | None = None
+    problem: tuple[str, str] | None = None
+    #: Why nothing more is heard of it, and in which phase that happened.
+    lost: tuple[str, str | None] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will come of it."""
+        return self.result is not None or self.problem is not None or self.lost is not None
+
+    @property
+    def goes(self) -> bool:
+        """Whether its agent is at work."""
+        return self.heard_s is not None and not self.is_over
+
+    @property
+    def failure(self) -> tuple[str, str] | None:
+        """What ended its engine early: the name of an error and its sentence."""
+        failure = None if self.result is None else self.result["failure"]
+        return self.problem if failure is None else (failure["kind"], failure["message"])
+
+
+class Gathering:
+    """The shares of a run and its folder."""
+
+    def __init__(
+        self, plan: Plan, plans: Sequence[Plan], machines: Sequence[Machine],
+        folder: RunFolder, logs: Path,
+    ) -> None:  # fmt: skip
+        self._plan, self._folder = plan, folder
+        pairs = enumerate(zip(plans, machines, strict=True))
+        self.shares = [Share(own, where, logs / str(index)) for index, (own, where) in pairs]
+        for share in self.shares:
+            share.logs.mkdir()
+        end = plan.dataset.start + plan.dataset.count
+        starts = {
+            index: plan.dataset.start if phase.name == "load" else end
+            for index, phase in enumerate(plan.phases)
+        }
+        several = len(plan.groups) > 1
+        self._intervals = Intervals(len(plans), plan.interval_ns, several, starts)
+        self._origin_wall_ns: int | None = None
+        self._newest_p99_ns: int | None = None
+        self._ended = -1
+        self._told: set[int] = set()
+
+    def take(self, index: int, told: Report) -> None:
+        """Takes what an agent tells.
+
+        Raises:
+            RunError: the run's folder can't be written.
+        """
+        share = self.shares[index]
+        share.heard_s = time.monotonic()
+        _keep(share, told)
+        for line in told.events.splitlines():
+            self._take_event(index, json.loads(line))
+        for one in slices(told.intervals, told.histograms):
+            self._intervals.take(index, one)
+        if told.resources is not None:
+            at_wall_ns = int(told.resources["at_wall_ns"]) - share.machine.clock_offset_ns
+            row = {**told.resources, "at_wall_ns": at_wall_ns, "node": f"generator-{index}"}
+            self._folder.append_resources([row])
+        share.progress = told.progress or share.progress
+        if told.waits_for is not None:
+            share.waits_for = told.waits_for
+        if told.is_last:
+            share.result, share.problem = told.result, told.problem
+            self._intervals.end(index)
+
+    def leave_out(self, index: int) -> None:
+        """Takes note of a share that never began, because the run ended before."""
+        self.shares[index].problem = ("RunError", "the run ended before this machine took part")
+        self._intervals.end(index)
+
+    def lose(self, index: int, reason: str, phase: int) -> None:
+        """Takes note of a share that is lost, in this phase or before the first."""
+        share = self.shares[index]
+        share.lost = (reason, self._plan.phases[phase].name if phase >= 0 else None)
+        self._intervals.end(index)
+        machine = share.machine.name
+        self.write_event("agent_lost", share=index, machine=machine, reason=reason)
+
+    def begin(self, phase: int, wall_ns: int) -> None:
+        """Takes note of the instant, in this machine's wall time, at which a phase begins."""
+        self._intervals.starts_ns[phase] = wall_ns - (self._origin_wall_ns or wall_ns)
+
+    def end_phases(self, through: int) -> None:
+        """Merges what is left of phases that are over, and writes that they are."""
+        self.merge()
+        while self._ended < through:
+            self._ended += 1
+            phase = self._ended
+            ends = [
+                (at_ns + self._intervals.shifts_ns.get(index, 0), stopped_by)
+                for index, share in enumerate(self.shares)
+                if phase in share.ended
+                for at_ns, stopped_by in [share.ended[phase]]
+            ]
+            if not ends:
+                continue
+            if phase not in self._told:
+                self._tell("phase_skipped", phase, max(ends)[0])
+                continue
+            name, why = self._plan.phases[phase].name, gravest(why for _, why in ends)
+            self.write_event("phase_ended", max(ends)[0], phase=phase, name=name, stopped_by=why)
+
+    def merge(self) -> None:
+        """Writes the intervals to which no share can add any more.
+
+        Raises:
+            RunError: the run's folder can't be written.
+        """
+        for merged in self._intervals.ready():
+            rows = "".join(json.dumps(row) + "\n" for row in merged.rows)
+            self._append(files.INTERVAL_LOG, rows)
+            self._append(files.HISTOGRAMS, "".join(f"{line}\n" for line in merged.lines))
+            totals = (row for row in merged.rows if row["operation"] == "TOTAL")
+            p99s_ns = [row["response_ns_p99"] for row in totals if row["count"]]
+            self._newest_p99_ns = max(p99s_ns, default=self._newest_p99_ns)
+
+    def progress(self, phase: int) -> Mapping[str, Any] | None:
+        """How the whole goes in a phase: sums over the shares that are in it."""
+        told = [
+            share.progress
+            for share in self.shares
+            if share.progress is not None and share.progress["phase"] == phase
+        ]
+        if not told:
+            return None
+        names = ("completed", "expected_operations", "rate_per_s", "failed", "missed", "backlog")
+        known = {name: [one[name] for one in told if one[name] is not None] for name in names}
+        return {
+            **told[0],
+            **{name: sum(values) if values else None for name, values in known.items()},
+            "elapsed_ns": max(one["elapsed_ns"] for one in told),
+            "response_ns_p99": self._newest_p99_ns,
+        }
+
+    def record(self, *, interrupted: bool) -> dict[str, Any]:
+        """The record of the whole.
+
+        Raises:
+            FleetError: no share is left to tell anything.
+        """
+        parts = [part for index in range(len(self.shares)) if (part := self._part(index))]
+        if not parts:
+            raise FleetError(
+                "every machine of the fleet was lost before it measured anything; look whether the"
+                " fleet is up and run again"
+            )
+        of, origin_ns = len(self.shares), self._origin_wall_ns or 0
+        record = merge_records(parts, self._plan, of, origin_ns, interrupted=interrupted)
+        record["agents"] = [self._agent(index, parts) for index in range(of)]
+        return record
+
+    def write_event(self, kind: str, at_ns: int | None = None, **told: Any) -> None:
+        """Writes an event at an instant since the run's origin, or now.
+
+        Raises:
+            RunError: the log can't be written.
+        """
+        now_ns = time.time_ns()
+        at_ns = now_ns - (self._origin_wall_ns or now_ns) if at_ns is None else at_ns
+        self._folder.append_event({"at_ns": at_ns, "kind": kind, **told})
+
+    def _take_event(self, index: int, event: Mapping[str, Any]) -> None:
+        share, kind = self.shares[index], event["kind"]
+        match kind:
+            case "opened":
+                self._open(index, event)
+            case "phase_started":
+                share.starts_ns[event["phase"]] = event["at_ns"]
+                self._tell(kind, event["phase"], self._intervals.starts_ns[event["phase"]])
+            case "phase_ended" | "phase_skipped":
+                share.ended[event["phase"]] = (event["at_ns"], event.get("stopped_by", "skipped"))
+                self._intervals.end_phase(index, event["phase"])
+            case "notice":
+                at_ns = event["at_ns"] + self._intervals.shifts_ns[index]
+                told = {
+                    name: event.get(name)
+                    for name in ("phase", "code", "message", "evidence", "advice")
+                }
+                self.write_event(kind, at_ns, machine=share.machine.name, **told)
+
+    def _tell(self, kind: str, phase: int, at_ns: int) -> None:
+        """Writes once what becomes of a phase."""
+        if phase not in self._told:
+            self._told.add(phase)
+            self.write_event(kind, at_ns, phase=phase, name=self._plan.phases[phase].name)
+
+    def _open(self, index: int, event: Mapping[str, Any]) -> None:
+        """The first engine that is open gives the run its origin."""
+        share = self.shares[index]
+        share.origin_wall_ns = int(event["started_wall_ns"]) - share.machine.clock_offset_ns
+        if self._origin_wall_ns is None:
+            self._origin_wall_ns = share.origin_wall_ns
+            told = {name: event[name] for name in ("system", "capabilities", "clock")}
+            self.write_event("opened", 0, started_wall_ns=share.origin_wall_ns, **told)
+            self._append(files.HISTOGRAMS, _log_head(share.origin_wall_ns))
+        self._intervals.shifts_ns[index] = share.origin_wall_ns - self._origin_wall_ns
+
+    def _part(self, index: int) -> Part | None:
+        share = self.shares[index]
+        if share.origin_wall_ns is None:
+            return None
+        if share.result is None:
+            plan = share.plan.model_dump(mode="json")
+            record = record_of_logs(share.logs, plan, self._folder.created.isoformat())
+        else:
+            record = share.result["record"]
+        shift_ns = self._intervals.shifts_ns[index]
+        return Part(index, share.machine.name, shift_ns, record, share.lost is not None)
+
+    def _agent(self, index: int, parts: Sequence[Part]) -> dict[str, Any]:
+        share, of = self.shares[index], len(self.shares)
+        lost = None
+        if share.lost is not None:
+            reason, phase = share.lost
+            lost = {"phase": phase, "reason": reason, "missing": missing_part(parts, index, of)}
+        shift_ns = self._intervals.shifts_ns.get(index, 0)
+        return {
+            "share": index,
+            "machine": share.machine.name,
+            "host": dict(share.machine.host),
+            "clients": {group.name: group.clients for group in share.plan.groups},
+            "clock_offset_ns": share.machine.clock_offset_ns,
+            "clock_round_trip_ns": share.machine.clock_round_trip_ns,
+            "starts_ns": {str(phase): at_ns + shift_ns for phase, at_ns in share.starts_ns.items()},
+            "lost": lost,
+        }
+
+    def _append(self, name: str, text: str) -> None:
+        path = self._folder.path / name
+        try:
+            with path.open("ab") as log:
+                log.write(text.encode())
+        except OSError as problem:
+            raise RunError(
+                f"{path} can't be written ({problem.strerror}): check the folder and its disk"
+            ) from problem
+
+
+def _keep(share: Share, told: Report) -> None:
+    """Keeps a share's own logs."""
+    written = {
+        files.INTERVAL_LOG: told.intervals,
+        files.HISTOGRAMS: told.histograms,
+        files.EVENTS: told.events,
+    }
+    for name, text in written.items():
+        if text:
+            with (share.logs / name).open("ab") as log:
+                log.write(text)
+
+
+def _log_head(origin_wall_ns: int) -> str:
+    """The head of a log of histograms, as the engine writes it."""
+    epoch = f"{origin_wall_ns // 10**9}.{origin_wall_ns % 10**9:09}"
+    return (
+        "#[Histogram log format version 1.3]\n"
+        f"#[StartTime: {epoch} (seconds since epoch)]\n"
+        f"#[BaseTime: {epoch} (seconds since epoch)]\n"
+        "#[MaxValueDivisor: 1000000.0]\n"
+        '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"\n'
+    )

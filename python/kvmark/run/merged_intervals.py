@@ -1,0 +1,263 @@
+"""The intervals of several engines as those of one: rows and histograms, while a run goes.
+
+An interval is merged when each share has sent it, has ended the phase, or is lost. Counts are
+added, histograms are added exactly, and quantiles are those of the sums.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, groupby
+from typing import Any, Final
+
+from kvmark.records.histograms import TIME_TAGS, decode, encode, series_tag
+from kvmark.run.shares import acknowledged
+from kvmark.stats import Counts
+
+__all__ = ["Intervals", "Merged", "Slice", "merge_rows", "slices"]
+
+_QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+_SUMS: Final = ("due", "issued", "backlog", "in_flight")
+_TOTAL: Final = "TOTAL"
+_Series = tuple[str, str, bool, str]
+"""Group, operation, whether it is a part of a read-modify-write, outcome."""
+_Place = tuple[int, int, int]
+"""Phase, stage of it, number of the interval within: the order in which an engine writes."""
+_WINDOW: Final = 0
+_DRAIN: Final = 1
+_ENDED: Final = 2
+_BEFORE_ALL: Final = (-1, 0, 0)
+_AFTER_ALL: Final = (2**32, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One interval of one share, in the share's own time."""
+
+    rows: tuple[Mapping[str, Any], ...]
+    lines: Mapping[str, tuple[float, str]]
+    """By tag with the time: the largest value in milliseconds, and the histogram."""
+
+    @property
+    def phase(self) -> int:
+        """Index of the phase."""
+        return int(self.rows[0]["phase"])
+
+    @property
+    def drain(self) -> bool:
+        """Whether the phase's window had ended."""
+        return bool(self.rows[0]["drain"])
+
+    @property
+    def start_ns(self) -> int:
+        """When it began."""
+        return int(self.rows[0]["start_ns"])
+
+    @property
+    def length_ns(self) -> int:
+        """How long it is."""
+        return int(self.rows[0]["end_ns"]) - self.start_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """One interval of all shares."""
+
+    rows: tuple[dict[str, Any], ...]
+    lines: tuple[str, ...]
+    """Of the log of histograms."""
+
+
+def slices(intervals: bytes, histograms: bytes) -> Iterator[Slice]:
+    """The intervals in whole lines of both logs."""
+    rows = [json.loads(line) for line in intervals.splitlines()]
+    found: dict[tuple[int, int], dict[str, tuple[float, str]]] = {}
+    for line in histograms.decode().splitlines():
+        if line.startswith("Tag="):
+            tag, start, length, largest, encoded = line.split(",")
+            span = (_nanoseconds(start), _nanoseconds(length))
+            found.setdefault(span, {})[tag.removeprefix("Tag=")] = (float(largest), encoded)
+    for _, of_interval in groupby(rows, lambda row: (row["phase"], row["drain"], row["start_ns"])):
+        own = tuple(of_interval)
+        span = (own[0]["start_ns"], own[0]["end_ns"] - own[0]["start_ns"])
+        lines = found.get(span, {})
+        yield Slice(own, lines if any(row["count"] for row in own) else {})
+
+
+@dataclass
+class Intervals:
+    """What the shares have sent and isn't merged yet."""
+
+    shares: int
+    interval_ns: int
+    several_groups: bool
+    inserts_start: Mapping[int, int]
+    """By phase: the ordinal at which its inserts begin."""
+    starts_ns: dict[int, int] = field(default_factory=dict)
+    """By phase: when it began for all, in the time of the whole."""
+    shifts_ns: dict[int, int] = field(default_factory=dict)
+    """By share: what is added to its time to make it that of the whole."""
+    _reached: dict[int, _Place] = field(default_factory=dict)
+    _open: dict[_Place, dict[int, Slice]] = field(default_factory=dict)
+    _accounts: dict[tuple[int, int, str], Mapping[str, Any]] = field(default_factory=dict)
+
+    def take(self, share: int, one: Slice) -> None:
+        """Takes the next interval of a share."""
+        stage = _DRAIN if one.drain else _WINDOW
+        before = self._reached.get(share, _BEFORE_ALL)
+        number = before[2] + 1 if before[:2] == (one.phase, stage) else 0
+        place = (one.phase, stage, number)
+        self._reached[share] = place
+        self._open.setdefault(place, {})[share] = one
+
+    def end_phase(self, share: int, phase: int) -> None:
+        """A share sends nothing more of a phase."""
+        self._reached[share] = max(self._reached.get(share, _BEFORE_ALL), (phase, _ENDED, 0))
+
+    def end(self, share: int) -> None:
+        """A share sends nothing more at all."""
+        self._reached[share] = _AFTER_ALL
+
+    def ready(self) -> Iterator[Merged]:
+        """The intervals that no share can add to any more, in order."""
+        reached = min(self._reached.get(share, _BEFORE_ALL) for share in range(self.shares))
+        for place in sorted(place for place in self._open if place <= reached):
+            yield self._merged(place, self._open.pop(place))
+
+    def _merged(self, place: _Place, parts: Mapping[int, Slice]) -> Merged:
+        start_ns, end_ns = self._span(place, parts)
+        counts = _counts(parts.values())
+        own = [one.rows for one in parts.values()]
+        rows = merge_rows(own, counts, several_groups=self.several_groups)
+        for row in rows:
+            row.update(start_ns=start_ns, end_ns=end_ns)
+            if row["operation"] == _TOTAL:
+                row.update(self._account(place[0], row["group"], parts))
+        lines = tuple(_lines(start_ns, end_ns, list(parts.values()), counts))
+        return Merged(tuple(rows), lines)
+
+    def _span(self, place: _Place, parts: Mapping[int, Slice]) -> tuple[int, int]:
+        phase, stage, number = place
+        if stage == _WINDOW:
+            start_ns = self.starts_ns[phase] + number * self.interval_ns
+            return start_ns, start_ns + max(one.length_ns for one in parts.values())
+        # The drain of all begins when the last one's window has ended.
+        spans = [(one.start_ns + self.shifts_ns[share], one) for share, one in parts.items()]
+        start_ns = max(begin_ns for begin_ns, _ in spans)
+        return start_ns, max(start_ns, *(begin_ns + one.length_ns for begin_ns, one in spans))
+
+    def _account(self, phase: int, group: str, parts: Mapping[int, Slice]) -> dict[str, Any]:
+        """How a group stands; shares that are through stand as they did at their last interval."""
+        start = self.inserts_start[phase]
+        accounts = []
+        for share in range(self.shares):
+            place = (phase, share, group)
+            rows = parts[share].rows if share in parts else ()
+            newest = next((row for row in rows if _is_total(row, group)), None)
+            known = self._accounts.get(place)
+            if newest is not None:
+                self._accounts[place] = newest
+            elif known is not None:
+                self._accounts[place] = {**known, "in_flight": 0}
+            accounts.append(self._accounts.get(place, {"frontier": start}))
+        sums = {name: _sum(account.get(name) for account in accounts) for name in _SUMS}
+        frontiers = [int(account["frontier"]) for account in accounts]
+        return {**sums, "frontier": acknowledged(frontiers, start)}
+
+
+def _is_total(row: Mapping[str, Any], group: str) -> bool:
+    return bool(row["operation"] == _TOTAL and row["group"] == group)
+
+
+def merge_rows(
+    parts: Iterable[Sequence[Mapping[str, Any]]],
+    counts: Mapping[str, Counts],
+    *,
+    several_groups: bool,
+) -> list[dict[str, Any]]:
+    """The rows of one interval of all shares; `counts` are the sums of the histograms by tag.
+
+    Instants and accounts of arrivals are those of the first share: the caller knows better.
+    """
+    together: dict[_Series, list[Mapping[str, Any]]] = {}
+    for row in chain.from_iterable(parts):
+        key = (row["group"], row["operation"], row["part"], row["outcome"])
+        together.setdefault(key, []).append(row)
+
+    def behind(key: _Series) -> list[_Series]:
+        """The series whose histograms a row adds up: all of a group behind its total."""
+        if key[1] != _TOTAL:
+            return [key]
+        return [one for one in together if one[0] == key[0] and one[1] != _TOTAL and not one[2]]
+
+    def tag(series: _Series) -> str:
+        group, operation, part, outcome = series
+        phase = together[series][0]["phase_name"]
+        names = (phase, group, operation, outcome)
+        return series_tag(*names, part=part, several_groups=several_groups)
+
+    def times(key: _Series) -> dict[str, Counts]:
+        tags = [tag(series) for series in behind(key)]
+        return {
+            time: Counts.merge(counts[f"{one}-{end}"] for one in tags if f"{one}-{end}" in counts)
+            for time, end in TIME_TAGS.items()
+        }
+
+    # By group in the order in which groups came; a group's total before its operations.
+    groups = list(dict.fromkeys(key[0] for key in together))
+    keys = sorted(together, key=lambda key: (groups.index(key[0]), key[1] != _TOTAL))
+    return [_row(together[key], times(key)) for key in keys]
+
+
+def _row(parts: Sequence[Mapping[str, Any]], times: Mapping[str, Counts]) -> dict[str, Any]:
+    row = dict(parts[0])
+    row.update({name: _sum(part[name] for part in parts) for name in ("count", "rows", "late")})
+    for time, counts in times.items():
+        known = [part for part in parts if part[f"{time}_ns_max"] is not None]
+        if not known:
+            continue
+        least = min(part[f"{time}_ns_min"] for part in known)
+        largest = max(part[f"{time}_ns_max"] for part in known)
+        total = sum(part["count"] for part in known)
+        mean = sum(part[f"{time}_ns_mean"] * part["count"] for part in known) / total
+        row.update({f"{time}_ns_min": least, f"{time}_ns_mean": mean, f"{time}_ns_max": largest})
+        for name, q in _QUANTILES.items():
+            row[f"{time}_ns_{name}"] = min(max(counts.quantile(q) or 0, least), largest)
+    return row
+
+
+def _counts(parts: Iterable[Slice]) -> dict[str, Counts]:
+    """The sums of the histograms, by tag."""
+    found: dict[str, list[Counts]] = {}
+    for part in parts:
+        for tag, (_, encoded) in part.lines.items():
+            found.setdefault(tag, []).append(decode(encoded))
+    return {tag: Counts.merge(of_tag) for tag, of_tag in found.items()}
+
+
+def _lines(
+    start_ns: int, end_ns: int, parts: Sequence[Slice], counts: Mapping[str, Counts]
+) -> Iterator[str]:
+    """Lines of the log of histograms, as the engine writes them."""
+    start, length = _seconds(start_ns), _seconds(end_ns - start_ns)
+    for tag, of_tag in counts.items():
+        same = [part.lines[tag] for part in parts if tag in part.lines]
+        largest_ms = max(largest_ms for largest_ms, _ in same)
+        encoded = same[0][1] if len(same) == 1 else encode(of_tag)
+        yield f"Tag={tag},{start},{length},{largest_ms:.6f},{encoded}"
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _nanoseconds(seconds: str) -> int:
+    whole, _, rest = seconds.partition(".")
+    return int(whole) * 10**9 + int(rest.ljust(9, "0")[:9])
+
+
+def _seconds(ns: int) -> str:
+    return f"{ns // 10**9}.{ns % 10**9:09}"

@@ -1,0 +1,122 @@
+"""A run divided among the machines of a fleet: pure functions from one plan to several.
+
+Operation number n belongs to share n modulo the number of shares, and so does the n-th insert: the
+engine takes its own from a plan's `share`. What is left to divide are clients, because the engine
+has as many as its plan says. Together the shares do exactly the operations of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from ipaddress import ip_address
+from typing import Final
+
+from kvmark.errors import UsageError
+from kvmark.plan.model import Group, Plan, Share
+
+__all__ = [
+    "acknowledged",
+    "check_divisible",
+    "check_reachable",
+    "clients_of",
+    "divided",
+    "machines_used",
+    "part_of",
+]
+
+_OWN_SYSTEM: Final = {
+    "rocksdb": "each machine would have a database of its own",
+}
+"""Drivers whose system lives in the engine's process and holds records."""
+
+
+def check_divisible(plan: Plan) -> None:
+    """Refuses what makes no sense on several machines.
+
+    Raises:
+        UsageError: says what, and why.
+    """
+    driver = plan.system.driver
+    if driver in _OWN_SYSTEM:
+        raise UsageError(
+            f"fleet: {driver} is embedded, so that {_OWN_SYSTEM[driver]}; leave --fleet out, or"
+            " measure a server"
+        )
+    if plan.system.options.get("clock") == "virtual":
+        raise UsageError(
+            f"fleet: the virtual clock of {driver}: is that of one process, and machines meet at an"
+            " instant; leave out clock=virtual"
+        )
+    if any(phase.until is not None for phase in plan.phases):
+        raise UsageError(
+            "fleet: --until-stderr ends a run by the rate that one engine sees, and no machine sees"
+            " the whole; give --duration or --operations"
+        )
+
+
+def check_reachable(plan: Plan, machines: Iterable[str], here: str) -> None:
+    """Refuses a system on the loopback address of a fleet that is more than this machine.
+
+    Raises:
+        UsageError: names the address.
+    """
+    address = plan.system.options.get("address")
+    others = [machine for machine in machines if machine != here and not _is_loopback(machine)]
+    if isinstance(address, str) and others and any(map(_is_loopback, address.split(","))):
+        raise UsageError(
+            f"fleet: {address} means each machine itself, and {others[0]} is another one than this;"
+            " name the server's own address in --system"
+        )
+
+
+def machines_used(plan: Plan, machines: int) -> int:
+    """How many machines a run can use: a client lives on one, and each needs one of each group."""
+    return min([machines, *(max(group.clients, 1) for group in plan.groups)])
+
+
+def divided(plan: Plan, of: int) -> tuple[Plan, ...]:
+    """The plan of each share."""
+    return tuple(_share(plan, index, of) for index in range(of))
+
+
+def clients_of(clients: int, index: int, of: int) -> int:
+    """How many of a group's clients live in a share: as equal as it goes, the first have more."""
+    return clients // of + (index < clients % of)
+
+
+def part_of(operations: int, index: int, of: int) -> int:
+    """How many of so many operations are a share's, as the engine counts them."""
+    return operations // of + (index < operations % of)
+
+
+def acknowledged(frontiers: Sequence[int], start: int) -> int:
+    """The end, exclusive, of the ordinals of which each is acknowledged by its share.
+
+    The shares' own frontiers by index; `start` is the ordinal at which inserts began. A share
+    speaks for its own ordinals only: the first that it has not acknowledged ends the whole.
+    """
+    of = len(frontiers)
+    return min(_next_own(frontier, start + index, of) for index, frontier in enumerate(frontiers))
+
+
+def _next_own(frontier: int, first: int, of: int) -> int:
+    """The least ordinal of a share, whose first is `first`, that its frontier doesn't cover."""
+    return first + max(0, -(-(frontier - first) // of)) * of
+
+
+def _share(plan: Plan, index: int, of: int) -> Plan:
+    def group(whole: Group) -> Group:
+        return whole.model_copy(update={"clients": clients_of(whole.clients, index, of)})
+
+    groups = tuple(map(group, plan.groups))
+    return plan.model_copy(update={"share": Share(index=index, of=of), "groups": groups})
+
+
+def _is_loopback(address: str) -> bool:
+    whole = address.strip()
+    host, _, port = whole.rpartition(":")
+    host = (host if port.isdigit() and host else whole).strip("[]")
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

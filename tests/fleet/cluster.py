@@ -1,0 +1,120 @@
+"""A Ray cluster of three nodes on the loopback address, of which any can be killed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+PATIENCE_S = 120.0
+NODES = 3
+TRIES = 3
+# The smallest that Ray takes.
+STORE_BYTES = 78_643_200
+
+
+def environment(folder: Path, token: str) -> dict[str, str]:
+    """What every process of the cluster and every driver must have in its environment."""
+    return {
+        **os.environ,
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": token,
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_TMPDIR": str(folder),
+        # A busy machine takes its time to start three of everything.
+        "RAY_worker_register_timeout_seconds": "120",
+    }
+
+
+@dataclass
+class Cluster:
+    """Nodes as processes of this test, stopped by their numbers."""
+
+    folder: Path
+    token: str = field(default_factory=lambda: secrets.token_hex(20))
+    nodes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    port: int = 0
+
+    @property
+    def address(self) -> str:
+        return f"{_own_address(0)}:{self.port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return environment(self.folder, self.token)
+
+    def start(self, nodes: int = NODES) -> None:
+        """Starts the head, then the others; returns when all of them are members."""
+        with socket.socket() as free:
+            free.bind((_own_address(0), 0))
+            self.port = free.getsockname()[1]
+        head = ("--head", "--include-dashboard=false", "--no-monitor", f"--port={self.port}")
+        for _ in range(nodes):
+            self._start(*(head if not self.nodes else (f"--address={self.address}",)))
+
+    def kill(self, node: int) -> None:
+        """Kills everything of a node at once, as a machine that loses its power."""
+        _end(self.nodes[node])
+
+    def stop(self) -> None:
+        """Ends all nodes, the head last."""
+        for node in reversed(self.nodes):
+            _end(node)
+
+    def _start(self, *words: str) -> None:
+        """Starts a node; once more where Ray gave up, as it does on a machine that is very busy."""
+        ray, number = Path(sys.executable).with_name("ray"), len(self.nodes)
+        own = [
+            f"--node-ip-address={_own_address(number)}",
+            f"--object-store-memory={STORE_BYTES}",
+            "--num-cpus=1",
+            "--disable-usage-stats",
+            "--block",
+        ]
+        path = self.folder / f"node-{number}.log"
+        for _ in range(TRIES):
+            with path.open("wb") as log:
+                node = subprocess.Popen(
+                    [ray, "start", *words, *own],
+                    env=self.environment,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                )
+            if _is_up(node, path):
+                self.nodes.append(node)
+                return
+            _end(node)
+        raise AssertionError(f"node {number} doesn't start:\n{path.read_text()}")
+
+
+def _is_up(node: subprocess.Popen[bytes], log: Path) -> bool:
+    """Waits until a node says that it is up, or ends."""
+    deadline = time.monotonic() + PATIENCE_S
+    while node.poll() is None and time.monotonic() < deadline:
+        if "Ray runtime started" in log.read_text():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def _own_address(node: int) -> str:
+    """Each node has a loopback address of its own; Ray would replace 127.0.0.1 by the machine's."""
+    return f"127.0.0.{node + 2}"
+
+
+def _end(node: subprocess.Popen[bytes]) -> None:
+    """Kills a node's processes by their numbers."""
+    with suppress(psutil.NoSuchProcess):
+        whole = psutil.Process(node.pid)
+        for process in [whole, *whole.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+    node.wait()

@@ -1,0 +1,62 @@
+"""Fleets of this process and of a Ray cluster; the helpers are modules of this folder."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from crews import LocalCrew, LocalFleet, machines
+
+from kvmark.cli.single import parse_run
+from kvmark.plan.compile import compile_run
+from kvmark.plan.model import Plan
+from kvmark.records import Records, Run
+from kvmark.run import Carried, Setting, carry_out
+
+WORDS = ("--clients", "6", "--interval", "50ms", "--no-settle", "--workers", "1")
+
+
+def planned(*words: str) -> Plan:
+    """The plan of the words of a `kvmark run`."""
+    return compile_run(parse_run([*words, *WORDS]).spec)
+
+
+@dataclass
+class Runs:
+    """Runs kept in a folder of the test's own."""
+
+    records: Records
+
+    def carry_out(self, plan: Plan, crew: LocalCrew | None = None, **more: Any) -> Carried:
+        """One plan on a crew, or in this process."""
+        fleet = None if crew is None else LocalFleet(lambda: crew)
+        setting = Setting(("kvmark",), {}, {}, fleet=fleet)
+        progress = more.pop("progress", lambda told: None)
+        return carry_out(plan, {"workers": 1}, self.records, setting, progress, **more)
+
+    def closed(self, carried: Carried) -> Run:
+        """The run, closed."""
+        return self.records.open(carried.folder.id)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Runs:
+    """Carries out plans."""
+    return Runs(Records(tmp_path / "runs"))
+
+
+@pytest.fixture
+def plan() -> Callable[..., Plan]:
+    """Makes plans of words."""
+    return planned
+
+
+@pytest.fixture
+def crew() -> Callable[..., LocalCrew]:
+    """Makes a crew of so many agents in this process."""
+    return lambda number=3, **more: LocalCrew(machines(number), **more)

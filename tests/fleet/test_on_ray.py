@@ -1,0 +1,158 @@
+"""The same through Ray: three nodes on the loopback address, of which one is killed at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from kvmark.records import Records, files
+
+pytest.importorskip("ray", reason="Ray isn't installed: pip install 'kvmark[fleet]'")
+
+from cluster import Cluster
+
+COUNTED = ("run", "ycsb/a", "--system", "null:", "--operations", "30001", "--clients", "6")
+ENDLESS = ("run", "ycsb/c", "--system", "sim:?mean_us=2000&servers=100", "--clients", "6",
+           "--duration", "1h", "--interval", "100ms")  # fmt: skip
+STUDY = """
+name: lost-in-the-middle
+question: Does a study go on when a machine is gone?
+system: "sim:?mean_us=2000&servers=100"
+workload: ycsb/c
+run: {duration: 8s, interval: 200ms}
+order: written
+factors:
+  clients: [6, 12]
+"""
+PATIENCE_S = 90.0
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three nodes; Ray's sockets need a short path."""
+    made = Cluster(tmp_path_factory.mktemp("ray"))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def kvmark(cluster: Cluster, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
+    """Starts the command with the cluster's token."""
+
+    def start(*words: str, **more: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [Path(sys.executable).with_name("kvmark"), *words, "-q"],
+            cwd=tmp_path,
+            env={**cluster.environment, "KVMARK_RUNS": str(tmp_path / "runs"), **more},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
+
+
+def wait_until(holds: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        if time.monotonic() > deadline:
+            pytest.fail(f"waited in vain until {what}", pytrace=False)
+        time.sleep(0.05)
+
+
+def measured_lines(folder: Path) -> int:
+    """How many intervals the newest run that goes has."""
+    logs = sorted(folder.glob(f"runs/*/{files.INTERVAL_LOG}"))
+    return len(logs[-1].read_bytes().splitlines()) if logs else 0
+
+
+def agents() -> set[int]:
+    """The processes of agents."""
+    found = psutil.process_iter(["pid", "cmdline"])
+    return {one.pid for one in found if (one.info["cmdline"] or [""])[0].startswith("ray::Agent")}
+
+
+def counts(run: Any) -> dict[Any, int]:
+    totals = run.manifest.engine.totals
+    return {(one.operation, one.outcome): one.count for one in totals}
+
+
+def test_three_nodes_do_the_operations_of_one_machine(
+    cluster: Cluster, kvmark: Callable[..., Any], tmp_path: Path
+) -> None:
+    alone = kvmark(*COUNTED)
+    together = kvmark(*COUNTED, "--fleet", cluster.address, "--machines", "3")
+    for process in (alone, together):
+        _, err = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0, err
+    records = Records(tmp_path / "runs")
+    opened = [records.open(entry.id) for entry in records.list()]
+    one, three = sorted(opened, key=lambda run: len(run.manifest.engine.agents))
+    assert counts(three) == counts(one)
+    assert sum(counts(three).values()) == 30_001
+    told = three.manifest.engine.agents
+    assert [agent.share for agent in told] == [0, 1, 2]
+    assert len({agent.machine for agent in told}) == 3
+    agreed_ns = three.manifest.engine.phases[-1].start_ns
+    assert all(agent.starts_ns[2] >= agreed_ns for agent in told)
+    assert all(agent.clock_round_trip_ns > 0 for agent in told)
+    assert all(agent.host["cores"] > 0 for agent in told)
+
+
+def test_more_machines_than_there_are_is_wrong_use(
+    cluster: Cluster, kvmark: Callable[..., Any]
+) -> None:
+    asked = kvmark(*COUNTED, "--fleet", cluster.address, "--machines", "4")
+    _, err = asked.communicate(timeout=PATIENCE_S)
+    assert asked.returncode == 2
+    assert "fleet: 4 machines are wanted and 3 of the cluster" in err
+
+
+def test_load_stops_when_the_command_is_killed(
+    cluster: Cluster, kvmark: Callable[..., Any], tmp_path: Path
+) -> None:
+    before = agents()
+    command = kvmark(*ENDLESS, "--fleet", cluster.address)
+    wait_until(lambda: measured_lines(tmp_path) > 3, "intervals stream in")
+    assert len(agents() - before) == 3
+    os.kill(command.pid, signal.SIGKILL)
+    command.communicate(timeout=PATIENCE_S)
+    wait_until(lambda: not agents() - before, "the agents are gone")
+
+
+def test_a_study_goes_on_when_a_node_is_killed_in_the_middle(
+    cluster: Cluster, kvmark: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY)
+    command = kvmark("study", "study.yaml", "--fleet", cluster.address, "--report", "none")
+    wait_until(lambda: measured_lines(tmp_path) > 10, "the first case is being measured")
+    cluster.kill(2)
+    out, err = command.communicate(timeout=PATIENCE_S)
+    assert command.returncode == 1, out + err
+    records = Records(tmp_path / "runs")
+    first, second = (records.open(entry.id) for entry in reversed(records.list()))
+    (lost,) = [agent for agent in first.manifest.engine.agents if agent.lost]
+    assert 0 < lost.lost.missing < 1 / 3
+    assert sum(counts(first).values()) > 0
+    assert first.manifest.engine.phases[-1].stopped_by == "duration"
+    verdict = json.loads(records.verdict_path(first.id).read_text())
+    sentences = [one["sentence"] for one in verdict["reasons"] if one["code"] == "lost_share"]
+    (sentence,) = sentences
+    assert sentence.startswith(f"Share {lost.share + 1} of 3, generated by {lost.machine}")
+    assert len(second.manifest.engine.agents) == 2
+    assert all(agent.lost is None for agent in second.manifest.engine.agents)
+    verdict = json.loads(records.verdict_path(second.id).read_text())
+    assert "fewer_machines" in {one["code"] for one in verdict["reasons"]}

@@ -1,0 +1,94 @@
+"""How a run is divided among machines, and what is refused."""
+
+from collections.abc import Callable
+
+import pytest
+
+from kvmark.errors import UsageError
+from kvmark.plan.model import Plan, Share
+from kvmark.run.clocks import clock_offset
+from kvmark.run.shares import (
+    acknowledged,
+    check_divisible,
+    check_reachable,
+    clients_of,
+    divided,
+    machines_used,
+)
+
+
+@pytest.mark.parametrize("clients", [3, 4, 10, 10_000, 10_001])
+def test_the_clients_of_all_shares_are_those_of_the_whole(clients: int) -> None:
+    parts = [clients_of(clients, index, 3) for index in range(3)]
+    assert sum(parts) == clients
+    assert max(parts) - min(parts) <= 1
+
+
+def test_shares_differ_in_their_place_and_clients_alone(plan: Callable[..., Plan]) -> None:
+    whole = plan("ycsb/a", "--system", "null:", "--operations", "1000")
+    for index, own in enumerate(divided(whole, 4)):
+        assert own.share == Share(index=index, of=4)
+        groups = [group.model_copy(update={"clients": 6}) for group in own.groups]
+        same = {"share": whole.share, "groups": tuple(groups)}
+        assert own.model_copy(update=same) == whole
+
+
+def test_a_run_uses_no_more_machines_than_its_smallest_group_has_clients(
+    plan: Callable[..., Plan],
+) -> None:
+    whole = plan("ycsb/a", "--system", "null:")
+    assert machines_used(whole, 3) == 3
+    assert machines_used(whole, 40) == 6
+
+
+@pytest.mark.parametrize("of", [1, 2, 3, 7])
+@pytest.mark.parametrize("start", [0, 5, 1000])
+def test_what_all_shares_acknowledged_ends_at_the_first_ordinal_that_is_missing(
+    of: int, start: int
+) -> None:
+    for uneven in range(20):
+        # Share i has acknowledged its first so many ordinals.
+        done = [(uneven * (index + 2)) % 11 for index in range(of)]
+        there = {start + index + of * n for index in range(of) for n in range(done[index])}
+        frontiers = [
+            start + index + of * (done[index] - 1) + 1 if done[index] else start
+            for index in range(of)
+        ]
+        missing = next(n for n in range(start, start + 1000) if n not in there)
+        assert acknowledged(frontiers, start) == missing
+
+
+def test_an_embedded_system_is_refused_by_its_name(plan: Callable[..., Plan]) -> None:
+    with pytest.raises(UsageError, match="rocksdb is embedded"):
+        check_divisible(plan("ycsb/a", "--system", "rocksdb:there"))
+
+
+def test_a_clock_that_is_that_of_one_process_is_refused(plan: Callable[..., Plan]) -> None:
+    with pytest.raises(UsageError, match="virtual clock of sim:"):
+        check_divisible(plan("ycsb/a", "--system", "sim:?clock=virtual"))
+    check_divisible(plan("ycsb/a", "--system", "sim:"))
+
+
+def test_a_stop_rule_for_one_engine_is_refused(plan: Callable[..., Plan]) -> None:
+    with pytest.raises(UsageError, match="--until-stderr"):
+        check_divisible(plan("ycsb/a", "--system", "null:", "--until-stderr", "0.02"))
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:6379", "localhost:6379", "[::1]:6379"])
+def test_a_loopback_address_means_another_system_on_each_machine(
+    plan: Callable[..., Plan], address: str
+) -> None:
+    local = plan("ycsb/a", "--system", f"redis://{address}")
+    check_reachable(local, ["10.0.0.1", "10.0.0.1"], "10.0.0.1")
+    with pytest.raises(UsageError, match=r"10\.0\.0\.2 is another one"):
+        check_reachable(local, ["10.0.0.1", "10.0.0.2"], "10.0.0.1")
+    elsewhere = plan("ycsb/a", "--system", "redis://10.0.0.9:6379")
+    check_reachable(elsewhere, ["10.0.0.1", "10.0.0.2"], "10.0.0.1")
+
+
+def test_a_clocks_offset_is_that_of_the_quickest_round_trip() -> None:
+    # Sent at, read there, received at: the second trip is the quickest, its middle at 1050.
+    instants = iter([0, 400, 1000, 1100, 2000, 2900])
+    theirs = iter([7100, 8060, 9999])
+    found = clock_offset(lambda: next(theirs), 3, lambda: next(instants))
+    assert (found.offset_ns, found.round_trip_ns) == (7010, 100)
