@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::ops::ControlFlow;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -246,11 +247,14 @@ fn written(result: QueryResult) -> Result<bool, Failure> {
 impl Session for CqlSession {
     async fn execute(&self, _client: u32, request: &Request<'_>, reply: &mut Reply) -> Outcome {
         // A worker's clients are one task of the runtime, whose budget they would use up together:
-        // then each of them would be polled in vain until the task gives way.
-        let call = unconstrained(self.call(request, reply));
-        let (done, more) = match &self.attempts {
-            None => (call.await, 0),
-            Some(attempts) => attempts.of(call).await,
+        // then each of them would be polled in vain until the task gives way. Pinned where it is
+        // made, because it is so large that moving it shows.
+        let (done, more) = {
+            let call = pin!(unconstrained(self.call(request, reply)));
+            match &self.attempts {
+                None => (call.await, 0),
+                Some(attempts) => attempts.of(call).await,
+            }
         };
         reply.attempts += more;
         done.unwrap_or_else(|failure| {

@@ -64,8 +64,10 @@ pub(crate) async fn client<S: Session, W: Wait>(desk: &Desk<'_, S, W>, seat: Sea
             let request = operation.request();
             reply.clear();
             let issued_ns = wait.now_ns();
-            let work = session.execute(seat.client, &request, &mut reply);
-            let within = wait.within(seat.client as usize, limit_ns, work).await;
+            let within = wait.within(seat.client as usize, limit_ns, || {
+                session.execute(seat.client, &request, &mut reply)
+            });
+            let within = within.await;
             let completed_ns = wait.now_ns();
             let done = operation.judge(issued_ns, completed_ns, within.output, &reply);
             if done.outcome.is_failure() {

@@ -11,7 +11,7 @@ use futures_util::task::AtomicWaker;
 use kvmark_driver::Time;
 
 use crate::clock::Clock;
-use crate::idle::{Idle, Idled};
+use crate::idle::{Idle, Idled, give_way};
 use crate::ledger::Ledger;
 use crate::phase::PhaseShared;
 use crate::timers::Timers;
@@ -146,7 +146,7 @@ impl<C: Clock + Unpin, F: Future<Output = ()>, I: Idle + Unpin> Future for Clien
             Some(Poll::Ready(())) => Poll::Ready(()),
             Some(Poll::Pending) if !this.signal.woken.load(Ordering::SeqCst) => Poll::Pending,
             _ => {
-                context.waker().wake_by_ref();
+                give_way(context);
                 Poll::Pending
             }
         }

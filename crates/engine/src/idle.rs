@@ -1,10 +1,11 @@
 //! What a worker does when no client can go on.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::Context;
 use std::time::Duration;
 
+use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep};
 
 use crate::clock::VirtualClock;
@@ -12,6 +13,8 @@ use crate::clock::VirtualClock;
 /// The runtime's timers are a millisecond coarse, so that the last stretch before an instant is
 /// polled. This is what precise issue costs: up to this much processor time per idle stretch.
 const POLL_NS: u64 = 2_000_000;
+/// How long a worker sleeps at most: giving up a phase wakes nobody.
+const NAP_NS: u64 = 50_000_000;
 
 /// How a worker idled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +27,14 @@ pub(crate) enum Idled {
     Asleep,
 }
 
+/// Has the task polled again once the runtime has run the others and looked after connections.
+pub(crate) fn give_way(context: &mut Context<'_>) {
+    // Its first poll only says so to the runtime.
+    let _ = pin!(yield_now()).poll(context);
+}
+
 /// A way to idle until an instant.
-pub(crate) trait Idle {
+pub(crate) trait Idle: 'static {
     fn idle(&mut self, now_ns: u64, until_ns: u64, context: &mut Context<'_>) -> Idled;
 }
 
@@ -33,12 +42,14 @@ pub(crate) trait Idle {
 #[derive(Debug)]
 pub(crate) struct RuntimeIdle {
     sleep: Pin<Box<Sleep>>,
+    /// When the sleep ends, on the worker's clock; none before it has begun.
+    wakes_ns: Option<u64>,
 }
 
 impl RuntimeIdle {
     /// Must be made within a runtime.
     pub(crate) fn new() -> Self {
-        Self { sleep: Box::pin(tokio::time::sleep(Duration::ZERO)) }
+        Self { sleep: Box::pin(tokio::time::sleep(Duration::ZERO)), wakes_ns: None }
     }
 }
 
@@ -46,14 +57,20 @@ impl Idle for RuntimeIdle {
     fn idle(&mut self, now_ns: u64, until_ns: u64, context: &mut Context<'_>) -> Idled {
         let left_ns = until_ns.saturating_sub(now_ns);
         if left_ns <= POLL_NS {
-            context.waker().wake_by_ref();
+            give_way(context);
             return Idled::Polling;
         }
-        // Looks up now and then, because giving up a phase wakes nobody.
-        let nap = Duration::from_nanos((left_ns - POLL_NS).min(50_000_000));
-        self.sleep.as_mut().reset(Instant::now() + nap);
-        if self.sleep.as_mut().poll(context).is_ready() {
-            context.waker().wake_by_ref();
+        let nap_ns = (left_ns - POLL_NS).min(NAP_NS);
+        // A sleep that ends too early does as well, and the runtime's timers cost more than looking
+        // up once in vain: a worker whose connections wake it idles many times in one nap.
+        let naps = now_ns..=now_ns + nap_ns;
+        let serves = self.wakes_ns.is_some_and(|wakes_ns| naps.contains(&wakes_ns));
+        if !serves || self.sleep.is_elapsed() {
+            self.wakes_ns = Some(now_ns + nap_ns);
+            self.sleep.as_mut().reset(Instant::now() + Duration::from_nanos(nap_ns));
+            if self.sleep.as_mut().poll(context).is_ready() {
+                context.waker().wake_by_ref();
+            }
         }
         Idled::Asleep
     }

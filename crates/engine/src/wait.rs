@@ -27,12 +27,13 @@ pub(crate) trait Wait {
     /// Waits for an instant; false when the phase ends before it comes.
     async fn until(&self, instant_ns: u64, phase: &PhaseShared) -> bool;
 
-    /// Runs an operation, or gives it up when its time is up.
+    /// Begins an operation and runs it, or gives it up when its time is up. It is begun where it
+    /// stays: a driver's future can be so large that moving it costs more than the operation.
     fn within<F: Future>(
         &self,
         seat: usize,
         limit_ns: Option<u64>,
-        work: F,
+        begin: impl FnOnce() -> F,
     ) -> impl Future<Output = Within<F::Output>>;
 
     /// Lets the worker's other clients have their turn.
@@ -109,9 +110,9 @@ impl<C: Clock> Wait for OnThread<C> {
         &self,
         _: usize,
         _: Option<u64>,
-        work: F,
+        begin: impl FnOnce() -> F,
     ) -> impl Future<Output = Within<F::Output>> {
-        ready(Within { output: Some(at_once(work)), waited: true })
+        ready(Within { output: Some(at_once(begin())), waited: true })
     }
 
     #[inline]
@@ -219,9 +220,9 @@ impl<C: Clock> Wait for OnWorker<C> {
         &self,
         seat: usize,
         limit_ns: Option<u64>,
-        work: F,
+        begin: impl FnOnce() -> F,
     ) -> Within<F::Output> {
-        let mut work = pin!(work);
+        let mut work = pin!(begin());
         let mut waited = false;
         let deadline_ns = limit_ns.map(|limit_ns| self.clock.now_ns() + limit_ns);
         let output = poll_fn(|context| {
