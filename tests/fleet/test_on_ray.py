@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
@@ -38,14 +39,15 @@ PATIENCE_S = 90.0
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three nodes; Ray's sockets need a short path."""
-    made = Cluster(tmp_path_factory.mktemp("ray"))
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
+def cluster() -> Iterator[Cluster]:
+    """Three nodes; the path of Ray's sockets must be shorter than pytest's folders are."""
+    with TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
+        made = Cluster(Path(folder))
+        try:
+            made.start()
+            yield made
+        finally:
+            made.stop()
 
 
 @pytest.fixture

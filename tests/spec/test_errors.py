@@ -23,6 +23,7 @@ EXIT_CODES = {
     "RecordsError": 2,
     "SystemUnderTestError": 3,
     "RunError": 3,
+    "FleetError": 3,
     "Interrupted": 130,
 }
 

@@ -24,12 +24,15 @@ def make_study(text: str, folder: Path, **asked: Any) -> Study:
     return Study(parse_study(text, "study.yaml", folder), Asked(**asked), named_system)
 
 
-def carried_out(words: list[str], folder: str) -> None:
+def carried_out(words: list[str], folder: str, variables: dict[str, str]) -> None:
     """The whole command, in a process that has the libraries of answers anyhow."""
     from kvmark.cli import main
     from kvmark.study import carry, judging
 
     os.chdir(folder)
+    # Those of the process that this one comes from are those of the first test.
+    os.environ.clear()
+    os.environ.update(variables)
     # A process of its own would only load them once more.
     carry.usable_apart = judging.usable
     carry.best_attempts.__defaults__ = (judging.usable,)
@@ -69,8 +72,9 @@ class Program:
 
     def start(self, folder: Path, *words: object) -> ForkServerProcess:
         """Begins a command in a folder."""
+        command = [str(word) for word in words]
         process = self.context.Process(
-            target=carried_out, args=([str(word) for word in words], str(folder))
+            target=carried_out, args=(command, str(folder), dict(os.environ))
         )
         process.start()
         return process
