@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from kvmark import _engine, errors
@@ -93,8 +92,9 @@ def carry_out(
                 result = _generate(plan, folder, progress, may_begin)
             else:
                 all_cores = spec.get("workers") is None and not plan.pin
-                generate = partial(setting.fleet.generate, all_cores=all_cores)
-                result = generate(plan, folder, progress, may_begin)
+                result = setting.fleet.generate(
+                    plan, folder, progress, may_begin, all_cores=all_cores
+                )
         manifest = folder.end(result["record"])
     except BaseException:
         folder.abandon()

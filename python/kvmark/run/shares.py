@@ -21,7 +21,6 @@ __all__ = [
     "clients_of",
     "divided",
     "machines_used",
-    "part_of",
 ]
 
 _OWN_SYSTEM: Final = {
@@ -82,11 +81,6 @@ def divided(plan: Plan, of: int) -> tuple[Plan, ...]:
 def clients_of(clients: int, index: int, of: int) -> int:
     """How many of a group's clients live in a share: as equal as it goes, the first have more."""
     return clients // of + (index < clients % of)
-
-
-def part_of(operations: int, index: int, of: int) -> int:
-    """How many of so many operations are a share's, as the engine counts them."""
-    return operations // of + (index < operations % of)
 
 
 def acknowledged(frontiers: Sequence[int], start: int) -> int:
