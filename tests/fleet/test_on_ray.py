@@ -76,9 +76,18 @@ def wait_until(holds: Callable[[], object], what: str) -> None:
 
 
 def measured_lines(folder: Path) -> int:
-    """How many intervals the newest run that goes has."""
-    logs = sorted(folder.glob(f"runs/*/{files.INTERVAL_LOG}"))
-    return len(logs[-1].read_bytes().splitlines()) if logs else 0
+    """How many intervals the newest run that goes has since its measure phase started."""
+    runs = sorted(path.parent for path in folder.glob(f"runs/*/{files.INTERVAL_LOG}"))
+    if not runs:
+        return 0
+    events = [json.loads(line) for line in (runs[-1] / files.EVENTS).read_text().splitlines()]
+    measure = [
+        event["phase"]
+        for event in events
+        if event["kind"] == "phase_started" and event["name"] == "measure"
+    ]
+    lines = (runs[-1] / files.INTERVAL_LOG).read_text().splitlines()
+    return sum(json.loads(line)["phase"] in measure for line in lines[:-1])
 
 
 def agents() -> set[int]:
