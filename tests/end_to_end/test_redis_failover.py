@@ -45,6 +45,9 @@ def test_a_replica_of_a_cluster_takes_over_before_its_primary_is_back(user: Kvma
     assert (role(testbed, "replica-1"), role(testbed, "primary-1")) == ("master", "slave")
     shown = user("show", answer["run"]).out
     assert "80 % of the rate before again" in shown
+    lines = shown.partition("Around the faults")[2].splitlines()
+    names = ("before", FAULT, "after")
+    assert [name for line in lines for name in names if line.startswith(f"{name} ")] == [*names]
 
 
 def test_a_promoted_replica_serves_clients_while_its_primary_is_away(user: Kvmark) -> None:

@@ -12,11 +12,14 @@ from synthetic import (
     sequence_row,
 )
 
-from kvmark.analysis import Case, Published, SequenceRow
+from kvmark.analysis import Case, Published, SequenceRow, Stretch, Times
+from kvmark.report import units
 from kvmark.report.answers import SequenceAnswer
 from kvmark.report.grid import Cell, Column, Grid, to_markdown, to_text
+from kvmark.report.run_tables import around_faults_grid
 from kvmark.report.table import operations_grid, runs_grid, sequence_grid
 from kvmark.report.terminal import run_text, runs_text, sequence_text
+from kvmark.stats import Counts
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -44,6 +47,15 @@ def test_the_sequence_in_markdown_looks_as_it_did() -> None:
 
 def test_a_run_looks_as_it_did() -> None:
     golden("run_120.txt", run_text(run_answer(), 120).plain)
+
+
+def test_a_stretch_without_a_completed_operation_has_no_share_of_failures() -> None:
+    times = run_answer().summary.phases[0].operations[0].response
+    quiet = Stretch("before", 4_000_000_000, 6_000_000_000, 900, 100, times)
+    gone = Stretch("2s kill node-1", 6_000_000_000, 9_000_000_000, 0, 0, Times.of(Counts.empty()))
+    first, second = ([cell.text for cell in row] for row in around_faults_grid([quiet, gone]).rows)
+    assert first[:5] == ["before", "0", "2.00", "450", "10.0"]
+    assert second == ["2s kill node-1", "2.00", "3.00", "0", *[units.ABSENT] * 5]
 
 
 def test_the_list_of_runs_looks_as_it_did() -> None:

@@ -1,6 +1,7 @@
 """Records and mathematics make answers: summary, repetitions together, verdict."""
 
 from kvmark.analysis.aggregate import CaseSummary, aggregate, merged_times
+from kvmark.analysis.around_faults import Stretch, around_faults
 from kvmark.analysis.course import failure_course, resource_course, time_spread
 from kvmark.analysis.fault_effects import FaultEffect, fault_effects
 from kvmark.analysis.faults import FaultSpan, fault_spans
@@ -52,11 +53,13 @@ __all__ = [
     "Reason",
     "Rule",
     "SequenceRow",
+    "Stretch",
     "Summary",
     "SweepSummary",
     "Times",
     "Verdict",
     "aggregate",
+    "around_faults",
     "case_of",
     "combine",
     "failure_course",

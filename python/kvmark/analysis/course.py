@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import polars as pl
@@ -14,7 +14,7 @@ from kvmark.records import Run, files
 from kvmark.records.histograms import LogLine, decode, log_lines
 from kvmark.stats import Counts
 
-__all__ = ["failure_course", "resource_course", "time_spread"]
+__all__ = ["failure_course", "recorded_responses", "resource_course", "time_spread"]
 
 _USAGE = pl.Schema(
     {
@@ -118,6 +118,21 @@ def time_spread(run: Run) -> pl.DataFrame:
         place = (int(start_ns), int(start_ns + width_s * _NS_PER_S))
         found += [(*place, *cell) for cell in _cells(Counts.merge(parts))]
     return pl.DataFrame(found, schema=_SPREAD, orient="row")
+
+
+def recorded_responses(run: Run, tags: Iterable[str]) -> Iterator[tuple[int, Counts]]:
+    """The response times that the log holds under these tags, by the middle of each interval.
+
+    The middle is in ns since the run's origin. A log of more than 20,000 such lines gives none.
+
+    Raises:
+        RecordsError: a histogram can't be decoded.
+    """
+    wanted = {f"{tag}-rt" for tag in tags}
+    lines = [line for line in _response_lines(run) if line.tag in wanted]
+    if len(lines) <= _MOST_LINES:
+        for line in lines:
+            yield int((line.start_s + line.length_s / 2) * _NS_PER_S), _decoded(run, line)
 
 
 def _cells(counts: Counts) -> Iterator[tuple[float, float, int, float]]:

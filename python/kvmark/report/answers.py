@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from kvmark.analysis import FaultSpan, Judgement, SequenceRow, Summary, Verdict
+from kvmark.analysis import FaultSpan, Judgement, SequenceRow, Stretch, Summary, Verdict
 from kvmark.records import Entry, ImportedRecord, TimeName
 
 
@@ -86,6 +86,8 @@ class RunAnswer:
     provenance: Provenance
     #: What was broken on purpose.
     faults: tuple[FaultSpan, ...] = ()
+    #: The measurement cut where these began and were over.
+    around_faults: tuple[Stretch, ...] = ()
     #: Cores and memory in use, by node; errors by class; response times by how often, over time.
     resources: pl.DataFrame = field(default_factory=pl.DataFrame)
     failures: pl.DataFrame = field(default_factory=pl.DataFrame)

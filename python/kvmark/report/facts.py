@@ -19,12 +19,6 @@ def run_facts(run: RunAnswer) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
-def phase_title(run: RunAnswer, phase: PhaseSummary) -> str:
-    """The heading of a phase's operations; a run with one counted phase needs no name for it."""
-    several = len(run.summary.phases) > 1
-    return f"Operations of phase {phase.phase}, {phase.name}" if several else "Operations"
-
-
 def _phase_facts(phase: PhaseSummary) -> list[Fact]:
     facts = [
         Fact("Throughput", f"{units.estimate(phase.throughput)} ops/s"),

@@ -9,12 +9,13 @@ from kvmark.analysis import Judgement
 from kvmark.report import doubts, figures, sentences
 from kvmark.report.answers import Fact, Provenance, RunAnswer, SequenceAnswer
 from kvmark.report.course_figures import course_figures
-from kvmark.report.facts import phase_title, run_facts
+from kvmark.report.facts import run_facts
 from kvmark.report.figures import Figure
 from kvmark.report.grid import Grid
-from kvmark.report.imported import imported_grids, time_of
+from kvmark.report.imported import time_of
+from kvmark.report.run_tables import run_grids
 from kvmark.report.side_by_side import side_by_side_figures, side_by_side_grid
-from kvmark.report.table import operations_grid, sequence_grid, verdict_counts
+from kvmark.report.table import sequence_grid, verdict_counts
 
 _MOST_DRAWN = 8
 
@@ -92,7 +93,7 @@ def run_page(run: RunAnswer) -> Page:
         counts=verdict_counts([run.verdict]),
         doubts=tuple(doubts.of_runs([run])),
         parts=(
-            Part("operations", "Operations", facts=run_facts(run), grids=_grids(run)),
+            Part("operations", "Operations", facts=run_facts(run), grids=run_grids(run)),
             Part("figures", "Figures", figures=_run_figures(run, "")),
         ),
         sources=(Source("", run.provenance),),
@@ -140,16 +141,9 @@ def _run_parts(runs: Sequence[RunAnswer]) -> Iterator[Part]:
             title=f"Run {number}: {run.title}, {run.summary.id}",
             facts=(*run.asked, *run_facts(run)),
             answer=sentences.run(run),
-            grids=_grids(run),
+            grids=run_grids(run),
             figures=_run_figures(run, f"{name}-") if len(runs) <= _MOST_DRAWN else (),
         )
-
-
-def _grids(run: RunAnswer) -> tuple[Grid, ...]:
-    if run.imported is not None:
-        return imported_grids(run.imported)
-    phases = run.summary.phases
-    return tuple(operations_grid(phase, phase_title(run, phase)) for phase in phases)
 
 
 def _run_figures(run: RunAnswer, prefix: str) -> tuple[Figure, ...]:

@@ -9,10 +9,10 @@ from rich.text import Text
 from kvmark.analysis import Level
 from kvmark.report import doubts, sentences
 from kvmark.report.answers import Fact, RunAnswer, RunLine, SequenceAnswer
-from kvmark.report.facts import phase_title, run_facts
+from kvmark.report.facts import run_facts
 from kvmark.report.grid import printable, to_text, wrap
-from kvmark.report.imported import imported_grids
-from kvmark.report.table import operations_grid, runs_grid, sequence_grid
+from kvmark.report.run_tables import run_grids
+from kvmark.report.table import runs_grid, sequence_grid
 
 _INDENT = "  "
 
@@ -32,9 +32,7 @@ def run_text(run: RunAnswer, width: int) -> Text:
     lines += _facts((*run.asked, *run_facts(run)), width)
     lines += [Text(), *sentence_lines(sentences.run(run), width)]
     lines += doubt_lines(doubts.of_runs([run]), width)
-    for phase in summary.phases:
-        lines += [Text(), to_text(operations_grid(phase, phase_title(run, phase)), width)]
-    for grid in imported_grids(run.imported) if run.imported else ():
+    for grid in run_grids(run):
         lines += [Text(), to_text(grid, width)]
     return Text("\n").join(lines)
 

@@ -1,0 +1,135 @@
+"""Rates, failures and response times before, during and after planned faults."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from kvmark.analysis.course import recorded_responses
+from kvmark.analysis.fault_effects import fault_effects
+from kvmark.analysis.summary import Times
+from kvmark.records import PhaseRecord, Run
+from kvmark.records.histograms import series_tag
+from kvmark.stats import Counts
+
+__all__ = ["Stretch", "around_faults"]
+
+BEFORE: Final = "before"
+AFTER: Final = "after"
+_NS_PER_S = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of the measurement, whole intervals long. Instants count from the run's origin."""
+
+    #: ``before``, ``after``, or the fault as it was planned.
+    name: str
+    start_ns: int
+    end_ns: int
+    #: Operations that completed in it: those that succeeded, and those that failed.
+    succeeded: int
+    failed: int
+    #: Of those that succeeded. Counts none where the run kept no histogram per interval.
+    response: Times
+
+    @property
+    def throughput(self) -> float:
+        """Successful operations per second."""
+        return self.succeeded * _NS_PER_S / (self.end_ns - self.start_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    name: str
+    start_ns: int
+    end_ns: int
+
+
+def around_faults(run: Run) -> tuple[Stretch, ...]:
+    """The measurement, cut where faults began and where the service was as before again.
+
+    A fault lasts until its server is back and the rate as before, or until the next fault. An
+    interval that a fault touches counts as the fault's. Empty for a run without faults.
+
+    Raises:
+        RecordsError: a histogram can't be decoded.
+    """
+    effects = fault_effects(run)
+    phase = next((each for each in run.manifest.engine.phases if each.name == "measure"), None)
+    if not effects or phase is None:
+        return ()
+    spans = [_Span(BEFORE, phase.start_ns, effects[0].begun_ns)]
+    for effect, until_ns in zip(
+        effects, [*(each.begun_ns for each in effects[1:]), phase.end_ns], strict=True
+    ):
+        over_ns = until_ns
+        if effect.ended_ns is not None and effect.recovery_ns is not None:
+            over_ns = min(until_ns, max(effect.ended_ns, effect.begun_ns + effect.recovery_ns))
+        spans.append(_Span(effect.text, effect.begun_ns, over_ns))
+        spans.append(_Span(AFTER, over_ns, until_ns))
+    return tuple(_stretches(run, phase, spans))
+
+
+def _stretches(run: Run, phase: PhaseRecord, spans: Sequence[_Span]) -> Iterator[Stretch]:
+    counts = _counts(run, phase)
+    starts, ends = counts["start_ns"].to_list(), counts["end_ns"].to_list()
+    owners = [_owner(spans, *edges) for edges in zip(starts, ends, strict=True)]
+    responses: dict[int, list[Counts]] = {}
+    for at_ns, found in recorded_responses(run, _tags(run, phase)):
+        place = bisect_right(starts, at_ns) - 1
+        if place >= 0 and at_ns < ends[place]:
+            responses.setdefault(owners[place], []).append(found)
+    counts = counts.with_columns(pl.Series("span", owners, dtype=pl.Int64))
+    for index, span in enumerate(spans):
+        own = counts.filter(pl.col("span") == index)
+        if not own.is_empty():
+            yield Stretch(
+                span.name,
+                start_ns=int(own["start_ns"].to_list()[0]),
+                end_ns=int(own["end_ns"].to_list()[-1]),
+                succeeded=int(own["succeeded"].sum()),
+                failed=int(own["failed"].sum()),
+                response=Times.of(Counts.merge(responses.get(index, []))),
+            )
+
+
+def _owner(spans: Sequence[_Span], start_ns: int, end_ns: int) -> int:
+    """The last fault that touches an interval, or else the quiet stretch that holds it."""
+    touching = [
+        (span.name not in (BEFORE, AFTER), index)
+        for index, span in enumerate(spans)
+        if span.start_ns < end_ns and span.end_ns > start_ns
+    ]
+    return max(touching, default=(False, 0))[1]
+
+
+def _counts(run: Run, phase: PhaseRecord) -> pl.DataFrame:
+    """One row per interval of the measurement, in order of time."""
+    ok = pl.col("outcome") == "ok"
+    # Rows of the whole interval, of outcome any, are there even when nothing completed.
+    failed = ~pl.col("outcome").is_in(["any", "ok", "miss", "mismatch"])
+    rows = run.intervals.filter(
+        (pl.col("phase") == phase.index) & ~pl.col("drain") & ~pl.col("part")
+    )
+    return (
+        rows.group_by("start_ns", "end_ns")
+        .agg(
+            pl.col("count").filter(ok).sum().alias("succeeded"),
+            pl.col("count").filter(failed).sum().alias("failed"),
+        )
+        .sort("start_ns")
+    )
+
+
+def _tags(run: Run, phase: PhaseRecord) -> Iterable[str]:
+    """The log's tags of operations that succeeded."""
+    several = len(run.manifest.plan.get("groups", ())) > 1
+    for total in run.totals(phase.index):
+        if total.outcome == "ok" and not total.part:
+            names = (phase.name, total.group, total.operation, total.outcome)
+            yield series_tag(*names, part=False, several_groups=several)
