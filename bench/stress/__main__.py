@@ -19,6 +19,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -153,15 +154,16 @@ def reason(text: str) -> str:
     return "\n".join(lines[-LAST_LINES:])
 
 
-def measure(given: argparse.Namespace, found: Mapping[str, Sequence[str]]) -> list[Measured]:
-    """Every tool once in each block, in an order of the block's own.
+def measure(
+    given: argparse.Namespace, found: Mapping[str, Sequence[str]], measured: list[Measured]
+) -> None:
+    """Adds every tool once in each block, in an order of the block's own.
 
     Raises:
         ToolFailedError: a tool ended badly.
         KvmarkError: there is no node.
     """
     order = random.Random(given.seed)  # noqa: S311 - an order, not a secret
-    measured = []
     with node(given) as at:
         for block in range(given.blocks):
             names = list(found)
@@ -174,7 +176,12 @@ def measure(given: argparse.Namespace, found: Mapping[str, Sequence[str]]) -> li
                     f" {one.cpu_us:.1f} µs, {one.peak_mib:.0f} MiB"
                 )
                 measured.append(one)
-    return measured
+
+
+def whole_blocks(measured: Sequence[Measured], tools: int) -> list[Measured]:
+    """What was measured in blocks in which every tool had its turn."""
+    turns = Counter(one.block for one in measured)
+    return [one for one in measured if turns[one.block] == tools]
 
 
 def values(measured: Sequence[Measured], tool: str, figure: str) -> list[float]:
@@ -214,21 +221,25 @@ def keep(folder: Path, measured: Sequence[Measured], text: str) -> None:
 
 
 def main(arguments: Sequence[str], find: Callable[[], dict[str, list[str]]] = tools) -> int:
-    """Measures and prints; 3 when a tool or the node failed."""
-    given = parse(arguments)
+    """Measures and prints, also when stopped early; 3 when a tool or the node failed."""
+    given, found = parse(arguments), find()
+    every: list[Measured] = []
+    code = 0
     try:
-        found = find()
-        measured = measure(given, found)
+        measure(given, found, every)
     except (ToolFailedError, KvmarkError) as failure:
         say(str(failure))
-        return 3
+        code = 3
     except KeyboardInterrupt:
-        return 130
+        code = 130
+    measured = whole_blocks(every, len(found))
+    if not measured:
+        return code
     text = "\n".join(table(measured, found)) + "\n"
     if given.results:
         keep(given.results, measured, text)
     sys.stdout.write(text)
-    return 0
+    return code
 
 
 if __name__ == "__main__":
