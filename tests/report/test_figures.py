@@ -11,7 +11,7 @@ import vl_convert
 from synthetic import SOURCE, run_answer, sequence_answer
 
 from kvmark.analysis import FaultSpan
-from kvmark.report import figures
+from kvmark.report import charts, figures
 from kvmark.report.charts import log_ticks
 from kvmark.report.figures import Figure
 from kvmark.report.theme import DARK, LIGHT, Theme
@@ -105,6 +105,18 @@ def test_series_differ_by_more_than_colour() -> None:
     layers = figures.throughput_figure(sequence_answer().rows, SOURCE).spec["spec"]["layer"]
     encoded = {channel for layer in layers for channel in layer["encoding"]}
     assert {"color", "shape", "strokeDash"} <= encoded
+
+
+def test_twelve_series_differ_by_colour_and_shape_together() -> None:
+    rows = [("all", f"series {n}", 10.0, float(n + 1), None, None, 1) for n in range(12)]
+    names = ["panel", "series", "clients", "value", "low", "high", "runs"]
+    data = pl.DataFrame(rows, schema=names, orient="row")
+    spec = charts.level_chart(data, "ops/s", "clients", "panel")
+    encodings = [layer["encoding"] for layer in spec["spec"]["layer"]]
+    (scale,) = (each["shape"]["scale"] for each in encodings if "shape" in each)
+    colours = len(LIGHT.series)
+    looks = {(index % colours, shape) for index, shape in enumerate(scale["range"])}
+    assert len(looks) == len(scale["domain"]) == 12
 
 
 def luminance(colour: str) -> float:

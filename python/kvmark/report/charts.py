@@ -32,6 +32,9 @@ _WIDE_WIDTH, _WIDE_HEIGHT = 760, 220
 _LEAST_NAMED = 0.05
 # Room for the names of phases between a chart and its legend.
 _ABOVE_PHASES = 30
+# More names than this in a row are wider than the panels under them.
+_LEGEND_COLUMNS = 4
+# As many as a theme has colours.
 _SHAPES = ("circle", "diamond", "square", "triangle-up")
 _DASHES = ([1, 0], [5, 3], [2, 2], [8, 2, 2, 2])
 # Where 1 / (1 - quantile) meets the percentiles people name.
@@ -50,7 +53,8 @@ def level_chart(data: pl.DataFrame, title: str, across: str, panel: str) -> Spec
 
     Numbers stand on a logarithmic axis too, words side by side.
     """
-    style = _SeriesStyle.of(data, "series", alt.Legend(title=None, symbolStrokeWidth=0))
+    legend = alt.Legend(title=None, symbolStrokeWidth=0, columns=_LEGEND_COLUMNS)
+    style = _SeriesStyle.of(data, "series", legend)
     x = _level_axis(data, across)
     y = alt.Y("value:Q", title=title).scale(type="log", nice=False, padding=10)
     y = y.axis(format="~s", values=log_ticks(data["value"].to_list()))
@@ -266,8 +270,8 @@ class _SeriesStyle:
         """Styles for the series that a column names; a single one needs no legend."""
         names = data[field].unique(maintain_order=True).to_list()
         legend = legend if len(names) > 1 else None
-        shapes = [_SHAPES[i % len(_SHAPES)] for i in range(len(names))]
-        dashes = [_DASHES[i % len(_DASHES)] for i in range(len(names))]
+        shapes = [_SHAPES[_turn(i)] for i in range(len(names))]
+        dashes = [_DASHES[_turn(i)] for i in range(len(names))]
         return cls(
             color=alt.Color(f"{field}:N", legend=legend).scale(domain=names),
             shape=alt.Shape(f"{field}:N", legend=legend).scale(domain=names, range=shapes),
@@ -280,9 +284,14 @@ class _SeriesStyle:
         """What a page needs to switch series off and on; nothing where there is only one."""
         if len(self.names) < 2:
             return {}
-        dashes = [_DASHES[i % len(_DASHES)] for i in range(len(self.names))]
+        dashes = [_DASHES[_turn(i)] for i in range(len(self.names))]
         series = {"field": self.field, "names": list(self.names), "dashes": dashes}
         return {"usermeta": {"series": series}}
+
+
+def _turn(index: int) -> int:
+    """Which shape and dash: colours come round after four, and then have others with them."""
+    return (index + index // len(_SHAPES)) % len(_SHAPES)
 
 
 def _line_legend(offset: float = 14) -> alt.Legend:
@@ -313,8 +322,9 @@ def _panels(
     return {**_finished(panels), **style.meta()}
 
 
-def _inline(data: pl.DataFrame) -> alt.InlineData:
-    return alt.InlineData(values=data.to_dicts())
+def _inline(data: pl.DataFrame) -> dict[str, Any]:
+    """The rows as they are: Altair would hold each one of its own values against a schema."""
+    return {"values": data.to_dicts()}
 
 
 def _finished(chart: alt.TopLevelMixin) -> Spec:

@@ -16,6 +16,7 @@ from kvmark.report.study_answers import Drawn, StudyAnswer
 __all__ = ["study_figures"]
 
 _NS_PER_MS: Final = 1e6
+_PUBLISHED_ONCE: Final = PUBLISHED.lstrip(", ")
 _COLUMNS: Final = {
     "panel": pl.String(),
     "series": pl.String(),
@@ -51,6 +52,7 @@ def _frame(answer: StudyAnswer, drawn: Drawn, quantity: str) -> pl.DataFrame:
     numeric = all(_number(row.levels[drawn.across]) is not None for row in answer.rows)
     level_type = pl.Float64() if numeric else pl.String()
     rows: list[tuple[object, ...]] = []
+    beside: list[tuple[tuple[object, ...], str, float]] = []
     for row in answer.rows:
         level = row.levels[drawn.across]
         place = (_number(level) if numeric else level, _named(row, drawn.panels, answer))
@@ -61,8 +63,26 @@ def _frame(answer: StudyAnswer, drawn: Drawn, quantity: str) -> pl.DataFrame:
             rows.append((*place, series, value, low, high, runs))
         theirs = _published(row, quantity)
         if theirs:
-            rows.append((*place, f"{series}{PUBLISHED}", theirs, None, None, None))
+            beside.append((place, series, theirs))
+    rows += [
+        (*place, series, theirs, None, None, None) for place, series, theirs in _named_once(beside)
+    ]
     return pl.DataFrame(rows, schema={drawn.across: level_type, **_COLUMNS}, orient="row")
+
+
+def _named_once(
+    beside: Sequence[tuple[tuple[object, ...], str, float]],
+) -> list[tuple[tuple[object, ...], str, float]]:
+    """Published values by series, or as a single one where all series have the same."""
+    at: dict[tuple[object, ...], set[float]] = {}
+    for place, _, theirs in beside:
+        at.setdefault(place, set()).add(theirs)
+    several = len({series for _, series, _ in beside}) > 1
+    if several and all(len(values) == 1 for values in at.values()):
+        return [
+            (place, _PUBLISHED_ONCE, theirs) for place, values in at.items() for theirs in values
+        ]
+    return [(place, f"{series}{PUBLISHED}", theirs) for place, series, theirs in beside]
 
 
 def _value(row: StudyRow, quantity: str) -> tuple[float | None, float | None, float | None]:
@@ -114,6 +134,6 @@ def _number(label: str) -> float | None:
 def _caption(what: str, data: pl.DataFrame, answer: StudyAnswer) -> str:
     known = data["low"].is_not_null().any()
     bars = " Bars are 95 % confidence intervals." if known else ""
-    beside = data["series"].str.ends_with(PUBLISHED).any()
+    beside = data["series"].str.ends_with(_PUBLISHED_ONCE).any()
     theirs = f" Series named published: {answer.published_source}." if beside else ""
     return f"{what[:1].upper()}{what[1:]}, logarithmic.{bars}{theirs}"
