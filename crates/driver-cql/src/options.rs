@@ -174,10 +174,10 @@ static TABLE: [OptionDoc; 28] = [
     ),
     option(
         "write_coalescing",
-        "Whether a connection waits one turn of the worker before it sends, so that requests \
-         go out together.",
+        "Whether a connection waits one more turn of the worker before it sends; what the \
+         worker's clients ask in one turn goes out together anyway.",
         SWITCH,
-        Some("true"),
+        Some("false"),
     ),
     option("tcp_nodelay", "Whether the system sends small packets at once.", SWITCH, Some("true")),
 ];

@@ -11,7 +11,7 @@ use futures_util::task::AtomicWaker;
 use kvmark_driver::Time;
 
 use crate::clock::Clock;
-use crate::idle::{Idle, Idled, give_way};
+use crate::idle::{Idle, Idled, Until, give_way};
 use crate::ledger::Ledger;
 use crate::phase::PhaseShared;
 use crate::timers::Timers;
@@ -54,6 +54,8 @@ pub(crate) struct Clients<'a, C, F, I> {
     pub(crate) idle: I,
     signal: Arc<Signal>,
     waker: Waker,
+    /// When the phase ends, as far as those know who wait for that.
+    end_ns: u64,
     idle_since_ns: Option<u64>,
 }
 
@@ -69,7 +71,8 @@ impl<'a, C: Clock, F: Future<Output = ()>, I: Idle> Clients<'a, C, F, I> {
         let signal = Arc::new(Signal::default());
         let waker = Waker::from(Arc::clone(&signal));
         let clients = Box::pin(clients.collect());
-        Self { clients, phase, ledger, wait, clock, idle, signal, waker, idle_since_ns: None }
+        let (end_ns, idle_since_ns) = (phase.end_ns(), None);
+        Self { clients, phase, ledger, wait, clock, idle, signal, waker, end_ns, idle_since_ns }
     }
 
     /// Polls clients until none can go on; whether all have ended.
@@ -100,13 +103,16 @@ impl<'a, C: Clock, F: Future<Output = ()>, I: Idle> Clients<'a, C, F, I> {
         self.ledger.tick(now_ns);
         self.wait.sweep(now_ns, self.phase.timeout_ns);
         let fired = self.wait.timers.fire(now_ns);
+        self.notice_an_earlier_end();
         if fired || self.signal.woken.load(Ordering::SeqCst) {
             self.end_idling(now_ns);
             return None;
         }
-        let timer_ns = self.wait.timers.next_ns().unwrap_or(u64::MAX);
-        let until_ns = timer_ns.min(self.ledger.boundary_ns()).min(self.wait.next_sweep_ns());
-        match self.idle.idle(now_ns, until_ns, context) {
+        let until = Until {
+            due_ns: self.wait.timers.next_ns().unwrap_or(u64::MAX),
+            chore_ns: self.ledger.boundary_ns().min(self.wait.next_sweep_ns()),
+        };
+        match self.idle.idle(now_ns, until, context) {
             Idled::Advanced => None,
             Idled::Polling => {
                 self.idle_since_ns.get_or_insert(now_ns);
@@ -116,6 +122,16 @@ impl<'a, C: Clock, F: Future<Output = ()>, I: Idle> Clients<'a, C, F, I> {
                 self.end_idling(now_ns);
                 Some(Poll::Pending)
             }
+        }
+    }
+
+    /// Has those look again who wait for an instant that the phase may not see any more. A worker
+    /// naps for a twentieth of a second at most, so that this is soon.
+    fn notice_an_earlier_end(&mut self) {
+        let end_ns = self.phase.end_ns();
+        if end_ns < self.end_ns {
+            self.end_ns = end_ns;
+            self.wait.timers.fire_all();
         }
     }
 
@@ -166,8 +182,8 @@ pub(crate) async fn with_timers<C: Clock, F: Future, I: Idle>(
                 return Poll::Ready(output);
             }
             let now_ns = timers.now_ns();
-            let until_ns = timers.next_ns().unwrap_or(u64::MAX);
-            if !timers.fire(now_ns) && idle.idle(now_ns, until_ns, context) != Idled::Advanced {
+            let until = Until::due(timers.next_ns().unwrap_or(u64::MAX));
+            if !timers.fire(now_ns) && idle.idle(now_ns, until, context) != Idled::Advanced {
                 return Poll::Pending;
             }
         }

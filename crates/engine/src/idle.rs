@@ -33,12 +33,27 @@ pub(crate) fn give_way(context: &mut Context<'_>) {
     let _ = pin!(yield_now()).poll(context);
 }
 
-/// A way to idle until an instant.
-pub(crate) trait Idle: 'static {
-    fn idle(&mut self, now_ns: u64, until_ns: u64, context: &mut Context<'_>) -> Idled;
+/// Until when a worker idles, unless it is woken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Until {
+    /// An operation is due: met to the microsecond.
+    pub(crate) due_ns: u64,
+    /// There is something to look after, such as the end of an interval: may be a little late.
+    pub(crate) chore_ns: u64,
 }
 
-/// Sleeps in the runtime until shortly before the instant, then polls.
+impl Until {
+    pub(crate) const fn due(due_ns: u64) -> Self {
+        Self { due_ns, chore_ns: u64::MAX }
+    }
+}
+
+/// A way to idle until an instant.
+pub(crate) trait Idle: 'static {
+    fn idle(&mut self, now_ns: u64, until: Until, context: &mut Context<'_>) -> Idled;
+}
+
+/// Sleeps in the runtime until shortly before the next operation is due, then polls.
 #[derive(Debug)]
 pub(crate) struct RuntimeIdle {
     sleep: Pin<Box<Sleep>>,
@@ -54,13 +69,15 @@ impl RuntimeIdle {
 }
 
 impl Idle for RuntimeIdle {
-    fn idle(&mut self, now_ns: u64, until_ns: u64, context: &mut Context<'_>) -> Idled {
-        let left_ns = until_ns.saturating_sub(now_ns);
+    fn idle(&mut self, now_ns: u64, until: Until, context: &mut Context<'_>) -> Idled {
+        let left_ns = until.due_ns.saturating_sub(now_ns);
         if left_ns <= POLL_NS {
             give_way(context);
             return Idled::Polling;
         }
-        let nap_ns = (left_ns - POLL_NS).min(NAP_NS);
+        // A chore isn't polled for: with few operations in flight that would be most of the work.
+        let chore_ns = until.chore_ns.saturating_sub(now_ns);
+        let nap_ns = (left_ns - POLL_NS).min(chore_ns).min(NAP_NS);
         // A sleep that ends too early does as well, and the runtime's timers cost more than looking
         // up once in vain: a worker whose connections wake it idles many times in one nap.
         let naps = now_ns..=now_ns + nap_ns;
@@ -83,8 +100,31 @@ pub(crate) struct VirtualIdle {
 }
 
 impl Idle for VirtualIdle {
-    fn idle(&mut self, _now_ns: u64, until_ns: u64, _context: &mut Context<'_>) -> Idled {
-        self.clock.advance_to(until_ns);
+    fn idle(&mut self, _now_ns: u64, until: Until, _context: &mut Context<'_>) -> Idled {
+        self.clock.advance_to(until.due_ns.min(until.chore_ns));
         Idled::Advanced
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    /// How a worker idles at instant 0.
+    fn idled(until: Until) -> Idled {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let idle =
+            async { RuntimeIdle::new().idle(0, until, &mut Context::from_waker(Waker::noop())) };
+        runtime.block_on(idle)
+    }
+
+    #[test]
+    fn what_is_soon_due_is_polled_for_and_a_chore_is_not() {
+        let soon_ns = POLL_NS / 2;
+        assert_eq!(idled(Until { due_ns: soon_ns, chore_ns: u64::MAX }), Idled::Polling);
+        assert_eq!(idled(Until { due_ns: u64::MAX, chore_ns: soon_ns }), Idled::Asleep);
+        assert_eq!(idled(Until { due_ns: 2 * POLL_NS, chore_ns: soon_ns }), Idled::Asleep);
     }
 }

@@ -26,7 +26,6 @@ pub(crate) struct PhaseShared {
     /// Whether operations can be given up while they wait.
     pub(crate) cancels: bool,
     end_ns: AtomicU64,
-    may_end_early: bool,
     given_up: AtomicBool,
 }
 
@@ -67,11 +66,6 @@ impl PhaseShared {
     /// Ends the phase at an instant, if it doesn't end before.
     pub(crate) fn end_at(&self, instant_ns: u64) {
         self.end_ns.fetch_min(instant_ns, Ordering::Relaxed);
-    }
-
-    /// Whether the end may move while clients wait.
-    pub(crate) fn may_end_early(&self) -> bool {
-        self.may_end_early
     }
 
     /// Tells workers to drop what is outstanding.
@@ -187,7 +181,6 @@ pub(crate) fn begin(
         sweep,
         cancels: setting.cancels,
         end_ns: AtomicU64::new(end_ns),
-        may_end_early: !setting.simulated_time || phase.until.is_some(),
         given_up: AtomicBool::new(false),
     }
 }

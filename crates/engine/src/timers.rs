@@ -73,6 +73,13 @@ impl<C: Clock> Timers<C> {
         }
     }
 
+    /// Wakes every task, to look again.
+    pub(crate) fn fire_all(&self) {
+        for entry in self.heap.take() {
+            entry.waker.wake();
+        }
+    }
+
     /// Forgets everybody who waits: their phase is over.
     pub(crate) fn clear(&self) {
         self.heap.borrow_mut().clear();

@@ -209,8 +209,8 @@ impl<C: Clock> Wait for OnWorker<C> {
             if now_ns >= instant_ns {
                 return Poll::Ready(true);
             }
-            let look_ns = if phase.may_end_early() { now_ns + LOOK_UP_NS } else { u64::MAX };
-            self.timers.wake_at(instant_ns.min(end_ns).min(look_ns), context);
+            // If the end comes earlier than it is now, the executor wakes who waits.
+            self.timers.wake_at(instant_ns.min(end_ns), context);
             Poll::Pending
         })
         .await
