@@ -55,6 +55,7 @@ def install_dependencies() -> None:
     command = [*pip, "--require-hashes", "-r", str(LOCK)]
     if progress.run(command, cwd=ROOT, environment=dict(os.environ)) != 0:
         raise Failed("pip failed, see above: mend that and run `make setup` again.")
+    compile_all(VENV / "lib")
     done("dependencies", state)
 
 
@@ -77,6 +78,12 @@ def install_engine() -> None:
     done("engine", state)
 
 
+def compile_all(folder: Path) -> None:
+    """Compiles what has changed: else each command does, where Python may not keep bytecode."""
+    # What packages hold as templates doesn't compile, and nobody imports it.
+    subprocess.run([PYTHON, "-m", "compileall", "-qq", folder], check=False)
+
+
 def main() -> int:
     """Carries out the steps and returns the exit code."""
     try:
@@ -84,6 +91,7 @@ def main() -> int:
         make_venv()
         install_dependencies()
         install_engine()
+        compile_all(ROOT / "python")
     except (needs.NotReady, Failed) as problem:
         print(problem, file=sys.stderr)
         return 1

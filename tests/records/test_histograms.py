@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hdrh.histogram import HdrHistogram
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.records.histograms import decode, encode, log_lines, merge_log
@@ -14,7 +14,6 @@ LONGEST_NS = 3_600_000_000_000
 samples = st.lists(st.integers(0, LONGEST_NS), min_size=1, max_size=100)
 
 
-@settings(deadline=None)
 @given(samples, st.integers(2, 3), st.sampled_from([1, 1000]))
 def test_counts_are_those_of_the_public_package(
     recorded: list[int], digits: int, least: int
@@ -31,7 +30,6 @@ def test_counts_are_those_of_the_public_package(
     assert counts.count.tolist() == [histogram.get_count_at_value(low) for low in sorted(lowest)]
 
 
-@settings(deadline=None)
 @given(samples)
 def test_encoding_what_was_decoded_changes_nothing(recorded: list[int]) -> None:
     once = decode(encode(Counts.of(recorded)))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.errors import RecordsError, RunError
@@ -46,7 +46,6 @@ def test_an_id_is_time_name_and_token(tmp_path: Path) -> None:
     assert folder.id == "20261121-074812-ycsb-a-3f9c"
 
 
-@settings(deadline=None)
 @given(st.text(max_size=80))
 def test_any_name_gives_an_id_that_is_a_plain_folder_name(name: str) -> None:
     import tempfile

@@ -23,6 +23,7 @@ from kvmark.analysis import (
 )
 from kvmark.records import Entry, TimeName
 from kvmark.report.answers import (
+    Course,
     Curve,
     Fact,
     PhaseSpan,
@@ -259,9 +260,7 @@ def run_answer(title: str = "ycsb/f on RocksDB 8.10.0") -> RunAnswer:
             curve("READ-MODIFY-WRITE", "service", 30_000),
         ),
         provenance=PROVENANCE,
-        resources=resources(),
-        failures=failures(),
-        spread=spread(),
+        course=lambda: Course(resources(), failures(), spread()),
     )
 
 

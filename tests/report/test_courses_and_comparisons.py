@@ -6,11 +6,11 @@ import csv
 import dataclasses
 from pathlib import Path
 
-import polars as pl
 import pytest
 from synthetic import estimate, run_answer, sequence_answer
 
 from kvmark.analysis import Case
+from kvmark.report.answers import Course, RunAnswer
 from kvmark.report.course_figures import course_figures
 from kvmark.report.folder import FolderFormat, write_folder
 from kvmark.report.html import html
@@ -20,16 +20,16 @@ from kvmark.report.side_by_side import side_by_side_figures, side_by_side_grid
 
 def test_a_run_shows_its_spread_its_errors_and_what_it_used() -> None:
     run = run_answer()
+    course = run.course()
     drawn = {figure.name: figure for figure in course_figures(run)}
     assert list(drawn) == ["spread", "failures", "cores", "memory"]
-    assert drawn["spread"].data.equals(run.spread)
-    assert drawn["cores"].data["value"].to_list() == run.resources["cores"].to_list()
+    assert drawn["spread"].data.equals(course.spread)
+    assert drawn["cores"].data["value"].to_list() == course.resources["cores"].to_list()
     assert drawn["failures"].data["series"].unique().to_list() == ["timeout"]
 
 
 def test_what_a_run_does_not_have_is_not_drawn() -> None:
-    none = {"spread": pl.DataFrame(), "failures": pl.DataFrame(), "resources": pl.DataFrame()}
-    assert list(course_figures(dataclasses.replace(run_answer(), **none))) == []
+    assert list(course_figures(dataclasses.replace(run_answer(), course=Course))) == []
 
 
 def test_a_figure_of_a_course_is_svg_too(tmp_path: Path) -> None:
@@ -61,8 +61,14 @@ def test_curves_of_several_runs_share_their_axes() -> None:
 
 
 def test_many_runs_have_no_figures_of_their_own() -> None:
-    parts = runs_page([run_answer() for _ in range(9)]).parts
+    asked: list[int] = []
+
+    def counted(number: int) -> RunAnswer:
+        return dataclasses.replace(run_answer(), course=lambda: asked.append(number) or Course())
+
+    parts = runs_page([counted(number) for number in range(9)]).parts
     assert [len(part.figures) > 0 for part in parts] == [True, *[False] * 9]
+    assert not asked, "nor is their course read"
 
 
 def test_a_study_of_two_hundred_cases_is_a_page_under_five_megabytes() -> None:

@@ -15,6 +15,7 @@ import pytest
 from synthetic import intervals, run_answer, sequence_answer
 
 from kvmark.analysis import Case
+from kvmark.report.answers import Course
 from kvmark.report.html import html
 from kvmark.report.markdown import write_markdown
 from kvmark.report.page import Page, run_page, runs_page, sequence_page
@@ -164,9 +165,8 @@ def test_hostile_names_are_only_text() -> None:
 
 
 def test_a_page_without_figures_runs_no_script() -> None:
-    courses = ("intervals", "resources", "failures", "spread")
-    nothing = dict.fromkeys(courses, pl.DataFrame())
-    run = dataclasses.replace(run_answer(), curves=(), **nothing)
+    nothing = {"curves": (), "intervals": pl.DataFrame(), "course": Course}
+    run = dataclasses.replace(run_answer(), **nothing)
     outline = Outline(html(run_page(run)))
     assert outline.scripts == []
     policy = next(attrs["content"] for attrs in outline.named("meta") if "http-equiv" in attrs)

@@ -43,21 +43,22 @@ RUST = arrows("""
     testing:       driver
     pyext:         engine driver-*
 """)
-# What the picture leaves out: `errors` is beneath everything, `catalog` holds ready specs,
-# `_engine` is the door to Rust.
+# What the picture leaves out: `errors` is beneath everything, `cache` names a folder, `catalog`
+# holds ready specs, `_engine` is the door to Rust.
 PYTHON = arrows("""
     errors:
+    cache:
     _engine:
     spec:     errors
     catalog:  spec
     plan:     catalog
-    testbed:  errors
+    testbed:  errors cache
     records:  stats
     run:      plan testbed records _engine
     imports:  records
     stats:    errors
     analysis: records
-    report:   analysis
+    report:   analysis cache
     study:    analysis run
     serve:    report
     api:      report

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kvmark.analysis.imported import imported_rate
 from kvmark.analysis.summary import Times, succeeded_in_window, throughput
-from kvmark.analysis.verdict import Verdict, combine, judge
+from kvmark.analysis.verdict import Judge, Verdict, combine, judge
 from kvmark.records import Run, TimeName
 from kvmark.stats import Counts, Estimate, mean_interval
 
@@ -31,11 +31,11 @@ class CaseSummary:
     verdict: Verdict
 
 
-def aggregate(runs: Sequence[Run]) -> CaseSummary:
+def aggregate(runs: Sequence[Run], judged: Judge = judge) -> CaseSummary:
     """The repetitions of one case.
 
-    A single run keeps the error that its intervals give. A run whose counted phases have no window
-    adds no runtime.
+    ``judged`` gives the verdict on each. A single run keeps the error that its intervals give. A
+    run whose counted phases have no window adds no runtime.
 
     Raises:
         ValueError: there is no run.
@@ -53,7 +53,7 @@ def aggregate(runs: Sequence[Run]) -> CaseSummary:
         wait=Times.of(wait),
         response_counts=response,
         service_counts=service,
-        verdict=combine(judge(run, repetitions=len(runs)) for run in runs),
+        verdict=combine(judged(run, len(runs)) for run in runs),
     )
 
 

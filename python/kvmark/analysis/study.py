@@ -15,7 +15,7 @@ from typing import TypeVar
 from kvmark.analysis.aggregate import CaseSummary, aggregate, merged_times
 from kvmark.analysis.server_counters import disk_bytes_per_operation
 from kvmark.analysis.summary import throughput
-from kvmark.analysis.verdict import Judgement
+from kvmark.analysis.verdict import Judge, Judgement, judge
 from kvmark.records import PhaseRecord, Run
 from kvmark.stats import Estimate, mean_interval, paired_ratio
 
@@ -142,13 +142,17 @@ class Effect:
     published_cases: int
 
 
-def study_rows(cases: Iterable[CaseRuns], *, records: bool = False) -> tuple[StudyRow, ...]:
+def study_rows(
+    cases: Iterable[CaseRuns], judged: Judge = judge, *, records: bool = False
+) -> tuple[StudyRow, ...]:
     """One row per case; throughput counts records instead of operations when asked.
+
+    ``judged`` gives the verdict on each run.
 
     Raises:
         RecordsError: a run's files can't be read.
     """
-    return tuple(_row(case, records=records) for case in cases)
+    return tuple(_row(case, judged, records=records) for case in cases)
 
 
 def effect(
@@ -201,9 +205,9 @@ def nodes_shared(runs: Iterable[Run]) -> bool:
     return False
 
 
-def _row(case: CaseRuns, *, records: bool) -> StudyRow:
+def _row(case: CaseRuns, judged: Judge, *, records: bool) -> StudyRow:
     runs = [run for run in case.runs.values() if run.counted]
-    figures = aggregate(runs) if runs else None
+    figures = aggregate(runs, judged) if runs else None
     errors: dict[str, int] = {}
     completed = 0
     for run in runs:

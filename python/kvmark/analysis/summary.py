@@ -231,12 +231,8 @@ def interval_rates(run: Run, phase: PhaseRecord) -> list[float]:
 def quantile_curve(counts: Counts, nines: int = 5) -> tuple[tuple[float, int], ...]:
     """Points (quantile, nanoseconds) of a curve up to as many nines as the counts can show."""
     steps = [1 - 10**-nine * left / 10 for nine in range(nines) for left in range(10, 1, -1)]
-    points = []
-    for q in steps:
-        value = counts.quantile(q)
-        if value is not None and counts.shows(q):
-            points.append((q, value))
-    return tuple(points)
+    points = ((q, counts.quantile(q)) for q in steps if counts.shows(q))
+    return tuple((q, value) for q, value in points if value is not None)
 
 
 def _operations(run: Run, totals: Iterable[TotalRecord]) -> Iterable[OperationSummary]:

@@ -7,7 +7,7 @@ beside the run's folder, never in it, so that a closed run stays as it was measu
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -22,11 +22,9 @@ from kvmark.analysis import (
 from kvmark.analysis.evidence import Phase
 from kvmark.analysis.imported import imported_reason
 from kvmark.analysis.reasons import Level, Reason
-from kvmark.errors import RunError
 from kvmark.records import Records, Run
-from kvmark.records.files import to_json, write_atomically
+from kvmark.records.verdicts import keep_verdict, kept_verdict
 
-_FORMAT = 1
 # Phases whose operations must succeed although they are not counted: the rest stands on them.
 _MUST_SUCCEED = ("load", "measure", "verify")
 
@@ -62,6 +60,12 @@ class Verdict:
             return cls(Judgement.INVALID, ordered)
         return cls(Judgement.SUSPECT if Level.SUSPECT in levels else Judgement.VALID, ordered)
 
+    @classmethod
+    def of_json(cls, values: Mapping[str, Any]) -> Verdict:
+        """The verdict that these JSON values were made of."""
+        reasons = (Reason(**{**one, "level": Level(one["level"])}) for one in values["reasons"])
+        return cls(Judgement(values["judgement"]), tuple(reasons))
+
     def to_json(self) -> dict[str, Any]:
         """The verdict as JSON values."""
         return {
@@ -79,6 +83,10 @@ class Verdict:
                 for reason in self.reasons
             ],
         }
+
+
+Judge = Callable[[Run, int], Verdict]
+"""Gives the verdict on a run, which is one of so many repetitions."""
 
 
 def judge(run: Run, repetitions: int = 1) -> Verdict:
@@ -110,26 +118,29 @@ def combine(verdicts: Iterable[Verdict]) -> Verdict:
     verdicts = list(verdicts)
     found: dict[str, list[Reason]] = {}
     for verdict in verdicts:
-        for code in {reason.code for reason in verdict.reasons}:
+        for code in dict.fromkeys(reason.code for reason in verdict.reasons):
             same = [reason for reason in verdict.reasons if reason.code == code]
             found.setdefault(code, []).append(Verdict.of(same).reasons[0])
     return Verdict.of(_counted(reasons, len(verdicts)) for reasons in found.values())
 
 
-def save_verdict(records: Records, run: Run, verdict: Verdict) -> None:
+def known_verdict(records: Records, run: Run, repetitions: int = 1) -> Verdict:
+    """The verdict kept beside the run where judging it now would give the same, or else a new one.
+
+    Raises:
+        RecordsError: the run's files can't be read.
+    """
+    kept = kept_verdict(records, run.id, repetitions)
+    return judge(run, repetitions) if kept is None else Verdict.of_json(kept)
+
+
+def save_verdict(records: Records, run: Run, verdict: Verdict, repetitions: int = 1) -> None:
     """Keeps the verdict beside the run's folder, replacing an earlier one.
 
     Raises:
         RunError: the file can't be written.
     """
-    path = records.verdict_path(run.id)
-    try:
-        write_atomically(path, to_json({"format": _FORMAT, "run": run.id, **verdict.to_json()}))
-    except OSError as problem:
-        raise RunError(
-            f"the verdict {path} can't be written because {problem.strerror}: the run itself is"
-            " kept"
-        ) from problem
+    keep_verdict(records, run.id, repetitions, verdict.to_json())
 
 
 def saved_judgement(records: Records, run: str) -> Judgement | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from kvmark.analysis import summarize
+from kvmark.analysis import known_verdict, summarize
 from kvmark.cli import options
 from kvmark.cli.output import document, print_answer, print_json, terminal_width, write_report
 from kvmark.errors import RunError, SpecError
@@ -33,8 +33,9 @@ def runs(limit: options.Limit = 30, tag: options.Tag = None, json: options.Json 
 
 def show(word: options.Word = "last", json: options.Json = False) -> None:
     """Shows one run: its load, its verdict and each operation."""
-    run = Records.default().open(word)
-    answer = run_answer(run)
+    records = Records.default()
+    run = records.open(word)
+    answer = run_answer(run, known_verdict(records, run))
     if json:
         print_json({"run": run.id, "summary": answer.summary, "verdict": answer.verdict})
     else:
@@ -68,7 +69,8 @@ def report(
     """Writes a report on one or several runs."""
     path = _place(output, format)
     records = Records.default()
-    answers = [run_answer(records.open(word)) for word in words]
+    runs = map(records.open, words)
+    answers = [run_answer(run, known_verdict(records, run)) for run in runs]
     write_report(lambda page: page.runs_page(answers), path, format)
     if json:
         print_json({"runs": [answer.summary.id for answer in answers], "report": path})

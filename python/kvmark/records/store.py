@@ -114,9 +114,9 @@ class Records:
         if last:
             return self._last(int(last[1] or 0))
         wanted = Path(word).name if "/" in word else word
-        ids = list(self._ids())
-        if wanted in ids:
+        if _ID.fullmatch(wanted) and (self.root / wanted).is_dir():
             return self._entry(wanted)
+        ids = list(self._ids())
         matching = sorted(run for run in ids if wanted and run.startswith(wanted))
         if len(matching) == 1:
             return self._entry(matching[0])

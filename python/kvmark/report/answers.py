@@ -6,7 +6,7 @@ nanoseconds, rates operations per second.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -71,6 +71,18 @@ class SequenceAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class Course:
+    """How a run went over its time, besides its intervals; empty where nothing is known."""
+
+    #: Cores and memory in use, by node.
+    resources: pl.DataFrame = field(default_factory=pl.DataFrame)
+    #: Errors by class.
+    failures: pl.DataFrame = field(default_factory=pl.DataFrame)
+    #: Response times by how often.
+    spread: pl.DataFrame = field(default_factory=pl.DataFrame)
+
+
+@dataclass(frozen=True, slots=True)
 class RunAnswer:
     """One run."""
 
@@ -88,10 +100,8 @@ class RunAnswer:
     faults: tuple[FaultSpan, ...] = ()
     #: The measurement cut where these began and were over.
     around_faults: tuple[Stretch, ...] = ()
-    #: Cores and memory in use, by node; errors by class; response times by how often, over time.
-    resources: pl.DataFrame = field(default_factory=pl.DataFrame)
-    failures: pl.DataFrame = field(default_factory=pl.DataFrame)
-    spread: pl.DataFrame = field(default_factory=pl.DataFrame)
+    #: Gives the course. Only figures need it, and every histogram of the run is read for it.
+    course: Callable[[], Course] = Course
     #: Another tool's figures; none for a run of kvmark's own.
     imported: ImportedRecord | None = None
 

@@ -16,17 +16,18 @@ __all__ = ["course_figures"]
 
 def course_figures(run: RunAnswer) -> Iterator[Figure]:
     """Those for which the run has anything to show, in the order of a report."""
-    if not run.spread.is_empty():
-        yield _spread_figure(run)
-    if not run.failures.is_empty():
-        yield _failures_figure(run)
+    course = run.course()
+    if not course.spread.is_empty():
+        yield _spread_figure(run, course.spread)
+    if not course.failures.is_empty():
+        yield _failures_figure(run, course.failures)
     # A line needs two points.
-    if run.resources.height > 1:
-        yield _cores_figure(run)
-        yield _memory_figure(run)
+    if course.resources.height > 1:
+        yield _cores_figure(run, course.resources)
+        yield _memory_figure(run, course.resources)
 
 
-def _spread_figure(run: RunAnswer) -> Figure:
+def _spread_figure(run: RunAnswer, spread: pl.DataFrame) -> Figure:
     return Figure(
         name="spread",
         title="Spread of response time over time",
@@ -35,13 +36,13 @@ def _spread_figure(run: RunAnswer) -> Figure:
             "more of that stretch's operations it holds. What a median hides stands here: two "
             "humps, stalls, a tail that comes and goes."
         ),
-        data=run.spread,
-        spec=charts.spread_chart(run.spread, run.phases, run.faults),
+        data=spread,
+        spec=charts.spread_chart(spread, run.phases, run.faults),
     )
 
 
-def _failures_figure(run: RunAnswer) -> Figure:
-    data = course_frame(run.failures, "outcome", "count")
+def _failures_figure(run: RunAnswer, failures: pl.DataFrame) -> Figure:
+    data = course_frame(failures, "outcome", "count")
     return Figure(
         name="failures",
         title="Errors by class over time",
@@ -51,8 +52,8 @@ def _failures_figure(run: RunAnswer) -> Figure:
     )
 
 
-def _cores_figure(run: RunAnswer) -> Figure:
-    data = course_frame(run.resources, "node", "cores")
+def _cores_figure(run: RunAnswer, resources: pl.DataFrame) -> Figure:
+    data = course_frame(resources, "node", "cores")
     return Figure(
         name="cores",
         title="Processor over time",
@@ -62,8 +63,8 @@ def _cores_figure(run: RunAnswer) -> Figure:
     )
 
 
-def _memory_figure(run: RunAnswer) -> Figure:
-    data = course_frame(run.resources, "node", "resident_bytes")
+def _memory_figure(run: RunAnswer, resources: pl.DataFrame) -> Figure:
+    data = course_frame(resources, "node", "resident_bytes")
     return Figure(
         name="memory",
         title="Memory over time",

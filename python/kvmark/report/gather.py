@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 import polars as pl
@@ -28,6 +29,7 @@ from kvmark.analysis import (
 from kvmark.records import Entry, Records, Run, TimeName
 from kvmark.report import asked, units
 from kvmark.report.answers import (
+    Course,
     Curve,
     Fact,
     PhaseSpan,
@@ -84,9 +86,7 @@ def run_answer(run: Run, verdict: Verdict | None = None) -> RunAnswer:
         provenance=_run_provenance(run),
         faults=fault_spans(run),
         around_faults=around_faults(run),
-        resources=resource_course(run),
-        failures=failure_course(run),
-        spread=time_spread(run),
+        course=cache(partial(_course, run)),
     )
 
 
@@ -135,6 +135,10 @@ def _panel(case: Case, *, several_stores: bool) -> str:
     store = f", {case.store}" if several_stores else ""
     rate = "" if case.target_rate is None else f", {units.significant(case.target_rate)}/s"
     return f"{case.workload}{store}{rate}"
+
+
+def _course(run: Run) -> Course:
+    return Course(resource_course(run), failure_course(run), time_spread(run))
 
 
 def _run_curves(run: Run) -> Iterable[Curve]:

@@ -12,15 +12,14 @@ import json
 import re
 import shlex
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import vl_convert
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from kvmark.report.figures import Figure
 from kvmark.report.grid import Grid
+from kvmark.report.library import vega_library
 from kvmark.report.page import Page
 from kvmark.report.theme import PAGE
 
@@ -69,13 +68,6 @@ def run_fragment(page: Page) -> str:
 def write_html(page: Page, path: Path) -> None:
     """Writes the page to a file."""
     path.write_text(html(page), encoding="utf-8")
-
-
-@cache
-def vega_library() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script."""
-    library: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return library
 
 
 def _environment() -> Environment:

@@ -10,7 +10,8 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from kvmark.report.answers import RunLine
-from kvmark.report.html import begins, drawn, sections, vega_library
+from kvmark.report.html import begins, drawn, sections
+from kvmark.report.library import vega_library
 from kvmark.report.table import runs_grid
 from kvmark.serve.library import Asked, verdict_words
 from kvmark.serve.watching import Watched

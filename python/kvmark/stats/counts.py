@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ OBSERVATIONS_BEYOND = 10
 _HAIR = 1 - 2**-50
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Counts:
     """How often a value fell between ``low`` and ``high``, both inclusive, by rising ``low``.
 
@@ -48,6 +49,8 @@ class Counts:
         parts = [part for part in parts if len(part.count)]
         if not parts:
             return cls.empty()
+        if len(parts) == 1:
+            return parts[0]
         low, high, count = (
             np.concatenate(columns)
             for columns in zip(*((part.low, part.high, part.count) for part in parts), strict=True)
@@ -57,10 +60,15 @@ class Counts:
         new = np.flatnonzero(np.r_[True, (low[1:] != low[:-1]) | (high[1:] != high[:-1])])
         return cls(low[new], high[new], np.add.reduceat(count, new))
 
-    @property
+    @cached_property
     def n(self) -> int:
         """Number of observations."""
         return int(self.count.sum())
+
+    @cached_property
+    def _reached(self) -> NDArray[np.int64]:
+        """Number of observations up to the end of each range."""
+        return np.cumsum(self.count)
 
     def mean(self) -> float | None:
         """The mean, each observation taken at the middle of its range; none without any."""
@@ -106,7 +114,7 @@ class Counts:
         return self.n >= least_observations(q)
 
     def _place(self, rank: int) -> int:
-        return int(np.searchsorted(np.cumsum(self.count), rank))
+        return int(np.searchsorted(self._reached, rank))
 
 
 def least_observations(q: float) -> int:

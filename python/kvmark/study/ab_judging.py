@@ -91,8 +91,8 @@ def _value(root: Path, run: str, metric: str) -> _Found:
     records = Records(root)
     opened = records.open(run)
     # Blocks repeat their case, so each of them may be short.
-    verdict = judge(opened, repetitions=ENOUGH_REPETITIONS)
-    save_verdict(records, opened, verdict)
+    verdict = judge(opened, ENOUGH_REPETITIONS)
+    save_verdict(records, opened, verdict, ENOUGH_REPETITIONS)
     invalid = verdict.judgement is Judgement.INVALID
     reason = verdict.reasons[0].sentence.rstrip(".") if invalid else ""
     return _Found(run_value(opened, parse_metric(metric)), reason)

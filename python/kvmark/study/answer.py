@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
+from kvmark.analysis import known_verdict
 from kvmark.analysis.path_costs import PathCost, path_costs, published_costs
 from kvmark.analysis.study import (
     CaseRuns,
@@ -68,7 +70,7 @@ def answered(study: Study, journal: Journal) -> Answered:
     }
     runs_made = tuple(run for case in cases for run in case.runs.values())
     return Answered(
-        rows=study_rows(cases, records=in_records),
+        rows=study_rows(cases, partial(known_verdict, journal.records), records=in_records),
         effects=tuple(
             effect(_asked(one), cases, published, records=in_records)
             for one in study.spec.effects

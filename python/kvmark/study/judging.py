@@ -1,6 +1,7 @@
 """Closing and judging a study's runs in a process of its own.
 
-Judging brings libraries whose memory would count as the generator's in the runs that follow.
+Judging brings libraries whose memory would count as the generator's in the runs that follow. What
+was judged before is read from beside the runs, which needs none of them.
 """
 
 from __future__ import annotations
@@ -9,11 +10,16 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any, Final
 
 from kvmark.errors import KvmarkError
 from kvmark.records import Records
+from kvmark.records.verdicts import kept_verdict
 
 __all__ = ["usable", "usable_apart"]
+
+_CUT_SHORT: Final = frozenset({"interrupted", "recovered"})
+"""Codes of the reasons that a run has which didn't come to its end."""
 
 
 def usable_apart(records: Records, runs: Sequence[str], repetitions: int) -> Mapping[str, bool]:
@@ -21,29 +27,43 @@ def usable_apart(records: Records, runs: Sequence[str], repetitions: int) -> Map
 
     A run that was killed or interrupted is closed and kept, and can't.
     """
-    if not runs:
-        return {}
+    known = _known(records, runs, repetitions)
+    rest = tuple(run for run in runs if run not in known)
+    if not rest:
+        return known
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
-        return apart.submit(_usable, records.root, tuple(runs), repetitions).result()
+        return {**known, **apart.submit(_usable, records.root, rest, repetitions).result()}
 
 
 def usable(records: Records, runs: Sequence[str], repetitions: int) -> Mapping[str, bool]:
     """The same in this process, when nothing is measured any more."""
-    return {run: _is_usable(records, run, repetitions) for run in runs}
+    known = _known(records, runs, repetitions)
+    rest = (run for run in runs if run not in known)
+    return {**known, **{run: _is_usable(records, run, repetitions) for run in rest}}
 
 
 def _usable(root: Path, runs: Sequence[str], repetitions: int) -> Mapping[str, bool]:
     return usable(Records(root), runs, repetitions)
 
 
+def _known(records: Records, runs: Sequence[str], repetitions: int) -> dict[str, bool]:
+    """What the verdicts say that are kept."""
+    kept = {run: kept_verdict(records, run, repetitions) for run in runs}
+    return {run: _can_stand(verdict) for run, verdict in kept.items() if verdict is not None}
+
+
 def _is_usable(records: Records, run: str, repetitions: int) -> bool:
-    from kvmark.analysis import Judgement, judge, save_verdict  # noqa: PLC0415
+    from kvmark.analysis import judge, save_verdict  # noqa: PLC0415
 
     try:
         opened = records.open(run)
         verdict = judge(opened, repetitions)
-        save_verdict(records, opened, verdict)
+        save_verdict(records, opened, verdict, repetitions)
     except KvmarkError:
         return False
-    whole = opened.manifest.closed_by == "engine" and not opened.manifest.engine.interrupted
-    return whole and verdict.judgement is not Judgement.INVALID
+    return _can_stand(verdict.to_json())
+
+
+def _can_stand(verdict: Mapping[str, Any]) -> bool:
+    codes = {reason["code"] for reason in verdict["reasons"]}
+    return verdict["judgement"] != "INVALID" and codes.isdisjoint(_CUT_SHORT)

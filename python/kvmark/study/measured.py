@@ -35,5 +35,5 @@ def measured(ended: Iterable[Carried], records: Records, repetitions: int = 1) -
 def _measured(carried: Carried, records: Records, repetitions: int) -> Measured:
     run = recover(carried.folder.path)
     verdict = judge(run, repetitions)
-    save_verdict(records, run, verdict)
+    save_verdict(records, run, verdict, repetitions)
     return Measured(run, verdict)

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["cache_folder", "locked", "run_told"]
-
-
-def cache_folder() -> Path:
-    """Where it lies: `$XDG_CACHE_HOME/kvmark`, or `~/.cache/kvmark`."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kvmark"
+__all__ = ["locked", "run_told"]
 
 
 @contextmanager

@@ -17,8 +17,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from kvmark.cache import cache_folder
 from kvmark.errors import SystemUnderTestError, UsageError
-from kvmark.testbed.cache import cache_folder, locked, run_told
+from kvmark.testbed.cache import locked, run_told
 
 __all__ = ["VERSIONS", "Artifacts", "Tell", "exact_version", "fetch"]
 

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kvmark.cache import cache_folder
 from kvmark.errors import SystemUnderTestError, UsageError
-from kvmark.testbed.cache import cache_folder, locked, run_told
+from kvmark.testbed.cache import locked, run_told
 from kvmark.testbed.proxy.wanted import Build, Kind
 
 __all__ = ["CQL_PROXY", "SHOTOVER", "Program", "built_path", "find_program"]
