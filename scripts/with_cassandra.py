@@ -18,7 +18,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 KVMARK = Path(sys.executable).with_name("kvmark")
-UP = ("up", "cassandra", "--heap", "512M", "--json")
+# Nothing is given up because the machine is busy.
+PATIENT = ("read", "range", "write", "truncate")
+SETTINGS = tuple(word for what in PATIENT for word in ("--set", f"{what}_request_timeout=5m"))
+UP = ("up", "cassandra", "--heap", "512M", "--json", *SETTINGS)
 ADDRESS = "KVMARK_TEST_CQL"
 
 

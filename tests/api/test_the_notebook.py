@@ -27,7 +27,7 @@ def test_every_cell_runs_and_the_figures_are_drawn(
     notebook = read()
     place = {"metadata": {"path": str(tmp_path)}}
     # The kernel talks through sockets in a folder, and through no port.
-    client = NotebookClient(notebook, timeout=120, kernel_name="python3", resources=place)
+    client = NotebookClient(notebook, timeout=300, kernel_name="python3", resources=place)
     client.create_kernel_manager()
     client.km.transport = "ipc"
     client.km.ip = str(tmp_path / "kernel")

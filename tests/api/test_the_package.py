@@ -19,7 +19,7 @@ from kvmark.errors import RecordsError, SpecError, UsageError
 from kvmark.records import Records
 from kvmark.stats import Counts
 
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,11 @@ def loaded(records: Records) -> kvmark.MeasuredRun:
 
 def told(program: str) -> str:
     return subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE_S,
     ).stdout
 
 

@@ -4,7 +4,7 @@ import csv
 from importlib import resources
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.stats.spread import percentile, spread
@@ -43,7 +43,6 @@ def test_no_value_has_no_spread_and_one_has_no_deviation() -> None:
     assert (one.mean, one.stddev, one.p95) == (7.0, 0.0, 7.0)
 
 
-@settings(deadline=None, derandomize=True)
 @given(st.lists(st.floats(0, 1e9), min_size=1, max_size=150))
 def test_the_numbers_rise_as_their_names_say(values: list[float]) -> None:
     found = spread(values)

@@ -1,22 +1,15 @@
-"""Plans that are quick to make, for what goes through the door between Python and the engine.
-
-Property tests draw the same examples on every machine and are not timed.
-"""
+"""Plans that are quick to make, for what goes through the door between Python and the engine."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
 from kvmark import catalog
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
-
-settings.register_profile("kvmark", derandomize=True, deadline=None)
-settings.load_profile("kvmark")
 
 MakePlan = Callable[..., Plan]
 

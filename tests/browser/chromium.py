@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 PROGRAM = shutil.which("chromium")
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 _LOOK_S = 0.02
 FLAGS = (
     "--headless",

@@ -58,7 +58,7 @@ def opened(page: Path, folder: Path, width: int, scheme: str) -> Opened:
         "--dump-dom",
         page.as_uri(),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     console = re.findall(r"CONSOLE:\d+\] (.*)", done.stderr)
     return Opened(done.stdout, tuple(console), tuple(requests_of_pages(log)))
 

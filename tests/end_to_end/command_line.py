@@ -1,4 +1,8 @@
-"""The command line as a user has it: its own process, its own folder."""
+"""The command line as a user has it: its own process, its own folder.
+
+A command that is waited for comes from a process that has everything loaded; one that is begun, to
+be looked at, interrupted or killed, is the program itself.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +13,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
+import preloaded
 import pytest
+from preloaded import Ended
 
 PROGRAM = Path(sys.executable).with_name("kvmark")
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -55,11 +61,11 @@ class Kvmark:
 
     def __call__(self, *words: object, exits: int | tuple[int, ...] = 0) -> Result:
         """Runs a command to its end; fails the test when it exits otherwise."""
-        started = self.start(*words)
-        return self.finish(started, exits)
+        ended = preloaded.run(words, self.folder, self._environment(), self.patience_s)
+        return self._checked(words, ended, exits)
 
     def start(self, *words: object, out: TextIO | int = subprocess.PIPE) -> subprocess.Popen[str]:
-        """Begins a command."""
+        """Begins the program."""
         return subprocess.Popen(
             [str(PROGRAM), *map(str, words)],
             cwd=self.folder,
@@ -77,11 +83,8 @@ class Kvmark:
             started.kill()
             out, err = started.communicate()
             err += "\n(killed because it did not end)"
-        words = tuple(map(str, started.args if isinstance(started.args, list) else ()))
-        result = Result(("kvmark", *words[1:]), self.folder, started.returncode, out or "", err)
-        if result.code not in (exits if isinstance(exits, tuple) else (exits,)):
-            pytest.fail(f"exits with {result.code} and not {exits}:\n{result}", pytrace=False)
-        return result
+        words = started.args if isinstance(started.args, list) else ()
+        return self._checked(words[1:], Ended(started.returncode, out or "", err), exits)
 
     def refuses(self, *words: object, exits: int = 2) -> str:
         """Runs a command that must fail with one sentence, add no run, and harm none."""
@@ -96,6 +99,15 @@ class Kvmark:
         folder = self.runs / run if run else run_folders(self.runs)[-1]
         manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_bytes())
         return manifest
+
+    def _checked(
+        self, words: Sequence[object], ended: Ended, exits: int | tuple[int, ...]
+    ) -> Result:
+        command = ("kvmark", *map(str, words))
+        result = Result(command, self.folder, ended.code, ended.out, ended.err)
+        if result.code not in (exits if isinstance(exits, tuple) else (exits,)):
+            pytest.fail(f"exits with {result.code} and not {exits}:\n{result}", pytrace=False)
+        return result
 
     def _environment(self) -> Mapping[str, str]:
         kept = {name: value for name, value in os.environ.items() if name != "COLUMNS"}

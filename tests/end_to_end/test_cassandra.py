@@ -13,6 +13,14 @@ from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed
 
 SECRET = "Ov3rh4rd"
+# Nothing is given up because the machine is busy.
+SETTINGS = (
+    ("tombstone_warn_threshold", "5"),
+    ("read_request_timeout", "2m"),
+    ("range_request_timeout", "2m"),
+    ("write_request_timeout", "2m"),
+    ("truncate_request_timeout", "5m"),
+)
 TOMBSTONES = """
 name: tombstones
 dataset: {records: 100, fields: {count: 1, length: 1}}
@@ -36,8 +44,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
         if shutil.which(program) is None:
             pytest.skip(f"{program} isn't installed")
     root = tmp_path_factory.mktemp("testbeds")
-    settings = (("tombstone_warn_threshold", "5"),)
-    wanted = cassandra.Wanted(password=SECRET, tls=True, settings=settings)
+    wanted = cassandra.Wanted(password=SECRET, tls=True, settings=SETTINGS)
     try:
         yield cassandra.up(wanted, root, lambda _: None)
     finally:

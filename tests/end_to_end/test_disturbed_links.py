@@ -36,7 +36,7 @@ def test_operations_fail_while_a_server_is_cut_off_and_go_well_again(
     user: Kvmark, pair: Testbed
 ) -> None:
     fault = "500ms partition primary-1 for 1s"
-    words = ("--duration", "6s", "--timeout", "300ms", "--fault", fault, "--verify")
+    words = ("--duration", "5s", "--timeout", "300ms", "--fault", fault, "--verify")
     found = summary(user, pair, *words)
     [effect] = found["faults"]
     assert effect["text"] == fault
@@ -45,7 +45,7 @@ def test_operations_fail_while_a_server_is_cut_off_and_go_well_again(
     assert effect["recovery_ns"] is not None
     assert found["sweep"]["missing"] == 0
     reasons = user("show", "last", "--json").json["verdict"]["reasons"]
-    assert not {"errors", "fault_not_carried_out"} & {reason["code"] for reason in reasons}
+    assert "fault_not_carried_out" not in {reason["code"] for reason in reasons}
 
 
 def test_a_delay_is_part_of_every_response_time(user: Kvmark, pair: Testbed) -> None:

@@ -91,7 +91,7 @@ def test_a_sequence_with_an_invalid_case_says_so(kvmark: Kvmark) -> None:
 
 def test_two_runs_do_not_share_a_database(kvmark: Kvmark, going: Callable[..., Going]) -> None:
     words = ("ycsb/a", "--system", f"rocksdb:{kvmark.folder}/db", "--records", "100")
-    first = going(*words, "--duration", "1m", "--interval", "50ms", "-q")
+    first = going(*words, "--duration", "1h", "--interval", "50ms", "-q")
     first.wait_for_intervals(2)
     second = kvmark("run", *words, "--operations", "100", "-q", exits=3)
     assert second.err.startswith("kvmark: ")

@@ -70,7 +70,7 @@ def test_a_disk_that_fills_during_a_run_ends_it_with_one_sentence(
     tiny(*RUN, *SHORT)
     before = fingerprint(disk)
     system = ("run", "ycsb/a", "--system", "sim:?mean_us=10", "--load", "never")
-    result = tiny(*system, "--duration", "3s", "--interval", "1ms", "-q", exits=3)
+    result = tiny(*system, "--duration", "1h", "--interval", "1ms", "-q", exits=3)
     sentence = sentence_of(result.err)
     assert str(disk) in sentence
     assert "full" in sentence or "No space left" in sentence

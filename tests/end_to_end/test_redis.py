@@ -91,7 +91,7 @@ def test_records_that_are_there_are_not_loaded_over_unasked(user: Kvmark) -> Non
 def test_one_run_takes_every_option(user: Kvmark) -> None:
     url = f"{up(user).url}/2?connections=1&pipeline_parts=true&protocol=3"
     words = ("--clients", "4", "--rate", "2000", "--arrival", "poisson", "--duration", "1200ms")
-    words = (*words, "--warmup", "100ms", "--interval", "100ms", "--timeout", "5s", "--workers")
+    words = (*words, "--warmup", "100ms", "--interval", "100ms", "--timeout", "1m", "--workers")
     words = (*words, "1", "--records", "100", "--tag", "all", "-q")
     # How well it was measured depends on the machine.
     user("run", "ycsb/a", "--system", url, *words, exits=(0, 1))
@@ -110,7 +110,9 @@ def test_each_server_is_watched_beside_the_generator(user: Kvmark) -> None:
     assert set(rows["node"]) == {"generator", "primary-1", "replica-1"}
     server = rows.filter(pl.col("node") == "primary-1").sort("at_wall_ns")
     for counter in ("cpu_user_s", "network_received_bytes", "network_sent_bytes"):
-        assert server[counter][-1] > server[counter][0]
+        # A server that is late with its answer is not waited for.
+        known = server[counter].drop_nulls()
+        assert known[-1] > known[0]
     assert server["resident_bytes"].min() > 2**20
 
 
@@ -165,11 +167,21 @@ def test_a_wrong_password_is_one_sentence_without_it(user: Kvmark) -> None:
     assert SECRET not in user.refuses("ycsb", *words, exits=3)
 
 
-def test_a_pause_shows_in_the_response_time_and_is_no_doubt(user: Kvmark) -> None:
+def until_the_fault_is_over(run: Going) -> None:
+    """Interrupts a run of an hour when what was broken in it is whole again."""
+    log = run.folder / "events.jsonl"
+    wait_until(lambda: log.exists() and '"ended"' in log.read_text(), "the fault is over")
+    run.interrupt()
+    run.finish(exits=130)
+
+
+def test_a_pause_shows_in_the_response_time_and_is_no_doubt(
+    user: Kvmark, going: Callable[..., Going]
+) -> None:
     testbed = up(user)
-    words = ("--rate", "500", "--clients", "64", "--duration", "1500ms", "--interval", "100ms")
+    words = ("--rate", "500", "--clients", "64", "--duration", "1h", "--interval", "100ms")
     fault = ("--fault", "300ms pause primary-1 for 400ms", "--records", "100", "-q")
-    user("run", "ycsb/c", "--system", testbed.url, *words, *fault, exits=(0, 1))
+    until_the_fault_is_over(going("ycsb/c", "--system", testbed.url, *words, *fault))
     begun, ended = faults(user)
     assert (begun["state"], ended["state"]) == ("begun", "ended")
     manifest = user.manifest()
@@ -183,14 +195,16 @@ def test_a_pause_shows_in_the_response_time_and_is_no_doubt(user: Kvmark) -> Non
     assert "pause primary-1" in (user.folder / "fault.html").read_text()
 
 
-def test_failures_while_a_server_is_killed_are_expected(user: Kvmark) -> None:
+def test_failures_while_a_server_is_killed_are_expected(
+    user: Kvmark, going: Callable[..., Going]
+) -> None:
     testbed = up(user, appendonly=True, appendfsync="always")
     (user.folder / "faults.yaml").write_text(
         "faults:\n  - {at: 300ms, do: kill, node: primary-1, for: 200ms}\n"
     )
-    words = ("--clients", "4", "--rate", "500", "--duration", "3s", "--interval", "100ms")
-    words = (*words, "--timeout", "1s", "--records", "100", "--faults", "faults.yaml", "-q")
-    user("run", "ycsb/a", "--system", testbed.url, *words, exits=(0, 1))
+    words = ("--clients", "4", "--rate", "500", "--duration", "1h", "--interval", "100ms")
+    words = (*words, "--timeout", "1m", "--records", "100", "--faults", "faults.yaml", "-q")
+    until_the_fault_is_over(going("ycsb/a", "--system", testbed.url, *words))
     assert [event["state"] for event in faults(user)] == ["begun", "ended"]
     assert {total["outcome"] for total in measured(user.manifest())} > {"ok"}
     found = reasons(user)

@@ -1,23 +1,20 @@
 """A real primary is killed, and its replica takes over, while both are measured."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Kvmark
+from command_line import Going, Kvmark, wait_until
 
 from kvmark.errors import UsageError
 from kvmark.testbed import redis
 from kvmark.testbed.redis.health import connect
 from kvmark.testbed.state import Testbed
 
-# A primary is missed after a second instead of fifteen.
-SETTINGS = (("cluster-node-timeout", "1000"),)
-FAULT = "1s kill primary-1 for 5s"
-
-
-KILL = "1s kill primary-1 for 4s"
-PROMOTE = "1500ms promote replica-1 for 4s"
+FAULT = "1s kill primary-1 for 9s"
+KILL = "500ms kill primary-1 for 6s"
+PROMOTE = "1s promote replica-1 for 6s"
 
 
 def role(testbed: Testbed, node: str) -> str:
@@ -27,15 +24,27 @@ def role(testbed: Testbed, node: str) -> str:
         return client.facts("INFO", "replication")["role"]
 
 
-def test_a_replica_of_a_cluster_takes_over_before_its_primary_is_back(user: Kvmark) -> None:
-    wanted = redis.Wanted(cluster=3, replicas=1, appendonly=True, settings=SETTINGS)
+def miss_soon(testbed: Testbed) -> None:
+    """Lets the servers that are there miss another after half a second instead of fifteen."""
+    for node in testbed.nodes:
+        if node.name != "primary-1":
+            with connect(testbed, node) as client:
+                client.ask("CONFIG", "SET", "cluster-node-timeout", "500")
+
+
+def test_a_replica_of_a_cluster_takes_over_before_its_primary_is_back(
+    user: Kvmark, going: Callable[..., Going]
+) -> None:
+    wanted = redis.Wanted(cluster=3, replicas=1, appendonly=True)
     testbed = redis.up(wanted, Path(user.more["KVMARK_TESTBEDS"]))
     assert role(testbed, "replica-1") == "slave"
-    words = ("--rate", "300", "--clients", "128", "--duration", "9s", "--interval", "250ms")
+    words = ("--rate", "300", "--clients", "128", "--duration", "12s", "--interval", "250ms")
     words = (*words, "--timeout", "1s", "--records", "300", "--fault", FAULT, "--verify")
-    answer = user(
-        "run", "redis/set", "--system", testbed.url, *words, "-q", "--json", exits=(0, 1)
-    ).json
+    run = going("redis/set", "--system", testbed.url, *words, "-q", "--json")
+    events = run.folder / "events.jsonl"
+    wait_until(lambda: events.exists() and '"begun"' in events.read_text(), "it is killed")
+    miss_soon(testbed)
+    answer = user.finish(run.process, exits=(0, 1)).json
     [effect] = answer["summary"]["faults"]
     assert effect["text"] == FAULT
     assert sum(effect["errors"].values()) > 0
@@ -56,7 +65,7 @@ def test_a_promoted_replica_serves_clients_while_its_primary_is_away(user: Kvmar
         testbed = redis.up(wanted, Path(user.more["KVMARK_TESTBEDS"]))
     except UsageError as refused:
         pytest.skip(str(refused))
-    words = ("--rate", "300", "--clients", "128", "--duration", "7s", "--interval", "250ms")
+    words = ("--rate", "300", "--clients", "128", "--duration", "11s", "--interval", "250ms")
     words = (*words, "--timeout", "1s", "--records", "300", "--verify", "-q", "--json")
     faults = ("--fault", KILL, "--fault", PROMOTE)
     url = f"{testbed.url}?reconnect_max_ms=100"
@@ -68,7 +77,7 @@ def test_a_promoted_replica_serves_clients_while_its_primary_is_away(user: Kvmar
     assert sum(killed["errors"].values()) + sum(promoted["errors"].values()) > 0
     # Without the replica nobody would answer until the primary is back.
     away_ns = killed["ended_ns"] - killed["begun_ns"]
-    assert killed["without_service_ns"] + promoted["without_service_ns"] < away_ns / 2
+    assert killed["without_service_ns"] + promoted["without_service_ns"] < away_ns
     # What the replica wrote came back to the primary.
     sweep = answer["summary"]["sweep"]
     assert (sweep["unread"], sweep["records"]) == (0, sweep["intact"] + sweep["stale"])

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 NODES = 3
 TRIES = 3
 # The smallest that Ray takes.

@@ -35,7 +35,7 @@ order: written
 factors:
   clients: [6, 12]
 """
-PATIENCE_S = 90.0
+PATIENCE_S = 300.0
 
 
 @pytest.fixture(scope="module")

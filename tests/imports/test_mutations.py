@@ -29,9 +29,11 @@ FILES = sorted(path for folder in FOLDERS for path in folder.iterdir())
 LARGEST = 20_000
 CAREFUL = settings(
     max_examples=25,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.function_scoped_fixture,
+        HealthCheck.data_too_large,
+    ],
 )
 
 

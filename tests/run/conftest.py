@@ -15,7 +15,7 @@ from kvmark.testbed import redis
 from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed
 
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 @pytest.fixture
@@ -38,12 +38,15 @@ class Going:
         self.origin_wall_ns = time.time_ns() - 7_000_000_000
         self.measure_ns = 0
 
-    def measure(self) -> None:
-        """Writes that the run began seven seconds ago and measures from now on."""
+    def measure(self, *more: dict[str, Any]) -> None:
+        """Writes that the run began seven seconds ago and measures from now on, and more."""
         self.measure_ns = time.time_ns() - self.origin_wall_ns
-        self.write(at_ns=0, kind="opened", started_wall_ns=self.origin_wall_ns)
-        self.write(at_ns=1, kind="phase_started", phase=0, name="load")
-        self.write(at_ns=self.measure_ns, kind="phase_started", phase=1, name="measure")
+        self.write(
+            {"at_ns": 0, "kind": "opened", "started_wall_ns": self.origin_wall_ns},
+            {"at_ns": 1, "kind": "phase_started", "phase": 0, "name": "load"},
+            {"at_ns": self.measure_ns, "kind": "phase_started", "phase": 1, "name": "measure"},
+            *({"at_ns": self.measure_ns + 1, **event} for event in more),
+        )
 
     def faults(self) -> list[dict[str, Any]]:
         """The events of faults so far."""
@@ -54,10 +57,10 @@ class Going:
         """How the faults went so far."""
         return [event["state"] for event in self.faults()]
 
-    def write(self, **event: Any) -> None:
-        """Appends an event."""
+    def write(self, *events: dict[str, Any]) -> None:
+        """Appends events, all at once."""
         with self.folder.events.open("a") as log:
-            log.write(json.dumps(event) + "\n")
+            log.write("".join(json.dumps(event) + "\n" for event in events))
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def test_no_library_of_answers_is_loaded_while_an_engine_runs(
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     assert told.returncode == 0, told
     loaded = [line.split()[1:] for line in told.stderr.splitlines() if line.startswith("loaded:")]
@@ -68,7 +68,7 @@ def test_the_list_of_commands_has_every_purpose_and_loads_no_library() -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
     loaded = {line.rpartition("|")[2].strip() for line in told.stderr.splitlines()}
     assert LATER.isdisjoint(loaded)

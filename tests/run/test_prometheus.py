@@ -68,7 +68,7 @@ def write(folder: RunFolder, *rows: dict[str, Any]) -> None:
 
 def scraped(address: str) -> dict[tuple[str, ...], float]:
     """Every sample by its name and the values of its labels."""
-    with urlopen(address, timeout=30) as answer:
+    with urlopen(address, timeout=300) as answer:
         text = answer.read().decode()
     return {
         (sample.name, *(sample.labels[name] for name in NAMES[sample.name][1])): sample.value

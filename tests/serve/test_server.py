@@ -59,7 +59,7 @@ def test_the_runs_of_a_folder_are_served_on_loopback_until_ctrl_c(served: Served
     assert raw(served.port, "/../../etc/passwd").startswith("HTTP/1.1 404")
     assert raw(served.port, "/runs/../../../etc/passwd").startswith("HTTP/1.1 404")
     served.process.send_signal(signal.SIGINT)
-    assert served.process.wait(timeout=60) == 0
+    assert served.process.wait(timeout=300) == 0
 
 
 def raw(port: int, target: str) -> str:
@@ -78,7 +78,7 @@ def refused(*words: str, **variables: str) -> str:
         text=True,
         check=False,
         env={**os.environ, **variables},
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 2, done
     assert done.stderr.count("\n") == 1, done.stderr

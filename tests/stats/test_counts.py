@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -15,14 +15,12 @@ from kvmark.stats import Counts, least_observations, rank_interval
 values = st.lists(st.integers(0, 10**12), min_size=1, max_size=200)
 
 
-@settings(deadline=None)
 @given(values, st.sampled_from([0.0, 0.5, 0.9, 0.95, 0.99, 0.999, 1.0]))
 def test_a_quantile_is_the_order_statistic(samples: list[int], q: float) -> None:
     rank = max(1, math.ceil(round(q * len(samples), 9)))
     assert Counts.of(samples).quantile(q) == sorted(samples)[rank - 1]
 
 
-@settings(deadline=None)
 @given(st.lists(values, min_size=1, max_size=5))
 def test_merging_counts_is_counting_together(parts: list[list[int]]) -> None:
     merged = Counts.merge(Counts.of(part) for part in parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -69,7 +69,6 @@ def test_no_sample_is_an_error() -> None:
 positive = st.floats(0.01, 1e6)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(positive, positive), min_size=2, max_size=20))
 def test_exchanging_the_sides_inverts_a_paired_ratio(pairs: list[tuple[float, float]]) -> None:
     before, after = [a for a, _ in pairs], [b for _, b in pairs]
@@ -135,7 +134,6 @@ def test_a_constant_series_is_worth_its_length() -> None:
     assert effective_sample_size([4.0] * 30) == 30
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60))
 def test_an_effective_size_lies_between_one_and_the_length(series: list[float]) -> None:
     assert 1 <= effective_sample_size(series) <= len(series)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -82,7 +82,6 @@ def test_a_mix_of_nothing_is_an_error() -> None:
         mix_test([0, 0], [1, 1])
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0.01, 100), min_size=1, max_size=50))
 def test_a_weighted_sample_is_worth_at_most_its_length(weights: list[float]) -> None:
     assert 1 - 1e-9 <= kish_effective_size(weights) <= len(weights) * (1 + 1e-9)

@@ -1,15 +1,14 @@
-"""Property tests draw the same examples on every machine and are not timed."""
+"""Published logs and profiles, and command lines as a shell would hand them on."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "end_to_end"))
 
 from kvmark.spec.stress import StressSpec, read_stress
-
-settings.register_profile("kvmark", derandomize=True, deadline=None)
-settings.load_profile("kvmark")
 
 
 @pytest.fixture(scope="session")

@@ -3,16 +3,15 @@
 import json
 import os
 import re
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import preloaded
 import pytest
 
 from kvmark.report.stress_table import HEAD
 
-PROGRAM = Path(sys.executable).with_name("kvmark")
+PATIENCE_S = 300.0
 SIM = "sim:?service=constant&mean_us=100&servers=4&clock=virtual"
 FAST = "-node null: -log no-settings"
 
@@ -33,21 +32,15 @@ class Said:
 
 @dataclass(frozen=True)
 class Stress:
-    """Runs the program in a folder of its own."""
+    """Runs the command in a folder of its own."""
 
     folder: Path
 
     def __call__(self, words: str, *own: str) -> Said:
-        done = subprocess.run(
-            [str(PROGRAM), "stress", *own, *words.split()],
-            cwd=self.folder,
-            env={**os.environ, "KVMARK_RUNS": str(self.folder / "runs")},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-        return Said(done.returncode, done.stdout, done.stderr)
+        variables = {**os.environ, "KVMARK_RUNS": str(self.folder / "runs")}
+        command = ("stress", *own, *words.split())
+        ended = preloaded.run(command, self.folder, variables, PATIENCE_S)
+        return Said(ended.code, ended.out, ended.err)
 
 
 @pytest.fixture

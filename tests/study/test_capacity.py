@@ -6,18 +6,20 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from studies import Program
 
 from kvmark.errors import UsageError
 from kvmark.spec.objective import parse_objective
 from kvmark.study.capacity import Asked, Capacity, Outcome, RateRun, Stage, search
 from kvmark.study.estimated import estimated
 
+Kvmark = Callable[..., tuple[Any, str]]
 PROGRAM = Path(sys.executable).with_name("kvmark")
 OBJECTIVE = parse_objective("p99<10ms")
 
@@ -142,22 +144,25 @@ def test_an_exactness_that_cannot_be_had_is_refused(within: float, confirm: int)
 # On the simulated driver's virtual clock.
 
 
-def kvmark(folder: Path, *words: str, exits: int = 0) -> tuple[Any, str]:
-    command = [str(PROGRAM), "capacity", "ycsb/c", "--json", "-q", *words]
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, timeout=400
-    )
-    assert done.returncode == exits, done
-    return json.loads(done.stdout) if done.stdout else None, done.stderr
+@pytest.fixture
+def kvmark(tmp_path: Path, program: Program) -> Callable[..., tuple[Any, str]]:
+    """Carries out the command; its answer, and what it said."""
+
+    def kvmark(*words: str, exits: int = 0) -> tuple[Any, str]:
+        done = program(tmp_path, "capacity", "ycsb/c", "--json", "-q", *words)
+        assert done.code == exits, done
+        return done.json if done.out else None, done.err
+
+    return kvmark
 
 
-def test_the_capacity_of_a_queue_is_that_of_its_closed_form(tmp_path: Path) -> None:
+def test_the_capacity_of_a_queue_is_that_of_its_closed_form(kvmark: Kvmark, tmp_path: Path) -> None:
     """M/M/1: response times are exponential with rate μ - λ, so that p99 = ln(100) ÷ (μ - λ)."""
     service_per_s, p99_s = 10_000.0, 0.001
     expected = service_per_s - math.log(100) / p99_s
     words = ("--clients", "100", "--duration", "20s", "--confirm", "2", "--interval", "10s")
     system = "sim:?clock=virtual&service=exponential&mean_us=100"
-    answer, _ = kvmark(tmp_path, "--system", system, "--slo", "p99<1ms", *words)
+    answer, _ = kvmark("--system", system, "--slo", "p99<1ms", *words)
     capacity, tried = answer["capacity"], answer["search"]["runs"]
     assert capacity["value"] == pytest.approx(expected, rel=0.03)
     assert capacity["low"] <= capacity["value"] <= capacity["high"]
@@ -175,8 +180,14 @@ def test_the_capacity_of_a_queue_is_that_of_its_closed_form(tmp_path: Path) -> N
 
 
 def test_an_objective_that_holds_at_no_rate_ends_with_the_reason(tmp_path: Path) -> None:
+    # The program itself, which judges in another process.
     system = ("--system", "sim:?clock=virtual&service=constant&mean_us=1000")
-    answer, said = kvmark(tmp_path, *system, "--slo", "p99<100us", "--from", "300", exits=1)
+    words = [PROGRAM, "capacity", "ycsb/c", *system, "--slo", "p99<100us", "--from", "300"]
+    done = subprocess.run(
+        [*words, "--json", "-q"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1, done
+    answer, said = json.loads(done.stdout), done.stderr
     assert answer["capacity"] is None
     assert answer["search"]["found"] == "nowhere"
     assert said.startswith("kvmark: capacity: even at ")
@@ -192,8 +203,8 @@ def test_an_objective_that_holds_at_no_rate_ends_with_the_reason(tmp_path: Path)
         (("--system", "null:", "--slo", "p99<1ms", "--within", "0"), "within: must be from 0.1%"),
     ],
 )
-def test_wrong_use_is_told_in_a_sentence(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
-    answer, told = kvmark(tmp_path, *words, exits=2)
+def test_wrong_use_is_told_in_a_sentence(kvmark: Kvmark, words: tuple[str, ...], said: str) -> None:
+    answer, told = kvmark(*words, exits=2)
     assert answer is None
     assert told.startswith(f"kvmark: {said}")
     assert told.count("\n") == 1

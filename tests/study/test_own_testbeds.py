@@ -12,13 +12,13 @@ name: broken
 question: What does a case find after one that killed a server?
 testbed: {system: redis}
 workload: ycsb/c
-run: {duration: 500ms, records: 300, interval: 50ms, clients: 2, timeout: 1s}
+run: {records: 300, interval: 50ms, clients: 2, timeout: 1m}
 order: written
 factors:
   killed:
     levels:
-      yes: {faults: [{at: 20%, do: kill, node: primary-1, for: 10%}]}
-      no: {}
+      yes: {duration: 4s, faults: [{at: 100ms, do: kill, node: primary-1, for: 50ms}]}
+      no: {operations: 1000}
 """
 
 

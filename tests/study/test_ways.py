@@ -1,6 +1,7 @@
 """Ways through proxies: how they are named, and what each costs beside the straight one."""
 
 import dataclasses
+import math
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,10 +29,10 @@ QUIET = ("-q", "--report", "none")
 SIMULATED = """
 name: ways
 question: What does a way cost?
-system: "sim:?servers=8&service=constant&mean_us=1000"
+system: "sim:?clock=virtual&servers=8&mean_us=1000"
 workload: ycsb/c
-run: {duration: 300ms, records: 10, clients: 4, interval: 100ms}
-through: {proxies: {slow: "sim:?servers=8&service=constant&mean_us=2000"}}
+run: {duration: 10s, records: 10, clients: 4}
+through: {proxies: {slow: "sim:?clock=virtual&servers=8&mean_us=2000"}}
 repetitions: 3
 """
 
@@ -71,7 +72,7 @@ def test_a_proxy_of_another_kind_of_system_is_refused(study: Callable[..., Study
 
 def test_a_study_of_its_own_servers_has_no_proxy_before_them(study: Callable[..., Study]) -> None:
     text = SIMULATED.replace(
-        'system: "sim:?servers=8&service=constant&mean_us=1000"', "testbed: {system: redis}"
+        'system: "sim:?clock=virtual&servers=8&mean_us=1000"', "testbed: {system: redis}"
     )
     with pytest.raises(UsageError, match="name the system behind the proxy with --system"):
         study(text).check()
@@ -83,7 +84,7 @@ def test_ways_are_one_more_factor_of_any_study(study: Callable[..., Study]) -> N
     assert found.factors == ("clients", "through")
     assert [case.labels["through"] for case in found.cases] == ["direct", "one", "two"] * 2
     assert found.system_text(found.cases[2]) == "sim:?servers=2"
-    assert found.system_text(found.cases[0]).startswith("sim:?servers=8")
+    assert found.system_text(found.cases[0]).startswith("sim:?clock=virtual&servers=8")
 
 
 # Costs.
@@ -112,11 +113,11 @@ def test_a_slower_way_loses_throughput_and_adds_response_time(
     assert cost["through"] == "slow"
     assert cost["proxy"] is None
     assert cost["blocks"] == 3
-    # Each operation takes twice as long, however busy the machine is.
+    # Each operation takes twice as long.
     lost, added = cost["throughput_lost"], cost["response_added"]["p50"]
-    assert 0 < lost["value"] < 100
+    assert lost["value"] == pytest.approx(50, abs=2)
     assert lost["low"] <= lost["value"] <= lost["high"]
-    assert added["value"] > 0
+    assert added["value"] == pytest.approx(math.log(2), rel=0.1)
     assert added["low"] <= added["value"] <= added["high"]
     told = program(tmp_path, "study", "ways.yaml", *QUIET, "--resume")
     assert "What the way through each proxy costs" in told.out

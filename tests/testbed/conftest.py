@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kvmark.errors import UsageError
-from kvmark.testbed import cassandra, redis
+from kvmark.testbed import redis
 from kvmark.testbed.cassandra.java import find_java
 from kvmark.testbed.control import take_down
 from kvmark.testbed.redis.client import Client
@@ -16,6 +16,7 @@ from kvmark.testbed.redis.health import connect
 from kvmark.testbed.state import Testbed
 
 Up = Callable[..., Testbed]
+PATIENCE_S = 300.0
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def ask() -> Callable[..., Any]:
 
     def ask(testbed: Testbed, node: str, *words: str | int) -> Any:
         client: Client
-        with connect(testbed, testbed.node(node)) as client:
+        with connect(testbed, testbed.node(node), PATIENCE_S) as client:
             return client.ask(*words)
 
     return ask
@@ -65,27 +66,3 @@ def with_cassandra() -> None:
         pytest.skip(str(missing))
     if shutil.which("mvn") is None:
         pytest.skip("Maven, which fetches Cassandra, isn't installed: apt-get install maven")
-
-
-@pytest.fixture(scope="session")
-def cassandra_folder(
-    with_cassandra: None, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Path]:
-    """The folder of one real node that all tests share: with password, TLS and two settings."""
-    root = tmp_path_factory.mktemp("cassandra")
-    wanted = cassandra.Wanted(
-        heap_bytes=512 * 2**20,
-        password="it's open #1",
-        tls=True,
-        settings=(("concurrent_reads", "64"), ("commitlog_sync", "batch")),
-    )
-    try:
-        yield cassandra.up(wanted, root).folder
-    finally:
-        take_down(root)
-
-
-@pytest.fixture
-def node(cassandra_folder: Path) -> Testbed:
-    """That node, with the process it has now."""
-    return Testbed.read(cassandra_folder)

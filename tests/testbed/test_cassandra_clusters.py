@@ -1,10 +1,8 @@
-"""Nodes that can't start, and the commands: what one shared node can't show."""
+"""Nodes that can't start, and wrong use: what one shared node can't show."""
 
-import json
 import re
 import socket
 import sys
-import uuid
 from pathlib import Path
 
 import pytest
@@ -12,14 +10,8 @@ import pytest
 from kvmark.cli.main import main
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed import cassandra
-from kvmark.testbed.control import (
-    describe,
-)
-from kvmark.testbed.memory_group import make_group, remove_group
-from kvmark.testbed.state import Testbed
 
 HEAP_BYTES = 512 * 2**20
-GIB = 2**30
 NEEDED_BYTES = 6 * 10**9
 Output = pytest.CaptureFixture[str]
 
@@ -82,36 +74,3 @@ def test_wrong_use_is_one_sentence_and_exit_code_2(
     said = capsys.readouterr().err
     assert said.startswith(sentence)
     assert said.count("\n") == 1
-
-
-def bound() -> list[str]:
-    """The words that bound a node's memory, where the kernel lets us."""
-    try:
-        remove_group(make_group(f"kvmark-test-{uuid.uuid4().hex}", GIB))
-    except UsageError:
-        return []
-    return ["--memory", "1G"]
-
-
-def test_up_and_down_speak_json_and_leave_no_bound_on_memory_behind(
-    root: Path, with_cassandra: None, capsys: Output
-) -> None:
-    more = bound()
-    assert main(["up", "cassandra", "--heap", "512M", "--name", "one", "--json", *more]) == 0
-    printed = capsys.readouterr()
-    testbed = Testbed.read(root / "one")
-    (node,) = testbed.nodes
-    if more:
-        assert node.group is not None
-        assert node.process is not None
-        groups = Path(f"/proc/{node.process.pid}/cgroup").read_text()
-        assert node.group.name in groups
-        assert describe(testbed)["memory_bytes"] == GIB
-    started = json.loads(printed.out)
-    assert "Starting Cassandra 5.0.9, 1 node with a heap of 512 MiB" in printed.err
-    assert started["url"] == f"cql://{started['nodes'][0]['address']}"
-    assert main(["down", "one", "--remove", "--json"]) == 0
-    (stopped,) = json.loads(capsys.readouterr().out)
-    assert stopped["removed"]
-    assert node.group is None or not node.group.exists()
-    assert not list(root.iterdir())

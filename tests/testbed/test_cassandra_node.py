@@ -1,15 +1,22 @@
-"""One real node with password and TLS: found, observed, described, and broken on purpose."""
+"""One real node from a user's words: found, observed, described, broken on purpose, and stopped."""
 
+import io
+import json
 import re
 import socket
 import ssl
 import stat
+import uuid
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
 
-from kvmark.errors import SystemUnderTestError
+from kvmark.cli.main import main
+from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed.cassandra.client import Client, ReplyError
 from kvmark.testbed.cassandra.health import connect
 from kvmark.testbed.control import (
@@ -18,14 +25,80 @@ from kvmark.testbed.control import (
     pause_node,
     restart_node,
     resume_node,
+    take_down,
     wait_until_healthy,
 )
+from kvmark.testbed.memory_group import make_group, remove_group
 from kvmark.testbed.observe import Observer
 from kvmark.testbed.process import wait_until
 from kvmark.testbed.state import Testbed, owner_of
 
 FIRST = "node-1"
+PATIENCE_S = 300.0
+GIB = 2**30
+# Nothing is given up because the machine is busy.
+SETTINGS = ("concurrent_reads=64", "commitlog_sync=batch", "read_request_timeout=5m",
+            "range_request_timeout=5m", "write_request_timeout=5m")  # fmt: skip
 SECRET = "it's open #1"
+
+
+@dataclass(frozen=True)
+class Started:
+    """What `kvmark up` left: a testbed and what was printed."""
+
+    folder: Path
+    out: str
+    err: str
+    #: Whether the kernel lets a node's memory be bounded.
+    is_bounded: bool
+
+
+def can_bound() -> bool:
+    try:
+        remove_group(make_group(f"kvmark-test-{uuid.uuid4().hex}", GIB))
+    except UsageError:
+        return False
+    return True
+
+
+@pytest.fixture(scope="module")
+def started(with_cassandra: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+    """One node with password, TLS and settings, which all tests share and the last one stops."""
+    place = tmp_path_factory.mktemp("cassandra")
+    root, secret = place / "testbeds", place / "secret"
+    secret.write_text(f"{SECRET}\n")
+    is_bounded = can_bound()
+    words = ["up", "cassandra", "--heap", "512M", "--password-file", str(secret), "--tls", "--json"]
+    words += ["--memory", "1G"] * is_bounded
+    words += [word for setting in SETTINGS for word in ("--set", setting)]
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patched, redirect_stdout(out), redirect_stderr(err):
+        patched.setenv("KVMARK_TESTBEDS", str(root))
+        code = main(words)
+    try:
+        assert code == 0, err.getvalue()
+        yield Started(root / "cassandra", out.getvalue(), err.getvalue(), is_bounded)
+    finally:
+        take_down(root)
+
+
+@pytest.fixture
+def node(started: Started) -> Testbed:
+    """That node, with the process it has now."""
+    return Testbed.read(started.folder)
+
+
+def test_up_speaks_json_and_bounds_memory(started: Started, node: Testbed) -> None:
+    told = json.loads(started.out)
+    assert "Starting Cassandra 5.0.9, 1 node with a heap of 512 MiB" in started.err
+    assert told["url"] == node.url
+    assert [each["address"] for each in told["nodes"]] == [node.nodes[0].address]
+    if started.is_bounded:
+        (first,) = node.nodes
+        assert first.group is not None
+        assert first.process is not None
+        assert first.group.name in Path(f"/proc/{first.process.pid}/cgroup").read_text()
+        assert describe(node)["memory_bytes"] == GIB
 
 
 def test_a_node_answers_and_is_found_by_its_address(node: Testbed) -> None:
@@ -44,7 +117,7 @@ def test_a_node_answers_and_is_found_by_its_address(node: Testbed) -> None:
 
 
 def test_values_of_all_kinds_that_are_asked_for_are_read(node: Testbed) -> None:
-    with connect(node, node.nodes[0]) as client:
+    with connect(node, node.nodes[0], PATIENCE_S) as client:
         (local,) = client.ask("SELECT * FROM system.local")
         assert local["rpc_address"] == "127.0.0.1"
         assert local["tokens"] == ["-9223372036854775808"]
@@ -99,7 +172,9 @@ def test_the_certificate_is_for_the_nodes_own_addresses(node: Testbed) -> None:
     context = ssl.create_default_context(cafile=node.facts["ca_file"])
     for name in ("127.0.0.1", "localhost"):
         with (
-            socket.create_connection(("127.0.0.1", node.nodes[0].port), timeout=30) as plain,
+            socket.create_connection(
+                ("127.0.0.1", node.nodes[0].port), timeout=PATIENCE_S
+            ) as plain,
             context.wrap_socket(plain, server_hostname=name),
         ):
             pass
@@ -131,9 +206,12 @@ def test_a_manifest_gets_version_settings_and_a_fingerprint(node: Testbed) -> No
 
 
 def test_observing_tells_what_the_node_used(node: Testbed) -> None:
-    with Observer(node) as observer, connect(node, node.nodes[0]) as client:
+    with Observer(node) as observer, connect(node, node.nodes[0], PATIENCE_S) as client:
         wait_until(
-            lambda: observer.sample()[0]["gc_count"] is not None, "answer", node.watched(), 60
+            lambda: observer.sample()[0]["gc_count"] is not None,
+            "answer",
+            node.watched(),
+            PATIENCE_S,
         )
         before = observer.sample()[0]
         client.ask(f"SELECT key FROM system.local WHERE key = '{'x' * 60_000}'")
@@ -144,7 +222,7 @@ def test_observing_tells_what_the_node_used(node: Testbed) -> None:
             ),
             "count what it received",
             node.watched(),
-            60,
+            PATIENCE_S,
         )
         after = observer.sample()[0]
     assert after["node"] == FIRST
@@ -167,13 +245,16 @@ def test_a_paused_node_is_observed_without_what_it_alone_knows(node: Testbed) ->
         finally:
             resume_node(node, FIRST)
         wait_until(
-            lambda: observer.sample()[0]["gc_count"] is not None, "answer", node.watched(), 60
+            lambda: observer.sample()[0]["gc_count"] is not None,
+            "answer",
+            node.watched(),
+            PATIENCE_S,
         )
     assert "Broken pipe" not in node.log_of(node.nodes[0]).read_text()
 
 
 def test_a_killed_node_starts_again_with_what_it_acknowledged(node: Testbed) -> None:
-    with connect(node, node.nodes[0]) as client:
+    with connect(node, node.nodes[0], PATIENCE_S) as client:
         client.ask(
             "CREATE KEYSPACE kept WITH replication ="
             " {'class': 'SimpleStrategy', 'replication_factor': 1}"
@@ -186,5 +267,18 @@ def test_a_killed_node_starts_again_with_what_it_acknowledged(node: Testbed) -> 
         wait_until_healthy(node)
     changed = restart_node(node, FIRST)
     wait_until_healthy(changed)
-    with connect(changed, changed.nodes[0]) as client:
+    with connect(changed, changed.nodes[0], PATIENCE_S) as client:
         assert client.ask("SELECT * FROM kept.rows") == [{"k": 1, "v": "value"}]
+
+
+def test_down_speaks_json_and_leaves_no_bound_on_memory_behind(
+    node: Testbed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (first,) = node.nodes
+    root = node.folder.parent
+    monkeypatch.setenv("KVMARK_TESTBEDS", str(root))
+    assert main(["down", node.name, "--remove", "--json"]) == 0
+    (stopped,) = json.loads(capsys.readouterr().out)
+    assert stopped["removed"]
+    assert first.group is None or not first.group.exists()
+    assert not list(root.iterdir())

@@ -29,7 +29,7 @@ Ask = Callable[..., Any]
 BENCHMARKS = ipaddress.ip_network("198.18.0.0/15")
 PLANNED = Network(name="kv1", prefix="198.18.7", servers=("one", "two", "three"))
 SOON_S = 0.3
-PATIENCE_S = 30.0
+PATIENCE_S = 300.0
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from kvmark.testbed import process
 from kvmark.testbed.process import Identity, Watched
 
 Start = Callable[..., Identity]
+PATIENCE_S = 300.0
 
 READY = "print('ready', flush=True)\n"
 SLEEP = "import time\ntime.sleep(600)\n"
@@ -42,7 +43,7 @@ def start(log: Path) -> Iterator[Start]:
 
 def wait_for(text: str, one: Identity, log: Path) -> None:
     watched = [Watched(name="program", process=one, log=log)]
-    process.wait_until(lambda: text in log.read_text(), f"say {text}", watched, 30)
+    process.wait_until(lambda: text in log.read_text(), f"say {text}", watched, PATIENCE_S)
 
 
 def test_a_process_is_detached_and_its_output_is_in_the_log(start: Start, log: Path) -> None:
@@ -90,9 +91,13 @@ def test_a_paused_process_stands_still_until_it_is_resumed(start: Start, log: Pa
     watched = [Watched(name="program", process=one, log=log)]
     process.pause(one)
     found = psutil.Process(one.pid)
-    process.wait_until(lambda: found.status() == psutil.STATUS_STOPPED, "pause", watched, 30)
+    process.wait_until(
+        lambda: found.status() == psutil.STATUS_STOPPED, "pause", watched, PATIENCE_S
+    )
     process.resume(one)
-    process.wait_until(lambda: found.status() != psutil.STATUS_STOPPED, "resume", watched, 30)
+    process.wait_until(
+        lambda: found.status() != psutil.STATUS_STOPPED, "resume", watched, PATIENCE_S
+    )
 
 
 def test_another_process_of_the_same_number_is_not_signalled(start: Start) -> None:
@@ -130,7 +135,7 @@ def test_waiting_for_a_process_that_ends_quotes_its_last_line(start: Start, log:
     one = start("print('no luck today\\n\\n')")
     watched = [Watched(name="program", process=one, log=log)]
     with pytest.raises(SystemUnderTestError, match=r"^program ended by itself: no luck today$"):
-        process.wait_until(lambda: False, "start", watched, 30)
+        process.wait_until(lambda: False, "start", watched, PATIENCE_S)
 
 
 def test_waiting_too_long_says_for_what_and_quotes_the_log(start: Start, log: Path) -> None:
@@ -156,4 +161,4 @@ def test_a_started_process_takes_signals_that_the_starter_ignores(start: Start, 
     os.kill(one.pid, signal.SIGINT)
     watched = [Watched(name="program", process=one, log=log)]
     with pytest.raises(SystemUnderTestError, match="ended by itself"):
-        process.wait_until(lambda: False, "go on", watched, 30)
+        process.wait_until(lambda: False, "go on", watched, PATIENCE_S)

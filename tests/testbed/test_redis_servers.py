@@ -28,6 +28,7 @@ Up = Callable[..., Testbed]
 Ask = Callable[..., Any]
 
 FIRST = "primary-1"
+PATIENCE_S = 300.0
 SECRET = "open sesame #1"
 
 
@@ -143,7 +144,7 @@ def test_tls_shows_a_certificate_of_the_testbeds_own_authority(up: Up, ask: Ask)
 
 def shake_hands(port: int, context: ssl.SSLContext, name: str) -> None:
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=30) as plain,
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as plain,
         context.wrap_socket(plain, server_hostname=name),
     ):
         pass
@@ -222,13 +223,12 @@ def test_what_a_killed_server_still_has_depends_on_its_log(
 def test_a_paused_server_answers_when_it_goes_on(up: Up) -> None:
     testbed = up()
     port = testbed.nodes[0].port
-    with Client("127.0.0.1", port, timeout_s=0.1) as client:
-        assert pause_node(testbed, FIRST)
-        with pytest.raises(TimeoutError):
-            client.ask("PING")
+    assert pause_node(testbed, FIRST)
+    with pytest.raises(TimeoutError), Client("127.0.0.1", port, timeout_s=0.1) as client:
+        client.ask("PING")
     assert testbed.lives
     assert resume_node(testbed, FIRST)
-    with Client("127.0.0.1", port, timeout_s=30) as client:
+    with Client("127.0.0.1", port, timeout_s=PATIENCE_S) as client:
         assert client.ask("PING") == "PONG"
 
 
@@ -242,12 +242,27 @@ def test_a_manifest_gets_version_settings_and_a_fingerprint_of_them(up: Up) -> N
     assert describe(other)["fingerprint"] != known["fingerprint"]
 
 
+def answered(observer: Observer, testbed: Testbed) -> dict[str, Any]:
+    """What is observed of a server that has time to say what its connections carried."""
+    seen: list[dict[str, Any]] = []
+
+    def says() -> bool:
+        seen[:] = observer.sample()
+        return bool(seen) and seen[0]["network_sent_bytes"] is not None
+
+    process = Testbed.read(testbed.folder).nodes[0].process
+    assert process is not None
+    watched = [Watched(name=FIRST, process=process, log=testbed.log_of(testbed.nodes[0]))]
+    wait_until(says, "answer", watched, PATIENCE_S)
+    return seen[0]
+
+
 def test_observing_tells_what_the_server_used(up: Up, ask: Ask) -> None:
     testbed = up()
     with Observer(testbed) as observer:
-        (before,) = observer.sample()
+        before = answered(observer, testbed)
         ask(testbed, FIRST, "SET", "key", "x" * 1_000_000)
-        (after,) = observer.sample()
+        after = answered(observer, testbed)
     assert before["node"] == FIRST
     assert after["network_received_bytes"] - before["network_received_bytes"] > 1_000_000
     assert after["network_sent_bytes"] > before["network_sent_bytes"]
@@ -258,18 +273,13 @@ def test_observing_tells_what_the_server_used(up: Up, ask: Ask) -> None:
 def test_a_paused_server_is_observed_without_its_network(up: Up) -> None:
     testbed = up()
     with Observer(testbed) as observer:
-        assert observer.sample()[0]["network_sent_bytes"] is not None
+        answered(observer, testbed)
         pause_node(testbed, FIRST)
         (paused,) = observer.sample()
         assert paused["network_sent_bytes"] is None
         assert paused["resident_bytes"] > 0
         resume_node(testbed, FIRST)
-        process = testbed.nodes[0].process
-        assert process is not None
-        watched = [Watched(name=FIRST, process=process, log=testbed.log_of(testbed.nodes[0]))]
-        wait_until(
-            lambda: observer.sample()[0]["network_sent_bytes"] is not None, "answer", watched, 30
-        )
+        answered(observer, testbed)
 
 
 def test_a_server_that_was_started_again_is_observed_again(up: Up) -> None:
@@ -279,8 +289,7 @@ def test_a_server_that_was_started_again_is_observed_again(up: Up) -> None:
         kill_node(testbed, FIRST)
         assert observer.sample() == []
         restart_node(testbed, FIRST)
-        (row,) = observer.sample()
-        assert row["network_sent_bytes"] is not None
+        answered(observer, testbed)
 
 
 def test_a_damaged_description_says_what_to_do(root: Path) -> None:

@@ -63,16 +63,22 @@ fn a_closed_client_sees_a_stall_once_where_arrivals_see_it_a_thousand_times() {
 }
 
 #[test]
-fn a_stall_on_the_real_clock_is_recorded_within_five_percent() {
-    // 2,000 a second for 3 s, stopped from 1 s to 1.5 s.
+fn on_the_real_clock_too_a_stall_hides_in_no_operation() {
+    // 2,000 a second for 3 s, stopped from 1 s to 1.5 s of the run.
     let mut plan = plan(constant(2_000.0), 4_000);
-    plan.phases[0].duration_ns = Some(3_000_000_000);
+    plan.phases[0].groups[0].operations = Some(6_000);
     let options = [("service", "constant"), ("mean_us", "50"), ("stall", "1+0.5")];
     let record = record(&plan, sim(&options));
-    let reads = total(&record, Kind::Read);
-    assert!((5_980..=6_000).contains(&reads.count), "{}", reads.count);
-    let expected_ns = stalled_quantile_ns(0.99, 0.5, 3.0, 0.1);
-    assert_close("p99", reads.response.quantiles.p99 as f64, expected_ns, 0.05);
+    let response = &total(&record, Kind::Read).response.quantiles;
+    assert_eq!(total(&record, Kind::Read).count, 6_000);
+    // A busy machine adds to response times and takes nothing away: they are at least those of a
+    // stall without a queue behind it, of which a phase that began late met the rest.
+    let start_s = record.phases[0].start_ns as f64 / 1e9;
+    let stall_s = 1.5 - start_s.max(1.0);
+    for (name, found, q) in [("p99", response.p99, 0.99), ("p99.9", response.p999, 0.999)] {
+        let least_ns = 0.995 * stalled_quantile_ns(q, stall_s, 3.0, 0.0);
+        assert!(found as f64 >= least_ns, "{name}: found {found}, at least {least_ns}");
+    }
 }
 
 #[test]

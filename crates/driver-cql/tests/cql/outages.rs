@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::common::{execute, layout, open, request, run, session};
 use crate::peer::{Act, Guard, Peer};
 
-/// Operations after which it is noticed at the latest that the connections are gone.
+/// Operations after which it is noticed at the latest that the connections are there, or gone.
 const NOTICED: u32 = 1000;
 
 fn row(_: &str) -> Act {
@@ -32,6 +32,16 @@ async fn read_until_lost(session: &CqlSession) {
     panic!("{:?}", session.last_failure());
 }
 
+/// Reads until one is answered; where the limit on a request is short a busy machine meets it.
+async fn read_until_answered(session: &CqlSession) {
+    for _ in 0..NOTICED {
+        if read(session).await == Outcome::Ok {
+            return;
+        }
+    }
+    panic!("{:?}", session.last_failure());
+}
+
 /// A driver with a session that has lost its only node, whose address is free now.
 async fn lost(options: Value) -> (Cql, CqlSession, String) {
     let peer = Peer::new(row);
@@ -41,7 +51,7 @@ async fn lost(options: Value) -> (Cql, CqlSession, String) {
     });
     let driver = driver.await.unwrap();
     let session = session(&driver).await;
-    assert_eq!(read(&session).await, Outcome::Ok);
+    read_until_answered(&session).await;
     let address = peer.stop();
     read_until_lost(&session).await;
     (driver, session, address)

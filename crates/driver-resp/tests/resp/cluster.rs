@@ -215,6 +215,7 @@ fn a_replica_that_takes_over_is_found() {
         assert_eq!(write().await, Outcome::Ok);
         cluster.nodes[0].kill();
         let mut outcomes = vec![write().await];
+        assert_eq!(cluster.nodes[3].raw().ask("CLUSTER FAILOVER TAKEOVER"), "+OK");
         while outcomes.last() != Some(&Outcome::Ok) {
             outcomes.push(write().await);
             tokio::time::sleep(Duration::from_millis(1)).await;

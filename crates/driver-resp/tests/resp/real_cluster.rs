@@ -27,7 +27,8 @@ impl RealCluster {
             drop(free);
             let bus_text = bus.to_string();
             let arguments = ["--cluster-enabled", "yes", "--cluster-port", &bus_text];
-            let patience = ["--cluster-node-timeout", "500", "--repl-diskless-sync-delay", "0"];
+            // No server is ever given up by the others: a busy machine may keep one waiting.
+            let patience = ["--cluster-node-timeout", "600000", "--repl-diskless-sync-delay", "0"];
             nodes.push(Redis::start(&[&arguments[..], &patience[..]].concat())?);
             bus_ports.push(bus);
         }
@@ -54,13 +55,19 @@ impl RealCluster {
     }
 
     fn introduce(&self) {
-        for (node, bus) in self.nodes.iter().zip(&self.bus_ports).skip(1) {
+        // Each meets each: with that much patience they would be slow to hear of one another.
+        for (index, (node, bus)) in self.nodes.iter().zip(&self.bus_ports).enumerate() {
             let place = node.address.replace(':', " ");
-            self.nodes[0].raw().ask(&format!("CLUSTER MEET {place} {bus}"));
+            for other in &self.nodes[..index] {
+                other.raw().ask(&format!("CLUSTER MEET {place} {bus}"));
+            }
         }
-        let all = format!("cluster_known_nodes:{}", self.nodes.len());
+        // A server that is only being met has no name yet that it could be called by.
+        let names: Vec<_> = self.nodes.iter().map(|node| node.raw().text("CLUSTER MYID")).collect();
         for index in 0..self.nodes.len() {
-            self.wait(index, "CLUSTER INFO", &all);
+            for name in &names {
+                self.wait(index, "CLUSTER NODES", name);
+            }
         }
     }
 

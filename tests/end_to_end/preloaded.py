@@ -1,0 +1,119 @@
+"""Commands in processes that have loaded everything already, so that they start at once.
+
+Each process of tests has one that serves forks. In a fork a command has a folder, variables and
+output of its own, as in a process that was begun anew; what is loaded when, and what is judged
+apart, is tested in `tests/run/test_a_process_that_measures.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any, Self
+
+COMMANDS = (
+    "answering", "app_answering", "apping", "capacity", "comparing", "doctor", "history", "import_",
+    "interleaving", "measuring", "order", "runs", "scaling", "searching", "single", "stress_output",
+    "stressing", "study_answering", "studying", "up", "workloads", "ycsb",
+)  # fmt: skip
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(
+    [*(f"kvmark.cli.{name}" for name in COMMANDS), "kvmark.report.page", __name__]
+)
+
+
+class Here:
+    """Carries out at once what would go to a process that only loads everything once more."""
+
+    def __init__(self, *_: object, **__: object) -> None: ...
+
+    def __enter__(self) -> Self:
+        """Begins nothing."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends nothing."""
+
+    def shutdown(self) -> None:
+        """Ends nothing."""
+
+    def submit(self, work: Callable[..., Any], *given: object) -> Future[Any]:
+        """The outcome of some work."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(work(*given))
+        except Exception as problem:  # noqa: BLE001 - it goes to whoever wants the outcome
+            future.set_exception(problem)
+        return future
+
+
+def carry_out(
+    words: Sequence[str], folder: Path, variables: Mapping[str, str], out: Path, err: Path
+) -> None:
+    """The whole command; ends the process."""
+    from kvmark.cli import main
+    from kvmark.study import ab_judging, judging, trying
+
+    for module in (ab_judging, judging, trying):
+        vars(module)["ProcessPoolExecutor"] = Here
+    os.chdir(folder)
+    # Those of the process that this one comes from are those of the first test.
+    os.environ.clear()
+    os.environ.update(variables)
+    sys.argv = ["kvmark", *words]
+    sys.stdout, sys.stderr = out.open("w"), err.open("w")
+    os.dup2(sys.stdout.fileno(), 1)
+    os.dup2(sys.stderr.fileno(), 2)
+    code = main(words)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended, and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output as one JSON document."""
+        return json.loads(self.out)
+
+
+def start(
+    words: Sequence[object], folder: Path, variables: Mapping[str, str], out: Path, err: Path
+) -> ForkServerProcess:
+    """Begins a command."""
+    given = (tuple(map(str, words)), folder, dict(variables), out, err)
+    process = CONTEXT.Process(target=carry_out, args=given)
+    process.start()
+    return process
+
+
+def run(
+    words: Sequence[object], folder: Path, variables: Mapping[str, str], patience_s: float
+) -> Ended:
+    """Runs a command to its end; one that doesn't come to it is killed."""
+    with tempfile.TemporaryDirectory() as place:
+        out, err = Path(place, "out"), Path(place, "err")
+        process = start(words, folder, variables, out, err)
+        process.join(patience_s)
+        late = process.is_alive()
+        if late:
+            process.kill()
+            process.join()
+        code = -1 if process.exitcode is None else process.exitcode
+        said = (path.read_text() if path.exists() else "" for path in (out, err))
+        return Ended(code, next(said), next(said) + "(killed: it did not end)" * late)
