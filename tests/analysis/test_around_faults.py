@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis import around_faults
+from kvmark.analysis import Stretch, around_faults, fault_effects
 from kvmark.records import Run
 from kvmark.records.histograms import encode
 from kvmark.stats import Counts
@@ -31,6 +31,10 @@ def broken(healthy: Callable[[], Draft]) -> Draft:
     return draft
 
 
+def stretches_of(run: Run) -> tuple[Stretch, ...]:
+    return around_faults(run, fault_effects(run))
+
+
 def with_times(run: Run, times_ns: Callable[[int], list[int]]) -> Run:
     """Writes a log whose reads took these times in each second."""
     lines = [
@@ -42,7 +46,7 @@ def with_times(run: Run, times_ns: Callable[[int], list[int]]) -> Run:
 
 
 def test_the_measurement_is_cut_where_a_fault_begins_and_where_it_is_over(broken: Draft) -> None:
-    before, during, after = around_faults(broken.run())
+    before, during, after = stretches_of(broken.run())
     assert [each.name for each in (before, during, after)] == ["before", FAULT, "after"]
     assert (before.start_ns, before.end_ns) == (0, 5 * SECOND)
     # The interval in which it began counts as the fault's.
@@ -53,7 +57,7 @@ def test_the_measurement_is_cut_where_a_fault_begins_and_where_it_is_over(broken
 def test_rates_and_failures_are_those_of_each_stretch(broken: Draft) -> None:
     row = {**broken.intervals[6 * 3 + 1], "outcome": "connection", "count": 40}
     broken.intervals.append(row)
-    before, during, after = around_faults(broken.run())
+    before, during, after = stretches_of(broken.run())
     assert after.throughput == pytest.approx(before.throughput, rel=0.01)
     share = (1 + 0 + 0 + 0.5 + 0.5) / 5
     assert during.throughput == pytest.approx(before.throughput * share, rel=0.01)
@@ -64,7 +68,7 @@ def test_response_times_are_those_of_each_stretch(broken: Draft) -> None:
     def times(second: int) -> list[int]:
         return [800_000_000] * 20 if 5 <= second < 10 else [1_000_000] * 1000
 
-    stretches = around_faults(with_times(broken.run(), times))
+    stretches = stretches_of(with_times(broken.run(), times))
     medians = [each.response.shown_ns("p50") for each in stretches]
     assert medians == pytest.approx([1e6, 8e8, 1e6], rel=1e-3)
     assert [each.response.count for each in stretches] == [5000, 100, 10_000]
@@ -72,7 +76,7 @@ def test_response_times_are_those_of_each_stretch(broken: Draft) -> None:
 
 def test_a_server_that_stays_away_leaves_no_stretch_after_it(broken: Draft) -> None:
     broken.events[:] = [event for event in broken.events if event.get("state") != "ended"]
-    names = [each.name for each in around_faults(broken.run())]
+    names = [each.name for each in stretches_of(broken.run())]
     assert names == ["before", FAULT]
 
 
@@ -80,9 +84,9 @@ def test_each_of_two_faults_has_its_own_stretches(broken: Draft) -> None:
     for event in [event for event in broken.events if event["kind"] == "fault"]:
         later = {"fault": "15s kill node-3", "at_ns": event["at_ns"] + int(9.5 * SECOND)}
         broken.events.append({**event, **later})
-    names = [each.name for each in around_faults(broken.run())]
+    names = [each.name for each in stretches_of(broken.run())]
     assert names == ["before", FAULT, "after", "15s kill node-3", "after"]
 
 
 def test_without_a_fault_there_is_nothing_around_it(healthy: Callable[[], Draft]) -> None:
-    assert around_faults(healthy().run()) == ()
+    assert stretches_of(healthy().run()) == ()

@@ -27,19 +27,11 @@ PATIENCE_S = 300.0
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Ended):
     """What a finished command left behind."""
 
     command: tuple[str, ...]
     folder: Path
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """Standard output as the one JSON document it must be."""
-        return json.loads(self.out)
 
     def __str__(self) -> str:
         there = sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
@@ -104,7 +96,7 @@ class Kvmark:
         self, words: Sequence[object], ended: Ended, exits: int | tuple[int, ...]
     ) -> Result:
         command = ("kvmark", *map(str, words))
-        result = Result(command, self.folder, ended.code, ended.out, ended.err)
+        result = Result(ended.code, ended.out, ended.err, command, self.folder)
         if result.code not in (exits if isinstance(exits, tuple) else (exits,)):
             pytest.fail(f"exits with {result.code} and not {exits}:\n{result}", pytrace=False)
         return result

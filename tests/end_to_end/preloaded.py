@@ -88,7 +88,7 @@ class Ended:
 
     @property
     def json(self) -> Any:
-        """Standard output as one JSON document."""
+        """Standard output as the one JSON document it must be."""
         return json.loads(self.out)
 
 

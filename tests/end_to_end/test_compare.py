@@ -37,7 +37,7 @@ def answer(
     def ask(*words: object, exits: int = 0) -> Result:
         code = main([str(word) for word in words])
         out, err = capsys.readouterr()
-        result = Result(("kvmark", *map(str, words)), measured.folder, code, out, err)
+        result = Result(code, out, err, ("kvmark", *map(str, words)), measured.folder)
         assert code == exits, result
         return result
 

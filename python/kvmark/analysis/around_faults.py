@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
-from kvmark.analysis.course import recorded_responses
-from kvmark.analysis.fault_effects import fault_effects
+from kvmark.analysis.course import MOST_LINES
+from kvmark.analysis.fault_effects import FaultEffect, measured_phase
 from kvmark.analysis.summary import Times
 from kvmark.records import PhaseRecord, Run
-from kvmark.records.histograms import series_tag
+from kvmark.records.slices import decoded, interval_lines
 from kvmark.stats import Counts
 
 __all__ = ["Stretch", "around_faults"]
@@ -34,7 +34,8 @@ class Stretch:
     #: Operations that completed in it: those that succeeded, and those that failed.
     succeeded: int
     failed: int
-    #: Of those that succeeded. Counts none where the run kept no histogram per interval.
+    #: Of those that succeeded. Counts none where the run kept no histogram per interval, or more
+    #: than can be decoded in a while.
     response: Times
 
     @property
@@ -50,17 +51,17 @@ class _Span:
     end_ns: int
 
 
-def around_faults(run: Run) -> tuple[Stretch, ...]:
+def around_faults(run: Run, effects: Sequence[FaultEffect]) -> tuple[Stretch, ...]:
     """The measurement, cut where faults began and where the service was as before again.
 
+    ``effects`` are those of all faults that were carried out.
     A fault lasts until its server is back and the rate as before, or until the next fault. An
     interval that a fault touches counts as the fault's. Empty for a run without faults.
 
     Raises:
         RecordsError: a histogram can't be decoded.
     """
-    effects = fault_effects(run)
-    phase = next((each for each in run.manifest.engine.phases if each.name == "measure"), None)
+    phase = measured_phase(run)
     if not effects or phase is None:
         return ()
     spans = [_Span(BEFORE, phase.start_ns, effects[0].begun_ns)]
@@ -80,10 +81,12 @@ def _stretches(run: Run, phase: PhaseRecord, spans: Sequence[_Span]) -> Iterator
     starts, ends = counts["start_ns"].to_list(), counts["end_ns"].to_list()
     owners = [_owner(spans, *edges) for edges in zip(starts, ends, strict=True)]
     responses: dict[int, list[Counts]] = {}
-    for at_ns, found in recorded_responses(run, _tags(run, phase)):
+    lines = interval_lines(run, phase, "response")
+    for line in lines if len(lines) <= MOST_LINES else ():
+        at_ns = (line.start_s + line.length_s / 2) * _NS_PER_S
         place = bisect_right(starts, at_ns) - 1
         if place >= 0 and at_ns < ends[place]:
-            responses.setdefault(owners[place], []).append(found)
+            responses.setdefault(owners[place], []).append(decoded(line, run.id))
     counts = counts.with_columns(pl.Series("span", owners, dtype=pl.Int64))
     for index, span in enumerate(spans):
         own = counts.filter(pl.col("span") == index)
@@ -124,12 +127,3 @@ def _counts(run: Run, phase: PhaseRecord) -> pl.DataFrame:
         )
         .sort("start_ns")
     )
-
-
-def _tags(run: Run, phase: PhaseRecord) -> Iterable[str]:
-    """The log's tags of operations that succeeded."""
-    several = len(run.manifest.plan.get("groups", ())) > 1
-    for total in run.totals(phase.index):
-        if total.outcome == "ok" and not total.part:
-            names = (phase.name, total.group, total.operation, total.outcome)
-            yield series_tag(*names, part=False, several_groups=several)

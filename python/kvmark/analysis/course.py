@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
@@ -14,7 +14,10 @@ from kvmark.records import Run, files
 from kvmark.records.histograms import LogLine, decode, log_lines
 from kvmark.stats import Counts
 
-__all__ = ["failure_course", "recorded_responses", "resource_course", "time_spread"]
+__all__ = ["MOST_LINES", "failure_course", "resource_course", "time_spread"]
+
+MOST_LINES = 20_000
+"""The most histograms that are decoded for a report: each takes a third of a millisecond."""
 
 _USAGE = pl.Schema(
     {
@@ -47,8 +50,6 @@ _NO_FAILURE = ("any", "ok", "miss")
 _NS_PER_S = 1e9
 _COLUMNS = 96
 _STEPS_PER_DECADE = 8
-# Decoding takes a third of a millisecond each.
-_MOST_LINES = 20_000
 _PART = "READ-MODIFY-WRITE."
 
 
@@ -103,7 +104,7 @@ def time_spread(run: Run) -> pl.DataFrame:
         RecordsError: a histogram can't be decoded.
     """
     lines = list(_response_lines(run))
-    if not lines or len(lines) > _MOST_LINES:
+    if not lines or len(lines) > MOST_LINES:
         return pl.DataFrame(schema=_SPREAD)
     begin_s = min(line.start_s for line in lines)
     length_s = max(line.start_s + line.length_s for line in lines) - begin_s
@@ -118,21 +119,6 @@ def time_spread(run: Run) -> pl.DataFrame:
         place = (int(start_ns), int(start_ns + width_s * _NS_PER_S))
         found += [(*place, *cell) for cell in _cells(Counts.merge(parts))]
     return pl.DataFrame(found, schema=_SPREAD, orient="row")
-
-
-def recorded_responses(run: Run, tags: Iterable[str]) -> Iterator[tuple[int, Counts]]:
-    """The response times that the log holds under these tags, by the middle of each interval.
-
-    The middle is in ns since the run's origin. A log of more than 20,000 such lines gives none.
-
-    Raises:
-        RecordsError: a histogram can't be decoded.
-    """
-    wanted = {f"{tag}-rt" for tag in tags}
-    lines = [line for line in _response_lines(run) if line.tag in wanted]
-    if len(lines) <= _MOST_LINES:
-        for line in lines:
-            yield int((line.start_s + line.length_s / 2) * _NS_PER_S), _decoded(run, line)
 
 
 def _cells(counts: Counts) -> Iterator[tuple[float, float, int, float]]:

@@ -16,7 +16,7 @@ import polars as pl
 from kvmark.analysis.faults import FaultSpan, fault_spans
 from kvmark.records import PhaseRecord, Run
 
-__all__ = ["RECOVERED", "FaultEffect", "fault_effects"]
+__all__ = ["RECOVERED", "FaultEffect", "fault_effects", "measured_phase"]
 
 RECOVERED: Final = 0.8
 """The share of the median rate before the first fault from which on the service is as before."""
@@ -60,7 +60,7 @@ class _Slice:
 def fault_effects(run: Run) -> tuple[FaultEffect, ...]:
     """The effects of all faults that were carried out, in the order in which they began."""
     spans = fault_spans(run)
-    phase = next((each for each in run.manifest.engine.phases if each.name == "measure"), None)
+    phase = measured_phase(run)
     if not spans or phase is None:
         return ()
     slices = _slices(run, phase)
@@ -70,6 +70,11 @@ def fault_effects(run: Run) -> tuple[FaultEffect, ...]:
         _effect(run, phase, span, slices, usual, phase.end_ns if after is None else after.begun_ns)
         for span, after in zip_longest(spans, spans[1:])
     )
+
+
+def measured_phase(run: Run) -> PhaseRecord | None:
+    """The phase that measures: faults belong to it."""
+    return next((each for each in run.manifest.engine.phases if each.name == "measure"), None)
 
 
 def _effect(

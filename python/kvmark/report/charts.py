@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import altair as alt
 import polars as pl
@@ -19,6 +19,7 @@ from kvmark.report.answers import PhaseSpan
 
 #: A Vega-Lite specification.
 Spec = dict[str, Any]
+_Look = TypeVar("_Look")
 
 # Vega's expression for a time in the unit that suits it.
 _TIME_LABEL = (
@@ -270,8 +271,7 @@ class _SeriesStyle:
         """Styles for the series that a column names; a single one needs no legend."""
         names = data[field].unique(maintain_order=True).to_list()
         legend = legend if len(names) > 1 else None
-        shapes = [_SHAPES[_turn(i)] for i in range(len(names))]
-        dashes = [_DASHES[_turn(i)] for i in range(len(names))]
+        shapes, dashes = _in_turn(_SHAPES, len(names)), _in_turn(_DASHES, len(names))
         return cls(
             color=alt.Color(f"{field}:N", legend=legend).scale(domain=names),
             shape=alt.Shape(f"{field}:N", legend=legend).scale(domain=names, range=shapes),
@@ -284,14 +284,14 @@ class _SeriesStyle:
         """What a page needs to switch series off and on; nothing where there is only one."""
         if len(self.names) < 2:
             return {}
-        dashes = [_DASHES[_turn(i)] for i in range(len(self.names))]
+        dashes = _in_turn(_DASHES, len(self.names))
         series = {"field": self.field, "names": list(self.names), "dashes": dashes}
         return {"usermeta": {"series": series}}
 
 
-def _turn(index: int) -> int:
-    """Which shape and dash: colours come round after four, and then have others with them."""
-    return (index + index // len(_SHAPES)) % len(_SHAPES)
+def _in_turn(looks: Sequence[_Look], count: int) -> list[_Look]:
+    """A shape or dash for each series: when colours come round, they have others with them."""
+    return [looks[(i + i // len(looks)) % len(looks)] for i in range(count)]
 
 
 def _line_legend(offset: float = 14) -> alt.Legend:

@@ -85,7 +85,7 @@ def run_answer(run: Run, verdict: Verdict | None = None) -> RunAnswer:
         curves=tuple(_run_curves(run)),
         provenance=_run_provenance(run),
         faults=fault_spans(run),
-        around_faults=around_faults(run),
+        around_faults=around_faults(run, summary.faults),
         course=cache(partial(_course, run)),
     )
 
