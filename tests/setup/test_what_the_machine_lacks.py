@@ -6,7 +6,7 @@ The machine is a folder of programs that is the whole PATH; setup stops before i
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -18,9 +18,10 @@ AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can install pa
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine with the programs that a test gives it, and without libclang."""
+    """A machine with the programs that a test gives it, on which nothing was ever built."""
 
     programs: Path
+    variables: dict[str, str] = field(default_factory=dict)
 
     def has(self, name: str, script: str = "true") -> None:
         """Gives it a program."""
@@ -42,7 +43,8 @@ class Machine:
 
     def run(self, script: str) -> subprocess.CompletedProcess[str]:
         """Runs a script, which must not raise."""
-        environment = {"PATH": str(self.programs), "LIBCLANG_PATH": str(self.programs)}
+        environment = {"PATH": str(self.programs), "XDG_CACHE_HOME": str(self.programs)}
+        environment |= self.variables
         command = [sys.executable, "-B", str(SCRIPTS / script)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert "Traceback" not in done.stderr
@@ -75,10 +77,25 @@ def test_elsewhere_than_on_debian_each_missing_thing_has_its_sentence(machine: M
     machine.has("cargo")
     machine.has("rustc", GOOD_RUST)
     machine.has("git")
-    compiler, libclang = machine.set_up().splitlines()
+    maven, compiler = machine.set_up().splitlines()
+    assert maven.startswith("Maven (it fetches RocksDB's release build) is missing")
+    assert maven.endswith("RocksDB is compiled from source instead.")
     assert compiler.startswith("A C++ compiler")
     assert compiler.endswith("install it with `sudo apt-get install build-essential`.")
-    assert libclang.endswith("install it with `sudo apt-get install libclang-dev`.")
+
+
+def test_a_word_that_names_no_build_of_rocksdb_is_told(machine: Machine) -> None:
+    machine.has("cargo")
+    machine.has("rustc", GOOD_RUST)
+    machine.variables["KVMARK_ROCKSDB"] = "sauce"
+    assert machine.set_up() == "KVMARK_ROCKSDB=sauce means nothing: it is `release` or `source`.\n"
+
+
+def test_who_compiles_rocksdb_needs_no_maven(machine: Machine) -> None:
+    machine.has("cargo")
+    machine.has("rustc", GOOD_RUST)
+    machine.variables["KVMARK_ROCKSDB"] = "source"
+    assert "Maven" not in machine.set_up()
 
 
 @AS_ROOT
@@ -92,7 +109,7 @@ def test_on_debian_root_installs_what_is_missing_and_nothing_else(machine: Machi
     said = machine.set_up()
     update, install = log.read_text().splitlines()
     assert update.endswith("update")
-    assert install.endswith("install -y --no-install-recommends libclang-dev git")
+    assert install.endswith("install -y --no-install-recommends git maven")
     assert said.count("is missing") == 2, "the sentences are said when installing fails"
 
 
