@@ -7,8 +7,9 @@ CARGO := $(PYTHON) scripts/cargo.py
 RELEASE := --release --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart setup check format test bench bench-engine bench-rocksdb bench-redis
-.PHONY: bench-cql bench-apps bench-scale bench-stress bench-report docs readme lock clean
+.PHONY: help quickstart setup check format test wheel fresh fresh-setup fresh-wheel docs readme
+.PHONY: bench bench-engine bench-rocksdb bench-rocksdb-build bench-redis bench-cql bench-apps
+.PHONY: bench-scale bench-stress bench-report lock clean
 
 help: ## List the commands
 	@$(PYTHON) scripts/help.py $(MAKEFILE_LIST)
@@ -41,6 +42,20 @@ test: setup ## Run all tests, Rust then Python, on real servers and a browser wh
 	$(BIN)/python scripts/with_cassandra.py $(CARGO) test $(RELEASE) --workspace --exclude kvmark-pyext
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
+wheel: setup ## Build a wheel for any Linux with glibc 2.17, and an sdist, into dist/
+	@$(BIN)/python scripts/wheel.py
+
+FRESH := $(PYTHON) scripts/fresh.py
+SMALL := make setup && .venv/bin/kvmark ycsb --records 1000 --workloads load,a --repetitions 1
+fresh: ## The README's first command on a Debian 12 that has never seen kvmark (as root)
+	@$(FRESH) make quickstart
+
+fresh-setup: ## Only setup and a small sequence there, with a copy of what Cargo compiled here
+	@$(FRESH) --lend-target sh -c '$(SMALL)' || [ $$? -eq 77 ]
+
+fresh-wheel: wheel ## The Dockerfile's steps there, and a try of what they installed
+	@$(FRESH) --image sh -c "$$(cat scripts/try_wheel.sh)" || [ $$? -eq 77 ]
+
 BENCHES := bench-engine bench-rocksdb bench-redis bench-cql bench-apps bench-scale bench-stress \
 	bench-report
 bench: $(BENCHES) ## All benchmarks; each prints a table
@@ -50,6 +65,9 @@ bench-engine: setup ## What the engine itself costs, beside its bounds
 
 bench-rocksdb: setup ## kvmark, a bare loop and YCSB on the same RocksDB database
 	$(BIN)/python -m bench.rocksdb.compare
+
+bench-rocksdb-build: setup ## RocksDB's release build beside one compiled here (20 minutes more)
+	$(BIN)/python -m bench.rocksdb.compare --threads 1 --peers kvmark kvmark-source bare bare-source
 
 bench-redis: setup ## kvmark, redis-benchmark, resp-benchmark, YCSB and go-ycsb on one Redis
 	@$(BIN)/python -m bench.redis

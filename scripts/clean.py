@@ -9,6 +9,7 @@ import target_folder
 
 FOLDERS = (
     ".venv",
+    "dist",
     ".mypy_cache",
     ".pytest_cache",
     ".ruff_cache",

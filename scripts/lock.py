@@ -1,4 +1,4 @@
-"""Resolves the Python dependencies anew into requirements.lock.
+"""Resolves the Python dependencies anew into requirements.lock and requirements-wheel.lock.
 
 The lock holds versions and hashes for every platform and no address: it installs from whatever
 index or mirror the user's pip is set up for.
@@ -12,20 +12,25 @@ import sys
 
 import target_folder
 
-QUIET = ["--quiet", "--no-header", "--no-annotate"]
-NO_ADDRESS = ["--no-emit-index-url", "--no-emit-find-links"]
+OPTIONS = ["--quiet", "--no-header", "--no-annotate", "--no-emit-index-url"]
+OPTIONS += ["--no-emit-find-links", "--universal", "--generate-hashes", "--upgrade"]
 EXTRAS = ["--extra", "dev", "--extra", "fleet", "--extra", "serve"]
-WHAT = ["pyproject.toml", *EXTRAS, "--universal", "--generate-hashes"]
+LOCKS = {
+    "requirements.lock": ["pyproject.toml", *EXTRAS],
+    "requirements-wheel.lock": ["--group", "wheel"],
+}
 
 
 def main() -> int:
-    """Writes the lock and returns the exit code."""
+    """Writes the locks and returns the exit code."""
     if shutil.which("uv") is None:
         print("uv is missing: install it with `pip install uv`.", file=sys.stderr)
         return 1
-    command = ["uv", "pip", "compile", *WHAT, *NO_ADDRESS, *QUIET, "--upgrade"]
-    command += ["--output-file", "requirements.lock"]
-    return subprocess.run(command, cwd=target_folder.ROOT, check=False).returncode
+    for lock, what in LOCKS.items():
+        command = ["uv", "pip", "compile", *what, *OPTIONS, "--output-file", lock]
+        if code := subprocess.run(command, cwd=target_folder.ROOT, check=False).returncode:
+            return code
+    return 0
 
 
 if __name__ == "__main__":

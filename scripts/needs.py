@@ -99,7 +99,9 @@ def install(missing: list[Need]) -> None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     quiet = ["apt-get", "-qq", "-o", "Dpkg::Use-Pty=0"]
     for command in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
-        if subprocess.run([*quiet, *command], env=environment, check=False).returncode != 0:
+        # It tells of each package that it unpacks; of what fails it writes to standard error.
+        words, told = [*quiet, *command], subprocess.DEVNULL
+        if subprocess.run(words, env=environment, stdout=told, check=False).returncode != 0:
             raise NotReady("\n".join(need.sentence() for need in missing))
 
 

@@ -17,6 +17,14 @@ README = ROOT / "README.md"
 PROGRAM = ROOT / ".venv/bin/kvmark"
 REPORT = ROOT / "docs" / "results" / "ycsb-rocksdb.md"
 PICTURE = "docs/results/ycsb-rocksdb/throughput.svg"
+COLUMNS = {
+    "workload": "workload",
+    "measured ops/s": "throughput, ops/s",
+    "response time, µs p50": "p50, µs",
+    "response time, µs p99": "p99, µs",
+    "verdict": "verdict",
+}
+"""The report's columns that the README shows, and what it calls them."""
 RECORDS = "10,000"
 """The size whose rows the README shows; the report has them all."""
 FAILOVER = ROOT / "docs" / "results" / "failover.md"
@@ -70,10 +78,22 @@ def failover_picture() -> str:
 
 
 def table(report: str) -> str:
-    """The rows of the report's first table that have the README's number of records."""
-    rows = [line for line in report.splitlines() if line.startswith("| ")]
-    head, body = rows[:2], rows[2:]
-    return "\n".join([*head, *(row for row in body if f"| {RECORDS} |" in row)])
+    """Five columns of the report's first table, of the README's number of records.
+
+    Raises:
+        SystemExit: the report has no such column.
+    """
+    lines = [line for line in report.splitlines() if line.startswith("| ")]
+    head, rule, *body = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+    if missing := [name for name in COLUMNS if name not in head]:
+        sys.exit(
+            f"{REPORT} has no column {', '.join(missing)}: scripts/readme.py names its columns"
+        )
+    places = {head.index(name): said for name, said in COLUMNS.items()}
+    size = head.index("records")
+    rows = [row for row in body if len(row) == len(head) and row[size] == RECORDS]
+    chosen = [list(places.values()), *([row[place] for place in places] for row in [rule, *rows])]
+    return "\n".join(f"| {' | '.join(row)} |" for row in chosen)
 
 
 def answer(report: str) -> str:

@@ -111,13 +111,9 @@ def folder() -> Path | None:
 
 
 def environment() -> dict[str, str]:
-    """What a build must be told to link to it, and what is built to find it."""
+    """What a build must be told to link to it."""
     found = folder()
-    if found is None:
-        return {}
-    known = os.environ.get("LD_LIBRARY_PATH")
-    paths = f"{found}{os.pathsep}{known}" if known else str(found)
-    return {"ROCKSDB_LIB_DIR": str(found), "LD_LIBRARY_PATH": paths}
+    return {} if found is None else {"ROCKSDB_LIB_DIR": str(found)}
 
 
 def fetch() -> Path:

@@ -23,7 +23,17 @@ from pathlib import Path
 
 import numpy as np
 from bench.common.console import say
-from bench.rocksdb.peers import PEERS, Case, Job, Measured, PeerFailedError, Tools, build, load
+from bench.rocksdb.peers import (
+    PEERS,
+    USUAL,
+    Case,
+    Job,
+    Measured,
+    PeerFailedError,
+    Tools,
+    build,
+    load,
+)
 from scipy import stats
 
 COVERAGE = 0.95
@@ -142,27 +152,36 @@ def peer_row(repetitions: Sequence[Repetition], case: Case, peer: str) -> str:
     rate, cpu_ns, memory = (
         float(np.mean(values(repetitions, case, peer, figure))) for figure in FIGURES.values()
     )
-    return f"{case!s:<14}{peer:<8}{rate:>12,.0f}{cpu_ns / 1e3:>16.2f}{memory / 2**20:>16.0f}"
+    return f"{case!s:<14}{peer:<14}{rate:>12,.0f}{cpu_ns / 1e3:>16.2f}{memory / 2**20:>16.0f}"
+
+
+def pairs(peers: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Whose figures are divided by whose: ours by the others', and one build's by the other's."""
+    for peer in peers:
+        if "kvmark" in peers and peer not in ("kvmark", "bare-source"):
+            yield "kvmark", peer
+    if {"bare", "bare-source"} <= set(peers):
+        yield "bare", "bare-source"
 
 
 def ratio_rows(
     repetitions: Sequence[Repetition], case: Case, peers: Sequence[str]
 ) -> Iterator[str]:
-    """Our side over each other peer, figure by figure."""
-    for peer in (name for name in peers if name != "kvmark"):
+    """Each pair, figure by figure."""
+    for upper, lower in pairs(peers):
         for name, figure in FIGURES.items():
-            ours = values(repetitions, case, "kvmark", figure)
-            theirs = values(repetitions, case, peer, figure)
-            yield f"{case!s:<14}{'kvmark/' + peer:<14}{name:<26}{ratio(ours, theirs)!s:>24}"
+            ours = values(repetitions, case, upper, figure)
+            theirs = values(repetitions, case, lower, figure)
+            yield f"{case!s:<14}{upper + '/' + lower:<22}{name:<26}{ratio(ours, theirs)!s:>24}"
 
 
 def table(repetitions: Sequence[Repetition], peers: Sequence[str]) -> str:
     """Both tables: means by peer, then ratios with their intervals."""
     cases = list(dict.fromkeys(repetition.case for repetition in repetitions))
     cases.sort(key=lambda case: (case.workload, case.threads))
-    lines = [f"{'case':<14}{'peer':<8}{'ops/s':>12}{'CPU µs/op':>16}{'peak MiB':>16}"]
+    lines = [f"{'case':<14}{'peer':<14}{'ops/s':>12}{'CPU µs/op':>16}{'peak MiB':>16}"]
     lines += [peer_row(repetitions, case, peer) for case in cases for peer in peers]
-    if "kvmark" in peers and len(peers) > 1:
+    if any(pairs(peers)):
         blocks = len({repetition.block for repetition in repetitions})
         lines += ["", f"ratios with 95 % intervals, {blocks} paired blocks"]
         lines += [row for case in cases for row in ratio_rows(repetitions, case, peers)]
@@ -180,7 +199,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--blocks", type=int, default=10)
     parser.add_argument("--workloads", nargs="+", default=["c", "a"], choices=["a", "b", "c"])
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--peers", nargs="+", default=list(PEERS), choices=list(PEERS))
+    parser.add_argument("--peers", nargs="+", default=list(USUAL), choices=list(PEERS))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="where the databases go for the time being")
     parser.add_argument("--results", type=Path, help="JSON file for every single repetition")
@@ -190,7 +209,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def measure(wanted: argparse.Namespace) -> list[Repetition]:
     """Builds, loads, and runs all blocks; the databases are removed afterwards."""
     say("building")
-    tools = build()
+    tools = build(wanted.peers)
     with tempfile.TemporaryDirectory(dir=wanted.folder) as folder:
         loaded = Path(folder) / "loaded"
         case = Case("load", 1)

@@ -1,4 +1,6 @@
-"""The three sides: kvmark, a bare loop over the same crate, and YCSB's core with our binding.
+"""The sides: kvmark, a bare loop over the same crate, and YCSB's core with our binding.
+
+kvmark and the bare loop can be linked to RocksDB's release build or to one compiled here.
 
 Each executes one case on its own copy of the same loaded database, with the same options, and
 answers with a `Measured`. Processor time is what the process spent while its operations ran,
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -58,12 +61,23 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class Linked:
+    """kvmark and the bare loop, linked to one build of RocksDB."""
+
+    bare: Path
+    #: The folder of the package `kvmark` with its engine.
+    package: Path
+
+
+@dataclass(frozen=True)
 class Tools:
     """Where the built peers are."""
 
-    bare: Path
     ycsb_classes: str
     kvmark: Path
+    release: Linked
+    #: With a RocksDB that was compiled here; None where no peer wants it.
+    source: Linked | None
 
 
 class PeerFailedError(Exception):
@@ -81,19 +95,48 @@ def execute(command: Sequence[str], folder: Path) -> str:
     return finished.stdout
 
 
-def build() -> Tools:
-    """Builds the bare loop and the YCSB binding; nothing is written into the clone."""
-    sys.path.insert(0, str(ROOT / "scripts"))
-    import target_folder  # noqa: PLC0415
-
-    cargo = ["build", "--release", "--locked", "-p", "kvmark-driver-rocksdb"]
-    scripted = [sys.executable, str(ROOT / "scripts" / "cargo.py")]
-    execute([*scripted, *cargo, "--example", "bare_loop"], ROOT)
+def build(peers: Sequence[str]) -> Tools:
+    """Builds what these peers need; nothing is written into the clone."""
+    release = Linked(build_bare("release"), ROOT / "python")
+    wanted = any(peer.endswith("-source") for peer in peers)
     return Tools(
-        bare=target_folder.place() / "release" / "examples" / "bare_loop",
-        ycsb_classes=build_ycsb(),
+        ycsb_classes=build_ycsb() if "YCSB" in peers else "",
         kvmark=Path(sys.executable).parent / "kvmark",
+        release=release,
+        source=Linked(build_bare("source"), build_package()) if wanted else None,
     )
+
+
+def build_bare(rocksdb: str) -> Path:
+    """The bare loop, linked to the release build of RocksDB or to a compiled one."""
+    cargo("build", "-p", "kvmark-driver-rocksdb", "--example", "bare_loop", rocksdb=rocksdb)
+    return target(rocksdb) / "examples" / "bare_loop"
+
+
+def build_package() -> Path:
+    """The folder of a package `kvmark` that is this clone's but for its engine."""
+    cargo("build", "-p", "kvmark-pyext", rocksdb="source")
+    package = target("source") / "kvmark-package" / "kvmark"
+    shutil.rmtree(package, ignore_errors=True)
+    package.mkdir(parents=True)
+    for path in (ROOT / "python" / "kvmark").iterdir():
+        if path.suffix != ".so":
+            (package / path.name).symlink_to(path)
+    shutil.copyfile(target("source") / "lib_engine.so", package / "_engine.abi3.so")
+    return package.parent
+
+
+def cargo(command: str, *words: str, rocksdb: str) -> None:
+    """Calls Cargo as the Makefile does, for one build of RocksDB."""
+    scripted = [sys.executable, str(ROOT / "scripts" / "cargo.py"), command]
+    execute(["env", f"KVMARK_ROCKSDB={rocksdb}", *scripted, "--release", "--locked", *words], ROOT)
+
+
+def target(rocksdb: str) -> Path:
+    """Cargo's folder of what was built for one build of RocksDB."""
+    said = [sys.executable, "-c", "import target_folder; print(target_folder.place())"]
+    place = execute(["env", f"KVMARK_ROCKSDB={rocksdb}", *said], ROOT / "scripts")
+    return Path(place.strip()) / "release"
 
 
 def build_ycsb() -> str:
@@ -105,10 +148,10 @@ def build_ycsb() -> str:
 
 def load(tools: Tools, job: Job) -> None:
     """Puts the dataset in place with the bare loop: the bytes are the same from every side."""
-    execute(bare_command(tools, job, "load"), job.database.parent)
+    execute(bare_command(tools.release, job, "load"), job.database.parent)
 
 
-def bare_command(tools: Tools, job: Job, workload: str) -> list[str]:
+def bare_command(linked: Linked, job: Job, workload: str) -> list[str]:
     """The bare loop's command line; a load has one operation per record."""
     operations = job.records if workload == "load" else job.operations
     words = {
@@ -120,12 +163,29 @@ def bare_command(tools: Tools, job: Job, workload: str) -> list[str]:
         "seed": job.seed,
         **job.options,
     }
-    return [str(tools.bare), *(f"{name}={value}" for name, value in words.items())]
+    return [str(linked.bare), *(f"{name}={value}" for name, value in words.items())]
 
 
 def run_bare(tools: Tools, job: Job) -> Measured:
     """The bare loop over the same crate."""
-    command = bare_command(tools, job, job.case.workload)
+    return bare(tools.release, job)
+
+
+def run_bare_source(tools: Tools, job: Job) -> Measured:
+    """The same loop, with a RocksDB that was compiled here."""
+    return bare(compiled(tools), job)
+
+
+def compiled(tools: Tools) -> Linked:
+    """What is linked to the compiled RocksDB."""
+    if tools.source is None:
+        raise PeerFailedError("nothing was built with a RocksDB compiled from source")
+    return tools.source
+
+
+def bare(linked: Linked, job: Job) -> Measured:
+    """What one build of the bare loop does."""
+    command = bare_command(linked, job, job.case.workload)
     report = json.loads(execute(command, job.database.parent))
     cpu_s = report["cpu_user_s"] + report["cpu_system_s"]
     return Measured(
@@ -182,13 +242,24 @@ def ycsb_succeeded(values: Mapping[str, float]) -> float:
 
 def run_kvmark(tools: Tools, job: Job) -> Measured:
     """Ours, all three instants and histograms on; its figures come from the manifest of its run."""
+    return kvmark(tools, tools.release, job)
+
+
+def run_kvmark_source(tools: Tools, job: Job) -> Measured:
+    """The same, with a RocksDB that was compiled here."""
+    return kvmark(tools, compiled(tools), job)
+
+
+def kvmark(tools: Tools, linked: Linked, job: Job) -> Measured:
+    """What kvmark does with one build of its engine."""
     options = "&".join(f"{name}={value}" for name, value in job.options.items())
     command = [str(tools.kvmark), "run", f"ycsb/{job.case.workload}", "--json"]
     command += ["--system", f"rocksdb:{job.database}?{options}"]
     command += ["--records", str(job.records), "--operations", str(job.operations)]
     command += ["--clients", str(job.case.threads), "--seed", str(job.seed)]
     with tempfile.TemporaryDirectory(dir=job.database.parent) as folder:
-        execute(["env", f"KVMARK_RUNS={folder}", *command], job.database.parent)
+        told = ["env", f"KVMARK_RUNS={folder}", f"PYTHONPATH={linked.package}"]
+        execute([*told, *command], job.database.parent)
         return of_manifest(newest_manifest(Path(folder)))
 
 
@@ -223,4 +294,8 @@ PEERS: Mapping[str, Callable[[Tools, Job], Measured]] = {
     "kvmark": run_kvmark,
     "bare": run_bare,
     "YCSB": run_ycsb,
+    "kvmark-source": run_kvmark_source,
+    "bare-source": run_bare_source,
 }
+#: What is compared where nothing else is asked for.
+USUAL = ("kvmark", "bare", "YCSB")

@@ -37,14 +37,14 @@ def test_a_home_folder_and_a_registry_are_one_machine() -> None:
 
 
 def test_a_word_that_was_set_aside_is_found_unless_allowed() -> None:
-    source = Source("docs/a.md", "service time\nlatency\n")
-    allowed = text_rules.exceptions("docs/* latency  # another tool's\n# a comment\n")
+    source = Source("docs/a.md", "rate\nqps\n")
+    allowed = text_rules.exceptions("docs/* qps  # another tool's\n# a comment\n")
     assert lines(text_rules.other_words(source, [])) == [2]
     assert lines(text_rules.other_words(source, allowed)) == []
 
 
 def test_an_exception_that_nothing_needs_is_found() -> None:
-    allowed = text_rules.exceptions("docs/* latency  # another tool's")
+    allowed = text_rules.exceptions("docs/* qps  # another tool's")
     unneeded = text_rules.unused_exceptions([Source("docs/a.md", "rate")], allowed)
     assert len(list(unneeded)) == 1
 

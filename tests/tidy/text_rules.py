@@ -13,7 +13,6 @@ MACHINE = re.compile(r"(?<![\w.])/(root|work|home/\w+|Users/\w+|opt/wheels)(/|\b
 REGISTRY = re.compile(r"(index|static)\.crates\.io|pypi\.org|pythonhosted\.org|maven\.org|goproxy")
 # Words the vocabulary sets aside, with the word that is meant.
 WORDS = {
-    "latency": (re.compile(r"latenc(y|ies)", re.IGNORECASE), "service time or response time"),
     "qps": (re.compile(r"(?<![a-z])(qps|rps|tps)(?![a-z])", re.IGNORECASE), "rate"),
     "harness": (re.compile(r"\bharness", re.IGNORECASE), "engine"),
     "adapter": (re.compile(r"\badapter", re.IGNORECASE), "driver"),

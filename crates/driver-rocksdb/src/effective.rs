@@ -12,6 +12,9 @@ use crate::options::{OptionDoc, Place, Settings, options};
 /// Names that say where a database is, not how it is configured.
 const NOT_CONFIGURATION: [&str; 2] = ["path", "create"];
 
+/// Who compiled RocksDB: its authors, for their release, or whoever built this driver.
+const BUILD: &str = if option_env!("ROCKSDB_LIB_DIR").is_some() { "release" } else { "source" };
+
 /// An OPTIONS file: `name=value` lines by section.
 pub(crate) struct OptionsFile {
     values: BTreeMap<(String, String), String>,
@@ -76,7 +79,8 @@ pub(crate) fn configuration(
         };
         Some((doc.name.to_owned(), value?))
     });
-    values.collect()
+    let build = ("build".to_owned(), BUILD.to_owned());
+    values.chain([build]).collect()
 }
 
 fn from_file(file: &OptionsFile, doc: &OptionDoc, section: &str) -> Option<String> {

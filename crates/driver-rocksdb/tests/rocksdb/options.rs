@@ -26,6 +26,12 @@ fn defaults_in_the_documentation_are_those_of_rocksdb() {
 }
 
 #[test]
+fn who_compiled_rocksdb_is_told() {
+    let linked = option_env!("ROCKSDB_LIB_DIR").is_some();
+    assert_eq!(configuration(json!({}))["build"], if linked { "release" } else { "source" });
+}
+
+#[test]
 fn every_option_that_is_given_takes_effect() {
     let given = json!({
         "wal": false,

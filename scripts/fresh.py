@@ -1,0 +1,251 @@
+"""Carries out a command on a Debian 12 that has never seen kvmark: git, make, Python 3.11, Rust.
+
+python3 scripts/fresh.py [--lend-target] COMMAND...    in a clone of this repository
+python3 scripts/fresh.py --image COMMAND...            after the Dockerfile's steps, without Rust
+
+A green build on a developer's machine hides missing steps of installation. So the committed state
+is cloned into a root of its own that debootstrap made, and the command runs there with nothing of
+this machine but Rust and the way to the package registries. What was mounted and started goes with
+the command's namespaces. Needs root and debootstrap; exits with 77 where they can't be had.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import dockerfile
+import needs
+import rocksdb_library
+import target_folder
+
+RELEASE = "bookworm"
+PACKAGES = ("git", "make", "python3", "ca-certificates")
+PROJECT = Path("/opt/project")
+CANNOT = 77
+"""The exit code of a check that can't be made here, as Automake has it."""
+# Where this machine's package clients are told of their registries, and of whom they trust.
+CLIENTS = ("resolv.conf", "hosts", "pip.conf", "ssl/certs/ca-certificates.crt", "apt/apt.conf.d")
+SOURCES = ("apt/sources.list", "apt/sources.list.d/debian.sources")
+OF_THE_USER = (".cargo/config.toml", ".m2/settings.xml", ".config/pip/pip.conf")
+ETC = Path("/etc")
+# As it is called outside, so that what is lent is found under the name it was built with.
+HOME = Path.home()
+BASE = {
+    "HOME": str(HOME),
+    "PATH": "/opt/rust/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LANG": "C.UTF-8",
+}
+
+
+class Cannot(Exception):
+    """The check can't be made on this machine; the text says why."""
+
+
+class StepFailed(Exception):
+    """A step of the Dockerfile didn't succeed."""
+
+
+@dataclass(frozen=True)
+class Inside:
+    """Where and with what commands run in the fresh root."""
+
+    folder: Path
+    variables: Mapping[str, str]
+    #: The toolchain that is lent; None where there is to be none.
+    rust: Path | None = None
+
+
+def template() -> Path:
+    """A Debian with the few packages, made once and kept in the cache folder."""
+    place = rocksdb_library.cache() / f"debian-{RELEASE}"
+    if place.exists():
+        return place
+    place.parent.mkdir(parents=True, exist_ok=True)
+    print(f"making a fresh Debian in {place}, once", flush=True)
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix="debian-") as scratch:
+        made = Path(scratch) / "root"
+        command = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}"]
+        mirror = [word] if (word := debian_mirror()) else []
+        done = quiet([*command, RELEASE, str(made), *mirror])
+        if done.returncode != 0:
+            last = (done.stdout.strip().splitlines() or ["it gave no reason"])[-1]
+            raise Cannot(f"debootstrap can't make a Debian ({last})")
+        made.replace(place)
+    return place
+
+
+def debian_mirror() -> str | None:
+    """The mirror that this machine's own packages come from; None where it isn't Debian."""
+    files = [ETC / name for name in reversed(SOURCES)]
+    lines = [line for file in files if file.exists() for line in file.read_text().splitlines()]
+    for line in lines:
+        if line.startswith(("URIs:", "deb ")) and "security" not in line:
+            return next((word for word in line.split() if "://" in word), None)
+    return None
+
+
+def quiet(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Runs a command and keeps what it says."""
+    return subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+
+
+@contextmanager
+def fresh_root() -> Iterator[Path]:
+    """A copy of the template that is removed in the end."""
+    source = template()
+    with tempfile.TemporaryDirectory(dir=source.parent, prefix="fresh-") as scratch:
+        root = Path(scratch) / "root"
+        subprocess.run(["cp", "-a", str(source), str(root)], check=True)
+        yield root
+
+
+def inside(root: Path, place: Path) -> Path:
+    """Where a place of the fresh root lies for who is outside."""
+    return root / str(place).lstrip("/")
+
+
+def furnish(root: Path) -> None:
+    """Gives the fresh root this machine's way to the package registries."""
+    for name in CLIENTS:
+        copy(ETC / name, root / "etc" / name)
+    for name in OF_THE_USER:
+        copy(HOME / name, inside(root, HOME) / name)
+    if any((ETC / name).exists() for name in SOURCES):
+        (root / "etc" / SOURCES[0]).unlink(missing_ok=True)
+    for name in SOURCES:
+        copy(ETC / name, root / "etc" / name)
+
+
+def copy(place: Path, there: Path) -> None:
+    """Copies a file or a folder, links followed; nothing where there is none."""
+    if place.is_dir():
+        shutil.copytree(place, there, dirs_exist_ok=True, ignore_dangling_symlinks=True)
+    elif place.is_file():
+        there.parent.mkdir(parents=True, exist_ok=True)
+        there.unlink(missing_ok=True)
+        shutil.copyfile(place, there)
+
+
+def clone(root: Path, *, lend_target: bool) -> Inside:
+    """Clones the committed state; lends a copy of what Cargo compiled, where that is wanted."""
+    source, there = str(target_folder.ROOT), f"{root}{PROJECT}"
+    command = ["git", "-c", "safe.directory=*", "clone", "--quiet", source, there]
+    subprocess.run(command, check=True)
+    target = target_folder.place()
+    if lend_target and target.exists():
+        lent = inside(root, HOME) / ".cache" / "kvmark" / target.name
+        lent.parent.mkdir(parents=True)
+        subprocess.run(["cp", "-a", str(target), str(lent)], check=True)
+    return Inside(PROJECT, BASE, rust_folder())
+
+
+def build_image(root: Path) -> Inside:
+    """Carries out the Dockerfile's steps.
+
+    Raises StepFailed for one that doesn't succeed.
+    """
+    place = Inside(Path("/"), BASE)
+    for step in dockerfile.steps((target_folder.ROOT / "Dockerfile").read_text()):
+        match step.instruction:
+            case "ENV":
+                name, _, value = step.words.partition("=")
+                place = replace(place, variables={**place.variables, name: value})
+            case "WORKDIR":
+                place = replace(place, folder=Path(step.words))
+                inside(root, Path(step.words)).mkdir(parents=True, exist_ok=True)
+            case "COPY":
+                copy_all(step.words.split(), root)
+            case "RUN":
+                print("RUN", step.words, flush=True)
+                if code := enter(root, place, ["sh", "-c", step.words]):
+                    raise StepFailed(f"this step of the Dockerfile ended with {code}")
+            case _:
+                continue
+    return place
+
+
+def copy_all(words: Sequence[str], root: Path) -> None:
+    """Copies files of the clone to a folder of the root, as COPY does.
+
+    Raises StepFailed where there is none.
+    """
+    *patterns, target = words
+    files = [file for pattern in patterns for file in target_folder.ROOT.glob(pattern)]
+    if not files:
+        raise StepFailed(f"there is no {' '.join(patterns)}: run `make wheel` first")
+    for file in files:
+        copy(file, inside(root, Path(target)) / file.name)
+
+
+def enter(root: Path, place: Inside, command: Sequence[str]) -> int:
+    """Runs the command in the root, in namespaces of its own, and returns its exit code."""
+    rust = root / "opt" / "rust"
+    rust.mkdir(parents=True, exist_ok=True)
+    lent = f'mount --bind "{place.rust}" "{rust}" && mount -o remount,bind,ro "{rust}" &&'
+    script = (
+        f'{lent if place.rust else ""} mount -t proc proc "{root}/proc" &&'
+        f' mount --rbind /dev "{root}/dev" && exec "$@"'
+    )
+    variables = [f"{name}={value}" for name, value in place.variables.items()]
+    told = ["env", "-i", *variables, "sh", "-c", f'cd {place.folder} && exec "$@"', "sh"]
+    apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]
+    words = [*apart, "sh", "-c", script, "sh", "chroot", str(root), *told, *command]
+    return subprocess.run(words, check=False).returncode
+
+
+def rust_folder() -> Path:
+    """The toolchain that this clone is built with."""
+    command = ["rustc", "--print", "sysroot"]
+    return Path(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
+
+
+def check_machine() -> None:
+    """Raises Cannot where there is no root or no debootstrap."""
+    if os.geteuid() != 0:
+        raise Cannot("only root can make a root of its own")
+    if shutil.which("debootstrap") is None:
+        try:
+            needs.install([needs.Need("debootstrap", "debootstrap", present=False)])
+        except needs.NotReady as problem:
+            raise Cannot(str(problem)) from problem
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command and returns its exit code."""
+    parser = argparse.ArgumentParser(description="Carry out a command on a fresh Debian 12.")
+    parser.add_argument("--lend-target", action="store_true", help="a copy of what Cargo compiled")
+    parser.add_argument("--image", action="store_true", help="after the steps of the Dockerfile")
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    wanted = parser.parse_args(arguments)
+    if not wanted.command:
+        parser.error("name a command, for example `make quickstart`")
+    try:
+        check_machine()
+        with fresh_root() as root:
+            furnish(root)
+            image, lend = wanted.image, wanted.lend_target
+            place = build_image(root) if image else clone(root, lend_target=lend)
+            return enter(root, place, wanted.command)
+    except Cannot as problem:
+        print(f"NOT TRIED on a fresh machine: {problem}", file=sys.stderr)
+        return CANNOT
+    except StepFailed as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
