@@ -35,7 +35,7 @@ def stalled(folder: Path) -> Run:
     )
     setting = Setting(command=(), host={}, versions={})
     plan = compile_run(spec)
-    carried = carry_out(plan, spec.as_json(), Records(folder), setting, lambda _: None)
+    carried = carry_out(plan, spec.as_json(), Records(folder), setting, lambda *_: None)
     return recover(carried.folder.path)
 
 

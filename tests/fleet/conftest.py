@@ -1,7 +1,7 @@
 """Fleets of this process and of a Ray cluster; the helpers are modules of this folder."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from crews import LocalCrew, LocalFleet, machines
 from kvmark.cli.single import parse_run
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
-from kvmark.records import Records, Run
+from kvmark.records import Records, Run, RunFolder
 from kvmark.run import Carried, Setting, carry_out
 
 WORDS = ("--clients", "6", "--interval", "50ms", "--no-settle", "--workers", "1")
@@ -37,7 +37,11 @@ class Runs:
         fleet = None if crew is None else LocalFleet(lambda: crew)
         setting = Setting(("kvmark",), {}, {}, fleet=fleet)
         progress = more.pop("progress", lambda told: None)
-        return carry_out(plan, {"workers": 1}, self.records, setting, progress, **more)
+
+        def tell(_: RunFolder, told: Mapping[str, Any]) -> None:
+            progress(told)
+
+        return carry_out(plan, {"workers": 1}, self.records, setting, tell, **more)
 
     def closed(self, carried: Carried) -> Run:
         """The run, closed."""

@@ -20,6 +20,7 @@ from kvmark.errors import AnswerIsNo, RunError, SpecError
 from kvmark.plan.model import Plan
 from kvmark.plan.stress import StressPlans, driver_options
 from kvmark.records import Records, RunFolder
+from kvmark.report.bars import writable
 from kvmark.report.stress_table import HEAD, line_text
 from kvmark.run import Carried, carry_out, make_setting
 from kvmark.run.setting import Setting
@@ -75,7 +76,7 @@ def carry_out_stress(spec: StressSpec, wanted: Wanted) -> None:
     with _output(spec, sys.stderr if wanted.json else sys.stdout) as out:
         if spec.log.settings:
             out(settings_text(spec))
-        records = _WatchedRecords(Records.default().root)
+        records = Records.default()
         tags = (*wanted.tags, *spec.log.tags)
         setting = make_setting(_command(), _pinned(first, wanted), tags)
         with password_lent(system):
@@ -117,18 +118,6 @@ def _check_pending(spec: StressSpec, plan: Plan) -> None:
             )
 
 
-class _WatchedRecords(Records):
-    """Runs below a folder, of which the newest one that was made is known."""
-
-    newest: RunFolder | None
-
-    def new(self, name: str) -> RunFolder:
-        """Makes a run's folder and remembers it."""
-        folder = Records.new(self, name)
-        object.__setattr__(self, "newest", folder)
-        return folder
-
-
 @contextmanager
 def _output(spec: StressSpec, stream: TextIO) -> Iterator[Callable[[str], None]]:
     """Where lines go: standard output, or the file of -log."""
@@ -141,7 +130,7 @@ def _output(spec: StressSpec, stream: TextIO) -> Iterator[Callable[[str], None]]
                 raise RunError(f"{spec.log.file} can't be written because {reason}") from problem
 
         def out(text: str) -> None:
-            print(text, file=stream, flush=True)
+            print(writable(text, stream.encoding), file=stream, flush=True)
 
         yield out
 
@@ -149,7 +138,7 @@ def _output(spec: StressSpec, stream: TextIO) -> Iterator[Callable[[str], None]]
 def _climb(
     spec: StressSpec,
     plans: StressPlans,
-    records: _WatchedRecords,
+    records: Records,
     setting: Setting,
     wanted: Wanted,
     out: Callable[[str], None],
@@ -198,7 +187,7 @@ def _running(spec: StressSpec, clients: int) -> str:
 def _level(
     plans: StressPlans,
     clients: int,
-    records: _WatchedRecords,
+    records: Records,
     setting: Setting,
     wanted: Wanted,
     out: Callable[[str], None],
@@ -211,11 +200,9 @@ def _level(
     out(HEAD)
     printer = _Printer(_maker(spec, plan), out)
 
-    def progress(_: Mapping[str, Any]) -> None:
-        if records.newest is not None:
-            printer.catch_up(records.newest.path)
+    def progress(folder: RunFolder, _: Mapping[str, Any]) -> None:
+        printer.catch_up(folder.path)
 
-    object.__setattr__(records, "newest", None)
     carried = carry_out(plan, spec.as_json(), records, setting, progress)
     printer.catch_up(carried.folder.path)
     return _Level(clients, carried, tuple(printer.totals))

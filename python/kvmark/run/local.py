@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kvmark import _engine, errors
@@ -23,8 +24,8 @@ from kvmark.testbed.state import Testbed
 
 __all__ = ["Carried", "Progress", "carry_out"]
 
-Progress = Callable[[Mapping[str, Any]], object]
-"""Takes the engine's progress about once per interval."""
+Progress = Callable[[RunFolder, Mapping[str, Any]], object]
+"""Takes the engine's progress and the run that goes, once a second at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +89,12 @@ def carry_out(
             _followed(setting, folder, plan),
         ):
             may_begin = None if broken is None else broken.may_begin
+            tell = partial(progress, folder)
             if setting.fleet is None:
-                result = _generate(plan, folder, progress, may_begin)
+                result = _generate(plan, folder, tell, may_begin)
             else:
                 all_cores = spec.get("workers") is None and not plan.pin
-                result = setting.fleet.generate(
-                    plan, folder, progress, may_begin, all_cores=all_cores
-                )
+                result = setting.fleet.generate(plan, folder, tell, may_begin, all_cores=all_cores)
         manifest = folder.end(result["record"])
     except BaseException:
         folder.abandon()
@@ -105,7 +105,7 @@ def carry_out(
 def _generate(
     plan: Plan,
     folder: RunFolder,
-    progress: Progress,
+    progress: Callable[[Mapping[str, Any]], object],
     may_begin: Callable[[str], bool] | None,
 ) -> Mapping[str, Any]:
     """The engine in this process."""

@@ -7,11 +7,9 @@ with the next one, which Prometheus knows how to read. `NAMES` is the whole of w
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, start_http_server
@@ -21,6 +19,7 @@ from prometheus_client.registry import Collector
 from kvmark.errors import UsageError
 from kvmark.plan.model import Plan
 from kvmark.records import RunFolder, files
+from kvmark.records.tail import Tail
 
 __all__ = ["NAMES", "Exporter", "exporting"]
 
@@ -136,9 +135,9 @@ class _Followed:
 
     def __init__(self, folder: RunFolder, plan: Plan) -> None:
         self._plan = plan
-        self._intervals = _Tail(folder.path / files.INTERVAL_LOG)
-        self._resources = _Tail(folder.path / files.RESOURCE_LOG)
-        self._events = _Tail(folder.events)
+        self._intervals = Tail(folder.path / files.INTERVAL_LOG)
+        self._resources = Tail(folder.path / files.RESOURCE_LOG)
+        self._events = Tail(folder.events)
         self._counts: dict[_Key, float] = {}
         self._newest: dict[_Key, float] = {}
         self._measured: dict[_Key, float] = {}
@@ -224,29 +223,3 @@ def _resources(row: Mapping[str, Any]) -> Iterator[tuple[_Key, float]]:
     if busy is not None:
         found["kvmark_machine_cpu_ratio",] = busy / 100
     yield from ((place, value) for place, value in found.items() if value is not None)
-
-
-class _Tail:
-    """The lines that a log gets."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._read_bytes = 0
-
-    def new(self) -> Iterator[dict[str, Any]]:
-        """The objects of the whole lines since the last call; none when the log is gone."""
-        try:
-            with self._path.open("rb") as log:
-                log.seek(self._read_bytes)
-                text = log.read()
-        except FileNotFoundError:
-            return
-        whole = text[: text.rfind(b"\n") + 1]
-        self._read_bytes += len(whole)
-        for line in whole.splitlines():
-            try:
-                value = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(value, dict):
-                yield value

@@ -6,14 +6,14 @@ the generator's.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from kvmark.records import files
+from kvmark.records.tail import Tail
 
 __all__ = ["Collections", "Line", "LineMaker", "LogTail", "Uncertainty", "adjusted_rate"]
 
@@ -180,13 +180,13 @@ class LogTail:
     """Reads what is appended to a run's logs: intervals of the measured phase, and collections."""
 
     def __init__(self, folder: Path) -> None:
-        self._intervals = _Tail(folder / files.INTERVAL_LOG)
-        self._resources = _Tail(folder / files.RESOURCE_LOG)
+        self._intervals = Tail(folder / files.INTERVAL_LOG)
+        self._resources = Tail(folder / files.RESOURCE_LOG)
         self._collected: dict[str, tuple[float, float]] = {}
 
     def intervals(self) -> Iterator[list[Row]]:
         """The rows of each interval that was closed since it was last asked."""
-        rows = [row for row in self._intervals.rows() if row["phase_name"] == "measure"]
+        rows = [row for row in self._intervals.new() if row["phase_name"] == "measure"]
         key = None
         together: list[Row] = []
         for row in rows:
@@ -201,7 +201,7 @@ class LogTail:
     def collections(self) -> Collections:
         """Collections since it was last asked; NaN where no node says."""
         before = dict(self._collected)
-        for row in self._resources.rows():
+        for row in self._resources.new():
             if row.get("gc_count") is not None and row.get("gc_time_s") is not None:
                 self._collected[row["node"]] = (row["gc_count"], row["gc_time_s"])
                 # What there was before the first sample isn't this run's.
@@ -217,22 +217,3 @@ class LogTail:
             return Collections(0, 0, 0, 0, math.nan)
         one = count == 1
         return Collections(count, sum_ms if one else math.nan, sum_ms, 0 if one else math.nan)
-
-
-class _Tail:
-    """Whole lines that a file has gained, as values."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._offset = 0
-
-    def rows(self) -> Iterable[Row]:
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._offset)
-                text = file.read()
-        except FileNotFoundError:
-            return []
-        whole = text[: text.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        return [json.loads(line) for line in whole.splitlines()]

@@ -1,0 +1,44 @@
+"""What a log of a run that goes gains, for who follows it. A process that measures may do so."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Tail"]
+
+
+class Tail:
+    """The lines that a log gets, each read once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read_bytes = 0
+
+    def new(self, most_bytes: int | None = None) -> Iterator[dict[str, Any]]:
+        """The objects of the whole lines since the last call; none when the log is gone.
+
+        With a bound only the last so many bytes are read, and what lies before is passed over.
+        """
+        try:
+            with self._path.open("rb") as log:
+                unread = log.seek(0, os.SEEK_END) - self._read_bytes
+                skipped = max(unread - most_bytes, 0) if most_bytes is not None else 0
+                log.seek(self._read_bytes + skipped)
+                text = log.read()
+        except FileNotFoundError:
+            return
+        whole = text[: text.rfind(b"\n") + 1]
+        self._read_bytes += skipped + len(whole)
+        lines = whole.splitlines()
+        # Where something was passed over the first line may have lost its beginning.
+        for line in lines[1:] if skipped else lines:
+            try:
+                value = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(value, dict):
+                yield value
