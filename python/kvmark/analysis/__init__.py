@@ -24,6 +24,8 @@ from kvmark.analysis.summary import (
     quantile_curve,
     summarize,
 )
+from kvmark.analysis.time_steps import KindSteps, TimeSteps, response_steps
+from kvmark.analysis.timeline import Timeline, TimelineFault, timelines
 from kvmark.analysis.verdict import (
     Judgement,
     Verdict,
@@ -46,6 +48,7 @@ __all__ = [
     "ImportedCurve",
     "ImportedRow",
     "Judgement",
+    "KindSteps",
     "Level",
     "OperationSummary",
     "PhaseSummary",
@@ -57,6 +60,9 @@ __all__ = [
     "Stretch",
     "Summary",
     "SweepSummary",
+    "TimeSteps",
+    "Timeline",
+    "TimelineFault",
     "Times",
     "Verdict",
     "aggregate",
@@ -76,10 +82,12 @@ __all__ = [
     "quantile_curve",
     "reasons_markdown",
     "resource_course",
+    "response_steps",
     "save_verdict",
     "saved_judgement",
     "summarize",
     "time_spread",
+    "timelines",
     "worst",
     "ycsb_sequence",
 ]

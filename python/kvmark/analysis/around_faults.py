@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from kvmark.analysis.course import MOST_LINES
+from kvmark.analysis.course import MOST_LINES, interval_outcomes
 from kvmark.analysis.fault_effects import FaultEffect, measured_phase
 from kvmark.analysis.summary import Times
 from kvmark.records import PhaseRecord, Run
@@ -77,7 +77,7 @@ def around_faults(run: Run, effects: Sequence[FaultEffect]) -> tuple[Stretch, ..
 
 
 def _stretches(run: Run, phase: PhaseRecord, spans: Sequence[_Span]) -> Iterator[Stretch]:
-    counts = _counts(run, phase)
+    counts = interval_outcomes(run, phase)
     starts, ends = counts["start_ns"].to_list(), counts["end_ns"].to_list()
     owners = [_owner(spans, *edges) for edges in zip(starts, ends, strict=True)]
     responses: dict[int, list[Counts]] = {}
@@ -109,21 +109,3 @@ def _owner(spans: Sequence[_Span], start_ns: int, end_ns: int) -> int:
         if span.start_ns < end_ns and span.end_ns > start_ns
     ]
     return max(touching, default=(False, 0))[1]
-
-
-def _counts(run: Run, phase: PhaseRecord) -> pl.DataFrame:
-    """One row per interval of the measurement, in order of time."""
-    ok = pl.col("outcome") == "ok"
-    # Rows of the whole interval, of outcome any, are there even when nothing completed.
-    failed = ~pl.col("outcome").is_in(["any", "ok", "miss", "mismatch"])
-    rows = run.intervals.filter(
-        (pl.col("phase") == phase.index) & ~pl.col("drain") & ~pl.col("part")
-    )
-    return (
-        rows.group_by("start_ns", "end_ns")
-        .agg(
-            pl.col("count").filter(ok).sum().alias("succeeded"),
-            pl.col("count").filter(failed).sum().alias("failed"),
-        )
-        .sort("start_ns")
-    )

@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 
 from kvmark.errors import RecordsError
-from kvmark.records import Run, files
+from kvmark.records import PhaseRecord, Run, files
 from kvmark.records.histograms import LogLine, decode, log_lines
 from kvmark.stats import Counts
 
-__all__ = ["MOST_LINES", "failure_course", "resource_course", "time_spread"]
+__all__ = ["MOST_LINES", "failure_course", "interval_outcomes", "resource_course", "time_spread"]
 
 MOST_LINES = 20_000
 """The most histograms that are decoded for a report: each takes a third of a millisecond."""
@@ -90,6 +90,24 @@ def failure_course(run: Run) -> pl.DataFrame:
     whole = every.join(met, on=[*interval, "outcome"], how="left")
     return (
         whole.with_columns(pl.col("count").fill_null(0)).sort("outcome", *interval).cast(_FAILURES)
+    )
+
+
+def interval_outcomes(run: Run, phase: PhaseRecord) -> pl.DataFrame:
+    """One row per interval of a phase without its drain: its bounds, successes and failures."""
+    ok = pl.col("outcome") == "ok"
+    # Rows of the whole interval, of outcome any, are there even when nothing completed.
+    failed = ~pl.col("outcome").is_in(["any", "ok", "miss", "mismatch"])
+    rows = run.intervals.filter(
+        (pl.col("phase") == phase.index) & ~pl.col("drain") & ~pl.col("part")
+    )
+    return (
+        rows.group_by("start_ns", "end_ns")
+        .agg(
+            pl.col("count").filter(ok).sum().alias("succeeded"),
+            pl.col("count").filter(failed).sum().alias("failed"),
+        )
+        .sort("start_ns")
     )
 
 

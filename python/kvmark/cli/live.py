@@ -1,7 +1,9 @@
 """What is seen while long work goes on: phase, progress, rate, p99, errors and the time left.
 
 Everything goes to standard error. On a terminal one block is drawn over and over and is gone at
-the end; elsewhere there is a line per finished step, and in between one every two seconds at most.
+the end: with the last minute's rate and p99, a line for each kind of operation, errors by class and
+faults. Elsewhere there is a line per finished step and per fault, and in between one every two
+seconds at most.
 """
 
 from __future__ import annotations
@@ -19,14 +21,21 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from kvmark.records.watch import SeenRun
 from kvmark.report import units
+from kvmark.report.bars import writable
+from kvmark.report.going import error_words, fault_words, going_lines
 from kvmark.report.grid import printable
 
 #: Least time between two plain lines about the same step.
 LINE_EVERY_S = 2.0
 # Least time between two drawings of the block: short steps cost no more than what one can read.
-_DRAW_EVERY_S = 0.1
+_DRAW_EVERY_S = 0.25
 _BAR_WIDTH = 40
+# What stands beside the bar at its widest.
+_BESIDE_BAR = 30
+_LEAST_BAR = 8
+_NOTHING_SEEN = SeenRun()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +80,8 @@ class Progress(Protocol):
     def step(self, title: str, index: int, total: int) -> None:
         """Step ``index`` of ``total``, from 1, begins; the one before is finished."""
 
-    def interval(self, update: Update) -> None:
-        """An interval of the current step ended."""
+    def interval(self, update: Update, seen: SeenRun) -> None:
+        """An interval of the current step ended; what the run's logs say."""
 
 
 class LiveDisplay:
@@ -89,15 +98,17 @@ class LiveDisplay:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._console = Console(file=stream or sys.stderr, highlight=False)
-        self._quiet = quiet
+        self.quiet = quiet
         self._clock = clock
         self._live: Live | None = None
         self._steps = _Steps()
         self._update: Update | None = None
+        self._seen = _NOTHING_SEEN
+        self._faults_told = 0
         self._shown_at: float | None = None
 
     def __enter__(self) -> Self:
-        if self._quiet:
+        if self.quiet:
             return self
         if self._console.is_terminal and not self._console.is_dumb_terminal:
             self._live = Live(console=self._console, transient=True, auto_refresh=False)
@@ -120,20 +131,24 @@ class LiveDisplay:
         """A step begins: its title, its place from 1, and how many there are."""
         self._finish_step()
         self._steps.begin(printable(title), index, total, self._clock())
-        self._update = None
+        self._update, self._seen, self._faults_told = None, _NOTHING_SEEN, 0
         if self._live is None:
             self._shown_at = self._clock()
         else:
             self._draw(self._live)
 
-    def interval(self, update: Update) -> None:
-        """An interval of the current step ended."""
-        self._update = update
+    def interval(self, update: Update, seen: SeenRun = _NOTHING_SEEN) -> None:
+        """An interval of the current step ended; what the run's logs say."""
+        self._update, self._seen = update, seen
         if self._live is not None:
             self._draw(self._live)
-        elif not self._quiet and self._is_due(LINE_EVERY_S):
-            self._shown_at = self._clock()
-            self._print(", ".join([*_told(update), *self._left()]))
+        elif not self.quiet:
+            for fault in seen.faults[self._faults_told :]:
+                self._print(f"fault {fault_words(fault)}")
+            self._faults_told = len(seen.faults)
+            if self._is_due(LINE_EVERY_S):
+                self._shown_at = self._clock()
+                self._print(", ".join([*_told(update, error_words(seen)), *self._left()]))
 
     def _is_due(self, every_s: float) -> bool:
         return self._shown_at is None or self._clock() - self._shown_at >= every_s
@@ -141,7 +156,7 @@ class LiveDisplay:
     def _finish_step(self) -> None:
         """Says how the current step went."""
         took_s = self._steps.finish(self._clock())
-        if took_s is None or self._quiet or self._live is not None:
+        if took_s is None or self.quiet or self._live is not None:
             return
         errors = self._update.errors if self._update else 0
         failed = [f"errors {units.whole(errors)}"] if errors else []
@@ -153,26 +168,40 @@ class LiveDisplay:
         return [f"about {_span(left_s)} left"] if left_s is not None and left_s >= 1 else []
 
     def _print(self, told: str) -> None:
-        self._console.print(Text(f"{self._steps.place}  {told}"), soft_wrap=True)
+        self._console.print(self._text(f"{self._steps.place}  {told}"), soft_wrap=True)
 
     def _draw(self, live: Live) -> None:
         if self._is_due(_DRAW_EVERY_S):
             self._shown_at = self._clock()
-            live.update(self._block(), refresh=True)
+            live.update(self.block(), refresh=True)
 
-    def _block(self) -> Group:
-        """The lines that are drawn over and over."""
-        steps, update = self._steps, self._update
-        heading = Text(steps.title, style="bold", no_wrap=True, overflow="ellipsis")
+    def block(self) -> Group:
+        """The lines that are drawn over and over, none wider than the terminal."""
+        steps, update, width = self._steps, self._update, self._console.width
+        heading = Text(steps.title, style="bold")
         heading.append(f"  step {steps.index} of {steps.total}", style="not bold dim")
+        heading.truncate(width, overflow="ellipsis")
         done = steps.done(update)
-        told = Text("  ".join(_told(update) if update else ["starting"]), no_wrap=True)
         row = Table.grid(padding=(0, 2))
         row.add_row(
-            ProgressBar(total=1.0, completed=done, width=_BAR_WIDTH),
-            Text("  ".join([f"{done:.0%}", *self._left()])),
+            ProgressBar(
+                total=1.0,
+                completed=done,
+                width=min(max(width - _BESIDE_BAR, _LEAST_BAR), _BAR_WIDTH),
+            ),
+            Text("  ".join([f"{done:.0%}", *self._left()]), no_wrap=True),
         )
-        return Group(heading, row, told)
+        told = _lines(_told(update) if update else ["starting"], width)
+        lines = [*map(Text, told), *going_lines(self._seen, width)]
+        return Group(self._plain(heading), row, *map(self._plain, lines))
+
+    def _text(self, told: str) -> Text:
+        return Text(writable(told, self._console.encoding))
+
+    def _plain(self, line: Text) -> Text:
+        """The line with signs that the terminal can show, of its width all the same."""
+        shown = writable(line.plain, self._console.encoding)
+        return line if shown == line.plain else Text(shown, no_wrap=True, overflow="crop")
 
 
 @dataclass(slots=True)
@@ -221,14 +250,26 @@ class _Steps:
         return current_s + mean_s * (self.total - self.index)
 
 
-def _told(update: Update) -> list[str]:
+def _lines(parts: list[str], width: int) -> list[str]:
+    """The parts in lines of this width, cut between them."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + 2 + len(part) <= width:
+            lines[-1] += f"  {part}"
+        else:
+            lines.append(part)
+    return lines
+
+
+def _told(update: Update, errors: str = "") -> list[str]:
     """What an interval has to say, in the order of the display."""
     done = f" {update.done:.0%}" if update.done is not None else ""
+    classes = f" ({errors})" if errors else ""
     parts = [
         f"{printable(update.phase)}{done}",
         f"{units.significant(update.rate_per_s)} ops/s",
         f"response p99 {units.with_unit(update.response_ns_p99)}",
-        f"errors {units.whole(update.errors)}",
+        f"errors {units.whole(update.errors)}{classes}",
     ]
     if update.misses:
         parts.append(f"misses {units.whole(update.misses)}")

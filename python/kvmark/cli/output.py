@@ -17,24 +17,26 @@ from rich.console import Console
 from rich.text import Text
 
 from kvmark.errors import RunError
+from kvmark.report.bars import writable
 from kvmark.stats import Counts
 
 __all__ = ["document", "print_answer", "print_json", "terminal_width", "write_report", "write_text"]
 
-_NARROW: Final = 80
+_NARROW: Final = 40
 _WIDE: Final = 160
 
 
 def terminal_width() -> int:
-    """Columns to write for: the terminal's within reason, and enough for a table in a pipe."""
+    """Columns to write for: the terminal's within reason, and many in a pipe."""
     columns = shutil.get_terminal_size((_WIDE, 50)).columns
     return max(_NARROW, min(columns, _WIDE)) if sys.stdout.isatty() else _WIDE
 
 
 def print_answer(answer: Text) -> None:
-    """Prints for people; colours only where a terminal shows them."""
+    """Prints for people: colours where a terminal shows them, signs where they can be written."""
     console = Console(width=terminal_width(), highlight=False, soft_wrap=True)
-    console.print(answer)
+    shown = writable(answer.plain, console.encoding)
+    console.print(answer if shown == answer.plain else Text(shown))
 
 
 def print_json(value: object) -> None:

@@ -83,7 +83,7 @@ def results_of(
             out(side_by_side(figures))
         _tell_failures(spec, one.run, out)
     if spec.log.graph_file is not None:
-        _write_page(judged[-1], spec.log.graph_file)
+        _draw(judged[-1], spec.log.graph_file, out)
     invalid = [one.run.id for one in judged if one.verdict.judgement is Judgement.INVALID]
     return StressAnswer(
         runs=tuple(one.run for one in judged),
@@ -101,12 +101,16 @@ def _tell_failures(spec: StressSpec, run: Run, out: Callable[[str], None]) -> No
             out(notice.message)
 
 
-def _write_page(judged: Any, path: Path) -> None:
-    from kvmark.cli.output import write_report
+def _draw(judged: Any, path: Path, out: Callable[[str], None]) -> None:
+    """Writes the page, and prints the pictures of text that `kvmark show` has."""
+    from kvmark.cli.output import terminal_width, write_report
     from kvmark.report.gather import run_answer
+    from kvmark.report.terminal import charts_text
 
     answer = run_answer(judged.run, judged.verdict)
     write_report(lambda page: page.run_page(answer), path)
+    if charts := charts_text(answer, terminal_width()):
+        out(f"{charts.plain}\n")
 
 
 def ladder_text(rows: Sequence[tuple[str, Line]]) -> str:

@@ -11,7 +11,16 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from kvmark.analysis import FaultSpan, Judgement, SequenceRow, Stretch, Summary, Verdict
+from kvmark.analysis import (
+    FaultSpan,
+    Judgement,
+    SequenceRow,
+    Stretch,
+    Summary,
+    Timeline,
+    TimeSteps,
+    Verdict,
+)
 from kvmark.records import Entry, ImportedRecord, TimeName
 
 
@@ -102,6 +111,10 @@ class RunAnswer:
     around_faults: tuple[Stretch, ...] = ()
     #: Gives the course. Only figures need it, and every histogram of the run is read for it.
     course: Callable[[], Course] = Course
+    #: Gives the response times along an axis; none where nothing ended ok. For pictures of text.
+    response_steps: Callable[[], TimeSteps | None] = lambda: None
+    #: Gives the counted phases in at most so many cells of time. For pictures of text.
+    timelines: Callable[[int], tuple[Timeline, ...]] = lambda _: ()
     #: Another tool's figures; none for a run of kvmark's own.
     imported: ImportedRecord | None = None
 

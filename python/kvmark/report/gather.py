@@ -21,9 +21,11 @@ from kvmark.analysis import (
     merged_times,
     quantile_curve,
     resource_course,
+    response_steps,
     saved_judgement,
     summarize,
     time_spread,
+    timelines,
     ycsb_sequence,
 )
 from kvmark.records import Entry, Records, Run, TimeName
@@ -87,6 +89,8 @@ def run_answer(run: Run, verdict: Verdict | None = None) -> RunAnswer:
         faults=fault_spans(run),
         around_faults=around_faults(run, summary.faults),
         course=cache(partial(_course, run)),
+        response_steps=partial(response_steps, run),
+        timelines=partial(timelines, run),
     )
 
 

@@ -13,6 +13,7 @@ from kvmark.report.facts import run_facts
 from kvmark.report.grid import printable, to_text, wrap
 from kvmark.report.run_tables import run_grids
 from kvmark.report.table import runs_grid, sequence_grid
+from kvmark.report.text_charts import TIMELINE_MARGIN, steps_lines, timeline_lines
 
 _INDENT = "  "
 
@@ -34,7 +35,17 @@ def run_text(run: RunAnswer, width: int) -> Text:
     lines += doubt_lines(doubts.of_runs([run]), width)
     for grid in run_grids(run):
         lines += [Text(), to_text(grid, width)]
-    return Text("\n").join(lines)
+    drawn = charts_text(run, width)
+    return Text("\n").join([*lines, *([Text(), drawn] if drawn else [])])
+
+
+def charts_text(run: RunAnswer, width: int) -> Text:
+    """The run's response times and its course; nothing where there is nothing to draw."""
+    steps = run.response_steps()
+    charts = [steps_lines(steps, width)] if steps is not None else []
+    found = run.timelines(width - TIMELINE_MARGIN)
+    charts += [timeline_lines(timeline, width) for timeline in found]
+    return Text("\n\n").join(Text("\n").join(chart) for chart in charts)
 
 
 def runs_text(runs: Sequence[RunLine], width: int) -> Text:

@@ -1,0 +1,113 @@
+"""Response times counted in equal steps of a logarithmic axis, for histograms of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvmark.records import Run
+from kvmark.stats import Counts
+
+__all__ = ["KindSteps", "TimeSteps", "response_steps", "steps_of"]
+
+MOST_STEPS: Final = 20
+"""The axis is as fine as this allows."""
+
+_PER_DECADE: Final = (8, 4, 2, 1)
+_MARKS: Final = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+# The logarithm of a power of ten may lie a hair below the integer it means.
+_HAIR: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class KindSteps:
+    """Operations of one kind that ended ok, by response time."""
+
+    group: str
+    operation: str
+    #: One count for each step of the axis.
+    counts: tuple[int, ...]
+    #: The step in which a quantile or the maximum lies, by name. A quantile with fewer than ten
+    #: operations beyond it is left out.
+    marks: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSteps:
+    """An axis of equal factors, and the kinds counted along it. Each has at least one operation."""
+
+    #: The first edge of each step in nanoseconds, which belongs to it, and the last one's end.
+    edges_ns: tuple[float, ...]
+    #: How many steps multiply a time by ten.
+    per_decade: int
+    kinds: tuple[KindSteps, ...]
+
+
+def response_steps(run: Run) -> TimeSteps | None:
+    """The response times of a run's counted phases, by kind; none where nothing ended ok.
+
+    Raises:
+        RecordsError: a histogram can't be decoded.
+    """
+    times: dict[tuple[str, str], list[Counts]] = {}
+    for phase in run.counted:
+        for total in run.totals(phase.index):
+            if total.outcome == "ok" and not total.part:
+                place = (total.group, total.operation)
+                times.setdefault(place, []).append(run.times(total, "response"))
+    return steps_of({place: Counts.merge(parts) for place, parts in times.items()})
+
+
+def steps_of(times: Mapping[tuple[str, str], Counts]) -> TimeSteps | None:
+    """The counts of each group and operation along one axis; none where there is no count.
+
+    A range of values stands in the step of its upper end, as quantiles do.
+    """
+    known = {place: counts for place, counts in times.items() if counts.n}
+    if not known:
+        return None
+    all_times = list(known.values())
+    per_decade = next(
+        (fine for fine in _PER_DECADE if _length(all_times, fine) <= MOST_STEPS),
+        _PER_DECADE[-1],
+    )
+    first, length = _first(all_times, per_decade), _length(all_times, per_decade)
+    return TimeSteps(
+        edges_ns=tuple(10 ** ((first + step) / per_decade) for step in range(length + 1)),
+        per_decade=per_decade,
+        kinds=tuple(
+            _kind(*place, counts, per_decade, first, length) for place, counts in known.items()
+        ),
+    )
+
+
+def _kind(
+    group: str, operation: str, counts: Counts, per_decade: int, first: int, length: int
+) -> KindSteps:
+    found = np.zeros(length, dtype=np.int64)
+    np.add.at(found, _places(counts.high, per_decade) - first, counts.count)
+    marks = {
+        name: int(_places(np.array([value_ns]), per_decade)[0]) - first
+        for name, q in _MARKS.items()
+        if counts.shows(q) and (value_ns := counts.quantile(q)) is not None
+    }
+    return KindSteps(group, operation, tuple(found.tolist()), marks)
+
+
+def _places(values_ns: NDArray[np.int64], per_decade: int) -> NDArray[np.int64]:
+    """The step of each value, counted from 1 ns; less than that stands there too."""
+    logs = np.log10(np.maximum(values_ns, 1)) * per_decade
+    return np.floor(logs + _HAIR).astype(np.int64)
+
+
+def _first(times: Sequence[Counts], per_decade: int) -> int:
+    return min(int(_places(counts.high[:1], per_decade)[0]) for counts in times)
+
+
+def _length(times: Sequence[Counts], per_decade: int) -> int:
+    last = max(int(_places(counts.high, per_decade).max()) for counts in times)
+    return last - _first(times, per_decade) + 1
