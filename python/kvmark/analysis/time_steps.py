@@ -14,11 +14,13 @@ from kvmark.stats import Counts
 
 __all__ = ["KindSteps", "TimeSteps", "response_steps", "steps_of"]
 
-MOST_STEPS: Final = 20
+MOST_STEPS: Final = 24
 """The axis is as fine as this allows."""
 
 _PER_DECADE: Final = (8, 4, 2, 1)
 _MARKS: Final = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+# What is faster than all the rest says little, and would take half of the axis.
+_FASTEST: Final = 0.01
 # The logarithm of a power of ten may lie a hair below the integer it means.
 _HAIR: Final = 1e-9
 
@@ -40,7 +42,8 @@ class KindSteps:
 class TimeSteps:
     """An axis of equal factors, and the kinds counted along it. Each has at least one operation."""
 
-    #: The first edge of each step in nanoseconds, which belongs to it, and the last one's end.
+    #: The first edge of each step in nanoseconds, which belongs to it, and the last one's end. The
+    #: first step begins at 0: it holds whatever is faster than the others, a hundredth or so.
     edges_ns: tuple[float, ...]
     #: How many steps multiply a time by ten.
     per_decade: int
@@ -77,7 +80,7 @@ def steps_of(times: Mapping[tuple[str, str], Counts]) -> TimeSteps | None:
     )
     first, length = _first(all_times, per_decade), _length(all_times, per_decade)
     return TimeSteps(
-        edges_ns=tuple(10 ** ((first + step) / per_decade) for step in range(length + 1)),
+        edges_ns=(0.0, *(10 ** ((first + step) / per_decade) for step in range(1, length + 1))),
         per_decade=per_decade,
         kinds=tuple(
             _kind(*place, counts, per_decade, first, length) for place, counts in known.items()
@@ -89,9 +92,9 @@ def _kind(
     group: str, operation: str, counts: Counts, per_decade: int, first: int, length: int
 ) -> KindSteps:
     found = np.zeros(length, dtype=np.int64)
-    np.add.at(found, _places(counts.high, per_decade) - first, counts.count)
+    np.add.at(found, np.maximum(_places(counts.high, per_decade) - first, 0), counts.count)
     marks = {
-        name: int(_places(np.array([value_ns]), per_decade)[0]) - first
+        name: max(int(_places(np.array([value_ns]), per_decade)[0]) - first, 0)
         for name, q in _MARKS.items()
         if counts.shows(q) and (value_ns := counts.quantile(q)) is not None
     }
@@ -105,7 +108,9 @@ def _places(values_ns: NDArray[np.int64], per_decade: int) -> NDArray[np.int64]:
 
 
 def _first(times: Sequence[Counts], per_decade: int) -> int:
-    return min(int(_places(counts.high[:1], per_decade)[0]) for counts in times)
+    """The step in which the fastest hundredth of a kind ends."""
+    fastest = np.array([counts.quantile(_FASTEST) for counts in times])
+    return int(_places(fastest, per_decade).min())
 
 
 def _length(times: Sequence[Counts], per_decade: int) -> int:

@@ -50,6 +50,7 @@ class Update:
     completed: int
     #: None when the phase doesn't end by count.
     expected_operations: int | None
+    #: Of operations that ended ok; before the first interval, of all that ended.
     rate_per_s: float
     response_ns_p99: int | None
     errors: int

@@ -32,7 +32,7 @@ def show(display: LiveDisplay) -> Callable[[RunFolder, Mapping[str, Any]], None]
 def update_of(progress: Mapping[str, Any], seen: SeenRun) -> Update:
     """What is known; the logs' rate and p99 go before the engine's, which are one group's."""
     expected_ns = progress["expected_ns"]
-    rate, p99_ns = seen.rate_per_s, seen.response_ns_p99
+    rate, p99_ns = seen.succeeded_per_s, seen.response_ns_p99
     return Update(
         phase=str(progress["phase_name"]).replace("_", "-"),
         phase_elapsed_s=progress["elapsed_ns"] / _NS_PER_S,

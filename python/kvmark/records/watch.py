@@ -35,9 +35,10 @@ class Moment:
 
     start_ns: int
     end_ns: int
-    #: Operations completed in it, with any outcome.
-    completed: int
-    #: The highest of its groups' p99; none where nothing completed.
+    #: Operations that ended ok, and those that failed.
+    succeeded: int
+    failed: int
+    #: The highest of its groups' p99, of all that ended; none where nothing did.
     response_ns_p99: int | None
 
 
@@ -46,19 +47,20 @@ class Minute:
     """The last minute in cells of one length, oldest first; none where no interval lies."""
 
     cell_ns: int
-    #: Operations completed a second.
-    rates_per_s: tuple[float | None, ...]
+    #: Operations that ended ok, and those that failed.
+    succeeded_per_s: tuple[float | None, ...]
+    failed_per_s: tuple[float | None, ...]
     #: The highest p99 of a cell's intervals.
     response_ns_p99: tuple[int | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of operation of a group in the newest interval. Times are those that ended ok."""
+    """The operations of a kind and group that ended ok in the newest interval."""
 
     group: str
     operation: str
-    rate_per_s: float
+    succeeded_per_s: float
     response_ns_p50: int | None
     response_ns_p99: int | None
 
@@ -88,13 +90,14 @@ class SeenRun:
     faults: tuple[SeenFault, ...] = ()
 
     @property
-    def rate_per_s(self) -> float | None:
-        """Operations completed a second over the last second or interval; none before the first."""
+    def succeeded_per_s(self) -> float | None:
+        """The rate over the last second, or an interval that is longer; none before the first."""
         if not self.moments:
             return None
         end_ns = self.moments[-1].end_ns
         # An interval that began a hair more than a second ago isn't of the last second.
-        return _rate([one for one in self.moments if one.end_ns > end_ns - 0.9 * _NS_PER_S])
+        recent = [one for one in self.moments if one.end_ns > end_ns - 0.9 * _NS_PER_S]
+        return _per_s(recent, sum(one.succeeded for one in recent))
 
     @property
     def response_ns_p99(self) -> int | None:
@@ -104,7 +107,7 @@ class SeenRun:
     def minute(self, most: int) -> Minute:
         """The last minute in at most so many cells, each a whole number of seconds or intervals."""
         if not self.moments:
-            return Minute(0, (), ())
+            return Minute(0, (), (), ())
         newest = self.moments[-1]
         unit_ns = max(newest.end_ns - newest.start_ns, 10**9)
         cell_ns = unit_ns * math.ceil(SHOWN_NS / unit_ns / max(most, 1))
@@ -114,10 +117,12 @@ class SeenRun:
             cells.setdefault((one.start_ns + one.end_ns) // 2 // cell_ns, []).append(one)
         last = max(cells)
         places = range(max(min(cells), last - max(most, 1) + 1), last + 1)
+        shown = [cells.get(place, []) for place in places]
         return Minute(
             cell_ns,
-            tuple(_rate(cells.get(place, ())) for place in places),
-            tuple(_highest_p99(cells.get(place, ())) for place in places),
+            tuple(_per_s(cell, sum(one.succeeded for one in cell)) for cell in shown),
+            tuple(_per_s(cell, sum(one.failed for one in cell)) for cell in shown),
+            tuple(map(_highest_p99, shown)),
         )
 
 
@@ -158,44 +163,55 @@ class Watch:
     def _take(self, row: Mapping[str, Any]) -> None:
         if row["phase"] != self._phase:
             self._phase, self._errors, self._kinds = row["phase"], Counter(), {}
-        if not row["drain"] and row["operation"] != _TOTAL:
-            self._take_kind(row)
-        if row["outcome"] not in _NO_FAILURE:
-            self._errors[str(row["outcome"])] += row["count"]
-        if row["operation"] == _TOTAL and not row["drain"] and row["end_ns"] > row["start_ns"]:
-            self._take_moment(row)
-
-    def _take_moment(self, row: Mapping[str, Any]) -> None:
-        """A group's part of an interval, which comes before the rows of its operations."""
+        failed = 0 if row["outcome"] in _NO_FAILURE else row["count"]
+        if failed:
+            self._errors[str(row["outcome"])] += failed
+        if row["drain"] or row["end_ns"] <= row["start_ns"]:
+            return
         if row["start_ns"] != self._newest_ns:
             self._newest_ns = row["start_ns"]
             # Whoever completes nothing in it has no row.
             self._kinds = {key: Kind(*key, 0.0, None, None) for key in self._kinds}
-        now = Moment(row["start_ns"], row["end_ns"], row["count"], row["response_ns_p99"])
-        if self._moments and self._moments[-1].start_ns == now.start_ns:
-            now = _together(self._moments.pop(), now)
-        self._moments.append(now)
-        while self._moments[0].end_ns <= now.end_ns - SHOWN_NS:
+        is_ok = row["outcome"] == "ok"
+        if row["operation"] != _TOTAL:
+            self._take_kind(row, is_ok=is_ok)
+        self._take_moment(
+            Moment(
+                row["start_ns"],
+                row["end_ns"],
+                row["count"] if is_ok else 0,
+                failed,
+                row["response_ns_p99"] if row["operation"] == _TOTAL else None,
+            )
+        )
+
+    def _take_moment(self, part: Moment) -> None:
+        """What a row says of an interval."""
+        if self._moments and self._moments[-1].start_ns == part.start_ns:
+            part = _together(self._moments.pop(), part)
+        self._moments.append(part)
+        while self._moments[0].end_ns <= part.end_ns - SHOWN_NS:
             self._moments.popleft()
 
-    def _take_kind(self, row: Mapping[str, Any]) -> None:
+    def _take_kind(self, row: Mapping[str, Any], *, is_ok: bool) -> None:
         key = (str(row["group"]), str(row["operation"]))
-        length_ns = row["end_ns"] - row["start_ns"]
-        rate = row["count"] * _NS_PER_S / length_ns if length_ns > 0 else 0.0
-        known = self._kinds.get(key, Kind(*key, 0.0, None, None))
-        is_ok = row["outcome"] == "ok"
-        self._kinds[key] = Kind(
-            *key,
-            known.rate_per_s + rate,
-            row["response_ns_p50"] if is_ok else known.response_ns_p50,
-            row["response_ns_p99"] if is_ok else known.response_ns_p99,
-        )
+        if is_ok:
+            rate = row["count"] * _NS_PER_S / (row["end_ns"] - row["start_ns"])
+            times = (row["response_ns_p50"], row["response_ns_p99"])
+            self._kinds[key] = Kind(*key, rate, *times)
+        else:
+            self._kinds.setdefault(key, Kind(*key, 0.0, None, None))
 
 
 def _together(one: Moment, other: Moment) -> Moment:
-    """Two groups' parts of an interval. A quantile of both lies at most at the higher one."""
-    completed = one.completed + other.completed
-    return Moment(one.start_ns, one.end_ns, completed, _highest_p99((one, other)))
+    """Two parts of an interval. A quantile of both lies at most at the higher one."""
+    return Moment(
+        one.start_ns,
+        one.end_ns,
+        one.succeeded + other.succeeded,
+        one.failed + other.failed,
+        _highest_p99((one, other)),
+    )
 
 
 def _highest_p99(moments: Sequence[Moment]) -> int | None:
@@ -203,6 +219,6 @@ def _highest_p99(moments: Sequence[Moment]) -> int | None:
     return max((p99_ns for p99_ns in known if p99_ns is not None), default=None)
 
 
-def _rate(moments: Sequence[Moment]) -> float | None:
+def _per_s(moments: Sequence[Moment], count: int) -> float | None:
     length_ns = sum(one.end_ns - one.start_ns for one in moments)
-    return sum(one.completed for one in moments) * _NS_PER_S / length_ns if length_ns else None
+    return count * _NS_PER_S / length_ns if length_ns else None

@@ -5,7 +5,7 @@ Nothing of weight is imported: it is drawn while the engine measures.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -55,19 +55,20 @@ def fault_words(fault: SeenFault) -> str:
 
 
 def _minute(seen: SeenRun, width: int) -> Iterator[Text]:
-    minute = seen.minute(width - _LABEL - 1 - _SCALE)
-    top_per_s = max((rate for rate in minute.rates_per_s if rate is not None), default=None)
-    if top_per_s is None:
-        return
-    yield _blocks("ops/s", minute.rates_per_s, top_per_s, units.significant(top_per_s))
-    top_ns = max((p99 for p99 in minute.response_ns_p99 if p99 is not None), default=None)
-    if top_ns is not None:
-        yield _blocks("p99", minute.response_ns_p99, top_ns, units.with_unit(top_ns))
+    minute = seen.minute(width - _LABEL - 2 - _SCALE)
+    yield from _blocks("ops/s", minute.succeeded_per_s, units.significant)
+    yield from _blocks("p99", minute.response_ns_p99, units.with_unit)
+    if any(minute.failed_per_s):
+        yield from _blocks("fail/s", minute.failed_per_s, units.significant)
 
 
-def _blocks(label: str, values: Sequence[float | None], top: float, scale: str) -> Text:
-    line = _labelled(label, "")
-    return line.append(sparkline(values, top), "cyan").append(f" 0–{scale}", "dim")
+def _blocks(
+    label: str, values: Sequence[float | None], told: Callable[[float], str]
+) -> Iterator[Text]:
+    top = max((value for value in values if value is not None), default=None)
+    if top is not None:
+        line = _labelled(label, "").append(sparkline(values, top), "cyan")
+        yield line.append(f" 0–{told(top)}" if top else " 0", "dim")
 
 
 def _kinds(kinds: Sequence[Kind], width: int) -> Iterator[Text]:
@@ -84,7 +85,7 @@ def _kinds(kinds: Sequence[Kind], width: int) -> Iterator[Text]:
         line = Text(name)
         line.truncate(column, overflow="ellipsis", pad=True)
         times = map(units.with_unit, (kind.response_ns_p50, kind.response_ns_p99))
-        yield line.append(_figures(units.significant(kind.rate_per_s), *times))
+        yield line.append(_figures(units.significant(kind.succeeded_per_s), *times))
     if len(kinds) > len(shown):
         yield Text(f"and {len(kinds) - len(shown)} more", "dim")
 
@@ -94,6 +95,4 @@ def _figures(*texts: str) -> str:
 
 
 def _labelled(label: str, text: str) -> Text:
-    return (
-        Text(no_wrap=True).append(f"{label:<{_LABEL}} "[: _LABEL + bool(text)], "dim").append(text)
-    )
+    return Text().append(f"{label:<{_LABEL}} ", "dim").append(text)

@@ -19,7 +19,7 @@ __all__ = ["TIMELINE_MARGIN", "steps_lines", "timeline_lines"]
 TIMELINE_MARGIN: Final = 18
 """Columns beside a timeline's cells."""
 
-_EDGE: Final = 10
+_EDGE: Final = 11
 _LEAST_BAR: Final = 8
 _MOST_BAR: Final = 50
 _GAP: Final = 3
@@ -131,11 +131,18 @@ def _histogram(steps: TimeSteps, kinds: Sequence[_Column], width: int) -> Iterat
             yield Text(f"{'⋮':>{_EDGE - 1}} │ {said}", "dim")
             continue
         for step in places:
-            line = Text(f"{units.with_unit(steps.edges_ns[step]):>{_EDGE - 1}} ", "dim")
+            line = Text().append(f"{_edge(steps, step):>{_EDGE - 1}} ", "dim")
             for kind in kinds:
                 line.append("│ ", "dim").append(kind.line(step, bar_width)).append(" ")
             line.rstrip()
             yield line
+
+
+def _edge(steps: TimeSteps, step: int) -> str:
+    """Where a step begins; of the first one only its end is known."""
+    if step == 0:
+        return f"< {units.with_unit(steps.edges_ns[1])}"
+    return units.with_unit(steps.edges_ns[step])
 
 
 def _band(name: str, values: Sequence[float | None], told: Callable[[float], str]) -> list[Text]:
