@@ -3,10 +3,22 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from dataclasses import replace
 
 import pytest
+from rich.cells import cell_len
+from rich.console import Console
 
 from kvmark.cli.live import LiveDisplay, Update
+from kvmark.records.watch import Kind, Moment, SeenFault, SeenRun
+from kvmark.report.going import going_lines
+
+SEEN = SeenRun(
+    tuple(Moment(n * 10**9, (n + 1) * 10**9, 50_000 + n, 9, 95_000) for n in range(60)),
+    (Kind("clients", "READ", 25_000.0, 15_000, 95_000), Kind("clients", "SCAN", 0.0, None, None)),
+    {"timeout": 500, "unavailable": 40},
+    (SeenFault("3s kill primary-1 for 2s", "begun", 3_000_000_000, ""),),
+)
 
 
 class Terminal(io.StringIO):
@@ -160,3 +172,98 @@ def test_a_title_cannot_command_the_terminal() -> None:
         clock.now_s += 1
     assert "\x1b" not in stream.getvalue()
     assert "[bold]c[/]" in stream.getvalue()
+
+
+def block(width: int, monkeypatch: pytest.MonkeyPatch, stream: io.StringIO | None = None) -> str:
+    """The lines that are drawn of a run with all there is to see, without colours."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    target = Terminal() if stream is None else stream
+    with LiveDisplay(stream=target, clock=Clock()) as display:
+        display.step("redis/set", 1, 1)
+        display.interval(update(5.0, errors=540), SEEN)
+        console = Console(width=width, file=io.StringIO(), record=True, color_system=None)
+        console.print(display.block())
+        return console.export_text()
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 160])
+def test_every_line_of_a_block_fits(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert max(map(cell_len, block(width, monkeypatch).splitlines())) <= width
+
+
+def test_the_last_minute_is_a_block_a_second_on_eighty_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = block(80, monkeypatch).splitlines()
+    (rate,) = [line for line in lines if line.startswith("ops/s")]
+    assert rate == f"ops/s  {'█' * 60} 0–50,059"
+    (p99,) = [line for line in lines if line.startswith("p99")]
+    assert p99 == f"p99    {'█' * 60} 0–95.0 µs"
+
+
+def test_a_narrow_terminal_has_a_minute_of_longer_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = block(40, monkeypatch).splitlines()
+    (rate,) = [line for line in lines if line.startswith("ops/s")]
+    assert rate.count("█") == 20
+
+
+def test_each_kind_has_a_line_even_when_it_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [line.split() for line in block(80, monkeypatch).splitlines()]
+    assert ["READ", "25,000", "15.0", "µs", "95.0", "µs"] in lines
+    assert ["SCAN", "0", "–", "–"] in lines
+
+
+def test_errors_are_told_by_class_and_faults_as_they_happen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = block(80, monkeypatch)
+    assert "errors 500 timeout, 40 unavailable" in text
+    assert "fault  3s kill primary-1 for 2s: begun at 3.00 s of the measurement" in text
+
+
+def test_groups_are_named_where_there_are_several() -> None:
+    kinds = (Kind("writers", "INSERT", 1.0, 1, 1), Kind("readers", "READ", 2.0, 1, 1))
+    lines = [line.plain for line in going_lines(replace(SEEN, kinds=kinds), 80)]
+    assert [line.split()[:2] for line in lines[4:6]] == [["writers", "INSERT"], ["readers", "READ"]]
+
+
+def test_many_kinds_do_not_fill_the_terminal() -> None:
+    kinds = tuple(Kind("clients", f"Q{n}", 1.0, 1, 1) for n in range(30))
+    lines = [line.plain for line in going_lines(SeenRun(kinds=kinds), 80)]
+    assert len(lines) == 10
+    assert lines[-1] == "and 22 more"
+
+
+def test_where_blocks_cannot_be_written_plain_signs_stand(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Ascii(Terminal):
+        encoding = "ascii"
+
+    text = block(80, monkeypatch, Ascii())
+    assert f"ops/s  {'#' * 60} 0-50,059" in text
+    drawn = [line for line in text.splitlines() if "━" not in line]
+    assert all(line.isascii() for line in drawn)
+
+
+def test_away_from_a_terminal_a_fault_has_a_line_of_its_own_at_once() -> None:
+    stream, clock = io.StringIO(), Clock()
+    with LiveDisplay(stream=stream, clock=clock) as display:
+        display.step("redis/set", 1, 1)
+        for _ in range(3):
+            clock.now_s += 0.5
+            display.interval(update(1.0, errors=540), SEEN)
+    first, *others = stream.getvalue().splitlines()
+    assert first == (
+        "[1/1] redis/set  fault 3s kill primary-1 for 2s: begun at 3.00 s of the measurement"
+    )
+    assert not [line for line in others if "fault" in line]
+
+
+def test_away_from_a_terminal_errors_are_told_by_class() -> None:
+    stream, clock = io.StringIO(), Clock()
+    with LiveDisplay(stream=stream, clock=clock) as display:
+        display.step("redis/set", 1, 1)
+        clock.now_s += 3
+        display.interval(update(1.0, errors=540), replace(SEEN, faults=()))
+    assert "errors 540 (500 timeout, 40 unavailable)" in stream.getvalue()

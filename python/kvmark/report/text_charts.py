@@ -126,8 +126,7 @@ def _histogram(steps: TimeSteps, kinds: Sequence[_Column], width: int) -> Iterat
     for is_empty, group in groupby(inside, lambda step: step not in used):
         places = list(group)
         if is_empty and len(places) >= _WIDE:
-            low, high = steps.edges_ns[places[0]], steps.edges_ns[places[-1] + 1]
-            said = f"nothing from {units.with_unit(low)} to {units.with_unit(high)}"
+            said = f"nothing until {units.with_unit(steps.edges_ns[places[-1] + 1])}"
             yield Text(f"{'⋮':>{_EDGE - 1}} │ {said}", "dim")
             continue
         for step in places:
