@@ -94,13 +94,13 @@ def coordinated_omission(folder: Path) -> None:
     quantile_figure(curves, "A stall of one second in ten.").save_svg(PICTURE)
 
 
-def terminal(folder: Path) -> None:
+def terminal(folder: Path, pictures: Path = TERMINAL) -> None:
     """Draws what a terminal shows of one run: in its middle and at its end."""
-    TERMINAL.mkdir(exist_ok=True)
+    pictures.mkdir(exist_ok=True)
     ended = carried_out(parse_run(shlex.split(SHOWN)).spec, folder)
-    save_terminal(TERMINAL / "live.svg", display_of(ended.path, folder).block())
+    save_terminal(pictures / "live.svg", display_of(ended.path, folder).block())
     answer = run_answer(recover(ended.path))
-    save_terminal(TERMINAL / "end.svg", charts_text(answer, WIDTH))
+    save_terminal(pictures / "end.svg", charts_text(answer, WIDTH))
 
 
 def display_of(run: Path, folder: Path) -> LiveDisplay:

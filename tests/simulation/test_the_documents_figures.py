@@ -1,6 +1,7 @@
-"""What docs/method says of the simulated stall is what the run behind its picture gives."""
+"""What the documents say and draw of simulated runs is what these runs give."""
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -35,3 +36,20 @@ def test_every_operation_that_fell_due_in_the_stall_is_there(tmp_path: Path) -> 
     waited = run.histogram(run.counted[0].index, "clients", "READ", time="response")
     stalled = int(waited.count[waited.low > 200_000].sum())
     assert stalled == pytest.approx(1000 / 0.9, abs=2)
+
+
+def test_the_pictures_of_the_terminal_are_those_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    drawn = tmp_path / "drawn"
+    pictures().terminal(tmp_path, drawn)
+    kept = {path.name: path.read_text() for path in (ROOT / "docs/guide/terminal").iterdir()}
+    assert kept == {path.name: path.read_text() for path in drawn.iterdir()}, "run make docs"
+
+
+def test_the_pictures_of_the_terminal_refer_to_nothing_outside() -> None:
+    for path in (ROOT / "docs/guide/terminal").iterdir():
+        text = path.read_text()
+        assert set(re.findall(r"https?://[^\"')\s]+", text)) == {"http://www.w3.org/2000/svg"}
+        assert "@import" not in text
