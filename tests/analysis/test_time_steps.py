@@ -57,6 +57,7 @@ def test_equal_times_stand_in_one_step() -> None:
     found = steps(*([200_000] * 30))
     assert found.kinds[0].counts == (30,)
     assert found.kinds[0].marks == {"p50": 0, "max": 0}
+    assert found.edges_ns[0] <= 200_000 < found.edges_ns[1]
 
 
 def test_one_operation_has_a_maximum_and_no_quantile() -> None:

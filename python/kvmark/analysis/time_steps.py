@@ -43,7 +43,7 @@ class TimeSteps:
     """An axis of equal factors, and the kinds counted along it. Each has at least one operation."""
 
     #: The first edge of each step in nanoseconds, which belongs to it, and the last one's end. The
-    #: first step begins at 0: it holds whatever is faster than the others, a hundredth or so.
+    #: first is 0 where operations, a hundredth or so, were faster than a step of this axis.
     edges_ns: tuple[float, ...]
     #: How many steps multiply a time by ten.
     per_decade: int
@@ -79,8 +79,12 @@ def steps_of(times: Mapping[tuple[str, str], Counts]) -> TimeSteps | None:
         _PER_DECADE[-1],
     )
     first, length = _first(all_times, per_decade), _length(all_times, per_decade)
+    fastest = min(int(_places(counts.high[:1], per_decade)[0]) for counts in all_times)
     return TimeSteps(
-        edges_ns=(0.0, *(10 ** ((first + step) / per_decade) for step in range(1, length + 1))),
+        edges_ns=(
+            10 ** (first / per_decade) if fastest >= first else 0.0,
+            *(10 ** ((first + step) / per_decade) for step in range(1, length + 1)),
+        ),
         per_decade=per_decade,
         kinds=tuple(
             _kind(*place, counts, per_decade, first, length) for place, counts in known.items()

@@ -138,8 +138,8 @@ def _histogram(steps: TimeSteps, kinds: Sequence[_Column], width: int) -> Iterat
 
 
 def _edge(steps: TimeSteps, step: int) -> str:
-    """Where a step begins; of the first one only its end is known."""
-    if step == 0:
+    """Where a step begins; of one that holds whatever is faster, where it ends."""
+    if steps.edges_ns[step] == 0:
         return f"< {units.with_unit(steps.edges_ns[1])}"
     return units.with_unit(steps.edges_ns[step])
 
