@@ -10,7 +10,7 @@ from synthetic import run_answer
 
 from kvmark.analysis import Timeline, TimelineFault
 from kvmark.analysis.time_steps import steps_of
-from kvmark.report.bars import bar, columns, sparkline, writable
+from kvmark.report.bars import bar, columns, contrast, sparkline, writable
 from kvmark.report.terminal import charts_text, run_text
 from kvmark.report.text_charts import TIMELINE_MARGIN, steps_lines, timeline_lines
 from kvmark.stats import Counts
@@ -132,6 +132,12 @@ def test_the_answer_of_a_run_ends_with_its_pictures() -> None:
 def test_the_lowest_block_is_nought_and_nothing_else() -> None:
     assert sparkline([0, 0.001, 50, 100, None], 100) == "▁▂▅█ "
     assert sparkline([0, 0], 0) == "▁▁"
+
+
+def test_contrast_shows_small_changes_between_high_values() -> None:
+    assert contrast([1000, 1001, 1002]) == "▁▅█"
+    assert contrast([5, 5]) == "▄▄"
+    assert contrast([]) == ""
 
 
 def test_a_bar_of_something_is_never_empty_or_too_long() -> None:

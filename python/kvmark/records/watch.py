@@ -108,8 +108,7 @@ class SeenRun:
         """The last minute in at most so many cells, each a whole number of seconds or intervals."""
         if not self.moments:
             return Minute(0, (), (), ())
-        newest = self.moments[-1]
-        unit_ns = max(newest.end_ns - newest.start_ns, 10**9)
+        unit_ns = max(10**9, *(one.end_ns - one.start_ns for one in self.moments))
         cell_ns = unit_ns * math.ceil(SHOWN_NS / unit_ns / max(most, 1))
         # Cells stand still while time goes on, so that nothing in them is counted anew.
         cells: dict[int, list[Moment]] = {}
@@ -149,7 +148,10 @@ class Watch:
             if not row["part"]:
                 self._take(row)
         return SeenRun(
-            tuple(self._moments), tuple(self._kinds.values()), self._errors, tuple(self._faults)
+            moments=tuple(self._moments),
+            kinds=tuple(self._kinds.values()),
+            errors=dict(self._errors),
+            faults=tuple(self._faults),
         )
 
     def _take_event(self, event: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["bar", "columns", "sparkline", "writable"]
+__all__ = ["bar", "columns", "contrast", "sparkline", "writable"]
 
 _HEIGHTS: Final = "▁▂▃▄▅▆▇█"
 _LENGTHS: Final = "▏▎▍▌▋▊▉█"
@@ -29,6 +29,16 @@ def sparkline(values: Sequence[float | None], top: float) -> str:
     The lowest block is 0 and nothing else, so that a standstill isn't taken for little.
     """
     return "".join(" " if value is None else _HEIGHTS[_height(value, top, 7)] for value in values)
+
+
+def contrast(values: Sequence[float]) -> str:
+    """One line of blocks from the lowest of the values to the highest, so that changes are seen."""
+    if not values:
+        return ""
+    low, high = min(values), max(values)
+    if low == high:
+        return _HEIGHTS[3] * len(values)
+    return "".join(_HEIGHTS[round((value - low) / (high - low) * 7)] for value in values)
 
 
 def columns(values: Sequence[float | None], top: float, lines: int) -> list[str]:

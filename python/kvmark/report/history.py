@@ -9,12 +9,12 @@ from rich.text import Text
 from kvmark.analysis.history import History, Moved, Point
 from kvmark.report import units
 from kvmark.report.asked import listed
+from kvmark.report.bars import contrast
 from kvmark.report.comparison import percent
 from kvmark.report.grid import Cell, Column, Grid, printable, to_markdown, to_text, wrap
 
-__all__ = ["history_grid", "history_markdown", "history_sentence", "history_text", "sparkline"]
+__all__ = ["history_grid", "history_markdown", "history_sentence", "history_text"]
 
-_BLOCKS = "▁▂▃▄▅▆▇█"
 _SHORT_COMMIT = 12
 # Characters of a date and time without its seconds.
 _MINUTE = 16
@@ -25,7 +25,7 @@ def history_text(histories: Sequence[History], width: int, limit: int) -> Text:
     lines: list[Text] = []
     for history in histories:
         lines += [Text(), Text()] if lines else []
-        shown = sparkline([point.value for point in history.points][-width:])
+        shown = contrast([point.value for point in history.points][-width:])
         lines += [to_text(history_grid(history, limit), width), Text(), Text(shown, "cyan")]
         lines += [Text(line) for line in wrap(printable(history_sentence(history)), width)]
     return Text("\n").join(lines) if lines else Text("No runs with this figure yet.")
@@ -33,7 +33,7 @@ def history_text(histories: Sequence[History], width: int, limit: int) -> Text:
 
 def history_markdown(history: History, limit: int) -> str:
     """One case as Markdown."""
-    shown = sparkline([point.value for point in history.points])
+    shown = contrast([point.value for point in history.points])
     table = to_markdown(history_grid(history, limit)).strip()
     return f"{table}\n\n`{shown}`\n\n{history_sentence(history)}\n"
 
@@ -76,17 +76,6 @@ def history_sentence(history: History) -> str:
     told = [_place(history.points[move.index], move) for move in history.moves]
     beside = [sentence for move in history.moves for sentence in move.beside]
     return " ".join([f"Over {runs} the level of {name} moved {listed(told)}.", *beside])
-
-
-def sparkline(values: Sequence[float]) -> str:
-    """One character per value, from the lowest to the highest of them."""
-    if not values:
-        return ""
-    low, high = min(values), max(values)
-    if low == high:
-        return _BLOCKS[3] * len(values)
-    steps = len(_BLOCKS) - 1
-    return "".join(_BLOCKS[round((value - low) / (high - low) * steps)] for value in values)
 
 
 def _place(point: Point, move: Moved) -> str:

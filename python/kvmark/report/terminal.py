@@ -1,4 +1,4 @@
-"""Whole answers for a terminal, from 80 columns up."""
+"""Whole answers for a terminal, from 40 columns up."""
 
 from __future__ import annotations
 
