@@ -16,14 +16,16 @@ times_ns = st.lists(st.integers(0, 10**14), min_size=1, max_size=200)
 
 
 def steps(*values_ns: int) -> TimeSteps:
-    found = steps_of({PLACE: Counts.of(values_ns)})
+    found = steps_of("response", {PLACE: Counts.of(values_ns)})
     assert found is not None
     return found
 
 
 @given(st.lists(times_ns, min_size=1, max_size=4))
 def test_the_counts_of_each_kind_sum_to_its_operations(kinds: list[list[int]]) -> None:
-    found = steps_of({("g", str(n)): Counts.of(values) for n, values in enumerate(kinds)})
+    found = steps_of(
+        "response", {("g", str(n)): Counts.of(values) for n, values in enumerate(kinds)}
+    )
     assert found is not None
     assert [sum(kind.counts) for kind in found.kinds] == [len(values) for values in kinds]
     assert {len(kind.counts) for kind in found.kinds} == {len(found.edges_ns) - 1}
@@ -74,7 +76,7 @@ def test_the_fastest_hundredth_does_not_stretch_the_axis() -> None:
 def test_without_an_operation_that_ended_ok_there_is_no_axis(
     healthy: Callable[[], object],
 ) -> None:
-    assert steps_of({PLACE: Counts.empty()}) is None
+    assert steps_of("response", {PLACE: Counts.empty()}) is None
 
 
 def test_a_run_s_steps_count_what_ended_ok(healthy: Callable[..., object]) -> None:

@@ -17,7 +17,7 @@ from kvmark.records.export import as_hlog, as_json, as_ycsb
 from kvmark.report import page
 from kvmark.report.gather import run_answer
 from kvmark.report.html import write_html
-from kvmark.report.terminal import run_text
+from kvmark.report.terminal import charts_text, run_text
 
 Keep = Callable[[ReadFile], Run]
 SAMPLES = (
@@ -103,6 +103,17 @@ def test_it_is_shown_with_its_figures_as_they_were(
     for figure in file.reading.figures:
         assert f"{figure.value:,}" in text
     assert not {"nan", "None", "inf"} & set(text.split())
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_its_histogram_is_drawn_where_the_file_has_one(
+    name: str, sample: Callable[[str], ReadFile], imported: Keep
+) -> None:
+    file = sample(name)
+    text = charts_text(run_answer(imported(file)), 80).plain
+    fine = any(each.count for each in file.reading.histograms)
+    assert ("logarithmic axis" in text) <= fine
+    assert max(map(len, text.splitlines()), default=0) <= 80
 
 
 def test_a_report_on_several_imported_runs_is_written(

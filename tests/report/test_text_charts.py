@@ -21,9 +21,9 @@ LEVEL = Timeline("measure", 4 * 10**9, 10**9, (10.0,) * 4, (0.0,) * 4, (1_000,) 
 
 
 def histogram(*kinds: tuple[str, Counts], width: int = 80, group: str = "clients") -> str:
-    steps = steps_of({(group, name): counts for name, counts in kinds})
+    steps = steps_of("response", {(group, name): counts for name, counts in kinds})
     assert steps is not None
-    return "\n".join(line.plain for line in steps_lines(steps, width))
+    return "\n".join(line.plain for line in steps_lines(steps, width, "Operations that ended ok"))
 
 
 def timeline(drawn: Timeline, width: int = 80) -> str:
@@ -122,8 +122,8 @@ def test_a_name_cannot_command_the_terminal() -> None:
 
 
 def test_the_answer_of_a_run_ends_with_its_pictures() -> None:
-    steps = steps_of({("clients", "READ"): HUMPS})
-    answer = replace(run_answer(), response_steps=lambda: steps, timelines=lambda _: (LEVEL,))
+    steps = steps_of("response", {("clients", "READ"): HUMPS})
+    answer = replace(run_answer(), time_steps=lambda: steps, timelines=lambda _: (LEVEL,))
     assert run_text(answer, 80).plain.endswith(charts_text(answer, 80).plain)
     assert charts_text(answer, 80).plain.startswith("Response time\n")
     assert charts_text(run_answer(), 80).plain == ""

@@ -10,6 +10,7 @@ from kvmark.analysis.imported import (
     ImportedRow,
     imported_curves,
     imported_rows,
+    imported_steps,
     imported_throughput,
 )
 from kvmark.analysis.published import YCSB_SOURCE, Published, published
@@ -74,6 +75,7 @@ __all__ = [
     "fault_spans",
     "imported_curves",
     "imported_rows",
+    "imported_steps",
     "imported_throughput",
     "judge",
     "known_verdict",

@@ -13,13 +13,14 @@ import polars as pl
 
 from kvmark.analysis.reasons import RULES, Level, Reason
 from kvmark.analysis.summary import QUANTILES, quantile_curve
+from kvmark.analysis.time_steps import TimeSteps, steps_of
 from kvmark.records import BucketsRecord, FigureRecord, ImportedRecord, Run, TimeName
 from kvmark.records.imported import OPERATIONS, RUNTIME, THROUGHPUT, TIMES, VALUE
 from kvmark.stats import Counts, Estimate, series_mean_interval
 
 __all__ = [
     "ImportedCurve", "ImportedRow", "imported_curves", "imported_rate", "imported_rates",
-    "imported_reason", "imported_rows", "imported_throughput",
+    "imported_reason", "imported_rows", "imported_steps", "imported_throughput",
 ]  # fmt: skip
 
 _NS: Mapping[str, float] = {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
@@ -29,6 +30,7 @@ _FULL = 0.9
 # As for our own runs: Student's t needs a few intervals.
 _LEAST_INTERVALS = 5
 _MOST_CURVES = 24
+_FINE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,27 @@ def imported_curves(imported: ImportedRecord) -> tuple[ImportedCurve, ...]:
     """
     curves = list(_curves(imported))
     return tuple(curves) if len(curves) <= _MOST_CURVES else ()
+
+
+def imported_steps(imported: ImportedRecord) -> TimeSteps | None:
+    """The times of a file's only case along an axis; none without histograms as fine as the axis.
+
+    The first of response, service and wait time that a histogram tells.
+    """
+    fine = [each for each in imported.histograms if each.count and _is_fine(each)]
+    time = next((time for time in TIMES for each in fine if each.time == time), None)
+    if time is None or len(imported.cases) != 1:
+        return None
+    told = [each for each in fine if each.time == time]
+    named = [each for each in told if each.operation is not None] or told
+    kinds = {("", each.operation or "all operations"): _counts(each) for each in named}
+    return steps_of(time, kinds)
+
+
+def _is_fine(histogram: BucketsRecord) -> bool:
+    """Whether no range is wider than a tenth of its values, so that it has one place on an axis."""
+    ranges = zip(histogram.low_ns, histogram.high_ns, strict=True)
+    return all(high - low <= _FINE * max(high, 1) for low, high in ranges)
 
 
 def imported_reason(imported: ImportedRecord) -> Reason:

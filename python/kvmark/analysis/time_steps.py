@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kvmark.records import Run
+from kvmark.records import Run, TimeName
 from kvmark.stats import Counts
 
 __all__ = ["KindSteps", "TimeSteps", "response_steps", "steps_of"]
@@ -42,6 +42,7 @@ class KindSteps:
 class TimeSteps:
     """An axis of equal factors, and the kinds counted along it. Each has at least one operation."""
 
+    time: TimeName
     #: The first edge of each step in nanoseconds, which belongs to it, and the last one's end. The
     #: first is 0 where operations, a hundredth or so, were faster than a step of this axis.
     edges_ns: tuple[float, ...]
@@ -62,10 +63,10 @@ def response_steps(run: Run) -> TimeSteps | None:
             if total.outcome == "ok" and not total.part:
                 place = (total.group, total.operation)
                 times.setdefault(place, []).append(run.times(total, "response"))
-    return steps_of({place: Counts.merge(parts) for place, parts in times.items()})
+    return steps_of("response", {place: Counts.merge(parts) for place, parts in times.items()})
 
 
-def steps_of(times: Mapping[tuple[str, str], Counts]) -> TimeSteps | None:
+def steps_of(time: TimeName, times: Mapping[tuple[str, str], Counts]) -> TimeSteps | None:
     """The counts of each group and operation along one axis; none where there is no count.
 
     A range of values stands in the step of its upper end, as quantiles do.
@@ -81,6 +82,7 @@ def steps_of(times: Mapping[tuple[str, str], Counts]) -> TimeSteps | None:
     first, length = _first(all_times, per_decade), _length(all_times, per_decade)
     fastest = min(int(_places(counts.high[:1], per_decade)[0]) for counts in all_times)
     return TimeSteps(
+        time=time,
         edges_ns=(
             10 ** (first / per_decade) if fastest >= first else 0.0,
             *(10 ** ((first + step) / per_decade) for step in range(1, length + 1)),

@@ -111,9 +111,9 @@ class RunAnswer:
     around_faults: tuple[Stretch, ...] = ()
     #: Gives the course. Only figures need it, and every histogram of the run is read for it.
     course: Callable[[], Course] = Course
-    #: Gives the response times along an axis; none where nothing ended ok. For pictures of text.
-    response_steps: Callable[[], TimeSteps | None] = lambda: None
-    #: Gives the counted phases in at most so many cells of time. For pictures of text.
+    #: Gives times along an axis, of response where known; none where nothing ended ok. For text.
+    time_steps: Callable[[], TimeSteps | None] = lambda: None
+    #: Gives the counted phases in at most so many cells of time. For text.
     timelines: Callable[[int], tuple[Timeline, ...]] = lambda _: ()
     #: Another tool's figures; none for a run of kvmark's own.
     imported: ImportedRecord | None = None

@@ -89,7 +89,7 @@ def run_answer(run: Run, verdict: Verdict | None = None) -> RunAnswer:
         faults=fault_spans(run),
         around_faults=around_faults(run, summary.faults),
         course=cache(partial(_course, run)),
-        response_steps=partial(response_steps, run),
+        time_steps=partial(response_steps, run),
         timelines=partial(timelines, run),
     )
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 import polars as pl
 
-from kvmark.analysis import Verdict, imported_curves, judge, summarize
+from kvmark.analysis import Verdict, imported_curves, imported_steps, judge, summarize
 from kvmark.records import FigureRecord, ImportedRecord, Run, TimeName
 from kvmark.records.imported import TIMES, VALUE
 from kvmark.report import units
@@ -47,6 +48,7 @@ def imported_answer(run: Run, imported: ImportedRecord, verdict: Verdict | None)
             command=manifest.command,
             documents={"Said by the file": imported.origin.said} if imported.origin.said else {},
         ),
+        time_steps=partial(imported_steps, imported),
         imported=imported,
     )
 

@@ -41,8 +41,10 @@ def run_text(run: RunAnswer, width: int) -> Text:
 
 def charts_text(run: RunAnswer, width: int) -> Text:
     """The run's response times and its course; nothing where there is nothing to draw."""
-    steps = run.response_steps()
-    charts = [steps_lines(steps, width)] if steps is not None else []
+    steps = run.time_steps()
+    # What another tool counted isn't known.
+    counted = "Operations that ended ok" if run.imported is None else "Operations"
+    charts = [steps_lines(steps, width, counted)] if steps is not None else []
     found = run.timelines(width - TIMELINE_MARGIN)
     charts += [timeline_lines(timeline, width) for timeline in found]
     return Text("\n\n").join(Text("\n").join(chart) for chart in charts)

@@ -29,13 +29,16 @@ _LINES: Final = 3
 _BARS: Final = "cyan"
 
 
-def steps_lines(steps: TimeSteps, width: int) -> list[Text]:
-    """A histogram of each kind along one axis, beside each other as far as they fit."""
+def steps_lines(steps: TimeSteps, width: int, counted: str) -> list[Text]:
+    """A histogram of each kind along one axis, beside each other as far as they fit.
+
+    ``counted`` says what of them is counted.
+    """
     several = len({kind.group for kind in steps.kinds}) > 1
     factor = units.significant(10 ** (1 / steps.per_decade))
-    lines = [Text("Response time", "bold")]
+    lines = [Text(f"{steps.time.capitalize()} time", "bold")]
     note = (
-        f"Operations that ended ok, on a logarithmic axis: each line begins at {factor} times the"
+        f"{counted}, on a logarithmic axis: each line begins at {factor} times the"
         " one before. p50, p99 and max stand where they lie."
     )
     lines += [Text(line, "dim") for line in wrap(note, width)]
