@@ -50,6 +50,11 @@ class TimeSteps:
     per_decade: int
     kinds: tuple[KindSteps, ...]
 
+    @property
+    def factor(self) -> float:
+        """By how much a step's end is above its begin."""
+        return 10 ** (1 / self.per_decade)
+
 
 def response_steps(run: Run) -> TimeSteps | None:
     """The response times of a run's counted phases, by kind; none where nothing ended ok.

@@ -35,7 +35,7 @@ def steps_lines(steps: TimeSteps, width: int, counted: str) -> list[Text]:
     ``counted`` says what of them is counted.
     """
     several = len({kind.group for kind in steps.kinds}) > 1
-    factor = units.significant(10 ** (1 / steps.per_decade))
+    factor = units.significant(steps.factor)
     lines = [Text(f"{steps.time.capitalize()} time", "bold")]
     note = (
         f"{counted}, on a logarithmic axis: each line begins at {factor} times the"
