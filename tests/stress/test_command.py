@@ -129,6 +129,17 @@ def test_files_are_written_where_they_were_asked_for(stress: Stress) -> None:
     assert (stress.folder / "page.html").read_text().startswith("<!")
 
 
+def test_a_graph_is_drawn_in_the_terminal_too_and_only_when_it_is_asked_for(stress: Stress) -> None:
+    words = f"write n=100k no-warmup -rate threads=8 -node {SIM} -log no-settings"
+    plain, drawn = stress(words), stress(f"{words} -graph file=page.html")
+    assert "Timeline" not in plain.output
+    results, _, pictures = drawn.output.partition("Response time\n")
+    assert "Results:" in results
+    assert "logarithmic axis" in pictures
+    assert re.search(r"ops/s 40,0\d\d ┤██", pictures)
+    assert pictures.rstrip().endswith("END")
+
+
 def test_a_ladder_climbs_until_more_clients_bring_nothing(stress: Stress) -> None:
     said = stress(
         f"read n=2k no-warmup -rate auto threads>=2 threads<=32 -node {SIM} -log no-settings"
