@@ -15,16 +15,11 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    /// Starts a server with these arguments beside the port; none, with the reason printed, where
-    /// there is no redis-server. Another program may take the port before the server does, and a
-    /// member of a cluster needs a second one: then others are tried.
-    pub(crate) fn start(arguments: &[&str]) -> Option<Self> {
-        if Command::new("redis-server").arg("--version").output().is_err() {
-            println!("skipped: there is no redis-server (Debian's package redis-server)");
-            return None;
-        }
+    /// Starts a server with these arguments beside the port. Another program may take the port
+    /// before the server does, and a member of a cluster needs a second one: then others are tried.
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         let started = (0..PORTS_TRIED).find_map(|_| Self::start_at(free_port(), arguments));
-        Some(started.expect("redis-server ended early at every port"))
+        started.expect("redis-server ended early at every port")
     }
 
     /// None when the server ends before it is ready.
@@ -36,7 +31,7 @@ impl Redis {
             .current_dir(folder.path())
             .stdout(Stdio::piped())
             .spawn()
-            .unwrap();
+            .expect("redis-server must be installed (Debian's package redis-server)");
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         if !lines.any(|line| line.unwrap().contains("Ready to accept connections")) {
             drop(child.wait());
