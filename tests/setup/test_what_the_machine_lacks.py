@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -35,18 +36,25 @@ class Machine:
         assert done.returncode == 1
         return done.stderr
 
-    def ready_for_tests(self) -> str:
-        """What is said of that which only tests need; it must not fail."""
-        done = self.run("needs.py")
-        assert done.returncode == 0
+    def ready_for_tests(self, exits: int = 0, **more: str) -> str:
+        """What is said of that which only tests need."""
+        elsewhere = f"needs.JVMS, needs.ADMINISTRATORS = pathlib.Path('{self.programs}'), ''"
+        code = f"import needs, pathlib, sys; {elsewhere}; sys.exit(needs.main())"
+        done = self.carry_out("-c", code, **more)
+        assert done.returncode == exits
         return done.stderr
 
     def run(self, script: str) -> subprocess.CompletedProcess[str]:
         """Runs a script, which must not raise."""
-        environment = {"PATH": str(self.programs), "XDG_CACHE_HOME": str(self.programs)}
-        environment |= self.variables
-        command = [sys.executable, "-B", str(SCRIPTS / script)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        return self.carry_out(str(SCRIPTS / script))
+
+    def carry_out(self, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Runs Python where scripts lie; it must not raise."""
+        own = {"PATH": str(self.programs), "XDG_CACHE_HOME": str(self.programs), **self.variables}
+        command = [sys.executable, "-B", *words]
+        done = subprocess.run(
+            command, cwd=SCRIPTS, env={**own, **more}, capture_output=True, text=True, check=False
+        )
         assert "Traceback" not in done.stderr
         return done
 
@@ -113,18 +121,61 @@ def test_on_debian_root_installs_what_is_missing_and_nothing_else(machine: Machi
     assert said.count("is missing") == 2, "the sentences are said when installing fails"
 
 
-def test_what_only_tests_need_is_named_and_stops_nothing(machine: Machine) -> None:
-    machine.has("redis-server")
-    tools, chromium, consequence = machine.ready_for_tests().splitlines()
+JAVA_17 = """echo 'openjdk version "17.0.15" 2025-04-15' >&2"""
+JAVA_21 = """echo 'openjdk version "21.0.7" 2025-04-15' >&2"""
+# What tests use, beside Java.
+PACKAGES = {
+    "redis-server": ["redis-server"],
+    "redis-tools": ["redis-benchmark"],
+    "chromium": ["chromium"],
+    "maven": ["mvn"],
+    "haproxy": ["haproxy"],
+    "openssl": ["openssl"],
+    "iproute2": ["ip", "tc"],
+    "util-linux": ["nsenter", "setpriv"],
+    "mount": ["mount"],
+}
+
+
+@pytest.fixture
+def complete(machine: Machine) -> Machine:
+    """A machine with all that tests use."""
+    for program in chain.from_iterable(PACKAGES.values()):
+        machine.has(program)
+    machine.has("java", JAVA_17)
+    return machine
+
+
+def test_what_only_tests_need_is_named_and_stops_nothing(complete: Machine) -> None:
+    for program in ("redis-benchmark", "chromium"):
+        (complete.programs / program).unlink()
+    tools, chromium, consequence = complete.ready_for_tests().splitlines()
     assert tools.endswith("install it with `sudo apt-get install redis-tools`.")
     assert chromium.endswith("install it with `sudo apt-get install chromium`.")
     assert consequence == "The tests that need it are skipped."
 
 
-def test_where_tests_have_all_they_need_nothing_is_said(machine: Machine) -> None:
-    for program in ("redis-server", "redis-benchmark", "chromium"):
-        machine.has(program)
-    assert machine.ready_for_tests() == ""
+def test_in_ci_nothing_that_tests_need_may_be_missing(complete: Machine) -> None:
+    assert complete.ready_for_tests(CI="true") == ""
+    (complete.programs / "mvn").unlink()
+    assert "apt-get install maven" in complete.ready_for_tests(exits=1, CI="true")
+
+
+def test_where_tests_have_all_they_need_nothing_is_said(complete: Machine) -> None:
+    assert complete.ready_for_tests() == ""
+
+
+def test_another_java_than_cassandras_is_none(complete: Machine) -> None:
+    complete.has("java", JAVA_21)
+    assert "apt-get install openjdk-17-jre-headless" in complete.ready_for_tests()
+
+
+def test_a_java_beside_the_first_one_will_do(complete: Machine) -> None:
+    complete.has("java", JAVA_21)
+    other = Machine(complete.programs / "java-17-openjdk" / "bin")
+    other.programs.mkdir(parents=True)
+    other.has("java", JAVA_17)
+    assert complete.ready_for_tests() == ""
 
 
 @AS_ROOT
@@ -133,4 +184,5 @@ def test_on_debian_root_installs_what_tests_need(machine: Machine) -> None:
     machine.has("apt-get", f'echo "$@" >> {log}')
     assert machine.ready_for_tests() == ""
     _, install = log.read_text().splitlines()
-    assert install.endswith("--no-install-recommends redis-server redis-tools chromium")
+    packages = install.partition("--no-install-recommends ")[2].split()
+    assert packages == [*PACKAGES, "openjdk-17-jre-headless"]
