@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from kvmark import catalog
+from kvmark import _engine, catalog
 from kvmark.plan import model, rows
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
@@ -159,7 +159,6 @@ def test_any_plan_of_python_s_is_one_of_the_engine_s(plan: Plan) -> None:
 
 @pytest.mark.parametrize("name", catalog.names())
 def test_the_engine_reads_every_ready_workload_s_plan_as_it_was_written(name: str) -> None:
-    engine = pytest.importorskip("kvmark._engine")
     spec = RunSpec(workload=catalog.load(name), system=parse_system_url("null:"), seed=2**64 - 1)
     text = compile_run(spec, cores=2).to_json()
-    assert json.loads(engine.check_plan(text)) == json.loads(text)
+    assert json.loads(_engine.check_plan(text)) == json.loads(text)

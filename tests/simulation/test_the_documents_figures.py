@@ -7,8 +7,6 @@ from types import ModuleType
 
 import pytest
 
-pytest.importorskip("kvmark._engine")
-
 ROOT = Path(__file__).resolve().parents[2]
 
 
