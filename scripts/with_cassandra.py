@@ -1,8 +1,8 @@
 """Runs a command while a node of Cassandra is up, whose address is in KVMARK_TEST_CQL.
 
-python3 scripts/with_cassandra.py python3 scripts/cargo.py test --release --workspace
+.venv/bin/python scripts/with_cassandra.py COMMAND [ARGUMENT…]
 
-Where no node can be started the reason is printed, and the command runs without one.
+Where no node can be started the reason is printed, and the command doesn't run.
 """
 
 from __future__ import annotations
@@ -34,31 +34,43 @@ def kvmark(
     )
 
 
+class NoNode(Exception):
+    """No node can be started here; the text says why."""
+
+
 @contextmanager
-def node(environment: Mapping[str, str]) -> Iterator[str | None]:
-    """The address of a node that is there for a while; None where none can be started."""
+def node(environment: Mapping[str, str]) -> Iterator[str]:
+    """The address of a node: the one that is there already, or one that is there for a while.
+
+    Raises NoNode where none can be started.
+    """
+    if environment.get(ADDRESS):
+        yield environment[ADDRESS]
+        return
     with tempfile.TemporaryDirectory() as folder:
         there = {**environment, "KVMARK_TESTBEDS": folder}
         started = kvmark(UP, there)
         try:
             if started.returncode != 0:
-                why = started.stderr.strip().splitlines() or ["it said nothing"]
-                print(f"Without a node of Cassandra: {why[-1]}", file=sys.stderr, flush=True)
-                yield None
-                return
+                why = started.stderr.strip().splitlines() or ["kvmark up cassandra said nothing"]
+                raise NoNode(why[-1])
             yield urlsplit(json.loads(started.stdout)["url"]).netloc
         finally:
             kvmark(("down", "--remove"), there)
 
 
 def main(command: list[str]) -> int:
-    """Runs the command and returns its exit code."""
+    """Runs the command and returns its exit code, or 1 without a node."""
     environment = dict(os.environ)
-    if ADDRESS in environment:
-        return subprocess.run(command, check=False).returncode
-    with node(environment) as address:
-        more = {} if address is None else {ADDRESS: address}
-        return subprocess.run(command, env={**environment, **more}, check=False).returncode
+    try:
+        with node(environment) as address:
+            there = {**environment, ADDRESS: address}
+            return subprocess.run(command, env=there, check=False).returncode
+    except NoNode as problem:
+        print(f"There is no node of Cassandra: {problem}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":

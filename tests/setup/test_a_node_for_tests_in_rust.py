@@ -1,4 +1,4 @@
-"""Tests in Rust are told where a node of Cassandra is, and run without one where none can start.
+"""Tests in Rust are told where a node of Cassandra is, and never run without one.
 
 A program that only looks like kvmark stands beside the Python that runs the script.
 """
@@ -48,10 +48,10 @@ def test_a_command_finds_the_node_which_is_gone_afterwards(python: Path) -> None
     assert said(python) == ["up", "down"]
 
 
-def test_where_no_node_starts_the_reason_is_told_and_the_command_runs(python: Path) -> None:
+def test_where_no_node_starts_the_reason_is_told_and_nothing_runs(python: Path) -> None:
     done = run(python, 'test "$1" = down || { echo "kvmark: Java is missing" >&2; exit 2; }')
-    assert (done.stdout, done.returncode) == ("none\n", 7)
-    assert done.stderr == "Without a node of Cassandra: kvmark: Java is missing\n"
+    assert (done.stdout, done.returncode) == ("", 1)
+    assert done.stderr == "There is no node of Cassandra: kvmark: Java is missing\n"
 
 
 def test_a_node_that_is_there_already_is_used(python: Path) -> None:

@@ -1,0 +1,235 @@
+"""All tests, Rust's then Python's, and at the end each that could not be carried out, and why.
+
+Where CI is set such a test fails the whole, unless `tests/may_be_skipped.toml` allows it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import needs
+import with_cassandra
+
+ROOT = Path(__file__).resolve().parent.parent
+ALLOWED = ROOT / "tests" / "may_be_skipped.toml"
+MOST_ALLOWED = 3
+CARGO = (sys.executable, str(ROOT / "scripts" / "cargo.py"), "test", "--release", "--locked",
+         "--workspace", "--exclude", "kvmark-pyext")  # fmt: skip
+PYTEST = (sys.executable, "-m", "pytest", "--numprocesses", "2", "--dist", "loadfile",
+          "--no-loadscope-reorder", "-o", "junit_family=xunit1")  # fmt: skip
+OPEN_FILES = 12_000
+# `Running tests/cql/main.rs (/…/deps/cql-0123456789abcdef)`, and what the program says of a test.
+PROGRAM = re.compile(r"^ +Running .*?([\w-]+)-[0-9a-f]+\)$")
+TEST = re.compile(r"^test (.+?)(?: - should panic)? \.\.\. (\w+)(?:, (.*))?$")
+
+Server = Callable[[], AbstractContextManager[Mapping[str, str]]]
+
+
+class Missing(Exception):
+    """What tests need isn't there; the text says what."""
+
+
+class WrongList(Exception):
+    """The list of what may be skipped can't be used; the text says why."""
+
+
+@dataclass(frozen=True)
+class Skip:
+    """A test that was not carried out."""
+
+    test: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What CI may skip: tests whose name fits, for a reason that says this."""
+
+    test: str
+    says: str
+    because: str
+
+    def covers(self, skip: Skip) -> bool:
+        """Whether this allows it."""
+        return fnmatchcase(skip.test, self.test) and self.says in skip.why
+
+
+@contextmanager
+def redis() -> Iterator[Mapping[str, str]]:
+    """Tests start servers of their own."""
+    if shutil.which("redis-server") is None:
+        raise Missing("install it with `sudo apt-get install redis-server`")
+    yield {}
+
+
+@contextmanager
+def redis_and_open_files() -> Iterator[Mapping[str, str]]:
+    """As many open files as ten thousand connections take, for the tests and the servers."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < OPEN_FILES:
+        raise Missing(f"`ulimit -Hn` is {hard}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, OPEN_FILES), hard))
+    with redis() as more:
+        yield more
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@contextmanager
+def cassandra() -> Iterator[Mapping[str, str]]:
+    """One node for all tests."""
+    print("starting a node of Cassandra for the tests in Rust", flush=True)
+    try:
+        with with_cassandra.node(os.environ) as address:
+            yield {with_cassandra.ADDRESS: address}
+    except with_cassandra.NoNode as problem:
+        raise Missing(str(problem)) from None
+
+
+# What tests in Rust say when they are ignored, and what brings it.
+SERVERS: dict[str, Server] = {
+    "needs redis-server": redis,
+    "needs redis-server and 12,000 open files": redis_and_open_files,
+    "needs a node of Cassandra": cassandra,
+}
+
+
+@contextmanager
+def program(command: Sequence[str], **more: Any) -> Iterator[subprocess.Popen[str]]:
+    """Starts a program and waits until it ends. Who interrupts this has interrupted it, too."""
+    running = subprocess.Popen(command, cwd=ROOT, text=True, **more)
+    try:
+        yield running
+    except KeyboardInterrupt:
+        running.communicate()
+        raise
+    running.wait()
+
+
+def cargo_test(
+    words: Sequence[str], more: Mapping[str, str]
+) -> tuple[int, dict[tuple[str, str], tuple[str, str]]]:
+    """Runs tests in Rust, and passes on what they print.
+
+    Returns the exit code, and of each test, by its program and name, how it ended and why.
+    """
+    seen: dict[tuple[str, str], tuple[str, str]] = {}
+    tested = ""
+    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with program([*CARGO, *words], env={**os.environ, **more}, **both) as running:
+        for line in running.stdout or ():
+            print(line, end="", flush=True)
+            if begins := PROGRAM.match(line):
+                tested = begins[1]
+            elif ended := TEST.match(line):
+                seen[tested, ended[1]] = (ended[2], ended[3] or "it gives no reason")
+    return running.returncode, seen
+
+
+def tests_in_rust() -> tuple[int, list[Skip]]:
+    """All tests in Rust: those that need nothing, then those whose servers can be had."""
+    code, seen = cargo_test((), {})
+    ignored = {test: why for test, (how, why) in seen.items() if how == "ignored"}
+    with ExitStack() as servers:
+        for reason, server in SERVERS.items():
+            waiting = [test for test, why in ignored.items() if why == reason]
+            if code or not waiting:
+                continue
+            try:
+                more = servers.enter_context(server())
+            except Missing as missing:
+                print(f"{len(waiting)} tests are not carried out: {reason}: {missing}", flush=True)
+                ignored.update(dict.fromkeys(waiting, f"{reason}: {missing}"))
+                continue
+            for tested in sorted({tested for tested, _ in waiting}):
+                names = [name for other, name in waiting if other == tested]
+                words = ("--test", tested, "--", "--ignored", "--exact", *names)
+                failed, again = cargo_test(words, more)
+                code = code or failed
+                ignored = {test: why for test, why in ignored.items() if test not in again}
+    return code, [Skip(f"{tested}::{name}", why) for (tested, name), why in ignored.items()]
+
+
+def tests_in_python() -> tuple[int, list[Skip]]:
+    """All tests in Python."""
+    with tempfile.TemporaryDirectory() as folder:
+        record = Path(folder) / "tests.xml"
+        with program([*PYTEST, f"--junitxml={record}"]) as running:
+            pass
+        return running.returncode, skipped(record.read_text()) if record.exists() else []
+
+
+def skipped(record: str) -> list[Skip]:
+    """The tests that pytest did not carry out, from its JUnit XML."""
+    return [
+        Skip(
+            f"{case.get('file', 'tests')}::{case.get('name')}",
+            " ".join(skip.get("message", "it gives no reason").split()),
+        )
+        for case in ElementTree.fromstring(record).iter("testcase")  # noqa: S314 - it is pytest's
+        for skip in case.iter("skipped")
+    ]
+
+
+def read_allowed(text: str) -> list[Allowed]:
+    """The list of what may be skipped. Raises WrongList when it has too many entries, or wrong."""
+    try:
+        allowed = [Allowed(**entry) for entry in tomllib.loads(text).get("skip", [])]
+    except (tomllib.TOMLDecodeError, TypeError) as problem:
+        raise WrongList(f"{ALLOWED}: {problem}") from None
+    if len(allowed) > MOST_ALLOWED:
+        raise WrongList(f"{ALLOWED} has {len(allowed)} entries: at most {MOST_ALLOWED} may be")
+    if any(not (entry.says.strip() and entry.because.strip()) for entry in allowed):
+        raise WrongList(f"{ALLOWED}: `says` and `because` must be filled in")
+    return allowed
+
+
+def told(skips: Sequence[Skip], allowed: Sequence[Allowed]) -> tuple[int, list[str]]:
+    """How many skips the list doesn't allow, and a line for each skip."""
+    lines, more = [], 0
+    for skip in skips:
+        because = next((entry.because for entry in allowed if entry.covers(skip)), None)
+        more += because is None
+        ending = "" if because is None else f" [allowed: {because}]"
+        lines.append(f"not tested: {skip.test}: {skip.why}{ending}")
+    return more, lines or ["Every test was carried out."]
+
+
+def main() -> int:
+    """Carries out all tests and returns the exit code."""
+    try:
+        allowed = read_allowed(ALLOWED.read_text())
+        code, skips = tests_in_rust()
+        if code == 0:
+            code, skips_in_python = tests_in_python()
+            skips += skips_in_python
+        else:
+            skips.append(Skip("all tests in Python", "those in Rust failed"))
+    except WrongList as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    more, lines = told(skips, allowed)
+    print("", *lines, sep="\n")
+    if more and needs.in_ci():
+        print(f"In CI every test is carried out; {more} above are neither that nor in {ALLOWED}.")
+        return 1
+    return 1 if code else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
