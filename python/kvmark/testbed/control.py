@@ -1,15 +1,15 @@
-"""What can be done to servers that are up: stop, kill, pause, resume, start again, describe."""
+"""What can be done to servers that were started: stop, kill, pause, start again, describe."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kvmark.errors import UsageError
 from kvmark.testbed import network, process
-from kvmark.testbed.memory_group import remove_group
+from kvmark.testbed.launch import start_again, start_node, stop_servers
 from kvmark.testbed.network import Disturbance, Network
 from kvmark.testbed.state import Node, Testbed, all_testbeds, find_testbed, remove_folder
 from kvmark.testbed.system import Promotion
@@ -17,6 +17,7 @@ from kvmark.testbed.systems import system_of
 
 __all__ = [
     "Stopped",
+    "bring_back",
     "check_disturbance",
     "describe",
     "disturb_link",
@@ -51,11 +52,25 @@ def take_down(root: Path, name: str | None = None, *, remove: bool = False) -> l
         SystemUnderTestError: a server can't be stopped, or a folder holds files of others.
     """
     chosen = all_testbeds(root) if name is None else [find_testbed(root, name)]
-    stopped = [Stopped(testbed.name, _stop(testbed), removed=remove) for testbed in chosen]
+    stopped = [Stopped(testbed.name, stop_servers(testbed), removed=remove) for testbed in chosen]
     if remove:
         for testbed in chosen:
             remove_folder(testbed.folder, system_of(testbed).own_files)
     return stopped
+
+
+def bring_back(testbed: Testbed, tell: Callable[[str], None] = lambda _: None) -> Testbed:
+    """Starts what isn't there of a testbed, as it was and on its data, and waits until it is whole.
+
+    Args:
+        testbed: the testbed; one that is up is left as it is.
+        tell: is told what goes on.
+
+    Raises:
+        UsageError: what it had, such as a port, isn't free any more; or it never was up.
+        SystemUnderTestError: a server doesn't start; then all of its files are still there.
+    """
+    return start_again(testbed, system_of(testbed), tell)
 
 
 def describe(testbed: Testbed) -> Mapping[str, Any]:
@@ -155,8 +170,7 @@ def restart_node(testbed: Testbed, name: str, within_s: float | None = None) -> 
     node = testbed.node(name)
     if node.process is not None:
         process.stop([node.process])
-    started = process.start(node.command, testbed.log_of(node), cores=node.cores)
-    changed = testbed.with_process(name, started)
+    changed = start_node(testbed, name)
     system = system_of(changed)
     limit_s = system.healthy_within_s if within_s is None else within_s
     system.wait_for_answer(changed, changed.node(name), limit_s)
@@ -177,18 +191,6 @@ def wait_until_healthy(testbed: Testbed, within_s: float | None = None) -> None:
     limit_s = system.healthy_within_s if within_s is None else within_s
     for node in testbed.nodes:
         system.wait_for_node(testbed, node, limit_s)
-
-
-def _stop(testbed: Testbed) -> tuple[Node, ...]:
-    """Stops all servers at once; those that were there."""
-    known = {node.process: node for node in testbed.nodes if node.process is not None}
-    stopped = tuple(known[each] for each in process.stop(known))
-    for node in testbed.nodes:
-        if node.group is not None:
-            remove_group(node.group)
-    if testbed.network is not None:
-        network.remove_network(testbed.network)
-    return stopped
 
 
 def _network(testbed: Testbed) -> Network:

@@ -34,6 +34,7 @@ __all__ = [
     "heal",
     "inside",
     "move_service",
+    "rebuild_network",
     "remove_network",
 ]
 
@@ -135,6 +136,20 @@ def build_network(network: Network) -> None:
         problem = _run(command)
         if problem is not None:
             raise _refused(problem)
+
+
+def rebuild_network(network: Network) -> None:
+    """Makes a network again that was removed, or of which a reboot left only a part.
+
+    Raises:
+        UsageError: its addresses are another's now, or the kernel doesn't allow it.
+    """
+    remove_network(network)
+    if shutil.which("ip") is None:
+        raise _refused("the program ip is missing: apt-get install iproute2")
+    if _is_known(network.subnet):
+        raise _refused(f"the addresses {network.subnet}, which it had, are in use by another")
+    build_network(network)
 
 
 def remove_network(network: Network) -> None:

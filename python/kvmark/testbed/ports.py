@@ -10,7 +10,7 @@ from typing import Final
 
 from kvmark.errors import SystemUnderTestError, UsageError
 
-__all__ = ["HOST", "choose_ports", "common_port", "ports_elsewhere"]
+__all__ = ["HOST", "choose_ports", "common_port", "is_free", "ports_elsewhere"]
 
 HOST: Final = "127.0.0.1"
 """Testbeds listen on this machine only."""
@@ -44,7 +44,7 @@ def choose_ports(wanted: int | None, count: int, companion: int = 0) -> list[int
         for each in {port, port + companion}:
             if not 0 < each <= _HIGHEST:
                 raise UsageError(f"port {each} is not one: choose one up to {_HIGHEST}")
-            if not _is_free(each):
+            if not is_free(each):
                 raise UsageError(_in_use(each, HOST))
     return ports
 
@@ -82,7 +82,7 @@ def common_port(
         highest = outgoing if outgoing > _LOWEST else _HIGHEST
         tried = (secrets.randbelow(highest - _LOWEST) + _LOWEST for _ in range(_ATTEMPTS))
         for port in (usual, *tried):
-            if port not in but and all(_is_free(port, host) for host in hosts):
+            if port not in but and all(is_free(port, host) for host in hosts):
                 return port
         raise SystemUnderTestError(
             f"no port that is free on {', '.join(hosts)} was found: stop other servers"
@@ -90,9 +90,22 @@ def common_port(
     if not 0 < wanted <= _HIGHEST:
         raise UsageError(f"port {wanted} is not one: choose one up to {_HIGHEST}")
     for host in hosts:
-        if not _is_free(wanted, host):
+        if not is_free(wanted, host):
             raise UsageError(_in_use(wanted, host))
     return wanted
+
+
+def is_free(port: int, host: str = HOST) -> bool:
+    """Whether a server could listen there now."""
+    with socket.socket() as attempt:
+        # As servers do: a connection that ended a moment ago doesn't keep the port.
+        attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            attempt.bind((host, port))
+            attempt.listen(1)
+        except OSError:
+            return False
+    return True
 
 
 def _in_use(port: int, host: str) -> str:
@@ -108,7 +121,7 @@ def _free_ports(count: int, companion: int) -> list[int]:
         taken = {each + distance for each in found for distance in (0, companion)}
         if {port, port + companion} & taken:
             continue
-        if _is_free(port) and _is_free(port + companion):
+        if is_free(port) and is_free(port + companion):
             found.append(port)
         if len(found) == count:
             return sorted(found)
@@ -120,15 +133,3 @@ def _first_outgoing() -> int:
         return int(_RANGE.read_text().split()[0])
     except (OSError, ValueError, IndexError):
         return _HIGHEST
-
-
-def _is_free(port: int, host: str = HOST) -> bool:
-    with socket.socket() as attempt:
-        # As servers do: a connection that ended a moment ago doesn't keep the port.
-        attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            attempt.bind((host, port))
-            attempt.listen(1)
-        except OSError:
-            return False
-    return True

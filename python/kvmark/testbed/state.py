@@ -27,7 +27,9 @@ __all__ = [
     "Testbed",
     "all_testbeds",
     "find_testbed",
+    "known_testbed",
     "make_folder",
+    "names_of_testbeds",
     "owner_of",
     "remove_folder",
     "testbeds_root",
@@ -62,6 +64,8 @@ class Node(BaseModel):
     group: Path | None = None
     """The control group that bounds its memory; None where nothing does."""
     process: Identity | None = None
+    more_ports: tuple[int, ...] = ()
+    """Where it listens beside its port for clients."""
 
     @property
     def address(self) -> str:
@@ -91,6 +95,10 @@ class Testbed(BaseModel):
     """The network of its own; None where its servers listen on loopback addresses."""
     facts: dict[str, Any] = Field(default_factory=dict)
     """What the system's own module needs to reach the nodes again."""
+    made_with: dict[str, Any] = Field(default_factory=dict)
+    """What it was made with, by the names of the system's wishes; no secret in it."""
+    was_up: bool = True
+    """Whether all its servers were healthy once: what never was can't be brought back."""
     folder: Path = Field(exclude=True)
 
     @property
@@ -211,10 +219,27 @@ def find_testbed(root: Path, name: str) -> Testbed:
     Raises:
         UsageError: there is none.
     """
+    found = known_testbed(root, name)
+    if found is None:
+        known = ", ".join(names_of_testbeds(root))
+        raise UsageError(f"there is no testbed '{name}' in {root}; there is {known or 'none'}")
+    return found
+
+
+def known_testbed(root: Path, name: str) -> Testbed | None:
+    """The testbed of that name; None where there is none.
+
+    Raises:
+        SystemUnderTestError: it can't be read.
+    """
     if _NAME.fullmatch(name) and (root / name / DESCRIPTION).exists():
         return Testbed.read(root / name)
-    known = ", ".join(path.parent.name for path in sorted(root.glob(f"*/{DESCRIPTION}")))
-    raise UsageError(f"there is no testbed '{name}' in {root}; there is {known or 'none'}")
+    return None
+
+
+def names_of_testbeds(root: Path) -> list[str]:
+    """The names of all testbeds below the root, in order."""
+    return [path.parent.name for path in sorted(root.glob(f"*/{DESCRIPTION}"))]
 
 
 def owner_of(address: str, root: Path | None = None) -> Testbed | None:

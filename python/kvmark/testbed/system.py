@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from kvmark.testbed.state import Node, Testbed
 
-__all__ = ["Counted", "Meter", "Promotion", "System"]
+__all__ = ["Counted", "Meter", "OwnFiles", "Promotion", "System"]
+
+OwnFiles: TypeAlias = re.Pattern[str]
+"""Paths within a testbed's folder that its servers or kvmark make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +61,10 @@ class System:
     describe: Callable[[Testbed], Mapping[str, Any]]
     """Version, effective settings and their fingerprint, for a manifest; no secret in it."""
     meter: Callable[[Testbed, Node], Meter]
-    own_files: re.Pattern[str]
-    """Paths within a testbed's folder that its servers or kvmark make."""
+    own_files: OwnFiles
     healthy_within_s: float
     """How long its servers may take to start."""
     promotion: Promotion | None = None
     """How a replica takes its primary's place; None where that can't be said from outside."""
+    check_again: Callable[[Testbed, Callable[[str], None]], None] = lambda _, __: None
+    """Makes sure that what its servers need from outside is there before they start again."""

@@ -2,11 +2,36 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
 
 from kvmark.errors import UsageError
 
-__all__ = ["check_password", "check_setting"]
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+__all__ = ["check_password", "check_setting", "kept_wishes"]
+
+_NOT_KEPT: Final = frozenset({"name", "password"})
+
+
+def kept_wishes(wanted: DataclassInstance, **decided: Any) -> dict[str, Any]:
+    """What a testbed is made with, to be compared when it is brought back; no secret in it.
+
+    Args:
+        wanted: what was wished.
+        decided: what was left open in it, as it was decided, and a proxy's target as text.
+
+    Returns:
+        Values that JSON has, by the names of the wishes; settings by name.
+    """
+    values = {name: value for name, value in asdict(wanted).items() if name not in _NOT_KEPT}
+    if "settings" in values:
+        values["settings"] = dict(values["settings"])
+    kept: dict[str, Any] = json.loads(json.dumps({**values, **decided}))
+    return kept
 
 
 def check_setting(name: str, value: str, names: re.Pattern[str]) -> None:

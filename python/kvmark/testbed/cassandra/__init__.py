@@ -7,7 +7,7 @@ from kvmark.testbed.cassandra.config import Wanted
 from kvmark.testbed.cassandra.describe import ExporterMeter, describe
 from kvmark.testbed.cassandra.health import wait_for_answer, wait_for_node
 from kvmark.testbed.cassandra.memory import read_size
-from kvmark.testbed.cassandra.up import HEALTHY_WITHIN_S, OWN_FILES, up
+from kvmark.testbed.cassandra.up import HEALTHY_WITHIN_S, OWN_FILES, check_again, up
 from kvmark.testbed.system import System
 
 __all__ = ["SYSTEM", "VERSIONS", "Wanted", "read_size", "up"]
@@ -20,5 +20,6 @@ SYSTEM: Final = System(
     ExporterMeter,
     OWN_FILES,
     HEALTHY_WITHIN_S,
+    check_again=check_again,
 )
 """What testbeds of this kind can be asked."""

@@ -7,7 +7,6 @@ import re
 import secrets
 import shutil
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +15,7 @@ from urllib.parse import quote
 
 import psutil
 
-from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.errors import UsageError
 from kvmark.testbed import certificates as tls
 from kvmark.testbed import network as networks
 from kvmark.testbed import process, state
@@ -36,18 +35,19 @@ from kvmark.testbed.cassandra.health import USER, wait, wait_for_answer, wait_fo
 from kvmark.testbed.cassandra.java import find_java
 from kvmark.testbed.cassandra.log import reason_in, refused_setting
 from kvmark.testbed.cassandra.memory import check_bound, check_memory, heap_of
-from kvmark.testbed.memory_group import joining, make_group, remove_group
+from kvmark.testbed.launch import Launch, launch
+from kvmark.testbed.memory_group import make_group, remove_group
 from kvmark.testbed.network import Network
 from kvmark.testbed.ports import common_port, ports_elsewhere
 from kvmark.testbed.state import (
     Node,
     Testbed,
     make_folder,
-    remove_folder,
     write_private,
 )
+from kvmark.testbed.wishes import kept_wishes
 
-__all__ = ["HEALTHY_WITHIN_S", "OWN_FILES", "up"]
+__all__ = ["HEALTHY_WITHIN_S", "OWN_FILES", "check_again", "up"]
 
 OWN_FILES: Final = re.compile(
     rf"({state.OWN_FILES}|password|{tls.OWN_FILES}"
@@ -105,6 +105,17 @@ def up(wanted: Wanted, root: Path, tell: Tell = lambda _: None) -> Testbed:
             tell("Another program took a port just now: starting with others")
 
 
+def check_again(testbed: Testbed, tell: Tell) -> None:
+    """Makes sure that there is memory for nodes that are gone, and the program that they ran.
+
+    Raises:
+        UsageError: there isn't enough memory, or Cassandra can't be fetched again.
+    """
+    gone = sum(not node.lives for node in testbed.nodes)
+    check_memory(testbed.facts["heap_bytes"], gone, psutil.virtual_memory().available)
+    fetch(testbed.made_with.get("version", testbed.version), tell)
+
+
 class _PortTakenError(UsageError):
     """Another program has taken a port that was free when it was chosen."""
 
@@ -122,33 +133,14 @@ def _started(
     ports = _ports(wanted, network)
     folder = make_folder(root, "cassandra", wanted.name)
     places = _places(ports, folder)
-    testbed = _planned(wanted, folder, java, places, dict(facts), network)
-    try:
-        if network is not None:
-            # Written down before it is made, so that it can be removed whatever happens.
-            testbed.write()
-            networks.build_network(network)
-        _prepare(wanted, testbed, places, artifacts)
-        testbed = _bounded(wanted, testbed)
-        for node in testbed.nodes:
-            started = process.start(node.command, testbed.log_of(node), cores=node.cores)
-            testbed = testbed.with_process(node.name, started)
-        return _healthy(wanted, testbed, tell)
-    except BaseException as problem:
-        refused = _refusal(testbed) if isinstance(problem, SystemUnderTestError) else None
-        process.stop([node.process for node in testbed.nodes if node.process])
-        for group in (node.group for node in testbed.nodes if node.group):
-            remove_group(group)
-        if network is not None:
-            networks.remove_network(network)
-        if refused is None and isinstance(problem, SystemUnderTestError):
-            raise
-        # A file that isn't ours would be a reason to keep the folder, not to hide the first error.
-        with suppress(SystemUnderTestError):
-            remove_folder(folder, OWN_FILES)
-        if refused is not None:
-            raise refused from problem
-        raise
+    steps = Launch(
+        prepare=lambda testbed: _prepare(wanted, testbed, places, artifacts),
+        complete=lambda testbed: _healthy(wanted, testbed, tell),
+        refusal=_refusal,
+        own_files=OWN_FILES,
+        keeps_log=True,
+    )
+    return launch(_planned(wanted, folder, java, places, dict(facts), network), steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +211,7 @@ def _planned(
             port=place.port,
             command=command(place),
             cores=wanted.cores,
+            more_ports=(place.storage_port, place.exporter_port),
         )
         for place in places
     )
@@ -236,6 +229,12 @@ def _planned(
         nodes=nodes,
         network=network,
         facts=facts,
+        made_with=kept_wishes(
+            wanted,
+            port=nodes[0].port,
+            version=exact_version(wanted.version),
+            heap_bytes=facts["heap_bytes"],
+        ),
         folder=folder,
     )
 
@@ -264,7 +263,7 @@ def _bounded(wanted: Wanted, testbed: Testbed) -> Testbed:
             remove_group(group)
         raise
     nodes = (
-        node.model_copy(update={"group": group, "command": joining(group, node.command)})
+        node.model_copy(update={"group": group})
         for node, group in zip(testbed.nodes, groups, strict=True)
     )
     return testbed.model_copy(update={"nodes": tuple(nodes)})
@@ -281,8 +280,10 @@ def _url(nodes: tuple[Node, ...], facts: dict[str, Any]) -> str:
     return f"cql://{','.join(node.address for node in nodes)}{query}"
 
 
-def _prepare(wanted: Wanted, testbed: Testbed, places: list[Place], artifacts: Artifacts) -> None:
-    """Writes everything the nodes read."""
+def _prepare(
+    wanted: Wanted, testbed: Testbed, places: list[Place], artifacts: Artifacts
+) -> Testbed:
+    """Writes everything the nodes read; the testbed with bounds on memory, if any are wanted."""
     if wanted.password is not None:
         write_private(testbed.folder / "password", wanted.password)
     keystore = None
@@ -295,10 +296,11 @@ def _prepare(wanted: Wanted, testbed: Testbed, places: list[Place], artifacts: A
         write_private(place.folder / "cassandra.yaml", settings_text(wanted, place, keystore))
         text = jvm_text(place, artifacts, testbed.facts["heap_bytes"])
         (place.folder / "jvm.args").write_text(text, encoding="utf-8")
+    return _bounded(wanted, testbed)
 
 
 def _healthy(wanted: Wanted, testbed: Testbed, tell: Tell) -> Testbed:
-    """Waits until all is as it is wanted; the testbed with its version, written down."""
+    """Waits until all is as it is wanted; the testbed with its version."""
     count = len(testbed.nodes)
     heap = f"with a heap of {testbed.facts['heap_bytes'] // 2**20} MiB"
     tell(f"Starting Cassandra {testbed.version}, {count} {'nodes' if count > 1 else 'node'} {heap}")
@@ -309,9 +311,7 @@ def _healthy(wanted: Wanted, testbed: Testbed, tell: Tell) -> Testbed:
         tell(f"{index + 1} of {count} answer")
     for node in testbed.nodes:
         wait_for_node(testbed, node, HEALTHY_WITHIN_S)
-    testbed = testbed.model_copy(update={"version": version_of(testbed)})
-    testbed.write()
-    return testbed
+    return testbed.model_copy(update={"version": version_of(testbed)})
 
 
 def _change_password(testbed: Testbed, password: str) -> None:

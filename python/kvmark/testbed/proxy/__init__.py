@@ -4,13 +4,20 @@ from typing import Final
 
 from kvmark.testbed.proxy.describe import NoMeter, describe
 from kvmark.testbed.proxy.health import wait_for_proxy
-from kvmark.testbed.proxy.up import HEALTHY_WITHIN_S, OWN_FILES, up
+from kvmark.testbed.proxy.up import HEALTHY_WITHIN_S, OWN_FILES, check_again, up
 from kvmark.testbed.proxy.wanted import BUILDS, KINDS, Build, Kind, Target, Wanted
 from kvmark.testbed.system import System
 
 __all__ = ["BUILDS", "KINDS", "SYSTEM", "Build", "Kind", "Target", "Wanted", "up"]
 
 SYSTEM: Final = System(
-    "proxy", wait_for_proxy, wait_for_proxy, describe, NoMeter, OWN_FILES, HEALTHY_WITHIN_S
+    "proxy",
+    wait_for_proxy,
+    wait_for_proxy,
+    describe,
+    NoMeter,
+    OWN_FILES,
+    HEALTHY_WITHIN_S,
+    check_again=check_again,
 )
 """What testbeds of this kind can be asked."""

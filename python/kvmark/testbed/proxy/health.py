@@ -8,7 +8,6 @@ import psutil
 
 from kvmark.errors import SystemUnderTestError
 from kvmark.testbed.process import wait_until
-from kvmark.testbed.proxy.wanted import Target
 from kvmark.testbed.state import Node, Testbed
 
 __all__ = ["check_target", "wait_for_proxy"]
@@ -16,18 +15,18 @@ __all__ = ["check_target", "wait_for_proxy"]
 _CONNECTS_WITHIN_S = 5.0
 
 
-def check_target(to: Target) -> None:
+def check_target(host: str, port: int) -> None:
     """Makes sure that something listens where the proxy would pass operations on.
 
     Raises:
         SystemUnderTestError: nothing does.
     """
     try:
-        socket.create_connection((to.host, to.port), timeout=_CONNECTS_WITHIN_S).close()
+        socket.create_connection((host, port), timeout=_CONNECTS_WITHIN_S).close()
     except OSError as problem:
         reason = problem.strerror or str(problem)
         raise SystemUnderTestError(
-            f"to: {to.host}:{to.port} can't be reached ({reason}): start the system first, or"
+            f"to: {host}:{port} can't be reached ({reason}): start the system first, or"
             " correct --to"
         ) from problem
 

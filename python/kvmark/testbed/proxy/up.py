@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.errors import UsageError
 from kvmark.testbed import process, state
+from kvmark.testbed.launch import Launch, launch
 from kvmark.testbed.ports import HOST, choose_ports
 from kvmark.testbed.proxy.health import check_target, wait_for_proxy
 from kvmark.testbed.proxy.programs import Program, find_program
@@ -21,11 +21,11 @@ from kvmark.testbed.state import (
     Testbed,
     make_folder,
     owner_of,
-    remove_folder,
     write_private,
 )
+from kvmark.testbed.wishes import kept_wishes
 
-__all__ = ["HEALTHY_WITHIN_S", "OWN_FILES", "up"]
+__all__ = ["HEALTHY_WITHIN_S", "OWN_FILES", "check_again", "up"]
 
 OWN_FILES: Final = re.compile(
     rf"{state.OWN_FILES}"
@@ -55,31 +55,46 @@ def up(wanted: Wanted, root: Path, tell: Callable[[str], None] = lambda _: None)
     """
     check(wanted)
     _check_nodes(wanted, root)
-    check_target(wanted.to)
+    check_target(wanted.to.host, wanted.to.port)
     program = find_program(wanted.kind, wanted.build or "release", tell)
     (port,) = choose_ports(wanted.port, 1)
     folder = make_folder(root, wanted.kind, wanted.name)
-    testbed = _planned(wanted, folder, program, port)
-    node = testbed.nodes[0]
-    try:
-        testbed.folder_of(node).mkdir()
-        for name, text in testbed.facts["files"].items():
-            write_private(testbed.folder_of(node) / name, text)
-        started = process.start(node.command, testbed.log_of(node), cores=node.cores)
-        testbed = testbed.with_process(node.name, started)
-        wait_for_proxy(testbed, testbed.nodes[0], HEALTHY_WITHIN_S)
-    except BaseException as problem:
-        in_use = _IN_USE.search(process.tail(testbed.log_of(node)))
-        process.stop([each.process for each in testbed.nodes if each.process])
-        # A file that isn't ours would be a reason to keep the folder, not to hide the first error.
-        with suppress(SystemUnderTestError):
-            remove_folder(folder, OWN_FILES)
-        if in_use and isinstance(problem, SystemUnderTestError):
-            raise UsageError(
-                f"port {port} of {HOST} was taken by another program just now: try again"
-            ) from problem
-        raise
+    steps = Launch(prepare=_prepare, complete=_accepting, refusal=_refusal, own_files=OWN_FILES)
+    return launch(_planned(wanted, folder, program, port), steps)
+
+
+def check_again(testbed: Testbed, tell: Callable[[str], None]) -> None:
+    """Makes sure that the system is there before which a proxy stood, and the proxy's program.
+
+    Raises:
+        UsageError: the program is missing.
+        SystemUnderTestError: the system isn't there, or the program can't be built.
+    """
+    host, _, port = testbed.facts["behind"].rpartition(":")
+    check_target(host, int(port))
+    find_program(testbed.facts["kind"], testbed.facts["build"] or "release", tell)
+
+
+def _prepare(testbed: Testbed) -> Testbed:
+    folder = testbed.folder_of(testbed.nodes[0])
+    folder.mkdir()
+    for name, text in testbed.facts["files"].items():
+        write_private(folder / name, text)
     return testbed
+
+
+def _accepting(testbed: Testbed) -> Testbed:
+    wait_for_proxy(testbed, testbed.nodes[0], HEALTHY_WITHIN_S)
+    return testbed
+
+
+def _refusal(testbed: Testbed) -> UsageError | None:
+    node = testbed.nodes[0]
+    if not _IN_USE.search(process.tail(testbed.log_of(node))):
+        return None
+    return UsageError(
+        f"port {node.port} of {HOST} was taken by another program just now: try again"
+    )
 
 
 def _planned(wanted: Wanted, folder: Path, program: Program, port: int) -> Testbed:
@@ -110,6 +125,9 @@ def _planned(wanted: Wanted, folder: Path, program: Program, port: int) -> Testb
         url=_url(wanted.to, node.address),
         nodes=(node,),
         facts=facts,
+        made_with=kept_wishes(
+            wanted, to=wanted.to.text, port=port, threads=threads, build=program.build or None
+        ),
         folder=folder,
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +16,7 @@ from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed import certificates as tls
 from kvmark.testbed import network as networks
 from kvmark.testbed import process, state
+from kvmark.testbed.launch import Launch, launch
 from kvmark.testbed.network import Network
 from kvmark.testbed.ports import HOST, choose_ports, ports_elsewhere
 from kvmark.testbed.redis.cluster import form_cluster
@@ -35,9 +35,9 @@ from kvmark.testbed.state import (
     Role,
     Testbed,
     make_folder,
-    remove_folder,
     write_private,
 )
+from kvmark.testbed.wishes import kept_wishes
 
 __all__ = ["HEALTHY_WITHIN_S", "OWN_FILES", "up"]
 
@@ -81,30 +81,13 @@ def up(wanted: Wanted, root: Path) -> Testbed:
     else:
         ports = choose_ports(wanted.port, wanted.servers, bus)
     folder = make_folder(root, "redis", wanted.name)
-    testbed = _planned(wanted, folder, program, ports, network)
-    try:
-        if network is not None:
-            # Written down before it is made, so that it can be removed whatever happens.
-            testbed.write()
-            networks.build_network(network)
-            networks.move_service(network, testbed.nodes[0].name)
-        _prepare(wanted, testbed)
-        for node in testbed.nodes:
-            started = process.start(node.command, testbed.log_of(node), cores=node.cores)
-            testbed = testbed.with_process(node.name, started)
-        testbed = _healthy(wanted, testbed)
-    except BaseException as problem:
-        refused = _refusal(testbed)
-        process.stop([node.process for node in testbed.nodes if node.process])
-        if network is not None:
-            networks.remove_network(network)
-        # A file that isn't ours would be a reason to keep the folder, not to hide the first error.
-        with suppress(SystemUnderTestError):
-            remove_folder(folder, OWN_FILES)
-        if refused is not None and isinstance(problem, SystemUnderTestError):
-            raise refused from problem
-        raise
-    return testbed
+    steps = Launch(
+        prepare=lambda testbed: _prepare(wanted, testbed),
+        complete=lambda testbed: _healthy(wanted, testbed),
+        refusal=_refusal,
+        own_files=OWN_FILES,
+    )
+    return launch(_planned(wanted, folder, program, ports, network), steps)
 
 
 def _planned(
@@ -123,6 +106,7 @@ def _planned(
             port=port,
             command=command,
             cores=wanted.cores,
+            more_ports=() if wanted.cluster is None else (port + BUS_DISTANCE,),
         )
 
     nodes = tuple(
@@ -144,6 +128,7 @@ def _planned(
         nodes=nodes,
         network=network,
         facts=facts,
+        made_with=kept_wishes(wanted, port=nodes[0].port),
         folder=folder,
     )
 
@@ -168,7 +153,7 @@ def _url(nodes: tuple[Node, ...], facts: dict[str, Any]) -> str:
     return f"{'rediss' if 'ca_file' in facts else 'redis'}://{hosts}{query}"
 
 
-def _prepare(wanted: Wanted, testbed: Testbed) -> None:
+def _prepare(wanted: Wanted, testbed: Testbed) -> Testbed:
     """Writes everything the servers read."""
     if wanted.password is not None:
         write_private(testbed.folder / "password", wanted.password)
@@ -183,10 +168,11 @@ def _prepare(wanted: Wanted, testbed: Testbed) -> None:
         primary = (first.host, first.port) if follows else None
         place = Place(folder, node.host, node.port, primary)
         write_private(folder / "redis.conf", settings_text(wanted, place, made))
+    return testbed
 
 
 def _healthy(wanted: Wanted, testbed: Testbed) -> Testbed:
-    """Waits until all is as it is wanted; the testbed with its version, written down."""
+    """Waits until all is as it is wanted; the testbed with its version."""
     for node in testbed.nodes:
         wait_for_answer(testbed, node, HEALTHY_WITHIN_S)
     if wanted.cluster is not None:
@@ -194,9 +180,7 @@ def _healthy(wanted: Wanted, testbed: Testbed) -> Testbed:
     for node in testbed.nodes:
         wait_for_node(testbed, node, HEALTHY_WITHIN_S)
     _check_clients(wanted, testbed)
-    testbed = testbed.model_copy(update={"version": version_of(testbed)})
-    testbed.write()
-    return testbed
+    return testbed.model_copy(update={"version": version_of(testbed)})
 
 
 def _find_program(name: str) -> str:
