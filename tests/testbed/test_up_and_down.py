@@ -45,7 +45,7 @@ def test_a_password_never_reaches_the_output(
     file = tmp_path / "secret"
     file.write_text("open sesame\n")
     assert main(["up", "redis", "--password-file", str(file)]) == 0
-    assert main(["up", "redis", "--password"]) == 0
+    assert main(["up", "redis", "--password", "--new"]) == 0
     assert main(["up"]) == 0
     shown = "".join(capsys.readouterr())
     assert (root / "redis" / "password").read_text() == "open sesame"

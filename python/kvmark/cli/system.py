@@ -69,7 +69,7 @@ def _url_of(name: str) -> str:
     if name:
         testbed = find_testbed(root, name)
         if not any(node.lives for node in testbed.nodes):
-            raise UsageError(f"testbed '{name}' is down; start one with kvmark up")
+            raise UsageError(f"testbed '{name}' is down; bring it back with kvmark up {name}")
         return testbed.url
     living = [one for one in all_testbeds(root) if one.lives and one.system != "proxy"]
     if len(living) != 1:

@@ -10,12 +10,19 @@ import typer
 # What a user types after `kvmark up`.
 
 System = Annotated[
-    Literal["redis", "cassandra", "proxy"] | None,
-    typer.Argument(help="Without a system, what is up is listed."),
+    str | None,
+    typer.Argument(
+        metavar="SYSTEM|NAME",
+        help="redis, cassandra or proxy, or the name of a testbed that is down; without it all"
+        " testbeds are listed.",
+        show_default=False,
+    ),
 ]
 Name = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The testbed's name; the system's if it is free.")
+    str | None,
+    typer.Option(metavar="NAME", help="The testbed's name; else the system's, or a proxy's kind."),
 ]
+New = Annotated[bool, typer.Option("--new", help="Another testbed beside the one that is there.")]
 Port = Annotated[
     int | None,
     typer.Option(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from rich.console import Console
 from rich.text import Text
@@ -13,7 +13,7 @@ from kvmark.cli.output import print_answer, print_json
 from kvmark.testbed.control import Stopped
 from kvmark.testbed.state import Testbed, all_testbeds, testbeds_root
 
-__all__ = ["ended", "list_testbeds", "started", "telling", "testbed_document"]
+__all__ = ["How", "ended", "list_testbeds", "started", "telling", "testbed_document"]
 
 
 @contextmanager
@@ -59,11 +59,18 @@ def _line(testbed: Testbed, width: int) -> Text:
     return line.append(f"  {testbed.system} {testbed.version}  {where}")
 
 
-def started(testbed: Testbed) -> Iterator[Text]:
-    """What is said of a testbed that is up now; its URL first, to be copied."""
+How: TypeAlias = Literal["up", "up again", "up already"]
+
+
+def started(testbed: Testbed, how: How) -> Iterator[Text]:
+    """What is said of a testbed that is up, up again or up already; its URL first, to be copied."""
     servers = ", ".join(f"{node.name} {node.address}" for node in testbed.nodes)
     yield Text(testbed.url, "bold")
-    yield Text(f"{testbed.system} {testbed.version} is up as '{testbed.name}': {servers}")
+    yield Text(f"{testbed.system} {testbed.version} is {how} as '{testbed.name}': {servers}")
+    made = testbed.made_with
+    in_memory = made.get("appendonly") is False and not made.get("save")
+    if how == "up again" and in_memory:
+        yield Text("Without --appendonly yes or --save Redis keeps its data in memory only")
     yield Text(f"Stop it with: kvmark down {testbed.name}", "dim")
 
 

@@ -92,7 +92,7 @@ def start_again(testbed: Testbed, system: System, tell: Callable[[str], None]) -
             return testbed
         _check_startable(testbed, gone)
         system.check_again(testbed, tell)
-        tell(f"Starting {', '.join(node.name for node in gone)} of {testbed.name} again")
+        tell(f"Starting {testbed.name} again: {', '.join(node.name for node in gone)}")
         begun: list[str] = []
         try:
             testbed = _surrounded(testbed, gone)

@@ -1,0 +1,221 @@
+"""What a user said after `kvmark up`: of which testbed, and what is wished of its system."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from kvmark.cli.system import named_system
+from kvmark.errors import SpecError, UsageError
+from kvmark.spec.quantity import count, listed
+from kvmark.testbed import cassandra, proxy
+from kvmark.testbed.state import Testbed, known_testbed, names_of_testbeds
+from kvmark.testbed.systems import SYSTEMS
+
+__all__ = ["check_same", "check_words", "kept_testbed", "said", "wishes"]
+
+_PASSWORD_BYTES: Final = 24
+
+# The words that one system alone understands.
+_OF_REDIS: Final = (
+    "replicas",
+    "cluster",
+    "appendonly",
+    "appendfsync",
+    "save",
+    "io_threads",
+    "maxclients",
+    "server",
+)
+_OF_CASSANDRA: Final = ("nodes", "version", "heap", "memory")
+_OF_PROXIES: Final = ("kind", "to", "threads", "build")
+# What servers understand and proxies don't.
+_OF_SERVERS: Final = ("password", "password_file", "tls", "network", "settings")
+_OF_ALL: Final = ("port", "core")
+_UNDERSTOOD: Final = {
+    "redis": (*_OF_ALL, *_OF_SERVERS, *_OF_REDIS),
+    "cassandra": (*_OF_ALL, *_OF_SERVERS, *_OF_CASSANDRA),
+    "proxy": (*_OF_ALL, *_OF_PROXIES),
+}
+_WORDS: Final = frozenset(word for words in _UNDERSTOOD.values() for word in words)
+_WRITTEN: Final = {"settings": "set"}
+# The wish that a word speaks of, where it has another name.
+_WISHES: Final = {"core": "cores", "heap": "heap_bytes", "memory": "memory_bytes"}
+_PASSWORDS: Final = ("password", "password_file")
+
+
+def kept_testbed(root: Path, system: str, context: typer.Context) -> Testbed | None:
+    """The testbed that is to be brought back; None where a new one is to be made.
+
+    Raises:
+        UsageError: what is named is neither a system nor a testbed, or is of another system.
+    """
+    name, new = context.params["name"], context.params["new"]
+    if system not in SYSTEMS:
+        found = known_testbed(root, system)
+        if found is None:
+            known = ", ".join(names_of_testbeds(root)) or "none"
+            raise UsageError(
+                f"'{system}' is neither a system, which are {', '.join(SYSTEMS)}, nor a testbed in"
+                f" {root}, where there is {known}"
+            )
+        if new or name:
+            raise UsageError(
+                f"'{system}' is a testbed: give --{'new' if new else 'name'} with a system, such as"
+                f" kvmark up {found.system}, for another one"
+            )
+        return found
+    usual = context.params["kind"] if system == "proxy" else system
+    chosen = name or usual
+    found = None if new or chosen is None else known_testbed(root, chosen)
+    if found is not None and found.system != system:
+        raise UsageError(
+            f"the testbed '{chosen}' is {found.system} and not {system}: give another --name, or"
+            " --new"
+        )
+    return found
+
+
+def said(context: typer.Context) -> list[str]:
+    """The words of systems that were typed; the others have their usual values."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return [
+        name
+        for name, source in sources.items()
+        if name in _WORDS and source is not None and source.name == "COMMANDLINE"
+    ]
+
+
+def check_words(system: str, typed: list[str]) -> None:
+    """Refuses options of another system: they would have no effect."""
+    for name in typed:
+        if name not in _UNDERSTOOD[system]:
+            raise SpecError(
+                f"{_option(name)} is no option of {system}: leave it out, or see `kvmark up --help`"
+            )
+
+
+def wishes(system: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """What is wished of a new testbed of a system, by the names that its module has for it."""
+    found = {
+        _WISHES.get(word, word): _wish(word, params[word])
+        for word in _UNDERSTOOD[system]
+        if word not in _PASSWORDS
+    }
+    if "password" in _UNDERSTOOD[system]:
+        found["password"] = _password(params["password_file"], generate=params["password"])
+    return {"name": params["name"], **found}
+
+
+def check_same(testbed: Testbed, params: Mapping[str, Any], typed: list[str]) -> None:
+    """Refuses words that say something else than what a testbed was made with.
+
+    Raises:
+        UsageError: names the first of them.
+    """
+    for word in typed:
+        kept = _kept(testbed, word)
+        if kept is not None and not _agrees(testbed, word, params[word]):
+            name = testbed.name
+            raise UsageError(
+                f"{_option(word)} says something else than testbed '{name}' was made with ({kept}):"
+                f" leave it out to have '{name}' as it is, or give --new for another, or forget it"
+                f" with kvmark down {name} --remove"
+            )
+
+
+def _agrees(testbed: Testbed, word: str, typed: Any) -> bool:
+    if word in _PASSWORDS:
+        file = testbed.facts.get("password_file")
+        wanted = _password(typed, generate=False) if word == "password_file" else None
+        return file is not None and wanted in (None, Path(file).read_text(encoding="utf-8"))
+    kept, wish = testbed.made_with[_WISHES.get(word, word)], _wish(word, typed)
+    if word == "settings":
+        return all(kept.get(name) == value for name, value in wish)
+    if isinstance(wish, proxy.Target):
+        return bool(kept == wish.text)
+    return bool(kept == (list(wish) if isinstance(wish, tuple) else wish))
+
+
+def _kept(testbed: Testbed, word: str) -> str | None:
+    """What a testbed was made with, for a sentence; None where that isn't known."""
+    if word in _PASSWORDS:
+        return "another password" if "password_file" in testbed.facts else "none"
+    wish = _WISHES.get(word, word)
+    if wish not in testbed.made_with:
+        return None
+    value = testbed.made_with[wish]
+    match value:
+        case True | False:
+            return "yes" if value else "no"
+        case dict():
+            return " ".join(f"{name}={text}" for name, text in value.items()) or "none"
+        case list():
+            return ",".join(map(str, value)) or "none"
+        case int() if wish.endswith("_bytes"):
+            return f"{value // 2**20}M"
+        case None | "":
+            return "none"
+    return str(value)
+
+
+def _wish(word: str, value: Any) -> Any:
+    """A word's value as a system's module takes it."""
+    if word == "settings":
+        return tuple(_setting(each) for each in value or ())
+    if word == "core":
+        return tuple(listed(value, count)) if value else ()
+    if value is None:
+        return None
+    match word:
+        case "appendonly":
+            return value == "yes"
+        case "version":
+            return cassandra.exact_version(value)
+        case "heap" | "memory":
+            return cassandra.read_size(word, value)
+        case "to":
+            return _target(value)
+    return value
+
+
+def _target(to: str) -> proxy.Target:
+    """The system that a proxy stands before."""
+    system = named_system(to)
+    known = system.options
+    if "address" not in known:
+        raise SpecError(f"to: {system} runs inside kvmark; a proxy needs a server before it")
+    return proxy.Target(
+        driver=system.driver,
+        address=known["address"],
+        text=system.text,
+        encrypted=known.get("tls") == "true",
+        password=bool({"password_env", "password_file"} & known.keys()),
+        cluster=known.get("cluster") == "true",
+    )
+
+
+def _option(word: str) -> str:
+    return f"--{_WRITTEN.get(word, word).replace('_', '-')}"
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise SpecError(f"set: '{text}' has no value; write --set key=value")
+    return name.strip(), value.strip()
+
+
+def _password(file: Path | None, *, generate: bool) -> str | None:
+    """The password that clients will need; a line's end in a file isn't part of it."""
+    if file is None:
+        return secrets.token_urlsafe(_PASSWORD_BYTES) if generate else None
+    try:
+        return file.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or "it isn't UTF-8 text"
+        raise SpecError(f"the password file {file} can't be read because {reason}") from problem
