@@ -7,21 +7,28 @@ from __future__ import annotations
 
 import base64
 import json
+import math
+import os
+import re
 import struct
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kvmark.analysis import imported_rows
 from kvmark.errors import ImportFileError
-from kvmark.imports import ReadFile
+from kvmark.imports import ReadFile, read_file
 from kvmark.imports.encoded import decode_bounded
 from kvmark.imports.registry import recognise
 from kvmark.imports.source import Source, read_source
+from kvmark.imports.writing import intervals_table, written_table
+from kvmark.records import ImportedRecord, OriginRecord
 
 DATA = Path(__file__).parent / "data"
 FOLDERS = (DATA / "published", DATA / "samples", Path(__file__).parent / "variants")
@@ -217,3 +224,100 @@ def test_lines_of_a_megabyte_take_no_longer_than_others(read: Callable[[bytes], 
         for fill in fills:
             with pytest.raises(ImportFileError):
                 read(start + fill * (100_000 // len(fill)) + b"\n")
+
+
+# Many more, by a seed: `KVMARK_MUTATIONS=10000 pytest -k every_mutation` for a long search.
+
+CASES = int(os.environ.get("KVMARK_MUTATIONS", "30"))
+ODD_NUMBERS = (
+    "0", "-1", "-0", "inf", "-inf", "Infinity", "∞", "NaN", "nan", "1e999", "-1e999", "1e308",
+    "1e40", "1e18", "1E-400", "18446744073709551616", "9223372036854775808", "9" * 30, "9" * 400,
+    "9" * 5000, "0.0000001", "1,234", "1.234,5", "0x10", "١٢", "²", "", "null", "--5",
+)  # fmt: skip
+STRAY_LINES = (
+    "WARN  [cluster1-nio-worker-1] 2026-11-21 03:27:16,849 RequestHandler.java:303 - Query, a, b",
+    "OpenJDK 64-Bit Server VM warning: Option UseConcMarkSweepGC was deprecated",
+    "\tat org.apache.cassandra.stress.Stress.main(Stress.java:62)",
+    "ann@host:~$ ls", "\x1b[32mgreen\x1b[0m", "\x1b]0;title\x07", "\x1b[2J", "50 %\r100 %",
+    "\N{ZERO WIDTH NO-BREAK SPACE}", "", ",", "{}", "[]", "Results:", "#", "total", "-" * 20,
+)  # fmt: skip
+NUMBER = re.compile(rb"\d+(?:\.\d+)?")
+
+
+def changed_number(chance: Random, content: bytes) -> bytes:
+    found = list(NUMBER.finditer(content))
+    if not found:
+        return content
+    at = chance.choice(found)
+    return content[: at.start()] + chance.choice(ODD_NUMBERS).encode() + content[at.end() :]
+
+
+def changed_lines(chance: Random, content: bytes) -> bytes:
+    lines = content.splitlines(keepends=True) or [b""]
+    first, second = chance.randrange(len(lines)), chance.randrange(len(lines))
+    match chance.randrange(5):
+        case 0:
+            lines[first], lines[second] = lines[second], lines[first]
+        case 1:
+            lines.insert(first, lines[second])
+        case 2:
+            del lines[first]
+        case 3:
+            lines.insert(first, chance.choice(STRAY_LINES).encode() + b"\n")
+        case _:
+            lines[first] = lines[first][: chance.randrange(len(lines[first]) + 1)] + b"\n"
+    return b"".join(lines)
+
+
+def changed_bytes(chance: Random, content: bytes) -> bytes:
+    at = chance.randrange(len(content) + 1)
+    match chance.randrange(4):
+        case 0:
+            return content[:at]
+        case 1:
+            return content[:at] + chance.randbytes(chance.randrange(1, 4)) + content[at:]
+        case 2:
+            return content[:at] + chance.choice(STRAY_LINES).encode() + content[at:]
+        case _:
+            return content.replace(b"\n", chance.choice([b"\r\n", b"\r\r\n", b"\r"]))
+
+
+def kept(content: bytes, folder: Path) -> str:
+    """What becomes of a file that is read and kept: nothing, or the sentence that refuses it."""
+    path = folder / "mutated"
+    path.write_bytes(content)
+    try:
+        file = read_file(path)
+    except ImportFileError as problem:
+        assert str(problem).isprintable()
+        return str(problem)
+    reading = file.reading
+    assert all(math.isfinite(figure.value) for figure in reading.figures)
+    intervals_table(reading)
+    written_table(reading)
+    imported_rows(
+        ImportedRecord(
+            origin=OriginRecord(
+                file="", size_bytes=0, sha256="", tool=reading.tool, version=None,
+                format=file.kind.code, started_wall_ns=reading.started_wall_ns, said={},
+            ),
+            cases=reading.cases,
+            figures=reading.figures,
+            histograms=reading.histograms,
+            notes=reading.notes,
+        )
+    )  # fmt: skip
+    return ""
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_mutation_ends_in_a_run_or_a_sentence(name: str, tmp_path: Path) -> None:
+    changes = (changed_number, changed_number, changed_lines, changed_bytes)
+    for case in range(CASES):
+        chance, content = Random(f"{name} {case}"), SAMPLES[name]
+        for _ in range(chance.choice((1, 1, 2, 3))):
+            content = chance.choice(changes)(chance, content)
+        try:
+            kept(content, tmp_path)
+        except Exception as problem:
+            raise AssertionError(f"case {case} of {name} ended in {problem!r}") from problem

@@ -58,8 +58,8 @@ _RESULT_OTHERS: Final = {
     "stdev gc time(ms)": ("GC time, deviation", "ms"),
     "stddev gc time": ("GC time, deviation", "ms"),
 }
-# A log line of the driver may stand between the rows, and has fewer.
-_FEWEST_COMMAS: Final = 4
+_FIGURE: Final = re.compile(r"\s*(?:-?\d[\d.]*|NaN)\s*")
+_TOTAL: Final = "total"
 _DURATION: Final = "total operation time"
 
 
@@ -93,7 +93,7 @@ def _read(source: Source) -> Reading:
     source.ends()
     found, state = Collector(source, _TOOL), _State()
     labels: dict[str, str] = {}
-    for line, text in enumerate(source.lines, 1):
+    for line, text in found.lines():
         running = _RUNNING.fullmatch(text.strip())
         if running:
             named = {
@@ -109,13 +109,25 @@ def _read(source: Source) -> Reading:
         elif text.strip() == "Results:":
             state.in_results = True
             _need_case(found, state, line)
-        elif state.columns and (text.count(",") > _FEWEST_COMMAS or text.startswith("total")):
+        elif _is_row(state, text):
             _read_row(found, state, line, text)
         else:
             _read_around(found, state, text)
     if state.case is None or not state.finished:
         raise source.error(len(source.lines), "the log ends before its results: it may be cut off")
     return found.done()
+
+
+def _is_row(state: _State, text: str) -> bool:
+    """Whether a line under a header is a row, or what is left of one."""
+    if not state.columns:
+        return False
+    begin, cells = text.strip(), text.split(",")
+    figures = sum(_FIGURE.fullmatch(cell) is not None for cell in cells)
+    if 2 * figures >= len(cells):
+        return True
+    kinds = (_TOTAL, *state.reached)
+    return begin != "" and any(kind.startswith(begin) or begin.startswith(kind) for kind in kinds)
 
 
 def _begin(
@@ -159,7 +171,7 @@ def _read_row(found: Collector, state: _State, line: int, text: str) -> None:
         )
         raise found.source.error(line, message)
     row = dict(zip(state.columns, cells, strict=True))
-    kind = row.pop("type", "total")
+    kind = row.pop("type", _TOTAL)
     values = {name: number(found.source, line, cell) for name, cell in row.items()}
     done, at_s = values.get("total ops"), values.get("time")
     if done is None or at_s is None:
@@ -175,7 +187,7 @@ def _read_row(found: Collector, state: _State, line: int, text: str) -> None:
     }
     interval = Interval(
         case=case,
-        operation=None if kind == "total" else kind,
+        operation=None if kind == _TOTAL else kind,
         start_ns=round(previous_s * NS["s"]),
         end_ns=round(at_s * NS["s"]),
         count=round(done - previous),
@@ -194,7 +206,7 @@ def _read_result(found: Collector, state: _State, line: int, text: str) -> None:
     case = _need_case(found, state, line)
     if result and name == _DURATION:
         found.add(line, RUNTIME, clock_s(found.source, line, result[2]), "s", case=case)
-        done = state.reached.get("total")
+        done = state.reached.get(_TOTAL)
         found.add(line, OPERATIONS, None if done is None else done[1], case=case)
         _check_whole(found, case, line)
         state.in_results, state.finished = False, True

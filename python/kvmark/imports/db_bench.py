@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -35,7 +36,8 @@ _BUCKET: Final = re.compile(
     rf"[(\[]\s*({NUMBER}),\s*({NUMBER})\s*[\])]\s+(\d{{1,18}})\s+{NUMBER}%\s+{NUMBER}%\s*#*\s*"
 )
 _SETTING: Final = re.compile(r"(Keys|Values|Entries|Compression):\s+(.{1,200})")
-_RULE: Final = re.compile(r"-{10,}")
+# Nanoseconds and operations have room below it.
+_MOST: Final = 2**62
 
 
 @dataclass
@@ -50,7 +52,7 @@ class _State:
 
 def _begins(source: Source) -> int | None:
     for line, text in enumerate(source.lines, 1):
-        if _BENCHMARK.fullmatch(_last(text)) or _AVERAGE.fullmatch(_last(text)):
+        if _BENCHMARK.fullmatch(text) or _AVERAGE.fullmatch(text):
             return line
         if _VERSION.fullmatch(text):
             return line
@@ -60,10 +62,9 @@ def _begins(source: Source) -> int | None:
 def _read(source: Source) -> Reading:
     source.ends()
     found, state = Collector(source, _TOOL), _State()
-    for line, text in enumerate(source.lines, 1):
-        plain = _last(text)
-        benchmark, average = _BENCHMARK.fullmatch(plain), _AVERAGE.fullmatch(plain)
-        version, bucket = _VERSION.fullmatch(plain), _BUCKET.fullmatch(plain)
+    for line, text in found.lines():
+        benchmark, average = _BENCHMARK.fullmatch(text), _AVERAGE.fullmatch(text)
+        version, bucket = _VERSION.fullmatch(text), _BUCKET.fullmatch(text)
         if benchmark:
             _close(found, state)
             _begin(found, state, line, benchmark)
@@ -73,19 +74,15 @@ def _read(source: Source) -> Reading:
             found.system, found.system_version = version[1], version[2]
             found.version = version[2]
         elif bucket and state.count is not None:
-            state.buckets.append((_ns(bucket[1]), _ns(bucket[2]), int(bucket[3])))
+            low_ns, high_ns = (_bound_ns(source, line, bucket[part]) for part in (1, 2))
+            state.buckets.append((low_ns, high_ns, int(bucket[3])))
             state.line = line
-        elif " micros/op" in plain:
+        elif " micros/op" in text:
             raise source.error(line, "the line of a benchmark isn't whole: the file is damaged")
         else:
-            _read_histogram_head(found, state, line, plain)
+            _read_histogram_head(found, state, line, text)
     _close(found, state)
     return found.done()
-
-
-def _last(text: str) -> str:
-    """What a terminal would show of a line over which progress was written."""
-    return text.rpartition("\r")[2]
 
 
 def _begin(found: Collector, state: _State, line: int, match: re.Match[str]) -> None:
@@ -128,8 +125,8 @@ def _read_histogram_head(found: Collector, state: _State, line: int, text: str) 
     if count:
         figures = {"mean": count[2], "stddev": count[3]}
         total = number(found.source, line, count[1])
-        if not isinstance(total, int):
-            raise found.source.error(line, "the count of a histogram isn't a whole number")
+        if not isinstance(total, int) or total >= _MOST:
+            raise found.source.error(line, "the count of a histogram isn't a number of operations")
         state.count, state.line = total, line
         found.add(line, "operations in the histogram", total, case=state.case)
     elif extremes:
@@ -163,9 +160,12 @@ def _close(found: Collector, state: _State) -> None:
     found.histogram(Counts(low + 1, high, counts), "service", case=case)
 
 
-def _ns(text: str) -> int:
-    """A bucket's bound, which RocksDB lets grow to 2^64 microseconds."""
-    return min(round(float(text) * NS["us"]), 2**62)
+def _bound_ns(source: Source, line: int, text: str) -> int:
+    """A bucket's bound, which RocksDB lets grow to 2^64 microseconds and LevelDB to 10^200."""
+    bound_us = float(text)
+    if not math.isfinite(bound_us):
+        raise source.error(line, "a bucket has no end: the file is damaged")
+    return round(min(bound_us * NS["us"], _MOST))
 
 
 DB_BENCH: Final = Format("db_bench", "db_bench output", _begins, _read)

@@ -55,10 +55,11 @@ def _begins(source: Source) -> int | None:
 
 def _read(source: Source) -> Reading:
     source.ends()
+    source.never_overwritten()
     found, state = Collector(source, "HdrHistogram log"), _State()
     parts: dict[tuple[str | None, TimeName], list[Counts]] = {}
     found.case()
-    for line, text in enumerate(source.lines, 1):
+    for line, text in found.lines():
         row = _LINE.fullmatch(text)
         if row:
             key, counts = _read_row(found, state, line, row)

@@ -52,6 +52,7 @@ def _begins(source: Source) -> int | None:
 
 def _read(source: Source) -> Reading:
     found, document = Collector(source, _TOOL), source.document
+    found.pass_over()
     conf, result = document["conf"], document["result"]
     if not isinstance(conf, dict) or not isinstance(result, dict):
         raise source.error(None, "conf and result must be objects: this version isn't known")

@@ -36,6 +36,7 @@ def _begins(source: Source) -> int | None:
 
 def _read(source: Source) -> Reading:
     found, document = Collector(source, _TOOL), source.document
+    found.pass_over()
     settings = document.get(_CONFIGURATION)
     settings = settings if isinstance(settings, dict) else {}
     found.said |= {key: str(settings[key]) for key in _SETTINGS if key in settings}

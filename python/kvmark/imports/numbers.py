@@ -21,23 +21,27 @@ _PLAIN: Final = re.compile(NUMBER)
 _GROUPED: Final = re.compile(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _COMMA: Final = re.compile(r"-?\d+,\d+|-?\d{1,3}(?:\.\d{3})+,\d+")
 _UNKNOWN: Final = frozenset({"nan", "inf", "infinity", "∞", "\N{REPLACEMENT CHARACTER}", "n/a"})
-_CLOCK: Final = re.compile(r"(\d+):([0-5]\d):([0-5]\d)")
+_CLOCK: Final = re.compile(r"(\d{1,9}):([0-5]\d):([0-5]\d)")
 _LONGEST: Final = 40
+_LARGEST: Final = 2.0**64
+"""No tool counts further; beyond it a figure is a damaged one."""
 
 
 def number(source: Source, line: int, text: str) -> int | float | None:
     """The number of a text; none where the tool itself had none (`NaN`).
 
     Raises:
-        ImportFileError: it is no number, or one with a decimal comma.
+        ImportFileError: it is no number, one beyond all bounds, or one with a decimal comma.
     """
     plain = text.strip()
     if plain.lstrip("-+").lower() in _UNKNOWN:
         return None
     if len(plain) <= _LONGEST and _PLAIN.fullmatch(plain):
         value = float(plain)
-        if math.isfinite(value):
+        if abs(value) <= _LARGEST:
             return int(plain) if plain.lstrip("-").isdigit() else value
+        message = f"{shown(plain)} is larger than anything that is measured: the file is damaged"
+        raise source.error(line, message)
     if _COMMA.fullmatch(plain):
         message = (
             f"{shown(plain)} has a decimal comma: run the tool with LC_ALL=C, or export with points"
@@ -59,7 +63,7 @@ def grouped(source: Source, line: int, text: str) -> int | float | None:
 
 
 def json_number(source: Source, place: str, value: Any) -> int | float | None:
-    """A number of a JSON document; none for null.
+    """A number of a JSON document; none for null, and where the tool itself had none (`NaN`).
 
     Raises:
         ImportFileError: it is something else, or too large to be a figure.
@@ -68,8 +72,11 @@ def json_number(source: Source, place: str, value: Any) -> int | float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise source.error(None, f"{place} is {shown(str(value))} and not a number")
-    if abs(value) > 1e300 or value != value:  # noqa: PLR0124  (what isn't itself is no number)
+    if isinstance(value, float) and not math.isfinite(value):
         return None
+    if abs(value) > _LARGEST:
+        message = f"{place} is larger than anything that is measured: the file is damaged"
+        raise source.error(None, message)
     return value
 
 

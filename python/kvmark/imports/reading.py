@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,6 +17,8 @@ __all__ = ["NS", "Collector", "Format", "Interval", "Reading"]
 NS: Final[Mapping[str, int]] = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 10**9}
 """Nanoseconds of the units in which tools give times."""
 
+_LATEST: Final = 2**62
+"""Nanoseconds and counts below it have room in every table."""
 MOST_FIGURES: Final = 100_000
 MOST_INTERVALS: Final = 1_000_000
 
@@ -83,10 +86,23 @@ class Collector:
     started_wall_ns: int | None = None
     said: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    #: Lines of a logger, a virtual machine or a shell.
+    passed_over: int = 0
     _cases: list[ImportedCase] = field(default_factory=list)
     _figures: dict[tuple[int, str | None, str, str], FigureRecord] = field(default_factory=dict)
     _intervals: list[Interval] = field(default_factory=list)
     _histograms: list[BucketsRecord] = field(default_factory=list)
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """The lines with their numbers, without those that others wrote; they are counted."""
+        for line, text in enumerate(self.source.lines, 1):
+            if line not in self.source.noise:
+                yield line, text
+        self.pass_over()
+
+    def pass_over(self) -> None:
+        """Counts the lines that others wrote."""
+        self.passed_over += len(self.source.noise)
 
     def case(self, labels: Mapping[str, str] | None = None) -> int:
         """Begins a case and returns its index."""
@@ -118,6 +134,9 @@ class Collector:
             what = " ".join(part for part in (operation, quantity, statistic) if part)
             message = f"a second {what} stands here: import one result per file"
             raise self.source.error(line, message)
+        if not math.isfinite(value) or not (error is None or math.isfinite(error)):
+            message = f"{quantity} is infinite: no tool measures that, the file is damaged"
+            raise self.source.error(line, message)
         if len(self._figures) >= MOST_FIGURES:
             message = f"it has more than {MOST_FIGURES} figures: import it in parts"
             raise self.source.error(line, message)
@@ -143,10 +162,17 @@ class Collector:
         """Adds an interval.
 
         Raises:
-            ImportFileError: it ends before it begins, or there are too many.
+            ImportFileError: it ends before it begins, its values can't be, or there are too many.
         """
-        if not 0 <= interval.start_ns <= interval.end_ns < 2**62:
+        if not 0 <= interval.start_ns <= interval.end_ns < _LATEST:
             message = "its interval ends before it begins: lines are missing or mixed up"
+            raise self.source.error(line, message)
+        values = [value for each in interval.times.values() for value in each.values()]
+        if not all(value < _LATEST for value in values):
+            message = "it tells of a time of more than a century: the line is damaged"
+            raise self.source.error(line, message)
+        if not 0 <= (interval.count or 0) < _LATEST:
+            message = f"it tells of {interval.count} operations, which can't be: it is damaged"
             raise self.source.error(line, message)
         if len(self._intervals) >= MOST_INTERVALS:
             message = f"it has more than {MOST_INTERVALS} intervals: import it in parts"
@@ -177,6 +203,12 @@ class Collector:
         """
         if not self._figures and not self._intervals:
             raise self.source.error(None, "it is recognised and has not a single figure")
+        if self.passed_over:
+            count = self.passed_over
+            self.notes.append(
+                f"{count} {'line' if count == 1 else 'lines'} of a logger, a virtual machine or a"
+                f" shell {'was' if count == 1 else 'were'} passed over."
+            )
         return Reading(
             tool=self.tool,
             version=self.version,

@@ -20,22 +20,25 @@ _TIME: Final = re.compile(r"(avg|min|max|p\d+)_latency_ms")
 
 
 def _begins(source: Source) -> int | None:
-    first = source.lines[0]
-    return 1 if _HEADER.fullmatch(first) or _OLD_ROW.fullmatch(first) else None
+    for line, text in enumerate(source.lines, 1):
+        if _HEADER.fullmatch(text) or _OLD_ROW.fullmatch(text):
+            return line
+        if text.strip() and line not in source.noise:
+            return None
+    return None
 
 
 def _read(source: Source) -> Reading:
     source.ends()
+    source.never_overwritten()
     found = Collector(source, _TOOL)
-    lines = list(enumerate(source.lines, 1))
+    lines = [(line, text) for line, text in found.lines() if text.strip()]
     columns = ["test", "rps"]
-    if _HEADER.fullmatch(source.lines[0]):
-        columns = next(csv.reader([source.lines[0]]))
+    if _HEADER.fullmatch(lines[0][1]):
+        columns = next(csv.reader([lines[0][1]]))
         lines = lines[1:]
     seen: set[str] = set()
     for line, text in lines:
-        if not text:
-            continue
         cells = _cells(source, line, text, len(columns))
         if cells[0] in seen:
             message = f"a second {shown(cells[0])} stands here: import one result per file"

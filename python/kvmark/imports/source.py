@@ -1,18 +1,22 @@
 """A file of results as text, refused with a sentence where it can't be one.
 
 Nothing here knows a format. A file is read whole, so its size is bounded; its lines keep their
-numbers, so that every complaint can say where.
+numbers, so that every complaint can say where. What terminals and editors leave in a text is taken
+off here, once for all formats: a byte order mark, line ends of Windows, colours, and progress that
+was written over itself.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 from kvmark.errors import ImportFileError
+from kvmark.imports.noise import is_noise, is_prompt
 
 __all__ = ["LARGEST_BYTES", "Source", "read_source"]
 
@@ -27,6 +31,11 @@ _PACKED: Final = {
     b"\x28\xb5\x2f\xfd": "Zstandard",
 }
 _BOM: Final = "\N{ZERO WIDTH NO-BREAK SPACE}"
+# Colours, erased ends of lines, a hidden cursor, pasted text, a window's title: they change how a
+# line looks. What moves the cursor changes where a text stands, and stays to be refused.
+_LOOKS: Final = re.compile(
+    r"\x1b(?:\[[0-9;:]*[mK]|\[\?(?:25|2004)[hl]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|\([B0])"
+)
 _SHOWN: Final = 40
 
 
@@ -41,10 +50,27 @@ class Source:
     @cached_property
     def lines(self) -> tuple[str, ...]:
         """The lines without their ends, whether those are of Unix or of Windows."""
+        return tuple(_last_written(line) for line in self._raw_lines)
+
+    @cached_property
+    def _raw_lines(self) -> list[str]:
         lines = self.text.split("\n")
         if lines[-1] == "":
             lines.pop()
-        return tuple(line.removesuffix("\r") for line in lines)
+        return lines
+
+    @cached_property
+    def noise(self) -> frozenset[int]:
+        """The numbers of lines that no tool of measurement wrote, counted from 1."""
+        return frozenset(line for line, text in enumerate(self.lines, 1) if is_noise(text))
+
+    @cached_property
+    def json_text(self) -> str:
+        """The text with those lines empty, which no line of JSON is like; their numbers stay."""
+        if not self.noise:
+            return self.text
+        lines = enumerate(self.lines, 1)
+        return "\n".join("" if line in self.noise else text for line, text in lines)
 
     @cached_property
     def document(self) -> Any:
@@ -53,10 +79,10 @@ class Source:
         Raises:
             ImportFileError: it looks like one and can't be read.
         """
-        if not _looks_like_json(self.text):
+        if not _looks_like_json(self.json_text):
             return None
         try:
-            return json.loads(self.text)
+            return json.loads(self.json_text)
         except json.JSONDecodeError as problem:
             message = f"the JSON can't be read ({problem.msg}): the file may be cut off or damaged"
             raise self.error(problem.lineno, message) from problem
@@ -69,12 +95,26 @@ class Source:
         Raises:
             ImportFileError: it has no end.
         """
-        if not self.text.endswith("\n"):
+        if not self.text.endswith("\n") and not is_prompt(self.lines[-1]):
             message = (
                 "the last line has no end, so it may be cut off: export the file again, or end the"
                 " line if it is whole"
             )
             raise self.error(len(self.lines), message)
+
+    def never_overwritten(self) -> None:
+        """Makes sure that no line was written over: where each counts, one may have been lost.
+
+        Raises:
+            ImportFileError: a carriage return stands within a line.
+        """
+        for number, raw in enumerate(self._raw_lines, 1):
+            if "\r" in raw.strip("\r"):
+                message = (
+                    "a carriage return stands within the line: the file is damaged, or has two"
+                    " kinds of line ends"
+                )
+                raise self.error(number, message)
 
     def error(self, line: int | None, message: str) -> ImportFileError:
         """A complaint about a line, counted from 1, or about the whole file."""
@@ -112,6 +152,11 @@ def shown(text: str) -> str:
     return "'" + "".join(sign if sign.isprintable() else "?" for sign in short) + "'"
 
 
+def _last_written(line: str) -> str:
+    """What a terminal shows of a line over which progress was written."""
+    return line.rstrip("\r").rpartition("\r")[2].removeprefix(_BOM)
+
+
 def _text(name: str, data: bytes) -> str:
     if not data.strip():
         raise ImportFileError("it is empty: there are no results to import", file=name)
@@ -126,7 +171,7 @@ def _text(name: str, data: bytes) -> str:
         message = "it holds bytes that no text has: give the tool's text, JSON or CSV output"
         raise ImportFileError(message, file=name, line=_line(data, at))
     try:
-        return data.decode("utf-8").removeprefix(_BOM)
+        return _LOOKS.sub("", data.decode("utf-8").removeprefix(_BOM))
     except UnicodeDecodeError as problem:
         message = f"byte {data[problem.start]:#04x} isn't UTF-8: convert the file to UTF-8 first"
         raise ImportFileError(message, file=name, line=_line(data, problem.start)) from problem

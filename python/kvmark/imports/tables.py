@@ -138,6 +138,7 @@ def _column(name: str, *, with_metric: bool) -> _Column | None:
 
 def _read(source: Source) -> Reading:
     source.ends()
+    source.never_overwritten()
     found = Collector(source, None)
     header, names = _header(source)
     columns = _columns(names)

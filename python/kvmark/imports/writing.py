@@ -32,7 +32,7 @@ from kvmark.records.intervals import SCHEMA, to_parquet
 from kvmark.records.model import SystemRecord
 from kvmark.records.writer import one_sentence
 
-__all__ = ["TAG", "keep"]
+__all__ = ["TAG", "intervals_table", "keep", "written_table"]
 
 TAG: Final = "imported"
 """Every imported run has it, so that lists show and filter them."""
@@ -131,12 +131,28 @@ def _write(folder: Path, source: Source, reading: Reading) -> None:
     (folder / files.ORIGINAL).write_bytes(source.data)
     if reading.is_histogram_log:
         (folder / files.HISTOGRAMS).write_bytes(source.data)
+    files.write_atomically(folder / files.INTERVALS, to_parquet(intervals_table(reading)))
+    if reading.intervals:
+        files.write_atomically(folder / files.WRITTEN, to_parquet(written_table(reading)))
+
+
+def intervals_table(reading: Reading) -> pl.DataFrame:
+    """The intervals as our own runs have them."""
     rows = [_row(reading, each) for each in _merged(reading.intervals)]
     rows += _totals(reading)
-    table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
-    files.write_atomically(folder / files.INTERVALS, to_parquet(table.sort("phase", "start_ns")))
-    if reading.intervals:
-        files.write_atomically(folder / files.WRITTEN, to_parquet(_written(reading)))
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row").sort("phase", "start_ns")
+
+
+def written_table(reading: Reading) -> pl.DataFrame:
+    """The tool's own columns, as it named and wrote them."""
+    rows = [
+        {"case": each.case, "operation": each.operation, **each.written}
+        for each in reading.intervals
+    ]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pl.DataFrame(
+        {name: pl.Series([row.get(name) for row in rows], strict=False) for name in names}
+    )
 
 
 def _merged(intervals: Sequence[Interval]) -> list[Interval]:
@@ -194,15 +210,3 @@ def _sum(intervals: Sequence[Interval]) -> int | None:
     """Operations of all; none when one of them doesn't tell."""
     counts = [each.count for each in intervals]
     return None if None in counts else sum(count for count in counts if count is not None)
-
-
-def _written(reading: Reading) -> pl.DataFrame:
-    """The tool's own columns, as it named and wrote them."""
-    rows = [
-        {"case": each.case, "operation": each.operation, **each.written}
-        for each in reading.intervals
-    ]
-    names = dict.fromkeys(name for row in rows for name in row)
-    return pl.DataFrame(
-        {name: pl.Series([row.get(name) for row in rows], strict=False) for name in names}
-    )

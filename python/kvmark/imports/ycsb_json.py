@@ -19,7 +19,7 @@ _KEYS: Final = frozenset({"metric", "measurement", "value"})
 
 
 def _begins(source: Source) -> int | None:
-    return 1 if _BEGINS.match(source.text) else None
+    return 1 if _BEGINS.match(source.json_text) else None
 
 
 def _read(source: Source) -> Reading:
@@ -28,6 +28,7 @@ def _read(source: Source) -> Reading:
     if not measurements:
         raise source.error(1, "it holds no measurement")
     collect(found, measurements)
+    found.pass_over()
     return found.done()
 
 
@@ -45,10 +46,10 @@ def _measurement(source: Source, line: int | None, each: Any) -> Measurement:
 
 def _objects(source: Source) -> list[tuple[int | None, Any]]:
     """The objects, with their lines where they stand one after another."""
-    if source.text.lstrip().startswith("["):
+    if source.json_text.lstrip().startswith("["):
         document = source.document
         return [(None, each) for each in document] if isinstance(document, list) else []
-    decoder, text = json.JSONDecoder(), source.text
+    decoder, text = json.JSONDecoder(), source.json_text
     end_of_text = len(text.rstrip())
     at, line = 0, 1
     found: list[tuple[int | None, Any]] = []

@@ -25,8 +25,8 @@ _VERSION: Final = re.compile(r"YCSB Client (\S+)")
 _COMMAND: Final = "Command line: "
 _BINDING: Final = re.compile(r"-db (?:\w+\.)*?(\w+)\.(\w+)(?:\s|$)")
 _LONGEST: Final = 10_000
-# Lines of a logger, which may fall between the results.
-_LOGGED: Final = re.compile(r".*\b(?:TRACE|DEBUG|INFO|WARN|ERROR)\b.*|DBWrapper: .*|SLF4J.*|\s*")
+# What else may fall between the results: a logger's line in whatever form, but none of YCSB's own.
+_BESIDE: Final = re.compile(r"[^\[].*\b(?:TRACE|DEBUG|INFO|WARN|ERROR)\b.*|DBWrapper: .*")
 
 
 def _begins(source: Source) -> int | None:
@@ -45,7 +45,7 @@ def _read(source: Source) -> Reading:
     found = Collector(source, TOOL)
     measurements: list[Measurement] = []
     before = (0, 0)
-    for line, text in enumerate(source.lines, 1):
+    for line, text in found.lines():
         measured = _MEASUREMENT.fullmatch(text)
         status = _STATUS.match(text)
         if measured:
@@ -55,11 +55,13 @@ def _read(source: Source) -> Reading:
             now = (int(status[1]), int(status[2]))
             _add_status(found, line, text, before, now)
             before = now
-        elif measurements and not _LOGGED.fullmatch(text):
+        elif not measurements:
+            _take_header(found, text)
+        elif _BESIDE.fullmatch(text):
+            found.passed_over += 1
+        elif text.strip():
             message = f"{shown(text)} stands between YCSB's results: the file is mixed or damaged"
             raise source.error(line, message)
-        else:
-            _take_header(found, text)
     if not measurements:
         raise source.error(len(source.lines), "it ends before YCSB's results: it may be cut off")
     collect(found, measurements)
@@ -95,8 +97,12 @@ def _add_status(
     for summary in _SUMMARY.finditer(text):
         operation, time = time_of(summary[1])
         count = int(summary[2])
-        values = {_FIELDS.get(name, f"p{name}"): float(v) for name, v in _FIELD.findall(summary[3])}
-        times = {name: value * NS["us"] for name, value in values.items()} if count else {}
+        values = {
+            _FIELDS.get(name, f"p{name}"): number(found.source, line, v)
+            for name, v in _FIELD.findall(summary[3])
+        }
+        known = {name: value * NS["us"] for name, value in values.items() if value is not None}
+        times = known if count else {}
         found.interval(
             line,
             Interval(
