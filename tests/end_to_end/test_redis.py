@@ -51,6 +51,21 @@ def faults(user: Kvmark) -> list[dict[str, Any]]:
     return [event for event in events if event["kind"] == "fault"]
 
 
+def test_what_a_run_loaded_is_there_after_down_and_up(user: Kvmark) -> None:
+    words = ("run", "ycsb/c", "--system", "up:redis", "--records", 200, "--operations", 200, "-q")
+    root = Path(user.more["KVMARK_TESTBEDS"])
+    user("up", "redis", "--appendonly", "yes")
+    user(*words)
+    loaded = keys(Testbed.read(root / "redis"))
+    user("down", "redis")
+    assert "is down; bring it back with kvmark up redis" in user(*words, exits=2).err
+    assert "is up again as 'redis'" in user("up", "redis").out
+    assert keys(Testbed.read(root / "redis")) == loaded != 0
+    user(*words, "--load", "never")
+    manifest = json.loads((run_folders(user.runs)[-1] / "manifest.json").read_text())
+    assert {total["outcome"] for total in measured(manifest)} == {"ok"}
+
+
 def test_the_whole_sequence_runs_and_loses_nothing(user: Kvmark) -> None:
     testbed = up(user)
     document = user("ycsb", "--system", testbed.url, *SMALL, "--json").json

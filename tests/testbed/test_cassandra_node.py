@@ -271,6 +271,31 @@ def test_a_killed_node_starts_again_with_what_it_acknowledged(node: Testbed) -> 
         assert client.ask("SELECT * FROM kept.rows") == [{"k": 1, "v": "value"}]
 
 
+def test_a_node_that_was_down_is_back_with_its_rows_and_its_bound(
+    node: Testbed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KVMARK_TESTBEDS", str(node.folder.parent))
+    with connect(node, node.nodes[0], PATIENCE_S) as client:
+        client.ask(
+            "CREATE KEYSPACE again WITH replication ="
+            " {'class': 'SimpleStrategy', 'replication_factor': 1}"
+        )
+        client.ask("CREATE TABLE again.rows (k int PRIMARY KEY, v text)")
+        client.ask("INSERT INTO again.rows (k, v) VALUES (1, 'value')")
+    assert main(["down", node.name]) == 0
+    assert main(["up", "cassandra", "--heap", "1G"]) == 2
+    assert "--heap says something else than testbed 'cassandra' was" in capsys.readouterr().err
+    assert main(["up", "cassandra", "--heap", "512M", "--version", "5.0", "--tls"]) == 0
+    assert capsys.readouterr().out.startswith(f"{node.url}\n")
+    back = Testbed.read(node.folder)
+    (first,) = back.nodes
+    assert first.process is not None
+    if first.group is not None:
+        assert first.group.name in Path(f"/proc/{first.process.pid}/cgroup").read_text()
+    with connect(back, first, PATIENCE_S) as client:
+        assert client.ask("SELECT * FROM again.rows") == [{"k": 1, "v": "value"}]
+
+
 def test_down_speaks_json_and_leaves_no_bound_on_memory_behind(
     node: Testbed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

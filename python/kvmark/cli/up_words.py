@@ -132,7 +132,7 @@ def _agrees(testbed: Testbed, word: str, typed: Any) -> bool:
     if word in _PASSWORDS:
         file = testbed.facts.get("password_file")
         wanted = _password(typed, generate=False) if word == "password_file" else None
-        return file is not None and wanted in (None, Path(file).read_text(encoding="utf-8"))
+        return file is not None and wanted in (None, _password(Path(file), generate=False))
     kept, wish = testbed.made_with[_WISHES.get(word, word)], _wish(word, typed)
     if word == "settings":
         return all(kept.get(name) == value for name, value in wish)
