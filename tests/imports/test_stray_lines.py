@@ -105,6 +105,13 @@ def test_a_row_of_cassandra_stress_that_is_cut_is_refused_among_warnings(
         read("".join(lines))
 
 
+def test_a_row_behind_a_line_of_a_logger_is_not_lost(read: Read, stress: str) -> None:
+    lines = stress.splitlines(keepends=True)
+    lines[5] = DRIVER.rstrip("\n") + lines[5]
+    with pytest.raises(ImportFileError, match="results:6: a row stands behind a line of a logger"):
+        read("".join(lines))
+
+
 def test_a_cut_row_of_one_operation_is_refused(read: Read) -> None:
     text = (Path(__file__).parent / "variants/cassandra-stress-3.11.log").read_text()
     lines = text.splitlines(keepends=True)

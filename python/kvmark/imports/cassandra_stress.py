@@ -58,6 +58,7 @@ _RESULT_OTHERS: Final = {
     "stdev gc time(ms)": ("GC time, deviation", "ms"),
     "stddev gc time": ("GC time, deviation", "ms"),
 }
+_ROW_BEHIND: Final = re.compile(r"total,\s+\d+,\s+\d+,")
 _FIGURE: Final = re.compile(r"\s*(?:-?\d[\d.]*|NaN)\s*")
 _TOTAL: Final = "total"
 _DURATION: Final = "total operation time"
@@ -93,6 +94,9 @@ def _read(source: Source) -> Reading:
     source.ends()
     found, state = Collector(source, _TOOL), _State()
     labels: dict[str, str] = {}
+    for line in sorted(source.noise):
+        if _ROW_BEHIND.search(source.lines[line - 1]):
+            raise source.error(line, "a row stands behind a line of a logger: the log is mixed up")
     for line, text in found.lines():
         running = _RUNNING.fullmatch(text.strip())
         if running:
