@@ -291,8 +291,9 @@ def test_a_testbed_whose_start_never_ended_is_not_brought_back(
     up: Up, root: Path, said: Callable[..., tuple[int, str, str]]
 ) -> None:
     made = up()
-    take_down(root)
     made.model_copy(update={"was_up": False}).write()
+    assert said("up", "redis")[0] == 2
+    take_down(root)
     code, _, err = said("up", "redis")
     assert code == 2
     assert "testbed 'redis' has never been up" in err

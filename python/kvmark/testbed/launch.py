@@ -87,10 +87,11 @@ def start_again(testbed: Testbed, system: System, tell: Callable[[str], None]) -
     """
     with _held(testbed.folder, testbed.name):
         testbed = Testbed.read(testbed.folder)
+        _check_complete(testbed)
         gone = [node for node in testbed.nodes if not node.lives]
         if not gone:
             return testbed
-        _check_startable(testbed, gone)
+        _check_ports(testbed, gone)
         system.check_again(testbed, tell)
         tell(f"Starting {testbed.name} again: {', '.join(node.name for node in gone)}")
         begun: list[str] = []
@@ -142,14 +143,19 @@ def stop_servers(testbed: Testbed) -> tuple[Node, ...]:
     return stopped
 
 
-def _check_startable(testbed: Testbed, gone: Sequence[Node]) -> None:
-    """Refuses a testbed that never was complete, and ports that somebody else has now."""
-    name = testbed.name
+def _check_complete(testbed: Testbed) -> None:
+    """Refuses a testbed that never was whole, or that another kvmark is just making."""
     if not testbed.was_up:
+        name = testbed.name
         raise UsageError(
             f"testbed '{name}' has never been up, its start goes on or has failed: wait, or remove"
             f" it with kvmark down {name} --remove, or start another with --new"
         )
+
+
+def _check_ports(testbed: Testbed, gone: Sequence[Node]) -> None:
+    """Refuses ports that somebody else has now."""
+    name = testbed.name
     if testbed.network is not None:
         return
     for node in gone:
