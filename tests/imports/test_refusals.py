@@ -221,3 +221,5 @@ def test_json_that_is_cut_or_has_words_for_numbers_is_refused(
 def test_nothing_of_a_file_can_command_the_terminal(read: Read) -> None:
     text = YCSB.replace("8.5", "\x1b[2J8")
     assert "\x1b" not in str(refused(read, text))
+    text = YCSB.replace("[READ], Operations, 10\n", "").replace("[READ]", "[RE\x07AD]")
+    assert "[RE?AD] isn't whole" in str(refused(read, text))

@@ -118,7 +118,7 @@ class Source:
 
     def error(self, line: int | None, message: str) -> ImportFileError:
         """A complaint about a line, counted from 1, or about the whole file."""
-        return ImportFileError(message, file=self.name, line=line)
+        return ImportFileError(_printable(message), file=self.name, line=line)
 
 
 def read_source(path: Path, largest_bytes: int = LARGEST_BYTES) -> Source:
@@ -149,7 +149,12 @@ def read_source(path: Path, largest_bytes: int = LARGEST_BYTES) -> Source:
 def shown(text: str) -> str:
     """Part of a file for a sentence: short, and nothing in it commands a terminal."""
     short = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-    return "'" + "".join(sign if sign.isprintable() else "?" for sign in short) + "'"
+    return f"'{_printable(short)}'"
+
+
+def _printable(text: str) -> str:
+    """The text without anything that commands a terminal."""
+    return "".join(sign if sign.isprintable() else "?" for sign in text)
 
 
 def _last_written(line: str) -> str:
