@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 
 import polars as pl
 
-from kvmark.analysis import Summary, Verdict
+from kvmark.analysis import Summary, Verdict, known_line
 from kvmark.errors import (
     Interrupted,
     KvmarkError,
@@ -33,7 +33,7 @@ from kvmark.records import Manifest, Records, Run, TimeName
 from kvmark.report.answers import RunAnswer
 from kvmark.report.figures import Figure
 from kvmark.report.frames import histogram_frame, runs_frame, summary_frame
-from kvmark.report.gather import run_answer, run_line
+from kvmark.report.gather import run_answer
 from kvmark.report.html import run_fragment, write_html
 from kvmark.report.page import run_page
 from kvmark.stats import Counts, Estimate
@@ -235,11 +235,11 @@ def runs(folder: str | Path | None = None) -> pl.DataFrame:
         RecordsError: the folder can't be read.
     """
     records = _records(folder)
-    return runs_frame([run_line(records, entry) for entry in records.list()])
+    return runs_frame([known_line(records, line, keep=True) for line in records.lines()])
 
 
 def _records(folder: str | Path | None) -> Records:
-    return Records.default() if folder is None else Records(Path(folder))
+    return Records.at(None if folder is None else Path(folder))
 
 
 def _carried_out(words: Sequence[str], folder: str | Path | None) -> dict[str, Any]:

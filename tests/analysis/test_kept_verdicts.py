@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis import Verdict, judge, known_verdict, save_verdict
+from kvmark.analysis import Judgement, Verdict, judge, known_verdict, save_verdict
+from kvmark.analysis.selection import usable
 from kvmark.records import Records, Run, verdicts
 from kvmark.records.verdicts import kept_verdict
 from kvmark.study import judging
@@ -35,7 +36,7 @@ def kept(doubtful: Run, records: Records) -> Verdict:
 def test_a_kept_verdict_is_that_which_was_saved(
     doubtful: Run, records: Records, kept: Verdict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr("kvmark.analysis.verdict.judge")
+    monkeypatch.delattr("kvmark.analysis.kept.judge")
     assert known_verdict(records, doubtful) == kept
 
 
@@ -102,3 +103,12 @@ def test_a_run_that_was_cut_short_stands_for_no_case_whatever_is_kept(
     before = judging.usable(records, [run.id], 1)
     assert before == judging.usable_apart(records, [run.id], 1) == {run.id: False}
     assert kept_verdict(records, run.id, 1) is not None
+
+
+def test_what_is_usable_is_asked_again_when_the_rules_have_changed(
+    doubtful: Run, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_verdict(records, doubtful, Verdict(Judgement.INVALID, ()))
+    assert usable(records, [doubtful]) == []
+    monkeypatch.setattr(verdicts, "_rules", lambda: "another digest")
+    assert usable(records, [doubtful]) == [doubtful]

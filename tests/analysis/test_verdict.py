@@ -17,7 +17,6 @@ from kvmark.analysis import (
     judge,
     reasons_markdown,
     save_verdict,
-    saved_judgement,
 )
 from kvmark.records import Records
 
@@ -575,7 +574,7 @@ def test_a_verdict_is_kept_beside_the_run_and_can_be_replaced(
     before = sorted(path.name for path in run.path.iterdir())
     for _ in range(2):
         save_verdict(records, run, judge(run))
-    assert saved_judgement(records, run.id) is Judgement.VALID
+    assert records.line(run.id).judgement is Judgement.VALID
     saved = json.loads(records.verdict_path(run.id).read_text())
     assert (saved["run"], saved["judgement"], saved["reasons"]) == (run.id, "VALID", [])
     assert sorted(path.name for path in run.path.iterdir()) == before
@@ -583,10 +582,10 @@ def test_a_verdict_is_kept_beside_the_run_and_can_be_replaced(
 
 def test_a_damaged_verdict_is_as_good_as_none(healthy: Make, records: Records) -> None:
     run = healthy().run()
-    assert saved_judgement(records, run.id) is None
+    assert records.line(run.id).judgement is None
     for text in ("", "[]", "{}", '{"judgement": "FINE"}'):
         records.verdict_path(run.id).write_text(text)
-        assert saved_judgement(records, run.id) is None
+        assert records.line(run.id).judgement is None
 
 
 def test_the_document_has_the_table_of_all_reasons() -> None:

@@ -69,7 +69,10 @@ ORIGINAL = [
     "min_metrics_count",
     "max_metrics_count",
 ]
-OWN = {"index", "system", "observe", "strict", "interval", "seed", "tag", "report", "json", "quiet"}
+OWN = {
+    "index", "system", "observe", "strict", "interval", "seed", "tag", "report", "runs", "json",
+    "quiet",
+}  # fmt: skip
 
 
 def test_every_flag_of_the_original_is_known_and_few_others() -> None:

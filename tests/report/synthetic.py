@@ -21,7 +21,7 @@ from kvmark.analysis import (
     Times,
     Verdict,
 )
-from kvmark.records import Entry, TimeName
+from kvmark.records import Entry, RunLine, TimeName
 from kvmark.report.answers import (
     Course,
     Curve,
@@ -29,7 +29,6 @@ from kvmark.report.answers import (
     PhaseSpan,
     Provenance,
     RunAnswer,
-    RunLine,
     SequenceAnswer,
 )
 from kvmark.stats import Counts, Estimate

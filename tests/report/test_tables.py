@@ -17,8 +17,9 @@ from kvmark.report import units
 from kvmark.report.answers import SequenceAnswer
 from kvmark.report.grid import Cell, Column, Grid, to_markdown, to_text
 from kvmark.report.run_tables import around_faults_grid
-from kvmark.report.table import operations_grid, runs_grid, sequence_grid
-from kvmark.report.terminal import run_text, runs_text, sequence_text
+from kvmark.report.runs_list import runs_grid, runs_text
+from kvmark.report.table import operations_grid, sequence_grid
+from kvmark.report.terminal import run_text, sequence_text
 from kvmark.stats import Counts
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kvmark.cli.main import COMMANDS
+from kvmark.cli.commands import COMMANDS
 
 LATER = {
     "altair", "fastapi", "hdrh", "jinja2", "numpy", "polars", "prometheus_client", "scipy",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -13,6 +12,7 @@ import httpx
 import pytest
 from runs_on_disk import begun, closed, killed, write_second
 
+from kvmark.analysis import Judgement, Verdict, save_verdict
 from kvmark.records import Records, RunFolder
 from kvmark.serve.app import make_app
 from kvmark.serve.library import Library
@@ -236,9 +236,7 @@ def test_what_cannot_be_compared_is_said_on_a_page(shelf: Shelf, query: str) -> 
 def test_a_verdict_that_is_kept_later_shows_in_the_list(tmp_path: Path) -> None:
     records = Records(tmp_path / "runs")
     run = closed(records)
-    path = records.verdict_path(run.id)
     shelf = Shelf(records, run.id, "", None, None, Library(records))  # type: ignore[arg-type]
     shelf.ask("/")
-    verdict = json.loads(path.read_text())
-    path.write_text(json.dumps({**verdict, "judgement": "INVALID"}))
+    save_verdict(records, run, Verdict(Judgement.INVALID, ()))
     assert 'class="verdict invalid"' in shelf.ask("/").text

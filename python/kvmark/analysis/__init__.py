@@ -13,6 +13,7 @@ from kvmark.analysis.imported import (
     imported_steps,
     imported_throughput,
 )
+from kvmark.analysis.kept import known_judgement, known_line, known_verdict, save_verdict
 from kvmark.analysis.published import YCSB_SOURCE, Published, published
 from kvmark.analysis.reasons import RULES, Level, Reason, Rule, reasons_markdown
 from kvmark.analysis.summary import (
@@ -28,16 +29,13 @@ from kvmark.analysis.summary import (
 from kvmark.analysis.time_steps import KindSteps, TimeSteps, response_steps
 from kvmark.analysis.timeline import Timeline, TimelineFault, timelines
 from kvmark.analysis.verdict import (
-    Judgement,
     Verdict,
     combine,
     judge,
-    known_verdict,
-    save_verdict,
-    saved_judgement,
     worst,
 )
 from kvmark.analysis.ycsb_sequence import Case, SequenceRow, case_of, ycsb_sequence
+from kvmark.records import Judgement
 
 __all__ = [
     "RULES",
@@ -78,6 +76,8 @@ __all__ = [
     "imported_steps",
     "imported_throughput",
     "judge",
+    "known_judgement",
+    "known_line",
     "known_verdict",
     "merged_times",
     "published",
@@ -86,7 +86,6 @@ __all__ = [
     "resource_course",
     "response_steps",
     "save_verdict",
-    "saved_judgement",
     "summarize",
     "time_spread",
     "timelines",

@@ -9,10 +9,10 @@ from typing import Final
 from kvmark.analysis.conditions import Condition, Held, hold
 from kvmark.analysis.likeness import Caution, Difference, cautions, differences
 from kvmark.analysis.metrics import Metric, level, metrics_of
-from kvmark.analysis.verdict import Judgement, Verdict, judge
+from kvmark.analysis.verdict import Verdict, judge
 from kvmark.analysis.ycsb_sequence import Case, case_of
 from kvmark.errors import UsageError
-from kvmark.records import Run
+from kvmark.records import Judgement, Run
 from kvmark.stats import CONFIDENCE, Effect, Estimate, Level, difference
 
 __all__ = [

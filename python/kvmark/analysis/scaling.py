@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from kvmark.analysis.summary import throughput
-from kvmark.analysis.verdict import Judgement, judge
+from kvmark.analysis.verdict import judge
 from kvmark.errors import UsageError
-from kvmark.records import Run
+from kvmark.records import Judgement, Run
 from kvmark.stats import Estimate, UslFit, fit_usl, mean_interval
 
 __all__ = [

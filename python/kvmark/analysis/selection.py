@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from kvmark.analysis.verdict import Judgement, judge, saved_judgement
+from kvmark.analysis.kept import known_judgement
 from kvmark.analysis.ycsb_sequence import Case, case_of
-from kvmark.errors import RecordsError
-from kvmark.records import Entry, Records, Run
+from kvmark.records import Entry, Judgement, Records, Run
+from kvmark.records.words import USABLE, entries_of
 
 __all__ = ["newest", "runs_of", "select", "usable"]
-
-_TAG = "tag:"
-_COMMIT = "commit:"
-_STUDY = "study:"
 
 
 def runs_of(records: Records, words: Sequence[str]) -> tuple[Run, ...]:
@@ -26,7 +22,12 @@ def runs_of(records: Records, words: Sequence[str]) -> tuple[Run, ...]:
     Raises:
         RecordsError: a word means no run, or a run can't be read.
     """
-    found = {run: None for word in words for part in word.split(",") for run in _ids(records, part)}
+    found = {
+        entry.id
+        for word in words
+        for part in word.split(",")
+        for entry in entries_of(records, part, USABLE, bare_tags=True)
+    }
     return tuple(records.open(run) for run in sorted(found))
 
 
@@ -37,8 +38,9 @@ def select(
     wanted = set(tags)
     return [
         entry
-        for entry in _usable(records)
-        if wanted <= set(entry.tags)
+        for entry in records.list()
+        if entry.state in USABLE
+        and wanted <= set(entry.tags)
         and (not workload or workload.lower() in _names(entry))
         and (not system or entry.system.lower() == system.lower())
     ]
@@ -84,46 +86,9 @@ def _repetition(run: Run) -> Any:
 
 
 def _is_invalid(records: Records, run: Run) -> bool:
-    return (saved_judgement(records, run.id) or judge(run).judgement) is Judgement.INVALID
+    return known_judgement(records, run) is Judgement.INVALID
 
 
 def _names(entry: Entry) -> tuple[str, str]:
     """A workload goes by its whole name or by what stands after the folder."""
     return entry.name.lower(), entry.name.rpartition("/")[2].lower()
-
-
-def _ids(records: Records, word: str) -> Iterator[str]:
-    word = word.strip()
-    if word.startswith(_COMMIT):
-        commit = word.removeprefix(_COMMIT)
-        yield from _known(records, word, [
-            entry.id for entry in _usable(records) if commit and _is_of(entry, commit)
-        ])  # fmt: skip
-    elif word.startswith((_TAG, _STUDY)):
-        yield from _known(records, word, _tagged(records, word.removeprefix(_TAG)))
-    else:
-        try:
-            yield records.find(word).id
-        except RecordsError:
-            tagged = _tagged(records, word)
-            if not tagged:
-                raise
-            yield from tagged
-
-
-def _known(records: Records, word: str, ids: list[str]) -> list[str]:
-    if not ids:
-        raise RecordsError(f"there is no run with {word} in {records.root}; see kvmark runs")
-    return ids
-
-
-def _tagged(records: Records, tag: str) -> list[str]:
-    return [entry.id for entry in _usable(records) if tag in entry.tags]
-
-
-def _is_of(entry: Entry, commit: str) -> bool:
-    return entry.commit is not None and entry.commit.startswith(commit)
-
-
-def _usable(records: Records) -> Iterator[Entry]:
-    return (entry for entry in records.list() if entry.state in ("closed", "ended", "killed"))

@@ -15,8 +15,8 @@ from typing import TypeVar
 from kvmark.analysis.aggregate import CaseSummary, aggregate, merged_times
 from kvmark.analysis.server_counters import disk_bytes_per_operation
 from kvmark.analysis.summary import throughput
-from kvmark.analysis.verdict import Judge, Judgement, judge
-from kvmark.records import PhaseRecord, Run
+from kvmark.analysis.verdict import Judge, judge
+from kvmark.records import Judgement, PhaseRecord, Run
 from kvmark.stats import Estimate, mean_interval, paired_ratio
 
 __all__ = [

@@ -1,15 +1,12 @@
 """Whether a run may be used: VALID, SUSPECT or INVALID, with typed reasons.
 
-A verdict is computed from the records alone and can be computed again at any time. It is kept
-beside the run's folder, never in it, so that a closed run stays as it was measured.
+A verdict is computed from the records alone.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 from kvmark.analysis import (
@@ -22,22 +19,10 @@ from kvmark.analysis import (
 from kvmark.analysis.evidence import Phase
 from kvmark.analysis.imported import imported_reason
 from kvmark.analysis.reasons import Level, Reason
-from kvmark.records import Records, Run
-from kvmark.records.verdicts import keep_verdict, kept_verdict
+from kvmark.records import Judgement, Run
 
 # Phases whose operations must succeed although they are not counted: the rest stands on them.
 _MUST_SUCCEED = ("load", "measure", "verify")
-
-
-class Judgement(Enum):
-    """What a run may be used for."""
-
-    #: As it is.
-    VALID = "VALID"
-    #: With the reasons beside it.
-    SUSPECT = "SUSPECT"
-    #: Not at all; comparisons refuse it.
-    INVALID = "INVALID"
 
 
 _SEVERITY = (Judgement.VALID, Judgement.SUSPECT, Judgement.INVALID)
@@ -122,34 +107,6 @@ def combine(verdicts: Iterable[Verdict]) -> Verdict:
             same = [reason for reason in verdict.reasons if reason.code == code]
             found.setdefault(code, []).append(Verdict.of(same).reasons[0])
     return Verdict.of(_counted(reasons, len(verdicts)) for reasons in found.values())
-
-
-def known_verdict(records: Records, run: Run, repetitions: int = 1) -> Verdict:
-    """The verdict kept beside the run where judging it now would give the same, or else a new one.
-
-    Raises:
-        RecordsError: the run's files can't be read.
-    """
-    kept = kept_verdict(records, run.id, repetitions)
-    return judge(run, repetitions) if kept is None else Verdict.of_json(kept)
-
-
-def save_verdict(records: Records, run: Run, verdict: Verdict, repetitions: int = 1) -> None:
-    """Keeps the verdict beside the run's folder, replacing an earlier one.
-
-    Raises:
-        RunError: the file can't be written.
-    """
-    keep_verdict(records, run.id, repetitions, verdict.to_json())
-
-
-def saved_judgement(records: Records, run: str) -> Judgement | None:
-    """The judgement kept beside a run's folder; none when there is none that can be read."""
-    try:
-        saved = json.loads(records.verdict_path(run).read_bytes())
-        return Judgement(saved["judgement"])
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
 
 
 def _reasons(run: Run, repetitions: int) -> Iterator[Reason | None]:

@@ -6,11 +6,13 @@ import functools
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kvmark.errors import SpecError
 from kvmark.spec.suggest import did_you_mean, shown
-from kvmark.spec.workload import WorkloadSpec, load_workload, parse_workload
+
+if TYPE_CHECKING:
+    from kvmark.spec.workload import WorkloadSpec
 
 __all__ = ["find", "load", "names", "study_names", "study_text", "text"]
 
@@ -68,11 +70,16 @@ def study_text(name: str) -> str:
 
 def load(name: str) -> WorkloadSpec:
     """A ready workload by name."""
+    # Names and texts are there without the models of their content.
+    from kvmark.spec.workload import parse_workload  # noqa: PLC0415
+
     return parse_workload(text(name), f"{name}{_SUFFIX}")
 
 
 def find(argument: str) -> WorkloadSpec:
     """What a user means by a workload: a file that ends in .yaml or .yml, or a name."""
     if argument.endswith((_SUFFIX, ".yml")):
+        from kvmark.spec.workload import load_workload  # noqa: PLC0415
+
         return load_workload(Path(argument))
     return load(argument)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from kvmark.cli import options
 from kvmark.cli.compare_options import Allow, FailIf, Form, Junit, allowed, share
-from kvmark.cli.single import AskedRun, parse_run
 from kvmark.errors import SpecError
-from kvmark.study.ab import AbStudy, Precision
+
+if TYPE_CHECKING:
+    from kvmark.cli.single import AskedRun
 
 __all__ = ["ab"]
 
@@ -52,10 +53,13 @@ def ab(
     fail_if: FailIf = None,
     format: Form = "text",
     junit_file: Junit = None,
+    folder: options.Runs = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Measures two sides in turn, in blocks, until it is known how much they differ."""
+    from kvmark.study.ab import AbStudy, Precision
+
     within = _WITHIN if within is None and find is None else within
     sides = {
         name: _side(name, shared, words)
@@ -71,13 +75,16 @@ def ab(
     words = allowed(allow)
     # What follows takes a second to load, and wrong use is told before it.
     from kvmark.cli.interleaving import Wanted, measure_ab
+    from kvmark.records import Records
 
     form: Literal["text", "md", "json"] = "json" if json else format
     wanted = Wanted(metric, words, tuple(fail_if or ()), form, junit_file, quiet)
-    measure_ab(study, sides, wanted)
+    measure_ab(study, sides, wanted, Records.at(folder))
 
 
 def _side(name: str, shared: str, words: str) -> AskedRun:
+    from kvmark.cli.single import parse_run
+
     try:
         return parse_run(shlex.split(f"{shared} {words}"))
     except (SpecError, ValueError) as problem:

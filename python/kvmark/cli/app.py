@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from kvmark import catalog
-from kvmark.cli.options import REPORT_ENDINGS
-from kvmark.cli.system import named_system
+from kvmark.cli import complete
 from kvmark.errors import SpecError
-from kvmark.plan.compile import compile_run
-from kvmark.spec.app.flags import APPS, FLAGS, App, Flag, flags_of
-from kvmark.spec.app.run import nodes_url, run_of, with_flags
-from kvmark.spec.app.servers import REDIS, Server, recognised
-from kvmark.spec.app.tables import KEYSPACE, notes
-from kvmark.spec.app.words import Asked, parse_words
-from kvmark.spec.app.workload import counted_commands, workload_of
 from kvmark.spec.suggest import shown
-from kvmark.spec.url import SystemUrl
-from kvmark.spec.workload import WorkloadSpec
+
+if TYPE_CHECKING:
+    from kvmark.spec.app.flags import App, Flag
+    from kvmark.spec.app.servers import Server
+    from kvmark.spec.app.words import Asked
+    from kvmark.spec.url import SystemUrl
+    from kvmark.spec.workload import WorkloadSpec
 
 __all__ = ["CONTEXT_SETTINGS", "app"]
 
@@ -35,19 +31,31 @@ _WIDTH: Final = 34
 def app(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME [--FLAG VALUE]...", help="An application and its flags."),
+        typer.Argument(
+            metavar="NAME [--FLAG VALUE]...",
+            autocompletion=complete.application,
+            help="An application and its flags.",
+        ),
     ] = None,
 ) -> None:
     """Runs a YugabyteDB sample application and prints the table of its published report.
 
     kvmark app --help lists applications and flags, kvmark app NAME --help those of one.
     """
+    from kvmark.spec.app.words import parse_words
+
     asked = parse_words(words or ["--help"])
     if asked.has("help"):
         typer.echo(_help(asked.app))
         return
     if asked.app is None:
         raise SpecError("app needs the name of an application; see kvmark app --help")
+    from kvmark import catalog
+    from kvmark.plan.compile import compile_run
+    from kvmark.spec.app.run import run_of, with_flags
+    from kvmark.spec.app.tables import notes
+    from kvmark.spec.app.workload import workload_of
+
     system = with_flags(_system(asked), asked)
     server = _server(asked, system)
     if asked.has("skip_workload"):
@@ -57,25 +65,31 @@ def app(
     spec = run_of(asked, workload, system)
     plan = compile_run(spec)
     report = _report(asked)
-    for sentence in (*asked.idle, *notes(asked, server)):
+    folder, quiet = asked.text("runs"), asked.has("quiet")
+    for sentence in () if quiet else (*asked.idle, *notes(asked, server)):
         typer.echo(f"kvmark: {sentence}", err=True)
     # What follows takes a second to load, and wrong use is told before it.
     from kvmark.cli.apping import measure_app
+    from kvmark.records import Records
 
     measure_app(
         plan,
         spec,
         _kept(asked, server, workload),
+        Records.at(None if folder is None else Path(folder)),
         observe=asked.several.get("observe", ()),
         tags=asked.several.get("tag", ()),
         report=report,
         strict=asked.has("strict") or asked.has("sanity_check_at_end"),
         json=asked.has("json") or asked.has("output_json_metrics"),
-        quiet=asked.has("quiet"),
+        quiet=quiet,
     )
 
 
 def _system(asked: Asked) -> SystemUrl:
+    from kvmark.cli.system import named_system
+    from kvmark.spec.app.run import nodes_url
+
     text = asked.text("system")
     if text is None:
         return nodes_url(asked)
@@ -86,6 +100,8 @@ def _system(asked: Asked) -> SystemUrl:
 
 def _server(asked: Asked, system: SystemUrl) -> Server:
     """What the server is, asked only where tables or statements depend on it."""
+    from kvmark.spec.app.servers import REDIS, Server, recognised
+
     if asked.app is None or asked.app.store == "redis":
         return REDIS
     if system.driver != "cql" or asked.app.name not in _DEPENDING:
@@ -100,6 +116,7 @@ def _drop(asked: Asked, system: SystemUrl) -> None:
     """Only drops the table."""
     if system.driver != "cql":
         raise SpecError("--skip_workload drops a table, which only CQL servers have")
+    from kvmark.spec.app.tables import KEYSPACE
     from kvmark.testbed.cql_server import send
 
     # Refuses a name that can't be a table's.
@@ -124,6 +141,8 @@ def _authority(system: SystemUrl) -> Path | None:
 
 
 def _report(asked: Asked) -> Path | None:
+    from kvmark.cli.options import REPORT_ENDINGS
+
     text = asked.text("report")
     if text is None or text == "none":
         return None
@@ -135,6 +154,9 @@ def _report(asked: Asked) -> Path | None:
 
 def _kept(asked: Asked, server: Server, workload: WorkloadSpec) -> dict[str, Any]:
     """What the manifest says of the application."""
+    from kvmark.spec.app.tables import notes
+    from kvmark.spec.app.workload import counted_commands
+
     secret = {"password"}
     flags = {name: value for name, value in asked.given.items() if name not in secret}
     return {
@@ -147,6 +169,9 @@ def _kept(asked: Asked, server: Server, workload: WorkloadSpec) -> dict[str, Any
 
 
 def _help(chosen: App | None) -> str:
+    from kvmark import catalog
+    from kvmark.spec.app.flags import APPS, FLAGS, flags_of
+
     if chosen is not None:
         usage = f"Usage: kvmark app {chosen.name} --nodes HOST:{chosen.port} [--FLAG VALUE]..."
         text = catalog.text(f"apps/{chosen.name}")

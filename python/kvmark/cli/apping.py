@@ -26,6 +26,7 @@ def measure_app(
     plan: Plan,
     spec: RunSpec,
     kept: Mapping[str, Any],
+    records: Records,
     *,
     observe: Sequence[str],
     tags: tuple[str, ...],
@@ -42,7 +43,6 @@ def measure_app(
     """
     exporters = [NodeExporter(url) for url in observe]
     setting = make_setting(_command(), plan, tags)
-    records = Records.default()
     with LiveDisplay(quiet=quiet) as display, password_lent(spec.system):
         display.step(spec.workload.name, 1, 1)
         told = {**spec.as_json(), "app": dict(kept)}

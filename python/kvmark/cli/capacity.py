@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from kvmark import catalog
 from kvmark.cli import options
-from kvmark.cli.fleet import asked_fleet
-from kvmark.cli.system import named_system
 from kvmark.errors import SpecError
-from kvmark.spec.objective import Objective, parse_objective, share
 from kvmark.spec.quantity import rate
-from kvmark.spec.run import RunSpec
-from kvmark.study.capacity import Asked
-from kvmark.study.trying import probe_plan
+
+if TYPE_CHECKING:
+    from kvmark.spec.objective import Objective
 
 __all__ = ["capacity"]
 
@@ -72,6 +68,7 @@ def capacity(
     tag: options.Tag = None,
     fleet: options.Fleet = None,
     machines: options.Machines = None,
+    folder: options.Runs = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -93,6 +90,14 @@ def capacity(
         "drain_limit_ns": drain_limit,
         "pin": tuple(pin or ()),
     }
+    from kvmark import catalog
+    from kvmark.cli.fleet import asked_fleet
+    from kvmark.cli.system import named_system
+    from kvmark.spec.objective import share
+    from kvmark.spec.run import RunSpec
+    from kvmark.study.capacity import Asked
+    from kvmark.study.trying import probe_plan
+
     objectives = _objectives(slo)
     asked = Asked(share(within), confirm)
     first = None if begin is None else rate(begin)
@@ -101,12 +106,16 @@ def capacity(
     shared_by = asked_fleet(fleet, machines)
     # What follows takes a second to load, and wrong use is told before it.
     from kvmark.cli.searching import search_capacity
+    from kvmark.records import Records
 
     more: dict[str, Any] = {"fleet": shared_by, "json": json, "quiet": quiet}
+    more["records"] = Records.at(folder)
     search_capacity(plan, spec, arrival, objectives, asked, first, tuple(tag or ()), **more)
 
 
 def _objectives(slo: list[str] | None) -> tuple[Objective, ...]:
+    from kvmark.spec.objective import parse_objective
+
     if not slo:
         raise SpecError("capacity needs an objective to hold: give --slo, such as 'p99<10ms'")
     return tuple(map(parse_objective, slo))

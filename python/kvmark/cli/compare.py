@@ -6,12 +6,8 @@ from typing import Annotated
 
 import typer
 
-from kvmark.analysis import comparison as comparing
-from kvmark.analysis.conditions import parse_condition
-from kvmark.analysis.selection import runs_of
-from kvmark.cli import options
+from kvmark.cli import complete, options
 from kvmark.cli.compare_options import Allow, FailIf, Form, Junit, allowed
-from kvmark.cli.comparing import answer_comparison
 from kvmark.errors import UsageError
 from kvmark.records import Records
 
@@ -19,8 +15,18 @@ __all__ = ["compare"]
 
 _MEANT = "a run, several with commas, tag:NAME, study:ID or commit:ID"
 
-Baseline = Annotated[str, typer.Argument(metavar="BASE", help=f"The baseline: {_MEANT}.")]
-Candidate = Annotated[str, typer.Argument(metavar="CANDIDATE", help="The candidate, likewise.")]
+Baseline = Annotated[
+    str,
+    typer.Argument(
+        metavar="BASE", autocompletion=complete.several_runs, help=f"The baseline: {_MEANT}."
+    ),
+]
+Candidate = Annotated[
+    str,
+    typer.Argument(
+        metavar="CANDIDATE", autocompletion=complete.several_runs, help="The candidate, likewise."
+    ),
+]
 Confidence = Annotated[
     float, typer.Option(metavar="SHARE", help="Coverage of each interval, such as 0.99.")
 ]
@@ -39,15 +45,21 @@ def compare(
     confidence: Confidence = 0.95,
     format: Form = "text",
     junit_file: Junit = None,
+    folder: options.KeptRuns = None,
     json: options.Json = False,
 ) -> None:
     """Compares two sides of runs: each figure's ratio, and whether chance explains it."""
     if more and not fail_if:
         raise UsageError(f"'{more[0]}' is one word too many: name conditions behind --fail-if")
+    from kvmark.analysis import comparison as comparing
+    from kvmark.analysis.conditions import parse_condition
+    from kvmark.analysis.selection import runs_of
+    from kvmark.cli.comparing import answer_comparison
+
     conditions = [parse_condition(text) for text in (*(fail_if or ()), *(more or ()))]
     if not 0.5 <= confidence < 1:
         raise UsageError(f"confidence: must be from 0.5 to below 1, not {confidence:g}")
-    records = Records.default()
+    records = Records.at(folder)
     sides = [runs_of(records, [word]) for word in (base, candidate)]
     comparison = comparing.compare(
         *sides, allow=allowed(allow), conditions=conditions, confidence=confidence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,8 +11,9 @@ from kvmark.cli import options
 from kvmark.cli.output import print_json, write_text
 from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.records import Records
-from kvmark.report.blocks import content
-from kvmark.report.marks import Block, blocks, filled
+
+if TYPE_CHECKING:
+    from kvmark.report.marks import Block
 
 __all__ = ["doc"]
 
@@ -22,9 +23,15 @@ Check = Annotated[
 ]
 
 
-def doc(files: Files, check: Check = False, json: options.Json = False) -> None:
+def doc(
+    files: Files,
+    check: Check = False,
+    folder: options.KeptRuns = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
     """Makes the marked blocks of Markdown files anew, and leaves the rest as it is."""
-    records = Records.default()
+    records = Records.at(folder)
     made = {path: _remade(path, records) for path in files}
     stale = {path: lines for path, (_, _, lines) in made.items() if lines}
     if not check:
@@ -36,7 +43,7 @@ def doc(files: Files, check: Check = False, json: options.Json = False) -> None:
             for path, (found, _, lines) in made.items()
         ]
         print_json({"files": each, "written": [] if check else list(stale)})
-    elif not check:
+    elif not (check or quiet):
         for path, (found, _, lines) in made.items():
             typer.echo(f"{path}: {len(lines)} of {len(found)} blocks changed", err=True)
     if check and stale:
@@ -48,6 +55,9 @@ def doc(files: Files, check: Check = False, json: options.Json = False) -> None:
 
 def _remade(path: Path, records: Records) -> tuple[tuple[Block, ...], str, list[int]]:
     """A file's blocks, its text with them made anew, and the lines of those that are stale."""
+    from kvmark.report.blocks import content
+    from kvmark.report.marks import blocks, filled
+
     try:
         text = path.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as problem:

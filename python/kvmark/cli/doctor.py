@@ -7,16 +7,14 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import psutil
-from rich.text import Text
-
-from kvmark import _engine
 from kvmark.cli import options
 from kvmark.cli.output import print_answer, print_json
 from kvmark.records import Records
-from kvmark.testbed.host import describe_host
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 __all__ = ["Finding", "doctor"]
 
@@ -37,16 +35,20 @@ class Finding:
     advice: str = ""
 
 
-def doctor(json: options.Json = False) -> None:
+def doctor(folder: options.Runs = None, json: options.Json = False) -> None:
     """Says what this machine has and lacks for measuring."""
-    findings = list(_findings())
+    findings = list(_findings(Records.at(folder).root))
     if json:
         print_json(findings)
         return
+    from rich.text import Text
+
     print_answer(Text("\n").join(_lines(findings)))
 
 
 def _lines(findings: list[Finding]) -> Iterator[Text]:
+    from rich.text import Text
+
     width = max(len(finding.subject) for finding in findings)
     for finding in findings:
         style = {"good": "green", "mind": "yellow", "bad": "red"}[finding.state]
@@ -56,7 +58,10 @@ def _lines(findings: list[Finding]) -> Iterator[Text]:
             yield Text(f"      {'':<{width}}  {finding.advice}", "dim")
 
 
-def _findings() -> Iterator[Finding]:
+def _findings(runs: Path) -> Iterator[Finding]:
+    from kvmark import _engine
+    from kvmark.testbed.host import describe_host
+
     host = describe_host()
     yield Finding("engine", "good", f"{_engine.version}, drivers {', '.join(_engine.drivers())}")
     yield _build()
@@ -65,16 +70,20 @@ def _findings() -> Iterator[Finding]:
     yield _others(host["other_busy_cores_before"], host["cores"])
     yield _governor(host["governor"])
     yield _files()
-    yield _disk(Records.default().root)
+    yield _disk(runs)
 
 
 def _build() -> Finding:
+    from kvmark import _engine
+
     if _engine.build_profile == "release":
         return Finding("build", "good", "release")
     return Finding("build", "bad", _engine.build_profile, "build with make setup")
 
 
 def _clock() -> Finding:
+    from kvmark import _engine
+
     stamp_ns, resolution_ns = _engine.calibrate()
     found = f"{stamp_ns:.1f} ns a time stamp, steps of {resolution_ns} ns"
     if stamp_ns <= _SLOW_STAMP_NS:
@@ -106,6 +115,8 @@ def _governor(governor: str) -> Finding:
 
 
 def _files() -> Finding:
+    import psutil
+
     soft, _ = psutil.Process().rlimit(psutil.RLIMIT_NOFILE)
     if soft == -1 or soft >= _LEAST_FILES:
         return Finding("open files", "good", f"up to {'any number' if soft == -1 else soft}")

@@ -6,13 +6,9 @@ from typing import Annotated
 
 import typer
 
-from kvmark.analysis.history import histories
-from kvmark.analysis.metrics import parse_metric
-from kvmark.analysis.selection import select, usable
 from kvmark.cli import options
 from kvmark.cli.output import print_answer, print_json, terminal_width
 from kvmark.records import Records
-from kvmark.report.history import history_text
 
 __all__ = ["history"]
 
@@ -34,11 +30,17 @@ def history(
     store: Store = "",
     limit: Limit = 30,
     every: All = False,
+    folder: options.KeptRuns = None,
     json: options.Json = False,
 ) -> None:
     """Shows a figure over the runs of each case, and where its level moved."""
+    from kvmark.analysis.history import histories
+    from kvmark.analysis.metrics import parse_metric
+    from kvmark.analysis.selection import select, usable
+    from kvmark.report.history import history_text
+
     asked = parse_metric(metric)
-    records = Records.default()
+    records = Records.at(folder)
     runs = [records.open(entry.id) for entry in select(records, tag or (), workload, store)]
     used = runs if every else usable(records, runs)
     found = histories(used, asked)

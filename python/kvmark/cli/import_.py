@@ -5,18 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from kvmark import __version__
-from kvmark.analysis import imported_rows, judge, save_verdict
 from kvmark.cli import import_options, options
 from kvmark.cli.output import print_answer, print_json, terminal_width
 from kvmark.errors import ImportFileError, UsageError
-from kvmark.imports import ReadFile, keep, read_file
-from kvmark.records import Records, Run
-from kvmark.report.gather import run_answer
-from kvmark.report.terminal import run_text
+from kvmark.records import Records
+
+if TYPE_CHECKING:
+    from kvmark.imports import ReadFile
+    from kvmark.records import Run
 
 __all__ = ["import_"]
 
@@ -25,12 +26,16 @@ def import_(
     files: import_options.Files,
     name: import_options.Name = None,
     tag: options.Tag = None,
+    folder: options.Runs = None,
     json: options.Json = False,
 ) -> None:
     """Makes runs of other tools' results, told from their content; all of the files or none."""
     if name is not None and len(files) > 1:
         raise UsageError("--name is for one file: import the files one by one to name them")
-    records = Records.default()
+    from kvmark.analysis import judge, save_verdict
+    from kvmark.imports import keep
+
+    records = Records.at(folder)
     runs = []
     for file in _read(files):
         run = keep(
@@ -48,6 +53,9 @@ def import_(
     if json:
         print_json({"runs": [_document(file, run) for file, run in runs]})
         return
+    from kvmark.report.gather import run_answer
+    from kvmark.report.terminal import run_text
+
     for file, run in runs:
         typer.echo(f"{file.source.name} is {file.kind.name}, now run {run.id}\n")
         print_answer(run_text(run_answer(run), terminal_width()))
@@ -59,6 +67,8 @@ def _read(files: Sequence[Path]) -> list[ReadFile]:
     Raises:
         ImportFileError: one can't be read; what is wrong with the others is told before.
     """
+    from kvmark.imports import read_file
+
     read: list[ReadFile] = []
     problems: list[ImportFileError] = []
     for file in files:
@@ -74,6 +84,8 @@ def _read(files: Sequence[Path]) -> list[ReadFile]:
 
 
 def _document(file: ReadFile, run: Run) -> dict[str, object]:
+    from kvmark.analysis import imported_rows
+
     imported = run.manifest.imported
     return {
         "run": run.id,

@@ -36,14 +36,15 @@ class Wanted:
     quiet: bool
 
 
-def measure_ab(study: AbStudy, sides: Mapping[str, AskedRun], wanted: Wanted) -> None:
+def measure_ab(
+    study: AbStudy, sides: Mapping[str, AskedRun], wanted: Wanted, records: Records
+) -> None:
     """Measures blocks until there are enough, and prints the comparison.
 
     Raises:
         KvmarkError: a run failed, was interrupted or is INVALID; what was measured is kept.
         AnswerIsNo: a condition is broken.
     """
-    records = Records.default()
     name = f"ab:{records.now():%Y%m%d-%H%M%S}-{records.token()}"
     settings = {side: _setting(study, sides[side], f"{name}:{side}") for side in SIDES}
     ended: dict[Side, list[str]] = {side: [] for side in SIDES}

@@ -2,86 +2,32 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
-from importlib.resources import files
-from keyword import iskeyword
 from typing import Annotated, Final
 
 import typer
 
 from kvmark import __version__
+from kvmark.cli.commands import COMMANDS, LazyCommands
 from kvmark.errors import Interrupted, KvmarkError, RunError, UsageError
 
 __all__ = ["main", "program"]
 
-COMMANDS: Final = {
-    "ycsb": "ycsb",
-    "app": "app",
-    "study": "study",
-    "run": "single",
-    "stress": "stress",
-    "runs": "runs",
-    "show": "runs",
-    "export": "runs",
-    "import": "import_",
-    "report": "runs",
-    "compare": "compare",
-    "ab": "ab",
-    "history": "history",
-    "order": "order",
-    "doc": "doc",
-    "scaling": "scaling",
-    "capacity": "capacity",
-    "workloads": "workloads",
-    "doctor": "doctor",
-    "up": "up",
-    "down": "up",
-    "serve": "serve",
-}
-"""Each command and the module of this package that has the function of that name."""
-
-
 _INVALID: Final = "Invalid value for "
 _VERSION: Final = "--version"
+_COMPLETES: Final = "_KVMARK_COMPLETE"
+"""The variable by which a shell asks for completions."""
 
 
-def program(words: Sequence[str] = ()) -> typer.Typer:
-    """The program with the command that `words` begin with, or else with all of them.
-
-    A command brings libraries that take a while to load: the others stay unloaded, and for a list
-    of them all their names and purposes are read from the source.
-    """
+def program() -> typer.Typer:
+    """The program. A command's own module is loaded when the command is named."""
     app = typer.Typer(
-        name="kvmark", pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None
+        name="kvmark", cls=LazyCommands, pretty_exceptions_enable=False, rich_markup_mode=None
     )
     app.callback()(_kvmark)
-    asked = words[0] if words else ""
-    for name in (asked,) if asked in COMMANDS else COMMANDS:
-        if words and name != asked:
-            app.command(name, help=_purpose(name))(_kvmark)
-            continue
-        module = import_module(f"kvmark.cli.{COMMANDS[name]}")
-        settings = getattr(module, "CONTEXT_SETTINGS", None)
-        app.command(name, context_settings=settings)(getattr(module, _function(name)))
     return app
-
-
-def _function(command: str) -> str:
-    """The name of its function: a word that Python keeps for itself can't be one."""
-    return f"{command}_" if iskeyword(command) else command
-
-
-def _purpose(command: str) -> str | None:
-    """The docstring of its function."""
-    source = files("kvmark.cli").joinpath(f"{COMMANDS[command]}.py").read_text("utf-8")
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.FunctionDef) and node.name == _function(command):
-            return ast.get_docstring(node)
-    return None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -89,9 +35,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0 done, 1 the answer is no, 2 wrong use, 3 the system under test failed, 130 interrupted.
     """
-    words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    if os.environ.get(_COMPLETES) == "complete_bash":
+        # The others take words with colons as they are.
+        from kvmark.cli.bash import whole_words
+
+        with whole_words():
+            return _carry_out(["--help"])
+    return _carry_out(list(sys.argv[1:] if arguments is None else arguments) or ["--help"])
+
+
+def _carry_out(words: list[str]) -> int:
     try:
-        code = program(words)(args=words, prog_name="kvmark", standalone_mode=False) or 0
+        code = program()(args=words, prog_name="kvmark", standalone_mode=False) or 0
         sys.stdout.flush()
     except KvmarkError as error:
         return _complain(str(error), error.exit_code)

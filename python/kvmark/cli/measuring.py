@@ -37,6 +37,7 @@ def measure_one(
     tags: tuple[str, ...],
     report: Path | None,
     *,
+    records: Records,
     commit: str | None = None,
     prometheus: int | None = None,
     fleet: AskedFleet | None = None,
@@ -56,8 +57,8 @@ def measure_one(
         password_lent(spec.system),
     ):
         display.step(spec.workload.name, 1, 1)
-        records, kept, faults = Records.default(), spec.as_json(), spec.faults
-        carried = carry_out(plan, kept, records, setting, show(display), faults)
+        kept = spec.as_json()
+        carried = carry_out(plan, kept, records, setting, show(display), spec.faults)
     from kvmark.cli.answering import answer_one
 
     answer_one(carried, records, report, json=json)
@@ -68,6 +69,7 @@ def measure_sequence(
     tags: tuple[str, ...],
     report: Path | None,
     *,
+    records: Records,
     commit: str | None = None,
     prometheus: int | None = None,
     fleet: AskedFleet | None = None,
@@ -82,7 +84,6 @@ def measure_sequence(
     Raises:
         KvmarkError: a step failed or was interrupted, or a case is INVALID.
     """
-    records = Records.default()
     own = on_existing is None
     with scratch_folder(records.root) if own else nullcontext() as folder:
         if folder is not None:

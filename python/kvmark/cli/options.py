@@ -11,10 +11,10 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
+from kvmark.cli import complete
 from kvmark.errors import SpecError
 from kvmark.spec.quantity import count, duration_ns, listed, rate
 from kvmark.spec.suggest import did_you_mean, shown
-from kvmark.spec.ycsb_run import STEPS
 
 REPORT_ENDINGS: Final = (".html", ".md")
 
@@ -31,7 +31,7 @@ class Steps(tuple[str, ...]):
     """Steps of the YCSB sequence."""
 
 
-def _quantity(read: Callable[[str], Any], metavar: str, help: str, *names: str) -> Any:
+def quantity(read: Callable[[str], Any], metavar: str, help: str, *names: str) -> Any:
     """An option that `read` understands; its default is told in the help."""
 
     def parse(value: Any) -> Any:
@@ -55,6 +55,9 @@ def _rates(text: str) -> Rates:
 
 
 def _steps(text: str) -> Steps:
+    # The models of a run take a while to load, and options are read without them.
+    from kvmark.spec.ycsb_run import STEPS
+
     known = (*STEPS, "reload")
     steps = Steps(step.strip().lower() for step in text.split(","))
     for step in steps:
@@ -74,32 +77,43 @@ def _report(text: str) -> Path | None:
     return path
 
 
+def _folder(text: str) -> Path:
+    path = Path(text)
+    if not path.is_dir():
+        raise SpecError(f"there is no folder {path}; name one that holds runs")
+    return path
+
+
 # Of several commands.
 
 System = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
+        autocompletion=complete.system,
         help="What to measure: rocksdb:PATH, redis://HOST, cql://HOST, up:TESTBED, null: or sim:.",
     ),
 ]
 Clients = Annotated[
     int | None,
-    _quantity(count, "N", "Clients, one operation at a time; with --rate, most in flight."),
+    quantity(count, "N", "Clients, one operation at a time; with --rate, most in flight."),
 ]
 Duration = Annotated[
-    int | None, _quantity(duration_ns, "TIME", "How long to measure, such as 500ms, 30s or 1h.")
+    int | None, quantity(duration_ns, "TIME", "How long to measure, such as 500ms, 30s or 1h.")
 ]
-Operations = Annotated[int | None, _quantity(count, "N", "How many operations to do.")]
+Operations = Annotated[int | None, quantity(count, "N", "How many operations to do.")]
 Seed = Annotated[int, typer.Option(metavar="N", help="Fixes every source of chance.")]
 Timeout = Annotated[
-    int | None, _quantity(duration_ns, "TIME", "Limit on service time, such as 500ms.")
+    int | None, quantity(duration_ns, "TIME", "Limit on service time, such as 500ms.")
 ]
 Pin = Annotated[
-    Counts | None, _quantity(_counts, "CORES", "Bind workers to these cores in turn, such as 0,1.")
+    Counts | None, quantity(_counts, "CORES", "Bind workers to these cores in turn, such as 0,1.")
 ]
 Tag = Annotated[
-    list[str] | None, typer.Option(metavar="WORD", help="A word to find runs by; repeatable.")
+    list[str] | None,
+    typer.Option(
+        metavar="WORD", autocompletion=complete.tag, help="A word to find runs by; repeatable."
+    ),
 ]
 Commit = Annotated[
     str | None,
@@ -124,15 +138,30 @@ Machines = Annotated[
     typer.Option(metavar="N", min=1, help="So many machines of the fleet; else all it has."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Nothing on standard error but what went wrong.")
+]
+Runs = Annotated[
+    Path | None,
+    typer.Option("--runs", metavar="FOLDER", help="Where runs are kept; else KVMARK_RUNS or runs."),
+]
+KeptRuns = Annotated[
+    Path | None,
+    quantity(_folder, "FOLDER", "Where the runs are; else KVMARK_RUNS or runs.", "--runs"),
+]
 
 # Of `kvmark run`.
 
 Workload = Annotated[
-    str, typer.Argument(metavar="WORKLOAD", help="A name such as ycsb/a, or a YAML file.")
+    str,
+    typer.Argument(
+        metavar="WORKLOAD",
+        autocompletion=complete.workload,
+        help="A name such as ycsb/a, or a YAML file.",
+    ),
 ]
 Rate = Annotated[
-    float | None, _quantity(rate, "RATE", "The open model: operations per second, such as 5k.")
+    float | None, quantity(rate, "RATE", "The open model: operations per second, such as 5k.")
 ]
 Arrival = Annotated[
     Literal["constant", "poisson"] | None,
@@ -147,9 +176,9 @@ UntilRule = Annotated[
     typer.Option(help="How that error is computed."),
 ]
 Warmup = Annotated[
-    int, _quantity(duration_ns, "TIME", "The same load before, not counted, such as 5s.")
+    int, quantity(duration_ns, "TIME", "The same load before, not counted, such as 5s.")
 ]
-Records = Annotated[int | None, _quantity(count, "N", "Records of the dataset, such as 1M.")]
+Records = Annotated[int | None, quantity(count, "N", "Records of the dataset, such as 1M.")]
 Load = Annotated[
     Literal["auto", "always", "never"],
     typer.Option(help="Whether to load the records first; auto: when they are missing."),
@@ -161,7 +190,7 @@ Groups = Annotated[
 ]
 PipelineDepth = Annotated[
     int | None,
-    _quantity(
+    quantity(
         count, "N", "Commands that an operation sends at once; else as the workload's file says."
     ),
 ]
@@ -170,14 +199,14 @@ Verify = Annotated[
 ]
 Workers = Annotated[
     int | None,
-    _quantity(count, "N", "Executor threads of an asynchronous driver; else one per core."),
+    quantity(count, "N", "Executor threads of an asynchronous driver; else one per core."),
 ]
 Interval = Annotated[
-    int, _quantity(duration_ns, "TIME", "Length of a recorded interval; 1s when not said.")
+    int, quantity(duration_ns, "TIME", "Length of a recorded interval; 1s when not said.")
 ]
 DrainLimit = Annotated[
     int,
-    _quantity(duration_ns, "TIME", "Longest wait at the end for what is in flight; else 30s."),
+    quantity(duration_ns, "TIME", "Longest wait at the end for what is in flight; else 30s."),
 ]
 Fault = Annotated[
     list[str] | None,
@@ -191,14 +220,14 @@ FaultFile = Annotated[
     typer.Option("--faults", metavar="FILE", help="Faults as a YAML file with the key faults."),
 ]
 RunReport = Annotated[
-    Path | None, _quantity(_report, "FILE", "Write a report, .html or .md.", "--report")
+    Path | None, quantity(_report, "FILE", "Write a report, .html or .md.", "--report")
 ]
 
 # Of `kvmark ycsb`, with YCSB's own words.
 
 Sizes = Annotated[
     Counts | None,
-    _quantity(
+    quantity(
         _counts,
         "N,…",
         "Numbers of records in turn; else 1000,3000,6000,10000.",
@@ -207,19 +236,19 @@ Sizes = Annotated[
 ]
 StepOperations = Annotated[
     int | None,
-    _quantity(count, "N", "Operations of each workload; else as many as records.", "--operations"),
+    quantity(count, "N", "Operations of each workload; else as many as records.", "--operations"),
 ]
 Workloads = Annotated[
     Steps | None,
-    _quantity(_steps, "STEP,…", "Steps in their order; else load,a,b,c,f,d,delete,reload,e."),
+    quantity(_steps, "STEP,…", "Steps in their order; else load,a,b,c,f,d,delete,reload,e."),
 ]
 Threads = Annotated[
     int | None,
-    _quantity(count, "N", "Clients, one operation at a time each.", "--clients", "-threads"),
+    quantity(count, "N", "Clients, one operation at a time each.", "--clients", "-threads"),
 ]
 Targets = Annotated[
     Rates | None,
-    _quantity(
+    quantity(
         _rates, "RATE,…", "Offer each rate in turn, such as 1000,2000,max.", "--target", "-target"
     ),
 ]
@@ -242,17 +271,15 @@ Database = Annotated[
 ]
 Repetitions = Annotated[
     int | None,
-    _quantity(count, "N", "How often; else 20 times up to 10,000 records, and once above."),
+    quantity(count, "N", "How often; else 20 times up to 10,000 records, and once above."),
 ]
 StepInterval = Annotated[
     int | None,
-    _quantity(
-        duration_ns, "TIME", "Length of a recorded interval; 1s when not said.", "--interval"
-    ),
+    quantity(duration_ns, "TIME", "Length of a recorded interval; 1s when not said.", "--interval"),
 ]
 SequenceReport = Annotated[
     Path | None,
-    _quantity(
+    quantity(
         _report,
         "FILE",
         "The report, .html or .md or none; else kvmark-ycsb.html.",
@@ -262,7 +289,7 @@ SequenceReport = Annotated[
 
 StudyReport = Annotated[
     Path | None,
-    _quantity(
+    quantity(
         _report,
         "FILE",
         "The report, .html or .md or none; else kvmark-study.html.",
@@ -277,8 +304,18 @@ OnExisting = Annotated[
 
 # Of the commands over runs.
 
-Word = Annotated[str, typer.Argument(metavar="RUN", help="An id, its beginning, or last, last~1.")]
-Words = Annotated[list[str], typer.Argument(metavar="RUN", help="Runs to report on.")]
+Word = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN",
+        autocompletion=complete.one_run,
+        help="An id, its beginning, or last, last~1.",
+    ),
+]
+Words = Annotated[
+    list[str],
+    typer.Argument(metavar="RUN", autocompletion=complete.one_run, help="Runs to report on."),
+]
 Limit = Annotated[int, typer.Option(metavar="N", min=1, help="Most to list, the newest first.")]
 Format = Annotated[
     Literal["ycsb", "json", "csv", "hlog"], typer.Option(help="Whose form the text has.")
@@ -298,5 +335,8 @@ ReportFormat = Annotated[
     typer.Option(help="A page, or a folder of figures or tables; else as the file's name ends."),
 ]
 WorkloadName = Annotated[
-    str | None, typer.Argument(metavar="NAME", help="Print this workload's file.")
+    str | None,
+    typer.Argument(
+        metavar="NAME", autocompletion=complete.workload, help="Print this workload's file."
+    ),
 ]

@@ -6,20 +6,20 @@ from typing import Annotated, Literal
 
 import typer
 
-from kvmark.analysis.claims import claims
-from kvmark.analysis.ranking import rankings
-from kvmark.analysis.selection import runs_of, usable
-from kvmark.cli import options
+from kvmark.cli import complete, options
 from kvmark.cli.compare_options import Form
 from kvmark.cli.output import print_answer, print_json, terminal_width
 from kvmark.records import Records
-from kvmark.report.ranking import ranking_markdown, ranking_text
 
 __all__ = ["order"]
 
 Words = Annotated[
     list[str],
-    typer.Argument(metavar="RUN", help="Runs: ids, tag:NAME, study:ID or commit:ID, or several."),
+    typer.Argument(
+        metavar="RUN",
+        autocompletion=complete.several_runs,
+        help="Runs: ids, tag:NAME, study:ID or commit:ID, or several.",
+    ),
 ]
 By = Annotated[Literal["operation", "workload", "store"], typer.Option(help="What is ranked.")]
 
@@ -28,10 +28,16 @@ def order(
     words: Words,
     by: By = "operation",
     format: Form = "text",
+    folder: options.KeptRuns = None,
     json: options.Json = False,
 ) -> None:
     """Ranks operations, workloads or stores by their cost, and says which pairs are ordered."""
-    records = Records.default()
+    from kvmark.analysis.claims import claims
+    from kvmark.analysis.ranking import rankings
+    from kvmark.analysis.selection import runs_of, usable
+    from kvmark.report.ranking import ranking_markdown, ranking_text
+
+    records = Records.at(folder)
     runs = usable(records, runs_of(records, words))
     found, published = rankings(runs, by), claims(runs)
     if json:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
-
-from rich.console import Console
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, Final
 
 from kvmark.errors import RunError
 from kvmark.report.bars import writable
-from kvmark.stats import Counts
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 __all__ = ["document", "print_answer", "print_json", "terminal_width", "write_report", "write_text"]
 
@@ -34,6 +34,12 @@ def terminal_width() -> int:
 
 def print_answer(answer: Text) -> None:
     """Prints for people: colours where a terminal shows them, signs where they can be written."""
+    if not (sys.stdout.isatty() or os.environ.get("FORCE_COLOR")):
+        print(writable(answer.plain, sys.stdout.encoding or "utf-8"))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
     console = Console(width=terminal_width(), highlight=False, soft_wrap=True)
     shown = writable(answer.plain, console.encoding)
     console.print(answer if shown == answer.plain else Text(shown))
@@ -82,7 +88,7 @@ def document(value: object) -> Any:
     """A value of the analysis as JSON values; histograms are left to the export."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = ((one.name, getattr(value, one.name)) for one in dataclasses.fields(value))
-        return {name: document(part) for name, part in fields if not isinstance(part, Counts)}
+        return {name: document(part) for name, part in fields if not _are_counts(part)}
     if isinstance(value, Mapping):
         return {str(name): document(part) for name, part in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -94,6 +100,12 @@ def document(value: object) -> Any:
     if isinstance(value, str | int | bool) or value is None:
         return value
     return str(value) if isinstance(value, Path) else _plain(value)
+
+
+def _are_counts(value: object) -> bool:
+    """Whether a value is a histogram; none is where nobody has loaded histograms yet."""
+    stats = sys.modules.get("kvmark.stats")
+    return stats is not None and isinstance(value, stats.Counts)
 
 
 def _plain(value: object) -> Any:

@@ -1,120 +1,161 @@
-"""Commands over runs on disk: list, show, export, report."""
+"""`kvmark runs`: the runs that are kept, and which are kept no longer.
+
+The list itself needs no library that reads runs: what it shows is kept beside each of them.
+"""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from kvmark.analysis import known_verdict, summarize
-from kvmark.cli import options
-from kvmark.cli.output import document, print_answer, print_json, terminal_width, write_report
-from kvmark.errors import RunError, SpecError
-from kvmark.records import Records, Run
-from kvmark.records.export import YCSB_PERCENTILES, Measured, as_csv, as_hlog, as_json, as_ycsb
-from kvmark.report.gather import run_answer, run_line
-from kvmark.report.terminal import run_text, runs_text
+from kvmark.cli import complete, options
+from kvmark.cli.output import print_answer, print_json, terminal_width
+from kvmark.errors import UsageError
+from kvmark.records.store import Records
+from kvmark.spec.quantity import count, duration_ns
 
-__all__ = ["export", "report", "runs", "show"]
+if TYPE_CHECKING:
+    from kvmark.records import RunLine
+
+__all__ = ["UNDER", "runs"]
+
+_MANY: Final = 10
+"""Runs to judge from which on a user is told why it takes a while."""
+
+Words = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="RUN",
+        autocompletion=complete.several_runs,
+        help="Runs: ids, last, tag:NAME, study:ID or commit:ID, or several.",
+    ),
+]
+OlderThan = Annotated[
+    int | None, options.quantity(duration_ns, "TIME", "Runs made longer ago, such as 30d or 12h.")
+]
+PruneTag = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tag",
+        metavar="WORD",
+        autocompletion=complete.tag,
+        help="Only runs with this tag; repeatable.",
+    ),
+]
+Keep = Annotated[
+    int | None, options.quantity(count, "N", "Keep so many, the newest of those with the tags.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", "-n", help="Say what would go, and remove nothing.")
+]
+Force = Annotated[bool, typer.Option("--force", "-f", help="Runs of studies too.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask; needed without a terminal.")]
 
 
-def runs(limit: options.Limit = 30, tag: options.Tag = None, json: options.Json = False) -> None:
-    """Lists the runs, newest first."""
-    records = Records.default()
-    wanted = set(tag or ())
-    entries = [entry for entry in records.list() if wanted <= set(entry.tags)][:limit]
-    lines = [run_line(records, entry) for entry in entries]
-    if json:
-        print_json(lines)
-    else:
-        print_answer(runs_text(lines, terminal_width()))
-
-
-def show(word: options.Word = "last", json: options.Json = False) -> None:
-    """Shows one run: its load, its verdict and each operation."""
-    records = Records.default()
-    run = records.open(word)
-    answer = run_answer(run, known_verdict(records, run))
-    if json:
-        print_json({"run": run.id, "summary": answer.summary, "verdict": answer.verdict})
-    else:
-        print_answer(run_text(answer, terminal_width()))
-
-
-def export(
-    word: options.Word = "last",
-    format: options.Format = "json",
-    output: options.Output = None,
+def runs(
+    context: typer.Context,
+    limit: options.Limit = 30,
+    tag: options.Tag = None,
+    folder: options.KeptRuns = None,
     json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
-    """Writes a run as text that other programs read."""
-    run = Records.default().open(word)
-    text = _exported(run, format)
-    if output is not None:
-        _write(output, text)
-    if json:
-        shown = text if output is None else None
-        print_json({"run": run.id, "format": format, "output": output, "text": shown})
-    elif output is None:
-        sys.stdout.write(text)
+    """Lists the runs, newest first.
 
-
-def report(
-    words: options.Words,
-    output: options.ReportPlace = None,
-    format: options.ReportFormat = None,
-    json: options.Json = False,
-) -> None:
-    """Writes a report on one or several runs."""
-    path = _place(output, format)
-    records = Records.default()
-    runs = map(records.open, words)
-    answers = [run_answer(run, known_verdict(records, run)) for run in runs]
-    write_report(lambda page: page.runs_page(answers), path, format)
-    if json:
-        print_json({"runs": [answer.summary.id for answer in answers], "report": path})
+    Figures and verdicts are kept beside the runs: the first list of many takes longer.
+    """
+    if context.invoked_subcommand is not None:
+        _refuse_options(context)
         return
-    typer.echo(f"The report is in {path.resolve()}", err=True)
+    wanted = set(tag or ())
+    records = Records.at(folder)
+    lines = (line for line in records.lines() if wanted <= set(line.entry.tags))
+    shown = _known(records, list(islice(lines, limit)), quiet=quiet)
+    if json:
+        print_json(shown)
+        return
+    from kvmark.report.runs_list import runs_text
+
+    print_answer(runs_text(shown, terminal_width()))
 
 
-def _place(output: Path | None, format: str | None) -> Path:
-    """Where a report goes: a page into a file, pictures and tables into a folder."""
-    if format not in {None, "html", "md"}:
-        return output or Path("kvmark-report")
-    path = output or Path(f"kvmark-report.{format or 'html'}")
-    if format is None and path.suffix not in options.REPORT_ENDINGS:
-        raise SpecError(
-            f"output: {path} ends in neither {' nor '.join(options.REPORT_ENDINGS)}; say what it is"
-            " to be with --format"
+def rm(
+    words: Words,
+    dry_run: DryRun = False,
+    force: Force = False,
+    yes: Yes = False,
+    folder: options.KeptRuns = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Removes runs by name.
+
+    All that are named go or none does, and none that is still going. A run of a study goes only
+    with --force: the study's answer needs it. The study itself goes with the last of its runs.
+    """
+    from kvmark.cli.removing import Wanted, named, remove_runs
+
+    records = Records.at(folder)
+    chosen = named(records, words, force=force)
+    remove_runs(records, chosen, Wanted(dry_run=dry_run, yes=yes, json=json, quiet=quiet))
+
+
+def prune(
+    older_than: OlderThan = None,
+    tag: PruneTag = None,
+    keep: Keep = None,
+    dry_run: DryRun = False,
+    force: Force = False,
+    yes: Yes = False,
+    folder: options.KeptRuns = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Removes runs by age, tag or number.
+
+    Of several bounds all must hold. Runs that are still going stay, and without --force those of
+    studies.
+    """
+    from kvmark.cli.removing import Bounds, Wanted, matching, remove_runs
+
+    if older_than is None and not tag and keep is None:
+        raise UsageError(
+            "prune needs a bound: give --older-than 30d, --tag NAME or --keep 100, or several"
         )
-    if not path.parent.is_dir():
-        raise SpecError(f"output: there is no folder {path.parent}; make it or name another")
-    return path
+    records = Records.at(folder)
+    chosen = matching(records, Bounds(older_than, tuple(tag or ()), keep or 0), force=force)
+    remove_runs(records, chosen, Wanted(dry_run=dry_run, yes=yes, json=json, quiet=quiet))
 
 
-def _exported(run: Run, format: str) -> str:
-    match format:
-        case "json":
-            return as_json(run, document(summarize(run)))
-        case "csv":
-            return as_csv(run)
-        case "hlog":
-            return as_hlog(run).decode()
-        case _:
-            return _as_ycsb(run)
+UNDER: Final[dict[str, dict[str, Callable[..., None]]]] = {"runs": {"rm": rm, "prune": prune}}
 
 
-def _as_ycsb(run: Run) -> str:
-    """YCSB's final text with the percentiles and series that the run's properties asked for."""
-    asked = run.manifest.spec.get("ycsb", {})
-    percentiles = tuple(asked.get("percentiles", YCSB_PERCENTILES))
-    measurement: Measured = asked.get("measurement", "op")
-    return as_ycsb(run, percentiles, measurement)
+def _refuse_options(context: typer.Context) -> None:
+    """Options of the list have no effect on what stands behind them."""
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            word = "runs" if name == "folder" else name
+            raise UsageError(
+                f"--{word} stands before {context.invoked_subcommand}, where it belongs to the"
+                f" list; see kvmark runs {context.invoked_subcommand} --help"
+            )
 
 
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as problem:
-        raise RunError(f"{path} can't be written because {problem.strerror}") from problem
+def _known(records: Records, lines: list[RunLine], *, quiet: bool) -> list[RunLine]:
+    """The lines with figures and verdicts. Libraries are loaded only where some aren't kept."""
+    missing = [line for line in lines if line.entry.state == "closed" and line.judgement is None]
+    if not missing:
+        return lines
+    if len(missing) >= _MANY and not quiet:
+        typer.echo(f"Judging {len(missing):,} runs; their verdicts are kept", err=True)
+    return list(_judged(records, lines))
+
+
+def _judged(records: Records, lines: list[RunLine]) -> Iterator[RunLine]:
+    from kvmark.analysis import known_line
+
+    return (known_line(records, line, keep=True) for line in lines)

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from kvmark.analysis.scaling import scaling_laws
-from kvmark.analysis.scaling_published import PUBLISHED_SCALING, published_laws
-from kvmark.analysis.selection import runs_of
-from kvmark.cli import options
+from kvmark.cli import complete, options
 from kvmark.cli.output import print_answer, print_json, terminal_width, write_report
 from kvmark.cli.system import command_line
 from kvmark.errors import UsageError
 from kvmark.records import Records
-from kvmark.report.scaling import ScalingAnswer, scaling_sentence, scaling_text
 
-__all__ = ["scaling"]
+if TYPE_CHECKING:
+    from kvmark.report.scaling import ScalingAnswer
+
+__all__ = ["PUBLISHED", "scaling"]
+
+PUBLISHED: Final = ("hydra-cassandra-3.0.6", "cassandra-initial")
+"""The published reports, named here so that the help needs no tables."""
 
 Words = Annotated[
     list[str] | None,
-    typer.Argument(metavar="RUN", help="Runs that differ in one number: ids, tag:NAME, study:ID."),
+    typer.Argument(
+        metavar="RUN",
+        autocompletion=complete.several_runs,
+        help="Runs that differ in one number: ids, tag:NAME, study:ID.",
+    ),
 ]
 Over = Annotated[
     str | None,
@@ -34,7 +40,7 @@ PublishedName = Annotated[
     typer.Option(
         "--published",
         metavar="NAME",
-        help=f"Figures of a published report instead: {', '.join(PUBLISHED_SCALING)}.",
+        help=f"Figures of a published report instead: {', '.join(PUBLISHED)}.",
     ),
 ]
 
@@ -44,10 +50,14 @@ def scaling(
     over: Over = None,
     name: PublishedName = None,
     report: options.RunReport = None,
+    folder: options.KeptRuns = None,
     json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Fits the Universal Scalability Law to runs, and says where they can't bear one."""
-    answer = _answer(words or [], over, name)
+    from kvmark.report.scaling import scaling_sentence, scaling_text
+
+    answer = _answer(words or [], over, name, Records.at(folder))
     if report is not None:
         # Figures bring a library that takes a second to load: only reports pay for it.
         from kvmark.report.scaling_page import scaling_page
@@ -65,11 +75,18 @@ def scaling(
         )
         return
     print_answer(scaling_text(answer, terminal_width()))
-    if report is not None:
+    if report is not None and not quiet:
         typer.echo(f"\nThe report is in {report.resolve()}", err=True)
 
 
-def _answer(words: list[str], over: str | None, name: str | None) -> ScalingAnswer:
+def _answer(
+    words: list[str], over: str | None, name: str | None, records: Records
+) -> ScalingAnswer:
+    from kvmark.analysis.scaling import scaling_laws
+    from kvmark.analysis.scaling_published import PUBLISHED_SCALING, published_laws
+    from kvmark.analysis.selection import runs_of
+    from kvmark.report.scaling import ScalingAnswer
+
     if name is not None:
         if words:
             raise UsageError("scaling: give runs or --published, not both")
@@ -79,5 +96,5 @@ def _answer(words: list[str], over: str | None, name: str | None) -> ScalingAnsw
     if not words:
         raise UsageError("scaling needs runs that differ in one number: give ids, or study:ID")
     axis = over or "clients"
-    laws = scaling_laws(runs_of(Records.default(), words), axis)
+    laws = scaling_laws(runs_of(records, words), axis)
     return ScalingAnswer(f"Scaling over {axis.replace('_', ' ')}", "", laws)

@@ -33,6 +33,7 @@ def search_capacity(
     first: float | None,
     tags: tuple[str, ...],
     *,
+    records: Records,
     fleet: AskedFleet | None,
     json: bool,
     quiet: bool,
@@ -53,7 +54,7 @@ def search_capacity(
         def step(title: str, number: int) -> None:
             display.step(title, number, max(number, asked.steps + (first is None)))
 
-        trying = Trying(spec, arrival, objectives, Records.default(), setting, step, show(display))
+        trying = Trying(spec, arrival, objectives, records, setting, step, show(display))
         found = capacity_of(trying, asked, first)
     _answer(found, spec, objectives, json=json)
 

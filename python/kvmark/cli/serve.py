@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_text
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -16,19 +15,18 @@ __all__ = ["serve"]
 
 _EXTRA: Final = frozenset({"fastapi", "starlette", "uvicorn"})
 
-Folder = Annotated[
-    Path | None,
-    typer.Option("--runs", metavar="FOLDER", help="The runs to show; else those of KVMARK_RUNS."),
-]
 Port = Annotated[
     int, typer.Option(metavar="PORT", min=0, max=65535, help="On 127.0.0.1; 0 is a free one.")
 ]
 
 
-def serve(runs: Folder = None, port: Port = 8765, json: options.Json = False) -> None:
+def serve(
+    folder: options.KeptRuns = None,
+    port: Port = 8765,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
     """Shows the runs in a browser on this machine, until Ctrl-C; nothing is written."""
-    if runs is not None and not runs.is_dir():
-        raise UsageError(f"runs: there is no folder {runs}; name one that holds runs")
     try:
         from kvmark.serve import server
     except ModuleNotFoundError as problem:
@@ -42,7 +40,7 @@ def serve(runs: Folder = None, port: Port = 8765, json: options.Json = False) ->
     def ready(address: str) -> None:
         if json:
             print(json_text.dumps({"address": address}), flush=True)
-        else:
+        elif not quiet:
             typer.echo(f"The runs are at {address} until Ctrl-C", err=True)
 
-    server.serve(Records.default() if runs is None else Records(runs), port, ready)
+    server.serve(Records.at(folder), port, ready)

@@ -5,18 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from kvmark import catalog
 from kvmark.cli import options
-from kvmark.cli.fleet import asked_fleet
-from kvmark.cli.system import named_system
 from kvmark.errors import SpecError
-from kvmark.plan.compile import compile_run
-from kvmark.spec.faults import load_faults, parse_fault
-from kvmark.spec.run import RunSpec
+
+if TYPE_CHECKING:
+    from kvmark.spec.run import RunSpec
 
 __all__ = ["AskedRun", "parse_run", "run"]
 
@@ -85,18 +82,24 @@ def run(
     prometheus: options.Prometheus = None,
     fleet: options.Fleet = None,
     machines: options.Machines = None,
+    folder: options.Runs = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Runs one workload on one system and says what can be believed."""
     spec = _spec(dict(locals()))
+    from kvmark.cli.fleet import asked_fleet
+    from kvmark.plan.compile import compile_run
+
     plan = compile_run(spec)
     shared_by = asked_fleet(fleet, machines)
     # What follows takes a second to load, and wrong use is told before it.
     from kvmark.cli.measuring import measure_one
+    from kvmark.records import Records
 
     tags = tuple(tag or ())
     more: dict[str, Any] = {"commit": commit, "prometheus": prometheus, "fleet": shared_by}
+    more["records"] = Records.at(folder)
     measure_one(plan, spec, tags, report, json=json, quiet=quiet, **more)
 
 
@@ -109,9 +112,10 @@ def parse_run(words: Sequence[str]) -> AskedRun:
 
     @functools.wraps(run)
     def told(**given: Any) -> AskedRun:
-        for name in ("report", "prometheus", "fleet", "machines", "json", "quiet"):
+        for name in ("report", "prometheus", "fleet", "machines", "folder", "json", "quiet"):
             if given[name] not in {None, False}:
-                raise SpecError(f"--{name} is not for a part of a command: give it to the whole")
+                word = "runs" if name == "folder" else name
+                raise SpecError(f"--{word} is not for a part of a command: give it to the whole")
         return AskedRun(_spec(given), tuple(given["tag"] or ()), given["commit"])
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -127,6 +131,11 @@ def parse_run(words: Sequence[str]) -> AskedRun:
 
 def _spec(given: Mapping[str, Any]) -> RunSpec:
     """The run that options ask for, by their names."""
+    from kvmark import catalog
+    from kvmark.cli.system import named_system
+    from kvmark.spec.faults import load_faults, parse_fault
+    from kvmark.spec.run import RunSpec
+
     if given["system"] is None:
         raise SpecError("run needs a system to measure: give --system, such as rocksdb:PATH")
     workload = catalog.find(given["workload"])

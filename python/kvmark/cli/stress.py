@@ -31,7 +31,9 @@ def stress(
     pin: options.Pin = None,
     tag: options.Tag = None,
     strict: _Strict = False,
+    folder: options.Runs = None,
     json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Runs what cassandra-stress would, and prints what it would.
 
@@ -49,5 +51,7 @@ def stress(
     spec = read_stress(said)
     # What follows takes a second to load, and wrong use is told before it.
     from kvmark.cli.stressing import Wanted, carry_out_stress
+    from kvmark.records import Records
 
-    carry_out_stress(spec, Wanted(tuple(pin or ()), tuple(tag or ()), strict, json))
+    told = Wanted(tuple(pin or ()), tuple(tag or ()), strict, json, quiet)
+    carry_out_stress(spec, told, Records.at(folder))

@@ -43,6 +43,7 @@ class Wanted:
     tags: tuple[str, ...] = ()
     strict: bool = False
     json: bool = False
+    quiet: bool = False
     pause_s: float = PAUSE_S
 
 
@@ -61,7 +62,7 @@ class _Level:
         return last.operations / last.time_s if last and last.time_s else 0.0
 
 
-def carry_out_stress(spec: StressSpec, wanted: Wanted) -> None:
+def carry_out_stress(spec: StressSpec, wanted: Wanted, records: Records) -> None:
     """Carries out a command line.
 
     Raises:
@@ -72,11 +73,11 @@ def carry_out_stress(spec: StressSpec, wanted: Wanted) -> None:
     plans = StressPlans(spec, profiles, system.driver, system.options)
     first = plans.plan(spec.threads or spec.ladder.first)
     _check_pending(spec, first)
-    # What gives JSON on standard output tells people on standard error.
-    with _output(spec, sys.stderr if wanted.json else sys.stdout) as out:
+    # What gives JSON on standard output tells people on standard error, or nobody.
+    told = None if wanted.quiet else sys.stderr
+    with _output(spec, told if wanted.json else sys.stdout) as out:
         if spec.log.settings:
             out(settings_text(spec))
-        records = Records.default()
         tags = (*wanted.tags, *spec.log.tags)
         setting = make_setting(_command(), _pinned(first, wanted), tags)
         with password_lent(system):
@@ -119,8 +120,8 @@ def _check_pending(spec: StressSpec, plan: Plan) -> None:
 
 
 @contextmanager
-def _output(spec: StressSpec, stream: TextIO) -> Iterator[Callable[[str], None]]:
-    """Where lines go: standard output, or the file of -log."""
+def _output(spec: StressSpec, stream: TextIO | None) -> Iterator[Callable[[str], None]]:
+    """Where lines go: a stream or nowhere, or the file of -log."""
     with ExitStack() as stack:
         if spec.log.file is not None:
             try:
@@ -130,7 +131,8 @@ def _output(spec: StressSpec, stream: TextIO) -> Iterator[Callable[[str], None]]
                 raise RunError(f"{spec.log.file} can't be written because {reason}") from problem
 
         def out(text: str) -> None:
-            print(writable(text, stream.encoding), file=stream, flush=True)
+            if stream is not None:
+                print(writable(text, stream.encoding), file=stream, flush=True)
 
         yield out
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from kvmark import catalog
 from kvmark.cli import options
 from kvmark.cli import study_options as words
-from kvmark.cli.fleet import asked_fleet
-from kvmark.cli.system import named_system
 from kvmark.errors import SpecError
-from kvmark.spec.study import StudyFile, load_study, parse_study
-from kvmark.study.definition import Asked, Study
+
+if TYPE_CHECKING:
+    from kvmark.spec.study import StudyFile
+    from kvmark.study.definition import Study
 
 __all__ = ["study"]
 
@@ -32,10 +33,10 @@ def study(
     cases: words.Cases = False,
     text: words.Text = False,
     tag: options.Tag = None,
-    runs: words.Runs = None,
     fleet: options.Fleet = None,
     machines: options.Machines = None,
     report: options.StudyReport = Path("kvmark-study.html"),
+    folder: options.Runs = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -53,19 +54,27 @@ def study(
         raise SpecError(
             f"scale: {file.spec.name} doesn't say what to multiply; add the key 'scale'"
         )
+    from kvmark.cli.system import named_system
+    from kvmark.study.definition import Asked, Study
+
     asked = Asked(system, scale, tuple(only or ()), repetitions, seed, through=tuple(through or ()))
     if cases:
-        _tell_cases(Study(file, asked, named_system), json=json)
+        _tell_cases(Study(file, asked, named_system), json=json, quiet=quiet)
         return
+    from kvmark.cli.fleet import asked_fleet
+
     shared_by = asked_fleet(fleet, machines)
     # What follows takes a second to load, and wrong use is told before it.
     from kvmark.cli.studying import carry_study
+    from kvmark.records import Records
 
-    more = {"resume": resume, "json": json, "quiet": quiet}
-    carry_study(file, asked, tuple(tag or ()), runs, report, fleet=shared_by, **more)
+    more: dict[str, Any] = {"resume": resume, "json": json, "quiet": quiet}
+    carry_study(file, asked, tuple(tag or ()), Records.at(folder), report, fleet=shared_by, **more)
 
 
 def _read(name: str) -> StudyFile:
+    from kvmark.spec.study import load_study, parse_study
+
     if name.endswith(_ENDINGS):
         return load_study(Path(name))
     return parse_study(catalog.study_text(name), f"{name}.yaml")
@@ -80,12 +89,14 @@ def _list(*, json: bool) -> None:
         typer.echo(f"{one.spec.name}: {' '.join(one.spec.question.split())}")
 
 
-def _tell_cases(study: Study, *, json: bool) -> None:
+def _tell_cases(study: Study, *, json: bool, quiet: bool) -> None:
     if json:
         _print_json([case.labels for case in study.cases])
         return
     for case in study.cases:
         typer.echo(case.title)
+    if quiet:
+        return
     count = len(study.cases)
     told = f"{count} {'case' if count == 1 else 'cases'}, {study.repetitions} runs of each"
     typer.echo(told, err=True)

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from kvmark.cli import complete
+
 Name = Annotated[
     str | None,
     typer.Argument(
-        metavar="STUDY", help="A name such as hcassandra, or a YAML file; without one, all names."
+        metavar="STUDY",
+        autocompletion=complete.study,
+        help="A name such as hcassandra, or a YAML file; without one, all names.",
     ),
 ]
 System = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="Measure this system and not the one that the study names."),
+    typer.Option(
+        metavar="URL",
+        autocompletion=complete.system,
+        help="Measure this system and not the one that the study names.",
+    ),
 ]
 Through = Annotated[
     list[str] | None,
     typer.Option(
         metavar="URL",
+        autocompletion=complete.system,
         help="Measure through this proxy too, a URL or up:NAME, LEVEL= before it for another name;"
         " repeatable.",
     ),
@@ -49,7 +57,3 @@ Resume = Annotated[
 ]
 Cases = Annotated[bool, typer.Option("--cases", help="List the cases and run none.")]
 Text = Annotated[bool, typer.Option("--text", help="Print the study's file, to copy and change.")]
-Runs = Annotated[
-    Path | None,
-    typer.Option("--runs", metavar="FOLDER", help="Where runs are kept; else KVMARK_RUNS or runs."),
-]

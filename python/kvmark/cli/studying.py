@@ -35,7 +35,7 @@ def carry_study(
     file: StudyFile,
     asked: Asked,
     tags: tuple[str, ...],
-    folder: Path | None,
+    records: Records,
     report: Path | None,
     *,
     fleet: AskedFleet | None,
@@ -50,7 +50,6 @@ def carry_study(
         SystemUnderTestError: no case measured anything.
         KvmarkError: the study can't be carried out, or was interrupted.
     """
-    records = Records.default() if folder is None else Records(folder)
     journal = _found(records, file.spec.name) if resume else None
     if journal is not None:
         asked = _as_before(asked, journal)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.text import Text
 
-from kvmark.cli import options, up_words
+from kvmark.cli import options
 from kvmark.cli import up_options as words
 from kvmark.cli.output import print_answer, print_json
-from kvmark.cli.up_output import How, ended, list_testbeds, started, telling, testbed_document
 from kvmark.errors import SpecError
-from kvmark.testbed import cassandra, proxy, redis
-from kvmark.testbed.control import bring_back, take_down
-from kvmark.testbed.state import Testbed, testbeds_root
+from kvmark.testbed.folders import testbeds_root
+
+if TYPE_CHECKING:
+    from kvmark.cli.up_output import How
+    from kvmark.testbed.state import Testbed
 
 __all__ = ["down", "up"]
 
@@ -50,8 +50,15 @@ def up(
     threads: words.Threads = None,
     build: words.Build = None,
     json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Starts a system to measure, on this machine, or one again that is down; else lists all."""
+    from rich.text import Text
+
+    from kvmark.cli import up_words
+    from kvmark.cli.up_output import list_testbeds, started, telling, testbed_document
+    from kvmark.testbed.control import bring_back
+
     if system is None:
         list_testbeds(json=json)
         return
@@ -60,11 +67,11 @@ def up(
     kept = up_words.kept_testbed(root, system, context)
     up_words.check_words(kept.system if kept else system, typed)
     if kept is None:
-        testbed = _made(system, context.params, root)
+        testbed = _made(system, context.params, root, quiet=quiet)
     else:
         up_words.check_same(kept, context.params, typed)
         how = "up already" if kept.lives else "up again"
-        with telling() as tell:
+        with telling(quiet=quiet) as tell:
             testbed = bring_back(kept, tell)
     if json:
         print_json(testbed_document(testbed))
@@ -76,6 +83,11 @@ def down(
     name: words.DownName = None, remove: words.Remove = False, json: options.Json = False
 ) -> None:
     """Stops what `kvmark up` started, and nothing else; its data stays unless it is removed."""
+    from rich.text import Text
+
+    from kvmark.cli.up_output import ended
+    from kvmark.testbed.control import take_down
+
     stopped = take_down(testbeds_root(), name, remove=remove)
     if json:
         print_json(stopped)
@@ -83,15 +95,19 @@ def down(
         print_answer(Text("\n").join(ended(stopped, named=name is not None)))
 
 
-def _made(system: str, params: Mapping[str, Any], root: Path) -> Testbed:
+def _made(system: str, params: Mapping[str, Any], root: Path, *, quiet: bool) -> Testbed:
     """A new testbed."""
+    from kvmark.cli import up_words
+    from kvmark.cli.up_output import telling
+    from kvmark.testbed import cassandra, proxy, redis
+
     if system == "proxy" and (params["kind"] is None or params["to"] is None):
         kinds = "|".join(proxy.KINDS)
         raise SpecError(f"a proxy needs its kind and a system: write --kind {kinds} --to URL")
     wished = up_words.wishes(system, params)
     if system == "redis":
         return redis.up(redis.Wanted(**wished), root)
-    with telling() as tell:
+    with telling(quiet=quiet) as tell:
         if system == "cassandra":
             return cassandra.up(cassandra.Wanted(**wished), root, tell)
         return proxy.up(proxy.Wanted(**wished), root, tell)

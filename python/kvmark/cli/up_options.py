@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from kvmark.cli import complete
+
 # What a user types after `kvmark up`.
 
 System = Annotated[
@@ -102,7 +104,11 @@ Kind = Annotated[
 ]
 To = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="Proxy: the system to stand before, a URL or up:NAME."),
+    typer.Option(
+        metavar="URL",
+        autocompletion=complete.system,
+        help="Proxy: the system to stand before, a URL or up:NAME.",
+    ),
 ]
 Threads = Annotated[
     int | None,
@@ -116,6 +122,9 @@ Build = Annotated[
 # And after `kvmark down`.
 
 DownName = Annotated[
-    str | None, typer.Argument(metavar="NAME", help="A testbed; all when not said.")
+    str | None,
+    typer.Argument(
+        metavar="NAME", autocompletion=complete.testbed, help="A testbed; all when not said."
+    ),
 ]
 Remove = Annotated[bool, typer.Option("--remove", help="Remove the folder with logs and data too.")]

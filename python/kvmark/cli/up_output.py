@@ -17,8 +17,11 @@ __all__ = ["How", "ended", "list_testbeds", "started", "telling", "testbed_docum
 
 
 @contextmanager
-def telling() -> Iterator[Callable[[str], None]]:
+def telling(*, quiet: bool) -> Iterator[Callable[[str], None]]:
     """Shows what goes on, on standard error: one line that changes, or elsewhere one a step."""
+    if quiet:
+        yield lambda _: None
+        return
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     if console.is_terminal:
         with console.status("") as status:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kvmark.cli import options
-from kvmark.cli.fleet import asked_fleet
 from kvmark.cli.system import named_system
 from kvmark.errors import SpecError
-from kvmark.spec.properties import parse_assignment, read_properties
-from kvmark.spec.ycsb import YcsbProperties, flag_properties, read_ycsb
-from kvmark.study.ycsb import SEQUENCE, YcsbStudy
+
+if TYPE_CHECKING:
+    from kvmark.spec.ycsb import YcsbProperties
 
 __all__ = ["ycsb"]
 
@@ -48,23 +47,24 @@ def ycsb(
     prometheus: options.Prometheus = None,
     fleet: options.Fleet = None,
     machines: options.Machines = None,
+    folder: options.Runs = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Runs YCSB's sequence of workloads and prints its table."""
+    from kvmark.cli.fleet import asked_fleet
+    from kvmark.spec.properties import parse_assignment, read_properties
+    from kvmark.spec.ycsb import flag_properties, read_ycsb
+    from kvmark.study.ycsb import YcsbStudy
+
     flags = flag_properties(
         db=database, label=label, load=load, transactions=transactions, status=status
     )
     files = [read_properties(path) for path in property_files or ()]
     asked = read_ycsb(files, [*map(parse_assignment, properties or ()), *flags])
     sizes = _sizes(records, asked)
-    said: dict[str, Any] = {
-        "clients": clients,
-        "duration_ns": duration,
-        "interval_ns": interval,
-        "timeout_ns": timeout,
-        "pin": pin and tuple(pin),
-    }
+    limits = {"duration_ns": duration, "interval_ns": interval, "timeout_ns": timeout}
+    said: dict[str, Any] = {"clients": clients, "pin": pin and tuple(pin), **limits}
     study = YcsbStudy(
         system=named_system(system or "rocksdb:scratch"),
         properties=asked,
@@ -81,14 +81,18 @@ def ycsb(
     tags = (*(tag or ()), *([asked.label] if asked.label else ()))
     # What follows takes a second to load, and wrong use is told before it.
     from kvmark.cli.measuring import measure_sequence
+    from kvmark.records import Records
 
     on = None if system is None else on_existing
     more: dict[str, Any] = {"commit": commit, "prometheus": prometheus, "fleet": shared_by}
+    more["records"] = Records.at(folder)
     measure_sequence(study, tags, report, on_existing=on, json=json, quiet=quiet, **more)
 
 
 def _steps(asked: YcsbProperties, *, load: bool, own: bool) -> tuple[str, ...]:
     """The steps that YCSB's flags mean, or the file's own transactions, or the sequence."""
+    from kvmark.study.ycsb import SEQUENCE
+
     if load or not asked.dotransactions:
         return ("load",)
     if "dotransactions" in asked.given:

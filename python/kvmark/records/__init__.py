@@ -1,38 +1,39 @@
 """Runs on disk: made, closed, recovered, found and read. A closed run is never changed.
 
-Making a run needs little; reading one brings Polars, NumPy and SciPy. So the names that read are
-loaded when they are first asked for, and a process that measures has none of those libraries.
+Listing runs needs next to nothing, making one needs models of its files, and reading one brings
+Polars, NumPy and SciPy. So each name is loaded when it is first asked for: a list is there at once,
+and a process that measures has none of those libraries.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from kvmark.records.events import read_events
-from kvmark.records.imported import (
-    BucketsRecord,
-    FigureRecord,
-    ImportedCase,
-    ImportedRecord,
-    OriginRecord,
-)
-from kvmark.records.model import (
-    AgentRecord,
-    GroupRecord,
-    Manifest,
-    NoticeRecord,
-    PhaseRecord,
-    RunRecord,
-    TotalRecord,
-    WorkerRecord,
-)
-from kvmark.records.names import TimeName
-from kvmark.records.store import Entry, Records, State
-from kvmark.records.writer import Header, RunFolder
-
 if TYPE_CHECKING:
+    from kvmark.records.events import read_events
     from kvmark.records.going import GoingRun
+    from kvmark.records.imported import (
+        BucketsRecord,
+        FigureRecord,
+        ImportedCase,
+        ImportedRecord,
+        OriginRecord,
+    )
+    from kvmark.records.listed import Entry, Judgement, RunLine, State
+    from kvmark.records.model import (
+        AgentRecord,
+        GroupRecord,
+        Manifest,
+        NoticeRecord,
+        PhaseRecord,
+        RunRecord,
+        TotalRecord,
+        WorkerRecord,
+    )
+    from kvmark.records.names import TimeName
     from kvmark.records.recovery import recover
     from kvmark.records.run import Run
+    from kvmark.records.store import Records
+    from kvmark.records.writer import Header, RunFolder
 
 __all__ = [
     "AgentRecord",
@@ -44,6 +45,7 @@ __all__ = [
     "Header",
     "ImportedCase",
     "ImportedRecord",
+    "Judgement",
     "Manifest",
     "NoticeRecord",
     "OriginRecord",
@@ -51,6 +53,7 @@ __all__ = [
     "Records",
     "Run",
     "RunFolder",
+    "RunLine",
     "RunRecord",
     "State",
     "TimeName",
@@ -60,13 +63,39 @@ __all__ = [
     "recover",
 ]
 
-_READING: Final = {"GoingRun": "going", "Run": "run", "recover": "recovery"}
-"""Names that wait, and the module of this package that has each."""
+_PARTS: Final = {
+    "AgentRecord": "model",
+    "BucketsRecord": "imported",
+    "Entry": "listed",
+    "FigureRecord": "imported",
+    "GoingRun": "going",
+    "GroupRecord": "model",
+    "Header": "writer",
+    "ImportedCase": "imported",
+    "ImportedRecord": "imported",
+    "Judgement": "listed",
+    "Manifest": "model",
+    "NoticeRecord": "model",
+    "OriginRecord": "imported",
+    "PhaseRecord": "model",
+    "Records": "store",
+    "Run": "run",
+    "RunFolder": "writer",
+    "RunLine": "listed",
+    "RunRecord": "model",
+    "State": "listed",
+    "TimeName": "names",
+    "TotalRecord": "model",
+    "WorkerRecord": "model",
+    "read_events": "events",
+    "recover": "recovery",
+}
+"""Each name, and the module of this package that has it."""
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """A name of `_READING`, from its module (PEP 562)."""
-        if name not in _READING:
+        """A name of `_PARTS`, from its module (PEP 562)."""
+        if name not in _PARTS:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{__name__}.{_READING[name]}"), name)
+        return getattr(import_module(f"{__name__}.{_PARTS[name]}"), name)

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
-import secrets
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from kvmark.errors import RecordsError, RunError
 from kvmark.records import files
-from kvmark.records.process import Writer
-from kvmark.records.writer import RunFolder
+from kvmark.records.listed import Entry, RunLine, State
+from kvmark.records.verdicts import kept_line, verdict_path
 
 if TYPE_CHECKING:
     from kvmark.records.run import Run
-
-State = Literal["closed", "ended", "going", "killed", "broken"]
-"""What has ended or was killed is closed when it is opened."""
+    from kvmark.records.writer import RunFolder
 
 _ID = re.compile(r"\d{8}-\d{6}-(?:[a-z0-9-]+-)?[0-9a-f]{4}")
 _LAST = re.compile(r"last(?:~(\d+))?")
@@ -34,27 +30,13 @@ _ATTEMPTS = 64
 _MOST_LISTED = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A run in a list: what its manifest says in short, or what is wrong with it."""
-
-    id: str
-    path: Path
-    state: State
-    created: str
-    name: str = ""
-    system: str = ""
-    version: str = ""
-    tags: tuple[str, ...] = ()
-    commit: str | None = None
-    problem: str | None = None
-
-
 def _now() -> datetime:
     return datetime.now(UTC)
 
 
 def _token() -> str:
+    import secrets  # noqa: PLC0415 - only what makes runs needs it
+
     return secrets.token_hex(2)
 
 
@@ -71,12 +53,20 @@ class Records:
         """The folder that ``KVMARK_RUNS`` names, or else ``runs`` in the current folder."""
         return cls(Path(os.environ.get("KVMARK_RUNS") or "runs"))
 
+    @classmethod
+    def at(cls, folder: Path | None) -> Records:
+        """A folder that was named, or else the default."""
+        return cls.default() if folder is None else cls(folder)
+
     def new(self, name: str) -> RunFolder:
         """Makes the folder of a new run; never one that is there already.
 
         Raises:
             RunError: the folder can't be made.
         """
+        # A list of runs makes none, and must do without the libraries for it.
+        from kvmark.records.writer import RunFolder  # noqa: PLC0415
+
         for _ in range(_ATTEMPTS):
             created = self.now()
             path = self.root / f"{created:%Y%m%d-%H%M%S}-{_slug(name)}{self.token()}"
@@ -100,7 +90,17 @@ class Records:
 
     def list(self, limit: int | None = None) -> list[Entry]:
         """The runs, newest first. A run that can't be read is in the list with its problem."""
-        return list(islice(self._newest_first(), limit))
+        return [line.entry for line in islice(self.lines(), limit)]
+
+    def lines(self) -> Iterator[RunLine]:
+        """The runs, newest first, with figures and judgement where they are kept and still hold.
+
+        By the second in the id, and within a second by the exact time in the manifest.
+        """
+        ids = sorted(self.ids(), reverse=True)
+        for _, same_second in groupby(ids, key=lambda run: run[:_SECOND]):
+            lines = [self.line(run) for run in same_second]
+            yield from sorted(lines, key=lambda line: line.entry.created, reverse=True)
 
     def find(self, word: str) -> Entry:
         """The run that a word means: an id, the beginning of one, a folder, ``last``, ``last~1``.
@@ -115,11 +115,11 @@ class Records:
             return self._last(int(last[1] or 0))
         wanted = Path(word).name if "/" in word else word
         if _ID.fullmatch(wanted) and (self.root / wanted).is_dir():
-            return self._entry(wanted)
-        ids = list(self._ids())
+            return self.line(wanted).entry
+        ids = list(self.ids())
         matching = sorted(run for run in ids if wanted and run.startswith(wanted))
         if len(matching) == 1:
-            return self._entry(matching[0])
+            return self.line(matching[0]).entry
         if matching:
             raise RecordsError(f"'{word}' can be {_some(matching)}: add to it until it is one")
         raise RecordsError(f"there is no run '{word}' in {self.root}{_nearest(wanted, ids)}")
@@ -140,17 +140,23 @@ class Records:
 
     def verdict_path(self, run: str) -> Path:
         """Where the verdict on a run is kept: beside its folder, never in it."""
-        return self.root / f"{run}.verdict.json"
+        return verdict_path(self.root, run)
 
     def _last(self, back: int) -> Entry:
-        usable = (entry for entry in self._newest_first() if entry.state in _USABLE)
+        entries = (line.entry for line in self.lines())
+        usable = (entry for entry in entries if entry.state in _USABLE)
         found = next(islice(usable, back, None), None)
         if found is None:
             which = "last" if back == 0 else f"last~{back}"
             raise RecordsError(f"there is no run '{which}' in {self.root}: too few were made")
         return found
 
-    def _ids(self) -> Iterator[str]:
+    def ids(self) -> Iterator[str]:
+        """The ids of all runs, in no order.
+
+        Raises:
+            RecordsError: the folder can't be read.
+        """
         try:
             with os.scandir(self.root) as found:
                 yield from (entry.name for entry in found if _ID.fullmatch(entry.name))
@@ -161,12 +167,9 @@ class Records:
                 f"the folder of runs {self.root} can't be read: {problem.strerror}"
             ) from problem
 
-    def _newest_first(self) -> Iterator[Entry]:
-        """By the second in the id, and within a second by the exact time in the manifest."""
-        ids = sorted(self._ids(), reverse=True)
-        for _, same_second in groupby(ids, key=lambda run: run[:_SECOND]):
-            entries = [self._entry(run) for run in same_second]
-            yield from sorted(entries, key=lambda entry: entry.created, reverse=True)
+    def line(self, run: str) -> RunLine:
+        """The run of exactly this id, with figures and judgement where they are kept."""
+        return kept_line(self.root, run) or RunLine(self._entry(run))
 
     def _entry(self, run: str) -> Entry:
         path = self.root / run
@@ -179,6 +182,8 @@ class Records:
             if ended is not None:
                 return _described(path, ended, "ended")
             if running is not None:
+                from kvmark.records.process import Writer  # noqa: PLC0415
+
                 lives = Writer.model_validate(running["writer"]).lives()
                 return _described(path, running, "going" if lives else "killed")
             problem = f"it has neither {files.MANIFEST} nor {files.RUNNING}"
@@ -229,5 +234,7 @@ def _some(ids: list[str]) -> str:
 
 
 def _nearest(wanted: str, ids: Iterable[str]) -> str:
+    import difflib  # noqa: PLC0415 - only a sentence needs it
+
     near = difflib.get_close_matches(wanted, sorted(ids), n=1, cutoff=0.5)
     return f"; the nearest is {near[0]}" if near else ""

@@ -1,41 +1,76 @@
-"""The verdict kept beside a run: written, and read without the libraries that judging brings.
+"""What is kept beside a run: the verdict on it, and what a list shows of it.
 
-A closed run never changes, so a verdict on it holds as long as the rules are the same. What it was
-made of is kept with it as a digest: the source that judges, the run's files and the verdict itself.
-When any of these has changed since, nothing is kept.
+A closed run never changes, so what was found out about it holds as long as the rules are the same.
+What it was made of is kept with it as a digest: the source that judges, the run's files and what
+was found. When any of these has changed since, nothing is kept.
+
+A list of a thousand runs is read from here, without their manifests and without the libraries that
+judging brings.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kvmark.errors import RunError
 from kvmark.records import files
-from kvmark.records.store import Records
+from kvmark.records.listed import Entry, Judgement, RunLine
 
-__all__ = ["keep_verdict", "kept_verdict"]
+if TYPE_CHECKING:
+    from kvmark.records.store import Records
 
-_FORMAT: Final = 1
+__all__ = [
+    "VERDICT_ENDING",
+    "keep_verdict",
+    "kept_line",
+    "kept_repetitions",
+    "kept_verdict",
+    "verdict_path",
+]
+
+VERDICT_ENDING: Final = ".verdict.json"
+
+_FORMAT: Final = 2
 _JUDGING: Final = ("analysis", "records", "stats")
 """The packages whose source decides a verdict."""
+_JUDGED: Final = ("judgement", "reasons")
+_LISTED: Final = ("described", "throughput", "response_ns_p99")
+_DESCRIBED: Final = ("created", "name", "system", "version", "tags", "commit")
+
+
+def verdict_path(root: Path, run: str) -> Path:
+    """Where the verdict on a run is kept: beside its folder, never in it."""
+    return root / f"{run}{VERDICT_ENDING}"
 
 
 def keep_verdict(
-    records: Records, run: str, repetitions: int, judged: Mapping[str, object]
+    records: Records, line: RunLine, repetitions: int, judged: Mapping[str, object]
 ) -> None:
     """Keeps the verdict on one of so many repetitions, replacing an earlier one.
 
     Raises:
         RunError: the file can't be written.
     """
-    path = records.verdict_path(run)
-    made_of = _made_of(records, run, repetitions, judged)
-    document = {"format": _FORMAT, "run": run, **judged, "made_of": made_of}
+    run = line.entry.id
+    path = verdict_path(records.root, run)
+    described = asdict(line.entry)
+    found: dict[str, Any] = {
+        **{name: judged[name] for name in _JUDGED},
+        "described": {name: described[name] for name in _DESCRIBED},
+        "throughput": line.throughput,
+        "response_ns_p99": line.response_ns_p99,
+    }
+    made_of = _made_of(records.root, run, repetitions, found)
+    document = {
+        "format": _FORMAT, "run": run, "repetitions": repetitions, **found, "made_of": made_of,
+    }  # fmt: skip
     try:
         files.write_atomically(path, files.to_json(document))
     except OSError as problem:
@@ -47,21 +82,57 @@ def keep_verdict(
 
 def kept_verdict(records: Records, run: str, repetitions: int) -> Mapping[str, Any] | None:
     """What was kept, if judging the run now would give the same; none otherwise."""
+    kept = _kept(records.root, run)
+    if kept is None or kept["repetitions"] != repetitions:
+        return None
+    return {name: kept[name] for name in _JUDGED}
+
+
+def kept_repetitions(records: Records, run: str) -> int:
+    """Of how many repetitions a run was one when it was last judged; 1 where nothing is known."""
     try:
-        kept = json.loads(records.verdict_path(run).read_bytes())
-        judged = {name: kept[name] for name in ("judgement", "reasons")}
-        made_of = kept["made_of"]
+        told = json.loads(verdict_path(records.root, run).read_bytes())["repetitions"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return 1
+    return told if isinstance(told, int) and told > 0 else 1
+
+
+def kept_line(root: Path, run: str) -> RunLine | None:
+    """What a list shows of a closed run, if making it now would give the same; none otherwise."""
+    kept = _kept(root, run)
+    if kept is None:
+        return None
+    try:
+        described = {**kept["described"], "tags": tuple(kept["described"]["tags"])}
+        entry = Entry(run, root / run, "closed", **described)
+        judgement = Judgement(kept["judgement"])
+        return RunLine(entry, kept["throughput"], kept["response_ns_p99"], judgement)
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _kept(root: Path, run: str) -> Mapping[str, Any] | None:
+    """The document beside a run, if it was made of what is there now."""
+    try:
+        with open(f"{root}/{run}{VERDICT_ENDING}", "rb") as file:  # noqa: PTH123 - of thousands
+            kept = json.load(file)
+        found = {name: kept[name] for name in (*_JUDGED, *_LISTED)}
+        repetitions, made_of = kept["repetitions"], kept["made_of"]
     except (OSError, ValueError, TypeError, KeyError):
         return None
-    return judged if made_of == _made_of(records, run, repetitions, judged) else None
+    return kept if made_of == _made_of(root, run, repetitions, found) else None
 
 
-def _made_of(records: Records, run: str, repetitions: int, judged: Mapping[str, object]) -> str:
+def _made_of(root: Path, run: str, repetitions: int, found: Mapping[str, object]) -> str:
     """A file is known by its size and the instant of its last change."""
-    found = ((name, records.root / run / name) for name in files.CLOSED_FILES)
-    stats = [(name, path.stat()) for name, path in found if path.exists()]
-    known = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
-    parts = [_rules(), repetitions, known, judged]
+    known = []
+    for name in files.CLOSED_FILES:
+        try:
+            stat = os.stat(f"{root}/{run}/{name}")  # noqa: PTH116 - of thousands
+        except OSError:
+            continue
+        known.append((name, stat.st_size, stat.st_mtime_ns))
+    parts = [_rules(), run, repetitions, known, found]
     return sha256(json.dumps(parts).encode()).hexdigest()
 
 

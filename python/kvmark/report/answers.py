@@ -13,7 +13,6 @@ import polars as pl
 
 from kvmark.analysis import (
     FaultSpan,
-    Judgement,
     SequenceRow,
     Stretch,
     Summary,
@@ -21,7 +20,7 @@ from kvmark.analysis import (
     TimeSteps,
     Verdict,
 )
-from kvmark.records import Entry, ImportedRecord, TimeName
+from kvmark.records import ImportedRecord, TimeName
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +116,3 @@ class RunAnswer:
     timelines: Callable[[int], tuple[Timeline, ...]] = lambda _: ()
     #: Another tool's figures; none for a run of kvmark's own.
     imported: ImportedRecord | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RunLine:
-    """A run in a list. Figures are none where a run isn't closed or they weren't asked for."""
-
-    entry: Entry
-    throughput: float | None = None
-    response_ns_p99: int | None = None
-    judgement: Judgement | None = None

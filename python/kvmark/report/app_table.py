@@ -13,7 +13,7 @@ from kvmark.analysis.app_table import AppRow, AppTable, CaseTable, OperationFigu
 from kvmark.report import units
 from kvmark.report.grid import Cell, Column, Grid, Tone, to_markdown, to_text
 from kvmark.report.page import Part
-from kvmark.report.table import TONES
+from kvmark.report.runs_list import TONES
 
 __all__ = [
     "app_grid",

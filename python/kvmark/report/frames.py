@@ -9,9 +9,9 @@ from typing import Final, Literal
 import polars as pl
 
 from kvmark.analysis import SequenceRow, Summary, Times
-from kvmark.records import Run, TimeName
+from kvmark.records import Run, RunLine, TimeName
 from kvmark.report import units
-from kvmark.report.answers import Curve, RunLine
+from kvmark.report.answers import Curve
 
 #: How the name of a series of published figures ends.
 PUBLISHED = ", published"

@@ -22,13 +22,12 @@ from kvmark.analysis import (
     quantile_curve,
     resource_course,
     response_steps,
-    saved_judgement,
     summarize,
     time_spread,
     timelines,
     ycsb_sequence,
 )
-from kvmark.records import Entry, Records, Run, TimeName
+from kvmark.records import Run, TimeName
 from kvmark.report import asked, units
 from kvmark.report.answers import (
     Course,
@@ -37,7 +36,6 @@ from kvmark.report.answers import (
     PhaseSpan,
     Provenance,
     RunAnswer,
-    RunLine,
     SequenceAnswer,
 )
 from kvmark.report.imported import imported_answer
@@ -91,31 +89,6 @@ def run_answer(run: Run, verdict: Verdict | None = None) -> RunAnswer:
         course=cache(partial(_course, run)),
         time_steps=partial(response_steps, run),
         timelines=partial(timelines, run),
-    )
-
-
-def run_line(records: Records, entry: Entry) -> RunLine:
-    """A run with the verdict that stands beside it, and its figures where it is closed.
-
-    Raises:
-        RecordsError: the run's files can't be read.
-    """
-    if entry.state != "closed":
-        return RunLine(entry)
-    summary = summarize(Run.open(entry.path))
-    p99 = [
-        operation.response.shown_ns("p99")
-        for phase in summary.phases
-        for operation in phase.operations
-        if not operation.part
-    ]
-    rates = [phase.throughput.value for phase in summary.phases]
-    known = [ns for ns in p99 if ns is not None]
-    return RunLine(
-        entry,
-        throughput=rates[0] if rates else None,
-        response_ns_p99=max(known, default=None),
-        judgement=saved_judgement(records, entry.id),
     )
 
 

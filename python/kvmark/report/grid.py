@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Literal
 
 from rich.cells import cell_len
-from rich.text import Text
+from rich.text import Span, Text
 
 Tone = Literal["plain", "strong", "muted", "valid", "suspect", "invalid"]
 
@@ -206,12 +206,16 @@ def _set(grid: Grid, gaps: tuple[int, int]) -> list[Text]:
 
 
 def _line(grid: Grid, cells: Sequence[Cell], widths: Sequence[int], before: Sequence[int]) -> Text:
-    line = Text()
+    # One text with its spans: put together piece by piece, long tables would take a while.
+    plain, spans = "", []
     for column, cell, width, gap in zip(grid.columns, cells, widths, before, strict=True):
         padding = width - cell_len(cell.text)
-        line.append(" " * (gap + padding if column.number else gap))
-        line.append(cell.text, style=_STYLES[cell.tone])
-        line.append(" " * (0 if column.number else padding))
+        plain += " " * (gap + padding if column.number else gap)
+        begin = len(plain)
+        plain += cell.text
+        spans.append(Span(begin, len(plain), _STYLES[cell.tone]))
+        plain += " " * (0 if column.number else padding)
+    line = Text(plain, spans=[span for span in spans if span.style])
     line.rstrip()
     return line
 

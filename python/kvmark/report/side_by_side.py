@@ -12,7 +12,7 @@ from kvmark.report.answers import RunAnswer
 from kvmark.report.figures import Figure
 from kvmark.report.frames import Level, curve_frame, levels_frame
 from kvmark.report.grid import Cell, Column, Grid
-from kvmark.report.table import verdict_cell
+from kvmark.report.runs_list import verdict_cell
 
 __all__ = ["side_by_side_figures", "side_by_side_grid"]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from kvmark.analysis.study import Effect, StudyRow
 from kvmark.report import units
 from kvmark.report.grid import Cell, Column, Grid
+from kvmark.report.runs_list import verdict_cell
 from kvmark.report.study_answers import StudyAnswer, row_name
-from kvmark.report.table import verdict_cell
 
 _TIMES = ("p50", "p95", "p99", "max")
 _LEAST_SECTION = 2

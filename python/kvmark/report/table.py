@@ -1,4 +1,4 @@
-"""The tables: the YCSB sequence, the operations of a run, and the list of runs."""
+"""The tables: the YCSB sequence, and the operations of a run."""
 
 from __future__ import annotations
 
@@ -9,17 +9,11 @@ from typing import Self
 
 from kvmark.analysis import Judgement, OperationSummary, PhaseSummary, SequenceRow, Times, Verdict
 from kvmark.report import units
-from kvmark.report.answers import RunLine, SequenceAnswer
+from kvmark.report.answers import SequenceAnswer
 from kvmark.report.grid import Cell, Column, Grid, Tone
+from kvmark.report.runs_list import verdict_cell
 
-TONES: dict[Judgement, Tone] = {
-    Judgement.VALID: "valid",
-    Judgement.SUSPECT: "suspect",
-    Judgement.INVALID: "invalid",
-}
 _QUANTILES = {"p50": "p50", "p95": "p95", "p99": "p99"}
-# Characters of a date and time without its seconds.
-_MINUTE = 16
 _TAIL = {**_QUANTILES, "p999": "p99.9"}
 
 
@@ -60,28 +54,6 @@ def operations_grid(phase: PhaseSummary, title: str = "Operations") -> Grid:
         rows=tuple(_operation_row(row, unit, groups=groups, others=others) for row in rows),
         notes=tuple(_operation_notes(rows)),
     )
-
-
-def runs_grid(lines: Sequence[RunLine]) -> Grid:
-    """The list of runs."""
-    unit = units.time_unit(line.response_ns_p99 for line in lines)
-    measured = any(line.throughput is not None for line in lines)
-    figures = (Column("ops/s"), Column(f"response p99 {unit.name}")) if measured else ()
-    columns = (
-        Column("run", number=False, key=True),
-        Column("created", number=False),
-        Column("workload", number=False),
-        Column("system", number=False),
-        *figures,
-        Column("verdict", number=False),
-        Column("tags", number=False),
-    )
-    return Grid("", columns, tuple(_run_row(line, unit, measured=measured) for line in lines))
-
-
-def verdict_cell(judgement: Judgement) -> Cell:
-    """The word itself, in its colour."""
-    return Cell(judgement.value, TONES[judgement])
 
 
 def verdict_counts(verdicts: Iterable[Verdict]) -> dict[Judgement, int]:
@@ -212,24 +184,6 @@ _LACKING = f"{units.ABSENT} stands where fewer than ten operations lie beyond a 
 def _lacking(times: Iterable[Times]) -> bool:
     """Whether a quantile can't be shown."""
     return any(each.shown_ns(name) is None for each in times for name in each.quantiles)
-
-
-def _run_row(line: RunLine, unit: units.TimeUnit, *, measured: bool) -> tuple[Cell, ...]:
-    entry = line.entry
-    figures = (
-        Cell(units.significant(line.throughput)),
-        Cell(units.duration(line.response_ns_p99, unit)),
-    )
-    state = Cell(units.ABSENT if entry.state == "closed" else entry.state, "muted")
-    return (
-        Cell(entry.id, "strong"),
-        Cell(entry.created[:_MINUTE].replace("T", " "), "muted"),
-        Cell(entry.name),
-        Cell(f"{entry.system} {entry.version}".strip()),
-        *(figures if measured else ()),
-        verdict_cell(line.judgement) if line.judgement else state,
-        Cell(", ".join(entry.tags), "muted"),
-    )
 
 
 def _unit(times: Iterable[Times]) -> units.TimeUnit:

@@ -8,11 +8,11 @@ from rich.text import Text
 
 from kvmark.analysis import Level
 from kvmark.report import doubts, sentences
-from kvmark.report.answers import Fact, RunAnswer, RunLine, SequenceAnswer
+from kvmark.report.answers import Fact, RunAnswer, SequenceAnswer
 from kvmark.report.facts import run_facts
 from kvmark.report.grid import printable, to_text, wrap
 from kvmark.report.run_tables import run_grids
-from kvmark.report.table import runs_grid, sequence_grid
+from kvmark.report.table import sequence_grid
 from kvmark.report.text_charts import TIMELINE_MARGIN, steps_lines, timeline_lines
 
 _INDENT = "  "
@@ -48,11 +48,6 @@ def charts_text(run: RunAnswer, width: int) -> Text:
     found = run.timelines(width - TIMELINE_MARGIN)
     charts += [timeline_lines(timeline, width) for timeline in found]
     return Text("\n\n").join(Text("\n").join(chart) for chart in charts)
-
-
-def runs_text(runs: Sequence[RunLine], width: int) -> Text:
-    """The list of runs."""
-    return to_text(runs_grid(runs), width) if runs else Text("No runs yet.")
 
 
 def sentence_lines(sentence: str, width: int) -> list[Text]:

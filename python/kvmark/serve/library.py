@@ -6,11 +6,11 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kvmark.analysis import Judgement
+from kvmark.analysis import known_line
 from kvmark.errors import RecordsError
-from kvmark.records import Entry, Records, Run
-from kvmark.report.answers import RunAnswer, RunLine
-from kvmark.report.gather import run_answer, run_line
+from kvmark.records import Entry, Judgement, Records, Run, RunLine
+from kvmark.report.answers import RunAnswer
+from kvmark.report.gather import run_answer
 
 __all__ = ["Asked", "Library", "NotThere"]
 
@@ -55,7 +55,7 @@ class Library:
 
     def lines(self) -> list[RunLine]:
         """Every run that may be seen, newest first."""
-        return [self._line(entry) for entry in self.records.list() if self._is_inside(entry)]
+        return [self._line(line) for line in self.records.lines() if self._is_inside(line.entry)]
 
     def entry(self, run: str) -> Entry:
         """The run of exactly this id.
@@ -91,20 +91,19 @@ class Library:
         """All tags in use."""
         return sorted({tag for entry in self.records.list() for tag in entry.tags})
 
-    def _line(self, entry: Entry) -> RunLine:
-        if entry.state != "closed":
-            return RunLine(entry)
-        judged = self._judgement_name(entry)
-        known = self._lines.get(f"{entry.id} {judged}")
+    def _line(self, line: RunLine) -> RunLine:
+        """With figures and judgement, which are made once where none are kept; nothing is kept."""
+        entry = line.entry
+        if entry.state != "closed" or line.judgement is not None:
+            return line
+        place = f"{entry.id} {self._verdict_ns(entry)}"
+        known = self._lines.get(place)
         if known is None:
-            try:
-                known = run_line(self.records, entry)
-            except RecordsError:
-                known = RunLine(entry)
-            self._lines[f"{entry.id} {judged}"] = known
+            known = known_line(self.records, line, keep=False)
+            self._lines[place] = known
         return known
 
-    def _judgement_name(self, entry: Entry) -> int:
+    def _verdict_ns(self, entry: Entry) -> int:
         """Tells one verdict on a run from the next: when its file was written."""
         try:
             return self.records.verdict_path(entry.id).lstat().st_mtime_ns

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -17,9 +18,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from kvmark.errors import KvmarkError, RecordsError, RunError, UsageError
-from kvmark.records import Records, files
+from kvmark.records import Entry, Records, files
 
-__all__ = ["Attempt", "Journal", "begin", "find", "tag"]
+__all__ = ["Attempt", "Journal", "begin", "find", "of_run", "tag"]
 
 FORMAT: Final = 1
 FOLDER: Final = "studies"
@@ -89,6 +90,19 @@ class Journal:
         named = {attempt.run for attempt in known}
         found = (one for one in self._runs_since() if one.name not in named)
         return known + [attempt for path in found if (attempt := self._of_run(path)) is not None]
+
+    def remove(self) -> None:
+        """Removes the study's folder.
+
+        Raises:
+            RunError: it can't be removed.
+        """
+        try:
+            shutil.rmtree(self.path)
+        except OSError as problem:
+            raise RunError(
+                f"the study's folder {self.path} can't be removed because {problem.strerror}"
+            ) from problem
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -184,6 +198,19 @@ def find(records: Records, name: str) -> Journal | None:
         except KvmarkError:
             continue
     return found[-1] if found else None
+
+
+def of_run(records: Records, entry: Entry) -> Journal | None:
+    """The study that a run was made for, if its folder is there."""
+    prefix = tag("")
+    for one in entry.tags:
+        name = one.removeprefix(prefix)
+        # A tag is a user's word and may be anything; an id is the name of a folder.
+        if name != one and name == Path(name).name and name not in {"", ".", ".."}:
+            path = records.root / FOLDER / name
+            if (path / _DEFINITION).is_file():
+                return Journal(path, records)
+    return None
 
 
 def _unwritable(path: Path, problem: OSError) -> RunError:

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.testbed.folders import DESCRIPTION, names_of_testbeds, testbeds_root
 from kvmark.testbed.network import Network
 from kvmark.testbed.process import Identity, Watched, lives
 
@@ -37,8 +38,6 @@ __all__ = [
 ]
 
 Role = Literal["primary", "replica", "peer", "proxy"]
-
-DESCRIPTION: Final = "testbed.json"
 
 OWN_FILES: Final = rf"\.?{re.escape(DESCRIPTION)}(\.\d+\.tmp)?"
 """What is written here, as paths in a testbed's folder."""
@@ -199,18 +198,13 @@ class Testbed(BaseModel):
             ) from problem
 
 
-def testbeds_root() -> Path:
-    """The folder that `KVMARK_TESTBEDS` names, or else `testbeds` in the current folder."""
-    return Path(os.environ.get("KVMARK_TESTBEDS") or "testbeds")
-
-
 def all_testbeds(root: Path) -> list[Testbed]:
     """All testbeds below the root, by name.
 
     Raises:
         SystemUnderTestError: one can't be read.
     """
-    return [Testbed.read(path.parent) for path in sorted(root.glob(f"*/{DESCRIPTION}"))]
+    return [Testbed.read(root / name) for name in names_of_testbeds(root)]
 
 
 def find_testbed(root: Path, name: str) -> Testbed:
@@ -235,11 +229,6 @@ def known_testbed(root: Path, name: str) -> Testbed | None:
     if _NAME.fullmatch(name) and (root / name / DESCRIPTION).exists():
         return Testbed.read(root / name)
     return None
-
-
-def names_of_testbeds(root: Path) -> list[str]:
-    """The names of all testbeds below the root, in order."""
-    return [path.parent.name for path in sorted(root.glob(f"*/{DESCRIPTION}"))]
 
 
 def owner_of(address: str, root: Path | None = None) -> Testbed | None:

@@ -216,8 +216,9 @@ FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
             Flag("seed", "whole", "Fixes every source of chance."),
             Flag("tag", "text", "A word to find the run by."),
             Flag("report", "text", "Write a report, .html or .md."),
+            Flag("runs", "text", "The folder where runs are kept; else KVMARK_RUNS or runs."),
             Flag("json", "nothing", "One JSON document on standard output."),
-            Flag("quiet", "nothing", "No progress on standard error."),
+            Flag("quiet", "nothing", "Nothing on standard error but what went wrong."),
             Flag("help", "nothing", "Show this."),
         )
     }

@@ -1,0 +1,140 @@
+"""The commands by name: the list is there at once, a command is loaded when it is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from keyword import iskeyword
+from typing import Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+__all__ = ["COMMANDS", "LazyCommands", "WholeCommands", "function_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A command in the list of all."""
+
+    #: The module of this package that has the function of the command's name. Where it has a
+    #: mapping `UNDER` with that name, these functions are commands under it.
+    module: str
+    #: The first line of that function's docstring.
+    purpose: str
+
+
+COMMANDS: Final = {
+    "ycsb": Listed("ycsb", "Runs YCSB's sequence of workloads and prints its table."),
+    "app": Listed(
+        "app", "Runs a YugabyteDB sample application and prints the table of its published report."
+    ),
+    "study": Listed(
+        "study",
+        "Runs every case of a study and answers its question; lists the ready ones without a name.",
+    ),
+    "run": Listed("single", "Runs one workload on one system and says what can be believed."),
+    "stress": Listed("stress", "Runs what cassandra-stress would, and prints what it would."),
+    "runs": Listed("runs", "Lists the runs, newest first."),
+    "show": Listed("reading", "Shows one run: its load, its verdict and each operation."),
+    "export": Listed("reading", "Writes a run as text that other programs read."),
+    "import": Listed(
+        "import_",
+        "Makes runs of other tools' results, told from their content; all of the files or none.",
+    ),
+    "report": Listed("reading", "Writes a report on one or several runs."),
+    "compare": Listed(
+        "compare",
+        "Compares two sides of runs: each figure's ratio, and whether chance explains it.",
+    ),
+    "ab": Listed(
+        "ab", "Measures two sides in turn, in blocks, until it is known how much they differ."
+    ),
+    "history": Listed(
+        "history", "Shows a figure over the runs of each case, and where its level moved."
+    ),
+    "order": Listed(
+        "order",
+        "Ranks operations, workloads or stores by their cost, and says which pairs are ordered.",
+    ),
+    "doc": Listed(
+        "doc", "Makes the marked blocks of Markdown files anew, and leaves the rest as it is."
+    ),
+    "scaling": Listed(
+        "scaling",
+        "Fits the Universal Scalability Law to runs, and says where they can't bear one.",
+    ),
+    "capacity": Listed(
+        "capacity", "Finds the highest rate at which an objective holds and nothing is dropped."
+    ),
+    "workloads": Listed(
+        "workloads", "Lists the ready workloads, or prints one to copy and change."
+    ),
+    "doctor": Listed("doctor", "Says what this machine has and lacks for measuring."),
+    "up": Listed(
+        "up",
+        "Starts a system to measure, on this machine, or one again that is down; else lists all.",
+    ),
+    "down": Listed(
+        "up",
+        "Stops what `kvmark up` started, and nothing else; its data stays unless it is removed.",
+    ),
+    "serve": Listed(
+        "serve", "Shows the runs in a browser on this machine, until Ctrl-C; nothing is written."
+    ),
+}
+"""Every command, in the order of the help."""
+
+
+class LazyCommands(TyperGroup):
+    """The list of commands without their modules: these bring libraries that take a while."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        listed = typer.Typer(rich_markup_mode=None, add_completion=False)
+        for name, one in COMMANDS.items():
+            listed.command(name, help=one.purpose)(_nothing)
+        group = typer.main.get_command(listed)
+        self.commands = dict(getattr(group, "commands", {}))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that words begin with, now with its module."""
+        name, found, others = super().resolve_command(ctx, args)
+        return name, None if found is None or name is None else _loaded(name), others
+
+
+class WholeCommands(LazyCommands):
+    """The commands with all their modules, for what is made of all their words."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = {name: _loaded(name) for name in COMMANDS}
+
+
+def function_of(name: str) -> Any:
+    """The function that a command calls; a word that Python keeps for itself can't be its name."""
+    module = import_module(f"kvmark.cli.{COMMANDS[name].module}")
+    return getattr(module, f"{name}_" if iskeyword(name) else name)
+
+
+def _nothing() -> None:
+    """What a command that is only listed would call."""
+
+
+def _loaded(name: str) -> Any:
+    module = import_module(f"kvmark.cli.{COMMANDS[name].module}")
+    under = getattr(module, "UNDER", {}).get(name)
+    app = typer.Typer(
+        rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False,
+        invoke_without_command=under is not None,
+    )  # fmt: skip
+    if under is None:
+        settings = getattr(module, "CONTEXT_SETTINGS", None)
+        app.command(name, context_settings=settings)(function_of(name))
+    else:
+        app.callback()(function_of(name))
+        for word, function in under.items():
+            app.command(word)(function)
+    command = typer.main.get_command(app)
+    command.name = name
+    return command

@@ -1,0 +1,118 @@
+"""What a shell offers when the user presses Tab: runs, tags, workloads, studies, systems.
+
+A shell waits for it, so nothing here reads a manifest or loads a library; and it is no place to
+complain: where something can't be read, nothing is offered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import typer
+
+from kvmark.errors import KvmarkError
+
+__all__ = [
+    "application",
+    "one_run",
+    "several_runs",
+    "study",
+    "system",
+    "tag",
+    "testbed",
+    "workload",
+]
+
+Completer = Callable[[typer.Context, str], Iterator[str]]
+
+_SYSTEMS: Final = ("cql://", "null:", "redis://", "rediss://", "rocksdb:", "sim:")
+
+
+def _offered(words: Completer) -> Callable[[typer.Context, str], list[str]]:
+    """Those of the words that begin as the user has."""
+
+    # Typer hands over what these annotations name.
+    def offered(ctx: typer.Context, incomplete: str) -> list[str]:
+        try:
+            return [word for word in words(ctx, incomplete) if word.startswith(incomplete)]
+        except (KvmarkError, OSError, ValueError):
+            return []
+
+    return offered
+
+
+@_offered
+def one_run(ctx: typer.Context, _incomplete: str) -> Iterator[str]:
+    """The newest run by its word, and all by their ids."""
+    from kvmark.records.store import Records
+
+    yield "last"
+    yield from sorted(Records.at(ctx.params.get("folder")).ids(), reverse=True)
+
+
+@_offered
+def several_runs(ctx: typer.Context, incomplete: str) -> Iterator[str]:
+    """The last of several words with commas between them: a run, or a tag or study of runs."""
+    before, comma, word = incomplete.rpartition(",")
+    if word.startswith("tag:"):
+        found = [f"tag:{tag}" for tag in _tags(ctx)]
+    elif word.startswith("study:"):
+        found = [tag for tag in _tags(ctx) if tag.startswith("study:")]
+    else:
+        found = one_run(ctx, word)
+    yield from (f"{before}{comma}{one}" for one in found)
+
+
+@_offered
+def tag(ctx: typer.Context, _incomplete: str) -> Iterator[str]:
+    """The tags of the runs that are there."""
+    yield from _tags(ctx)
+
+
+@_offered
+def workload(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
+    """The ready workloads; the shell adds files where none of them fits."""
+    from kvmark import catalog
+
+    yield from catalog.names()
+
+
+@_offered
+def study(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
+    """The ready studies."""
+    from kvmark import catalog
+
+    yield from catalog.study_names()
+
+
+@_offered
+def application(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
+    """The sample applications."""
+    from kvmark.spec.app.flags import APPS
+
+    yield from APPS
+
+
+@_offered
+def system(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
+    """How a URL begins, and the testbeds."""
+    from kvmark.testbed.folders import names_of_testbeds, testbeds_root
+
+    yield from _SYSTEMS
+    yield from (f"up:{name}" for name in names_of_testbeds(testbeds_root()))
+
+
+@_offered
+def testbed(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
+    """The testbeds."""
+    from kvmark.testbed.folders import names_of_testbeds, testbeds_root
+
+    yield from names_of_testbeds(testbeds_root())
+
+
+def _tags(ctx: typer.Context) -> list[str]:
+    from kvmark.records.store import Records
+
+    entries = Records.at(ctx.params.get("folder")).list()
+    return sorted({tag for entry in entries for tag in entry.tags})

@@ -1,0 +1,21 @@
+"""Where testbeds lie, and their names: told without the models of what is in them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+__all__ = ["DESCRIPTION", "names_of_testbeds", "testbeds_root"]
+
+DESCRIPTION: Final = "testbed.json"
+
+
+def testbeds_root() -> Path:
+    """The folder that `KVMARK_TESTBEDS` names, or else `testbeds` in the current folder."""
+    return Path(os.environ.get("KVMARK_TESTBEDS") or "testbeds")
+
+
+def names_of_testbeds(root: Path) -> list[str]:
+    """The names of all testbeds below the root, up or down."""
+    return [path.parent.name for path in sorted(root.glob(f"*/{DESCRIPTION}"))]

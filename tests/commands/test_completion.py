@@ -1,0 +1,167 @@
+"""What a shell is told when the user presses Tab."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kvmark import catalog
+from kvmark.cli.bash import joined
+from kvmark.cli.commands import COMMANDS
+from kvmark.cli.main import main
+from kvmark.records import Records
+
+MakeRun = Callable[..., str]
+Tab = Callable[..., list[str]]
+
+LISTED = """
+import sys
+from kvmark.cli import main
+main()
+print(*{name.partition(".")[0] for name in sys.modules}, file=sys.stderr)
+"""
+
+
+@pytest.fixture
+def tab(
+    records: Records, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Tab:
+    """The answer to words of which the last one is to be completed, as bash hands them over."""
+    monkeypatch.setenv("KVMARK_TESTBEDS", str(records.root.parent / "testbeds"))
+
+    def press(*words: str) -> list[str]:
+        monkeypatch.setenv("_KVMARK_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", "\n".join(("kvmark", *words)))
+        monkeypatch.setenv("COMP_CWORD", str(len(words)))
+        assert main([]) == 0
+        out, err = capsys.readouterr()
+        assert err == ""
+        return [line for line in out.splitlines() if line]
+
+    return press
+
+
+def test_the_commands_are_offered(tab: Tab) -> None:
+    assert tab("") == list(COMMANDS)
+    assert tab("ru") == ["run", "runs"]
+
+
+def test_the_options_of_a_command_are_offered(tab: Tab) -> None:
+    assert {"--runs", "--json", "--quiet"} <= set(tab("run", "--"))
+    assert tab("run", "--cl") == ["--clients"]
+    assert {"--older-than", "--keep"} <= set(tab("runs", "prune", "--"))
+
+
+def test_what_stands_under_runs_is_offered(tab: Tab) -> None:
+    assert tab("runs", "") == ["rm", "prune"]
+
+
+@pytest.mark.parametrize("command", ["show", "export", "report", "order"])
+def test_runs_are_offered_newest_first(tab: Tab, make_run: MakeRun, command: str) -> None:
+    ids = [make_run(age) for age in range(3)]
+    assert tab(command, "") == ["last", *ids]
+    assert tab(command, ids[1]) == [ids[1]]
+
+
+def test_runs_of_the_folder_that_was_named_are_offered(
+    tab: Tab, make_run: MakeRun, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run()
+    monkeypatch.setenv("KVMARK_RUNS", "elsewhere")
+    assert tab("show", "2") == []
+    assert tab("show", "--runs", str(records.root), "2") == [run]
+
+
+def test_tags_are_offered_where_several_runs_may_be_meant(tab: Tab, make_run: MakeRun) -> None:
+    make_run(1, "nightly", "study:one")
+    make_run(2, "new")
+    assert tab("compare", "tag", ":") == ["new", "nightly", "study:one"]
+    assert tab("runs", "rm", "tag", ":", "ni") == ["nightly"]
+    assert tab("order", "study", ":", "") == ["one"]
+    assert tab("runs", "prune", "--tag", "n") == ["new", "nightly"]
+
+
+def test_the_last_of_several_runs_is_completed(tab: Tab, make_run: MakeRun) -> None:
+    newer, older = make_run(1), make_run(2)
+    assert tab("compare", f"{newer},{older[:-1]}") == [f"{newer},{older}"]
+
+
+def test_workloads_studies_and_applications_are_offered(tab: Tab) -> None:
+    assert tab("run", "ycsb/") == [n for n in catalog.names() if n.startswith("ycsb/")]
+    assert tab("study", "") == list(catalog.study_names())
+    assert "CassandraKeyValue" in tab("app", "Cass")
+
+
+def test_systems_and_testbeds_are_offered(tab: Tab, tmp_path: Path) -> None:
+    folder = tmp_path / "testbeds" / "redis-2"
+    folder.mkdir(parents=True)
+    (folder / "testbed.json").write_text("{}")
+    assert tab("run", "ycsb/a", "--system", "r") == ["redis://", "rediss://", "rocksdb:"]
+    assert tab("run", "ycsb/a", "--system", "up", ":", "re") == ["redis-2"]
+    assert tab("down", "") == ["redis-2"]
+
+
+def test_choices_of_an_option_are_offered(tab: Tab) -> None:
+    assert tab("run", "ycsb/a", "--arrival", "") == ["constant", "poisson"]
+
+
+def test_where_runs_cannot_be_read_none_are_offered(tab: Tab, records: Records) -> None:
+    records.root.write_text("no folder")
+    assert tab("show", "2") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "whole", "before"),
+    [
+        (["kvmark", "show", "2"], ["kvmark", "show", "2"], ""),
+        (["kvmark", "--system", "up", ":", "re"], ["kvmark", "--system", "up:re"], "up:"),
+        (["kvmark", "compare", "tag", ":"], ["kvmark", "compare", "tag:"], "tag:"),
+        (["kvmark", "compare", "tag", ":", ""], ["kvmark", "compare", "tag:"], "tag:"),
+        (["k", "tag", ":", "study", ":", "x"], ["k", "tag:study:x"], "tag:study:"),
+    ],
+)
+def test_words_that_bash_cuts_at_colons_are_put_together(
+    words: list[str], whole: list[str], before: str
+) -> None:
+    assert joined(words) == (whole, before)
+
+
+@pytest.mark.parametrize("words", [("",), ("run", "--"), ("show", ""), ("compare", "tag", ":")])
+def test_no_library_that_reads_runs_is_loaded_for_a_tab(
+    make_run: MakeRun, words: tuple[str, ...]
+) -> None:
+    make_run(0, "nightly")
+    assert main(["runs", "-q"]) == 0
+    told = subprocess.run(
+        [sys.executable, "-c", LISTED],
+        env={
+            **os.environ,
+            "_KVMARK_COMPLETE": "complete_bash",
+            "COMP_WORDS": "\n".join(("kvmark", *words)),
+            "COMP_CWORD": str(len(words)),
+        },
+        capture_output=True, text=True, check=True, timeout=300,
+    )  # fmt: skip
+    assert told.stdout
+    assert {"hdrh", "numpy", "polars", "rich", "scipy"}.isdisjoint(told.stderr.split())
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash isn't installed")
+def test_bash_finds_the_script_whole(records: Records, tmp_path: Path) -> None:
+    program = f"""
+eval "$(_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION=1 {sys.executable} -c '
+import sys
+from kvmark.cli import main
+sys.exit(main(["--show-completion", "bash"]))')"
+complete -p kvmark
+"""
+    told = subprocess.run(
+        ["bash", "--norc", "-c", program], capture_output=True, text=True, check=True, timeout=300
+    )
+    assert "_kvmark_completion" in told.stdout

@@ -1,0 +1,208 @@
+"""What is kept beside runs makes their list quick, and changes nothing in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvmark.cli.main import main
+from kvmark.records import Records, verdicts
+
+MakeRun = Callable[..., str]
+List = Callable[..., Any]
+
+READING = {"hdrh", "numpy", "polars", "scipy"}
+LISTED = """
+import sys
+from kvmark.cli import main
+main(["runs", *sys.argv[1:]])
+print(*{name.partition(".")[0] for name in sys.modules}, file=sys.stderr)
+"""
+
+
+@pytest.fixture
+def listed(records: Records, capsys: pytest.CaptureFixture[str]) -> List:
+    def ask(*words: str) -> Any:
+        assert main(["runs", "--json", "-q", *words]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return ask
+
+
+def unkept(records: Records) -> None:
+    for path in records.root.glob("*.verdict.json"):
+        path.unlink()
+
+
+def test_the_list_is_the_same_with_and_without_what_is_kept(
+    make_run: MakeRun, listed: List, records: Records
+) -> None:
+    for age in range(3):
+        make_run(age, f"age-{age}")
+    first = listed()
+    assert [line["judgement"] for line in first] != [None] * 3
+    assert listed() == first
+    unkept(records)
+    assert listed() == first
+
+
+def test_a_second_list_loads_no_library_that_reads_runs(make_run: MakeRun, listed: List) -> None:
+    make_run()
+    listed()
+    told = subprocess.run(
+        [sys.executable, "-c", LISTED], capture_output=True, text=True, check=True, timeout=300
+    )
+    assert READING.isdisjoint(told.stderr.split())
+    assert "ycsb/c" in told.stdout
+
+
+def test_nothing_is_written_into_the_folder_of_a_run(
+    make_run: MakeRun, listed: List, records: Records
+) -> None:
+    path = records.root / make_run()
+    before = {each.name: each.stat().st_mtime_ns for each in path.iterdir()}
+    listed()
+    assert {each.name: each.stat().st_mtime_ns for each in path.iterdir()} == before
+    assert sorted(each.name for each in records.root.iterdir()) == [
+        path.name,
+        f"{path.name}.verdict.json",
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null", '{"made_of": 3}'])
+def test_what_is_kept_and_damaged_is_made_again(
+    make_run: MakeRun, listed: List, records: Records, text: str
+) -> None:
+    run = make_run()
+    first = listed()
+    path = records.verdict_path(run)
+    path.write_text(text)
+    assert listed() == first
+    assert json.loads(path.read_text())["run"] == run
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("judgement", "INVALID"), ("throughput", 1.0), ("response_ns_p99", 7), ("repetitions", 9)],
+)
+def test_what_somebody_changed_in_it_is_not_believed(
+    make_run: MakeRun, listed: List, records: Records, name: str, value: object
+) -> None:
+    run = make_run()
+    first = listed()
+    path = records.verdict_path(run)
+    path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
+    assert [line["throughput"] for line in listed()] == [line["throughput"] for line in first]
+    assert records.line(run).entry.name == "ycsb/c"
+
+
+def test_a_run_that_was_put_in_the_place_of_another_is_read_anew(
+    make_run: MakeRun, listed: List, records: Records
+) -> None:
+    run = make_run(0, "old")
+    listed()
+    other = make_run(1, "new")
+    shutil.rmtree(records.root / run)
+    (records.root / other).rename(records.root / run)
+    assert [line["entry"]["tags"] for line in listed()] == [["new"]]
+
+
+def test_what_is_kept_of_one_run_is_nothing_under_the_name_of_another(
+    make_run: MakeRun, records: Records, listed: List
+) -> None:
+    one, other = make_run(1), make_run(2)
+    listed()
+    kept = records.verdict_path(one).read_bytes()
+    records.verdict_path(other).write_bytes(kept)
+    assert records.line(other).judgement is None
+
+
+def test_other_rules_judge_a_listed_run_anew(
+    make_run: MakeRun, listed: List, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run()
+    listed()
+    before = json.loads(records.verdict_path(run).read_text())["made_of"]
+    monkeypatch.setattr(verdicts, "_rules", lambda: "another digest")
+    assert records.line(run).judgement is None
+    [line] = listed()
+    assert line["judgement"] is not None
+    assert json.loads(records.verdict_path(run).read_text())["made_of"] != before
+
+
+def test_a_run_is_judged_anew_as_one_of_as_many_repetitions(
+    make_run: MakeRun, listed: List, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kvmark.analysis import judge, save_verdict
+
+    run = records.open(make_run())
+    save_verdict(records, run, judge(run, 20), 20)
+    monkeypatch.setattr(verdicts, "_rules", lambda: "another digest")
+    listed()
+    assert json.loads(records.verdict_path(run.id).read_text())["repetitions"] == 20
+
+
+def test_a_closed_run_that_cannot_be_read_is_in_the_list_with_its_problem(
+    make_run: MakeRun, listed: List, records: Records
+) -> None:
+    damaged, whole = make_run(0), make_run(1)
+    path = records.root / damaged / "intervals.parquet"
+    path.chmod(0o644)
+    path.write_bytes(b"not a table")
+    found = {line["entry"]["id"]: line for line in listed()}
+    assert found[damaged]["entry"]["state"] == "broken"
+    assert "intervals.parquet" in found[damaged]["entry"]["problem"]
+    assert found[whole]["judgement"] is not None
+
+
+def test_runs_are_listed_where_nothing_can_be_written(
+    make_run: MakeRun, listed: List, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_run()
+
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(28, os.strerror(28), str(path))
+
+    monkeypatch.setattr(verdicts.files, "write_atomically", full)
+    [line] = listed()
+    assert line["judgement"] is not None
+    assert not list(records.root.glob("*.json"))
+
+
+def test_two_lists_at_once_say_the_same(make_run: MakeRun, records: Records) -> None:
+    for age in range(4):
+        make_run(age)
+    program = "from kvmark.cli import main; main(['runs', '--json', '-q'])"
+    both = [
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    answers = [one.communicate(timeout=300)[0] for one in both]
+    assert answers[0] == answers[1]
+    assert [line.judgement is None for line in records.lines()] == [False] * 4
+    assert not [path for path in records.root.iterdir() if path.name.startswith(".")]
+
+
+def test_a_folder_can_be_named_in_place_of_the_variable(
+    make_run: MakeRun, listed: List, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run()
+    monkeypatch.setenv("KVMARK_RUNS", "elsewhere")
+    assert listed() == []
+    [line] = listed("--runs", str(records.root))
+    assert line["entry"]["id"] == run
+
+
+def test_a_folder_that_is_not_there_is_refused_by_name(
+    records: Records, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["runs", "--runs", "nowhere"]) == 2
+    assert "nowhere" in capsys.readouterr().err

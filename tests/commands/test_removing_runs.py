@@ -1,0 +1,280 @@
+"""`kvmark runs rm` and `kvmark runs prune`: what goes, what stays, and who is asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvmark.cli import removing
+from kvmark.cli.main import main
+from kvmark.records import Records, removal
+from kvmark.study import journal
+
+MakeRun = Callable[..., str]
+STUDY = "20261101-101010-mine-1a2b"
+
+
+@pytest.fixture
+def ids(make_run: MakeRun) -> list[str]:
+    """Runs of 1, 2, 3 and 4 days, the newest first; those of 2 and 4 with a tag."""
+    return [make_run(24 * day, *(["nightly"] if day % 2 == 0 else [])) for day in range(1, 5)]
+
+
+@pytest.fixture
+def of_study(make_run: MakeRun, records: Records) -> str:
+    """A run of a study."""
+    folder = records.root / journal.FOLDER / STUDY
+    folder.mkdir(parents=True)
+    (folder / "study.json").write_text("{}")
+    return make_run(30, f"study:{STUDY}")
+
+
+def left(records: Records) -> list[str]:
+    return sorted(records.ids(), reverse=True)
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: str, exits: int = 0) -> Any:
+    assert main(["runs", *words, "--json"]) == exits
+    return json.loads(capsys.readouterr().out)
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *words: str, exits: int = 2) -> str:
+    assert main(["runs", *words]) == exits
+    out, err = capsys.readouterr()
+    assert out == ""
+    return err
+
+
+Capsys = pytest.CaptureFixture[str]
+
+
+def test_a_run_goes_with_all_that_is_kept_of_it(
+    records: Records, ids: list[str], capsys: Capsys
+) -> None:
+    assert main(["runs", "-q"]) == 0
+    capsys.readouterr()
+    told = answer(capsys, "rm", ids[1], "--yes")
+    assert (told["runs"], told["dry_run"]) == ([ids[1]], False)
+    assert told["bytes"] > 0
+    assert left(records) == [ids[0], *ids[2:]]
+    assert not [path for path in records.root.iterdir() if ids[1] in path.name]
+
+
+def test_runs_go_by_the_words_that_other_commands_take(
+    records: Records, ids: list[str], capsys: Capsys
+) -> None:
+    assert answer(capsys, "rm", "last", "last~2", "--yes")["runs"] == [ids[0], ids[2]]
+    assert answer(capsys, "rm", "tag:nightly", "--yes")["runs"] == [ids[1], ids[3]]
+    assert left(records) == []
+
+
+def test_a_run_that_is_named_twice_goes_once(
+    records: Records, ids: list[str], capsys: Capsys
+) -> None:
+    assert answer(capsys, "rm", ids[0], f"last,{ids[0]}", "--yes")["runs"] == [ids[0]]
+
+
+@pytest.mark.parametrize("words", [("rm", "tag:nightly"), ("prune", "--tag", "nightly")])
+def test_a_rehearsal_removes_nothing_and_names_what_would_go(
+    records: Records, ids: list[str], capsys: Capsys, words: tuple[str, ...]
+) -> None:
+    told = answer(capsys, *words, "--dry-run")
+    assert (told["runs"], told["dry_run"]) == ([ids[1], ids[3]], True)
+    assert left(records) == ids
+
+
+def test_a_tag_alone_is_not_enough_to_remove_runs(
+    records: Records, ids: list[str], capsys: Capsys
+) -> None:
+    assert "'nightly'" in refusal(capsys, "rm", "nightly", "--yes")
+    assert left(records) == ids
+
+
+def test_one_word_that_means_no_run_keeps_them_all(
+    records: Records, ids: list[str], capsys: Capsys
+) -> None:
+    assert "'nosuch'" in refusal(capsys, "rm", ids[0], "nosuch", "--yes")
+    assert left(records) == ids
+
+
+def test_without_a_terminal_nothing_goes_unless_it_is_confirmed(
+    records: Records, ids: list[str], capsys: Capsys
+) -> None:
+    assert "--yes" in refusal(capsys, "rm", ids[0])
+    assert "--yes" in refusal(capsys, "prune", "--keep", "1")
+    assert left(records) == ids
+
+
+@pytest.mark.parametrize(
+    ("typed", "code", "removed"), [(True, 0, 1), (False, 1, 0), (None, 130, 0)]
+)
+def test_on_a_terminal_the_user_is_asked(
+    records: Records,
+    ids: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    typed: bool | None,
+    code: int,
+    removed: int,
+) -> None:
+    class Terminal:
+        def isatty(self) -> bool:
+            return True
+
+        def write(self, text: str) -> int:
+            return len(text)
+
+        def flush(self) -> None:
+            pass
+
+    def confirm(question: str, *, err: bool) -> bool:
+        assert "1 run" in question
+        if typed is None:
+            raise removing.typer.Abort
+        return typed
+
+    monkeypatch.setattr("sys.stdin", Terminal())
+    monkeypatch.setattr("sys.stderr", Terminal())
+    monkeypatch.setattr(removing.typer, "confirm", confirm)
+    assert main(["runs", "rm", ids[0]]) == code
+    assert len(left(records)) == len(ids) - removed
+
+
+@pytest.mark.parametrize(
+    ("words", "gone"),
+    [
+        (("--older-than", "60h"), [2, 3]),
+        (("--older-than", "60h", "--tag", "nightly"), [3]),
+        (("--tag", "nightly", "--keep", "1"), [3]),
+        (("--keep", "3"), [3]),
+        (("--keep", "1", "--older-than", "60h"), [2, 3]),
+        (("--keep", "0"), [0, 1, 2, 3]),
+        (("--keep", "9"), []),
+        (("--older-than", "30d"), []),
+        (("--tag", "none-has-it"), []),
+    ],
+)
+def test_all_bounds_that_are_given_must_hold_for_a_run_to_be_pruned(
+    records: Records, ids: list[str], capsys: Capsys, words: tuple[str, ...], gone: list[int]
+) -> None:
+    told = answer(capsys, "prune", *words, "--yes")
+    assert told["runs"] == [ids[index] for index in gone]
+    assert left(records) == [run for index, run in enumerate(ids) if index not in gone]
+
+
+def test_nothing_is_pruned_without_a_bound(
+    records: Records, ids: list[str], capsys: Capsys
+) -> None:
+    assert "--older-than" in refusal(capsys, "prune", "--yes")
+    assert left(records) == ids
+
+
+def test_a_run_that_goes_is_not_removed(
+    records: Records, ids: list[str], make_going: MakeRun, capsys: Capsys
+) -> None:
+    going = make_going(0, "nightly")
+    assert "still going" in refusal(capsys, "rm", going, "--yes", "--force")
+    assert "still going" in refusal(capsys, "rm", "tag:nightly", "--yes")
+    told = answer(capsys, "prune", "--keep", "0", "--yes", "--force")
+    assert told["kept"] == [{"run": going, "because": "still going"}]
+    assert left(records) == [going]
+
+
+def test_a_run_that_is_being_closed_is_not_removed(
+    records: Records, make_going: MakeRun, measured: Path, capsys: Capsys
+) -> None:
+    going = make_going()
+    text = (measured / "manifest.json").read_text()
+    (records.root / going / "ended.manifest.json").write_text(text)
+    assert "still going" in refusal(capsys, "rm", going, "--yes")
+    assert left(records) == [going]
+
+
+def test_a_broken_run_can_be_removed(records: Records, make_run: MakeRun, capsys: Capsys) -> None:
+    run = make_run()
+    (records.root / run / "manifest.json").unlink()
+    assert answer(capsys, "rm", run, "--yes")["runs"] == [run]
+    assert left(records) == []
+
+
+def test_a_run_of_a_study_stays_unless_it_is_forced(
+    records: Records, of_study: str, make_run: MakeRun, capsys: Capsys
+) -> None:
+    assert STUDY in refusal(capsys, "rm", of_study, "--yes")
+    told = answer(capsys, "prune", "--older-than", "1h", "--yes")
+    assert told["kept"] == [{"run": of_study, "because": f"part of study {STUDY}"}]
+    assert left(records) == [of_study]
+
+
+def test_a_study_goes_with_the_last_of_its_runs(
+    records: Records, of_study: str, make_run: MakeRun, capsys: Capsys
+) -> None:
+    other = make_run(31, f"study:{STUDY}")
+    folder = records.root / journal.FOLDER / STUDY
+    assert answer(capsys, "rm", of_study, "--force", "--yes")["studies"] == []
+    assert folder.exists()
+    assert answer(capsys, "rm", other, "--force", "--yes")["studies"] == [STUDY]
+    assert not folder.exists()
+
+
+def test_a_study_that_goes_keeps_its_runs(records: Records, of_study: str, capsys: Capsys) -> None:
+    with journal.Journal(records.root / journal.FOLDER / STUDY, records).alone():
+        said = refusal(capsys, "rm", of_study, "--force", "--yes")
+    assert "another process" in said
+    assert left(records) == [of_study]
+
+
+def test_a_run_with_a_study_s_tag_whose_folder_is_gone_is_a_run_like_any_other(
+    records: Records, make_run: MakeRun, capsys: Capsys
+) -> None:
+    run = make_run(0, "study:../..", f"study:{STUDY}")
+    assert answer(capsys, "rm", run, "--yes")["runs"] == [run]
+
+
+def test_an_interrupt_leaves_every_run_whole_or_gone(
+    records: Records, ids: list[str], capsys: Capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(folder: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as during:
+        during.setattr(removal, "_remove_folder", interrupted)
+        assert main(["runs", "rm", ids[0], ids[1], "--yes"]) == 130
+    assert "1 of 2" in capsys.readouterr().err
+    assert left(records) == ids[1:]
+    assert all(line.entry.state == "closed" for line in records.lines())
+    answer(capsys, "rm", ids[1], "--yes")
+    assert not [path for path in records.root.iterdir() if path.name.startswith(".")]
+
+
+def test_a_run_that_cannot_be_removed_is_one_sentence(
+    records: Records, ids: list[str], capsys: Capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(folder: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr(removal, "_remove_folder", refused)
+    said = refusal(capsys, "rm", ids[0], "--yes", exits=3)
+    assert said.startswith(f"kvmark: run {ids[0]} can't be removed")
+
+
+def test_a_link_to_a_run_goes_and_the_run_stays(
+    records: Records, measured: Path, capsys: Capsys
+) -> None:
+    records.root.mkdir()
+    link = records.root / measured.name
+    link.symlink_to(measured)
+    answer(capsys, "rm", "last", "--yes")
+    assert not link.is_symlink()
+    assert (measured / "manifest.json").exists()
+
+
+def test_options_of_the_list_before_rm_are_refused(
+    records: Records, ids: list[str], capsys: Capsys
+) -> None:
+    assert "--limit" in refusal(capsys, "--limit", "3", "rm", ids[0], "--yes")
+    assert left(records) == ids

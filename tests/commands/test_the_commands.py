@@ -1,0 +1,127 @@
+"""The list of commands, and the options that they share."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import typer
+
+from kvmark.analysis.scaling_published import PUBLISHED_SCALING
+from kvmark.cli.commands import COMMANDS, WholeCommands, function_of
+from kvmark.cli.main import main, program
+from kvmark.cli.scaling import PUBLISHED
+from kvmark.records import Records
+
+HEAVY = {"altair", "jinja2", "numpy", "polars", "psutil", "pydantic", "ray", "rich", "scipy"}
+
+WITHOUT_RUNS = {"workloads", "up", "down"}
+"""Commands that neither make nor read runs."""
+SILENT = {
+    "compare", "down", "doctor", "export", "history", "import", "order", "show", "workloads",
+}  # fmt: skip
+"""Commands that say nothing on standard error unless something is wrong."""
+
+
+def all_commands() -> dict[str, Any]:
+    app = program()
+    app.info.cls = WholeCommands
+    return dict(walked(typer.main.get_command(app), ""))
+
+
+def walked(command: Any, path: str) -> Iterator[tuple[str, Any]]:
+    for name, one in getattr(command, "commands", {}).items():
+        yield f"{path} {name}".strip(), one
+        yield from walked(one, f"{path} {name}")
+
+
+EVERY = all_commands()
+
+
+def words_of(command: str) -> set[str]:
+    if command == "app":  # Its flags are the applications' own.
+        from kvmark.spec.app.flags import FLAGS
+
+        return {f"--{name}" for name in FLAGS}
+    return {word for one in EVERY[command].params for word in one.opts}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_says_of_a_command_what_its_own_help_says_first(name: str) -> None:
+    said = function_of(name).__doc__.strip().split("\n\n")[0]
+    assert " ".join(said.split()) == COMMANDS[name].purpose
+
+
+@pytest.mark.parametrize("name", sorted(EVERY.keys() - WITHOUT_RUNS))
+def test_every_command_with_runs_takes_their_folder(name: str) -> None:
+    assert "--runs" in words_of(name)
+
+
+@pytest.mark.parametrize("name", sorted(EVERY.keys() - SILENT - {"app"}))
+def test_every_command_that_talks_can_be_quiet(name: str) -> None:
+    assert {"-q", "--quiet"} <= words_of(name)
+
+
+def test_a_sample_application_can_be_quiet_too() -> None:
+    assert "--quiet" in words_of("app")
+
+
+@pytest.mark.parametrize("name", sorted(EVERY.keys() - {"app", "stress"}))
+def test_every_command_can_answer_with_json(name: str) -> None:
+    assert "--json" in words_of(name)
+
+
+def test_the_words_of_all_commands_are_there_without_a_library_that_takes_long() -> None:
+    modules = sorted({one.module for one in COMMANDS.values()})
+    imports = "; ".join(f"import kvmark.cli.{module}" for module in modules)
+    tell = "import sys; print(*{name.partition('.')[0] for name in sys.modules})"
+    told = subprocess.run(
+        [sys.executable, "-c", f"{imports}; {tell}"],
+        capture_output=True, text=True, check=True, timeout=300,
+    )  # fmt: skip
+    assert HEAVY.isdisjoint(told.stdout.split())
+
+
+def test_the_help_names_the_reports_whose_laws_are_there() -> None:
+    assert set(PUBLISHED) == set(PUBLISHED_SCALING)
+
+
+@pytest.mark.parametrize("word", ["rnus", "runz"])
+def test_a_misspelt_command_is_answered_with_the_near_ones(
+    word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([word]) == 2
+    assert "did you mean" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", "last", "-o", "report.md"),
+        ("doc", "page.md"),
+        ("runs",),
+        ("runs", "prune", "--keep", "0", "--dry-run"),
+        ("runs", "rm", "last", "--yes"),
+    ],
+)
+def test_a_quiet_command_says_nothing_on_standard_error(
+    make_run: Callable[[], str],
+    records: Records,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+) -> None:
+    make_run()
+    page = records.root.parent / "page.md"
+    page.write_text("<!-- kvmark: operations -->\n<!-- /kvmark -->\n")
+    assert main([*words, "-q"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_words_for_one_side_of_a_comparison_name_no_folder(
+    records: Records, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ab", "ycsb/c --system null: --runs here"]) == 2
+    assert "--runs is not for a part" in capsys.readouterr().err
