@@ -9,7 +9,7 @@ RELEASE := --release --locked
 .DEFAULT_GOAL := help
 .PHONY: help quickstart setup check format test counts wheel fresh fresh-setup fresh-wheel docs
 .PHONY: readme bench bench-engine bench-rocksdb bench-rocksdb-build bench-redis bench-cql bench-apps
-.PHONY: bench-scale bench-stress bench-report lock clean
+.PHONY: bench-scale bench-stress bench-report bench-startup lock clean
 
 help: ## List the commands
 	@$(PYTHON) scripts/help.py $(MAKEFILE_LIST)
@@ -60,7 +60,7 @@ fresh-wheel: wheel ## The Dockerfile's steps there, and a try of what they insta
 	@$(FRESH) --image sh -c "$$(cat scripts/try_wheel.sh)" || [ $$? -eq 77 ]
 
 BENCHES := bench-engine bench-rocksdb bench-redis bench-cql bench-apps bench-scale bench-stress \
-	bench-report
+	bench-report bench-startup
 bench: $(BENCHES) ## All benchmarks; each prints a table
 
 bench-engine: setup ## What the engine itself costs, beside its bounds
@@ -89,6 +89,9 @@ bench-stress: setup ## kvmark stress, cassandra-stress and cql-stress on one Cas
 
 bench-report: setup ## How long the page of 200 cases takes, and its size
 	@$(BIN)/python -m bench.report
+
+bench-startup: setup ## How long help, completion and the list of 1,000 runs take
+	@$(BIN)/python -m bench.startup
 
 docs: setup ## Write the references and pictures that are made from the source
 	$(BIN)/python scripts/references.py

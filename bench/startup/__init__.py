@@ -1,0 +1,1 @@
+"""What a user waits for before a command does anything."""

@@ -1,0 +1,126 @@
+"""Prints how long the words take that a user types all day, as a Markdown table beside the bounds.
+
+    python -m bench.startup [--runs 1000] [--times 15] [--anyway]
+
+One run of the null driver is made and copied under so many ids. The first listing, which judges
+every one of them, is timed once; what follows, as many times as asked. Times are those of the whole
+command from its start to its end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from bench.common.console import carried_out, say
+from bench.common.process import execute
+from bench.common.table import word
+
+PROGRAM: Final = str(Path(sys.executable).with_name("kvmark"))
+CORES: Final = "0-1"
+RUN: Final = ("run", "ycsb/c", "--system", "null:", "--operations", "1000", "--tag", "bench", "-q")
+JUDGED: Final = (0, 1)
+"""Exit codes of a run that was measured; one whose verdict is a no is too."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A command line, and the time in which it has to be answered, if that is bounded."""
+
+    title: str
+    words: tuple[str, ...] = ()
+    most_s: float | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+def completed(*words: str) -> Mapping[str, str]:
+    """What bash tells of words whose last one is to be completed."""
+    told = {"COMP_WORDS": "\n".join(("kvmark", *words)), "COMP_CWORD": str(len(words))}
+    return {**told, "_KVMARK_COMPLETE": "complete_bash"}
+
+
+def asked(runs: int) -> tuple[Asked, ...]:
+    """What is timed, with so many runs in the folder."""
+    return (
+        Asked("`kvmark --help`", ("--help",), 0.25),
+        Asked("`kvmark run --help`", ("run", "--help")),
+        Asked("`kvmark runs`, the newest 30", ("runs",), 0.4),
+        Asked(f"`kvmark runs --limit {runs}`", ("runs", "--limit", str(runs)), 0.4),
+        Asked("`kvmark runs --tag bench`", ("runs", "--tag", "bench"), 0.4),
+        Asked("Tab after `kvmark`", variables=completed(""), most_s=0.25),
+        Asked("Tab after `kvmark run --`", variables=completed("run", "--"), most_s=0.25),
+        Asked("Tab after `kvmark show`", variables=completed("show", ""), most_s=0.25),
+        Asked(
+            "Tab after `kvmark compare tag:`",
+            variables=completed("compare", "tag", ":"),
+            most_s=0.4,
+        ),
+    )
+
+
+def main() -> int:
+    """Makes the runs, then times what is asked of them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--runs", type=int, default=1000, help="how many there are to list")
+    parser.add_argument("--times", type=int, default=15, help="how often each command is run")
+    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
+    given = parser.parse_args()
+    return carried_out(lambda: _measure(given.runs, given.times), anyway=given.anyway)
+
+
+def _measure(runs: int, times: int) -> bool:
+    with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as name:
+        folder = Path(name)
+        say(f"making {runs} runs")
+        execute([PROGRAM, *RUN], CORES, JUDGED, folder=folder)
+        _copy(folder / "runs", runs)
+        say("listing them for the first time, which judges each")
+        first = next(_times(Asked("", ("runs", "--limit", str(runs))), folder, 1))
+        sys.stdout.write(f"| over {runs:,} runs | median, s | slowest, s | at most, s | |\n")
+        sys.stdout.write("|:---|---:|---:|---:|:---|\n")
+        for one in asked(runs):
+            took = list(_times(one, folder, times))
+            sys.stdout.write(_row(one.title, took, one.most_s))
+        sys.stdout.write(_row("the first listing of all of them, once", [first], None))
+    return True
+
+
+def _copy(runs: Path, count: int) -> None:
+    """Copies the only run in a folder until there are so many, a second between each two."""
+    original = next(path for path in runs.iterdir() if path.is_dir())
+    manifest = json.loads((original / "manifest.json").read_text())
+    created, suffix = datetime.fromisoformat(manifest["created"]), original.name[15:]
+    for number in range(1, count):
+        instant = created - timedelta(seconds=number)
+        copy = runs / f"{instant:%Y%m%d-%H%M%S}{suffix}"
+        shutil.copytree(original, copy)
+        (copy / "manifest.json").chmod(0o644)
+        told = {**manifest, "id": copy.name, "created": instant.isoformat()}
+        (copy / "manifest.json").write_text(json.dumps(told))
+
+
+def _times(one: Asked, folder: Path, times: int) -> Iterator[float]:
+    """Seconds from a command's start to its end, each time it is run."""
+    for _ in range(times):
+        begun = time.perf_counter()
+        execute([PROGRAM, *one.words], CORES, variables=one.variables, folder=folder)
+        yield time.perf_counter() - begun
+
+
+def _row(title: str, took: Sequence[float], most_s: float | None) -> str:
+    bound = ("", "") if most_s is None else (f"{most_s:g}", word(met=median(took) <= most_s))
+    return f"| {title} | {median(took):.3f} | {max(took):.3f} | {bound[0]} | {bound[1]} |\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
