@@ -26,7 +26,7 @@ impl Names {
         Self(names.to_vec())
     }
 
-    fn name(&self, index: u32) -> &[u8] {
+    pub(crate) fn name(&self, index: u32) -> &[u8] {
         self.0[index as usize].as_bytes()
     }
 
@@ -50,6 +50,17 @@ pub(crate) struct Fields<'a> {
 /// The fields of a stored record.
 pub(crate) fn fields(record: &[u8]) -> Fields<'_> {
     Fields { rest: record }
+}
+
+/// The value of the field of this name, if the record has it; what follows it isn't looked at.
+pub(crate) fn field<'a>(record: &'a [u8], wanted: &[u8]) -> Result<Option<&'a [u8]>, CodecError> {
+    for field in fields(record) {
+        let (name, value) = field?;
+        if name == wanted {
+            return Ok(Some(value));
+        }
+    }
+    Ok(None)
 }
 
 impl<'a> Fields<'a> {
@@ -104,7 +115,8 @@ pub(crate) fn encode(
 }
 
 /// Writes the stored record with the values put into it into the emptied buffer: fields keep their
-/// order, those that weren't there follow.
+/// order, those that weren't there follow. What stands behind the last replaced field is copied as
+/// it is.
 pub(crate) fn merge(
     stored: &[u8],
     names: &Names,
@@ -112,17 +124,23 @@ pub(crate) fn merge(
     record: &mut Vec<u8>,
 ) -> Result<(), CodecError> {
     record.clear();
-    let mut replaced = 0;
+    let (mut missing, mut copied, mut end) = (values.places.len(), 0, 0);
     for (place, field) in fields(stored).enumerate() {
+        if missing == 0 {
+            break;
+        }
         let (name, old) = field?;
+        end += LENGTH_BYTES + name.len() + LENGTH_BYTES + old.len();
         let new = names.index_of(name, place).and_then(|index| value_of(values, index, place));
-        replaced += usize::from(new.is_some());
-        put_field(record, name, new.unwrap_or(old))?;
+        if let Some(new) = new {
+            record.extend_from_slice(&stored[copied..end - old.len() - LENGTH_BYTES]);
+            put(record, new)?;
+            copied = end;
+            missing -= 1;
+        }
     }
-    if replaced < values.places.len() {
-        append_missing(stored, names, values, record)?;
-    }
-    Ok(())
+    record.extend_from_slice(&stored[copied..]);
+    if missing > 0 { append_missing(stored, names, values, record) } else { Ok(()) }
 }
 
 fn value_of<'a>(values: Values<'a>, field: u32, place: usize) -> Option<&'a [u8]> {
@@ -228,6 +246,29 @@ mod tests {
     }
 
     #[test]
+    fn a_merge_copies_what_follows_its_fields_as_it_is() {
+        let names = names(2);
+        let mut stored = encoded(&names, &[b"old0".to_vec(), b"old1".to_vec()]);
+        stored.extend_from_slice(b"damaged");
+        let written = Written::of([(1, b"1".as_slice())]);
+        let mut record = Vec::new();
+        merge(&stored, &names, written.values(), &mut record).unwrap();
+        let mut expected = encoded(&names, &[b"old0".to_vec(), b"1".to_vec()]);
+        expected.extend_from_slice(b"damaged");
+        assert_eq!(record, expected);
+    }
+
+    #[test]
+    fn a_field_is_found_by_its_name_wherever_it_stands() {
+        let stored = encoded(&names(3), &[b"a".to_vec(), b"b".to_vec(), b"c".to_vec()]);
+        assert_eq!(field(&stored, b"field1"), Ok(Some(b"b".as_slice())));
+        assert_eq!(field(&stored, b"field3"), Ok(None));
+        let cut = &stored[..stored.len() - 1];
+        assert_eq!(field(cut, b"field1"), Ok(Some(b"b".as_slice())));
+        assert_eq!(field(cut, b"field2"), Err(CodecError::Damaged));
+    }
+
+    #[test]
     fn a_damaged_record_is_an_error_and_ends_the_fields() {
         let stored = encoded(&names(2), &[b"a".to_vec(), b"b".to_vec()]);
         let cut = &stored[..stored.len() - 1];
@@ -253,9 +294,11 @@ mod tests {
             stored in prop::collection::vec(prop_oneof![Just(0_u8), any::<u8>()], 0..200),
         ) {
             let written = Written::of([(0, b"new".as_slice())]);
+            let found = field(&stored, b"field0");
             let whole = fields(&stored).all(|field| field.is_ok());
             let merged = merge(&stored, &names(1), written.values(), &mut Vec::new());
-            prop_assert_eq!(merged.is_ok(), whole);
+            prop_assert_eq!(merged.is_ok(), found.is_ok());
+            prop_assert!(found.is_ok() || !whole);
         }
 
         #[test]

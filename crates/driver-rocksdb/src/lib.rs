@@ -3,7 +3,8 @@
 //! A table of the dataset is a column family of the same name; a key is stored as it is, a record
 //! as YCSB's own RocksDB binding writes it (see `codec.rs`), so that either can read what the other
 //! loaded. RocksDB's calls block and run in the client's thread. An update reads the record, merges
-//! the new values into it and writes it whole, as YCSB does; a delete is blind.
+//! the new values into it and writes it whole, as YCSB does; a delete is blind. Unlike in YCSB the
+//! writers of one record take turns (see `locks.rs`), so that an update is atomic.
 //!
 //! The folder given as `path` is created only when `create` is set, and never written to when it
 //! holds anything but a RocksDB database with the dataset's table.
@@ -13,6 +14,7 @@ mod database;
 mod effective;
 mod failure;
 mod folder;
+mod locks;
 mod options;
 mod session;
 mod statistics;

@@ -7,11 +7,12 @@ use kvmark_driver::{Columns, Reply, Request, Session};
 use kvmark_plan::{Kind, Outcome};
 use rocksdb::{ReadOptions, WriteOptions};
 
-use crate::codec::{encode, fields, merge};
+use crate::codec::{CodecError, encode, field, fields, merge};
 use crate::database::Database;
 use crate::failure::Failure;
 
-/// A worker's session. All of a worker's clients may use it; a call never waits for another.
+/// A worker's session. All of a worker's clients may use it. Whoever writes a record holds its lock
+/// meanwhile, so that nothing comes between the read and the write of an update.
 pub struct RocksDbSession {
     database: Arc<Database>,
     reads: ReadOptions,
@@ -53,8 +54,9 @@ impl RocksDbSession {
     }
 
     fn update(&self, request: &Request<'_>) -> Result<Outcome, Failure> {
-        let Database { db, names, .. } = &*self.database;
+        let Database { db, names, locks, .. } = &*self.database;
         let family = self.database.family();
+        let _held = locks.hold(request.key);
         let found = db.get_pinned_cf_opt(family, request.key, &self.reads)?;
         let Some(stored) = found else { return Ok(Outcome::Miss) };
         let record = &mut *self.record.borrow_mut();
@@ -65,10 +67,11 @@ impl RocksDbSession {
     }
 
     fn insert(&self, request: &Request<'_>) -> Result<Outcome, Failure> {
-        let Database { db, names, .. } = &*self.database;
+        let Database { db, names, locks, .. } = &*self.database;
         let record = &mut *self.record.borrow_mut();
         encode(names, request.values, record)
             .map_err(|error| Failure::codec(error, request.key))?;
+        let _held = locks.hold(request.key);
         db.put_cf_opt(self.database.family(), request.key, record, &self.writes)?;
         Ok(Outcome::Ok)
     }
@@ -86,12 +89,13 @@ impl RocksDbSession {
     }
 
     fn delete(&self, request: &Request<'_>) -> Result<Outcome, Failure> {
-        let Database { db, .. } = &*self.database;
+        let Database { db, locks, .. } = &*self.database;
+        let _held = locks.hold(request.key);
         db.delete_cf_opt(self.database.family(), request.key, &self.writes)?;
         Ok(Outcome::Ok)
     }
 
-    /// Decodes a record to its end and adds it to the reply, with the values where they are wanted.
+    /// Adds a record to the reply, and decodes the values that are wanted.
     fn deliver(
         &self,
         request: &Request<'_>,
@@ -99,27 +103,36 @@ impl RocksDbSession {
         stored: &[u8],
         reply: &mut Reply,
     ) -> Result<(), Failure> {
-        let row = u32::try_from(reply.rows).unwrap_or(u32::MAX);
-        for (place, field) in fields(stored).enumerate() {
-            let (name, value) = field.map_err(|error| Failure::codec(error, key))?;
-            if !request.wants_values {
-                continue;
-            }
-            let index = self.database.names.index_of(name, place);
-            let index = index.filter(|index| asks_for(request.columns, *index));
-            if let Some(index) = index {
-                reply.push(row, index, value);
-            }
+        if request.wants_values {
+            let row = u32::try_from(reply.rows).unwrap_or(u32::MAX);
+            self.decode(request.columns, row, stored, reply)
+                .map_err(|error| Failure::codec(error, key))?;
         }
         reply.rows += 1;
         Ok(())
     }
-}
 
-fn asks_for(columns: Columns, index: u32) -> bool {
-    match columns {
-        Columns::All | Columns::AllByName => true,
-        Columns::One(field) => field == index,
+    fn decode(
+        &self,
+        columns: Columns,
+        row: u32,
+        stored: &[u8],
+        reply: &mut Reply,
+    ) -> Result<(), CodecError> {
+        let names = &self.database.names;
+        if let Columns::One(index) = columns {
+            if let Some(value) = field(stored, names.name(index))? {
+                reply.push(row, index, value);
+            }
+            return Ok(());
+        }
+        for (place, field) in fields(stored).enumerate() {
+            let (name, value) = field?;
+            if let Some(index) = names.index_of(name, place) {
+                reply.push(row, index, value);
+            }
+        }
+        Ok(())
     }
 }
 

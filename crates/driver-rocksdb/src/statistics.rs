@@ -1,4 +1,4 @@
-//! RocksDB's own counters, under RocksDB's own names.
+//! RocksDB's own counters, under RocksDB's own names, and the one of this driver.
 
 use std::collections::BTreeMap;
 
@@ -52,11 +52,15 @@ const TICKERS: [Ticker; 19] = [
     Ticker::NumberDbSeek,
 ];
 
-/// Every counter that RocksDB has a number for.
+/// Writes that waited in this driver, not in RocksDB, for another write of the same record, or
+/// seldom of one that shares its lock. Always there.
+const LOCK_WAITS: &str = "record_lock_waits";
+
+/// Every counter that RocksDB has a number for, and the driver's own.
 pub(crate) fn read(database: &Database) -> BTreeMap<String, f64> {
-    let Database { db, options, counts, .. } = database;
+    let Database { db, options, counts, locks, .. } = database;
     let family = database.family();
-    let mut counters = BTreeMap::new();
+    let mut counters = BTreeMap::from([(LOCK_WAITS.to_owned(), locks.waits() as f64)]);
     for name in PROPERTIES {
         if let Ok(Some(value)) = db.property_int_value_cf(family, name) {
             counters.insert(name.to_owned(), value as f64);

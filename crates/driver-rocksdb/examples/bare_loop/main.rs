@@ -2,7 +2,8 @@
 //!
 //! It executes the operations of YCSB's workloads with the keys, the record format and the options
 //! that kvmark's driver uses, straight through the rocksdb crate. Operations are drawn before the
-//! clock starts; while it runs there is no generator, no time stamp and no histogram.
+//! clock starts; while it runs there is no generator, no time stamp, no histogram and no lock: of
+//! two updates of one record at once it may lose one.
 //!
 //! ```text
 //! bare_loop path=FOLDER workload=load|a|b|c records=N [operations=N] [threads=1]

@@ -71,11 +71,13 @@ impl Operations {
 }
 
 fn plan(arguments: &Arguments) -> Result<Value, String> {
+    let weighted =
+        |kind: &str, weight: f64| json!({"kind": kind, "statement": null, "weight": weight});
     let mix = match arguments.workload.as_str() {
-        "load" => json!([{"kind": "insert", "weight": 1.0}]),
-        "a" => json!([{"kind": "read", "weight": 0.5}, {"kind": "update", "weight": 0.5}]),
-        "b" => json!([{"kind": "read", "weight": 0.95}, {"kind": "update", "weight": 0.05}]),
-        "c" => json!([{"kind": "read", "weight": 1.0}]),
+        "load" => json!([weighted("insert", 1.0)]),
+        "a" => json!([weighted("read", 0.5), weighted("update", 0.5)]),
+        "b" => json!([weighted("read", 0.95), weighted("update", 0.05)]),
+        "c" => json!([weighted("read", 1.0)]),
         other => return Err(format!("'workload' can't be '{other}': give load, a, b or c")),
     };
     let distribution = match arguments.distribution.as_str() {
@@ -94,6 +96,7 @@ fn plan(arguments: &Arguments) -> Result<Value, String> {
             "table": crate::store::TABLE,
             "start": 0,
             "count": records,
+            "full_at": null,
             "key": {"prefix": "user", "zero_padding": 1, "order": "hashed"},
             "fields": {
                 "count": 10,
@@ -101,7 +104,10 @@ fn plan(arguments: &Arguments) -> Result<Value, String> {
                 "length": {"law": "constant", "size": 100},
             },
             "values": "random",
+            "probe": null,
         },
+        "prepare": [],
+        "statements": [],
         "groups": [{
             "name": "clients",
             "clients": arguments.threads,

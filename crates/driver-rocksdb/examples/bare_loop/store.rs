@@ -68,14 +68,13 @@ impl Store {
         let stored = self.db.get_pinned_cf_opt(table, key, &self.reads)?;
         let stored = stored.ok_or("a record is missing: load first, with the same records")?;
         if operation.kind == Kind::Read {
-            return walk(&stored, |_, _| ());
+            return Ok(());
         }
-        let changed = self.name(operation.field);
         let new = &operation.values.bytes[operation.values.places[0].1.clone()];
-        walk(&stored, |name, old| {
-            put(record, name);
-            put(record, if name == changed { new } else { old });
-        })?;
+        let (before, after) = around(&stored, self.name(operation.field))?;
+        record.extend_from_slice(before);
+        put(record, new);
+        record.extend_from_slice(after);
         Ok(self.db.put_cf_opt(table, key, record, &self.writes)?)
     }
 
@@ -99,14 +98,17 @@ fn put(record: &mut Vec<u8>, bytes: &[u8]) {
     record.extend_from_slice(bytes);
 }
 
-/// Hands over name and value of each field of a stored record.
-fn walk(mut stored: &[u8], mut each: impl FnMut(&[u8], &[u8])) -> Result<(), Failure> {
-    while !stored.is_empty() {
-        let name = cut(&mut stored)?;
-        let value = cut(&mut stored)?;
-        each(name, value);
+/// What stands before the value of a field and its length, and what after it.
+fn around<'a>(stored: &'a [u8], wanted: &[u8]) -> Result<(&'a [u8], &'a [u8]), Failure> {
+    let mut rest = stored;
+    loop {
+        let name = cut(&mut rest)?;
+        let before = &stored[..stored.len() - rest.len()];
+        cut(&mut rest)?;
+        if name == wanted {
+            return Ok((before, rest));
+        }
     }
-    Ok(())
 }
 
 fn cut<'a>(stored: &mut &'a [u8]) -> Result<&'a [u8], Failure> {

@@ -7,3 +7,4 @@ mod opening;
 mod operations;
 mod options;
 mod statistics;
+mod writers;

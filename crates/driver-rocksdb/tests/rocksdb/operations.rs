@@ -147,6 +147,20 @@ fn a_damaged_record_is_a_protocol_failure_and_says_which() {
 }
 
 #[test]
+fn a_record_is_decoded_only_where_its_values_are_wanted() {
+    let half = b"\0\0\0\x06field0\0\0\0\x01a\0\0\0\x06field1\0\0\xff\xffb";
+    let fresh = plant(Fresh::new(), "half", half);
+    let blind = Request { wants_values: false, ..request(Kind::Read, "half") };
+    let (outcome, reply) = execute(&fresh.session, &blind);
+    assert_eq!((outcome, reply.rows), (Outcome::Ok, 1));
+    let one = Request { columns: Columns::One(0), ..request(Kind::Read, "half") };
+    let (outcome, reply) = execute(&fresh.session, &one);
+    assert_eq!((outcome, cells(&reply)), (Outcome::Ok, vec![(0, 0, "a".to_owned())]));
+    let damaged = Request { columns: Columns::One(1), ..one };
+    assert_eq!(execute(&fresh.session, &damaged).0, Outcome::Protocol);
+}
+
+#[test]
 fn a_read_modify_write_is_left_to_the_engine() {
     let fresh = Fresh::new();
     let (outcome, _) = execute(&fresh.session, &request(Kind::ReadModifyWrite, "k"));
