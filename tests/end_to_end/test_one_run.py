@@ -179,6 +179,27 @@ def test_records_are_loaded_once_into_a_folder_and_found_again(kvmark: Kvmark) -
     assert {one["outcome"] for one in totals_of(kvmark.manifest(), "measure")} == {"ok"}
 
 
+def test_clients_that_write_the_same_records_of_rocksdb_lose_nothing(kvmark: Kvmark) -> None:
+    database = f"rocksdb:{kvmark.folder / 'db'}"
+    words = (
+        "--records",
+        "50",
+        "--clients",
+        "8",
+        "--operations",
+        "50000",
+        "--verify",
+        "-q",
+        "--json",
+    )
+    document = kvmark("run", "ycsb/a", "--system", database, *words).json
+    assert document["summary"]["sweep"]["intact"] == 50
+    counters = phase(kvmark.manifest(), "measure")["statistics"]
+    waits = counters["record_lock_waits"]
+    assert 0 <= waits["before"] <= waits["after"]
+    assert "rocksdb.estimate-num-keys" in counters
+
+
 def test_a_report_can_be_written_at_once(kvmark: Kvmark) -> None:
     result = kvmark("run", "ycsb/c", "--system", "null:", "--report", "mine.html", *QUICK)
     assert str(kvmark.folder / "mine.html") in result.err
