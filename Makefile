@@ -45,7 +45,7 @@ test: setup ## Run all tests, Rust then Python, on real servers; the end names w
 counts: setup ## Write how many tests there are into tests/counts.txt; fewer fail make test
 	@$(BIN)/python scripts/counts.py
 
-wheel: setup ## Build a wheel for any Linux with glibc 2.17, and an sdist, into dist/
+wheel: setup ## Build a wheel for any Linux with glibc 2.27, and an sdist, into dist/
 	@$(BIN)/python scripts/wheel.py
 
 FRESH := $(PYTHON) scripts/fresh.py

@@ -57,7 +57,7 @@ def ab(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Measures two sides in turn, in blocks, until it is known how much they differ."""
+    """Compares two sides A and B, measured in turn in blocks until the difference is known."""
     from kvmark.study.ab import AbStudy, Precision
 
     within = _WITHIN if within is None and find is None else within
@@ -73,7 +73,7 @@ def ab(
     )
     study.check()
     words = allowed(allow)
-    # What follows takes a second to load, and wrong use is told before it.
+    # What follows takes a second to load, and a usage error is told before it.
     from kvmark.cli.interleaving import Wanted, measure_ab
     from kvmark.records import Records
 

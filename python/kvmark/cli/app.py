@@ -68,7 +68,7 @@ def app(
     folder, quiet = asked.text("runs"), asked.has("quiet")
     for sentence in () if quiet else (*asked.idle, *notes(asked, server)):
         typer.echo(f"kvmark: {sentence}", err=True)
-    # What follows takes a second to load, and wrong use is told before it.
+    # What follows takes a second to load, and a usage error is told before it.
     from kvmark.cli.apping import measure_app
     from kvmark.records import Records
 

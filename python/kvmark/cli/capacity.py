@@ -1,4 +1,4 @@
-"""`kvmark capacity`: the highest rate at which an objective holds and nothing is dropped."""
+"""`kvmark capacity`: the maximum throughput within an SLO."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def capacity(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Finds the highest rate at which an objective holds and nothing is dropped."""
+    """Finds the maximum throughput within an SLO, at which nothing is dropped."""
     if system is None:
         raise SpecError("capacity needs a system to measure: give --system, such as rocksdb:PATH")
     given: dict[str, Any] = {
@@ -104,7 +104,7 @@ def capacity(
     spec = RunSpec(workload=catalog.find(workload), system=named_system(system), **given)
     plan = probe_plan(spec)
     shared_by = asked_fleet(fleet, machines)
-    # What follows takes a second to load, and wrong use is told before it.
+    # What follows takes a second to load, and a usage error is told before it.
     from kvmark.cli.searching import search_capacity
     from kvmark.records import Records
 

@@ -33,9 +33,13 @@ COMMANDS: Final = {
         "study",
         "Runs every case of a study and answers its question; lists the ready ones without a name.",
     ),
-    "run": Listed("single", "Runs one workload on one system and says what can be believed."),
-    "stress": Listed("stress", "Runs what cassandra-stress would, and prints what it would."),
-    "runs": Listed("runs", "Lists the runs, newest first."),
+    "run": Listed(
+        "single", "Benchmarks one system under one workload, and says what can be believed."
+    ),
+    "stress": Listed(
+        "stress", "Takes the command line of cassandra-stress, and prints what it would print."
+    ),
+    "runs": Listed("runs", "Lists runs, newest first."),
     "show": Listed("reading", "Shows one run: its load, its verdict and each operation."),
     "export": Listed("reading", "Writes a run as text that other programs read."),
     "import": Listed(
@@ -48,7 +52,8 @@ COMMANDS: Final = {
         "Compares two sides of runs: each figure's ratio, and whether chance explains it.",
     ),
     "ab": Listed(
-        "ab", "Measures two sides in turn, in blocks, until it is known how much they differ."
+        "ab",
+        "Compares two sides A and B, measured in turn in blocks until the difference is known.",
     ),
     "history": Listed(
         "history", "Shows a figure over the runs of each case, and where its level moved."
@@ -65,7 +70,7 @@ COMMANDS: Final = {
         "Fits the Universal Scalability Law to runs, and says where they can't bear one.",
     ),
     "capacity": Listed(
-        "capacity", "Finds the highest rate at which an objective holds and nothing is dropped."
+        "capacity", "Finds the maximum throughput within an SLO, at which nothing is dropped."
     ),
     "workloads": Listed(
         "workloads", "Lists the ready workloads, or prints one to copy and change."

@@ -33,7 +33,7 @@ def program() -> typer.Typer:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line and returns its exit code.
 
-    0 done, 1 the answer is no, 2 wrong use, 3 the system under test failed, 130 interrupted.
+    0 done, 1 the answer is no, 2 usage error, 3 the system under test failed, 130 interrupted.
     """
     if os.environ.get(_COMPLETES) == "complete_bash":
         # The others take words with colons as they are.

@@ -63,7 +63,7 @@ def runs(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Lists the runs, newest first.
+    """Lists runs, newest first.
 
     Figures and verdicts are kept beside the runs: the first list of many takes longer.
     """

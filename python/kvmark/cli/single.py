@@ -86,14 +86,14 @@ def run(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Runs one workload on one system and says what can be believed."""
+    """Benchmarks one system under one workload, and says what can be believed."""
     spec = _spec(dict(locals()))
     from kvmark.cli.fleet import asked_fleet
     from kvmark.plan.compile import compile_run
 
     plan = compile_run(spec)
     shared_by = asked_fleet(fleet, machines)
-    # What follows takes a second to load, and wrong use is told before it.
+    # What follows takes a second to load, and a usage error is told before it.
     from kvmark.cli.measuring import measure_one
     from kvmark.records import Records
 

@@ -35,7 +35,7 @@ def stress(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Runs what cassandra-stress would, and prints what it would.
+    """Takes the command line of cassandra-stress, and prints what it would print.
 
     kvmark's own options stand before the command. `kvmark stress help` lists all words.
     """
@@ -49,7 +49,7 @@ def stress(
         typer.echo(f"kvmark {__version__}")
         return
     spec = read_stress(said)
-    # What follows takes a second to load, and wrong use is told before it.
+    # What follows takes a second to load, and a usage error is told before it.
     from kvmark.cli.stressing import Wanted, carry_out_stress
     from kvmark.records import Records
 

@@ -64,7 +64,7 @@ def study(
     from kvmark.cli.fleet import asked_fleet
 
     shared_by = asked_fleet(fleet, machines)
-    # What follows takes a second to load, and wrong use is told before it.
+    # What follows takes a second to load, and a usage error is told before it.
     from kvmark.cli.studying import carry_study
     from kvmark.records import Records
 

@@ -79,7 +79,7 @@ def ycsb(
     study.check()
     shared_by = asked_fleet(fleet, machines)
     tags = (*(tag or ()), *([asked.label] if asked.label else ()))
-    # What follows takes a second to load, and wrong use is told before it.
+    # What follows takes a second to load, and a usage error is told before it.
     from kvmark.cli.measuring import measure_sequence
     from kvmark.records import Records
 
