@@ -50,17 +50,24 @@ def folder() -> Path | None:
     return None
 
 
+def headers() -> list[str]:
+    """The folders in which the compiler looks for headers of its own and of the C library."""
+    command = ["cc", "-xc", "-E", "-v", os.devnull]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    except OSError:
+        return []
+    _, _, rest = said.partition("#include <...> search starts here:\n")
+    return [line.strip() for line in rest.partition("End of search list.")[0].splitlines()]
+
+
 def environment() -> dict[str, str]:
-    """What a build must be told to find it, and the compiler's own headers."""
+    """What a build must be told to find it, and the headers that come with a compiler."""
     place = folder()
     if place is None:
         return {}
-    command = ["cc", "-print-file-name=include"]
-    try:
-        headers = subprocess.run(
-            command, capture_output=True, text=True, check=False
-        ).stdout.strip()
-    except OSError:
-        headers = ""
-    told = os.environ.get("BINDGEN_EXTRA_CLANG_ARGS", f"-isystem {headers}" if headers else "")
-    return {"LIBCLANG_PATH": str(place), "BINDGEN_EXTRA_CLANG_ARGS": told}
+    told = " ".join(f"-isystem {header}" for header in headers())
+    return {
+        "LIBCLANG_PATH": str(place),
+        "BINDGEN_EXTRA_CLANG_ARGS": os.environ.get("BINDGEN_EXTRA_CLANG_ARGS", told),
+    }
