@@ -112,7 +112,15 @@ def test_one_run_takes_every_option(user: Kvmark) -> None:
     user("run", "ycsb/a", "--system", url, *words, exits=(0, 1))
     manifest = user.manifest()
     assert manifest["plan"]["system"]["options"]["database"] == "2"
+    assert manifest["engine"]["capabilities"]["speedups"] == []
     assert {total["outcome"] for total in measured(manifest)} == {"ok"}
+
+
+def test_a_sequence_names_the_option_that_makes_its_scans_quicker(user: Kvmark) -> None:
+    words = ("--records", "1000", "--workloads", "load,c,e", "--repetitions", "1")
+    done = user("ycsb", "--system", up(user).url, *words, "--report", "none")
+    told = " ".join(done.out.split())
+    assert "% of the time of a repetition. pipeline_parts=true in the URL of the system" in told
 
 
 def test_each_server_is_watched_beside_the_generator(user: Kvmark) -> None:

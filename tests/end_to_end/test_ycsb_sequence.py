@@ -27,6 +27,68 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return Kvmark(folder, folder / "runs")("ycsb", *words)
 
 
+@pytest.fixture(scope="module")
+def default(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    folder = tmp_path_factory.mktemp("default")
+    words = ("--records", "100", "--workloads", "load,a,e", "--report", "none", "--json")
+    kvmark = Kvmark(folder, folder / "runs")
+    # It looks at the scatter in a process of its own, which one that was preloaded can't start.
+    return kvmark.finish(kvmark.start("ycsb", *words), exits=0)
+
+
+def test_what_a_default_run_will_do_is_announced_before_it_begins(default: Result) -> None:
+    assert default.err.splitlines()[0] == (
+        "3 cases, each 5 times, then as often as ± 5 % of its throughput needs, 20 times at most;"
+        " 10 min at most for the whole (--budget)."
+    )
+
+
+def test_how_often_each_case_was_run_and_why_is_in_the_document(default: Result) -> None:
+    document = json.loads(default.out)
+    plan = document["repetitions"]
+    assert (plan["first_stage"], plan["most"], plan["within"]) == (5, 20, 0.05)
+    assert plan["budget_s"] == 600
+    assert 0 < plan["used_s"] < 600
+    got = {case["workload"]: case["repetitions"] for case in plan["cases"]}
+    assert all(5 <= count <= 20 for count in got.values())
+    runs = {
+        row["case"]["workload"].lower(): len(row["figures"]["runs"]) for row in document["rows"]
+    }
+    assert runs == got
+    wanted = {case["workload"]: case["wanted"] for case in plan["cases"]}
+    assert all(got[name] >= wanted[name] for name in got)
+
+
+def test_each_run_says_which_stage_it_belongs_to(default: Result) -> None:
+    kvmark = Kvmark(default.folder, default.folder / "runs")
+    steps = [kvmark.manifest(run)["spec"]["sequence"] for run in json.loads(default.out)["runs"]]
+    assert all(step["stage"] == (1 if step["repetition"] < 5 else 2) for step in steps)
+
+
+def test_a_budget_that_is_too_short_runs_each_case_once_and_says_what_would_do(
+    tmp_path: Path,
+) -> None:
+    kvmark = Kvmark(tmp_path, tmp_path / "runs")
+    words = ("--records", "100", "--workloads", "load,a", "--report", "none")
+    done = kvmark("ycsb", *words, "--budget", "1ms")
+    told = " ".join(done.out.split())
+    assert "load with 100 records and A with 100 records ran once instead of 5" in told
+    assert "--budget 1m would do." in told
+    assert len(run_folders(kvmark.runs)) == 2
+
+
+@pytest.mark.parametrize(
+    ("budget", "sentence"),
+    [
+        ("0s", "must be longer than 0; write none for no limit"),
+        ("soon", "'soon' is not a duration; write it like 30s, 500ms or 1h30m"),
+    ],
+)
+def test_a_budget_that_is_no_time_is_refused(tmp_path: Path, budget: str, sentence: str) -> None:
+    told = Kvmark(tmp_path, tmp_path / "runs").refuses("ycsb", "--budget", budget)
+    assert told.endswith(sentence)
+
+
 def test_the_table_has_every_workload_and_the_published_columns(sequence: Result) -> None:
     lines = sequence.out.splitlines()
     heading = next(line for line in lines if line.startswith("workload"))
@@ -91,3 +153,9 @@ def test_delete_removes_what_was_inserted_too_and_every_scan_hits(document: Resu
     assert kinds["ycsb/reload"] == {"INSERT": 1000}
     assert plans["ycsb/e"] == 1000
     assert kinds["ycsb/e"]["SCAN"] > 900
+
+
+def test_a_load_by_the_word_of_ycsb_is_done_once(kvmark: Kvmark) -> None:
+    done = kvmark("ycsb", "-load", "--records", "50", "--system", "null:", "--report", "none")
+    assert done.err.splitlines()[0] == "One case, once; no limit of time."
+    assert len(run_folders(kvmark.runs)) == 1

@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from kvmark.cli.live import LiveDisplay, Update
+from kvmark.cli.live import Left, LiveDisplay, Update
 from kvmark.records.watch import Kind, Moment, SeenFault, SeenRun
 from kvmark.report.going import going_lines
 
@@ -267,3 +267,34 @@ def test_away_from_a_terminal_errors_are_told_by_class() -> None:
         clock.now_s += 3
         display.interval(update(1.0, errors=540), replace(SEEN, faults=()))
     assert "errors 540 (500 timeout, 40 unavailable)" in stream.getvalue()
+
+
+def lines_with(left: Left | None, *, goes_on_s: float = 4.0) -> list[str]:
+    """A step that is told how much time is left, and an interval of it."""
+    clock, stream = Clock(), io.StringIO()
+    with LiveDisplay(stream=stream, clock=clock) as display:
+        display.say("12 cases, each once.")
+        display.step("E", 1, 9, left)
+        clock.now_s += goes_on_s
+        display.interval(update(goes_on_s, expected_s=10.0), SeenRun((), (), {}, ()))
+    return stream.getvalue().splitlines()
+
+
+def test_the_time_left_that_is_told_goes_down_with_the_clock() -> None:
+    assert lines_with(Left(100.0, at_most=False))[1].endswith("about 1 min 36 s left")
+
+
+def test_a_time_that_may_also_be_less_is_called_the_most() -> None:
+    assert lines_with(Left(100.0, at_most=True))[1].endswith("at most 1 min 36 s left")
+
+
+def test_a_step_that_takes_longer_than_was_told_has_its_own_time_left() -> None:
+    assert lines_with(Left(5.0, at_most=False))[1].endswith("about 6 s left")
+
+
+def test_what_is_worth_knowing_stands_in_a_line_of_its_own() -> None:
+    assert lines_with(None)[0] == "12 cases, each once."
+    quiet = io.StringIO()
+    with LiveDisplay(quiet=True, stream=quiet) as display:
+        display.say("12 cases, each once.")
+    assert quiet.getvalue() == ""

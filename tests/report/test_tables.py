@@ -89,6 +89,12 @@ def test_cases_repeated_differently_say_so_in_a_column() -> None:
     assert [row[place].text for row in grid.rows] == ["20", "3"]
 
 
+def test_a_case_that_ran_once_among_others_has_the_error_of_its_own_intervals() -> None:
+    rows = (sequence_row("A", 1_000, runs=5), sequence_row("E", 1_000, runs=1))
+    notes = sequence_grid(dataclasses.replace(sequence_answer(), rows=rows)).notes
+    assert notes[0].endswith("n = 1 to 5 runs; where n is 1, over the intervals of that run.")
+
+
 def test_a_target_rate_has_a_column_only_when_there_is_one() -> None:
     row = sequence_row("A", 1_000)
     limited = dataclasses.replace(row, case=Case("A", "RocksDB", 1_000, 2_000.0), published=None)

@@ -87,7 +87,9 @@ impl Driver for Resp {
     type Session = RespSession;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::all(Execution::Asynchronous, false)
+        let speedups =
+            if self.settings.pipeline_parts { Vec::new() } else { vec![options::PARTS_TOGETHER] };
+        Capabilities { speedups, ..Capabilities::all(Execution::Asynchronous, false) }
     }
 
     fn describe(&self) -> Description {

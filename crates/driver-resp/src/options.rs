@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kvmark_driver::OpenError;
 use kvmark_driver::options::{Accepts, Given, OptionDoc};
+use kvmark_driver::{OpenError, Speedup};
 use kvmark_driver_server::{CA_FILE, Credentials, PASSWORD_ENV, PASSWORD_FILE, USERNAME};
+use kvmark_plan::Kind;
 use serde_json::Value;
 
 use crate::address::{Address, Target};
@@ -16,6 +17,14 @@ use crate::tls::{Tls, TlsFiles};
 pub fn options() -> &'static [OptionDoc] {
     &TABLE
 }
+
+/// Told where the parts of operations take most of the time.
+pub(crate) const PARTS_TOGETHER: Speedup = Speedup {
+    option: "pipeline_parts=true",
+    kinds: &[Kind::Insert, Kind::Scan, Kind::Delete],
+    meaning: "sends the commands of one operation together, where YCSB sends each when the one \
+              before it is answered",
+};
 
 const HOUR_MS: i64 = 3_600_000;
 

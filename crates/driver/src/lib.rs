@@ -36,6 +36,18 @@ pub enum Execution {
     Asynchronous,
 }
 
+/// An option that makes some operations quicker and changes what is measured, so that the user
+/// decides.
+#[derive(Clone, Debug, Serialize)]
+pub struct Speedup {
+    /// The option with its value, as it stands in a URL.
+    pub option: &'static str,
+    /// The kinds of operation that it makes quicker.
+    pub kinds: &'static [Kind],
+    /// What it does, to follow the option in a sentence.
+    pub meaning: &'static str,
+}
+
 /// What a system can do natively, stated by its driver.
 #[derive(Clone, Debug, Serialize)]
 pub struct Capabilities {
@@ -52,6 +64,8 @@ pub struct Capabilities {
     pub statements: bool,
     /// Whether the system lives in simulated time, which the engine then advances itself.
     pub simulated_time: bool,
+    /// Options that would make it quicker and that were not given.
+    pub speedups: Vec<Speedup>,
 }
 
 impl Capabilities {
@@ -65,6 +79,7 @@ impl Capabilities {
             cancels: execution == Execution::Asynchronous,
             statements: true,
             simulated_time: false,
+            speedups: Vec::new(),
         }
     }
 }

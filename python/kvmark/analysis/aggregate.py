@@ -6,18 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kvmark.analysis.imported import imported_rate
-from kvmark.analysis.summary import Times, succeeded_in_window, throughput
+from kvmark.analysis.summary import Times, throughput
 from kvmark.analysis.verdict import Judge, Verdict, combine, judge
 from kvmark.records import Run, TimeName
-from kvmark.stats import Counts, Estimate, mean_interval
+from kvmark.stats import Counts, Estimate, mean_interval, two_stage_mean
 
 
 @dataclass(frozen=True, slots=True)
 class CaseSummary:
     """All repetitions of a case.
 
-    Runtime and throughput are means over the runs with a t-interval; times are those of all
-    successful operations of all runs, whatever their kind.
+    Runtime and throughput are means over the runs with a t-interval, Stein's where the scatter of
+    the first of them decided how many there are; times are those of all successful operations of
+    all runs, whatever their kind.
     """
 
     runs: tuple[str, ...]
@@ -46,7 +47,7 @@ def aggregate(runs: Sequence[Run], judged: Judge = judge) -> CaseSummary:
     response, service, wait = (merged_times(runs, time) for time in ("response", "service", "wait"))
     return CaseSummary(
         runs=tuple(run.id for run in runs),
-        runtime_ms=mean_interval([_runtime_ms(run) for run in runs], "ms"),
+        runtime_ms=_mean(runs, [_runtime_ms(run) for run in runs], "ms"),
         throughput=_throughput(runs),
         response=Times.of(response),
         service=Times.of(service),
@@ -79,13 +80,21 @@ def _runtime_ms(run: Run) -> float:
 def _throughput(runs: Sequence[Run]) -> Estimate:
     if len(runs) == 1 and len(runs[0].counted) == 1:
         return throughput(runs[0], runs[0].counted[0])
-    return mean_interval([rate_of(run) for run in runs], "ops/s")
+    return _mean(runs, [rate_of(run) for run in runs], "ops/s")
+
+
+def _mean(runs: Sequence[Run], figures: Sequence[float], unit: str) -> Estimate:
+    stages: tuple[list[float], list[float]] = ([], [])
+    for run, figure in zip(runs, figures, strict=True):
+        stages[run.manifest.spec.get("sequence", {}).get("stage") == 2].append(figure)
+    first, second = stages
+    if len(first) < 2 or not second:
+        return mean_interval(figures, unit)
+    return two_stage_mean(first, second, unit)
 
 
 def rate_of(run: Run) -> float:
     """Successful operations per second in all windows of the run's counted phases."""
     if run.manifest.imported is not None:
         return imported_rate(run) or 0.0
-    window_ns = sum(phase.window_ns for phase in run.counted)
-    ok = sum(succeeded_in_window(run, phase) for phase in run.counted)
-    return ok * 1e9 / window_ns if window_ns else 0.0
+    return run.manifest.engine.rate

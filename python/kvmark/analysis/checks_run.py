@@ -32,7 +32,11 @@ def check_ending(run: Run) -> Iterator[Reason | None]:
     stopped = engine.interrupted or bool(cancelled)
     phase = cancelled[0] if cancelled else None
     yield reason(
-        "interrupted", int(stopped), "the user ended the run before its plan did", {}, phase=phase
+        "interrupted",
+        int(stopped),
+        "the run was ended before its plan did, by the user or by a limit on time",
+        {},
+        phase=phase,
     )
     killed = run.manifest.closed_by == "recovered"
     yield reason("recovered", int(killed), "the run was killed and closed from its logs", {})

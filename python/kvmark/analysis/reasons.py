@@ -365,7 +365,7 @@ _RULES = (
     ),
     _rule(
         "interrupted",
-        "whether the user ended the run before its plan did",
+        "whether the run was ended before its plan did, by the user or by a limit on time",
         (None, 0, None),
         "When to stop was decided after seeing the figures.",
         "let the run end by itself",

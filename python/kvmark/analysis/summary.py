@@ -191,7 +191,7 @@ def throughput(run: Run, phase: PhaseRecord) -> Estimate:
     The value is the exact ratio; the error is that of the mean rate of the full intervals,
     corrected for autocorrelation. Fewer than five full intervals give none.
     """
-    ok = succeeded_in_window(run, phase)
+    ok = run.manifest.engine.succeeded(phase)
     value = ok * _NS_PER_S / phase.window_ns if phase.window_ns > 0 else 0.0
     rates = interval_rates(run, phase)
     if len(rates) < _LEAST_INTERVALS:
@@ -200,12 +200,6 @@ def throughput(run: Run, phase: PhaseRecord) -> Estimate:
     error = mean.error
     low, high = (None, None) if error is None else (value - error, value + error)
     return Estimate(value, low, high, len(rates), "ops/s", mean.method)
-
-
-def succeeded_in_window(run: Run, phase: PhaseRecord) -> int:
-    """Successful operations that completed before the window ended."""
-    totals = run.totals(phase.index)
-    return sum(total.in_window for total in totals if total.outcome == "ok" and not total.part)
 
 
 def full_intervals(run: Run, phase: PhaseRecord) -> pl.DataFrame:

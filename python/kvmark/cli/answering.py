@@ -6,18 +6,21 @@ generator's.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import typer
 
 from kvmark.analysis import Judgement, summarize
 from kvmark.cli.output import print_answer, print_json, terminal_width, write_report
+from kvmark.cli.sequence_said import said
 from kvmark.errors import AnswerIsNo
 from kvmark.records import Records
 from kvmark.report.gather import run_answer, sequence_answer
 from kvmark.report.terminal import run_text, sequence_text
 from kvmark.run import Carried
 from kvmark.study.measured import measured
+from kvmark.study.ycsb_rounds import Course
 
 __all__ = ["answer_one", "answer_sequence"]
 
@@ -45,7 +48,7 @@ def answer_one(carried: Carried, records: Records, report: Path | None, *, json:
 
 
 def answer_sequence(
-    ended: list[Carried], repetitions: int, records: Records, report: Path | None, *, json: bool
+    ended: list[Carried], course: Course, records: Records, report: Path | None, *, json: bool
 ) -> None:
     """Closes the runs of a sequence and prints its table.
 
@@ -53,13 +56,15 @@ def answer_sequence(
         AnswerIsNo: a case is INVALID.
         RunError: the report can't be written.
     """
-    runs = [one.run for one in measured(ended, records, repetitions)]
-    answer = sequence_answer(runs)
+    runs = [one.run for one in measured(ended, records)]
+    told = said(course, [run.manifest for run in runs])
+    answer = replace(sequence_answer(runs), said=told)
     if report is not None:
         write_report(lambda page: page.sequence_page(answer), report)
     if json:
         source, ids = answer.published_source, [run.id for run in runs]
-        print_json({"rows": answer.rows, "published_source": source, "runs": ids, "report": report})
+        common = {"published_source": source, "runs": ids, "report": report}
+        print_json({"rows": answer.rows, **common, "repetitions": course, "said": told})
     else:
         print_answer(sequence_text(answer, terminal_width()))
         _tell(report)

@@ -75,6 +75,15 @@ class Update:
         return self.phase_elapsed_s * (1 - done) / done if done else None
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is known of the time left when a step begins, the step included."""
+
+    seconds: float
+    #: Whether it may also be less.
+    at_most: bool
+
+
 class Progress(Protocol):
     """Whoever carries out runs tells this about them."""
 
@@ -128,10 +137,18 @@ class LiveDisplay:
             self._live.stop()
             self._live = None
 
-    def step(self, title: str, index: int, total: int) -> None:
-        """A step begins: its title, its place from 1, and how many there are."""
+    def say(self, sentence: str) -> None:
+        """Something worth knowing while the work goes on."""
+        if not self.quiet:
+            self._console.print(self._text(printable(sentence)), soft_wrap=True)
+
+    def step(self, title: str, index: int, total: int, left: Left | None = None) -> None:
+        """A step begins: its title, its place from 1, and how many there are.
+
+        Without the time left it is told from the steps so far.
+        """
         self._finish_step()
-        self._steps.begin(printable(title), index, total, self._clock())
+        self._steps.begin(printable(title), index, total, left, self._clock())
         self._update, self._seen, self._faults_told = None, _NOTHING_SEEN, 0
         if self._live is None:
             self._shown_at = self._clock()
@@ -161,12 +178,15 @@ class LiveDisplay:
             return
         errors = self._update.errors if self._update else 0
         failed = [f"errors {units.whole(errors)}"] if errors else []
-        self._print(", ".join([f"done in {_span(took_s)}", *failed, *self._left()]))
+        self._print(", ".join([f"done in {units.span(took_s)}", *failed, *self._left()]))
 
     def _left(self) -> list[str]:
         """How much time is left, where it is known and worth saying."""
         left_s = self._steps.left_s(self._clock(), self._update)
-        return [f"about {_span(left_s)} left"] if left_s is not None and left_s >= 1 else []
+        if left_s is None or left_s < 1:
+            return []
+        bound = self._steps.left is not None and self._steps.left.at_most
+        return [f"{'at most' if bound else 'about'} {units.span(left_s)} left"]
 
     def _print(self, told: str) -> None:
         self._console.print(self._text(f"{self._steps.place}  {told}"), soft_wrap=True)
@@ -182,7 +202,7 @@ class LiveDisplay:
         heading = Text(steps.title, style="bold")
         heading.append(f"  step {steps.index} of {steps.total}", style="not bold dim")
         heading.truncate(width, overflow="ellipsis")
-        done = steps.done(update)
+        done = steps.done(self._clock(), update)
         row = Table.grid(padding=(0, 2))
         row.add_row(
             ProgressBar(
@@ -215,13 +235,16 @@ class _Steps:
     began_s: float | None = None
     finished: int = 0
     spent_s: float = 0.0
+    left: Left | None = None
+    left_at_s: float = 0.0
 
     @property
     def place(self) -> str:
         return f"[{self.index}/{self.total}] {self.title}"
 
-    def begin(self, title: str, index: int, total: int, now_s: float) -> None:
+    def begin(self, title: str, index: int, total: int, left: Left | None, now_s: float) -> None:
         self.title, self.index, self.total, self.began_s = title, index, total, now_s
+        self.left, self.left_at_s = left, now_s
 
     def finish(self, now_s: float) -> float | None:
         """Ends the current step; how long it took, or none when there was none."""
@@ -233,13 +256,20 @@ class _Steps:
         self.spent_s += took_s
         return took_s
 
-    def done(self, update: Update | None) -> float:
-        """The share of all steps that is done, in [0, 1]."""
+    def done(self, now_s: float, update: Update | None) -> float:
+        """The share that is done, in [0, 1]: of the time where it is known, else of the steps."""
+        left_s = None if self.left is None else self.left_s(now_s, update)
+        if left_s is not None:
+            spent_s = self.spent_s + (0.0 if self.began_s is None else now_s - self.began_s)
+            return spent_s / (spent_s + left_s) if spent_s else 0.0
         within = (update.done or 0.0) if update and self.began_s is not None else 0.0
         return min((self.index - 1 + within) / max(self.total, 1), 1.0)
 
     def left_s(self, now_s: float, update: Update | None) -> float | None:
-        """Time left: that of a single step from its own phase, else the mean step for each left."""
+        """Time left: as it was told, of a single step from its own phase, else the mean step's."""
+        if self.left is not None:
+            own_s = update.left_s if update and self.began_s is not None else None
+            return max(self.left.seconds - (now_s - self.left_at_s), own_s or 0.0)
         if self.total <= 1:
             return update.left_s if update else None
         if not self.finished:
@@ -277,14 +307,3 @@ def _told(update: Update, errors: str = "") -> list[str]:
     if update.backlog is not None:
         parts.append(f"backlog {units.whole(update.backlog)}")
     return parts
-
-
-def _span(seconds: float) -> str:
-    """A span of time as one would say it: ``1 h 05 min``, ``3 min 20 s``, ``12 s``, ``40 ms``."""
-    if seconds < 1:
-        return f"{seconds * 1e3:.0f} ms"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes == 0:
-        return f"{rest} s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"

@@ -7,25 +7,30 @@ when nothing is measured any more.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from kvmark.cli.fleet import AskedFleet, on_fleet
-from kvmark.cli.live import LiveDisplay
+from kvmark.cli.live import Left, LiveDisplay
 from kvmark.cli.metrics import exported
 from kvmark.cli.progress import show
+from kvmark.cli.sequence_said import Teller, announced
 from kvmark.cli.system import command_line, password_lent
+from kvmark.errors import Interrupted
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
-from kvmark.records import Records
+from kvmark.records import Records, RunFolder
 from kvmark.run import Carried, Setting, carry_out, make_setting
 from kvmark.run.existing import OnExisting, emptier
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import SystemUrl
 from kvmark.spec.ycsb import YcsbProperties
-from kvmark.study.ycsb import Step, YcsbStudy, planned
+from kvmark.study.ab import Precision
+from kvmark.study.ycsb import Repeating, Step, YcsbStudy, planned
+from kvmark.study.ycsb_rounds import Rounds
 from kvmark.testbed.rocksdb import scratch_folder
 
 __all__ = ["measure_one", "measure_sequence"]
@@ -99,7 +104,15 @@ def measure_sequence(
                 ended = _carry(study, records, setting, on_existing or "remove", quiet=quiet)
     from kvmark.cli.answering import answer_sequence
 
-    answer_sequence(ended, study.repetitions, records, report, json=json)
+    answer_sequence(ended.carried, ended.rounds.course(), records, report, json=json)
+
+
+@dataclass
+class _Sequence:
+    """A sequence while it goes on."""
+
+    rounds: Rounds
+    carried: list[Carried] = field(default_factory=list)
 
 
 def _carry(
@@ -109,29 +122,51 @@ def _carry(
     on_existing: OnExisting,
     *,
     quiet: bool,
-) -> list[Carried]:
+) -> _Sequence:
     """Carries out every step. What ended before one that failed is closed all the same."""
-    steps = study.steps()
-    loads = any(step.fresh for step in steps)
+    loads = any(step.fresh for step in study.first())
     prepare = emptier(study.system, on_existing if loads else "keep")
     ycsb = _kept(study.properties)
-    ended: list[Carried] = []
+    going = _Sequence(Rounds(study, _needed))
+    rounds = going.rounds
     with LiveDisplay(quiet=quiet) as display:
+        display.say(announced(study, rounds.course()))
+        teller = Teller(rounds, display.say)
 
         def carry(number: int, step: Step, spec: RunSpec) -> Carried:
-            display.step(step.title, number, len(steps))
+            teller.begin(going.carried)
+            left = rounds.left()
+            display.step(step.title, number, rounds.total, left and Left(*left))
             kept = {**spec.as_json(), "ycsb": ycsb, "sequence": asdict(step)}
-            carried = carry_out(compile_run(spec), kept, records, setting, show(display))
-            ended.append(carried)
-            return carried.or_raise()
+            limit, shown, plan = rounds.limit(step), show(display), compile_run(spec)
+
+            def progress(folder: RunFolder, told: Mapping[str, Any]) -> None:
+                shown(folder, told)
+                if limit is not None:
+                    limit.watch(told)
+                    teller.watch(step, limit, plan, going.carried)
+
+            carried = carry_out(plan, kept, records, setting, progress)
+            going.carried.append(carried)
+            cut = limit is not None and limit.over and isinstance(carried.failure, Interrupted)
+            rounds.ended(carried.manifest.engine.rate, limit if cut else None)
+            return carried if cut else carried.or_raise()
 
         try:
-            return list(planned(study, carry, prepare))
+            planned(study, rounds.steps(), carry, prepare)
         except BaseException:
             from kvmark.study.measured import measured
 
-            measured(ended, records, study.repetitions)
+            measured(going.carried, records)
             raise
+    return going
+
+
+def _needed(cases: Sequence[Sequence[float]], asked: Repeating) -> Sequence[int]:
+    """What the scatter of the first stage says, from a process that has the mathematics."""
+    from kvmark.study.ab_judging import needed_apart
+
+    return needed_apart(cases, Precision(asked.within, None, asked.most, asked.first))
 
 
 def _kept(properties: YcsbProperties) -> dict[str, Any]:

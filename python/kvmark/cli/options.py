@@ -5,6 +5,7 @@ A value that can't be read is refused with the option's name before anything els
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -64,6 +65,16 @@ def _steps(text: str) -> Steps:
         if step not in known:
             raise SpecError(f"there is no step {shown(step)}{did_you_mean(step, known)}")
     return steps
+
+
+def _budget(text: str) -> float:
+    """Seconds; infinite for `none`."""
+    if text.strip() == "none":
+        return math.inf
+    seconds = duration_ns(text) / 1e9
+    if seconds == 0:
+        raise SpecError("must be longer than 0; write none for no limit")
+    return seconds
 
 
 def _report(text: str) -> Path | None:
@@ -271,7 +282,18 @@ Database = Annotated[
 ]
 Repetitions = Annotated[
     int | None,
-    quantity(count, "N", "How often; else 20 times up to 10,000 records, and once above."),
+    quantity(
+        count, "N", "How often; else 5 times, and up to 20 where ± 5 % needs more; -load once."
+    ),
+]
+Budget = Annotated[
+    float | None,
+    quantity(
+        _budget,
+        "TIME",
+        "Most time for the whole, such as 30m, or none; 10m unless --repetitions is said.",
+        "--budget",
+    ),
 ]
 StepInterval = Annotated[
     int | None,

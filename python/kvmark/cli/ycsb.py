@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,13 +12,13 @@ from kvmark.errors import SpecError
 
 if TYPE_CHECKING:
     from kvmark.spec.ycsb import YcsbProperties
+    from kvmark.study.ycsb import Repeating
 
 __all__ = ["ycsb"]
 
 PUBLISHED_RECORDS: Final = (1000, 3000, 6000, 10000)
-SHORT_RECORDS: Final = 10_000
-SHORT_REPETITIONS: Final = 20
-"""A run of a few thousand operations lasts milliseconds: only repetitions give it an error."""
+BUDGET_S: Final = 600.0
+"""Who starts a sequence without a word waits for it."""
 
 
 def ycsb(
@@ -36,6 +37,7 @@ def ycsb(
     database: options.Database = None,
     on_existing: options.OnExisting = "refuse",
     repetitions: options.Repetitions = None,
+    budget: options.Budget = None,
     duration: options.Duration = None,
     seed: options.Seed = 1,
     interval: options.StepInterval = None,
@@ -72,7 +74,7 @@ def ycsb(
         operations=operations,
         workloads=workloads or _steps(asked, load=load, own=transactions or bool(property_files)),
         targets=target or (None,),
-        repetitions=_repetitions(repetitions, sizes),
+        repeating=_repeating(repetitions, budget, once=not asked.dotransactions),
         seed=seed,
         more={name: value for name, value in said.items() if value is not None},
     )
@@ -108,9 +110,15 @@ def _sizes(records: tuple[int, ...] | None, asked: YcsbProperties) -> tuple[int,
     return records
 
 
-def _repetitions(repetitions: int | None, sizes: tuple[int, ...]) -> int:
+def _repeating(repetitions: int | None, budget_s: float | None, *, once: bool) -> Repeating:
+    """How often each case is run; `once` for a load by YCSB's own word, which is to leave data."""
+    from kvmark.study.ycsb import Repeating
+
+    if repetitions is None and once:
+        repetitions = 1
     if repetitions is None:
-        return SHORT_REPETITIONS if max(sizes) <= SHORT_RECORDS else 1
+        return Repeating(budget_s=BUDGET_S if budget_s is None else budget_s)
     if repetitions < 1:
         raise SpecError(f"repetitions: must be at least 1, not {repetitions}")
-    return repetitions
+    budget_s = math.inf if budget_s is None else budget_s
+    return Repeating(repetitions, repetitions, None, budget_s)

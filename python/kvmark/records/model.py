@@ -137,6 +137,15 @@ class SystemRecord(_Frozen):
     configuration: dict[str, str] = Field(default_factory=dict)
 
 
+class SpeedupRecord(_Frozen):
+    """An option, as it stands in a URL, that would make operations of some kinds quicker."""
+
+    option: str
+    kinds: tuple[str, ...]
+    #: What it does, to follow the option in a sentence.
+    meaning: str
+
+
 class CapabilitiesRecord(_Frozen):
     """What the driver said its system can do."""
 
@@ -144,6 +153,7 @@ class CapabilitiesRecord(_Frozen):
     embedded: bool
     kinds: tuple[str, ...] = ()
     cancels: bool = False
+    speedups: tuple[SpeedupRecord, ...] = ()
 
 
 class ClockRecord(_Frozen):
@@ -217,6 +227,17 @@ class RunRecord(_Frozen):
         done = [phase for phase in self.phases if phase.stopped_by != "skipped"]
         measured = tuple(phase for phase in done if phase.name == "measure")
         return measured or tuple(phase for phase in done if phase.name == "load")
+
+    def succeeded(self, phase: PhaseRecord) -> int:
+        """Successful operations that completed before the phase's window ended."""
+        totals = (total for total in self.totals if total.phase == phase.index and not total.part)
+        return sum(total.in_window for total in totals if total.outcome == "ok")
+
+    @property
+    def rate(self) -> float:
+        """Successful operations per second in all windows of the counted phases."""
+        window_ns = sum(phase.window_ns for phase in self.counted)
+        return sum(map(self.succeeded, self.counted)) * 1e9 / window_ns if window_ns else 0.0
 
 
 class Manifest(_Frozen):

@@ -76,6 +76,8 @@ class SequenceAnswer:
     provenance: Provenance
     #: Name of the published report whose figures stand beside ours.
     published_source: str
+    #: Sentences on the time that it took, and on what there was no time for.
+    said: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

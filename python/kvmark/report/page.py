@@ -70,7 +70,7 @@ def sequence_page(answer: SequenceAnswer) -> Page:
         title=answer.title,
         asked=answer.asked,
         facts=(),
-        answer=sentences.sequence(answer),
+        answer=" ".join((sentences.sequence(answer), *answer.said)),
         things="cases",
         counts=verdict_counts(row.figures.verdict for row in answer.rows),
         doubts=tuple(doubts.of_sequence(answer)),

@@ -147,7 +147,10 @@ def _error_note(rows: Sequence[SequenceRow]) -> str:
     if counts == [1]:
         return "± is half the width of the 95 % confidence interval over the intervals of one run."
     n = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"± is half the width of the 95 % confidence interval of the mean over n = {n} runs."
+    alone = "; where n is 1, over the intervals of that run" if counts[0] == 1 else ""
+    return (
+        f"± is half the width of the 95 % confidence interval of the mean over n = {n} runs{alone}."
+    )
 
 
 def _operation_row(

@@ -21,7 +21,8 @@ _INDENT = "  "
 def sequence_text(answer: SequenceAnswer, width: int) -> Text:
     """The YCSB sequence: the table, the answer, then every reason of its verdicts."""
     lines = [to_text(sequence_grid(answer), width), Text()]
-    lines += sentence_lines(sentences.sequence(answer), width)
+    for sentence in (sentences.sequence(answer), *answer.said):
+        lines += sentence_lines(sentence, width)
     lines += doubt_lines(doubts.of_sequence(answer), width)
     return Text("\n").join(lines)
 

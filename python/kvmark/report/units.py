@@ -93,6 +93,19 @@ def with_unit(time_ns: float | None) -> str:
     return ABSENT if time_ns is None else f"{significant(time_ns / unit.ns)} {unit.name}"
 
 
+def span(seconds: float) -> str:
+    """A span of time as one would say it: ``1 h 05 min``, ``3 min 20 s``, ``12 s``, ``40 ms``."""
+    if seconds < 1:
+        return f"{seconds * 1e3:.0f} ms"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes == 0:
+        return f"{rest} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours:,} h {minutes:02} min" if minutes else f"{hours:,} h"
+    return f"{minutes} min {rest:02} s" if rest else f"{minutes} min"
+
+
 def estimate(value: Estimate | None) -> str:
     """Value ± half width, both to the half width's second digit.
 

@@ -36,6 +36,8 @@ class Carried:
     present: int
     """How many records its inserts left in the dataset; 0 where there were none."""
     failure: KvmarkError | None
+    manifest: Manifest
+    """What is known when the engine has returned."""
 
     def or_raise(self) -> Carried:
         """Itself, if the run came to its end.
@@ -99,7 +101,7 @@ def carry_out(
     except BaseException:
         folder.abandon()
         raise
-    return Carried(folder, _present(plan, manifest), _failure(result, folder.id))
+    return Carried(folder, _present(plan, manifest), _failure(result, folder.id), manifest)
 
 
 def _generate(

@@ -9,7 +9,7 @@ from kvmark.stats.counts import Counts, least_observations, rank_interval
 from kvmark.stats.crossing import crossing
 from kvmark.stats.estimate import CONFIDENCE, Estimate
 from kvmark.stats.level import Effect, Level, combined, contrast, difference, holm, level_of
-from kvmark.stats.mean import mean_interval, paired_ratio, unpaired_ratio
+from kvmark.stats.mean import mean_interval, paired_ratio, two_stage_mean, unpaired_ratio
 from kvmark.stats.proportions import MixTest, kish_effective_size, mix_test
 from kvmark.stats.resampling import (
     block_bootstrap,
@@ -63,5 +63,6 @@ __all__ = [
     "rank_interval",
     "relative_stderr",
     "series_mean_interval",
+    "two_stage_mean",
     "unpaired_ratio",
 ]

@@ -24,6 +24,25 @@ def mean_interval(samples: Sequence[float], unit: str, confidence: float = CONFI
     return Estimate(mean, mean - error, mean + error, n, unit, "mean, t-interval", confidence)
 
 
+def two_stage_mean(first: Sequence[float], second: Sequence[float], unit: str) -> Estimate:
+    """The mean of samples of which the scatter of the first few decided how many there are.
+
+    The interval is Stein's, from the scatter of the first stage alone, or the ordinary one of all
+    where that is wider: samples that happened to lie close together early make no claim of it.
+
+    Raises:
+        ValueError: the first stage has fewer than two samples.
+    """
+    if len(first) < 2:
+        raise ValueError(f"a first stage needs at least two samples, not {len(first)}")
+    plain = mean_interval([*first, *second], unit)
+    early = float(_array(first).std(ddof=1)) / plain.n**0.5 * _t(len(first) - 1, CONFIDENCE)
+    if plain.error is not None and plain.error >= early:
+        return plain
+    low, high = plain.value - early, plain.value + early
+    return Estimate(plain.value, low, high, plain.n, unit, "mean, two stages, Stein", CONFIDENCE)
+
+
 def paired_ratio(
     baseline: Sequence[float], candidate: Sequence[float], confidence: float = CONFIDENCE
 ) -> Estimate:

@@ -6,9 +6,12 @@ runs that follow. So one process measures, and another one closes, judges and de
 
 from __future__ import annotations
 
+import math
+import signal
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Self
@@ -17,7 +20,7 @@ from kvmark.errors import AnswerIsNo, RunError
 from kvmark.records import Records
 from kvmark.study.ab import Precision, Standing
 
-__all__ = ["Judge", "decided"]
+__all__ = ["Judge", "decided", "needed_apart"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,20 @@ class Judge:
     def standing(self, log_ratios: Sequence[float]) -> Standing:
         """Whether the blocks so far are enough."""
         return self._apart.submit(decided, tuple(log_ratios), self._precision).result()
+
+
+def needed_apart(cases: Sequence[Sequence[float]], precision: Precision) -> list[int]:
+    """How many repetitions each case needs, from the figures of its first stage, all above 0."""
+    logs = [tuple(map(math.log, figures)) for figures in cases]
+    with ProcessPoolExecutor(
+        1,
+        mp_context=get_context("spawn"),
+        # An interrupt from a terminal reaches every process; this one has nothing to say to it.
+        initializer=signal.signal,
+        initargs=(signal.SIGINT, signal.SIG_IGN),
+    ) as apart:
+        found = apart.map(partial(decided, precision=precision), logs, chunksize=len(logs))
+        return [standing.needed or standing.blocks for standing in found]
 
 
 def decided(log_ratios: Sequence[float], precision: Precision) -> Standing:

@@ -11,7 +11,7 @@ import signal
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from kvmark.errors import Interrupted, KvmarkError, RunError, SystemUnderTestError
@@ -133,7 +133,7 @@ class Carrier:
         if limit.is_over and isinstance(carried.failure, Interrupted):
             seconds = (self.study.spec.limit_ns or 0) / 1e9
             reason = SystemUnderTestError(f"the case took longer than its limit of {seconds:g} s")
-            return Carried(carried.folder, carried.present, reason)
+            return replace(carried, failure=reason)
         if carried.failure is None:
             self._loaded.add(self._dataset(spec))
         if spec.faults:

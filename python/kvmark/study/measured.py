@@ -5,6 +5,7 @@ It brings Polars and SciPy: nothing here is imported while an engine runs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -23,13 +24,22 @@ class Measured:
     verdict: Verdict
 
 
-def measured(ended: Iterable[Carried], records: Records, repetitions: int = 1) -> list[Measured]:
-    """Closes and judges runs; ``repetitions`` is how often the case of each is run in all.
+def measured(ended: Iterable[Carried], records: Records) -> list[Measured]:
+    """Closes and judges runs. Those of one case of a sequence are its repetitions.
 
     Raises:
         KvmarkError: a run's records couldn't be written; what was measured is kept.
     """
-    return [_measured(carried, records, repetitions) for carried in ended]
+    ended = list(ended)
+    repetitions = Counter(map(_case, ended))
+    return [_measured(carried, records, repetitions[_case(carried)]) for carried in ended]
+
+
+def _case(carried: Carried) -> tuple[object, ...]:
+    step = carried.manifest.spec.get("sequence")
+    if step is None:
+        return (carried.folder.id,)
+    return step["workload"], step["records"], step["target"]
 
 
 def _measured(carried: Carried, records: Records, repetitions: int) -> Measured:

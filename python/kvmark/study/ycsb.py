@@ -2,12 +2,13 @@
 
 Repetitions are the outer loop, so that drift of the machine is shared by all sizes; within one the
 sizes come in an order drawn from the seed. The steps of a sequence keep their order, because each
-needs the dataset that the ones before it left.
+needs the dataset that the ones before it left. How many repetitions there are is decided by
+:mod:`kvmark.study.ycsb_rounds`.
 """
 
 from __future__ import annotations
 
-import random
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -22,12 +23,12 @@ from kvmark.spec.url import SystemUrl
 from kvmark.spec.ycsb import CORE_WORKLOADS, YcsbProperties
 from kvmark.spec.ycsb_run import ycsb_run
 
-__all__ = ["SEQUENCE", "Step", "YcsbStudy", "check_order", "planned"]
+__all__ = ["LOADS", "SEQUENCE", "Repeating", "Step", "YcsbStudy", "check_order", "planned"]
 
 SEQUENCE: Final = ("load", "a", "b", "c", "f", "d", "delete", "reload", "e")
 """The published order."""
 
-_LOADS: Final = ("load", "reload")
+LOADS: Final = ("load", "reload")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class Step:
     target: float | None
     #: Whether the system must be empty: the sequence's first load.
     fresh: bool
+    #: Whether its repetition is one of the first few, or was decided on by their scatter: 1 or 2.
+    stage: int = 1
 
     @property
     def title(self) -> str:
@@ -48,6 +51,21 @@ class Step:
         rate = "" if self.target is None else f" at {self.target:g}/s"
         name = self.workload.upper() if len(self.workload) == 1 else self.workload
         return f"{name}{rate}, {self.records:,} records, repetition {self.repetition + 1}"
+
+
+@dataclass(frozen=True, slots=True)
+class Repeating:
+    """How often each case is run."""
+
+    #: Repetitions of the first stage.
+    first: int = 5
+    #: Most repetitions; the same as the first stage's where their number is fixed.
+    most: int = 20
+    #: Half the width of the interval of the throughput, as a share, that more repetitions aim at;
+    #: none where their number is fixed.
+    within: float | None = 0.05
+    #: Most seconds for the whole.
+    budget_s: float = math.inf
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +78,7 @@ class YcsbStudy:
     operations: int | None
     workloads: tuple[str, ...]
     targets: tuple[float | None, ...]
-    repetitions: int
+    repeating: Repeating
     seed: int
     #: Fields of `RunSpec` that the user said for every run.
     more: Mapping[str, Any] = field(default_factory=dict)
@@ -69,9 +87,35 @@ class YcsbStudy:
         """Checks the order of the workloads."""
         check_order(self.workloads)
 
-    def steps(self) -> list[Step]:
-        """All runs, in their order."""
-        return list(self._steps())
+    def first(self) -> list[Step]:
+        """The first repetition of everything."""
+        return [
+            Step(workload, records, 0, target, fresh)
+            for records in self.records
+            for workload, target, fresh in self.places()
+        ]
+
+    def places(self) -> Iterator[tuple[str, float | None, bool]]:
+        """Workload, target rate and whether the system must be empty, in the sequence's order."""
+        for place, workload in enumerate(self.workloads):
+            once = workload in LOADS or workload == "delete"
+            for target in (None,) if once else self.targets:
+                yield workload, target, workload == "load" and place == 0
+
+    def work(self, workload: str, records: int) -> int:
+        """Operations of a step; 1 where it ends by time."""
+        if workload in (*LOADS, "delete"):
+            return records
+        if self.timed:
+            return 1
+        given = "operationcount" in self.properties.given
+        return self.operations or (self.properties.operationcount if given else 0) or records
+
+    @property
+    def timed(self) -> bool:
+        """Whether the user said when a step ends, other than by a number of operations."""
+        timed = {"duration_ns", "until_stderr"} & self.more.keys()
+        return bool(timed) or "maxexecutiontime" in self.properties.given
 
     def check(self) -> None:
         """Checks every step before the first one begins.
@@ -79,27 +123,14 @@ class YcsbStudy:
         Raises:
             KvmarkError: a step can't be carried out.
         """
-        for step in self.steps():
-            if step.repetition == 0:
-                _engine.check_plan(compile_run(self.spec(step, step.records)).to_json())
+        for step in self.first():
+            _engine.check_plan(compile_run(self.spec(step, step.records)).to_json())
 
     def typical_plan(self) -> Plan:
         """The plan of a step that isn't a load, where there is one: for calibration."""
-        steps = self.steps()
-        step = next((step for step in steps if step.workload not in _LOADS), steps[0])
+        steps = self.first()
+        step = next((step for step in steps if step.workload not in LOADS), steps[0])
         return compile_run(self.spec(step, step.records))
-
-    def _steps(self) -> Iterator[Step]:
-        chance = random.Random(self.seed)  # noqa: S311 - an order, not a secret
-        for repetition in range(self.repetitions):
-            sizes = list(self.records)
-            chance.shuffle(sizes)
-            for records in sizes:
-                for place, workload in enumerate(self.workloads):
-                    once = workload in _LOADS or workload == "delete"
-                    for target in (None,) if once else self.targets:
-                        fresh = workload == "load" and place == 0
-                        yield Step(workload, records, repetition, target, fresh)
 
     def spec(self, step: Step, present: int) -> RunSpec:
         """One step as a run; ``present`` is how many records there are when it begins."""
@@ -108,7 +139,7 @@ class YcsbStudy:
             more["rate"] = step.target
         elif None in self.targets and len(self.targets) > 1:
             more["rate"] = None
-        loads = step.workload in _LOADS
+        loads = step.workload in LOADS
         run = ycsb_run(
             "load" if loads else step.workload,
             self.properties,
@@ -126,9 +157,12 @@ class YcsbStudy:
     def _operations(self, step: Step) -> int | None:
         if self.operations is not None:
             return self.operations
-        given = {"operationcount", "maxexecutiontime"} & self.properties.given.keys()
-        timed = {"duration_ns", "until_stderr"} & self.more.keys()
-        return None if given or timed else step.records
+        if "operationcount" in self.properties.given:
+            return None
+        if {"duration_ns", "until_stderr"} & self.more.keys():
+            # No limit: a core workload's own thousand would end the step long before.
+            return 0
+        return None if self.timed else step.records
 
 
 def check_order(workloads: tuple[str, ...]) -> None:
@@ -139,7 +173,7 @@ def check_order(workloads: tuple[str, ...]) -> None:
     """
     loaded = True
     for workload in workloads:
-        if workload in _LOADS and not loaded:
+        if workload in LOADS and not loaded:
             loaded = True
         elif workload == "reload" and loaded and "delete" not in workloads:
             raise UsageError("workloads: reload comes after delete; add delete or use load")
@@ -154,23 +188,23 @@ def check_order(workloads: tuple[str, ...]) -> None:
 
 def planned(
     study: YcsbStudy,
+    steps: Iterator[Step],
     carry: Callable[[int, Step, RunSpec], Carried],
     prepare: Callable[[], None],
-) -> Iterator[Carried]:
+) -> None:
     """Carries out every step, numbered from 1; ``prepare`` empties the system for a fresh load."""
     present = 0
-    for number, step in enumerate(study.steps(), start=1):
+    for number, step in enumerate(steps, start=1):
         if step.fresh:
             prepare()
-        if step.workload not in _LOADS and present == 0:
+        if step.workload not in LOADS and present == 0:
             present = step.records
         carried = carry(number, step, study.spec(step, present))
         present = _present_after(step, carried, present)
-        yield carried
 
 
 def _present_after(step: Step, carried: Carried, present: int) -> int:
     """How many records there are after a step: inserts add to them, a delete removes them all."""
-    if step.workload in _LOADS:
+    if step.workload in LOADS:
         return step.records
     return 0 if step.workload == "delete" else max(present, carried.present)

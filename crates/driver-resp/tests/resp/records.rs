@@ -21,7 +21,17 @@ async fn outcome(session: &RespSession, request: Request<'_>) -> Outcome {
 }
 
 #[test]
-#[ignore = "needs redis-server"]
+fn sending_parts_together_is_named_where_it_was_not_asked_for() {
+    let redis = Redis::start(&[]);
+    let named = |options| {
+        let capabilities = open(&redis.address, options).unwrap().capabilities();
+        capabilities.speedups.iter().map(|speedup| speedup.option).collect::<Vec<_>>()
+    };
+    assert_eq!(named(json!({})), ["pipeline_parts=true"]);
+    assert!(named(json!({ "pipeline_parts": true })).is_empty());
+}
+
+#[test]
 fn each_operation_is_the_commands_of_ycsb() {
     let redis = Redis::start(&[]);
     for options in [json!({}), json!({ "pipeline_parts": true })] {
