@@ -31,10 +31,21 @@ impl RateSample {
 }
 
 /// One stop rule at work. A phase has a fresh one.
+///
+/// Who looks after each interval and stops when an estimate first falls below a bound, stops where
+/// the estimate is too low by chance (Y. S. Chow, H. Robbins, "On the Asymptotic Theory of
+/// Fixed-Width Sequential Confidence Intervals", 1965; P. W. Glynn, W. Whitt, "The Asymptotic
+/// Validity of Sequential Stopping Rules for Stochastic Simulations", 1992). Our own rule therefore
+/// looks when the number of intervals has grown by a quarter, and its standard error has an
+/// [`allowance`] for its own uncertainty. cassandra-stress's rule is as it is there.
 #[derive(Clone, Debug)]
 pub struct StopRule {
     until: Until,
     rates: Rates,
+    /// At how many intervals the rule looks next.
+    next_look: u64,
+    /// Whether the mean rate was known at the last look.
+    known: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -53,7 +64,7 @@ impl StopRule {
             }
             StderrRule::Autocorrelated => Rates::Series(Vec::new()),
         };
-        Self { until, rates }
+        Self { until, rates, next_look: until.min_intervals.into(), known: false }
     }
 
     /// Takes the next interval. One without length says nothing and is left out.
@@ -70,9 +81,18 @@ impl StopRule {
             }
             Rates::Series(rates) => rates.push(interval.rate()),
         }
+        let n = self.intervals();
+        if n >= self.next_look {
+            self.known = self.relative_stderr().is_some_and(|stderr| stderr < self.until.bound);
+            self.next_look = match self.until.rule {
+                StderrRule::CassandraStress => n + 1,
+                StderrRule::Autocorrelated => n + (n / 4).max(1),
+            };
+        }
     }
 
-    /// Relative standard error of the mean rate; none when the intervals don't give one yet.
+    /// Relative standard error of the mean rate, by our own rule with its allowance; none when the
+    /// intervals don't give one yet.
     #[must_use]
     pub fn relative_stderr(&self) -> Option<f64> {
         let stderr = match &self.rates {
@@ -89,9 +109,8 @@ impl StopRule {
     #[must_use]
     pub fn satisfied(&self) -> bool {
         let n = self.intervals();
-        let known = || self.relative_stderr().is_some_and(|stderr| stderr < self.until.bound);
         let full = self.until.max_intervals.is_some_and(|max| n >= u64::from(max));
-        full || (n >= u64::from(self.until.min_intervals) && known())
+        full || (n > 0 && self.known)
     }
 
     fn intervals(&self) -> u64 {
@@ -126,7 +145,16 @@ fn autocorrelated_stderr(rates: &[f64]) -> Option<f64> {
     let deviations: Vec<f64> = rates.iter().map(|rate| rate - mean).collect();
     let variance = autocovariance(&deviations, 0);
     let long_run_variance = initial_monotone_sum(&deviations).max(variance);
-    Some((long_run_variance / (n - 1.0)).sqrt() / mean)
+    let effective = if variance > 0.0 { n * variance / long_run_variance } else { n };
+    Some((long_run_variance / (n - 1.0)).sqrt() / mean * allowance(effective))
+}
+
+/// The factor by which an estimate of a standard error is raised, so that at the bound it isn't too
+/// low by chance. The estimate's own relative standard error is near `1 / √(2 n)` with n effective
+/// intervals; the cut-off of the sum adds to that. With twice `1 / √n`, the true error where the
+/// rule stopped was 0.7 to 1.2 of what it said, for rates with a memory of 0 to 0.8; without, up to 1.7.
+fn allowance(effective: f64) -> f64 {
+    1.0 + 2.0 / effective.sqrt()
 }
 
 /// γ(0) + 2 Σ γ(k), cut off as Geyer says.
