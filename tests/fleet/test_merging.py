@@ -89,7 +89,9 @@ def test_an_interval_of_three_shares_is_that_of_one_engine(intervals: Intervals)
     parts = [drawn(seed, 400 + 100 * seed) for seed in range(3)]
     slow = [drawn(9, 3), [], drawn(8, 2)]
     for share in range(3):
-        for one in slices(*interval(0, parts[share], slow[share], issued=10 + share, late=1)):
+        for one in slices(
+            *interval(0, parts[share], slow[share], issued=10 + share, late=1, late_busy=share)
+        ):
             intervals.take(share, one)
     (merged,) = intervals.ready()
     ok, failed = list(chain(*parts)), list(chain(*slow))
@@ -103,6 +105,7 @@ def test_an_interval_of_three_shares_is_that_of_one_engine(intervals: Intervals)
         for name, value in columns(values).items():
             assert row[name] == pytest.approx(value, rel=1e-12), name
     assert (rows["TOTAL", "any"]["issued"], rows["TOTAL", "any"]["late"]) == (33, 3)
+    assert rows["TOTAL", "any"]["late_busy"] == 3
     lines = {line.split(",")[0]: line.split(",") for line in merged.lines}
     kept = decode(lines["Tag=READ-rt"][4])
     whole = as_kept(ok)

@@ -23,14 +23,14 @@ pub(crate) struct Desk<'a, S, W> {
     pub(crate) session: &'a S,
     pub(crate) wait: &'a W,
     pub(crate) ledger: &'a Ledger<'a>,
-    /// One per group of the phase.
-    pub(crate) sources: Vec<Source<'a>>,
+    /// One per group of the phase; none where the worker has no client of the group.
+    pub(crate) sources: Vec<Option<Source<'a>>>,
 }
 
 /// Runs a client until its numbers are used up or the phase ends.
 pub(crate) async fn client<S: Session, W: Wait>(desk: &Desk<'_, S, W>, seat: Seat) {
     let Desk { phase, session, wait, ledger, .. } = *desk;
-    let source = &desk.sources[seat.group];
+    let source = desk.sources[seat.group].as_ref().expect("whose seat it is, the arrivals are too");
     let limit_ns = phase.timeout_ns.filter(|_| phase.cancels);
     let mut operation = Operation::new(phase, seat.group, ledger);
     let mut reply = Reply::default();
@@ -42,6 +42,7 @@ pub(crate) async fn client<S: Session, W: Wait>(desk: &Desk<'_, S, W>, seat: Sea
     while in_time && ready_ns < patience_ns && !stream.can_begin(&phase.inserts) {
         ready_ns += FIRST_RECORD_POLL_NS;
         in_time = wait.until(ready_ns, phase).await;
+        operation.free_from(ready_ns);
     }
     while in_time {
         // Where the place holds a lock the client has a thread of its own, so nothing suspends.
@@ -58,6 +59,7 @@ pub(crate) async fn client<S: Session, W: Wait>(desk: &Desk<'_, S, W>, seat: Sea
             break;
         }
         operation.begin(turn);
+        let away_ns = wait.away_ns();
         let mut waited = false;
         let mut ended = false;
         while !ended {
@@ -79,6 +81,9 @@ pub(crate) async fn client<S: Session, W: Wait>(desk: &Desk<'_, S, W>, seat: Sea
             ended = operation.end(done, reply.rows);
             ready_ns = completed_ns;
             waited |= within.waited;
+        }
+        if wait.away_ns() != away_ns {
+            operation.forgive(wait.away_ns() - away_ns);
         }
         if source.may_block() || !waited {
             operation.write_down();

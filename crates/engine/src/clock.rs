@@ -5,8 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A source of instants. Clones share one origin.
 pub(crate) trait Clock: Clone + Send + 'static {
+    /// Whether time is simulated.
+    const SIMULATED: bool;
+
     /// Name in records.
-    const SOURCE: &'static str;
+    fn source(&self) -> &'static str;
 
     fn now_ns(&self) -> u64;
 }
@@ -34,7 +37,12 @@ impl RealClock {
 }
 
 impl Clock for RealClock {
-    const SOURCE: &'static str = "tsc";
+    const SIMULATED: bool = false;
+
+    /// Without a counter to rely on, ticks are the system's monotonic clock's own nanoseconds.
+    fn source(&self) -> &'static str {
+        if self.scale_ns == SCALE_TICKS { "monotonic" } else { "tsc" }
+    }
 
     #[inline]
     fn now_ns(&self) -> u64 {
@@ -57,10 +65,27 @@ impl VirtualClock {
 }
 
 impl Clock for VirtualClock {
-    const SOURCE: &'static str = "virtual";
+    const SIMULATED: bool = true;
+
+    fn source(&self) -> &'static str {
+        "virtual"
+    }
 
     #[inline]
     fn now_ns(&self) -> u64 {
         self.now_ns.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_there_is_no_counter_to_rely_on_the_records_say_so() {
+        // What the library falls back to counts nanoseconds.
+        let ticks_in_ns = |scale_ns| RealClock { scale_ns, ..RealClock::start() };
+        assert_eq!(ticks_in_ns(SCALE_TICKS).source(), "monotonic");
+        assert_eq!(ticks_in_ns(SCALE_TICKS / 3).source(), "tsc");
     }
 }

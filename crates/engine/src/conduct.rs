@@ -10,7 +10,7 @@ use kvmark_record::{
     ClosedInterval, GroupAccounting, GroupRecord, Names, Notice, PhaseAggregate, PhaseRecord,
     ProcessRecord, RowOutcome, StopRule, StoppedBy, TotalRecord, WorkerRecord,
 };
-use kvmark_schedule::{Arrivals, Part, seed_of};
+use kvmark_schedule::{Arrivals, seed_of};
 
 use crate::clock::Clock;
 use crate::coordinator::{Coordinator, LOOK_UP};
@@ -36,7 +36,7 @@ pub(crate) struct Conduct<'a> {
     counts: Vec<VecDeque<(u32, Vec<Counts>)>>,
     /// Per worker: the newest counts that belong to a closed interval.
     settled: Vec<Vec<Counts>>,
-    finished: Vec<Option<Finished>>,
+    parts: Vec<Part>,
     /// Per group of the phase: its arrivals, to know what is due.
     arrivals: Vec<Option<Arrivals>>,
     next_interval: u32,
@@ -45,12 +45,32 @@ pub(crate) struct Conduct<'a> {
     tally: Tally,
 }
 
+/// What came of a worker's part.
+#[derive(Debug)]
+enum Part {
+    Going,
+    Finished(Finished),
+    /// The worker is gone, or doesn't answer: what it recorded after its last page is missing.
+    Missing,
+}
+
+impl Part {
+    fn finished(&self) -> Option<&Finished> {
+        if let Self::Finished(finished) = self { Some(finished) } else { None }
+    }
+
+    fn is_going(&self) -> bool {
+        matches!(self, Self::Going)
+    }
+}
+
 /// What a display shows.
 #[derive(Debug, Default)]
 struct Tally {
     failed: u64,
     missed: u64,
-    late: BTreeMap<String, u64>,
+    /// By group: issued late, and of these because their client was busy.
+    late: BTreeMap<String, (u64, u64)>,
     response_ns_p99: Option<u64>,
     backlog: Option<u64>,
     shown: Option<(Instant, u64)>,
@@ -59,11 +79,9 @@ struct Tally {
 impl<'a> Conduct<'a> {
     pub(crate) fn new(plan: &'a Plan, phase: &Arc<PhaseShared>, workers: usize) -> Self {
         let stage = &plan.phases[phase.index];
-        let arrivals = stage.groups.iter().map(|active| {
-            let group = &plan.groups[active.group as usize];
-            let seed = seed_of(plan.seeds.schedule, phase.index as u32, active.group);
-            let part = Part { index: plan.share.index.into(), of: plan.share.of.into() };
-            Arrivals::new(&group.arrival, seed, part)
+        let arrivals = phase.groups.iter().map(|shared| {
+            let seed = seed_of(plan.seeds.schedule, phase.index as u32, shared.group as u32);
+            Arrivals::new(&plan.groups[shared.group].arrival, seed, shared.part)
         });
         Self {
             plan,
@@ -80,7 +98,7 @@ impl<'a> Conduct<'a> {
             through: vec![Some(0); workers],
             counts: vec![VecDeque::new(); workers],
             settled: vec![vec![Counts::default(); plan.groups.len()]; workers],
-            finished: (0..workers).map(|_| None).collect(),
+            parts: (0..workers).map(|_| Part::Going).collect(),
             arrivals: arrivals.collect(),
             next_interval: 0,
             newest_interval: 0,
@@ -89,41 +107,56 @@ impl<'a> Conduct<'a> {
         }
     }
 
-    /// Returns when every worker has finished its part, or the phase was given up.
+    /// Returns when every worker has finished its part, or doesn't answer any more. What the others
+    /// recorded until the end is kept in any case.
     pub(crate) fn follow<D: Driver, C: Clock>(
         &mut self,
         run: &mut Coordinator<'_, D, C>,
     ) -> Result<(), EngineError> {
         let mut looked_up = Instant::now();
         let mut over_since = None;
-        while self.finished.iter().any(Option::is_none) {
+        let mut failure = None;
+        while self.parts.iter().any(Part::is_going) {
             match run.next_report() {
                 Some(Report::Interval { worker, page, through }) => {
-                    self.take_page(worker, page, through);
+                    self.take_page(worker, page, through, run);
                     self.close_ready(run)?;
                 }
                 Some(Report::Finished(finished)) => {
                     let worker = finished.worker;
-                    self.finished[worker] = Some(finished);
+                    self.parts[worker] = Part::Finished(finished);
                 }
                 Some(Report::Panicked { worker, message }) => {
                     self.phase.end_at(run.clock.now_ns());
-                    return Err(EngineError::Panicked { worker, message });
+                    self.parts[worker] = Part::Missing;
+                    failure.get_or_insert(EngineError::Panicked { worker, message });
                 }
                 Some(Report::Opened { .. } | Report::Probed { .. }) | None => {}
             }
             if looked_up.elapsed() >= LOOK_UP {
                 looked_up = Instant::now();
                 self.look_up(run)?;
-                self.limit_drain(run, &mut over_since)?;
+                if let Err(unresponsive) = self.limit_drain(run, &mut over_since) {
+                    failure.get_or_insert(unresponsive);
+                    break;
+                }
             }
         }
-        self.close_rest(run)
+        self.close_rest(run)?;
+        failure.map_or(Ok(()), Err)
     }
 
-    fn take_page(&mut self, worker: usize, page: Page, through: Option<u32>) {
-        let Page { interval, drain, batch, counts } = page;
+    fn take_page<D: Driver, C: Clock>(
+        &mut self,
+        worker: usize,
+        page: Page,
+        through: Option<u32>,
+        run: &Coordinator<'_, D, C>,
+    ) {
+        let Page { interval, drain, mut batch, counts } = page;
         self.aggregate.add(interval, drain, &batch);
+        batch.clear();
+        run.crew.workers[worker].hand_back(batch);
         if drain {
             self.drains.insert(interval);
         } else {
@@ -219,7 +252,9 @@ impl<'a> Conduct<'a> {
             let limit = shared.operations.unwrap_or(u64::MAX);
             // The window is open at its end: what is due at that instant belongs to what follows.
             let last_ns = elapsed_ns.saturating_sub(1);
-            let due = arrivals.as_mut().map(|arrivals| arrivals.due_by(last_ns).min(limit));
+            let due = arrivals
+                .as_mut()
+                .map(|arrivals| shared.part.of_first(arrivals.due_by(last_ns)).min(limit));
             accounting.push(GroupAccounting {
                 group: shared.group,
                 due,
@@ -248,14 +283,15 @@ impl<'a> Conduct<'a> {
     /// Whether every group issued as many operations as it was to.
     fn is_counted_out(&self) -> bool {
         self.phase.groups.iter().all(|shared| {
-            let finished = self.finished.iter().flatten();
+            let finished = self.parts.iter().filter_map(Part::finished);
             let issued: u64 = finished.map(|worker| worker.counts[shared.group].issued).sum();
             shared.operations == Some(issued)
         })
     }
 
     fn last_completed_ns(&self) -> u64 {
-        let last = self.finished.iter().flatten().map(|worker| worker.last_completed_ns);
+        let finished = self.parts.iter().filter_map(Part::finished);
+        let last = finished.map(|worker| worker.last_completed_ns);
         last.max().unwrap_or(self.phase.start_ns)
     }
 
@@ -313,8 +349,7 @@ impl<'a> Conduct<'a> {
         run: &mut Coordinator<'_, D, C>,
         over_since: &mut Option<Instant>,
     ) -> Result<(), EngineError> {
-        let simulated = C::SOURCE == "virtual";
-        if simulated || run.clock.now_ns() < self.phase.end_ns() {
+        if C::SIMULATED || run.clock.now_ns() < self.phase.end_ns() {
             return Ok(());
         }
         let over = over_since.get_or_insert_with(Instant::now).elapsed();
@@ -327,7 +362,8 @@ impl<'a> Conduct<'a> {
             return Ok(());
         }
         run.crew.abandoned = true;
-        let workers = self.finished.iter().filter(|finished| finished.is_none()).count();
+        let going = self.parts.iter_mut().filter(|part| part.is_going());
+        let workers = going.map(|part| *part = Part::Missing).count();
         Err(EngineError::Unresponsive { workers, limit_s: limit.as_secs_f64() })
     }
 
@@ -365,6 +401,7 @@ impl<'a> Conduct<'a> {
         let whole = totals.iter().filter(|total| !total.part && total.group == *name);
         let ok = whole.clone().filter(|total| total.outcome == Outcome::Ok);
         let completed = whole.map(|total| total.count).sum::<u64>();
+        let (late, late_busy) = self.tally.late.get(name).copied().unwrap_or_default();
         GroupRecord {
             group: name.clone(),
             issued: group.issued,
@@ -372,7 +409,8 @@ impl<'a> Conduct<'a> {
             ok: ok.map(|total| total.count).sum(),
             due: group.due,
             dropped: group.backlog.unwrap_or(0),
-            late: self.tally.late.get(name).copied().unwrap_or(0),
+            late,
+            late_busy,
             abandoned: group.issued.saturating_sub(completed),
             frontier: group.frontier,
         }
@@ -393,13 +431,39 @@ impl<'a> Conduct<'a> {
             wall_ns,
             cores: member.cores.clone(),
         };
-        run.crew.workers.iter().zip(self.finished.iter().flatten()).map(record).collect()
+        let parts = run.crew.workers.iter().zip(&self.parts);
+        parts.filter_map(|(member, part)| Some((member, part.finished()?))).map(record).collect()
+    }
+
+    /// Whose records end before the phase does, and when.
+    pub(crate) fn missing_notices(&self) -> Vec<Notice> {
+        let missing = self.parts.iter().zip(&self.through).enumerate();
+        let missing = missing.filter(|(_, (part, _))| matches!(part, Part::Missing));
+        let notice = |(worker, (_, through)): (usize, (&Part, &Option<u32>))| {
+            let recorded_ns = through.map_or(0, |open| u64::from(open) * self.phase.interval_ns);
+            let mut evidence = BTreeMap::new();
+            evidence.insert("worker".to_owned(), worker.into());
+            evidence.insert("recorded_ns".to_owned(), recorded_ns.into());
+            Notice {
+                code: "worker_missing".to_owned(),
+                phase: Some(self.phase.index as u32),
+                message: format!(
+                    "worker {worker} stopped answering: what it did more than {:.1} s after the \
+                     phase began is missing from the records",
+                    recorded_ns as f64 * 1e-9
+                ),
+                evidence,
+                advice: "look why its operation didn't end; what the other workers did is there"
+                    .to_owned(),
+            }
+        };
+        missing.map(notice).collect()
     }
 
     /// What the drivers said of the first failure of each class.
     pub(crate) fn failure_notices(&self, totals: &[TotalRecord]) -> Vec<Notice> {
         let mut first = BTreeMap::new();
-        for finished in self.finished.iter().flatten() {
+        for finished in self.parts.iter().filter_map(Part::finished) {
             for (outcome, message) in &finished.failures {
                 first.entry(*outcome).or_insert(message);
             }
@@ -444,7 +508,8 @@ impl Tally {
     fn take(&mut self, closed: &ClosedInterval) {
         for row in &closed.rows {
             if let Some(total) = &row.total {
-                *self.late.entry(row.group.clone()).or_default() += total.late;
+                let late = self.late.entry(row.group.clone()).or_default();
+                *late = (late.0 + total.late, late.1 + total.late_busy);
                 self.response_ns_p99 = row.response.as_ref().map(|quantiles| quantiles.p99);
             }
             match row.outcome {

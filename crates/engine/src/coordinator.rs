@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use kvmark_driver::{Capabilities, Driver, Execution};
 use kvmark_plan::{PhaseName, Plan};
 use kvmark_record::{
-    Change, ClockRecord, Event, EventKind, Names, Notice, PhaseRecord, ProcessRecord, RunRecord,
-    RunWriter, StoppedBy, TotalRecord,
+    Batch, Change, ClockRecord, Event, EventKind, Names, Notice, PhaseRecord, ProcessRecord,
+    RunRecord, RunWriter, StoppedBy, TotalRecord,
 };
 use kvmark_workload::Stream;
 use tokio::runtime::{Builder, LocalOptions};
@@ -101,10 +101,11 @@ fn check(plan: &Plan, capabilities: &Capabilities) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Most clients that are active at the same time.
+/// Most clients of this engine that are active at the same time.
 fn slots(plan: &Plan) -> u32 {
     let active = plan.phases.iter().map(|phase| {
-        phase.groups.iter().map(|active| plan.groups[active.group as usize].clients).sum()
+        let groups = phase.groups.iter().map(|active| &plan.groups[active.group as usize]);
+        groups.map(|group| phase::clients_of(group, plan.share)).sum()
     });
     active.max().unwrap_or(0)
 }
@@ -179,6 +180,16 @@ pub(crate) struct Member {
     pub(crate) live: Arc<Apart<AtomicU64>>,
     /// The core to which it is bound, if it is.
     pub(crate) cores: Vec<u32>,
+    /// Where the memory of its pages goes back.
+    spare: Sender<Batch>,
+}
+
+impl Member {
+    /// Gives the memory of a page back, which was cleared.
+    pub(crate) fn hand_back(&self, batch: Batch) {
+        // A worker that is gone needs none.
+        drop(self.spare.send(batch));
+    }
 }
 
 impl Crew {
@@ -203,6 +214,7 @@ impl Crew {
             let core = plan.pin.get(worker as usize % plan.pin.len().max(1)).copied();
             let (commands, inbox) = unbounded_channel();
             let live = Arc::new(Apart(AtomicU64::new(0)));
+            let (spare, used) = channel();
             let setup = Setup {
                 worker: worker as usize,
                 workers: count,
@@ -213,12 +225,13 @@ impl Crew {
                 core,
                 commands: inbox,
                 reports: outlet.clone(),
+                used,
                 live: Arc::clone(&live),
             };
             first += carried;
             let thread = spawn(setup, threads, idle.clone())?;
             let cores = core.into_iter().collect();
-            workers.push(Member { thread, commands, live, cores });
+            workers.push(Member { thread, commands, live, cores, spare });
         }
         Ok(Self { workers, threads, abandoned: false })
     }
@@ -447,9 +460,10 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         }
         let before = self.driver.statistics();
         let usage = ProcessUsage::now();
-        let start_ns = due_ns.max(self.clock.now_ns() + LEAD_NS);
-        let shared = phase::begin(self.plan, index, streams, books, self.setting, start_ns);
+        let start = || due_ns.max(self.clock.now_ns() + LEAD_NS);
+        let shared = phase::begin(self.plan, index, streams, books, self.setting, start);
         let shared = Arc::new(shared);
+        let start_ns = shared.start_ns;
         self.crew.command_all(&Command::Phase(Arc::clone(&shared)));
         self.phase_event(index, start_ns, None)?;
         let mut conduct = Conduct::new(self.plan, &shared, self.crew.workers.len());
@@ -470,7 +484,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         let end_event = self.phase_event(index, record.end_ns, Some(record.stopped_by));
         self.phases.push(record);
         self.totals.extend(totals);
-        for notice in notices {
+        for notice in notices.into_iter().chain(conduct.missing_notices()) {
             self.notice(notice)?;
         }
         failure.or(load_failed).map_or(Ok(()), Err)?;
@@ -568,7 +582,7 @@ impl Opened {
             system: to_json(&driver.describe()),
             capabilities: to_json(&driver.capabilities()),
             clock: ClockRecord {
-                source: C::SOURCE.to_owned(),
+                source: clock.source().to_owned(),
                 stamp_ns: calibration.stamp_ns,
                 resolution_ns: calibration.resolution_ns,
             },

@@ -96,13 +96,17 @@ impl<'a, C: Clock, F: Future<Output = ()>, I: Idle> Clients<'a, C, F, I> {
 
     /// One round; `Ready` when the phase is over, `Pending` when the runtime shall have its turn.
     fn round(&mut self, context: &mut Context<'_>) -> Option<Poll<()>> {
+        // Before clients take what came meanwhile for answers that took so long.
+        if self.wait.timers.next_ns().is_some() {
+            self.wait.notice_absence(self.clock.now_ns());
+        }
         if self.poll_clients() || self.phase.is_given_up() {
             return Some(Poll::Ready(()));
         }
         let now_ns = self.clock.now_ns();
         self.ledger.tick(now_ns);
         self.wait.sweep(now_ns, self.phase.timeout_ns);
-        let fired = self.wait.timers.fire(now_ns);
+        let fired = self.wait.fire(now_ns);
         self.notice_an_earlier_end();
         if fired || self.signal.woken.load(Ordering::SeqCst) {
             self.end_idling(now_ns);

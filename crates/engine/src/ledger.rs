@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender};
 
 use kvmark_plan::Outcome;
 use kvmark_record::{Batch, Recorder, Sample};
@@ -57,7 +57,6 @@ pub(crate) struct Finished {
 /// A worker's open book during a phase.
 #[derive(Debug)]
 pub(crate) struct Ledger<'a> {
-    worker: usize,
     phase: &'a PhaseShared,
     recorder: RefCell<&'a mut Recorder>,
     interval: Cell<u32>,
@@ -67,16 +66,16 @@ pub(crate) struct Ledger<'a> {
     completed: Vec<Cell<u64>>,
     last_completed_ns: Cell<u64>,
     failures: RefCell<BTreeMap<Outcome, String>>,
-    live: &'a AtomicU64,
-    outlet: &'a Sender<Report>,
+    outlet: Outlet<'a>,
 }
 
-/// Where a worker's reports and live count go.
+/// Where a worker's reports and live count go, and where the memory of its pages comes back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outlet<'a> {
     pub(crate) worker: usize,
     pub(crate) live: &'a AtomicU64,
     pub(crate) reports: &'a Sender<Report>,
+    pub(crate) used: &'a Receiver<Batch>,
 }
 
 impl<'a> Ledger<'a> {
@@ -89,7 +88,6 @@ impl<'a> Ledger<'a> {
         let boundary_ns = (phase.start_ns + phase.interval_ns).min(phase.end_ns());
         outlet.live.store(0, Ordering::Relaxed);
         Self {
-            worker: outlet.worker,
             phase,
             recorder: RefCell::new(recorder),
             interval: Cell::new(0),
@@ -99,8 +97,7 @@ impl<'a> Ledger<'a> {
             completed: vec![Cell::new(0); groups],
             last_completed_ns: Cell::new(phase.start_ns),
             failures: RefCell::default(),
-            live: outlet.live,
-            outlet: outlet.reports,
+            outlet,
         }
     }
 
@@ -124,7 +121,8 @@ impl<'a> Ledger<'a> {
         completed.set(completed.get() + 1);
         self.last_completed_ns.set(sample.completed_ns);
         // One writer per counter, so that a plain load and store are enough.
-        self.live.store(self.live.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let live = self.outlet.live;
+        live.store(live.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// Writes down an operation or a part of one.
@@ -162,14 +160,16 @@ impl<'a> Ledger<'a> {
         let next_ns = self.phase.start_ns + (u64::from(interval) + 1) * self.phase.interval_ns;
         self.boundary_ns.set(next_ns);
         let through = (!self.drain.get()).then_some(interval);
-        self.send(Report::Interval { worker: self.worker, page, through });
+        self.send(Report::Interval { worker: self.outlet.worker, page, through });
     }
 
     fn page(&self) -> Page {
+        let mut recorder = self.recorder.borrow_mut();
+        self.outlet.used.try_iter().for_each(|batch| recorder.recycle(batch));
         Page {
             interval: self.interval.get(),
             drain: self.drain.get(),
-            batch: self.recorder.borrow_mut().take(),
+            batch: recorder.take(),
             counts: self.counts(),
         }
     }
@@ -181,15 +181,15 @@ impl<'a> Ledger<'a> {
 
     fn send(&self, report: Report) {
         // The coordinator hangs up only when it has given the run up.
-        drop(self.outlet.send(report));
+        drop(self.outlet.reports.send(report));
     }
 
     /// Sends the last page and the worker's account.
     pub(crate) fn close(&self, usage: ThreadUsage, idle_spin_ns: u64) {
         let page = self.page();
-        self.send(Report::Interval { worker: self.worker, page, through: None });
+        self.send(Report::Interval { worker: self.outlet.worker, page, through: None });
         self.send(Report::Finished(Finished {
-            worker: self.worker,
+            worker: self.outlet.worker,
             counts: self.counts(),
             last_completed_ns: self.last_completed_ns.get(),
             idle_spin_ns,

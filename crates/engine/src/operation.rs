@@ -20,6 +20,8 @@ pub(crate) struct Operation<'a> {
     /// Whether what is read is compared with what must be there.
     checked: bool,
     turn: Turn,
+    /// When the client would have been free for it, had the worker done everything in time.
+    free_ns: u64,
     draw: Draw,
     /// The read of a read-modify-write whose update is under way, and the records it returned.
     read: Option<(Executed, u64)>,
@@ -53,6 +55,7 @@ impl<'a> Operation<'a> {
             ledger,
             checked: group.check_values || phase.sweep.is_some(),
             turn: Turn { number: 0, intended_ns: 0 },
+            free_ns: phase.start_ns,
             draw: NOTHING,
             read: None,
             ended: None,
@@ -201,7 +204,8 @@ impl<'a> Operation<'a> {
     fn end_part(&mut self, done: Executed, rows: u64) -> bool {
         let group = self.group.group;
         let Some((read, read_rows)) = self.read else {
-            let part = sample(Action::Part(Kind::Read), self.turn.intended_ns, &done, rows);
+            let action = Action::Part(Kind::Read);
+            let part = sample(action, self.turn.intended_ns, self.free_ns, &done, rows);
             self.ledger.record(group, &part);
             if done.outcome.is_failure() {
                 self.end_whole(&done, rows);
@@ -210,7 +214,8 @@ impl<'a> Operation<'a> {
             self.read = Some((done, rows));
             return false;
         };
-        let part = sample(Action::Part(Kind::Update), read.completed_ns, &done, rows);
+        let (action, read_ns) = (Action::Part(Kind::Update), read.completed_ns);
+        let part = sample(action, read_ns, read_ns, &done, rows);
         self.ledger.record(group, &part);
         let outcome = if read.outcome == Outcome::Ok { done.outcome } else { read.outcome };
         self.end_whole(&Executed { issued_ns: read.issued_ns, outcome, ..done }, read_rows);
@@ -223,7 +228,22 @@ impl<'a> Operation<'a> {
             memory.end(&self.group.stream, &self.draw, &self.arguments, whole);
         }
         let action = self.draw.statement.map_or(Action::Kind(self.draw.kind), Action::Statement);
-        self.ended = Some(sample(action, self.turn.intended_ns, whole, rows));
+        self.ended = Some(sample(action, self.turn.intended_ns, self.free_ns, whole, rows));
+        let begun_ns = self.turn.intended_ns.max(self.free_ns);
+        self.free_ns = begun_ns + (whole.completed_ns - whole.issued_ns);
+    }
+
+    /// The client had to wait for something else than its operations until then.
+    pub(crate) fn free_from(&mut self, instant_ns: u64) {
+        self.free_ns = instant_ns;
+    }
+
+    /// Takes time in which the worker was away off what the last operation took: its answer may
+    /// have come at any moment of it.
+    #[cold]
+    pub(crate) fn forgive(&mut self, away_ns: u64) {
+        let least_ns = self.turn.intended_ns;
+        self.free_ns = self.free_ns.saturating_sub(away_ns).max(least_ns);
     }
 
     /// The outcome of a request that was carried out, once what it read is compared with what must
@@ -266,11 +286,12 @@ impl<'a> Operation<'a> {
 }
 
 #[inline]
-fn sample(action: Action, intended_ns: u64, done: &Executed, rows: u64) -> Sample {
+fn sample(action: Action, intended_ns: u64, free_ns: u64, done: &Executed, rows: u64) -> Sample {
     Sample {
         action,
         outcome: done.outcome,
         intended_ns,
+        free_ns,
         issued_ns: done.issued_ns,
         completed_ns: done.completed_ns,
         rows,

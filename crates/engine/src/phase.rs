@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use kvmark_plan::{FieldChoice, Phase, PhaseName, Plan, Share};
-use kvmark_schedule::seed_of;
+use kvmark_plan::{Arrival, FieldChoice, Group, Phase, PhaseName, Plan, Share};
+use kvmark_schedule::{Part, seed_of};
 use kvmark_workload::{InsertSequence, Stream};
 
 use crate::error::EngineError;
 use crate::remembered::Remembered;
-use crate::source::{Numbering, Numbers, part_of};
+use crate::source::{Numbering, Numbers, Turns, part_of};
 use crate::sweep::{Memory, Sweep};
 
 /// One phase, compiled: everything that can fail or be slow happened before it begins.
@@ -38,7 +38,10 @@ pub(crate) struct GroupShared {
     pub(crate) numbers: Numbers,
     /// Operations of this engine that end its part; none for no limit.
     pub(crate) operations: Option<u64>,
+    /// Clients of this engine.
     pub(crate) clients: u32,
+    /// The arrivals of this engine.
+    pub(crate) part: Part,
     pub(crate) read_fields: FieldChoice,
     pub(crate) check_values: bool,
     /// Where writes are remembered that are read back later.
@@ -90,6 +93,11 @@ impl PhaseShared {
     }
 }
 
+/// How many of a group's clients live in a share: as equal as it goes, the first have more.
+pub(crate) fn clients_of(group: &Group, share: Share) -> u32 {
+    group.clients / share.of + u32::from(share.index < group.clients % share.of)
+}
+
 /// What is the same for every phase of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
@@ -128,31 +136,36 @@ pub(crate) fn compile_streams(plan: &Plan) -> Result<Vec<Vec<Stream>>, EngineErr
     plan.phases.iter().enumerate().map(streams).collect()
 }
 
-/// Puts a phase together that begins at `start_ns`.
+/// Puts a phase together that begins at the instant which `start` says when the rest is ready.
 pub(crate) fn begin(
     plan: &Plan,
     index: usize,
     streams: Vec<Stream>,
     books: Books,
     setting: Setting,
-    start_ns: u64,
+    start: impl FnOnce() -> u64,
 ) -> PhaseShared {
     let phase = &plan.phases[index];
     let Books { inserts, remembered } = books;
     let verifies = phase.name == PhaseName::Verify;
     let sweep = remembered.as_ref().filter(|_| verifies).map(Sweep::of);
     let written = remembered.filter(|_| !verifies);
+    // What is read back takes its time to be gathered and sorted.
+    let start_ns = start();
     let (share, records) = match &sweep {
         // What this engine wrote, it reads back itself.
         Some(sweep) => (Share { index: 0, of: 1 }, Some(sweep.len())),
         None => (plan.share, None),
     };
+    let mut first_slot = 0;
     let compile = |(active, stream): (&kvmark_plan::ActiveGroup, Stream)| {
         let group = &plan.groups[active.group as usize];
+        let turns = Turns { share, clients: group.clients, first_slot };
+        let clients = clients_of(group, plan.share);
+        first_slot += clients;
         let numbering = Numbering {
-            share,
+            turns,
             workers: setting.workers,
-            clients: group.clients,
             operations: records.or(active.operations),
             seed: seed_of(plan.seeds.schedule, index as u32, active.group),
             start_ns,
@@ -162,9 +175,13 @@ pub(crate) fn begin(
             group: active.group as usize,
             memory: written.as_ref().map(memory),
             stream,
-            operations: numbering.operations.map(|all| part_of(all, share)),
+            operations: numbering.operations.map(|all| match group.arrival {
+                Arrival::Closed { .. } => part_of(all, share),
+                Arrival::Constant { .. } | Arrival::Poisson { .. } => turns.part().of_first(all),
+            }),
             numbers: Numbers::new(&group.arrival, numbering),
-            clients: group.clients,
+            clients,
+            part: turns.part(),
             read_fields: group.read_fields,
             check_values: group.check_values,
             fields: plan.dataset.fields.count,
@@ -188,4 +205,34 @@ pub(crate) fn begin(
 /// Where transaction inserts begin and how they are shared.
 pub(crate) fn inserts_from(plan: &Plan, start: u64) -> Arc<InsertSequence> {
     Arc::new(InsertSequence::new(start, plan.share).ending_at(plan.dataset.full_at))
+}
+
+#[cfg(test)]
+mod tests {
+    use kvmark_testing::plans::{closed, plan};
+
+    use super::*;
+    use crate::remembered::{Put, Write};
+
+    fn write(number: u64) -> Write {
+        let (stream, place, put, acknowledged) = (0, 0, Put::All, true);
+        Write { stream, number, place, put, issued_ns: 1, completed_ns: 2, acknowledged }
+    }
+
+    #[test]
+    fn what_is_read_back_is_gathered_before_the_phase_starts() {
+        let mut plan = plan(closed(), 1);
+        plan.phases[0].name = PhaseName::Verify;
+        let books = Books::of(&plan);
+        let remembered = Arc::clone(books.remembered.as_ref().expect("there is a verify phase"));
+        remembered.add(7, write(0));
+        let streams = compile_streams(&plan).expect("the plan is right").remove(0);
+        let setting = Setting { workers: None, cancels: false, simulated_time: false };
+        let phase = begin(&plan, 0, streams, books, setting, || {
+            remembered.add(8, write(1));
+            5
+        });
+        assert_eq!(phase.start_ns, 5);
+        assert_eq!(phase.sweep.expect("it reads back").len(), 1);
+    }
 }

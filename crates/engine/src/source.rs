@@ -28,8 +28,10 @@ pub(crate) enum Numbers {
     Closed { next: Apart<AtomicU64>, pace: Pace },
     /// Open model for clients on threads of their own: one queue for all.
     Queue { arrivals: Mutex<Arrivals>, limit: u64, start_ns: u64 },
-    /// Open model for clients on workers: each worker keeps its part of the arrivals.
-    Parts { arrival: Arrival, seed: u64, share: Share, workers: u32, limit: u64, start_ns: u64 },
+    /// Open model for clients on workers: each worker keeps the arrivals of its own clients.
+    Parts { arrival: Arrival, seed: u64, turns: Turns, workers: u32, limit: u64, start_ns: u64 },
+    /// Open model where this share has none of the group's clients.
+    Nobody,
 }
 
 /// What stays the same while numbers are taken in the closed model.
@@ -43,13 +45,42 @@ pub(crate) struct Pace {
     think_time_ns: u64,
 }
 
+/// How a group's clients take turns at its arrivals: over all shares, client `c` has the arrivals
+/// congruent to `c` modulo their number, and lives in share `c % of`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turns {
+    pub(crate) share: Share,
+    /// The group's clients over all shares.
+    pub(crate) clients: u32,
+    /// The first of this share's clients has this slot, the next one the next.
+    pub(crate) first_slot: u32,
+}
+
+impl Turns {
+    /// The arrivals of this share.
+    pub(crate) fn part(&self) -> Part {
+        Part {
+            first: self.share.index.into(),
+            step: self.share.of.into(),
+            cycle: self.clients.into(),
+        }
+    }
+
+    /// The arrivals of those clients of this share whose slots are the worker's.
+    fn part_of(&self, worker: u32, workers: u32) -> Part {
+        let (whole, workers) = (self.part(), u64::from(workers));
+        let slots_ahead = u64::from(worker) + workers - u64::from(self.first_slot) % workers;
+        let first = whole.first + whole.step * (slots_ahead % workers);
+        Part { first, step: whole.step * workers, ..whole }
+    }
+}
+
 /// What describes a group's numbers, besides its arrival law.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Numbering {
-    pub(crate) share: Share,
+    pub(crate) turns: Turns,
     /// Workers that keep parts of their own; none where clients have threads.
     pub(crate) workers: Option<u32>,
-    pub(crate) clients: u32,
     /// Operations over all shares.
     pub(crate) operations: Option<u64>,
     pub(crate) seed: u64,
@@ -58,40 +89,39 @@ pub(crate) struct Numbering {
 
 impl Numbers {
     pub(crate) fn new(arrival: &Arrival, numbering: Numbering) -> Self {
-        let Numbering { share, workers, clients, operations, seed, start_ns } = numbering;
+        let Numbering { turns, workers, operations, seed, start_ns } = numbering;
         let limit = operations.unwrap_or(u64::MAX);
         if let Arrival::Closed { think_time_ns } = arrival {
-            let limit = operations.map_or(u64::MAX, |all| part_of(all, share));
-            let chunk = (limit / (u64::from(clients) * 16)).clamp(1, CHUNK_MAX);
+            let limit = operations.map_or(u64::MAX, |all| part_of(all, turns.share));
+            let chunk = (limit / (u64::from(turns.clients) * 16)).clamp(1, CHUNK_MAX);
             let think_time_ns = *think_time_ns;
-            let pace = Pace { limit, chunk, share, think_time_ns };
+            let pace = Pace { limit, chunk, share: turns.share, think_time_ns };
             return Self::Closed { next: Apart(AtomicU64::new(0)), pace };
         }
         if let Some(workers) = workers {
-            return Self::Parts { arrival: arrival.clone(), seed, share, workers, limit, start_ns };
+            return Self::Parts { arrival: arrival.clone(), seed, turns, workers, limit, start_ns };
         }
-        let part = Part { index: share.index.into(), of: share.of.into() };
-        let arrivals = Arrivals::new(arrival, seed, part).expect("the model is open");
-        Self::Queue { arrivals: Mutex::new(arrivals), limit, start_ns }
+        match Arrivals::new(arrival, seed, turns.part()) {
+            Some(arrivals) => Self::Queue { arrivals: Mutex::new(arrivals), limit, start_ns },
+            None => Self::Nobody,
+        }
     }
 
-    /// A worker's own end of the numbers.
-    pub(crate) fn source(&self, worker: u32) -> Source<'_> {
+    /// A worker's own end of the numbers; none where no client of the group is the worker's.
+    pub(crate) fn source(&self, worker: u32) -> Option<Source<'_>> {
         match self {
             Self::Closed { next, pace } => {
-                Source::Closed { next: &next.0, pace: *pace, chunk: Cell::new((0, 0)) }
+                Some(Source::Closed { next: &next.0, pace: *pace, chunk: Cell::new((0, 0)) })
             }
             Self::Queue { arrivals, limit, start_ns } => {
-                Source::Queue { arrivals, limit: *limit, start_ns: *start_ns }
+                Some(Source::Queue { arrivals, limit: *limit, start_ns: *start_ns })
             }
-            Self::Parts { arrival, seed, share, workers, limit, start_ns } => {
-                let (index, of) = (u64::from(share.index), u64::from(share.of));
-                let part =
-                    Part { index: index + of * u64::from(worker), of: of * u64::from(*workers) };
-                let arrivals = Arrivals::new(arrival, *seed, part).expect("the model is open");
+            Self::Parts { arrival, seed, turns, workers, limit, start_ns } => {
+                let arrivals = Arrivals::new(arrival, *seed, turns.part_of(worker, *workers))?;
                 let arrivals = RefCell::new(arrivals);
-                Source::Own { arrivals, limit: *limit, start_ns: *start_ns }
+                Some(Source::Own { arrivals, limit: *limit, start_ns: *start_ns })
             }
+            Self::Nobody => None,
         }
     }
 }
@@ -194,6 +224,8 @@ fn due(arrivals: &mut Arrivals, limit: u64, start_ns: u64) -> Option<Turn> {
 
 #[cfg(test)]
 mod tests {
+    use kvmark_plan::RatePoint;
+
     use super::*;
 
     #[test]
@@ -204,18 +236,54 @@ mod tests {
         }
     }
 
+    /// The arrivals of a group, and for each worker of each share how many of them it issues and how
+    /// many clients it carries, by the slots that `PhaseShared::seats` hands out.
+    fn issued(arrivals: u64, clients: u32, workers: u32, of: u32, ahead: u32) -> Vec<(u64, u32)> {
+        let mut numbers = Vec::new();
+        let mut issued = Vec::new();
+        for index in 0..of {
+            let own = clients / of + u32::from(index < clients % of);
+            let turns = Turns { share: Share { index, of }, clients, first_slot: ahead };
+            let rates = vec![RatePoint { at_ns: 0, rate: 1.0 }];
+            for worker in 0..workers {
+                let seats = (ahead..ahead + own).filter(|slot| slot % workers == worker).count();
+                let part = turns.part_of(worker, workers);
+                let taken = Arrivals::new(&Arrival::Constant { rates: rates.clone() }, 1, part);
+                let taken = taken.into_iter().flatten().map(|due| due.number);
+                let taken: Vec<u64> = taken.take_while(|number| *number < arrivals).collect();
+                issued.push((taken.len() as u64, seats as u32));
+                numbers.extend(taken);
+            }
+        }
+        numbers.sort_unstable();
+        assert_eq!(numbers, (0..arrivals).collect::<Vec<_>>());
+        issued
+    }
+
+    #[test]
+    fn each_arrival_has_one_issuer_and_each_client_the_same_load() {
+        for (clients, workers) in (1..12).flat_map(|clients| (1..7).map(move |w| (clients, w))) {
+            for (of, ahead) in (1..5).flat_map(|of| (0..7).map(move |ahead| (of, ahead))) {
+                let each = 10;
+                for (count, seats) in issued(each * u64::from(clients), clients, workers, of, ahead)
+                {
+                    assert_eq!(count, each * u64::from(seats), "{clients} {workers} {of} {ahead}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn closed_numbers_are_handed_out_once_each() {
         let numbering = Numbering {
-            share: Share { index: 1, of: 3 },
+            turns: Turns { share: Share { index: 1, of: 3 }, clients: 6, first_slot: 0 },
             workers: None,
-            clients: 2,
             operations: Some(100),
             seed: 0,
             start_ns: 0,
         };
         let numbers = Numbers::new(&Arrival::Closed { think_time_ns: 5 }, numbering);
-        let (one, two) = (numbers.source(0), numbers.source(1));
+        let (one, two) = (numbers.source(0).unwrap(), numbers.source(1).unwrap());
         let mut seen = Vec::new();
         while let Some(turn) = if seen.len() % 3 == 0 { &one } else { &two }.enter().next(7) {
             assert_eq!(turn.intended_ns, 12);

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use kvmark_driver::Time;
+use kvmark_record::LATE_TOLERANCE_NS;
 
 use crate::clock::Clock;
 use crate::phase::PhaseShared;
@@ -41,6 +42,10 @@ pub(crate) trait Wait {
 
     /// Time polled away while nothing was to be done.
     fn idle_spin_ns(&self) -> u64;
+
+    /// Time in which something was due and the worker didn't come to it, as far as it is told from
+    /// an operation that takes long.
+    fn away_ns(&self) -> u64;
 }
 
 /// What came of an operation.
@@ -121,6 +126,12 @@ impl<C: Clock> Wait for OnThread<C> {
     fn idle_spin_ns(&self) -> u64 {
         self.idle_spin_ns.get()
     }
+
+    /// A call that blocks takes as long as it takes.
+    #[inline]
+    fn away_ns(&self) -> u64 {
+        0
+    }
 }
 
 /// Waits as one task among many of a worker.
@@ -131,6 +142,8 @@ pub(crate) struct OnWorker<C> {
     limits: RefCell<Vec<Limit>>,
     next_sweep_ns: Cell<u64>,
     pub(crate) idle_spin_ns: Cell<u64>,
+    away_ns: Cell<u64>,
+    noticed_ns: Cell<u64>,
 }
 
 /// When a client's operation in flight is given up.
@@ -148,11 +161,33 @@ impl<C: Clock> OnWorker<C> {
             limits: RefCell::default(),
             next_sweep_ns: Cell::new(u64::MAX),
             idle_spin_ns: Cell::new(0),
+            away_ns: Cell::new(0),
+            noticed_ns: Cell::new(0),
         }
     }
 
     pub(crate) fn next_sweep_ns(&self) -> u64 {
         self.next_sweep_ns.get()
+    }
+
+    /// Fires the timers whose instant has come, and keeps for how long one had to wait for that;
+    /// whether there was one.
+    pub(crate) fn fire(&self, now_ns: u64) -> bool {
+        self.notice_absence(now_ns);
+        self.timers.fire(now_ns)
+    }
+
+    /// Whatever is due is fired before the worker looks elsewhere: if it is late by more than the
+    /// tolerance, the worker was away.
+    pub(crate) fn notice_absence(&self, now_ns: u64) {
+        let Some(due_ns) = self.timers.next_ns() else { return };
+        // From when it was noticed last, lest one absence be counted twice.
+        let since_ns = due_ns.max(self.noticed_ns.get());
+        let late_ns = now_ns.saturating_sub(since_ns);
+        if late_ns > LATE_TOLERANCE_NS {
+            self.away_ns.set(self.away_ns.get() + late_ns);
+        }
+        self.noticed_ns.set(now_ns);
     }
 
     /// Wakes the clients whose time is up.
@@ -259,5 +294,10 @@ impl<C: Clock> Wait for OnWorker<C> {
 
     fn idle_spin_ns(&self) -> u64 {
         self.idle_spin_ns.get()
+    }
+
+    #[inline]
+    fn away_ns(&self) -> u64 {
+        self.away_ns.get()
     }
 }

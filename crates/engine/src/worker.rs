@@ -6,11 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender};
 
 use kvmark_driver::{Columns, Driver, OpenError, Reply, Request, Session, Values};
 use kvmark_plan::{Kind, Outcome};
-use kvmark_record::{Names, Recorder};
+use kvmark_record::{Batch, Names, Recorder};
 use kvmark_workload::{ArgumentBuffer, Stream};
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -49,6 +49,8 @@ pub(crate) struct Setup<D, C> {
     pub(crate) core: Option<u32>,
     pub(crate) commands: UnboundedReceiver<Command>,
     pub(crate) reports: Sender<Report>,
+    /// Memory of pages that were taken.
+    pub(crate) used: Receiver<Batch>,
     pub(crate) live: Arc<Apart<AtomicU64>>,
 }
 
@@ -151,7 +153,8 @@ impl<D: Driver, C: Clock> Setup<D, C> {
     }
 
     fn open_ledger<'a>(&'a self, phase: &'a PhaseShared, recorder: &'a mut Recorder) -> Ledger<'a> {
-        let outlet = Outlet { worker: self.worker, live: &self.live.0, reports: &self.reports };
+        let Self { worker, live, reports, used, .. } = self;
+        let outlet = Outlet { worker: *worker, live: &live.0, reports, used };
         Ledger::open(phase, self.names.groups.len(), recorder, outlet)
     }
 

@@ -84,6 +84,16 @@ fn allocations(arrival: Arrival, clients: u32, yields: u32) -> u64 {
     all.load(Ordering::Relaxed) - warm.load(Ordering::Relaxed)
 }
 
+/// Allocations of the one worker in each of fifty intervals.
+fn allocations_an_interval() -> u64 {
+    let mut plan = plan(constant(10_000.0), 64);
+    plan.phases[0].groups[0].operations = Some(10_000);
+    plan.interval_ns = 20_000_000;
+    let options = BTreeMap::from([("yields".to_owned(), 1.into())]);
+    record(&plan, Watching(Null::open(&options).expect("the option is known")));
+    ALL_ALLOCATIONS.load(Ordering::Relaxed) / 50
+}
+
 /// One test, because both sides of it are counted in the same place.
 #[test]
 fn an_operation_allocates_nothing_on_a_thread_of_its_own_or_as_one_of_many_tasks() {
@@ -96,4 +106,8 @@ fn an_operation_allocates_nothing_on_a_thread_of_its_own_or_as_one_of_many_tasks
         println!("{name}: {found} allocations in {OPERATIONS} operations");
         assert!(found <= GROWTH, "{name}: {found} allocations");
     }
+    // The counts of a page, and now and then a histogram that grows; new pages would cost thrice.
+    let found = allocations_an_interval();
+    println!("{found} allocations an interval");
+    assert!(found <= 8, "{found} allocations an interval");
 }

@@ -410,6 +410,34 @@ fn abandoning_waits_neither_for_the_phase_nor_for_an_operation_that_never_ends()
 }
 
 #[test]
+fn what_the_others_did_until_the_end_is_recorded_when_one_worker_is_stuck() {
+    let mut plan = plan(closed(), 3);
+    plan.interval_ns = 20_000_000;
+    (plan.phases[0].duration_ns, plan.drain_limit_ns) = (Some(300_000_000), 100_000_000);
+    let store = Recording { hangs_at: Some(0), ..Recording::default() };
+    let done = completed(&plan, store.clone());
+    assert!(matches!(done.failure, Some(EngineError::Unresponsive { workers: 1, .. })));
+    let asked = store.asked.lock().expect("no test fails here").len() as u64;
+    assert_eq!(of_outcome(&done.record, Outcome::Miss), asked - 1);
+    let missing = &done.record.notices[0];
+    assert_eq!(missing.code, "worker_missing");
+    let stuck = missing.evidence["worker"].as_u64().unwrap();
+    let workers = done.record.phases[0].workers.iter().map(|worker| u64::from(worker.worker));
+    assert_eq!(workers.collect::<Vec<_>>(), (0..3).filter(|n| *n != stuck).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_the_others_did_until_a_worker_panicked_is_recorded() {
+    let store = Recording { panics_at: Some(0), ..Recording::default() };
+    let mut plan = plan(closed(), 3);
+    plan.phases[0].duration_ns = Some(300_000_000);
+    let done = completed(&plan, store.clone());
+    assert!(matches!(done.failure, Some(EngineError::Panicked { .. })));
+    let asked = store.asked.lock().expect("no test fails here").len() as u64;
+    assert_eq!(of_outcome(&done.record, Outcome::Miss), asked);
+}
+
+#[test]
 fn operations_in_flight_at_the_end_are_waited_for_and_do_not_count_as_throughput() {
     let mut plan = plan(constant(10.0), 100);
     plan.phases[0].duration_ns = Some(1_050_000_000);

@@ -39,7 +39,7 @@ fn three_shares_together_execute_the_multiset_of_the_whole() {
     let (whole, shared) = (Recording::default(), Recording::default());
     completed(&mixed_plan(2, WHOLE), whole.clone());
     for index in 0..3 {
-        completed(&mixed_plan(2, Share { index, of: 3 }), shared.clone());
+        completed(&mixed_plan(3, Share { index, of: 3 }), shared.clone());
     }
     assert_eq!(whole.multiset(), shared.multiset());
 }

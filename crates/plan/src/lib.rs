@@ -107,7 +107,8 @@ pub struct Share {
 pub struct Group {
     /// Name in tables and histogram tags.
     pub name: String,
-    /// Closed model: the number of clients. Open model: the limit on operations in flight.
+    /// Closed model: the number of clients. Open model: the limit on operations in flight. Over all
+    /// shares: client `c` lives in share `c` modulo their number.
     pub clients: u32,
     /// When operations are due.
     pub arrival: Arrival,

@@ -189,6 +189,7 @@ pub struct ClosedInterval {
 #[derive(Debug, Default)]
 pub(crate) struct ClosedGroup {
     late: u64,
+    late_busy: u64,
     /// Those in which something completed.
     pub(crate) series: Vec<(SeriesKey, Series)>,
 }
@@ -203,7 +204,8 @@ impl ClosedGroup {
 impl From<&GroupBatch> for ClosedGroup {
     fn from(group: &GroupBatch) -> Self {
         let series = group.recorded().map(|(key, tally)| (key, tally.into())).collect();
-        Self { late: group.late(), series }
+        let (late, late_busy) = group.late();
+        Self { late, late_busy, series }
     }
 }
 
@@ -250,7 +252,7 @@ impl ClosedInterval {
         for (_, series) in group.whole() {
             all.merge(series);
         }
-        let total = Some(TotalColumns { accounting, late: group.late });
+        let total = Some(TotalColumns { accounting, late: group.late, late_busy: group.late_busy });
         let operation = "TOTAL".to_owned();
         IntervalRow { operation, outcome: RowOutcome::Any, total, ..self.row(name, &all) }
     }

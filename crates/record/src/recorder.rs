@@ -99,10 +99,11 @@ impl GroupBatch {
         Self { series: (0..series).map(|_| None).collect() }
     }
 
-    /// Issued late; parts not counted.
-    pub(crate) fn late(&self) -> u64 {
+    /// Issued late, and of these because their client was busy; parts not counted.
+    pub(crate) fn late(&self) -> (u64, u64) {
         let whole = self.recorded().filter(|(key, _)| !key.action.is_part());
-        whole.map(|(_, series)| series.late).sum()
+        whole
+            .fold((0, 0), |(late, busy), (_, series)| (late + series.late, busy + series.late_busy))
     }
 
     /// The series in which something was recorded, in the order of their indices.

@@ -49,6 +49,9 @@ pub struct TotalColumns {
     pub accounting: GroupAccounting,
     /// Completed in this interval, and issued more than a millisecond after their intended start.
     pub late: u64,
+    /// Of these, those that were late because their client was busy; of the others it was free, and
+    /// the worker was late.
+    pub late_busy: u64,
 }
 
 /// The outcome column.
@@ -111,6 +114,7 @@ impl Serialize for IntervalRow {
         map.serialize_entry("due", &accounting.and_then(|group| group.due))?;
         map.serialize_entry("issued", &accounting.map(|group| group.issued))?;
         map.serialize_entry("late", &total.map(|total| total.late))?;
+        map.serialize_entry("late_busy", &total.map(|total| total.late_busy))?;
         map.serialize_entry("backlog", &accounting.and_then(|group| group.backlog))?;
         map.serialize_entry("in_flight", &accounting.map(|group| group.in_flight))?;
         map.serialize_entry("frontier", &accounting.map(|group| group.frontier))?;

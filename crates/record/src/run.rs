@@ -32,7 +32,7 @@ pub struct RunRecord {
 /// How time was taken.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClockRecord {
-    /// `tsc` or `virtual`.
+    /// `tsc`; `monotonic` where the machine has no time stamp counter to rely on; or `virtual`.
     pub source: String,
     /// What one time stamp costs.
     pub stamp_ns: f64,
@@ -116,6 +116,9 @@ pub struct GroupRecord {
     pub dropped: u64,
     /// Issued more than a millisecond after the intended start.
     pub late: u64,
+    /// Of these, those that were late because their client was busy; of the others it was free, and
+    /// the worker was late.
+    pub late_busy: u64,
     /// In flight and given up when the drain limit was over.
     pub abandoned: u64,
     /// End of the acknowledged ordinals, exclusive.

@@ -15,6 +15,8 @@ pub struct Sample {
     pub outcome: Outcome,
     /// When the plan says it begins.
     pub intended_ns: u64,
+    /// When its client would have been free for it, had the worker done everything in time.
+    pub free_ns: u64,
     /// When it was handed to the session.
     pub issued_ns: u64,
     /// When its outcome was known.
@@ -32,6 +34,8 @@ pub(crate) struct SeriesTally {
     pub(crate) count: u64,
     /// Issued more than [`LATE_TOLERANCE_NS`] after their intended start.
     pub(crate) late: u64,
+    /// Of these, those whose client was busy for so long with what it had asked for before.
+    pub(crate) late_busy: u64,
     rows: u64,
     service: Tally,
     response: Tally,
@@ -40,16 +44,18 @@ pub(crate) struct SeriesTally {
 
 impl SeriesTally {
     pub(crate) fn new() -> Self {
-        let empty = Tally::new;
-        Self { count: 0, late: 0, rows: 0, service: empty(), response: empty(), wait: empty() }
+        let (service, response, wait) = (Tally::new(), Tally::new(), Tally::new());
+        Self { count: 0, late: 0, late_busy: 0, rows: 0, service, response, wait }
     }
 
     #[inline]
     pub(crate) fn record(&mut self, sample: &Sample) {
-        let Sample { intended_ns, issued_ns, completed_ns, .. } = *sample;
+        let Sample { intended_ns, free_ns, issued_ns, completed_ns, .. } = *sample;
         let wait_ns = issued_ns.saturating_sub(intended_ns);
         self.count += 1;
         self.late += u64::from(wait_ns > LATE_TOLERANCE_NS);
+        let busy_ns = free_ns.min(issued_ns).saturating_sub(intended_ns);
+        self.late_busy += u64::from(busy_ns > LATE_TOLERANCE_NS);
         self.rows += sample.rows;
         self.service.record(completed_ns.saturating_sub(issued_ns));
         self.response.record(completed_ns.saturating_sub(intended_ns));
@@ -59,6 +65,7 @@ impl SeriesTally {
     pub(crate) fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.late += other.late;
+        self.late_busy += other.late_busy;
         self.rows += other.rows;
         self.service.merge(&other.service);
         self.response.merge(&other.response);
@@ -68,6 +75,7 @@ impl SeriesTally {
     pub(crate) fn clear(&mut self) {
         self.count = 0;
         self.late = 0;
+        self.late_busy = 0;
         self.rows = 0;
         self.service.clear();
         self.response.clear();

@@ -14,7 +14,15 @@ fn record_an_interval(recorder: &mut Recorder) {
         let intended_ns = 1000 * n as u64;
         let issued_ns = intended_ns + 100 * (n as u64 % 50);
         let completed_ns = issued_ns + 977 * n as u64;
-        let sample = Sample { action, outcome, intended_ns, issued_ns, completed_ns, rows: 1 };
+        let sample = Sample {
+            action,
+            outcome,
+            intended_ns,
+            free_ns: intended_ns,
+            issued_ns,
+            completed_ns,
+            rows: 1,
+        };
         recorder.record(1, &sample);
     }
 }

@@ -27,6 +27,7 @@ fn sample(kind: Kind, outcome: Outcome, wait_ns: u64, service_ns: u64) -> Sample
         action: Action::Kind(kind),
         outcome,
         intended_ns: 10,
+        free_ns: 10,
         issued_ns,
         completed_ns,
         rows: 1,
@@ -189,7 +190,7 @@ fn a_row_has_the_columns_of_the_format_in_their_order() {
         r#""response_ns_p999":2000100,"response_ns_max":2000100,"wait_ns_min":2000000,"#,
         r#""wait_ns_mean":2000000.0,"wait_ns_p50":2000000,"wait_ns_p90":2000000,"#,
         r#""wait_ns_p95":2000000,"wait_ns_p99":2000000,"wait_ns_p999":2000000,"#,
-        r#""wait_ns_max":2000000,"due":null,"issued":5,"late":1,"backlog":null,"#,
+        r#""wait_ns_max":2000000,"due":null,"issued":5,"late":1,"late_busy":0,"backlog":null,"#,
         r#""in_flight":1,"frontier":40}"#
     );
     assert_eq!(json, expected);
@@ -200,6 +201,15 @@ fn an_operation_is_late_beyond_a_millisecond_and_not_at_it() {
     let at = |wait_ns| sample(Kind::Read, Outcome::Ok, wait_ns, 100);
     let interval = closed(PhaseName::Measure, &[at(MS), at(MS + 1), at(5 * MS)]);
     assert_eq!(row(&interval, "TOTAL", "any").total.as_ref().expect("a total row").late, 2);
+}
+
+#[test]
+fn an_operation_is_late_because_its_client_was_busy_for_more_than_a_millisecond_of_its_wait() {
+    let busy =
+        |busy_ns| Sample { free_ns: 10 + busy_ns, ..sample(Kind::Read, Outcome::Ok, 5 * MS, 1) };
+    let interval = closed(PhaseName::Measure, &[busy(0), busy(MS), busy(MS + 1), busy(5 * MS)]);
+    let total = row(&interval, "TOTAL", "any").total.clone().expect("a total row");
+    assert_eq!((total.late, total.late_busy), (4, 2));
 }
 
 #[test]

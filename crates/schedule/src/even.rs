@@ -1,5 +1,6 @@
 //! A constant process at one rate, in whole numbers: exact after any number of arrivals.
 
+use crate::turns::Turns;
 use crate::{Due, Part};
 
 /// Nanoseconds in a second, times the unit of [`Even::rate`].
@@ -10,37 +11,41 @@ const SCALE: u128 = 1_000_000_000 * 1_000_000_000;
 pub(crate) struct Even {
     /// Arrivals per second, in units of 10^-9.
     rate: u128,
-    next: Due,
-    /// What the floor of the next intended start left over, in units of 1 / rate.
+    turns: Turns,
+    at: Instant,
+    /// What a step adds, and a leap.
+    strides: [Instant; 2],
+}
+
+/// Whole nanoseconds, and the rest in units of 1 / rate.
+#[derive(Clone, Copy, Debug)]
+struct Instant {
+    ns: u64,
     rest: u128,
-    of: u64,
-    step_ns: u64,
-    step_rest: u128,
 }
 
 impl Even {
     pub(crate) fn new(rate: f64, part: Part) -> Self {
         let rate = ((rate * 1e9).round() as u128).max(1);
-        let (at_ns, rest) = divide(part.index, rate);
-        let (step_ns, step_rest) = divide(part.of, rate);
-        let next = Due { number: part.index, at_ns };
-        Self { rate, next, rest, of: part.of, step_ns, step_rest }
+        let turns = Turns::new(part);
+        let strides = [divide(turns.step(), rate), divide(turns.leap(), rate)];
+        Self { rate, turns, at: divide(turns.number, rate), strides }
     }
 
     #[inline]
     pub(crate) fn peek(&self) -> Due {
-        self.next
+        Due { number: self.turns.number, at_ns: self.at.ns }
     }
 
-    /// Adds a step and carries, so that nothing is divided.
+    /// Adds a stride and carries, so that nothing is divided.
     #[inline]
     pub(crate) fn advance(&mut self) {
-        let rest = self.rest + self.step_rest;
+        let stride = self.strides[usize::from(self.turns.advance())];
+        let rest = self.at.rest + stride.rest;
         let carry = rest >= self.rate;
-        self.rest = if carry { rest - self.rate } else { rest };
-        self.next.number += self.of;
-        let at_ns = self.next.at_ns.saturating_add(self.step_ns);
-        self.next.at_ns = at_ns.saturating_add(u64::from(carry));
+        self.at.rest = if carry { rest - self.rate } else { rest };
+        let ns = self.at.ns.saturating_add(stride.ns);
+        self.at.ns = ns.saturating_add(u64::from(carry));
     }
 
     /// How many numbers are due by then: those below `(at_ns + 1) · rate`.
@@ -50,8 +55,8 @@ impl Even {
     }
 }
 
-/// `number / rate` in whole nanoseconds, and the remainder.
-fn divide(number: u64, rate: u128) -> (u64, u128) {
+/// `number / rate`.
+fn divide(number: u64, rate: u128) -> Instant {
     let scaled = u128::from(number) * SCALE;
-    (u64::try_from(scaled / rate).unwrap_or(u64::MAX), scaled % rate)
+    Instant { ns: u64::try_from(scaled / rate).unwrap_or(u64::MAX), rest: scaled % rate }
 }

@@ -12,6 +12,7 @@ mod even;
 mod poisson;
 mod ramped;
 mod rates;
+mod turns;
 
 use kvmark_plan::Arrival;
 
@@ -31,29 +32,44 @@ pub struct Due {
     pub at_ns: u64,
 }
 
-/// The arrivals that one worker takes: numbers congruent to `index` modulo `of`.
+/// The arrivals that some of a group's clients take, in turns over all clients of all shares:
+/// numbers that modulo `cycle` are `first`, `first + step` and so on, below `cycle`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// From 0, below `of`.
-    pub index: u64,
-    /// How many parts there are, over all workers of all shares.
-    pub of: u64,
+    /// The first of these clients.
+    pub first: u64,
+    /// From one of them to the next, at least 1.
+    pub step: u64,
+    /// How many clients take turns, at least 1.
+    pub cycle: u64,
 }
 
 impl Part {
     /// All of them.
-    pub const WHOLE: Self = Self { index: 0, of: 1 };
+    pub const WHOLE: Self = Self { first: 0, step: 1, cycle: 1 };
+
+    /// Whether nobody is among these clients, so that no number belongs to the part.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.first >= self.cycle
+    }
 
     /// How many of the first `count` numbers belong to the part.
-    const fn of_first(self, count: u64) -> u64 {
-        if count > self.index { (count - self.index - 1) / self.of + 1 } else { 0 }
+    #[must_use]
+    pub const fn of_first(self, count: u64) -> u64 {
+        let whole = (count / self.cycle).saturating_mul(self.turns_below(self.cycle));
+        whole.saturating_add(self.turns_below(count % self.cycle))
+    }
+
+    /// How many turns of one cycle it has before a place of it.
+    const fn turns_below(self, place: u64) -> u64 {
+        if place > self.first { (place - self.first - 1) / self.step + 1 } else { 0 }
     }
 }
 
 /// A part of a group's arrivals in one phase, in the order of their intended starts; never ends.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
-    part: Part,
     process: Process,
 }
 
@@ -66,9 +82,12 @@ enum Process {
 
 impl Arrivals {
     /// The arrivals of a checked plan's process; none in the closed model, where operations are due
-    /// when others end. Use [`seed_of`] for the seed.
+    /// when others end, and for an empty part. Use [`seed_of`] for the seed.
     #[must_use]
     pub fn new(arrival: &Arrival, seed: u64, part: Part) -> Option<Self> {
+        if part.is_empty() {
+            return None;
+        }
         let process = match arrival {
             Arrival::Closed { .. } => return None,
             Arrival::Constant { rates } => {
@@ -83,7 +102,7 @@ impl Arrivals {
                 Process::Poisson(Poisson::new(Rates::new(rates), seed, part))
             }
         };
-        Some(Self { part, process })
+        Some(Self { process })
     }
 
     /// The next arrival, which stays.
@@ -109,17 +128,18 @@ impl Arrivals {
         due
     }
 
-    /// How many of the part's arrivals, taken or not, are due at this time of the phase or before.
+    /// How many of all parts' arrivals, taken or not, are due at this time of the phase or before;
+    /// [`Part::of_first`] says how many of them are the part's.
     ///
-    /// In closed form for a constant process. A Poisson process is followed from where it stands,
-    /// which costs as much as taking the arrivals in between; from its begin for a time before the
-    /// last one taken.
+    /// In closed form for a constant process. A Poisson process is counted on from the time asked
+    /// for last, which costs as much as taking the arrivals in between; from its begin for an
+    /// earlier time.
     #[must_use]
-    pub fn due_by(&self, at_ns: u64) -> u64 {
-        match &self.process {
-            Process::Even(even) => self.part.of_first(even.count_by(at_ns)),
-            Process::Ramped(ramped) => self.part.of_first(ramped.count_by(at_ns)),
-            Process::Poisson(poisson) => self.part.of_first(poisson.count_by(at_ns)),
+    pub fn due_by(&mut self, at_ns: u64) -> u64 {
+        match &mut self.process {
+            Process::Even(even) => even.count_by(at_ns),
+            Process::Ramped(ramped) => ramped.count_by(at_ns),
+            Process::Poisson(poisson) => poisson.count_by(at_ns),
         }
     }
 }

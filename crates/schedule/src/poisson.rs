@@ -2,6 +2,7 @@
 
 use crate::chance::exponential;
 use crate::rates::Rates;
+use crate::turns::Turns;
 use crate::{Due, Part};
 
 /// Every part follows the whole process and keeps its own arrivals, so that all see the same.
@@ -9,11 +10,12 @@ use crate::{Due, Part};
 pub(crate) struct Poisson {
     rates: Rates,
     seed: u64,
-    part: Part,
+    turns: Turns,
     /// Stands at the part's next arrival.
     cursor: Cursor,
-    /// The last one taken.
-    taken_ns: u64,
+    /// Stands at the first arrival, of any part, after the time that was asked for last.
+    counted: Cursor,
+    counted_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +29,9 @@ struct Cursor {
 impl Poisson {
     pub(crate) fn new(rates: Rates, seed: u64, part: Part) -> Self {
         let cursor = Self::first(&rates, seed);
-        let mut poisson = Self { rates, seed, part, cursor, taken_ns: 0 };
-        poisson.skip(part.index);
+        let turns = Turns::new(part);
+        let mut poisson = Self { rates, seed, turns, cursor, counted: cursor, counted_ns: 0 };
+        poisson.follow();
         poisson
     }
 
@@ -39,27 +42,26 @@ impl Poisson {
 
     #[inline]
     pub(crate) fn advance(&mut self) {
-        self.taken_ns = self.cursor.due.at_ns;
-        self.skip(self.part.of);
+        self.turns.advance();
+        self.follow();
     }
 
     /// How many numbers are due by then.
-    pub(crate) fn count_by(&self, at_ns: u64) -> u64 {
-        let mut cursor = self.cursor;
-        // Between the last one taken and the cursor lie arrivals of other parts only, and how many
-        // of them are due doesn't change what the part has.
-        if at_ns < self.taken_ns {
-            cursor = Self::first(&self.rates, self.seed);
+    pub(crate) fn count_by(&mut self, at_ns: u64) -> u64 {
+        if at_ns < self.counted_ns {
+            self.counted = Self::first(&self.rates, self.seed);
         }
-        while cursor.due.at_ns <= at_ns {
-            cursor = self.after(cursor);
+        while self.counted.due.at_ns <= at_ns {
+            self.counted = self.after(self.counted);
         }
-        cursor.due.number
+        self.counted_ns = at_ns;
+        self.counted.due.number
     }
 
+    /// Brings the cursor to the part's number.
     #[inline]
-    fn skip(&mut self, arrivals: u64) {
-        for _ in 0..arrivals {
+    fn follow(&mut self) {
+        while self.cursor.due.number < self.turns.number {
             self.cursor = self.after(self.cursor);
         }
     }
@@ -79,5 +81,24 @@ impl Poisson {
         // Two arrivals may be so close that rounding swaps them.
         let at_ns = self.rates.instant(reached, &mut piece).max(cursor.due.at_ns);
         Cursor { due: Due { number, at_ns }, reached, piece }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kvmark_plan::RatePoint;
+
+    use super::*;
+
+    #[test]
+    fn counting_goes_on_where_it_stood() {
+        let rates = Rates::new(&[RatePoint { at_ns: 0, rate: 100_000.0 }]);
+        let mut poisson = Poisson::new(rates, 1, Part::WHOLE);
+        for interval in 1..=50 {
+            let before = poisson.counted.due.number;
+            let due = poisson.count_by(interval * 100_000_000);
+            assert_eq!(poisson.counted.due.number, due);
+            assert!((9_000..11_000).contains(&(due - before)), "{due} {before}");
+        }
     }
 }

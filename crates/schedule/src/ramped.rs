@@ -1,6 +1,7 @@
 //! A constant process whose rate moves.
 
 use crate::rates::Rates;
+use crate::turns::Turns;
 use crate::{Due, Part};
 
 /// Arrival i is due where the integral of the rate passes i, computed anew for each i.
@@ -8,26 +9,27 @@ use crate::{Due, Part};
 pub(crate) struct Ramped {
     rates: Rates,
     piece: usize,
-    of: u64,
-    next: Due,
+    turns: Turns,
+    at_ns: u64,
 }
 
 impl Ramped {
     pub(crate) fn new(rates: Rates, part: Part) -> Self {
+        let turns = Turns::new(part);
         let mut piece = 0;
-        let at_ns = rates.instant(part.index as f64, &mut piece);
-        Self { rates, piece, of: part.of, next: Due { number: part.index, at_ns } }
+        let at_ns = rates.instant(turns.number as f64, &mut piece);
+        Self { rates, piece, turns, at_ns }
     }
 
     #[inline]
     pub(crate) fn peek(&self) -> Due {
-        self.next
+        Due { number: self.turns.number, at_ns: self.at_ns }
     }
 
     #[inline]
     pub(crate) fn advance(&mut self) {
-        self.next.number += self.of;
-        self.next.at_ns = self.rates.instant(self.next.number as f64, &mut self.piece);
+        self.turns.advance();
+        self.at_ns = self.rates.instant(self.turns.number as f64, &mut self.piece);
     }
 
     /// How many numbers are due by then. The integral says it but for rounding.

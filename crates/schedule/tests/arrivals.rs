@@ -52,10 +52,11 @@ fn constant_arrivals_are_spaced_evenly_from_0_on() {
 #[test]
 fn constant_arrivals_do_not_drift_in_10_to_the_12_of_them() {
     let far = 1_000_000_000_000;
+    let every_far = Part { first: far, step: far, cycle: 4 * far };
     for rate in [100_000, 300_000] {
         let at_ns = |number: u64| number * 10_000 / (rate / 100_000);
         let arrival = constant(&[(0, rate as f64)]);
-        let mut distant = arrivals(&arrival, 1, Part { index: far, of: far });
+        let mut distant = arrivals(&arrival, 1, every_far);
         assert_eq!(distant.next(), Some(Due { number: far, at_ns: at_ns(far) }));
         assert_eq!(distant.next(), Some(Due { number: 2 * far, at_ns: at_ns(2 * far) }));
         assert_eq!(whole(&arrival).due_by(at_ns(far)), far + 1);
@@ -152,11 +153,29 @@ fn a_poisson_ramp_has_the_number_its_rate_says() {
 fn parts_of_8_workers_have_the_arrivals_of_one() {
     for arrival in [constant(&[(0, 777.7)]), constant(&mountain()), poisson(&mountain())] {
         let one: Vec<Due> = whole(&arrival).take(8000).collect();
-        let part = |index| arrivals(&arrival, 1, Part { index, of: 8 }).take(1000);
+        let part = |first| arrivals(&arrival, 1, Part { first, step: 8, cycle: 8 }).take(1000);
         let mut eight: Vec<Due> = (0..8).flat_map(part).collect();
         eight.sort();
         assert_eq!(one, eight);
     }
+}
+
+#[test]
+fn three_clients_on_two_workers_have_a_third_each() {
+    let part = |first| Part { first, step: 2, cycle: 3 };
+    for arrival in [constant(&[(0, 777.7)]), constant(&mountain()), poisson(&mountain())] {
+        let numbers = |first| arrivals(&arrival, 1, part(first)).map(|due| due.number);
+        assert_eq!(numbers(0).take(6).collect::<Vec<_>>(), [0, 2, 3, 5, 6, 8]);
+        assert_eq!(numbers(1).take(3).collect::<Vec<_>>(), [1, 4, 7]);
+    }
+    assert_eq!((0..6).map(|count| part(0).of_first(count)).collect::<Vec<_>>(), [0, 1, 1, 2, 3, 3]);
+}
+
+#[test]
+fn who_has_no_client_has_no_arrivals() {
+    let nobody = Part { first: 3, step: 2, cycle: 3 };
+    assert!(Arrivals::new(&constant(&[(0, 1.0)]), 1, nobody).is_none());
+    assert_eq!(nobody.of_first(1000), 0);
 }
 
 #[test]
@@ -218,7 +237,7 @@ proptest! {
     #[test]
     fn instants_never_fall(rates in any_rates(), seed: u64, index in 0u64..3) {
         for arrival in [constant(&rates), poisson(&rates)] {
-            let part = Part { index, of: 3 };
+            let part = Part { first: index, step: 3, cycle: 5 };
             let times: Vec<u64> =
                 arrivals(&arrival, seed, part).take(2000).map(|due| due.at_ns).collect();
             prop_assert!(times.is_sorted());
@@ -235,14 +254,16 @@ proptest! {
     ) {
         let last = [(0, rates[rates.len() - 1].1)];
         for arrival in [constant(&rates), constant(&last), poisson(&rates)] {
-            let start = arrivals(&arrival, seed, Part { index, of: 3 });
+            let part = Part { first: index, step: 3, cycle: 5 };
+            let start = arrivals(&arrival, seed, part);
             let until = start.clone().take_while(|due| due.at_ns <= at_ns).count() as u64;
-            prop_assert_eq!(start.due_by(at_ns), until);
+            prop_assert_eq!(part.of_first(start.clone().due_by(at_ns)), until);
             let mut on_the_way = start;
             on_the_way.by_ref().take(taken).for_each(drop);
-            prop_assert_eq!(on_the_way.due_by(at_ns), until);
+            prop_assert_eq!(part.of_first(on_the_way.due_by(at_ns)), until);
             let next = on_the_way.peek();
-            prop_assert!(on_the_way.due_by(next.at_ns) > taken as u64);
+            prop_assert!(part.of_first(on_the_way.due_by(next.at_ns)) > taken as u64);
+            prop_assert_eq!(part.of_first(on_the_way.due_by(at_ns)), until);
         }
     }
 }

@@ -1,6 +1,7 @@
-//! What tests of several crates share: a count of allocations, and a driver's worker.
+//! What tests of several crates share: plans, a count of allocations, and a driver's worker.
 
 mod allocations;
+pub mod plans;
 mod worker;
 
 pub use allocations::{CountingAllocator, allocations};

@@ -213,16 +213,17 @@ _RULES = (
     ),
     _rule(
         "schedule_late",
-        "share of operations issued more than 1 ms late while a client was free",
+        "share of operations issued more than 1 ms late while their client was free",
         (None, 0.01, 0.10),
         "The generator's own lateness is in the response time; Lancet verifies its send times for"
         " the same reason. At one in a hundred it reaches p99.",
         "give the generator a core of its own (--pin), more workers, or a lower rate",
-        applies="open model; intervals in which the limit on operations in flight was not reached",
+        applies="open model; what would have been late had the generator been in time is the next"
+        " reason's",
     ),
     _rule(
         "concurrency_limit",
-        "share of operations issued more than 1 ms late because all clients were in flight",
+        "share of operations issued more than 1 ms late because their client was busy",
         (0.01, None, None),
         "The wait is the system's queue and rightly in the response time; service time alone"
         " would hide it.",

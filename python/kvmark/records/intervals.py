@@ -30,6 +30,7 @@ SCHEMA: dict[str, pl.DataType] = {
     "due": pl.Int64(),
     "issued": pl.Int64(),
     "late": pl.Int64(),
+    "late_busy": pl.Int64(),
     "backlog": pl.Int64(),
     "in_flight": pl.Int64(),
     "frontier": pl.Int64(),

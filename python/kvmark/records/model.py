@@ -65,6 +65,8 @@ class GroupRecord(_Frozen):
     due: int | None = None
     dropped: int = 0
     late: int = 0
+    #: Of these, because their client was busy; none where an older kvmark didn't tell.
+    late_busy: int | None = None
     abandoned: int = 0
     frontier: int | None = None
 

@@ -135,8 +135,14 @@ def _group(name: str, totals: pl.DataFrame, rows: pl.DataFrame) -> dict[str, Any
         "ok": int(ok["count"].sum()),
         "due": last["due"],
         "late": int(totals["late"].sum()),
+        "late_busy": _known_sum(totals["late_busy"]),
         "frontier": last["frontier"],
     }
+
+
+def _known_sum(column: pl.Series) -> int | None:
+    """The sum of a column; none where an older kvmark wrote none."""
+    return None if column.null_count() == len(column) else int(column.sum())
 
 
 def _totals(

@@ -21,6 +21,7 @@ from kvmark.records.recovery import record_of_logs
 from kvmark.run.agent import Report
 from kvmark.run.merged_intervals import Intervals, slices
 from kvmark.run.merged_record import Part, gravest, merge_records, missing_part
+from kvmark.run.shares import clients_of
 
 __all__ = ["Gathering", "Machine", "Share"]
 
@@ -277,7 +278,9 @@ class Gathering:
             "share": index,
             "machine": share.machine.name,
             "host": dict(share.machine.host),
-            "clients": {group.name: group.clients for group in share.plan.groups},
+            "clients": {
+                group.name: clients_of(group.clients, index, of) for group in share.plan.groups
+            },
             "clock_offset_ns": share.machine.clock_offset_ns,
             "clock_round_trip_ns": share.machine.clock_round_trip_ns,
             "starts_ns": {str(phase): at_ns + shift_ns for phase, at_ns in share.starts_ns.items()},

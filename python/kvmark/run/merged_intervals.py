@@ -20,6 +20,7 @@ __all__ = ["Intervals", "Merged", "Slice", "merge_rows", "slices"]
 
 _QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _SUMS: Final = ("due", "issued", "backlog", "in_flight")
+_COUNTS: Final = ("count", "rows", "late", "late_busy")
 _TOTAL: Final = "TOTAL"
 _Series = tuple[str, str, bool, str]
 """Group, operation, whether it is a part of a read-modify-write, outcome."""
@@ -213,7 +214,7 @@ def merge_rows(
 
 def _row(parts: Sequence[Mapping[str, Any]], times: Mapping[str, Counts]) -> dict[str, Any]:
     row = dict(parts[0])
-    row.update({name: _sum(part[name] for part in parts) for name in ("count", "rows", "late")})
+    row.update({name: _sum(part.get(name) for part in parts) for name in _COUNTS})
     for time, counts in times.items():
         known = [part for part in parts if part[f"{time}_ns_max"] is not None]
         if not known:

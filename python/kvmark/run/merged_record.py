@@ -150,6 +150,7 @@ def _groups(found: Sequence[tuple[Part, Record]], plan: Plan, of: int) -> Iterat
                 field: _sum(group.get(field) for group in of_share.values()) or 0 for field in _SUMS
             },
             "due": _sum(group["due"] for group in of_share.values()),
+            "late_busy": _sum(group.get("late_busy") for group in of_share.values()),
             "frontier": acknowledged([start if one is None else one for one in known], start),
         }
 

@@ -1,8 +1,10 @@
 """A run divided among the machines of a fleet: pure functions from one plan to several.
 
-Operation number n belongs to share n modulo the number of shares, and so does the n-th insert: the
-engine takes its own from a plan's `share`. What is left to divide are clients, because the engine
-has as many as its plan says. Together the shares do exactly the operations of the whole.
+A plan's `share` is all that differs: the engine finds its own operations, clients and inserts in
+it. Client number c lives in share c modulo the number of shares, and does the arrivals that are
+congruent to c modulo the number of clients; in the closed model operation number n belongs to share
+n modulo the number of shares, and so does the n-th insert everywhere. Together the shares do
+exactly the operations of the whole.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from kvmark.errors import UsageError
-from kvmark.plan.model import Group, Plan, Share
+from kvmark.plan.model import Plan, Share
 
 __all__ = [
     "acknowledged",
@@ -75,7 +77,9 @@ def machines_used(plan: Plan, machines: int) -> int:
 
 def divided(plan: Plan, of: int) -> tuple[Plan, ...]:
     """The plan of each share."""
-    return tuple(_share(plan, index, of) for index in range(of))
+    return tuple(
+        plan.model_copy(update={"share": Share(index=index, of=of)}) for index in range(of)
+    )
 
 
 def clients_of(clients: int, index: int, of: int) -> int:
@@ -96,14 +100,6 @@ def acknowledged(frontiers: Sequence[int], start: int) -> int:
 def _next_own(frontier: int, first: int, of: int) -> int:
     """The least ordinal of a share, whose first is `first`, that its frontier doesn't cover."""
     return first + max(0, -(-(frontier - first) // of)) * of
-
-
-def _share(plan: Plan, index: int, of: int) -> Plan:
-    def group(whole: Group) -> Group:
-        return whole.model_copy(update={"clients": clients_of(whole.clients, index, of)})
-
-    groups = tuple(map(group, plan.groups))
-    return plan.model_copy(update={"share": Share(index=index, of=of), "groups": groups})
 
 
 def _is_loopback(address: str) -> bool:

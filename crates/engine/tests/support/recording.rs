@@ -33,6 +33,8 @@ pub struct Recording {
     pub breaks_from: Option<u64>,
     /// Reads block for ever once the store was asked this many times.
     pub hangs_from: Option<usize>,
+    /// The request of this number blocks for ever.
+    pub hangs_at: Option<u64>,
 }
 
 impl Recording {
@@ -99,6 +101,9 @@ impl Session for Recording {
             asked.push((request.number, request.kind, key.clone(), values.clone()));
             asked.len()
         };
+        while self.hangs_at == Some(request.number) {
+            std::thread::park();
+        }
         while self.hangs_from.is_some_and(|from| count >= from) {
             std::thread::park();
         }

@@ -1,0 +1,57 @@
+"""A stall of the system is the system's: verdicts say so, and so do searches for a capacity."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("kvmark._engine")
+
+from kvmark import catalog
+from kvmark.analysis import judge
+from kvmark.plan.compile import compile_run
+from kvmark.records import Records, Run, recover
+from kvmark.run import Setting, carry_out
+from kvmark.spec.objective import parse_objective
+from kvmark.spec.run import RunSpec
+from kvmark.spec.url import parse_system_url
+from kvmark.study.rate_run import judged
+
+SYSTEM = "sim:?clock=virtual&service=constant&mean_us=100&stall=5.3+0.2"
+
+
+def stalled(folder: Path, **more: Any) -> Run:
+    """A thousand operations a second for ten seconds, of which the system stands still for 0.2."""
+    spec = RunSpec(
+        workload=catalog.load("ycsb/c"),
+        system=parse_system_url(SYSTEM),
+        clients=16,
+        rate=1000,
+        duration_ns=10 * 10**9,
+        load="never",
+        drain_limit_ns=10**9,
+        **more,
+    )
+    setting = Setting(command=(), host={}, versions={})
+    carried = carry_out(compile_run(spec), spec.as_json(), Records(folder), setting, lambda _: None)
+    return recover(carried.folder.path)
+
+
+def test_a_stall_of_the_system_is_the_limit_of_clients_and_not_a_late_schedule(
+    tmp_path: Path,
+) -> None:
+    run = stalled(tmp_path)
+    (group,) = run.counted[0].groups
+    assert group.late > 150
+    assert group.late_busy == group.late
+    codes = {reason.code for reason in judge(run).reasons}
+    assert "concurrency_limit" in codes
+    assert "schedule_late" not in codes
+
+
+def test_a_rate_missed_in_a_stall_is_missed_by_the_system(tmp_path: Path) -> None:
+    run = stalled(tmp_path)
+    objective = parse_objective("p99<1ms")
+    one = judged(tmp_path, [run.path.name], 1000, "confirm", [objective])
+    assert one.outcome == "missed"
+    assert any("clients were busy" in note for note in one.notes)
