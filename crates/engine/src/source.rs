@@ -236,8 +236,8 @@ mod tests {
         }
     }
 
-    /// The arrivals of a group, and for each worker of each share how many of them it issues and how
-    /// many clients it carries, by the slots that `PhaseShared::seats` hands out.
+    /// The arrivals of a group, and for each worker of each share how many of them it issues and
+    /// how many clients it carries, by the slots that `PhaseShared::seats` hands out.
     fn issued(arrivals: u64, clients: u32, workers: u32, of: u32, ahead: u32) -> Vec<(u64, u32)> {
         let mut numbers = Vec::new();
         let mut issued = Vec::new();

@@ -152,7 +152,8 @@ fn autocorrelated_stderr(rates: &[f64]) -> Option<f64> {
 /// The factor by which an estimate of a standard error is raised, so that at the bound it isn't too
 /// low by chance. The estimate's own relative standard error is near `1 / √(2 n)` with n effective
 /// intervals; the cut-off of the sum adds to that. With twice `1 / √n`, the true error where the
-/// rule stopped was 0.7 to 1.2 of what it said, for rates with a memory of 0 to 0.8; without, up to 1.7.
+/// rule stopped was 0.7 to 1.2 of what it said, for rates with a memory of 0 to 0.8; without it, up
+/// to 1.7.
 fn allowance(effective: f64) -> f64 {
     1.0 + 2.0 / effective.sqrt()
 }
