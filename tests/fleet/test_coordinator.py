@@ -73,6 +73,37 @@ def test_all_begin_at_one_instant_whatever_their_clocks_say(
         assert agent.starts_ns[1] >= agreed_ns
 
 
+def test_a_warm_up_goes_over_into_the_measurement_on_all_machines_at_once(
+    runs: Any, plan: Callable[..., Any], crew: Callable[..., Any]
+) -> None:
+    team = crew()
+    words = ("--warmup", "400ms", "--duration", "600ms", "--load", "never")
+    run = runs.closed(runs.carry_out(plan("ycsb/c", *SLOW, *words), team))
+    warm_up, measure = run.manifest.engine.phases
+    assert (warm_up.name, measure.name) == ("warm_up", "measure")
+    # Both have leave before either begins.
+    assert [phase for _, phase, _ in team.begun] == [0, 0, 0, 1, 1, 1]
+    kinds = [(event["kind"], event.get("phase")) for event in run.events]
+    begun = [kind for kind in kinds if kind[0] in {"phase_started", "phase_ended"}]
+    assert sorted(begun) == sorted(
+        (kind, phase) for kind in ("phase_started", "phase_ended") for phase in (0, 1)
+    )
+    rows = run.intervals.filter(
+        (run.intervals["phase"] == measure.index) & (run.intervals["operation"] == "TOTAL")
+    )
+    window = rows.filter(~rows["drain"])
+    length_ns = run.manifest.plan["interval_ns"]
+    assert window["start_ns"].to_list() == [
+        warm_up.start_ns + 400_000_000 + number * length_ns for number in range(len(window))
+    ]
+    for phase in (warm_up, measure):
+        total = sum(one.count for one in run.totals(phase.index))
+        mine = run.intervals.filter(
+            (run.intervals["phase"] == phase.index) & (run.intervals["operation"] == "TOTAL")
+        )
+        assert int((mine["count"] - mine["carried"]).sum()) == total
+
+
 def test_intervals_stream_into_the_folder_while_the_run_goes(
     runs: Any, plan: Callable[..., Any], crew: Callable[..., Any]
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from kvmark.errors import RecordsError, RunError
 from kvmark.records import Header, Records, Run, RunFolder, recover
+from kvmark.records.intervals import TIMED
 
 Going = Callable[[], RunFolder]
 Engine = Callable[..., dict[str, Any]]
@@ -53,6 +54,20 @@ def test_columns_without_a_value_keep_their_type(going: Going, engine_record: En
     run = going().close(engine_record())
     assert run.intervals["due"].dtype == pl.Int64
     assert run.intervals["service_ns_mean"].dtype == pl.Float64
+
+
+def test_a_table_of_an_older_kvmark_has_the_columns_that_it_did_not_write(
+    going: Going, engine_record: Engine
+) -> None:
+    run = going().close(engine_record())
+    table = run.path / "intervals.parquet"
+    older = pl.read_parquet(table).drop("late_busy", "carried")
+    table.chmod(0o600)
+    older.write_parquet(table)
+    read = Run.open(run.path)
+    assert read.intervals["carried"].null_count() == read.intervals.height
+    assert read.intervals.select(TIMED.sum()).item() == read.intervals["count"].sum()
+    assert read.manifest.engine.phases[0].groups[0].late_busy is None
 
 
 def test_the_files_of_a_closed_run_are_read_only(going: Going, engine_record: Engine) -> None:

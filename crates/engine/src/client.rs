@@ -8,7 +8,7 @@ use kvmark_driver::{Reply, Session};
 
 use crate::ledger::Ledger;
 use crate::operation::Operation;
-use crate::phase::{PhaseShared, Seat};
+use crate::phase::{Seat, Stretch};
 use crate::source::Source;
 use crate::wait::Wait;
 
@@ -16,32 +16,32 @@ use crate::wait::Wait;
 const FIRST_RECORD_LIMIT_NS: u64 = 10_000_000_000;
 const FIRST_RECORD_POLL_NS: u64 = 1_000_000;
 
-/// What the clients of one worker have before them during a phase.
+/// What the clients of one worker have before them during a stretch.
 #[derive(Debug)]
 pub(crate) struct Desk<'a, S, W> {
-    pub(crate) phase: &'a PhaseShared,
+    pub(crate) stretch: &'a Stretch,
     pub(crate) session: &'a S,
     pub(crate) wait: &'a W,
     pub(crate) ledger: &'a Ledger<'a>,
-    /// One per group of the phase; none where the worker has no client of the group.
+    /// One per group; none where the worker has no client of the group.
     pub(crate) sources: Vec<Option<Source<'a>>>,
 }
 
-/// Runs a client until its numbers are used up or the phase ends.
+/// Runs a client until its numbers are used up or the stretch ends.
 pub(crate) async fn client<S: Session, W: Wait>(desk: &Desk<'_, S, W>, seat: Seat) {
-    let Desk { phase, session, wait, ledger, .. } = *desk;
+    let Desk { stretch, session, wait, ledger, .. } = *desk;
     let source = desk.sources[seat.group].as_ref().expect("whose seat it is, the arrivals are too");
-    let limit_ns = phase.timeout_ns.filter(|_| phase.cancels);
-    let mut operation = Operation::new(phase, seat.group, ledger);
+    let limit_ns = stretch.timeout_ns.filter(|_| stretch.cancels);
+    let mut operation = Operation::new(stretch, seat.group, ledger);
     let mut reply = Reply::default();
-    let mut ready_ns = phase.start_ns;
-    let mut in_time = wait.until(ready_ns, phase).await;
+    let mut ready_ns = stretch.start_ns();
+    let mut in_time = wait.until(ready_ns, stretch).await;
     // Who only reads what others insert waits for the first record, though not for ever.
-    let stream = &phase.groups[seat.group].stream;
+    let stream = &stretch.legs[0].groups[seat.group].stream;
     let patience_ns = ready_ns.saturating_add(FIRST_RECORD_LIMIT_NS);
-    while in_time && ready_ns < patience_ns && !stream.can_begin(&phase.inserts) {
+    while in_time && ready_ns < patience_ns && !stream.can_begin(&stretch.inserts) {
         ready_ns += FIRST_RECORD_POLL_NS;
-        in_time = wait.until(ready_ns, phase).await;
+        in_time = wait.until(ready_ns, stretch).await;
         operation.free_from(ready_ns);
     }
     while in_time {
@@ -49,10 +49,10 @@ pub(crate) async fn client<S: Session, W: Wait>(desk: &Desk<'_, S, W>, seat: Sea
         let mut place = source.enter();
         let Some(turn) = place.next(ready_ns) else { break };
         in_time = if turn.intended_ns <= ready_ns {
-            ready_ns < phase.end_ns()
+            ready_ns < stretch.end_ns()
         } else {
             operation.write_down();
-            wait.until(turn.intended_ns, phase).await
+            wait.until(turn.intended_ns, stretch).await
         };
         drop(place);
         if !in_time {
@@ -76,7 +76,7 @@ pub(crate) async fn client<S: Session, W: Wait>(desk: &Desk<'_, S, W>, seat: Sea
                 // What the engine finds itself, late answers and wrong values, isn't the session's.
                 let is_sessions = within.output == Some(done.outcome);
                 let said = if is_sessions { session.last_failure() } else { None };
-                ledger.note_failure(done.outcome, said);
+                ledger.note_failure(operation.leg(), done.outcome, said);
             }
             ended = operation.end(done, reply.rows);
             ready_ns = completed_ns;

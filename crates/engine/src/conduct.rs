@@ -1,4 +1,4 @@
-//! Follows one phase: gathers pages, closes intervals, applies stop rules, waits for the drain.
+//! Follows one stretch: gathers pages, closes intervals, applies stop rules, waits for the drain.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -8,41 +8,54 @@ use kvmark_driver::Driver;
 use kvmark_plan::{Outcome, PhaseName, Plan};
 use kvmark_record::{
     ClosedInterval, GroupAccounting, GroupRecord, Names, Notice, PhaseAggregate, PhaseRecord,
-    ProcessRecord, RowOutcome, StopRule, StoppedBy, TotalRecord, WorkerRecord,
+    RowOutcome, StopRule, StoppedBy, TotalRecord, WorkerRecord,
 };
 use kvmark_schedule::{Arrivals, seed_of};
 
 use crate::clock::Clock;
-use crate::coordinator::{Coordinator, LOOK_UP};
+use crate::coordinator::{Coordinator, LOOK_UP, Mark};
 use crate::error::EngineError;
-use crate::ledger::{Counts, Finished, Page, Report};
+use crate::ledger::{Counts, Finished, FinishedLeg, Page, Place, Report};
 use crate::observer::{Control, Progress};
-use crate::phase::PhaseShared;
+use crate::phase::{Leg, Stretch};
 use crate::sweep::Sweep;
 
 /// How long workers get to notice that a phase was given up.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// The coordinator's view of one phase.
+/// The coordinator's view of one stretch.
 pub(crate) struct Conduct<'a> {
     plan: &'a Plan,
-    phase: Arc<PhaseShared>,
+    stretch: Arc<Stretch>,
+    legs: Vec<Conducted<'a>>,
+    /// The phase whose begin was told last, and the one whose intervals are being closed.
+    begun: usize,
+    closing: usize,
+    /// Per worker: the first interval to which it may still add; none when it is in its drain.
+    through: Vec<Option<Place>>,
+    /// Per worker: counts at the ends of intervals that are not closed yet.
+    counts: Vec<VecDeque<(Place, Vec<Vec<Counts>>)>>,
+    /// Per worker: the newest counts that belong to a closed interval.
+    settled: Vec<Vec<Vec<Counts>>>,
+    parts: Vec<Part>,
+    /// When the display was renewed, and how many operations had completed then.
+    shown: Option<(Instant, u64)>,
+}
+
+/// The coordinator's view of one phase of a stretch.
+struct Conducted<'a> {
+    stage: &'a kvmark_plan::Phase,
     aggregate: PhaseAggregate,
     rule: Option<StopRule>,
     ended_by_rule: bool,
-    /// Per worker: the first interval to which it may still add; none when it is in its drain.
-    through: Vec<Option<u32>>,
-    /// Per worker: counts at the ends of intervals that are not closed yet.
-    counts: Vec<VecDeque<(u32, Vec<Counts>)>>,
-    /// Per worker: the newest counts that belong to a closed interval.
-    settled: Vec<Vec<Counts>>,
-    parts: Vec<Part>,
     /// Per group of the phase: its arrivals, to know what is due.
     arrivals: Vec<Option<Arrivals>>,
     next_interval: u32,
     newest_interval: u32,
     drains: BTreeSet<u32>,
     tally: Tally,
+    /// What was taken when it began.
+    mark: Option<Mark>,
 }
 
 /// What came of a worker's part.
@@ -55,8 +68,8 @@ enum Part {
 }
 
 impl Part {
-    fn finished(&self) -> Option<&Finished> {
-        if let Self::Finished(finished) = self { Some(finished) } else { None }
+    fn leg(&self, leg: usize) -> Option<&FinishedLeg> {
+        if let Self::Finished(finished) = self { finished.legs.get(leg) } else { None }
     }
 
     fn is_going(&self) -> bool {
@@ -64,7 +77,7 @@ impl Part {
     }
 }
 
-/// What a display shows.
+/// What a display shows of a phase.
 #[derive(Debug, Default)]
 struct Tally {
     failed: u64,
@@ -73,37 +86,54 @@ struct Tally {
     late: BTreeMap<String, (u64, u64)>,
     response_ns_p99: Option<u64>,
     backlog: Option<u64>,
-    shown: Option<(Instant, u64)>,
 }
 
-impl<'a> Conduct<'a> {
-    pub(crate) fn new(plan: &'a Plan, phase: &Arc<PhaseShared>, workers: usize) -> Self {
-        let stage = &plan.phases[phase.index];
-        let arrivals = phase.groups.iter().map(|shared| {
-            let seed = seed_of(plan.seeds.schedule, phase.index as u32, shared.group as u32);
+impl<'a> Conducted<'a> {
+    fn new(plan: &'a Plan, stretch: &Stretch, leg: &Leg) -> Self {
+        let stage = &plan.phases[leg.index];
+        let arrivals = leg.groups.iter().map(|shared| {
+            let seed = seed_of(plan.seeds.schedule, leg.index as u32, shared.group as u32);
             Arrivals::new(&plan.groups[shared.group].arrival, seed, shared.part)
         });
         Self {
-            plan,
-            phase: Arc::clone(phase),
+            stage,
             aggregate: PhaseAggregate::new(
-                phase.index as u32,
+                leg.index as u32,
                 stage.name,
                 Arc::new(Names::of(plan)),
-                phase.start_ns,
-                phase.interval_ns,
+                leg.start_ns,
+                stretch.interval_ns,
             ),
             rule: stage.until.map(StopRule::new),
             ended_by_rule: false,
-            through: vec![Some(0); workers],
-            counts: vec![VecDeque::new(); workers],
-            settled: vec![vec![Counts::default(); plan.groups.len()]; workers],
-            parts: (0..workers).map(|_| Part::Going).collect(),
             arrivals: arrivals.collect(),
             next_interval: 0,
             newest_interval: 0,
             drains: BTreeSet::new(),
             tally: Tally::default(),
+            mark: None,
+        }
+    }
+}
+
+impl<'a> Conduct<'a> {
+    /// Follows what begins with this mark.
+    pub(crate) fn new(plan: &'a Plan, stretch: &Arc<Stretch>, workers: usize, mark: Mark) -> Self {
+        let conducted = |leg| Conducted::new(plan, stretch, leg);
+        let mut legs: Vec<Conducted<'_>> = stretch.legs.iter().map(conducted).collect();
+        legs[0].mark = Some(mark);
+        let none = vec![vec![Counts::default(); plan.groups.len()]; legs.len()];
+        Self {
+            plan,
+            stretch: Arc::clone(stretch),
+            legs,
+            begun: 0,
+            closing: 0,
+            through: vec![Some((0, 0)); workers],
+            counts: vec![VecDeque::new(); workers],
+            settled: vec![none; workers],
+            parts: (0..workers).map(|_| Part::Going).collect(),
+            shown: None,
         }
     }
 
@@ -117,9 +147,10 @@ impl<'a> Conduct<'a> {
         let mut over_since = None;
         let mut failure = None;
         while self.parts.iter().any(Part::is_going) {
-            match run.next_report() {
+            match run.next_report(self.nap(run)) {
                 Some(Report::Interval { worker, page, through }) => {
                     self.take_page(worker, page, through, run);
+                    self.begin_next(run)?;
                     self.close_ready(run)?;
                 }
                 Some(Report::Finished(finished)) => {
@@ -127,12 +158,13 @@ impl<'a> Conduct<'a> {
                     self.parts[worker] = Part::Finished(finished);
                 }
                 Some(Report::Panicked { worker, message }) => {
-                    self.phase.end_at(run.clock.now_ns());
+                    self.stretch.end_at(run.clock.now_ns());
                     self.parts[worker] = Part::Missing;
                     failure.get_or_insert(EngineError::Panicked { worker, message });
                 }
                 Some(Report::Opened { .. } | Report::Probed { .. }) | None => {}
             }
+            self.begin_next(run)?;
             if looked_up.elapsed() >= LOOK_UP {
                 looked_up = Instant::now();
                 self.look_up(run)?;
@@ -142,27 +174,57 @@ impl<'a> Conduct<'a> {
                 }
             }
         }
+        self.begin_next(run)?;
         self.close_rest(run)?;
         failure.map_or(Ok(()), Err)
+    }
+
+    /// How long to wait for a report: not beyond the instant at which the next phase begins.
+    fn nap<D: Driver, C: Clock>(&self, run: &Coordinator<'_, D, C>) -> Duration {
+        let Some(next) = self.stretch.legs.get(self.begun + 1) else { return LOOK_UP };
+        let left_ns = next.start_ns.saturating_sub(run.clock.now_ns());
+        if left_ns == 0 { LOOK_UP } else { LOOK_UP.min(Duration::from_nanos(left_ns)) }
+    }
+
+    /// Tells of the next phase once its instant has come.
+    fn begin_next<D: Driver, C: Clock>(
+        &mut self,
+        run: &mut Coordinator<'_, D, C>,
+    ) -> Result<(), EngineError> {
+        let Some(next) = self.stretch.legs.get(self.begun + 1) else { return Ok(()) };
+        let start_ns = next.start_ns;
+        if run.clock.now_ns() < start_ns || !self.stretch.reaches(self.begun + 1) {
+            return Ok(());
+        }
+        let (over, next) = (self.stretch.legs[self.begun].index, next.index);
+        self.begun += 1;
+        self.legs[self.begun].mark = Some(run.mark());
+        self.shown = None;
+        run.phase_event(over, start_ns, Some(StoppedBy::Duration))?;
+        run.phase_event(next, start_ns, None)
     }
 
     fn take_page<D: Driver, C: Clock>(
         &mut self,
         worker: usize,
         page: Page,
-        through: Option<u32>,
+        through: Option<Place>,
         run: &Coordinator<'_, D, C>,
     ) {
-        let Page { interval, drain, mut batch, counts } = page;
-        self.aggregate.add(interval, drain, &batch);
+        let Page { place, drain, mut batch, counts } = page;
+        let (leg, interval) = place;
+        let conducted = &mut self.legs[leg];
+        conducted.aggregate.add(interval, drain, &batch);
         batch.clear();
         run.crew.workers[worker].hand_back(batch);
         if drain {
-            self.drains.insert(interval);
+            conducted.drains.insert(interval);
         } else {
-            self.newest_interval = self.newest_interval.max(interval);
+            conducted.newest_interval = conducted.newest_interval.max(interval);
         }
-        self.counts[worker].push_back((interval, counts));
+        if !counts.is_empty() {
+            self.counts[worker].push_back((place, counts));
+        }
         self.through[worker] = through;
     }
 
@@ -171,27 +233,43 @@ impl<'a> Conduct<'a> {
         &mut self,
         run: &mut Coordinator<'_, D, C>,
     ) -> Result<(), EngineError> {
-        let open = self.through.iter().map(|through| through.unwrap_or(u32::MAX)).min();
-        let open = open.unwrap_or(u32::MAX);
-        while open != u32::MAX && self.next_interval < open {
-            let interval = self.next_interval;
-            let end_ns = self.nominal_end_ns(interval).min(self.phase.end_ns());
-            let closed = self.close(interval, false, end_ns, run)?;
-            if let Some(rule) = &mut self.rule {
+        let Some(open) = self.through.iter().flatten().min().copied() else { return Ok(()) };
+        while self.closing < open.0 {
+            self.close_window(self.closing, run)?;
+            self.closing += 1;
+        }
+        while self.legs[open.0].next_interval < open.1 {
+            let interval = self.legs[open.0].next_interval;
+            let closed = self.close(open.0, interval, false, run)?;
+            let conducted = &mut self.legs[open.0];
+            conducted.next_interval += 1;
+            if let Some(rule) = &mut conducted.rule {
                 rule.push(&closed.rate_sample());
-                if rule.satisfied() && !self.ended_by_rule {
-                    self.ended_by_rule = true;
-                    self.phase.end_at(run.clock.now_ns());
+                if rule.satisfied() && !conducted.ended_by_rule {
+                    conducted.ended_by_rule = true;
+                    self.stretch.end_at(run.clock.now_ns());
                 }
             }
-            self.next_interval += 1;
             self.show(run);
         }
         Ok(())
     }
 
-    fn nominal_end_ns(&self, interval: u32) -> u64 {
-        self.phase.start_ns + (u64::from(interval) + 1) * self.phase.interval_ns
+    /// Closes what is left of a phase's window.
+    fn close_window<D: Driver, C: Clock>(
+        &mut self,
+        leg: usize,
+        run: &mut Coordinator<'_, D, C>,
+    ) -> Result<(), EngineError> {
+        let (end_ns, _) = self.end(leg);
+        let start_ns = self.stretch.legs[leg].start_ns;
+        let last = end_ns.saturating_sub(start_ns).saturating_sub(1) / self.stretch.interval_ns;
+        let last = u32::try_from(last).unwrap_or(u32::MAX).max(self.legs[leg].newest_interval);
+        for interval in self.legs[leg].next_interval..=last {
+            self.close(leg, interval, false, run)?;
+        }
+        self.legs[leg].next_interval = last + 1;
+        Ok(())
     }
 
     /// Closes what is left when every worker has finished.
@@ -199,104 +277,138 @@ impl<'a> Conduct<'a> {
         &mut self,
         run: &mut Coordinator<'_, D, C>,
     ) -> Result<(), EngineError> {
-        let (end_ns, _) = self.end();
-        let last = (end_ns - self.phase.start_ns).saturating_sub(1) / self.phase.interval_ns;
-        let last = u32::try_from(last).unwrap_or(u32::MAX).max(self.newest_interval);
-        for interval in self.next_interval..=last {
-            let begin_ns = self.nominal_end_ns(interval) - self.phase.interval_ns;
-            let end_ns = self.nominal_end_ns(interval).min(end_ns).max(begin_ns);
-            self.close(interval, false, end_ns, run)?;
+        for leg in self.closing..=self.begun {
+            self.close_window(leg, run)?;
         }
-        self.next_interval = last + 1;
-        let drained_ns = self.drained_ns(end_ns);
-        for interval in std::mem::take(&mut self.drains) {
-            self.close(interval, true, drained_ns, run)?;
+        // What ends in the drain of an early phase may end in the last one's.
+        self.settle((self.begun, u32::MAX));
+        for leg in 0..=self.begun {
+            for interval in std::mem::take(&mut self.legs[leg].drains) {
+                self.close(leg, interval, true, run)?;
+            }
         }
         Ok(())
     }
 
     fn close<D: Driver, C: Clock>(
         &mut self,
+        leg: usize,
         interval: u32,
         drain: bool,
-        end_ns: u64,
         run: &mut Coordinator<'_, D, C>,
     ) -> Result<ClosedInterval, EngineError> {
-        let accounting = self.account(interval, end_ns);
-        let closed = self.aggregate.close(interval, drain, end_ns, &accounting);
-        self.tally.take(&closed);
-        self.tally.backlog = accounting.iter().filter_map(|group| group.backlog).reduce(u64::max);
+        let end_ns = if drain { self.drained_ns(leg) } else { self.interval_end_ns(leg, interval) };
+        let accounting = self.account(leg, interval, end_ns);
+        let conducted = &mut self.legs[leg];
+        let closed = conducted.aggregate.close(interval, drain, end_ns, &accounting);
+        conducted.tally.take(&closed);
+        let backlogs = accounting.iter().filter_map(|group| group.backlog);
+        conducted.tally.backlog = backlogs.reduce(u64::max);
         run.writer.interval(&closed)?;
-        let loading = self.plan.phases[self.phase.index].name == PhaseName::Load;
-        if loading && self.tally.failed > 0 {
-            self.phase.end_at(run.clock.now_ns());
+        if conducted.stage.name == PhaseName::Load && conducted.tally.failed > 0 {
+            self.stretch.end_at(run.clock.now_ns());
         }
         Ok(closed)
     }
 
-    /// How each group stands at the end of an interval.
-    fn account(&mut self, interval: u32, end_ns: u64) -> Vec<GroupAccounting> {
+    fn interval_end_ns(&self, leg: usize, interval: u32) -> u64 {
+        let (length_ns, start_ns) = (self.stretch.interval_ns, self.stretch.legs[leg].start_ns);
+        let begin_ns = start_ns + u64::from(interval) * length_ns;
+        let going = self.parts.iter().any(Part::is_going);
+        let end_ns = if going { self.stretch.leg_end_ns(leg) } else { self.end(leg).0 };
+        (begin_ns + length_ns).min(end_ns).max(begin_ns)
+    }
+
+    /// Brings the counts to the end of an interval.
+    fn settle(&mut self, end: Place) {
         for (settled, counts) in self.settled.iter_mut().zip(&mut self.counts) {
-            while counts.front().is_some_and(|(number, _)| *number <= interval) {
+            while counts.front().is_some_and(|(place, _)| *place <= end) {
                 if let Some((_, newest)) = counts.pop_front() {
                     *settled = newest;
                 }
             }
         }
-        // Nothing falls due after the window, so that a drain doesn't owe more than it did.
-        let elapsed_ns = end_ns.min(self.phase.end_ns()) - self.phase.start_ns;
-        let mut accounting = Vec::new();
-        for (shared, arrivals) in self.phase.groups.iter().zip(&mut self.arrivals) {
-            let sums = self.settled.iter().map(|counts| counts[shared.group]);
-            let sum = sums.fold(Counts::default(), Counts::plus);
-            let limit = shared.operations.unwrap_or(u64::MAX);
-            // The window is open at its end: what is due at that instant belongs to what follows.
-            let last_ns = elapsed_ns.saturating_sub(1);
-            let due = arrivals
-                .as_mut()
-                .map(|arrivals| shared.part.of_first(arrivals.due_by(last_ns)).min(limit));
-            accounting.push(GroupAccounting {
-                group: shared.group,
-                due,
-                issued: sum.issued,
-                backlog: due.map(|due| due.saturating_sub(sum.issued)),
-                in_flight: sum.issued - sum.completed,
-                frontier: self.phase.inserts.frontier(),
-            });
-        }
-        accounting
     }
 
-    /// When the phase's window ended, and why, once every worker has finished.
-    fn end(&self) -> (u64, StoppedBy) {
-        let end_ns = self.phase.end_ns();
-        let last_ns = self.last_completed_ns();
-        if self.is_counted_out() && last_ns <= end_ns {
+    /// How each group stands at the end of an interval.
+    fn account(&mut self, leg: usize, interval: u32, end_ns: u64) -> Vec<GroupAccounting> {
+        self.settle((leg, interval));
+        let groups = 0..self.stretch.legs[leg].groups.len();
+        groups.map(|group| self.account_of(leg, group, end_ns)).collect()
+    }
+
+    fn account_of(&mut self, leg: usize, group: usize, end_ns: u64) -> GroupAccounting {
+        let (mut outstanding, mut in_flight) = (Some(0), 0);
+        let mut own = (None, Counts::default());
+        // Of an earlier phase some may be still to be issued, or in flight.
+        for earlier in 0..=leg {
+            let shared = self.stretch.legs[earlier].groups[group].group;
+            let counts = self.settled.iter().map(|legs| legs[earlier][shared]);
+            let counts = counts.fold(Counts::default(), Counts::plus);
+            let due = self.due(earlier, group, end_ns);
+            let owed = due.map(|due| due.saturating_sub(counts.issued));
+            outstanding = outstanding.zip(owed).map(|(sum, owed)| sum + owed);
+            in_flight += counts.issued - counts.completed;
+            own = (due, counts);
+        }
+        let (due, counts) = own;
+        GroupAccounting {
+            group: self.stretch.legs[leg].groups[group].group,
+            due,
+            issued: counts.issued,
+            backlog: outstanding,
+            in_flight,
+            frontier: self.stretch.inserts.frontier(),
+        }
+    }
+
+    /// Arrivals of a group that fell due in a phase until an instant; none in the closed model.
+    fn due(&mut self, leg: usize, group: usize, until_ns: u64) -> Option<u64> {
+        // Nothing falls due after the window, so that a drain doesn't owe more than it did.
+        let end_ns = until_ns.min(self.stretch.leg_end_ns(leg));
+        let shared = &self.stretch.legs[leg];
+        // The window is open at its end: what is due at that instant belongs to what follows.
+        let last_ns = end_ns.saturating_sub(shared.start_ns).saturating_sub(1);
+        let shared = &shared.groups[group];
+        let limit = shared.operations.unwrap_or(u64::MAX);
+        let arrivals = self.legs[leg].arrivals[group].as_mut()?;
+        Some(shared.part.of_first(arrivals.due_by(last_ns)).min(limit))
+    }
+
+    /// When a phase's window ended, and why, once every worker has finished with it.
+    fn end(&self, leg: usize) -> (u64, StoppedBy) {
+        let end_ns = self.stretch.leg_end_ns(leg);
+        if leg < self.begun {
+            return (end_ns, StoppedBy::Duration);
+        }
+        let last_ns = self.last_completed_ns(leg);
+        if self.is_counted_out(leg) && last_ns <= end_ns {
             return (last_ns, StoppedBy::Operations);
         }
         if end_ns == u64::MAX {
             return (last_ns, StoppedBy::Failed);
         }
-        (end_ns, if self.ended_by_rule { StoppedBy::Until } else { StoppedBy::Duration })
+        let ended_by_rule = self.legs[leg].ended_by_rule;
+        (end_ns, if ended_by_rule { StoppedBy::Until } else { StoppedBy::Duration })
     }
 
     /// Whether every group issued as many operations as it was to.
-    fn is_counted_out(&self) -> bool {
-        self.phase.groups.iter().all(|shared| {
-            let finished = self.parts.iter().filter_map(Part::finished);
-            let issued: u64 = finished.map(|worker| worker.counts[shared.group].issued).sum();
+    fn is_counted_out(&self, leg: usize) -> bool {
+        self.stretch.legs[leg].groups.iter().all(|shared| {
+            let finished = self.parts.iter().filter_map(|part| part.leg(leg));
+            let issued: u64 = finished.map(|own| own.counts[shared.group].issued).sum();
             shared.operations == Some(issued)
         })
     }
 
-    fn last_completed_ns(&self) -> u64 {
-        let finished = self.parts.iter().filter_map(Part::finished);
-        let last = finished.map(|worker| worker.last_completed_ns);
-        last.max().unwrap_or(self.phase.start_ns)
+    fn last_completed_ns(&self, leg: usize) -> u64 {
+        let finished = self.parts.iter().filter_map(|part| part.leg(leg));
+        let last = finished.map(|own| own.last_completed_ns);
+        last.max().unwrap_or(self.stretch.legs[leg].start_ns)
     }
 
-    fn drained_ns(&self, end_ns: u64) -> u64 {
-        self.last_completed_ns().max(end_ns)
+    fn drained_ns(&self, leg: usize) -> u64 {
+        self.last_completed_ns(leg).max(self.end(leg).0)
     }
 
     /// Looks after the user: signals and the display.
@@ -306,56 +418,56 @@ impl<'a> Conduct<'a> {
     ) -> Result<(), EngineError> {
         let control = run.observer.poll();
         if control != Control::Continue {
-            self.phase.end_at(run.clock.now_ns());
+            self.stretch.end_at(run.clock.now_ns());
             run.interrupt()?;
         }
         if control == Control::Abandon {
             run.crew.abandoned = true;
-            self.phase.give_up();
+            self.stretch.give_up();
         }
-        if self.tally.shown.is_none_or(|(at, _)| at.elapsed() >= Duration::from_secs(1)) {
+        if self.shown.is_none_or(|(at, _)| at.elapsed() >= Duration::from_secs(1)) {
             self.show(run);
         }
         Ok(())
     }
 
     fn show<D: Driver, C: Clock>(&mut self, run: &mut Coordinator<'_, D, C>) {
-        let stage = &self.plan.phases[self.phase.index];
+        let (leg, conducted) = (&self.stretch.legs[self.begun], &self.legs[self.begun]);
         let completed = run.crew.completed();
         let now = Instant::now();
-        let rate_per_s = self.tally.shown.map_or(0.0, |(at, before)| {
+        let rate_per_s = self.shown.map_or(0.0, |(at, before)| {
             completed.saturating_sub(before) as f64 / (now - at).as_secs_f64().max(1e-9)
         });
-        self.tally.shown = Some((now, completed));
-        let counts = self.phase.groups.iter().map(|shared| shared.operations);
+        self.shown = Some((now, completed));
+        let counts = leg.groups.iter().map(|shared| shared.operations);
         run.observer.progress(&Progress {
-            phase: self.phase.index as u32,
-            phase_name: stage.name.name(),
-            elapsed_ns: run.clock.now_ns().saturating_sub(self.phase.start_ns),
-            expected_ns: stage.duration_ns,
+            phase: leg.index as u32,
+            phase_name: conducted.stage.name.name(),
+            elapsed_ns: run.clock.now_ns().saturating_sub(leg.start_ns),
+            expected_ns: conducted.stage.duration_ns,
             completed,
             expected_operations: counts.sum(),
             rate_per_s,
-            response_ns_p99: self.tally.response_ns_p99,
-            failed: self.tally.failed,
-            missed: self.tally.missed,
-            backlog: self.tally.backlog,
+            response_ns_p99: conducted.tally.response_ns_p99,
+            failed: conducted.tally.failed,
+            missed: conducted.tally.missed,
+            backlog: conducted.tally.backlog,
         });
     }
 
-    /// Gives a phase up whose operations don't end.
+    /// Gives a stretch up whose operations don't end.
     fn limit_drain<D: Driver, C: Clock>(
         &mut self,
         run: &mut Coordinator<'_, D, C>,
         over_since: &mut Option<Instant>,
     ) -> Result<(), EngineError> {
-        if C::SIMULATED || run.clock.now_ns() < self.phase.end_ns() {
+        if C::SIMULATED || run.clock.now_ns() < self.stretch.end_ns() {
             return Ok(());
         }
         let over = over_since.get_or_insert_with(Instant::now).elapsed();
         let limit = Duration::from_nanos(self.plan.drain_limit_ns);
         if over >= limit {
-            self.phase.give_up();
+            self.stretch.give_up();
         }
         let gone = over >= limit + GRACE || (run.crew.abandoned && over >= GRACE);
         if !gone {
@@ -367,48 +479,67 @@ impl<'a> Conduct<'a> {
         Err(EngineError::Unresponsive { workers, limit_s: limit.as_secs_f64() })
     }
 
-    /// The phase's account, after [`Self::follow`].
-    pub(crate) fn record<D: Driver, C: Clock>(
+    /// The accounts of the phases that began, after [`Self::follow`].
+    pub(crate) fn records<D: Driver, C: Clock>(
         &mut self,
         run: &Coordinator<'_, D, C>,
-        process: ProcessRecord,
+    ) -> Vec<(PhaseRecord, Vec<TotalRecord>)> {
+        let mut marks: Vec<Mark> = self.legs.iter_mut().filter_map(|leg| leg.mark.take()).collect();
+        marks.push(run.mark());
+        let pairs = marks.windows(2).enumerate();
+        pairs.map(|(leg, marks)| self.record(leg, &marks[0], &marks[1], run)).collect()
+    }
+
+    fn record<D: Driver, C: Clock>(
+        &mut self,
+        leg: usize,
+        before: &Mark,
+        after: &Mark,
+        run: &Coordinator<'_, D, C>,
     ) -> (PhaseRecord, Vec<TotalRecord>) {
-        let (end_ns, stopped_by) = self.end();
+        let (end_ns, stopped_by) = self.end(leg);
         let end_ns = if end_ns == u64::MAX { run.clock.now_ns() } else { end_ns };
-        let totals = self.aggregate.totals();
-        let stage = &self.plan.phases[self.phase.index];
-        let accounting = self.account(u32::MAX, end_ns);
-        let groups = accounting.iter().map(|group| self.group_record(group, &totals)).collect();
+        let totals = self.legs[leg].aggregate.totals();
+        let accounting = self.account(leg, u32::MAX, end_ns);
+        let groups = accounting.iter().map(|group| self.group_record(leg, group, &totals));
+        let conducted = &self.legs[leg];
+        let is_last = leg == self.begun;
         let record = PhaseRecord {
-            index: self.phase.index as u32,
-            name: stage.name,
-            start_ns: self.phase.start_ns,
+            index: self.stretch.legs[leg].index as u32,
+            name: conducted.stage.name,
+            start_ns: self.stretch.legs[leg].start_ns,
             end_ns,
-            drained_ns: self.drained_ns(end_ns),
-            stopped_by: run.stopped_by(stopped_by),
-            relative_stderr: self.rule.as_ref().and_then(StopRule::relative_stderr),
-            groups,
-            workers: self.worker_records(run, end_ns),
-            process,
-            statistics: BTreeMap::new(),
-            sweep: self.phase.sweep.as_ref().map(Sweep::record),
+            drained_ns: self.last_completed_ns(leg).max(end_ns),
+            stopped_by: if is_last { run.stopped_by(stopped_by) } else { stopped_by },
+            relative_stderr: conducted.rule.as_ref().and_then(StopRule::relative_stderr),
+            groups: groups.collect(),
+            workers: self.worker_records(leg, run, end_ns),
+            process: before.process_until(after),
+            statistics: before.changes_until(after),
+            sweep: self.stretch.sweep.as_ref().map(Sweep::record),
         };
         (record, totals)
     }
 
-    fn group_record(&self, group: &GroupAccounting, totals: &[TotalRecord]) -> GroupRecord {
+    fn group_record(
+        &self,
+        leg: usize,
+        group: &GroupAccounting,
+        totals: &[TotalRecord],
+    ) -> GroupRecord {
         let name = &self.plan.groups[group.group].name;
         let whole = totals.iter().filter(|total| !total.part && total.group == *name);
         let ok = whole.clone().filter(|total| total.outcome == Outcome::Ok);
         let completed = whole.map(|total| total.count).sum::<u64>();
-        let (late, late_busy) = self.tally.late.get(name).copied().unwrap_or_default();
+        let late = self.legs[leg].tally.late.get(name).copied();
+        let (late, late_busy) = late.unwrap_or_default();
         GroupRecord {
             group: name.clone(),
             issued: group.issued,
             completed,
             ok: ok.map(|total| total.count).sum(),
             due: group.due,
-            dropped: group.backlog.unwrap_or(0),
+            dropped: group.due.map_or(0, |due| due.saturating_sub(group.issued)),
             late,
             late_busy,
             abandoned: group.issued.saturating_sub(completed),
@@ -418,35 +549,42 @@ impl<'a> Conduct<'a> {
 
     fn worker_records<D: Driver, C: Clock>(
         &self,
+        leg: usize,
         run: &Coordinator<'_, D, C>,
         end_ns: u64,
     ) -> Vec<WorkerRecord> {
-        let wall_ns = self.drained_ns(end_ns) - self.phase.start_ns;
-        let record = |(member, finished): (&crate::coordinator::Member, &Finished)| WorkerRecord {
-            worker: finished.worker as u32,
-            group: None,
-            cpu_ns: finished.usage.cpu_ns,
-            waiting_for_core_ns: Some(finished.usage.waiting_for_core_ns),
-            idle_spin_ns: finished.idle_spin_ns,
-            wall_ns,
-            cores: member.cores.clone(),
+        // Where another phase goes on, what is left is done in that one's time.
+        let until_ns = if leg == self.begun { self.drained_ns(leg).max(end_ns) } else { end_ns };
+        let wall_ns = until_ns - self.stretch.legs[leg].start_ns;
+        let parts = run.crew.workers.iter().zip(&self.parts).enumerate();
+        let record = |(worker, (member, part)): (usize, (&crate::coordinator::Member, &Part))| {
+            let spent = part.leg(leg)?.spent;
+            Some(WorkerRecord {
+                worker: worker as u32,
+                group: None,
+                cpu_ns: spent.usage.cpu_ns,
+                waiting_for_core_ns: Some(spent.usage.waiting_for_core_ns),
+                idle_spin_ns: spent.idle_spin_ns,
+                wall_ns,
+                cores: member.cores.clone(),
+            })
         };
-        let parts = run.crew.workers.iter().zip(&self.parts);
-        parts.filter_map(|(member, part)| Some((member, part.finished()?))).map(record).collect()
+        parts.filter_map(record).collect()
     }
 
-    /// Whose records end before the phase does, and when.
+    /// Whose records end before the stretch does, and when.
     pub(crate) fn missing_notices(&self) -> Vec<Notice> {
         let missing = self.parts.iter().zip(&self.through).enumerate();
         let missing = missing.filter(|(_, (part, _))| matches!(part, Part::Missing));
-        let notice = |(worker, (_, through)): (usize, (&Part, &Option<u32>))| {
-            let recorded_ns = through.map_or(0, |open| u64::from(open) * self.phase.interval_ns);
+        let notice = |(worker, (_, through)): (usize, (&Part, &Option<Place>))| {
+            let (leg, open) = through.unwrap_or((self.begun, self.legs[self.begun].next_interval));
+            let recorded_ns = u64::from(open) * self.stretch.interval_ns;
             let mut evidence = BTreeMap::new();
             evidence.insert("worker".to_owned(), worker.into());
             evidence.insert("recorded_ns".to_owned(), recorded_ns.into());
             Notice {
                 code: "worker_missing".to_owned(),
-                phase: Some(self.phase.index as u32),
+                phase: Some(self.stretch.legs[leg].index as u32),
                 message: format!(
                     "worker {worker} stopped answering: what it did more than {:.1} s after the \
                      phase began is missing from the records",
@@ -461,9 +599,9 @@ impl<'a> Conduct<'a> {
     }
 
     /// What the drivers said of the first failure of each class.
-    pub(crate) fn failure_notices(&self, totals: &[TotalRecord]) -> Vec<Notice> {
+    pub(crate) fn failure_notices(&self, leg: usize, totals: &[TotalRecord]) -> Vec<Notice> {
         let mut first = BTreeMap::new();
-        for finished in self.parts.iter().filter_map(Part::finished) {
+        for finished in self.parts.iter().filter_map(|part| part.leg(leg)) {
             for (outcome, message) in &finished.failures {
                 first.entry(*outcome).or_insert(message);
             }
@@ -477,7 +615,7 @@ impl<'a> Conduct<'a> {
             let said = if message.is_empty() { String::new() } else { format!(": {message}") };
             Notice {
                 code: "operations_failed".to_owned(),
-                phase: Some(self.phase.index as u32),
+                phase: Some(self.stretch.legs[leg].index as u32),
                 message: format!("{count} operations ended as {}{said}", outcome.name()),
                 evidence,
                 advice: "look at the system's own log around this time".to_owned(),

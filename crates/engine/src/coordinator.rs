@@ -337,11 +337,19 @@ pub(crate) struct Coordinator<'a, D, C> {
 
 impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
     fn conduct(&mut self, streams: Vec<Vec<Stream>>) -> Result<(), EngineError> {
-        for (index, streams) in streams.into_iter().enumerate() {
+        let mut streams = streams.into_iter();
+        let mut index = 0;
+        while index < self.plan.phases.len() {
             let phase = &self.plan.phases[index];
+            let legs = index..index + phase::legs_from(self.plan, index);
+            let streams: Vec<_> = streams.by_ref().take(legs.len()).collect();
             // Before leave is given: of several engines none loads while another still looks.
-            let loaded = phase.only_if_missing && self.is_loaded(&streams)?;
-            let due_ns = self.wait_for_leave(index)?;
+            let loaded = phase.only_if_missing && self.is_loaded(&streams[0])?;
+            // Who goes over into the next phase without a gap has leave for it before.
+            let mut due_ns = 0;
+            for leg in legs.clone() {
+                due_ns = due_ns.max(self.wait_for_leave(leg)?);
+            }
             if self.interrupted {
                 break;
             } else if loaded {
@@ -351,6 +359,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
             } else {
                 self.measure(index, streams, due_ns)?;
             }
+            index = legs.end;
         }
         Ok(())
     }
@@ -392,7 +401,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         let command = Command::Probe(Arc::new(records.into()));
         drop(self.crew.workers[0].commands.send(command));
         loop {
-            match self.next_report() {
+            match self.next_report(LOOK_UP) {
                 Some(Report::Probed { present }) => return Ok(present),
                 Some(Report::Panicked { worker, message }) => {
                     return Err(EngineError::Panicked { worker, message });
@@ -446,49 +455,58 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         Ok(())
     }
 
-    /// A phase with groups, which begins at the due instant or as soon after it as can be.
+    /// Phases with groups, which begin at the due instant or as soon after it as can be.
     fn measure(
         &mut self,
         index: usize,
-        streams: Vec<Stream>,
+        streams: Vec<Vec<Stream>>,
         due_ns: u64,
     ) -> Result<(), EngineError> {
-        let phase = &self.plan.phases[index];
         let mut books = self.books.clone();
-        if phase.name == PhaseName::Load {
+        if self.plan.phases[index].name == PhaseName::Load {
             books.inserts = phase::inserts_from(self.plan, self.plan.dataset.start);
         }
-        let before = self.driver.statistics();
-        let usage = ProcessUsage::now();
+        let mark = self.mark();
         let start = || due_ns.max(self.clock.now_ns() + LEAD_NS);
-        let shared = phase::begin(self.plan, index, streams, books, self.setting, start);
-        let shared = Arc::new(shared);
-        let start_ns = shared.start_ns;
-        self.crew.command_all(&Command::Phase(Arc::clone(&shared)));
-        self.phase_event(index, start_ns, None)?;
-        let mut conduct = Conduct::new(self.plan, &shared, self.crew.workers.len());
-        let failure = conduct.follow(self).err();
+        let stretch = phase::begin(self.plan, index, streams, books, self.setting, start);
+        let stretch = Arc::new(stretch);
+        self.crew.command_all(&Command::Stretch(Arc::clone(&stretch)));
+        self.phase_event(index, stretch.start_ns(), None)?;
+        let mut conduct = Conduct::new(self.plan, &stretch, self.crew.workers.len(), mark);
+        let mut failure = conduct.follow(self).err();
         if failure.is_some() {
             // Workers must not go on until the plan's end when nobody takes their records.
-            shared.end_at(self.clock.now_ns());
+            stretch.end_at(self.clock.now_ns());
         }
-        let process = process_record(usage, ProcessUsage::now());
-        let statistics = changes(before, self.driver.statistics());
-        let (mut record, totals) = conduct.record(self, process);
-        record.statistics = statistics;
-        let notices = conduct.failure_notices(&totals);
-        let load_failed = conduct.load_failure(&record, &notices);
-        if failure.is_some() || load_failed.is_some() {
-            record.stopped_by = self.stopped_by(StoppedBy::Failed);
+        let mut notices = conduct.missing_notices();
+        let records = conduct.records(self);
+        let last = records.len() - 1;
+        let mut end_event = Ok(());
+        for (leg, (mut record, totals)) in records.into_iter().enumerate() {
+            let failures = conduct.failure_notices(leg, &totals);
+            let load_failed = conduct.load_failure(&record, &failures);
+            if leg == last {
+                if failure.is_some() || load_failed.is_some() {
+                    record.stopped_by = self.stopped_by(StoppedBy::Failed);
+                }
+                let index = record.index as usize;
+                end_event = self.phase_event(index, record.end_ns, Some(record.stopped_by));
+            }
+            failure = failure.or(load_failed);
+            self.phases.push(record);
+            self.totals.extend(totals);
+            notices.extend(failures);
         }
-        let end_event = self.phase_event(index, record.end_ns, Some(record.stopped_by));
-        self.phases.push(record);
-        self.totals.extend(totals);
-        for notice in notices.into_iter().chain(conduct.missing_notices()) {
+        for notice in notices {
             self.notice(notice)?;
         }
-        failure.or(load_failed).map_or(Ok(()), Err)?;
+        failure.map_or(Ok(()), Err)?;
         end_event
+    }
+
+    /// What the process has used and the system has counted until now.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { usage: ProcessUsage::now(), statistics: self.driver.statistics() }
     }
 
     /// Notes once, on disk too, that the user ends the run.
@@ -505,7 +523,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         if self.interrupted { StoppedBy::Cancelled } else { otherwise }
     }
 
-    fn phase_event(
+    pub(crate) fn phase_event(
         &mut self,
         index: usize,
         at_ns: u64,
@@ -527,7 +545,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
     }
 
     fn bare_record(&self, index: usize, at_ns: u64, stopped_by: StoppedBy) -> PhaseRecord {
-        let now = ProcessUsage::now();
+        let now = Mark { usage: ProcessUsage::now(), statistics: BTreeMap::new() };
         PhaseRecord {
             index: index as u32,
             name: self.plan.phases[index].name,
@@ -538,15 +556,15 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
             relative_stderr: None,
             groups: Vec::new(),
             workers: Vec::new(),
-            process: process_record(now, now),
+            process: now.process_until(&now),
             statistics: BTreeMap::new(),
             sweep: None,
         }
     }
 
-    /// Waits for the next report, but not for long.
-    pub(crate) fn next_report(&self) -> Option<Report> {
-        self.reports.recv_timeout(LOOK_UP).ok()
+    /// Waits for the next report, but no longer than this.
+    pub(crate) fn next_report(&self, nap: Duration) -> Option<Report> {
+        self.reports.recv_timeout(nap).ok()
     }
 
     fn finish(self, opened: Opened, failure: Option<EngineError>) -> Completed {
@@ -603,23 +621,30 @@ fn to_json(value: &impl serde::Serialize) -> serde_json::Value {
     serde_json::to_value(value).expect("a description is plain data")
 }
 
-fn process_record(before: ProcessUsage, after: ProcessUsage) -> ProcessRecord {
-    ProcessRecord {
-        cpu_user_ns: after.cpu_user_ns - before.cpu_user_ns,
-        cpu_system_ns: after.cpu_system_ns - before.cpu_system_ns,
-        max_resident_bytes: after.max_resident_bytes,
-        voluntary_switches: after.voluntary_switches - before.voluntary_switches,
-        involuntary_switches: after.involuntary_switches - before.involuntary_switches,
-    }
+/// What is taken where a phase begins and where it ends.
+#[derive(Clone, Debug)]
+pub(crate) struct Mark {
+    usage: ProcessUsage,
+    statistics: BTreeMap<String, f64>,
 }
 
-fn changes(
-    before: BTreeMap<String, f64>,
-    after: BTreeMap<String, f64>,
-) -> BTreeMap<String, Change> {
-    let change = |(name, after): (String, f64)| {
-        let before = before.get(&name).copied().unwrap_or(0.0);
-        (name, Change { before, after })
-    };
-    after.into_iter().map(change).collect()
+impl Mark {
+    pub(crate) fn process_until(&self, after: &Self) -> ProcessRecord {
+        let (before, after) = (&self.usage, &after.usage);
+        ProcessRecord {
+            cpu_user_ns: after.cpu_user_ns - before.cpu_user_ns,
+            cpu_system_ns: after.cpu_system_ns - before.cpu_system_ns,
+            max_resident_bytes: after.max_resident_bytes,
+            voluntary_switches: after.voluntary_switches - before.voluntary_switches,
+            involuntary_switches: after.involuntary_switches - before.involuntary_switches,
+        }
+    }
+
+    pub(crate) fn changes_until(&self, after: &Self) -> BTreeMap<String, Change> {
+        let change = |(name, after): (&String, &f64)| {
+            let before = self.statistics.get(name).copied().unwrap_or(0.0);
+            (name.clone(), Change { before, after: *after })
+        };
+        after.statistics.iter().map(change).collect()
+    }
 }

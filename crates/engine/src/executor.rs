@@ -13,7 +13,7 @@ use kvmark_driver::Time;
 use crate::clock::Clock;
 use crate::idle::{Idle, Idled, Until, give_way};
 use crate::ledger::Ledger;
-use crate::phase::PhaseShared;
+use crate::phase::Stretch;
 use crate::timers::Timers;
 use crate::wait::OnWorker;
 
@@ -47,7 +47,7 @@ impl Wake for Signal {
 /// when the phase was given up.
 pub(crate) struct Clients<'a, C, F, I> {
     pub(crate) clients: Pin<Box<FuturesUnordered<F>>>,
-    pub(crate) phase: &'a PhaseShared,
+    pub(crate) stretch: &'a Stretch,
     pub(crate) ledger: &'a Ledger<'a>,
     pub(crate) wait: &'a OnWorker<C>,
     pub(crate) clock: C,
@@ -62,7 +62,7 @@ pub(crate) struct Clients<'a, C, F, I> {
 impl<'a, C: Clock, F: Future<Output = ()>, I: Idle> Clients<'a, C, F, I> {
     pub(crate) fn new(
         clients: impl Iterator<Item = F>,
-        phase: &'a PhaseShared,
+        stretch: &'a Stretch,
         ledger: &'a Ledger<'a>,
         wait: &'a OnWorker<C>,
         clock: C,
@@ -71,8 +71,8 @@ impl<'a, C: Clock, F: Future<Output = ()>, I: Idle> Clients<'a, C, F, I> {
         let signal = Arc::new(Signal::default());
         let waker = Waker::from(Arc::clone(&signal));
         let clients = Box::pin(clients.collect());
-        let (end_ns, idle_since_ns) = (phase.end_ns(), None);
-        Self { clients, phase, ledger, wait, clock, idle, signal, waker, end_ns, idle_since_ns }
+        let (end_ns, idle_since_ns) = (stretch.end_ns(), None);
+        Self { clients, stretch, ledger, wait, clock, idle, signal, waker, end_ns, idle_since_ns }
     }
 
     /// Polls clients until none can go on; whether all have ended.
@@ -100,12 +100,12 @@ impl<'a, C: Clock, F: Future<Output = ()>, I: Idle> Clients<'a, C, F, I> {
         if self.wait.timers.next_ns().is_some() {
             self.wait.notice_absence(self.clock.now_ns());
         }
-        if self.poll_clients() || self.phase.is_given_up() {
+        if self.poll_clients() || self.stretch.is_given_up() {
             return Some(Poll::Ready(()));
         }
         let now_ns = self.clock.now_ns();
         self.ledger.tick(now_ns);
-        self.wait.sweep(now_ns, self.phase.timeout_ns);
+        self.wait.sweep(now_ns, self.stretch.timeout_ns);
         let fired = self.wait.fire(now_ns);
         self.notice_an_earlier_end();
         if fired || self.signal.woken.load(Ordering::SeqCst) {
@@ -132,7 +132,7 @@ impl<'a, C: Clock, F: Future<Output = ()>, I: Idle> Clients<'a, C, F, I> {
     /// Has those look again who wait for an instant that the phase may not see any more. A worker
     /// naps for a twentieth of a second at most, so that this is soon.
     fn notice_an_earlier_end(&mut self) {
-        let end_ns = self.phase.end_ns();
+        let end_ns = self.stretch.end_ns();
         if end_ns < self.end_ns {
             self.end_ns = end_ns;
             self.wait.timers.fire_all();

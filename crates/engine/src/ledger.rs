@@ -1,4 +1,4 @@
-//! What a worker writes down in a phase, and sends to the coordinator interval by interval.
+//! What a worker writes down in a stretch, and sends to the coordinator interval by interval.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 
 use kvmark_plan::Outcome;
-use kvmark_record::{Batch, Recorder, Sample};
+use kvmark_record::{Batch, Names, Recorder, Sample};
 
-use crate::phase::PhaseShared;
+use crate::phase::{Leg, Stretch};
 use crate::usage::ThreadUsage;
 
 /// What a worker tells the coordinator.
@@ -18,55 +18,86 @@ pub(crate) enum Report {
     Opened { result: Result<(), kvmark_driver::OpenError> },
     /// Whether every probed key was there.
     Probed { present: bool },
-    /// One interval's records. Nothing earlier than `through` will follow.
-    Interval { worker: usize, page: Page, through: Option<u32> },
-    /// The worker's part of the phase is over.
+    /// One interval's records. Nothing earlier than `through` will follow, but for the drain.
+    Interval { worker: usize, page: Page, through: Option<Place> },
+    /// The worker's part of the stretch is over.
     Finished(Finished),
     /// The worker's thread panicked.
     Panicked { worker: usize, message: String },
 }
 
+/// A phase of a stretch, and the number of an interval of it.
+pub(crate) type Place = (usize, u32);
+
 /// The records of one worker and interval.
 #[derive(Debug)]
 pub(crate) struct Page {
-    pub(crate) interval: u32,
+    pub(crate) place: Place,
     pub(crate) drain: bool,
     pub(crate) batch: Batch,
-    /// Issued and completed since the phase began, by group of the plan.
-    pub(crate) counts: Vec<Counts>,
+    /// Issued and completed since the stretch began, by phase, then by group of the plan; nothing
+    /// with operations that were carried into the next phase.
+    pub(crate) counts: Vec<Vec<Counts>>,
 }
 
-/// Operations of one group on one worker since the phase began.
+/// Operations of one group and phase on one worker.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) issued: u64,
     pub(crate) completed: u64,
 }
 
-/// A worker's account of a phase.
+/// A worker's account of a stretch.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) worker: usize,
+    /// By phase.
+    pub(crate) legs: Vec<FinishedLeg>,
+}
+
+/// A worker's account of a phase.
+#[derive(Debug)]
+pub(crate) struct FinishedLeg {
+    /// By group of the plan.
     pub(crate) counts: Vec<Counts>,
     pub(crate) last_completed_ns: u64,
-    pub(crate) idle_spin_ns: u64,
-    pub(crate) usage: ThreadUsage,
+    pub(crate) spent: Spent,
     pub(crate) failures: BTreeMap<Outcome, String>,
 }
 
-/// A worker's open book during a phase.
+/// What a worker's thread used.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Spent {
+    pub(crate) usage: ThreadUsage,
+    pub(crate) idle_spin_ns: u64,
+}
+
+/// A worker's open book during a stretch.
 #[derive(Debug)]
 pub(crate) struct Ledger<'a> {
-    phase: &'a PhaseShared,
+    stretch: &'a Stretch,
     recorder: RefCell<&'a mut Recorder>,
+    /// Operations that were to begin in a phase that is over.
+    carried: RefCell<Recorder>,
+    leg: Cell<usize>,
     interval: Cell<u32>,
     drain: Cell<bool>,
     boundary_ns: Cell<u64>,
+    legs: Vec<OpenLeg>,
+    /// What the thread had used when the phase began.
+    before: Cell<Spent>,
+    outlet: Outlet<'a>,
+}
+
+/// What is counted of one phase.
+#[derive(Debug)]
+struct OpenLeg {
+    /// By group of the plan.
     issued: Vec<Cell<u64>>,
     completed: Vec<Cell<u64>>,
     last_completed_ns: Cell<u64>,
+    spent: Cell<Option<Spent>>,
     failures: RefCell<BTreeMap<Outcome, String>>,
-    outlet: Outlet<'a>,
 }
 
 /// Where a worker's reports and live count go, and where the memory of its pages comes back.
@@ -76,62 +107,91 @@ pub(crate) struct Outlet<'a> {
     pub(crate) live: &'a AtomicU64,
     pub(crate) reports: &'a Sender<Report>,
     pub(crate) used: &'a Receiver<Batch>,
+    /// Time that the worker polled away so far.
+    pub(crate) idle_spin_ns: &'a Cell<u64>,
+}
+
+impl Outlet<'_> {
+    fn spent(&self) -> Spent {
+        Spent { usage: ThreadUsage::now(), idle_spin_ns: self.idle_spin_ns.get() }
+    }
 }
 
 impl<'a> Ledger<'a> {
     pub(crate) fn open(
-        phase: &'a PhaseShared,
-        groups: usize,
+        stretch: &'a Stretch,
+        names: &Names,
         recorder: &'a mut Recorder,
         outlet: Outlet<'a>,
     ) -> Self {
-        let boundary_ns = (phase.start_ns + phase.interval_ns).min(phase.end_ns());
         outlet.live.store(0, Ordering::Relaxed);
-        Self {
-            phase,
+        let counters = || vec![Cell::new(0); names.groups.len()];
+        let open = |leg: &Leg| OpenLeg {
+            issued: counters(),
+            completed: counters(),
+            last_completed_ns: Cell::new(leg.start_ns),
+            spent: Cell::new(None),
+            failures: RefCell::default(),
+        };
+        let ledger = Self {
+            stretch,
             recorder: RefCell::new(recorder),
+            carried: RefCell::new(Recorder::new(names)),
+            leg: Cell::new(0),
             interval: Cell::new(0),
             drain: Cell::new(false),
-            boundary_ns: Cell::new(boundary_ns),
-            issued: vec![Cell::new(0); groups],
-            completed: vec![Cell::new(0); groups],
-            last_completed_ns: Cell::new(phase.start_ns),
-            failures: RefCell::default(),
+            boundary_ns: Cell::new(0),
+            legs: stretch.legs.iter().map(open).collect(),
+            before: Cell::new(outlet.spent()),
             outlet,
-        }
+        };
+        ledger.set_boundary();
+        ledger
     }
 
     /// The next instant at which an interval ends.
     #[inline]
     pub(crate) fn boundary_ns(&self) -> u64 {
-        if self.drain.get() { u64::MAX } else { self.boundary_ns.get().min(self.phase.end_ns()) }
+        if self.drain.get() { u64::MAX } else { self.boundary_ns.get().min(self.stretch.end_ns()) }
     }
 
     #[inline]
-    pub(crate) fn issue(&self, group: usize) {
-        let issued = &self.issued[group];
+    pub(crate) fn issue(&self, leg: usize, group: usize) {
+        let issued = &self.legs[leg].issued[group];
         issued.set(issued.get() + 1);
     }
 
     /// Writes down an operation that counts.
     #[inline]
-    pub(crate) fn complete(&self, group: usize, sample: &Sample) {
-        self.record(group, sample);
-        let completed = &self.completed[group];
+    pub(crate) fn complete(&self, leg: usize, group: usize, sample: &Sample) {
+        self.record(leg, group, sample);
+        let counted = &self.legs[leg];
+        let completed = &counted.completed[group];
         completed.set(completed.get() + 1);
-        self.last_completed_ns.set(sample.completed_ns);
+        counted.last_completed_ns.set(sample.completed_ns);
         // One writer per counter, so that a plain load and store are enough.
         let live = self.outlet.live;
         live.store(live.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Writes down an operation or a part of one.
+    /// Writes down an operation or a part of one that was to begin in a phase.
     #[inline]
-    pub(crate) fn record(&self, group: usize, sample: &Sample) {
+    pub(crate) fn record(&self, leg: usize, group: usize, sample: &Sample) {
         if sample.completed_ns >= self.boundary_ns() {
             self.turn_page(sample.completed_ns);
         }
-        self.recorder.borrow_mut().record(group, sample);
+        if leg == self.leg.get() {
+            self.recorder.borrow_mut().record(group, sample);
+        } else {
+            self.carry(group, sample);
+        }
+    }
+
+    /// Its times belong to the phase in which it was to begin, its end to that in which it ended.
+    #[cold]
+    fn carry(&self, group: usize, sample: &Sample) {
+        self.carried.borrow_mut().record(group, sample);
+        self.recorder.borrow_mut().carry(group, sample);
     }
 
     /// Sends what was written so far when an interval has ended.
@@ -144,39 +204,59 @@ impl<'a> Ledger<'a> {
 
     /// Keeps the first account of each class of failure.
     #[cold]
-    pub(crate) fn note_failure(&self, outcome: Outcome, message: Option<String>) {
-        let mut failures = self.failures.borrow_mut();
+    pub(crate) fn note_failure(&self, leg: usize, outcome: Outcome, message: Option<String>) {
+        let mut failures = self.legs[leg].failures.borrow_mut();
         failures.entry(outcome).or_insert_with(|| message.unwrap_or_default());
     }
 
     #[cold]
     fn turn_page(&self, now_ns: u64) {
-        let end_ns = self.phase.end_ns();
         let page = self.page();
+        let end_ns = self.stretch.end_ns();
+        while now_ns >= self.stretch.leg_end_ns(self.leg.get())
+            && self.leg.get() + 1 < self.legs.len()
+            && self.stretch.reaches(self.leg.get() + 1)
+        {
+            self.end_leg();
+            self.leg.set(self.leg.get() + 1);
+            self.interval.set(0);
+            self.outlet.live.store(0, Ordering::Relaxed);
+        }
         self.drain.set(now_ns >= end_ns);
-        let elapsed = (now_ns.min(end_ns) - self.phase.start_ns) / self.phase.interval_ns;
-        let interval = u32::try_from(elapsed).unwrap_or(u32::MAX).max(page.interval);
+        let start_ns = self.stretch.legs[self.leg.get()].start_ns;
+        let elapsed = now_ns.min(end_ns).saturating_sub(start_ns) / self.stretch.interval_ns;
+        let interval = u32::try_from(elapsed).unwrap_or(u32::MAX).max(self.interval.get());
         self.interval.set(interval);
-        let next_ns = self.phase.start_ns + (u64::from(interval) + 1) * self.phase.interval_ns;
-        self.boundary_ns.set(next_ns);
-        let through = (!self.drain.get()).then_some(interval);
+        self.set_boundary();
+        let through = (!self.drain.get()).then_some((self.leg.get(), interval));
         self.send(Report::Interval { worker: self.outlet.worker, page, through });
+    }
+
+    fn set_boundary(&self) {
+        let (leg, interval) = (self.leg.get(), self.interval.get());
+        let length_ns = (u64::from(interval) + 1) * self.stretch.interval_ns;
+        let next_ns = self.stretch.legs[leg].start_ns + length_ns;
+        self.boundary_ns.set(next_ns.min(self.stretch.leg_end_ns(leg)));
+    }
+
+    fn end_leg(&self) {
+        let (before, now) = (self.before.get(), self.outlet.spent());
+        self.before.set(now);
+        self.legs[self.leg.get()].spent.set(Some(Spent {
+            usage: now.usage.since(before.usage),
+            idle_spin_ns: now.idle_spin_ns - before.idle_spin_ns,
+        }));
     }
 
     fn page(&self) -> Page {
         let mut recorder = self.recorder.borrow_mut();
         self.outlet.used.try_iter().for_each(|batch| recorder.recycle(batch));
         Page {
-            interval: self.interval.get(),
+            place: (self.leg.get(), self.interval.get()),
             drain: self.drain.get(),
             batch: recorder.take(),
-            counts: self.counts(),
+            counts: self.legs.iter().map(OpenLeg::counts).collect(),
         }
-    }
-
-    fn counts(&self) -> Vec<Counts> {
-        let pairs = self.issued.iter().zip(&self.completed);
-        pairs.map(|(issued, done)| Counts { issued: issued.get(), completed: done.get() }).collect()
     }
 
     fn send(&self, report: Report) {
@@ -184,17 +264,35 @@ impl<'a> Ledger<'a> {
         drop(self.outlet.reports.send(report));
     }
 
-    /// Sends the last page and the worker's account.
-    pub(crate) fn close(&self, usage: ThreadUsage, idle_spin_ns: u64) {
-        let page = self.page();
-        self.send(Report::Interval { worker: self.outlet.worker, page, through: None });
-        self.send(Report::Finished(Finished {
-            worker: self.outlet.worker,
+    /// Sends the last pages and the worker's account.
+    pub(crate) fn close(&self) {
+        let (worker, page) = (self.outlet.worker, self.page());
+        let batch = self.carried.borrow_mut().take();
+        if !batch.is_empty() {
+            let carried = Page { place: (0, 0), drain: true, batch, counts: Vec::new() };
+            let through = Some(page.place);
+            self.send(Report::Interval { worker, page: carried, through });
+        }
+        self.send(Report::Interval { worker, page, through: None });
+        self.end_leg();
+        let legs = self.legs.iter().map(OpenLeg::finished).collect();
+        self.send(Report::Finished(Finished { worker, legs }));
+    }
+}
+
+impl OpenLeg {
+    fn counts(&self) -> Vec<Counts> {
+        let pairs = self.issued.iter().zip(&self.completed);
+        pairs.map(|(issued, done)| Counts { issued: issued.get(), completed: done.get() }).collect()
+    }
+
+    fn finished(&self) -> FinishedLeg {
+        FinishedLeg {
+            // Nothing in a phase that began after the worker had no more to do.
+            spent: self.spent.get().unwrap_or_default(),
             counts: self.counts(),
             last_completed_ns: self.last_completed_ns.get(),
-            idle_spin_ns,
-            usage,
             failures: self.failures.take(),
-        }));
+        }
     }
 }

@@ -8,13 +8,16 @@ use kvmark_record::{Action, Sample};
 use kvmark_workload::{ArgumentBuffer, Draw, ValueBuffer};
 
 use crate::ledger::Ledger;
-use crate::phase::{GroupShared, PhaseShared};
+use crate::phase::{GroupShared, Stretch};
 use crate::source::Turn;
 
 /// The operation that a client has under way.
 #[derive(Debug)]
 pub(crate) struct Operation<'a> {
-    phase: &'a PhaseShared,
+    stretch: &'a Stretch,
+    /// Index of the client's group in the stretch.
+    seat: usize,
+    /// The group in the phase to which the operation belongs.
     group: &'a GroupShared,
     ledger: &'a Ledger<'a>,
     /// Whether what is read is compared with what must be there.
@@ -25,8 +28,8 @@ pub(crate) struct Operation<'a> {
     draw: Draw,
     /// The read of a read-modify-write whose update is under way, and the records it returned.
     read: Option<(Executed, u64)>,
-    /// The operation that ended last, until it is written down.
-    ended: Option<Sample>,
+    /// The operation that ended last and its phase, until it is written down.
+    ended: Option<(usize, Sample)>,
     key: Vec<u8>,
     values: ValueBuffer,
     arguments: ArgumentBuffer,
@@ -47,15 +50,16 @@ const NOTHING: Draw =
 
 impl<'a> Operation<'a> {
     /// The memory of a client of this group.
-    pub(crate) fn new(phase: &'a PhaseShared, group: usize, ledger: &'a Ledger<'a>) -> Self {
-        let group = &phase.groups[group];
+    pub(crate) fn new(stretch: &'a Stretch, seat: usize, ledger: &'a Ledger<'a>) -> Self {
+        let group = &stretch.legs[0].groups[seat];
         Self {
-            phase,
+            stretch,
+            seat,
             group,
             ledger,
-            checked: group.check_values || phase.sweep.is_some(),
-            turn: Turn { number: 0, intended_ns: 0 },
-            free_ns: phase.start_ns,
+            checked: group.check_values || stretch.sweep.is_some(),
+            turn: Turn { leg: 0, number: 0, intended_ns: 0 },
+            free_ns: stretch.start_ns(),
             draw: NOTHING,
             read: None,
             ended: None,
@@ -73,24 +77,32 @@ impl<'a> Operation<'a> {
         // Not before: a key is a chain of multiplications, each of which waits for the one before,
         // and this is done meanwhile.
         self.write_down();
-        self.ledger.issue(self.group.group);
+        self.ledger.issue(turn.leg, self.group.group);
+    }
+
+    /// The phase to which the operation belongs.
+    pub(crate) fn leg(&self) -> usize {
+        self.turn.leg
     }
 
     #[inline]
     fn bind(&mut self, turn: Turn) {
+        if turn.leg != self.turn.leg {
+            self.group = &self.stretch.legs[turn.leg].groups[self.seat];
+        }
         let stream = &self.group.stream;
         self.turn = turn;
         self.read = None;
         // At once to where it stays: a copy would have to wait until its parts are stored.
-        self.draw = stream.draw(turn.number, &self.phase.inserts);
-        if let Some(sweep) = &self.phase.sweep {
+        self.draw = stream.draw(turn.number, &self.stretch.inserts);
+        if let Some(sweep) = &self.stretch.sweep {
             self.draw.ordinal = sweep.ordinal(turn.number);
         }
         if self.draw.statement.is_some() {
             return self.bind_statement();
         }
         if self.draw.kind == Kind::Insert {
-            stream.insert_into(&mut self.draw, &self.phase.inserts);
+            stream.insert_into(&mut self.draw, &self.stretch.inserts);
         }
         stream.key_into(self.draw.ordinal, &mut self.key);
         match self.draw.kind {
@@ -107,7 +119,7 @@ impl<'a> Operation<'a> {
     #[inline(never)]
     fn bind_statement(&mut self) {
         let stream = &self.group.stream;
-        self.widths = stream.arguments_into(&self.draw, &self.phase.inserts, &mut self.arguments);
+        self.widths = stream.arguments_into(&self.draw, &self.stretch.inserts, &mut self.arguments);
         if let Some(first) = self.arguments.ordinals.first() {
             stream.key_into(*first, &mut self.key);
         }
@@ -117,8 +129,8 @@ impl<'a> Operation<'a> {
     /// client waits.
     #[inline]
     pub(crate) fn write_down(&mut self) {
-        if let Some(sample) = &self.ended {
-            self.ledger.complete(self.group.group, sample);
+        if let Some((leg, sample)) = &self.ended {
+            self.ledger.complete(*leg, self.group.group, sample);
         }
         self.ended = None;
     }
@@ -165,7 +177,7 @@ impl<'a> Operation<'a> {
         answer: Option<Outcome>,
         reply: &Reply,
     ) -> Executed {
-        let late = self.phase.timeout_ns.is_some_and(|limit| completed_ns - issued_ns > limit);
+        let late = self.stretch.timeout_ns.is_some_and(|limit| completed_ns - issued_ns > limit);
         let outcome = match answer {
             None => Outcome::Timeout,
             Some(outcome) if late && !outcome.is_failure() => Outcome::Timeout,
@@ -193,9 +205,9 @@ impl<'a> Operation<'a> {
         let ordinals = if self.draw.statement.is_some() { &several[..] } else { &own };
         for ordinal in ordinals {
             if outcome.is_failure() {
-                self.phase.inserts.fail(*ordinal);
+                self.stretch.inserts.fail(*ordinal);
             } else {
-                self.phase.inserts.acknowledge(*ordinal);
+                self.stretch.inserts.acknowledge(*ordinal);
             }
         }
     }
@@ -206,7 +218,7 @@ impl<'a> Operation<'a> {
         let Some((read, read_rows)) = self.read else {
             let action = Action::Part(Kind::Read);
             let part = sample(action, self.turn.intended_ns, self.free_ns, &done, rows);
-            self.ledger.record(group, &part);
+            self.ledger.record(self.turn.leg, group, &part);
             if done.outcome.is_failure() {
                 self.end_whole(&done, rows);
                 return true;
@@ -216,7 +228,7 @@ impl<'a> Operation<'a> {
         };
         let (action, read_ns) = (Action::Part(Kind::Update), read.completed_ns);
         let part = sample(action, read_ns, read_ns, &done, rows);
-        self.ledger.record(group, &part);
+        self.ledger.record(self.turn.leg, group, &part);
         let outcome = if read.outcome == Outcome::Ok { done.outcome } else { read.outcome };
         self.end_whole(&Executed { issued_ns: read.issued_ns, outcome, ..done }, read_rows);
         true
@@ -228,7 +240,8 @@ impl<'a> Operation<'a> {
             memory.end(&self.group.stream, &self.draw, &self.arguments, whole);
         }
         let action = self.draw.statement.map_or(Action::Kind(self.draw.kind), Action::Statement);
-        self.ended = Some(sample(action, self.turn.intended_ns, self.free_ns, whole, rows));
+        let ended = sample(action, self.turn.intended_ns, self.free_ns, whole, rows);
+        self.ended = Some((self.turn.leg, ended));
         let begun_ns = self.turn.intended_ns.max(self.free_ns);
         self.free_ns = begun_ns + (whole.completed_ns - whole.issued_ns);
     }
@@ -253,7 +266,7 @@ impl<'a> Operation<'a> {
         if !self.checked || self.executing() != Kind::Read {
             return outcome;
         }
-        if let Some(sweep) = &self.phase.sweep {
+        if let Some(sweep) = &self.stretch.sweep {
             let reply = (outcome == Outcome::Ok).then_some(reply);
             return sweep.judge(&self.group.stream, &self.draw, &self.key, reply);
         }

@@ -1,9 +1,9 @@
-//! What the coordinator and the workers share during one phase.
+//! What the coordinator and the workers share during one phase, or two without a gap.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use kvmark_plan::{Arrival, FieldChoice, Group, Phase, PhaseName, Plan, Share};
+use kvmark_plan::{ActiveGroup, Arrival, FieldChoice, Group, Phase, PhaseName, Plan, Share};
 use kvmark_schedule::{Part, seed_of};
 use kvmark_workload::{InsertSequence, Stream};
 
@@ -12,14 +12,16 @@ use crate::remembered::Remembered;
 use crate::source::{Numbering, Numbers, Turns, part_of};
 use crate::sweep::{Memory, Sweep};
 
-/// One phase, compiled: everything that can fail or be slow happened before it begins.
+/// What workers carry out without a gap, compiled: a phase, or a warm-up and the measurement behind
+/// it. Everything that can fail or be slow happened before it begins.
 #[derive(Debug)]
-pub(crate) struct PhaseShared {
-    pub(crate) index: usize,
-    pub(crate) start_ns: u64,
+pub(crate) struct Stretch {
+    /// The phases, in order; they have the same groups.
+    pub(crate) legs: Vec<Leg>,
+    /// By group.
+    pub(crate) numbers: Vec<Numbers>,
     pub(crate) interval_ns: u64,
     pub(crate) timeout_ns: Option<u64>,
-    pub(crate) groups: Vec<GroupShared>,
     pub(crate) inserts: Arc<InsertSequence>,
     /// What is read back, in the verify phase.
     pub(crate) sweep: Option<Sweep>,
@@ -29,13 +31,21 @@ pub(crate) struct PhaseShared {
     given_up: AtomicBool,
 }
 
+/// One phase of a stretch.
+#[derive(Debug)]
+pub(crate) struct Leg {
+    /// Index in the plan.
+    pub(crate) index: usize,
+    pub(crate) start_ns: u64,
+    pub(crate) groups: Vec<GroupShared>,
+}
+
 /// A group's part in a phase.
 #[derive(Debug)]
 pub(crate) struct GroupShared {
     /// Index in the plan.
     pub(crate) group: usize,
     pub(crate) stream: Stream,
-    pub(crate) numbers: Numbers,
     /// Operations of this engine that end its part; none for no limit.
     pub(crate) operations: Option<u64>,
     /// Clients of this engine.
@@ -53,20 +63,35 @@ pub(crate) struct GroupShared {
 /// The place of a client in a phase, and so on a worker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seat {
-    /// Index into [`PhaseShared::groups`].
+    /// Index into [`Leg::groups`].
     pub(crate) group: usize,
     /// The client's number within the worker's session, and index of its limit.
     pub(crate) client: u32,
 }
 
-impl PhaseShared {
-    /// When the phase ends, as far as is known now.
+impl Stretch {
+    pub(crate) fn start_ns(&self) -> u64 {
+        self.legs[0].start_ns
+    }
+
+    /// When a phase of it ends, as far as is known now.
+    pub(crate) fn leg_end_ns(&self, leg: usize) -> u64 {
+        let next = self.legs.get(leg + 1).map_or(u64::MAX, |next| next.start_ns);
+        next.min(self.end_ns())
+    }
+
+    /// Whether a phase of it begins, as far as is known now.
+    pub(crate) fn reaches(&self, leg: usize) -> bool {
+        leg == 0 || self.legs[leg].start_ns < self.end_ns()
+    }
+
+    /// When it ends, as far as is known now.
     #[inline]
     pub(crate) fn end_ns(&self) -> u64 {
         self.end_ns.load(Ordering::Relaxed)
     }
 
-    /// Ends the phase at an instant, if it doesn't end before.
+    /// Ends it at an instant, if it doesn't end before.
     pub(crate) fn end_at(&self, instant_ns: u64) {
         self.end_ns.fetch_min(instant_ns, Ordering::Relaxed);
     }
@@ -83,7 +108,7 @@ impl PhaseShared {
     /// The clients of one worker: clients take slots in turn, slot `s` belongs to worker `s %
     /// workers`.
     pub(crate) fn seats(&self, worker: u32, workers: u32) -> Vec<Seat> {
-        let clients = self.groups.iter().enumerate();
+        let clients = self.legs[0].groups.iter().enumerate();
         let slots = clients.flat_map(|(group, shared)| (0..shared.clients).map(move |_| group));
         slots
             .enumerate()
@@ -136,69 +161,115 @@ pub(crate) fn compile_streams(plan: &Plan) -> Result<Vec<Vec<Stream>>, EngineErr
     plan.phases.iter().enumerate().map(streams).collect()
 }
 
-/// Puts a phase together that begins at the instant which `start` says when the rest is ready.
+/// How many phases from this one on are carried out without a gap: two where a warm-up goes over
+/// into a measurement by the same clients, otherwise one.
+pub(crate) fn legs_from(plan: &Plan, index: usize) -> usize {
+    let [first, second, ..] = &plan.phases[index..] else { return 1 };
+    let names = (first.name, second.name) == (PhaseName::WarmUp, PhaseName::Measure);
+    let endless = |active: &ActiveGroup| active.operations.is_none();
+    let timed = first.duration_ns.is_some() && first.until.is_none();
+    let groups = |phase: &Phase| phase.groups.iter().map(|active| active.group).collect::<Vec<_>>();
+    let same = groups(first) == groups(second) && first.groups.iter().all(endless);
+    if names && timed && same && !first.groups.is_empty() { 2 } else { 1 }
+}
+
+/// Puts a stretch together whose first phase is the plan's of this index, and which begins at the
+/// instant that `start` says when the rest is ready. Streams are by phase, then by group.
 pub(crate) fn begin(
     plan: &Plan,
     index: usize,
-    streams: Vec<Stream>,
+    streams: Vec<Vec<Stream>>,
     books: Books,
     setting: Setting,
     start: impl FnOnce() -> u64,
-) -> PhaseShared {
-    let phase = &plan.phases[index];
+) -> Stretch {
+    let phases = &plan.phases[index..index + streams.len()];
     let Books { inserts, remembered } = books;
-    let verifies = phase.name == PhaseName::Verify;
+    let verifies = phases[0].name == PhaseName::Verify;
     let sweep = remembered.as_ref().filter(|_| verifies).map(Sweep::of);
     let written = remembered.filter(|_| !verifies);
-    // What is read back takes its time to be gathered and sorted.
-    let start_ns = start();
     let (share, records) = match &sweep {
         // What this engine wrote, it reads back itself.
         Some(sweep) => (Share { index: 0, of: 1 }, Some(sweep.len())),
         None => (plan.share, None),
     };
-    let mut first_slot = 0;
-    let compile = |(active, stream): (&kvmark_plan::ActiveGroup, Stream)| {
-        let group = &plan.groups[active.group as usize];
-        let turns = Turns { share, clients: group.clients, first_slot };
-        let clients = clients_of(group, plan.share);
-        first_slot += clients;
-        let numbering = Numbering {
-            turns,
-            workers: setting.workers,
-            operations: records.or(active.operations),
-            seed: seed_of(plan.seeds.schedule, index as u32, active.group),
-            start_ns,
-        };
-        let memory = |remembered| Memory::new(remembered, &stream, plan, group.write_fields);
-        GroupShared {
-            group: active.group as usize,
-            memory: written.as_ref().map(memory),
-            stream,
-            operations: numbering.operations.map(|all| match group.arrival {
-                Arrival::Closed { .. } => part_of(all, share),
-                Arrival::Constant { .. } | Arrival::Poisson { .. } => turns.part().of_first(all),
-            }),
-            numbers: Numbers::new(&group.arrival, numbering),
-            clients,
-            part: turns.part(),
-            read_fields: group.read_fields,
-            check_values: group.check_values,
-            fields: plan.dataset.fields.count,
+    let turns = turns(plan, &phases[0], share);
+    // What is read back takes its time to be gathered and sorted.
+    let mut end_ns = start();
+    let mut legs: Vec<Leg> = Vec::new();
+    let mut numberings: Vec<Vec<Numbering>> = vec![Vec::new(); turns.len()];
+    for ((number, phase), streams) in phases.iter().enumerate().zip(streams) {
+        let (index, start_ns) = (index + number, end_ns);
+        end_ns = phase.duration_ns.map_or(u64::MAX, |length| start_ns.saturating_add(length));
+        let is_last = number + 1 == phases.len();
+        for (active, numbering) in phase.groups.iter().zip(&mut numberings) {
+            numbering.push(Numbering {
+                operations: records.or(active.operations),
+                seed: seed_of(plan.seeds.schedule, index as u32, active.group),
+                start_ns,
+                end_ns: if is_last { u64::MAX } else { end_ns },
+            });
         }
-    };
-    let end_ns = phase.duration_ns.map_or(u64::MAX, |length_ns| start_ns.saturating_add(length_ns));
-    PhaseShared {
-        index,
-        start_ns,
+        let groups = phase.groups.iter().zip(streams).zip(&turns);
+        let groups = groups.map(|((active, stream), turns)| {
+            let operations = records.or(active.operations);
+            compile(plan, active.group, stream, *turns, operations, written.as_ref())
+        });
+        legs.push(Leg { index, start_ns, groups: groups.collect() });
+    }
+    let groups = phases[0].groups.iter().map(|active| &plan.groups[active.group as usize]);
+    let numbers = groups
+        .zip(turns)
+        .zip(numberings)
+        .map(|((group, turns), legs)| Numbers::new(&group.arrival, turns, setting.workers, legs));
+    Stretch {
+        numbers: numbers.collect(),
+        legs,
         interval_ns: plan.interval_ns,
         timeout_ns: plan.timeout_ns,
-        groups: phase.groups.iter().zip(streams).map(compile).collect(),
         inserts,
         sweep,
         cancels: setting.cancels,
         end_ns: AtomicU64::new(end_ns),
         given_up: AtomicBool::new(false),
+    }
+}
+
+/// How the clients of a phase's groups take turns.
+fn turns(plan: &Plan, phase: &Phase, share: Share) -> Vec<Turns> {
+    let mut first_slot = 0;
+    let turns = |active: &ActiveGroup| {
+        let group = &plan.groups[active.group as usize];
+        let turns = Turns { share, clients: group.clients, first_slot };
+        first_slot += clients_of(group, plan.share);
+        turns
+    };
+    phase.groups.iter().map(turns).collect()
+}
+
+fn compile(
+    plan: &Plan,
+    index: u32,
+    stream: Stream,
+    turns: Turns,
+    operations: Option<u64>,
+    written: Option<&Arc<Remembered>>,
+) -> GroupShared {
+    let group = &plan.groups[index as usize];
+    let memory = |remembered| Memory::new(remembered, &stream, plan, group.write_fields);
+    GroupShared {
+        group: index as usize,
+        memory: written.map(memory),
+        stream,
+        operations: operations.map(|all| match group.arrival {
+            Arrival::Closed { .. } => part_of(all, turns.share),
+            Arrival::Constant { .. } | Arrival::Poisson { .. } => turns.part().of_first(all),
+        }),
+        clients: clients_of(group, plan.share),
+        part: turns.part(),
+        read_fields: group.read_fields,
+        check_values: group.check_values,
+        fields: plan.dataset.fields.count,
     }
 }
 
@@ -226,13 +297,13 @@ mod tests {
         let books = Books::of(&plan);
         let remembered = Arc::clone(books.remembered.as_ref().expect("there is a verify phase"));
         remembered.add(7, write(0));
-        let streams = compile_streams(&plan).expect("the plan is right").remove(0);
+        let streams = compile_streams(&plan).expect("the plan is right");
         let setting = Setting { workers: None, cancels: false, simulated_time: false };
         let phase = begin(&plan, 0, streams, books, setting, || {
             remembered.add(8, write(1));
             5
         });
-        assert_eq!(phase.start_ns, 5);
+        assert_eq!(phase.start_ns(), 5);
         assert_eq!(phase.sweep.expect("it reads back").len(), 1);
     }
 }

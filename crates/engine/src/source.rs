@@ -15,34 +15,50 @@ const CHUNK_MAX: u64 = 64;
 /// The next operation of a client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
-    /// Number in the group's stream.
+    /// The phase in which it is due, by its place in the stretch.
+    pub(crate) leg: usize,
+    /// Number in the group's stream of that phase.
     pub(crate) number: u64,
     /// When it is due.
     pub(crate) intended_ns: u64,
 }
 
-/// What the workers share of a group's numbers in one phase.
+/// What the workers share of a group's numbers in a stretch.
 #[derive(Debug)]
 pub(crate) enum Numbers {
-    /// Closed model: numbers are taken from a counter as clients become free.
-    Closed { next: Apart<AtomicU64>, pace: Pace },
+    /// Closed model: numbers are taken from counters as clients become free.
+    Closed { legs: Vec<Counter>, pace: Pace },
     /// Open model for clients on threads of their own: one queue for all.
-    Queue { arrivals: Mutex<Arrivals>, limit: u64, start_ns: u64 },
+    Queue(Mutex<Timetable>),
     /// Open model for clients on workers: each worker keeps the arrivals of its own clients.
-    Parts { arrival: Arrival, seed: u64, turns: Turns, workers: u32, limit: u64, start_ns: u64 },
+    Parts { arrival: Arrival, legs: Vec<Numbering>, turns: Turns, workers: u32 },
     /// Open model where this share has none of the group's clients.
     Nobody,
+}
+
+/// The numbers of one phase that aren't taken yet.
+#[derive(Debug)]
+pub(crate) struct Counter {
+    next: Apart<AtomicU64>,
+    start_ns: u64,
+    /// Numbers of this share.
+    limit: u64,
+    /// How many a worker takes at once.
+    chunk: u64,
 }
 
 /// What stays the same while numbers are taken in the closed model.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// Numbers of this share.
-    limit: u64,
-    /// How many a worker takes from the counter at once.
-    chunk: u64,
     share: Share,
     think_time_ns: u64,
+}
+
+/// Arrivals of the phases of a stretch, one after the other.
+#[derive(Debug)]
+pub(crate) struct Timetable {
+    legs: Vec<(Arrivals, Numbering)>,
+    leg: usize,
 }
 
 /// How a group's clients take turns at its arrivals: over all shares, client `c` has the arrivals
@@ -75,34 +91,36 @@ impl Turns {
     }
 }
 
-/// What describes a group's numbers, besides its arrival law.
+/// What describes a group's numbers in one phase, besides its arrival law.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Numbering {
-    pub(crate) turns: Turns,
-    /// Workers that keep parts of their own; none where clients have threads.
-    pub(crate) workers: Option<u32>,
     /// Operations over all shares.
     pub(crate) operations: Option<u64>,
     pub(crate) seed: u64,
     pub(crate) start_ns: u64,
+    /// Where the next phase of the stretch goes on.
+    pub(crate) end_ns: u64,
 }
 
 impl Numbers {
-    pub(crate) fn new(arrival: &Arrival, numbering: Numbering) -> Self {
-        let Numbering { turns, workers, operations, seed, start_ns } = numbering;
-        let limit = operations.unwrap_or(u64::MAX);
+    /// The numbers of a stretch; `workers` are those that keep parts of their own, none where
+    /// clients have threads.
+    pub(crate) fn new(
+        arrival: &Arrival,
+        turns: Turns,
+        workers: Option<u32>,
+        legs: Vec<Numbering>,
+    ) -> Self {
         if let Arrival::Closed { think_time_ns } = arrival {
-            let limit = operations.map_or(u64::MAX, |all| part_of(all, turns.share));
-            let chunk = (limit / (u64::from(turns.clients) * 16)).clamp(1, CHUNK_MAX);
-            let think_time_ns = *think_time_ns;
-            let pace = Pace { limit, chunk, share: turns.share, think_time_ns };
-            return Self::Closed { next: Apart(AtomicU64::new(0)), pace };
+            let legs = legs.iter().map(|leg| Counter::new(leg, turns)).collect();
+            let pace = Pace { share: turns.share, think_time_ns: *think_time_ns };
+            return Self::Closed { legs, pace };
         }
         if let Some(workers) = workers {
-            return Self::Parts { arrival: arrival.clone(), seed, turns, workers, limit, start_ns };
+            return Self::Parts { arrival: arrival.clone(), legs, turns, workers };
         }
-        match Arrivals::new(arrival, seed, turns.part()) {
-            Some(arrivals) => Self::Queue { arrivals: Mutex::new(arrivals), limit, start_ns },
+        match Timetable::new(arrival, &legs, turns.part()) {
+            Some(timetable) => Self::Queue(Mutex::new(timetable)),
             None => Self::Nobody,
         }
     }
@@ -110,18 +128,64 @@ impl Numbers {
     /// A worker's own end of the numbers; none where no client of the group is the worker's.
     pub(crate) fn source(&self, worker: u32) -> Option<Source<'_>> {
         match self {
-            Self::Closed { next, pace } => {
-                Some(Source::Closed { next: &next.0, pace: *pace, chunk: Cell::new((0, 0)) })
+            Self::Closed { legs, pace } => {
+                let chunks = legs.iter().map(|_| Cell::new((0, 0))).collect();
+                Some(Source::Closed { legs, pace: *pace, chunks })
             }
-            Self::Queue { arrivals, limit, start_ns } => {
-                Some(Source::Queue { arrivals, limit: *limit, start_ns: *start_ns })
-            }
-            Self::Parts { arrival, seed, turns, workers, limit, start_ns } => {
-                let arrivals = Arrivals::new(arrival, *seed, turns.part_of(worker, *workers))?;
-                let arrivals = RefCell::new(arrivals);
-                Some(Source::Own { arrivals, limit: *limit, start_ns: *start_ns })
+            Self::Queue(timetable) => Some(Source::Queue(timetable)),
+            Self::Parts { arrival, legs, turns, workers } => {
+                let timetable = Timetable::new(arrival, legs, turns.part_of(worker, *workers))?;
+                Some(Source::Own(RefCell::new(timetable)))
             }
             Self::Nobody => None,
+        }
+    }
+}
+
+impl Counter {
+    fn new(numbering: &Numbering, turns: Turns) -> Self {
+        let limit = numbering.operations.map_or(u64::MAX, |all| part_of(all, turns.share));
+        let chunk = (limit / (u64::from(turns.clients) * 16)).clamp(1, CHUNK_MAX);
+        Self { next: Apart(AtomicU64::new(0)), start_ns: numbering.start_ns, limit, chunk }
+    }
+
+    #[inline(always)]
+    fn take(&self, chunk: &Cell<(u64, u64)>) -> Option<u64> {
+        let (mut local, mut end) = chunk.get();
+        if local == end {
+            local = self.next.0.fetch_add(self.chunk, Ordering::Relaxed);
+            if local >= self.limit {
+                return None;
+            }
+            end = local.saturating_add(self.chunk).min(self.limit);
+        }
+        chunk.set((local + 1, end));
+        Some(local)
+    }
+}
+
+impl Timetable {
+    fn new(arrival: &Arrival, legs: &[Numbering], part: Part) -> Option<Self> {
+        let arrivals = |leg: &Numbering| Some((Arrivals::new(arrival, leg.seed, part)?, *leg));
+        Some(Self { legs: legs.iter().map(arrivals).collect::<Option<_>>()?, leg: 0 })
+    }
+
+    #[inline(always)]
+    fn take_next(&mut self) -> Option<Turn> {
+        loop {
+            let (arrivals, leg) = &mut self.legs[self.leg];
+            let due = arrivals.peek();
+            let intended_ns = leg.start_ns.saturating_add(due.at_ns);
+            let is_over = intended_ns >= leg.end_ns
+                || leg.operations.is_some_and(|operations| due.number >= operations);
+            if !is_over {
+                arrivals.take_next();
+                return Some(Turn { leg: self.leg, number: due.number, intended_ns });
+            }
+            if self.leg + 1 == self.legs.len() {
+                return None;
+            }
+            self.leg += 1;
         }
     }
 }
@@ -135,22 +199,14 @@ pub(crate) fn part_of(all: u64, share: Share) -> u64 {
 /// A worker's end of a group's numbers.
 #[derive(Debug)]
 pub(crate) enum Source<'a> {
-    /// The chunk is the rest of the numbers taken from the counter.
+    /// The chunks are what is left of the numbers taken from the counters.
     Closed {
-        next: &'a AtomicU64,
+        legs: &'a [Counter],
         pace: Pace,
-        chunk: Cell<(u64, u64)>,
+        chunks: Vec<Cell<(u64, u64)>>,
     },
-    Queue {
-        arrivals: &'a Mutex<Arrivals>,
-        limit: u64,
-        start_ns: u64,
-    },
-    Own {
-        arrivals: RefCell<Arrivals>,
-        limit: u64,
-        start_ns: u64,
-    },
+    Queue(&'a Mutex<Timetable>),
+    Own(RefCell<Timetable>),
 }
 
 /// A client's place at the source while it waits for its operation to be due.
@@ -159,7 +215,7 @@ pub(crate) enum Source<'a> {
 /// arrival, the others wait behind it, so that one thread at a time polls the clock and not all.
 #[derive(Debug)]
 pub(crate) enum Place<'a> {
-    First { arrivals: MutexGuard<'a, Arrivals>, limit: u64, start_ns: u64 },
+    First(MutexGuard<'a, Timetable>),
     Any(&'a Source<'a>),
 }
 
@@ -167,14 +223,13 @@ impl<'a> Source<'a> {
     /// Whether [`Self::enter`] can keep a client waiting.
     #[inline]
     pub(crate) fn may_block(&self) -> bool {
-        matches!(self, Self::Queue { .. })
+        matches!(self, Self::Queue(_))
     }
 
     #[inline]
     pub(crate) fn enter(&'a self) -> Place<'a> {
-        if let Self::Queue { arrivals, limit, start_ns } = self {
-            let arrivals = arrivals.lock().unwrap_or_else(PoisonError::into_inner);
-            return Place::First { arrivals, limit: *limit, start_ns: *start_ns };
+        if let Self::Queue(timetable) = self {
+            return Place::First(timetable.lock().unwrap_or_else(PoisonError::into_inner));
         }
         Place::Any(self)
     }
@@ -186,40 +241,18 @@ impl Place<'_> {
     #[inline(always)]
     pub(crate) fn next(&mut self, ready_ns: u64) -> Option<Turn> {
         match self {
-            Self::Any(Source::Closed { next, pace, chunk }) => {
-                pace.next_turn(next, chunk, ready_ns)
+            Self::Any(Source::Closed { legs, pace, chunks }) => {
+                let intended_ns = ready_ns + pace.think_time_ns;
+                let leg = legs.iter().rposition(|leg| leg.start_ns <= intended_ns).unwrap_or(0);
+                let local = legs[leg].take(&chunks[leg])?;
+                let number = local * u64::from(pace.share.of) + u64::from(pace.share.index);
+                Some(Turn { leg, number, intended_ns })
             }
-            Self::Any(Source::Own { arrivals, limit, start_ns }) => {
-                due(&mut arrivals.borrow_mut(), *limit, *start_ns)
-            }
-            Self::Any(Source::Queue { .. }) => None,
-            Self::First { arrivals, limit, start_ns } => due(arrivals, *limit, *start_ns),
+            Self::Any(Source::Own(timetable)) => timetable.borrow_mut().take_next(),
+            Self::Any(Source::Queue(_)) => None,
+            Self::First(timetable) => timetable.take_next(),
         }
     }
-}
-
-impl Pace {
-    #[inline(always)]
-    fn next_turn(&self, next: &AtomicU64, chunk: &Cell<(u64, u64)>, ready_ns: u64) -> Option<Turn> {
-        let (mut local, mut end) = chunk.get();
-        if local == end {
-            local = next.fetch_add(self.chunk, Ordering::Relaxed);
-            if local >= self.limit {
-                return None;
-            }
-            end = local.saturating_add(self.chunk).min(self.limit);
-        }
-        chunk.set((local + 1, end));
-        let number = local * u64::from(self.share.of) + u64::from(self.share.index);
-        Some(Turn { number, intended_ns: ready_ns + self.think_time_ns })
-    }
-}
-
-#[inline(always)]
-fn due(arrivals: &mut Arrivals, limit: u64, start_ns: u64) -> Option<Turn> {
-    let due = arrivals.take_next();
-    let intended_ns = start_ns.saturating_add(due.at_ns);
-    (due.number < limit).then_some(Turn { number: due.number, intended_ns })
 }
 
 #[cfg(test)]
@@ -236,8 +269,8 @@ mod tests {
         }
     }
 
-    /// The arrivals of a group, and for each worker of each share how many of them it issues and
-    /// how many clients it carries, by the slots that `PhaseShared::seats` hands out.
+    /// For each worker of each share, how many of a group's arrivals it issues and how many clients
+    /// it carries, by the slots that [`crate::phase::Stretch::seats`] hands out.
     fn issued(arrivals: u64, clients: u32, workers: u32, of: u32, ahead: u32) -> Vec<(u64, u32)> {
         let mut numbers = Vec::new();
         let mut issued = Vec::new();
@@ -275,14 +308,10 @@ mod tests {
 
     #[test]
     fn closed_numbers_are_handed_out_once_each() {
-        let numbering = Numbering {
-            turns: Turns { share: Share { index: 1, of: 3 }, clients: 6, first_slot: 0 },
-            workers: None,
-            operations: Some(100),
-            seed: 0,
-            start_ns: 0,
-        };
-        let numbers = Numbers::new(&Arrival::Closed { think_time_ns: 5 }, numbering);
+        let turns = Turns { share: Share { index: 1, of: 3 }, clients: 6, first_slot: 0 };
+        let leg = Numbering { operations: Some(100), seed: 0, start_ns: 0, end_ns: u64::MAX };
+        let closed = Arrival::Closed { think_time_ns: 5 };
+        let numbers = Numbers::new(&closed, turns, None, vec![leg]);
         let (one, two) = (numbers.source(0).unwrap(), numbers.source(1).unwrap());
         let mut seen = Vec::new();
         while let Some(turn) = if seen.len() % 3 == 0 { &one } else { &two }.enter().next(7) {
@@ -294,5 +323,29 @@ mod tests {
         }
         seen.sort_unstable();
         assert_eq!(seen, (0..33).map(|local| local * 3 + 1).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_turn_belongs_to_the_phase_in_which_it_is_due() {
+        let turns = Turns { share: Share { index: 0, of: 1 }, clients: 1, first_slot: 0 };
+        let warm = Numbering { operations: None, seed: 0, start_ns: 100, end_ns: 130 };
+        let measured = Numbering { start_ns: 130, end_ns: u64::MAX, operations: Some(2), ..warm };
+        let rates = vec![RatePoint { at_ns: 0, rate: 1e8 }];
+        let constant = Arrival::Constant { rates };
+        for workers in [None, Some(1)] {
+            let numbers = Numbers::new(&constant, turns, workers, vec![warm, measured]);
+            let source = numbers.source(0).unwrap();
+            let due = std::iter::from_fn(|| source.enter().next(0));
+            let due: Vec<_> = due.map(|turn| (turn.leg, turn.number, turn.intended_ns)).collect();
+            let warm = [(0, 0, 100), (0, 1, 110), (0, 2, 120)];
+            assert_eq!(due, [&warm[..], &[(1, 0, 130), (1, 1, 140)]].concat());
+        }
+        let closed = Arrival::Closed { think_time_ns: 5 };
+        let numbers = Numbers::new(&closed, turns, None, vec![warm, measured]);
+        let source = numbers.source(0).unwrap();
+        let of = |ready_ns| source.enter().next(ready_ns).map(|turn| (turn.leg, turn.number));
+        // Clients don't come in the order of their instants.
+        let ready = [100, 125, 124, 200, 300].map(of);
+        assert_eq!(ready, [Some((0, 0)), Some((1, 0)), Some((0, 1)), Some((1, 1)), None]);
     }
 }

@@ -11,7 +11,7 @@ use kvmark_driver::Time;
 use kvmark_record::LATE_TOLERANCE_NS;
 
 use crate::clock::Clock;
-use crate::phase::PhaseShared;
+use crate::phase::Stretch;
 use crate::timers::Timers;
 
 /// The kernel wakes a sleeping thread up to this late; the rest of a wait is polled.
@@ -26,7 +26,7 @@ pub(crate) trait Wait {
     fn now_ns(&self) -> u64;
 
     /// Waits for an instant; false when the phase ends before it comes.
-    async fn until(&self, instant_ns: u64, phase: &PhaseShared) -> bool;
+    async fn until(&self, instant_ns: u64, stretch: &Stretch) -> bool;
 
     /// Begins an operation and runs it, or gives it up when its time is up. It is begun where it
     /// stays: a driver's future can be so large that moving it costs more than the operation.
@@ -41,7 +41,7 @@ pub(crate) trait Wait {
     async fn breathe(&self);
 
     /// Time polled away while nothing was to be done.
-    fn idle_spin_ns(&self) -> u64;
+    fn idle_spin_ns(&self) -> &Cell<u64>;
 
     /// Time in which something was due and the worker didn't come to it, as far as it is told from
     /// an operation that takes long.
@@ -86,10 +86,10 @@ impl<C: Clock> Wait for OnThread<C> {
         self.clock.now_ns()
     }
 
-    async fn until(&self, instant_ns: u64, phase: &PhaseShared) -> bool {
+    async fn until(&self, instant_ns: u64, stretch: &Stretch) -> bool {
         loop {
             let now_ns = self.clock.now_ns();
-            let end_ns = phase.end_ns();
+            let end_ns = stretch.end_ns();
             if now_ns >= end_ns {
                 return false;
             }
@@ -123,8 +123,8 @@ impl<C: Clock> Wait for OnThread<C> {
     #[inline]
     async fn breathe(&self) {}
 
-    fn idle_spin_ns(&self) -> u64 {
-        self.idle_spin_ns.get()
+    fn idle_spin_ns(&self) -> &Cell<u64> {
+        &self.idle_spin_ns
     }
 
     /// A call that blocks takes as long as it takes.
@@ -234,10 +234,10 @@ impl<C: Clock> Wait for OnWorker<C> {
         self.clock.now_ns()
     }
 
-    async fn until(&self, instant_ns: u64, phase: &PhaseShared) -> bool {
+    async fn until(&self, instant_ns: u64, stretch: &Stretch) -> bool {
         poll_fn(|context| {
             let now_ns = self.clock.now_ns();
-            let end_ns = phase.end_ns();
+            let end_ns = stretch.end_ns();
             if now_ns >= end_ns {
                 return Poll::Ready(false);
             }
@@ -292,8 +292,8 @@ impl<C: Clock> Wait for OnWorker<C> {
         .await;
     }
 
-    fn idle_spin_ns(&self) -> u64 {
-        self.idle_spin_ns.get()
+    fn idle_spin_ns(&self) -> &Cell<u64> {
+        &self.idle_spin_ns
     }
 
     #[inline]

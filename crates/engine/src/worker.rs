@@ -1,6 +1,7 @@
 //! A worker: one thread with its own session and recorder, led through the phases by commands.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -21,9 +22,9 @@ use crate::executor::{Clients, with_timers};
 use crate::idle::Idle;
 use crate::ledger::{Ledger, Outlet, Report};
 use crate::operation::call;
-use crate::phase::PhaseShared;
+use crate::phase::Stretch;
 use crate::timers::Timers;
-use crate::usage::{self, ThreadUsage};
+use crate::usage;
 use crate::wait::{OnThread, OnWorker, Wait, at_once};
 
 /// What the coordinator asks of a worker. It ends when the channel is closed.
@@ -31,8 +32,8 @@ use crate::wait::{OnThread, OnWorker, Wait, at_once};
 pub(crate) enum Command {
     /// Look whether these records are all there.
     Probe(Arc<Vec<Probe>>),
-    /// Carry out your part of a phase.
-    Phase(Arc<PhaseShared>),
+    /// Carry out your part of a stretch.
+    Stretch(Arc<Stretch>),
 }
 
 /// What a worker is made of.
@@ -78,7 +79,9 @@ pub(crate) fn on_thread<D: Driver, C: Clock>(mut setup: Setup<D, C>) {
                 let present = at_once(probe(&session, &records));
                 drop(setup.reports.send(Report::Probed { present }));
             }
-            Command::Phase(phase) => at_once(setup.serve_one(&phase, &session, &mut recorder)),
+            Command::Stretch(stretch) => {
+                at_once(setup.serve_one(&stretch, &session, &mut recorder))
+            }
         }
     }
 }
@@ -100,9 +103,9 @@ where
                 let present = with_timers(probe(&session, &records), &timers, idle()).await;
                 drop(setup.reports.send(Report::Probed { present }));
             }
-            Command::Phase(phase) => {
+            Command::Stretch(stretch) => {
                 let wait = OnWorker::new(setup.clock.clone(), Rc::clone(&timers));
-                setup.serve_many(&phase, &session, &wait, &mut recorder, idle()).await;
+                setup.serve_many(&stretch, &session, &wait, &mut recorder, idle()).await;
                 timers.clear();
             }
         }
@@ -120,22 +123,21 @@ impl<D: Driver, C: Clock> Setup<D, C> {
         session
     }
 
-    /// One phase of a worker with one client.
-    async fn serve_one(&self, phase: &PhaseShared, session: &D::Session, recorder: &mut Recorder) {
-        let before = ThreadUsage::now();
+    /// One stretch of a worker with one client.
+    async fn serve_one(&self, stretch: &Stretch, session: &D::Session, recorder: &mut Recorder) {
         let wait = OnThread::new(self.clock.clone());
-        let ledger = self.open_ledger(phase, recorder);
-        let desk = self.desk(phase, session, &wait, &ledger);
-        for seat in phase.seats(self.worker as u32, self.workers) {
+        let ledger = self.open_ledger(stretch, recorder, wait.idle_spin_ns());
+        let desk = self.desk(stretch, session, &wait, &ledger);
+        for seat in stretch.seats(self.worker as u32, self.workers) {
             client(&desk, seat).await;
         }
-        ledger.close(ThreadUsage::now().since(before), wait.idle_spin_ns());
+        ledger.close();
     }
 
-    /// One phase of a worker that carries many clients.
+    /// One stretch of a worker that carries many clients.
     async fn serve_many<I: Idle + Unpin>(
         &self,
-        phase: &PhaseShared,
+        stretch: &Stretch,
         session: &D::Session,
         wait: &OnWorker<C>,
         recorder: &mut Recorder,
@@ -143,31 +145,35 @@ impl<D: Driver, C: Clock> Setup<D, C> {
     ) where
         C: Unpin,
     {
-        let before = ThreadUsage::now();
-        let ledger = self.open_ledger(phase, recorder);
-        let desk = self.desk(phase, session, wait, &ledger);
-        let seats = phase.seats(self.worker as u32, self.workers);
+        let ledger = self.open_ledger(stretch, recorder, wait.idle_spin_ns());
+        let desk = self.desk(stretch, session, wait, &ledger);
+        let seats = stretch.seats(self.worker as u32, self.workers);
         let clients = seats.into_iter().map(|seat| client(&desk, seat));
-        Clients::new(clients, phase, &ledger, wait, self.clock.clone(), idle).await;
-        ledger.close(ThreadUsage::now().since(before), wait.idle_spin_ns());
+        Clients::new(clients, stretch, &ledger, wait, self.clock.clone(), idle).await;
+        ledger.close();
     }
 
-    fn open_ledger<'a>(&'a self, phase: &'a PhaseShared, recorder: &'a mut Recorder) -> Ledger<'a> {
+    fn open_ledger<'a>(
+        &'a self,
+        stretch: &'a Stretch,
+        recorder: &'a mut Recorder,
+        idle_spin_ns: &'a Cell<u64>,
+    ) -> Ledger<'a> {
         let Self { worker, live, reports, used, .. } = self;
-        let outlet = Outlet { worker: *worker, live: &live.0, reports, used };
-        Ledger::open(phase, self.names.groups.len(), recorder, outlet)
+        let outlet = Outlet { worker: *worker, live: &live.0, reports, used, idle_spin_ns };
+        Ledger::open(stretch, &self.names, recorder, outlet)
     }
 
     fn desk<'a, W>(
         &self,
-        phase: &'a PhaseShared,
+        stretch: &'a Stretch,
         session: &'a D::Session,
         wait: &'a W,
         ledger: &'a Ledger<'a>,
     ) -> Desk<'a, D::Session, W> {
         let worker = self.worker as u32;
-        let sources = phase.groups.iter().map(|group| group.numbers.source(worker)).collect();
-        Desk { phase, session, wait, ledger, sources }
+        let sources = stretch.numbers.iter().map(|numbers| numbers.source(worker)).collect();
+        Desk { stretch, session, wait, ledger, sources }
     }
 
     /// Binds the thread to its core, if it has one.

@@ -54,7 +54,7 @@ impl Log {
             other => format!("{}:", other.name()),
         };
         for (prefix, group) in self.prefixes.iter().zip(interval.groups()) {
-            for (key, series) in &group.series {
+            for (key, series) in group.series.iter().filter(|(_, series)| series.count() > 0) {
                 let name = tag_text(&self.names.series(*key));
                 let tag = format!("{phase}{prefix}{name}");
                 append_series(&mut self.encoder, span, &tag, series, text);

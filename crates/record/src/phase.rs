@@ -138,7 +138,7 @@ impl PhaseAggregate {
             for (key, series) in &group.series {
                 let empty = || Total { in_window: 0, series: Series::new() };
                 let total = totals.entry(key.index()).or_insert_with(empty);
-                total.in_window += if drain { 0 } else { series.count() };
+                total.in_window += if drain { 0 } else { series.completed() };
                 total.series.merge(series);
             }
         }
@@ -218,8 +218,8 @@ impl ClosedInterval {
         RateSample {
             start_ns: self.start_ns,
             end_ns: self.end_ns,
-            rows: counted.map(|(_, series)| series.rows.max(series.count())).sum(),
-            largest_service_ns: whole().map(|(_, s)| s.service.max_ns()).max().unwrap_or(0),
+            rows: counted.map(|(_, s)| s.completed_rows().max(s.completed())).sum(),
+            largest_service_ns: whole().map(|(_, s)| s.largest_service_ns()).max().unwrap_or(0),
         }
     }
 
@@ -277,8 +277,9 @@ impl ClosedInterval {
             operation: String::new(),
             part: false,
             outcome: RowOutcome::Any,
-            count: series.count(),
-            rows: series.rows,
+            count: series.completed(),
+            carried: series.carried.count,
+            rows: series.completed_rows(),
             service: series.service.quantiles(),
             response: series.response.quantiles(),
             wait: series.wait.quantiles(),

@@ -28,6 +28,15 @@ impl Recorder {
         self.current.groups[group].record(sample);
     }
 
+    /// Counts one finished operation whose times belong to the phase before, for the throughput.
+    pub fn carry(&mut self, group: usize, sample: &Sample) {
+        let key = SeriesKey { action: sample.action, outcome: sample.outcome };
+        match &mut self.current.groups[group].series[key.index()] {
+            Some(series) => series.carry(sample),
+            missing => create(missing).carry(sample),
+        }
+    }
+
     /// Everything since the last take.
     pub fn take(&mut self) -> Batch {
         let empty = match self.spare.pop() {
@@ -109,7 +118,7 @@ impl GroupBatch {
     /// The series in which something was recorded, in the order of their indices.
     pub(crate) fn recorded(&self) -> impl Iterator<Item = (SeriesKey, &SeriesTally)> {
         self.series.iter().enumerate().filter_map(|(index, series)| {
-            let series = series.as_deref().filter(|series| series.count > 0)?;
+            let series = series.as_deref().filter(|series| !series.is_empty())?;
             Some((SeriesKey::at(index), series))
         })
     }
@@ -131,7 +140,7 @@ impl GroupBatch {
     }
 
     fn clear(&mut self) {
-        for series in self.series.iter_mut().flatten().filter(|series| series.count > 0) {
+        for series in self.series.iter_mut().flatten().filter(|series| !series.is_empty()) {
             series.clear();
         }
     }

@@ -30,13 +30,15 @@ pub struct IntervalRow {
     pub outcome: RowOutcome,
     /// Completed operations.
     pub count: u64,
+    /// Of these, those that were to begin in the warm-up before: their times are in its drain.
+    pub carried: u64,
     /// Records read or written.
     pub rows: u64,
-    /// Service time; none when nothing completed.
+    /// Service time; none when nothing completed that was to begin in this phase.
     pub service: Option<Quantiles>,
-    /// Response time; none when nothing completed.
+    /// Response time, likewise.
     pub response: Option<Quantiles>,
-    /// Wait time; none when nothing completed.
+    /// Wait time, likewise.
     pub wait: Option<Quantiles>,
     /// Only with `TOTAL`.
     pub total: Option<TotalColumns>,
@@ -105,6 +107,7 @@ impl Serialize for IntervalRow {
         map.serialize_entry("part", &self.part)?;
         map.serialize_entry("outcome", self.outcome.name())?;
         map.serialize_entry("count", &self.count)?;
+        map.serialize_entry("carried", &self.carried)?;
         map.serialize_entry("rows", &self.rows)?;
         put_quantiles(&mut map, &columns!("service"), self.service.as_ref())?;
         put_quantiles(&mut map, &columns!("response"), self.response.as_ref())?;

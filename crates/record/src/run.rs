@@ -183,7 +183,8 @@ pub struct TotalRecord {
     pub outcome: Outcome,
     /// Completed.
     pub count: u64,
-    /// Completed inside the window: what throughput counts.
+    /// Completed inside the window: what throughput counts. With those that were to begin in the
+    /// warm-up before, which the times don't have.
     pub in_window: u64,
     /// Records read or written.
     pub rows: u64,

@@ -28,6 +28,31 @@ pub struct Sample {
 /// An operation is late when issued more than this after its intended start: 1 ms.
 pub const LATE_TOLERANCE_NS: u64 = 1_000_000;
 
+/// Operations that completed here and whose times are elsewhere: with the phase in which they were
+/// to begin.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Carried {
+    pub(crate) count: u64,
+    pub(crate) rows: u64,
+    pub(crate) largest_service_ns: u64,
+}
+
+impl Carried {
+    fn take(&mut self, sample: &Sample) {
+        self.merge(&Self {
+            count: 1,
+            rows: sample.rows,
+            largest_service_ns: sample.completed_ns.saturating_sub(sample.issued_ns),
+        });
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.rows += other.rows;
+        self.largest_service_ns = self.largest_service_ns.max(other.largest_service_ns);
+    }
+}
+
 /// One series as a worker counts it.
 #[derive(Debug)]
 pub(crate) struct SeriesTally {
@@ -40,12 +65,23 @@ pub(crate) struct SeriesTally {
     service: Tally,
     response: Tally,
     wait: Tally,
+    carried: Carried,
 }
 
 impl SeriesTally {
     pub(crate) fn new() -> Self {
         let (service, response, wait) = (Tally::new(), Tally::new(), Tally::new());
-        Self { count: 0, late: 0, late_busy: 0, rows: 0, service, response, wait }
+        let carried = Carried::default();
+        Self { count: 0, late: 0, late_busy: 0, rows: 0, service, response, wait, carried }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count + self.carried.count == 0
+    }
+
+    /// Counts an operation whose times belong to the phase before.
+    pub(crate) fn carry(&mut self, sample: &Sample) {
+        self.carried.take(sample);
     }
 
     #[inline]
@@ -70,6 +106,7 @@ impl SeriesTally {
         self.service.merge(&other.service);
         self.response.merge(&other.response);
         self.wait.merge(&other.wait);
+        self.carried.merge(&other.carried);
     }
 
     pub(crate) fn clear(&mut self) {
@@ -80,12 +117,14 @@ impl SeriesTally {
         self.service.clear();
         self.response.clear();
         self.wait.clear();
+        self.carried = Carried::default();
     }
 }
 
 /// One series of an interval or a phase.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
+    pub(crate) carried: Carried,
     pub(crate) rows: u64,
     pub(crate) service: Durations,
     pub(crate) response: Durations,
@@ -94,15 +133,31 @@ pub(crate) struct Series {
 
 impl Series {
     pub(crate) fn new() -> Self {
-        let empty = Durations::new;
-        Self { rows: 0, service: empty(), response: empty(), wait: empty() }
+        let (service, response, wait) = (Durations::new(), Durations::new(), Durations::new());
+        Self { carried: Carried::default(), rows: 0, service, response, wait }
     }
 
+    /// Operations whose times are here.
     pub(crate) fn count(&self) -> u64 {
         self.service.count()
     }
 
+    /// Operations that completed here.
+    pub(crate) fn completed(&self) -> u64 {
+        self.count() + self.carried.count
+    }
+
+    /// Their records.
+    pub(crate) fn completed_rows(&self) -> u64 {
+        self.rows + self.carried.rows
+    }
+
+    pub(crate) fn largest_service_ns(&self) -> u64 {
+        self.service.max_ns().max(self.carried.largest_service_ns)
+    }
+
     pub(crate) fn merge(&mut self, other: &Self) {
+        self.carried.merge(&other.carried);
         self.rows += other.rows;
         self.service.merge(&other.service);
         self.response.merge(&other.response);
@@ -113,6 +168,7 @@ impl Series {
 impl From<&SeriesTally> for Series {
     fn from(tally: &SeriesTally) -> Self {
         Self {
+            carried: tally.carried,
             rows: tally.rows,
             service: (&tally.service).into(),
             response: (&tally.response).into(),

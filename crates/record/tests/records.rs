@@ -182,7 +182,8 @@ fn a_row_has_the_columns_of_the_format_in_their_order() {
     let expected = concat!(
         r#"{"phase":1,"phase_name":"warm_up","drain":false,"start_ns":500000000,"#,
         r#""end_ns":1500000000,"group":"readers","operation":"TOTAL","part":false,"#,
-        r#""outcome":"any","count":1,"rows":1,"service_ns_min":100,"service_ns_mean":100.0,"#,
+        r#""outcome":"any","count":1,"carried":0,"rows":1,"service_ns_min":100,"#,
+        r#""service_ns_mean":100.0,"#,
         r#""service_ns_p50":100,"service_ns_p90":100,"service_ns_p95":100,"#,
         r#""service_ns_p99":100,"service_ns_p999":100,"service_ns_max":100,"#,
         r#""response_ns_min":2000100,"response_ns_mean":2000100.0,"response_ns_p50":2000100,"#,

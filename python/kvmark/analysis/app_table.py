@@ -17,6 +17,7 @@ import polars as pl
 
 from kvmark.analysis.summary import Times, full_intervals
 from kvmark.records import PhaseRecord, Run, TimeName
+from kvmark.records.intervals import TIMED
 from kvmark.stats import Counts
 from kvmark.stats.spread import Spread, spread
 
@@ -216,9 +217,7 @@ def _side_rows(run: Run, phase: PhaseRecord, side: Side, commands: int) -> list[
 def _per_interval(ok: pl.DataFrame) -> pl.DataFrame:
     """Counts and mean times of each interval, all operations of a group together."""
     mean = [
-        ((pl.col(f"{time}_ns_mean") * pl.col("count")).sum() / pl.col("count").sum()).alias(
-            f"{time}_ns"
-        )
+        ((pl.col(f"{time}_ns_mean") * TIMED).sum() / TIMED.sum()).alias(f"{time}_ns")
         for time in ("response", "service")
     ]
     return ok.group_by("start_ns", "end_ns").agg(*mean, pl.col("count").sum())

@@ -51,13 +51,26 @@ def _completed_in_window(phase: Phase, group: GroupRecord) -> int:
 
 
 def _usually_in_flight(phase: Phase, group: GroupRecord) -> int:
-    """The least number in flight at the end of an interval.
+    """The least number in flight at the end of an interval, beyond what the phase began with.
 
     A system that keeps up always has some operations in flight when the window ends; one that does
-    not has ever more of them, of which only the first few are excused.
+    not has ever more of them, of which only the first few are excused. A phase that goes on from a
+    warm-up ends what that one left behind, so that as much may be left at its own end.
     """
     in_flight = phase.group_totals(group.group)["in_flight"].drop_nulls().to_list()
-    return min(in_flight) if in_flight else 0
+    return max(0, min(in_flight) - _left_behind(phase, group)) if in_flight else 0
+
+
+def _left_behind(phase: Phase, group: GroupRecord) -> int:
+    """Arrivals of the warm-up before, if there was no gap, that had not ended when it did."""
+    phases = phase.run.manifest.engine.phases
+    before = next((one for one in phases if one.index == phase.record.index - 1), None)
+    if before is None or before.name != "warm_up" or before.end_ns != phase.record.start_ns:
+        return 0
+    due = sum(one.due or 0 for one in before.groups if one.group == group.group)
+    totals = phase.run.totals(before.index)
+    mine = (one for one in totals if one.group == group.group and not one.part)
+    return max(0, due - sum(one.in_window for one in mine))
 
 
 def check_lateness(phase: Phase) -> Iterator[Reason | None]:

@@ -10,6 +10,7 @@ import polars as pl
 from kvmark.analysis.evidence import Phase, percent, real_clock, reason
 from kvmark.analysis.reasons import RULES, Level, Reason
 from kvmark.records import Run
+from kvmark.records.intervals import TIMED
 from kvmark.stats import Drift, drift, least_observations
 
 #: With at least so many repetitions their spread gives the error that one short run can't.
@@ -192,14 +193,15 @@ def _series(phase: Phase) -> Iterator[tuple[str, list[float]]]:
         phase.full_intervals.group_by("start_ns", "end_ns")
         .agg(
             pl.col("count").filter(whole).sum(),
-            (pl.col("service_ns_mean") * pl.col("count")).filter(whole).sum().alias("service_ns"),
+            TIMED.filter(whole).sum().alias("timed"),
+            (pl.col("service_ns_mean") * TIMED).filter(whole).sum().alias("service_ns"),
         )
         .sort("start_ns")
         .with_columns(rate=pl.col("count") / length_s)
     )
     yield "throughput", sums["rate"].to_list()
-    served = sums.filter(pl.col("count") > 0)
-    yield "mean service time", (served["service_ns"] / served["count"]).to_list()
+    served = sums.filter(pl.col("timed") > 0)
+    yield "mean service time", (served["service_ns"] / served["timed"]).to_list()
 
 
 def _drift(series: list[float]) -> Drift | None:

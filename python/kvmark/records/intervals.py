@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+from typing import Final
 
 import polars as pl
 
 _QUANTILES = ("min", "mean", "p50", "p90", "p95", "p99", "p999", "max")
 
-#: Columns of ``intervals.parquet``, in order. Counts of arrivals are only in rows ``TOTAL``.
+#: Columns of ``intervals.parquet``, in order. Counts of arrivals are only in rows ``TOTAL``. Of the
+#: operations that completed, those that were ``carried`` from the warm-up have their times there.
 SCHEMA: dict[str, pl.DataType] = {
     "phase": pl.Int64(),
     "phase_name": pl.String(),
@@ -21,6 +23,7 @@ SCHEMA: dict[str, pl.DataType] = {
     "part": pl.Boolean(),
     "outcome": pl.String(),
     "count": pl.Int64(),
+    "carried": pl.Int64(),
     "rows": pl.Int64(),
     **{
         f"{time}_ns_{name}": pl.Float64() if name == "mean" else pl.Int64()
@@ -35,6 +38,16 @@ SCHEMA: dict[str, pl.DataType] = {
     "in_flight": pl.Int64(),
     "frontier": pl.Int64(),
 }
+
+
+#: The operations whose times a row has.
+TIMED: Final = pl.col("count") - pl.col("carried").fill_null(0)
+
+
+def with_all_columns(table: pl.DataFrame) -> pl.DataFrame:
+    """The table with the columns that an older kvmark didn't write, without values."""
+    missing = {name: kind for name, kind in SCHEMA.items() if name not in table.columns}
+    return table.with_columns(**{name: pl.lit(None, kind) for name, kind in missing.items()})
 
 
 def read_intervals(lines: bytes) -> pl.DataFrame:

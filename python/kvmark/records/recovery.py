@@ -28,7 +28,7 @@ from kvmark.records.histograms import (
     series_tag,
     time_record,
 )
-from kvmark.records.intervals import read_intervals
+from kvmark.records.intervals import TIMED, read_intervals
 from kvmark.records.run import Run
 from kvmark.records.writer import Running, write_end
 
@@ -131,8 +131,8 @@ def _group(name: str, totals: pl.DataFrame, rows: pl.DataFrame) -> dict[str, Any
     return {
         "group": name,
         "issued": last["issued"] or 0,
-        "completed": int(totals["count"].sum()),
-        "ok": int(ok["count"].sum()),
+        "completed": int(totals.select(TIMED.sum()).item()),
+        "ok": int(ok.select(TIMED.sum()).item()),
         "due": last["due"],
         "late": int(totals["late"].sum()),
         "late_busy": _known_sum(totals["late_busy"]),
@@ -152,7 +152,7 @@ def _totals(
     series = rows.filter(pl.col("operation") != "TOTAL")
     keys = ["group", "operation", "part", "outcome"]
     counts = series.group_by(keys, maintain_order=True).agg(
-        pl.col("count").sum(),
+        TIMED.sum().alias("count"),
         pl.col("count").filter(~pl.col("drain")).sum().alias("in_window"),
         pl.col("rows").sum(),
         *[pl.col(f"{time}_ns_min").min() for time in TIME_TAGS],

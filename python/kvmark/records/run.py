@@ -16,7 +16,7 @@ from kvmark.errors import RecordsError
 from kvmark.records import files
 from kvmark.records.events import read_events
 from kvmark.records.histograms import decode
-from kvmark.records.intervals import SCHEMA
+from kvmark.records.intervals import SCHEMA, with_all_columns
 from kvmark.records.model import FORMAT, Manifest, PhaseRecord, TotalRecord
 from kvmark.records.names import TimeName
 from kvmark.stats import Counts
@@ -59,7 +59,7 @@ class Run:
     @cached_property
     def intervals(self) -> pl.DataFrame:
         """One row per interval, group, operation and outcome, and one ``TOTAL`` per group."""
-        return self._table(files.INTERVALS, SCHEMA)
+        return with_all_columns(self._table(files.INTERVALS, SCHEMA))
 
     @cached_property
     def written(self) -> pl.DataFrame:

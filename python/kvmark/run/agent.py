@@ -152,7 +152,8 @@ class _Engine:
         names = (files.INTERVAL_LOG, files.HISTOGRAMS, files.EVENTS)
         self._logs = tuple(_Log(folder / name) for name in names)
         self._begun = 0
-        self._asked = -1
+        #: The phase that was asked for last, and its name.
+        self._asked = (-1, "")
 
     def run(self, plan: str) -> None:
         """Carries out the plan; whatever comes of it is reported."""
@@ -169,14 +170,15 @@ class _Engine:
         self._report(progress=json.loads(text))
         self._agent.heed()
 
-    def _may_begin(self, _: str) -> bool | int:
+    def _may_begin(self, name: str) -> bool | int:
         if self._logs[-1].has_new:
             self._report()
-        if self._asked < self._begun:
-            self._asked = self._begun
-            self._report(waits_for=self._begun)
+        # Leave to measure is asked for before the warm-up that goes over into it has begun.
+        if self._asked[0] < self._begun or self._asked[1] != name:
+            self._asked = (max(self._begun, self._asked[0] + 1), name)
+            self._report(waits_for=self._asked[0])
         self._agent.heed()
-        return self._agent.may_begin(self._begun)
+        return self._agent.may_begin(self._asked[0])
 
     def _report(self, **told: Any) -> None:
         intervals, histograms, events = (log.new() for log in self._logs)

@@ -131,7 +131,7 @@ class _Coordinator:
             return
         self._gathering.take(index, told)
         if told.progress is not None:
-            shown = self._gathering.progress(self._begun)
+            shown = self._gathering.progress()
             if shown is not None:
                 self._progress(shown)
         if told.waits_for is not None and self._goes_on:

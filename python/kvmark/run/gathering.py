@@ -137,13 +137,21 @@ class Gathering:
         self.write_event("agent_lost", share=index, machine=machine, reason=reason)
 
     def begin(self, phase: int, wall_ns: int) -> None:
-        """Takes note of the instant, in this machine's wall time, at which a phase begins."""
-        self._intervals.starts_ns[phase] = wall_ns - (self._origin_wall_ns or wall_ns)
+        """Takes note of the instant, in this machine's wall time, at which a phase begins.
+
+        Or the warm-up that goes over into it without a gap, if that has not begun yet.
+        """
+        start_ns = wall_ns - (self._origin_wall_ns or wall_ns)
+        before = phase - 1
+        if before >= 0 and before not in self._told:
+            self._intervals.starts_ns[before] = start_ns
+            start_ns += self._plan.phases[before].duration_ns or 0
+        self._intervals.starts_ns[phase] = start_ns
 
     def end_phases(self, through: int) -> None:
         """Merges what is left of phases that are over, and writes that they are."""
         self.merge()
-        while self._ended < through:
+        while self._ended < through and self._is_over(self._ended + 1):
             self._ended += 1
             phase = self._ended
             ends = [
@@ -160,6 +168,9 @@ class Gathering:
             name, why = self._plan.phases[phase].name, gravest(why for _, why in ends)
             self.write_event("phase_ended", max(ends)[0], phase=phase, name=name, stopped_by=why)
 
+    def _is_over(self, phase: int) -> bool:
+        return all(share.is_over or phase in share.ended for share in self.shares)
+
     def merge(self) -> None:
         """Writes the intervals to which no share can add any more.
 
@@ -171,18 +182,16 @@ class Gathering:
             self._append(files.INTERVAL_LOG, rows)
             self._append(files.HISTOGRAMS, "".join(f"{line}\n" for line in merged.lines))
             totals = (row for row in merged.rows if row["operation"] == "TOTAL")
-            p99s_ns = [row["response_ns_p99"] for row in totals if row["count"]]
+            p99s_ns = [row["response_ns_p99"] for row in totals if row["response_ns_p99"]]
             self._newest_p99_ns = max(p99s_ns, default=self._newest_p99_ns)
 
-    def progress(self, phase: int) -> Mapping[str, Any] | None:
-        """How the whole goes in a phase: sums over the shares that are in it."""
-        told = [
-            share.progress
-            for share in self.shares
-            if share.progress is not None and share.progress["phase"] == phase
-        ]
-        if not told:
+    def progress(self) -> Mapping[str, Any] | None:
+        """How the whole goes in its newest phase: sums over the shares that are in it."""
+        all_told = [share.progress for share in self.shares if share.progress is not None]
+        if not all_told:
             return None
+        newest = max(one["phase"] for one in all_told)
+        told = [one for one in all_told if one["phase"] == newest]
         names = ("completed", "expected_operations", "rate_per_s", "failed", "missed", "backlog")
         known = {name: [one[name] for one in told if one[name] is not None] for name in names}
         return {

@@ -20,7 +20,7 @@ __all__ = ["Intervals", "Merged", "Slice", "merge_rows", "slices"]
 
 _QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _SUMS: Final = ("due", "issued", "backlog", "in_flight")
-_COUNTS: Final = ("count", "rows", "late", "late_busy")
+_COUNTS: Final = ("count", "carried", "rows", "late", "late_busy")
 _TOTAL: Final = "TOTAL"
 _Series = tuple[str, str, bool, str]
 """Group, operation, whether it is a part of a read-modify-write, outcome."""
@@ -110,7 +110,8 @@ class Intervals:
         before = self._reached.get(share, _BEFORE_ALL)
         number = before[2] + 1 if before[:2] == (one.phase, stage) else 0
         place = (one.phase, stage, number)
-        self._reached[share] = place
+        # What was begun in a warm-up and ended in the measurement comes last.
+        self._reached[share] = max(before, place)
         self._open.setdefault(place, {})[share] = one
 
     def end_phase(self, share: int, phase: int) -> None:
@@ -221,12 +222,17 @@ def _row(parts: Sequence[Mapping[str, Any]], times: Mapping[str, Counts]) -> dic
             continue
         least = min(part[f"{time}_ns_min"] for part in known)
         largest = max(part[f"{time}_ns_max"] for part in known)
-        total = sum(part["count"] for part in known)
-        mean = sum(part[f"{time}_ns_mean"] * part["count"] for part in known) / total
+        total = sum(map(_timed, known))
+        mean = sum(part[f"{time}_ns_mean"] * _timed(part) for part in known) / total
         row.update({f"{time}_ns_min": least, f"{time}_ns_mean": mean, f"{time}_ns_max": largest})
         for name, q in _QUANTILES.items():
             row[f"{time}_ns_{name}"] = min(max(counts.quantile(q) or 0, least), largest)
     return row
+
+
+def _timed(row: Mapping[str, Any]) -> int:
+    """The operations whose times a row has."""
+    return int(row["count"]) - int(row.get("carried") or 0)
 
 
 def _counts(parts: Iterable[Slice]) -> dict[str, Counts]:

@@ -177,7 +177,9 @@ class _Followed:
                     self._newest[f"kvmark_{name}_operations", group] = row[name]
         else:
             labels = (str(row["phase_name"]), group, operation, str(row["outcome"]))
-            self._add(("kvmark_operations_total", *labels), row["count"])
+            # Each operation once: those carried from the warm-up are counted there.
+            own = row["count"] - (row.get("carried") or 0)
+            self._add(("kvmark_operations_total", *labels), own)
         if row["drain"]:
             return
         if operation != "TOTAL":

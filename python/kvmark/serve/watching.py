@@ -10,6 +10,7 @@ import polars as pl
 
 from kvmark.analysis import fault_spans
 from kvmark.records import Entry, GoingRun
+from kvmark.records.intervals import TIMED
 from kvmark.report import asked, figures, units
 from kvmark.report.answers import Fact, PhaseSpan
 from kvmark.report.figures import Figure
@@ -105,7 +106,7 @@ def _told(row: Mapping[str, Any]) -> Iterator[str]:
 
 def _failures(run: GoingRun) -> dict[str, int]:
     rows = run.intervals.filter(~pl.col("outcome").is_in(["any", "ok", "miss"]) & ~pl.col("part"))
-    sums = rows.group_by("outcome", maintain_order=True).agg(pl.col("count").sum())
+    sums = rows.group_by("outcome", maintain_order=True).agg(TIMED.sum().alias("count"))
     return {str(outcome): int(count) for outcome, count in sums.iter_rows()}
 
 

@@ -1,0 +1,85 @@
+"""A warm-up goes over into the measurement with its queue, and the answers know."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("kvmark._engine")
+
+from kvmark import catalog
+from kvmark.analysis import judge
+from kvmark.analysis.reasons import Level
+from kvmark.analysis.summary import throughput
+from kvmark.plan.compile import compile_run
+from kvmark.records import Records, Run, recover
+from kvmark.records.files import INTERVAL_LOG
+from kvmark.records.recovery import record_of_logs
+from kvmark.run import Setting, carry_out
+from kvmark.spec.run import RunSpec
+from kvmark.spec.url import parse_system_url
+
+SECOND = 10**9
+
+
+def measured(
+    folder: Path, rate: int, warmup_s: int, duration_s: int, interval_ns: int = SECOND
+) -> Run:
+    """A system that does 10,000 operations a second."""
+    spec = RunSpec(
+        workload=catalog.load("ycsb/c"),
+        system=parse_system_url("sim:?clock=virtual&service=constant&mean_us=100"),
+        clients=100_000,
+        rate=rate,
+        arrival="constant",
+        warmup_ns=warmup_s * SECOND,
+        duration_ns=duration_s * SECOND,
+        interval_ns=interval_ns,
+        load="never",
+    )
+    setting = Setting(command=(), host={}, versions={})
+    carried = carry_out(compile_run(spec), spec.as_json(), Records(folder), setting, lambda _: None)
+    return recover(carried.folder.path)
+
+
+def test_who_offers_more_than_the_system_does_measures_the_queue_of_the_warm_up(
+    tmp_path: Path,
+) -> None:
+    run = measured(tmp_path, 11_000, 10, 1, SECOND // 10)
+    (phase,) = run.counted
+    (total,) = run.totals(phase.index)
+    assert total.response.p50 == pytest.approx(1.05e9, rel=1e-3)
+    assert throughput(run, phase).value == pytest.approx(10_000, rel=1e-3)
+    reasons = {reason.code: reason for reason in judge(run).reasons}
+    # What the warm-up left behind is no excuse for what the measurement leaves behind.
+    assert reasons["offered_rate_not_reached"].evidence["usually_in_flight"] == 100
+    assert reasons["offered_rate_not_reached"].level is Level.INVALID
+
+
+def test_a_system_that_keeps_up_is_as_it_would_be_without_a_warm_up(tmp_path: Path) -> None:
+    run = measured(tmp_path, 9_000, 2, 12)
+    (phase,) = run.counted
+    (total,) = run.totals(phase.index)
+    assert total.count == 12 * 9_000
+    assert total.response.max == 100_000
+    codes = {reason.code for reason in judge(run).reasons}
+    assert not codes & {"offered_rate_not_reached", "dropped", "schedule_late"}
+
+
+def test_an_interval_counts_what_ended_in_it_whenever_it_was_to_begin(tmp_path: Path) -> None:
+    run = measured(tmp_path, 11_000, 10, 2)
+    (phase,) = run.counted
+    rows = run.intervals.filter(run.intervals["phase"] == phase.index)
+    window = rows.filter((rows["operation"] == "TOTAL") & ~rows["drain"])
+    assert window["count"].to_list() == [10_000, 10_000]
+    assert window["carried"].to_list() == [10_000, 1]
+
+
+def test_the_logs_alone_tell_what_the_engine_told(tmp_path: Path) -> None:
+    run = measured(tmp_path, 11_000, 10, 2)
+    # A log as the engine writes it, made of the table again.
+    (run.path / INTERVAL_LOG).write_bytes(run.intervals.write_ndjson().encode())
+    told = record_of_logs(run.path, run.manifest.plan, run.manifest.created)
+    for ours, theirs in zip(run.manifest.engine.totals, told["totals"], strict=True):
+        assert (theirs["phase"], theirs["count"]) == (ours.phase, ours.count)
+        assert theirs["in_window"] == ours.in_window
+        assert theirs["response"]["p50"] == ours.response.p50
