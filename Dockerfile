@@ -6,6 +6,6 @@ COPY dist/*.whl /tmp/
 RUN python3 -m venv /opt/kvmark
 RUN /opt/kvmark/bin/pip install --quiet --no-cache-dir "$(ls /tmp/kvmark-*.whl)[serve]" && rm /tmp/kvmark-*.whl
 ENV PATH=/opt/kvmark/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-WORKDIR /work
+WORKDIR /data
 ENTRYPOINT ["kvmark"]
 CMD ["--help"]
