@@ -196,12 +196,11 @@ impl<'a> Conduct<'a> {
         if run.clock.now_ns() < start_ns || !self.stretch.reaches(self.begun + 1) {
             return Ok(());
         }
-        let (over, next) = (self.stretch.legs[self.begun].index, next.index);
+        let index = next.index;
         self.begun += 1;
         self.legs[self.begun].mark = Some(run.mark());
         self.shown = None;
-        run.phase_event(over, start_ns, Some(StoppedBy::Duration))?;
-        run.phase_event(next, start_ns, None)
+        run.phase_event(index, start_ns, None)
     }
 
     fn take_page<D: Driver, C: Clock>(
@@ -255,7 +254,7 @@ impl<'a> Conduct<'a> {
         Ok(())
     }
 
-    /// Closes what is left of a phase's window.
+    /// Closes what is left of a phase's window, and tells that it has ended.
     fn close_window<D: Driver, C: Clock>(
         &mut self,
         leg: usize,
@@ -269,7 +268,11 @@ impl<'a> Conduct<'a> {
             self.close(leg, interval, false, run)?;
         }
         self.legs[leg].next_interval = last + 1;
-        Ok(())
+        // The last one's end is told with its record.
+        if leg == self.begun {
+            return Ok(());
+        }
+        run.phase_event(self.stretch.legs[leg].index, end_ns, Some(StoppedBy::Duration))
     }
 
     /// Closes what is left when every worker has finished.

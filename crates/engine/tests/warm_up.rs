@@ -155,8 +155,8 @@ fn leave_to_measure_is_given_before_the_warm_up_begins() {
         events.map(|event| format!("{} {}", event["kind"], event["name"])).collect();
     let expected = [
         r#""phase_started" "warm_up""#,
-        r#""phase_ended" "warm_up""#,
         r#""phase_started" "measure""#,
+        r#""phase_ended" "warm_up""#,
         r#""phase_ended" "measure""#,
     ];
     assert_eq!(kinds[1..5], expected);

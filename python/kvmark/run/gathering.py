@@ -25,6 +25,8 @@ from kvmark.run.shares import clients_of
 
 __all__ = ["Gathering", "Machine", "Share"]
 
+_OVER = frozenset({"phase_ended", "phase_skipped"})
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:
@@ -108,10 +110,15 @@ class Gathering:
         share = self.shares[index]
         share.heard_s = time.monotonic()
         _keep(share, told)
-        for line in told.events.splitlines():
-            self._take_event(index, json.loads(line))
+        events = [json.loads(line) for line in told.events.splitlines()]
+        for event in events:
+            self._take_event(index, event)
         for one in slices(told.intervals, told.histograms):
             self._intervals.take(index, one)
+        # Not before: the last intervals of a phase come with the news that it is over.
+        for event in events:
+            if event["kind"] in _OVER:
+                self._intervals.end_phase(index, event["phase"])
         if told.resources is not None:
             at_wall_ns = int(told.resources["at_wall_ns"]) - share.machine.clock_offset_ns
             row = {**told.resources, "at_wall_ns": at_wall_ns, "node": f"generator-{index}"}
@@ -238,7 +245,6 @@ class Gathering:
                 self._tell(kind, event["phase"], self._intervals.starts_ns[event["phase"]])
             case "phase_ended" | "phase_skipped":
                 share.ended[event["phase"]] = (event["at_ns"], event.get("stopped_by", "skipped"))
-                self._intervals.end_phase(index, event["phase"])
             case "notice":
                 at_ns = event["at_ns"] + self._intervals.shifts_ns[index]
                 told = {
