@@ -81,10 +81,12 @@ def read_record(folder: Path) -> dict[str, str]:
 
 
 def remove(folder: Path, names: list[str]) -> None:
-    """Removes the artefacts of these crates and of no others."""
+    """Removes the artefacts of these crates and of no others, for every target that was built."""
     packages = [word for name in names for word in ("-p", name)]
-    command = ["cargo", "clean", "--quiet", "--release", *packages]
-    subprocess.run(command, cwd=ROOT, env=environment(folder), check=True)
+    targets = [["--target", place.parent.name] for place in folder.glob("*-*-*/release")]
+    for target in [[], *targets]:
+        command = ["cargo", "clean", "--quiet", "--release", *target, *packages]
+        subprocess.run(command, cwd=ROOT, env=environment(folder), check=True)
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -72,9 +72,9 @@ class Clone:
             written = file.stat().st_mtime - age_s
             os.utime(file, (written, written))
 
-    def packaged(self) -> str:
+    def packaged(self, platform: str = "") -> str:
         """What the built program prints: the code that a wheel would contain."""
-        return self.run(str(self.target / "release" / "answer")).split()[0]
+        return self.run(str(self.target / platform / "release" / "answer")).split()[0]
 
 
 def make_clone(folder: Path, name: str) -> Clone:
@@ -117,6 +117,16 @@ def test_each_clone_is_given_its_own_code(clones: tuple[Clone, Clone]) -> None:
     for clone, answer in [(first, "1"), (second, "2"), (first, "1")]:
         clone.through_script(*BUILD)
         assert clone.packaged() == answer
+
+
+def test_each_clone_is_given_its_own_code_for_a_named_target_too(
+    clones: tuple[Clone, Clone],
+) -> None:
+    first, second = clones
+    platform = first.run("rustc", "--print", "host-tuple").strip()
+    for clone, answer in [(first, "1"), (second, "2"), (first, "1")]:
+        clone.through_script(*BUILD, "--target", platform)
+        assert clone.packaged(platform) == answer
 
 
 def test_a_folder_filled_by_cargo_alone_is_not_trusted(clones: tuple[Clone, Clone]) -> None:
