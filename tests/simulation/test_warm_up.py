@@ -37,7 +37,8 @@ def measured(
         load="never",
     )
     setting = Setting(command=(), host={}, versions={})
-    carried = carry_out(compile_run(spec), spec.as_json(), Records(folder), setting, lambda _: None)
+    plan = compile_run(spec)
+    carried = carry_out(plan, spec.as_json(), Records(folder), setting, lambda *_: None)
     return recover(carried.folder.path)
 
 
