@@ -33,7 +33,7 @@ PROJECT = Path("/opt/project")
 CANNOT = 77
 """The exit code of a check that can't be made here, as Automake has it."""
 # Where this machine's package clients are told of their registries, and of whom they trust.
-CLIENTS = ("resolv.conf", "hosts", "pip.conf", "ssl/certs/ca-certificates.crt", "apt/apt.conf.d")
+CLIENTS = ("resolv.conf", "hosts", "pip.conf", "ssl/certs", "apt/apt.conf.d")
 SOURCES = ("apt/sources.list", "apt/sources.list.d/debian.sources")
 OF_THE_USER = (".cargo/config.toml", ".m2/settings.xml", ".config/pip/pip.conf")
 ETC = Path("/etc")
@@ -129,12 +129,11 @@ def furnish(root: Path) -> None:
 
 def copy(place: Path, there: Path) -> None:
     """Copies a file or a folder, links followed; nothing where there is none."""
-    if place.is_dir():
-        shutil.copytree(place, there, dirs_exist_ok=True, ignore_dangling_symlinks=True)
-    elif place.is_file():
-        there.parent.mkdir(parents=True, exist_ok=True)
-        there.unlink(missing_ok=True)
-        shutil.copyfile(place, there)
+    if not place.exists():
+        return
+    there.parent.mkdir(parents=True, exist_ok=True)
+    # Python's own copies stop at links that lead to where they came from, or nowhere.
+    quiet(["cp", "-rLT", "--remove-destination", str(place), str(there)])
 
 
 def clone(root: Path, *, lend_target: bool) -> Inside:
