@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -229,6 +230,8 @@ def main(arguments: list[str]) -> int:
     wanted = parser.parse_args(arguments)
     if not wanted.command:
         parser.error("name a command, for example `make quickstart`")
+    # What is terminated takes along what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         check_machine()
         with fresh_root() as root:
