@@ -198,10 +198,11 @@ def test_other_ports_are_tried_when_a_program_takes_one_while_nodes_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: int, starts: int
 ) -> None:
     module = sys.modules["kvmark.testbed.cassandra.up"]
-    calls: list[object] = []
+    calls: list[set[int]] = []
 
-    def started(*_: object) -> str:
-        calls.append(None)
+    def started(*given: Any) -> str:
+        ports = given[-2]
+        calls.append({ports.clients, ports.storage, ports.exporter})
         if len(calls) <= taken:
             raise module._PortTakenError("a port was taken")
         return "up"
@@ -210,9 +211,14 @@ def test_other_ports_are_tried_when_a_program_takes_one_while_nodes_start(
     monkeypatch.setattr(module, "fetch", lambda *_: None)
     monkeypatch.setattr(module, "check_memory", lambda *_: None)
     monkeypatch.setattr(module, "_started", started)
+    monkeypatch.setattr("kvmark.testbed.ports.is_free", lambda *_: True)
     if taken < starts:
         assert module.up(Wanted(), tmp_path) == "up"
     else:
         with pytest.raises(UsageError, match="a port was taken"):
             module.up(Wanted(), tmp_path)
     assert len(calls) == starts
+    # Two that start side by side would meet at the usual ports again and again.
+    usual = {9042, 7000, 9501}
+    assert calls[0] == usual
+    assert not any(ports & usual for ports in calls[1:])

@@ -63,13 +63,13 @@ def ports_elsewhere(first: int, count: int, companion: int = 0) -> list[int]:
 
 
 def common_port(
-    hosts: Sequence[str], usual: int, wanted: int | None = None, *, but: Sequence[int] = ()
+    hosts: Sequence[str], usual: int | None, wanted: int | None = None, *, but: Sequence[int] = ()
 ) -> int:
     """One port for servers on several addresses of this machine.
 
     Args:
         hosts: the addresses.
-        usual: the port to take if it is free on all of them.
+        usual: the port to take if it is free on all of them, or None.
         wanted: the only port that will do, or None.
         but: ports that the same servers need for something else.
 
@@ -81,7 +81,7 @@ def common_port(
         outgoing = _first_outgoing()
         highest = outgoing if outgoing > _LOWEST else _HIGHEST
         tried = (secrets.randbelow(highest - _LOWEST) + _LOWEST for _ in range(_ATTEMPTS))
-        for port in (usual, *tried):
+        for port in tried if usual is None else (usual, *tried):
             if port not in but and all(is_free(port, host) for host in hosts):
                 return port
         raise SystemUnderTestError(

@@ -97,7 +97,8 @@ def up(wanted: Wanted, root: Path, tell: Tell = lambda _: None) -> Testbed:
     starts = 1
     while True:
         try:
-            return _started(wanted, root, java.program, facts, artifacts, network, tell)
+            ports = _ports(wanted, network, first=starts == 1)
+            return _started(wanted, root, java.program, facts, artifacts, network, ports, tell)
         except _PortTakenError:
             if starts == _STARTS:
                 raise
@@ -127,10 +128,10 @@ def _started(
     facts: Mapping[str, Any],
     artifacts: Artifacts,
     network: Network | None,
+    ports: _Ports,
     tell: Tell,
 ) -> Testbed:
-    """The testbed at ports that are free now, healthy; nothing is left of one that isn't."""
-    ports = _ports(wanted, network)
+    """The testbed at these ports, healthy; nothing is left of one that isn't."""
     folder = make_folder(root, "cassandra", wanted.name)
     places = _places(ports, folder)
     steps = Launch(
@@ -157,7 +158,12 @@ def _names(wanted: Wanted) -> list[str]:
     return [f"node-{index + 1}" for index in range(wanted.nodes)]
 
 
-def _ports(wanted: Wanted, network: Network | None) -> _Ports:
+def _ports(wanted: Wanted, network: Network | None, *, first: bool) -> _Ports:
+    """Ports that are free now: at the first attempt the usual ones, if they are.
+
+    Later they aren't asked for: two that start side by side, each in the other's way, would meet
+    there again.
+    """
     if network is not None:
         hosts = tuple(map(network.host, network.servers))
         (clients,) = ports_elsewhere(wanted.port or _USUAL_PORT, 1)
@@ -166,9 +172,9 @@ def _ports(wanted: Wanted, network: Network | None) -> _Ports:
             raise UsageError(f"port {clients} is the nodes' own: choose another --port")
         return _Ports(hosts, clients, _USUAL_STORAGE_PORT, _USUAL_EXPORTER_PORT)
     hosts = tuple(f"127.0.0.{index + 1}" for index in range(wanted.nodes))
-    clients = common_port(hosts, _USUAL_PORT, wanted.port)
-    storage = common_port(hosts, _USUAL_STORAGE_PORT, but=[clients])
-    exporter = common_port(hosts, _USUAL_EXPORTER_PORT, but=[clients, storage])
+    clients = common_port(hosts, _USUAL_PORT if first else None, wanted.port)
+    storage = common_port(hosts, _USUAL_STORAGE_PORT if first else None, but=[clients])
+    exporter = common_port(hosts, _USUAL_EXPORTER_PORT if first else None, but=[clients, storage])
     return _Ports(hosts, clients, storage, exporter)
 
 
