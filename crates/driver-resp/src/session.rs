@@ -25,7 +25,6 @@ pub struct RespSession {
     ways: Ways,
     /// Connections to each server.
     width: usize,
-    first_client: u32,
     fields: Arc<Fields>,
     statements: Arc<[Prepared]>,
     pipeline_parts: bool,
@@ -62,7 +61,6 @@ impl RespSession {
         Ok(Self {
             ways,
             width,
-            first_client: clients.start,
             fields: Arc::clone(fields),
             statements: Arc::clone(statements),
             pipeline_parts: settings.pipeline_parts,
@@ -72,7 +70,7 @@ impl RespSession {
     }
 
     fn line(&self, client: u32) -> Line<'_> {
-        let place = client.saturating_sub(self.first_client) as usize % self.width;
+        let place = client as usize % self.width;
         Line::new(match &self.ways {
             Ways::Server(connections) => Way::Server(&connections[place]),
             Ways::Cluster(cluster) => Way::Cluster(cluster, place),

@@ -156,7 +156,8 @@ pub trait Driver: Send + Sync + 'static {
 
 /// One worker's connections. Clients share a session by reference, each with its own number.
 pub trait Session {
-    /// Executes one request and fills the reply. For a blocking driver the future is ready at once.
+    /// Executes one request of the session's client of this number, counted from 0, and fills the
+    /// reply. For a blocking driver the future is ready at once.
     fn execute(
         &self,
         client: u32,

@@ -30,7 +30,7 @@ fn requests_of_all_clients_are_in_flight_on_one_connection_and_replies_keep_thei
                 assert_eq!(read(&session, client, &key).await, expected);
             }
         };
-        join_all((4..12).map(client)).await;
+        join_all((0..8).map(client)).await;
         assert_eq!(server.session_connections(), 1);
     });
 }
@@ -83,5 +83,25 @@ fn a_broken_shared_connection_ends_every_request_on_it_at_once() {
         assert_eq!(outcomes, [Outcome::Ok, Outcome::Protocol, Outcome::Connection]);
         assert_eq!(read(&session, 2, "b").await.0, Outcome::Ok);
         assert_eq!(server.session_connections(), 2);
+    });
+}
+
+#[test]
+fn each_client_of_a_later_worker_has_a_connection_of_its_own() {
+    let server = Server::of_sessions(|connection, peer| {
+        while peer.hear().is_some() {
+            peer.say(&record(&connection.to_string()));
+        }
+    });
+    let driver = open(&server.address, json!({})).unwrap();
+    run(async {
+        let session = session(&driver, 4..7).await;
+        let mut used = Vec::new();
+        for client in 0..3 {
+            used.push(read(&session, client, "a").await.1);
+        }
+        used.sort_unstable();
+        used.dedup();
+        assert_eq!(used.len(), 3);
     });
 }
