@@ -1,9 +1,9 @@
 //! The trait of a system under test.
 //!
 //! A [`Driver`] is opened before the clock starts and says what its system can do. Each worker gets
-//! a [`Session`] of its own, which executes requests and answers with an [`Outcome`]; it holds the
-//! connections of the worker's clients. A driver reads no clock: the engine stamps around
-//! [`Session::execute`]. A driver that must wait for simulated time is handed a [`Time`].
+//! a session of its own, which holds the connections of the worker's clients: a [`Blocking`] one
+//! executes a request in one call, a [`Session`] serves many clients turn by turn. A driver reads no
+//! clock: the engine stamps around [`Blocking::execute`], and when it is told in a turn.
 
 pub mod null;
 pub mod options;
@@ -12,27 +12,25 @@ pub mod sim;
 mod elements;
 mod reply;
 mod request;
+mod session;
 
 use std::collections::BTreeMap;
-use std::future::Future;
-use std::ops::Range;
-use std::rc::Rc;
 
-use kvmark_plan::{Kind, Outcome, Plan, Statement};
+use kvmark_plan::{Kind, Plan, Statement};
 use serde::Serialize;
 
 pub use elements::Elements;
 pub use reply::{Cell, Reply};
 pub use request::{Call, Columns, Request, Slot, Values};
+pub use session::{AnySession, Blocking, Completions, Never, Session, Ticket};
 
 /// How a driver's calls behave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Execution {
-    /// A call returns when the operation is done: one thread per client, the future is always
-    /// ready.
+    /// A call returns when the operation is done: one thread per client.
     Blocking,
-    /// A call waits without holding its thread: many clients per worker.
+    /// A request waits without holding its thread: many clients per worker.
     Asynchronous,
 }
 
@@ -57,7 +55,7 @@ pub struct Capabilities {
     pub embedded: bool,
     /// The kinds of operation it can execute.
     pub kinds: Vec<Kind>,
-    /// Whether a call can be ended when its time is up; if not, a late completion counts as
+    /// Whether a request can be given up when its time is up; if not, a late completion counts as
     /// timeout.
     pub cancels: bool,
     /// Whether it carries out statements in the user's own words.
@@ -108,17 +106,11 @@ pub enum OpenError {
     System(String),
 }
 
-/// Time as the engine keeps it, real or simulated, in nanoseconds since the run began.
-pub trait Time {
-    /// The current instant.
-    fn now_ns(&self) -> u64;
-    /// Wakes the task of `context` at the instant.
-    fn wake_at(&self, instant_ns: u64, context: &std::task::Context<'_>);
-}
-
 /// A system under test, opened.
 pub trait Driver: Send + Sync + 'static {
-    /// A worker's private connection state.
+    /// The session of a client on a thread of its own; [`Never`] where there is none.
+    type Blocking: Blocking;
+    /// The session of many clients; [`Never`] where there is none.
     type Session: Session;
 
     /// What the system can do.
@@ -127,16 +119,12 @@ pub trait Driver: Send + Sync + 'static {
     /// What was opened.
     fn describe(&self) -> Description;
 
-    /// Makes the session of one worker that serves these clients, with every connection open and
+    /// Makes the session of one worker that serves so many clients, with every connection open and
     /// every statement prepared. Called on the worker's thread before the clock starts.
     ///
     /// # Errors
     /// [`OpenError`] when a connection can't be made.
-    fn session(
-        &self,
-        clients: Range<u32>,
-        time: Rc<dyn Time>,
-    ) -> impl Future<Output = Result<Self::Session, OpenError>>;
+    fn session(&self, clients: u32) -> Result<AnySession<Self::Blocking, Self::Session>, OpenError>;
 
     /// Returns when the system is quiet: no compaction, no replication in progress. May take
     /// minutes.
@@ -151,24 +139,6 @@ pub trait Driver: Send + Sync + 'static {
     /// ends.
     fn statistics(&self) -> BTreeMap<String, f64> {
         BTreeMap::new()
-    }
-}
-
-/// One worker's connections. Clients share a session by reference, each with its own number.
-pub trait Session {
-    /// Executes one request of the session's client of this number, counted from 0, and fills the
-    /// reply. For a blocking driver the future is ready at once.
-    fn execute(
-        &self,
-        client: u32,
-        request: &Request<'_>,
-        reply: &mut Reply,
-    ) -> impl Future<Output = Outcome>;
-
-    /// A human-readable account of the last failure on this session, for notices; without
-    /// credentials.
-    fn last_failure(&self) -> Option<String> {
-        None
     }
 }
 

@@ -1,24 +1,23 @@
 //! The null driver: does nothing, so that what a run costs is the engine's own cost.
 
-use std::collections::BTreeMap;
-use std::future::poll_fn;
-use std::ops::Range;
-use std::rc::Rc;
-use std::task::Poll;
+use std::collections::{BTreeMap, VecDeque};
+use std::thread::sleep;
+use std::time::Duration;
 
 use kvmark_plan::{Kind, Outcome};
 use serde_json::Value;
 
 use crate::options::Options;
 use crate::{
-    Capabilities, Description, Driver, Execution, OpenError, Reply, Request, Session, Time,
+    AnySession, Blocking, Capabilities, Completions, Description, Driver, Execution, OpenError,
+    Reply, Request, Session, Ticket,
 };
 
-/// A system without a store. Options: `yields`, how often an operation gives way to the other
-/// clients of its worker before it completes (0 makes the driver blocking).
+/// A system without a store. Options: `yields`, how many turns of its worker an operation takes (0
+/// makes the driver blocking).
 #[derive(Clone, Debug)]
 pub struct Null {
-    yields: u32,
+    turns: u32,
 }
 
 impl Null {
@@ -28,17 +27,18 @@ impl Null {
     /// [`OpenError::Option`] for an unknown option or a value that can't be used.
     pub fn open(options: &BTreeMap<String, Value>) -> Result<Self, OpenError> {
         let mut options = Options::new(options);
-        let yields = options.take("yields", "a count such as 0 or 1", 0)?;
+        let turns = options.take("yields", "a count such as 0 or 1", 0)?;
         options.finish()?;
-        Ok(Self { yields })
+        Ok(Self { turns })
     }
 }
 
 impl Driver for Null {
+    type Blocking = NullCalls;
     type Session = NullSession;
 
     fn capabilities(&self) -> Capabilities {
-        let blocking = self.yields == 0;
+        let blocking = self.turns == 0;
         let execution = if blocking { Execution::Blocking } else { Execution::Asynchronous };
         Capabilities::all(execution, true)
     }
@@ -47,41 +47,80 @@ impl Driver for Null {
         Description {
             system: "null".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            configuration: BTreeMap::from([("yields".to_owned(), self.yields.to_string())]),
+            configuration: BTreeMap::from([("yields".to_owned(), self.turns.to_string())]),
         }
     }
 
-    async fn session(
-        &self,
-        _clients: Range<u32>,
-        _time: Rc<dyn Time>,
-    ) -> Result<NullSession, OpenError> {
-        Ok(NullSession { yields: self.yields })
+    fn session(&self, _clients: u32) -> Result<AnySession<NullCalls, NullSession>, OpenError> {
+        Ok(match self.turns {
+            0 => AnySession::Blocking(NullCalls),
+            turns => AnySession::Asynchronous(NullSession { turns, ..NullSession::default() }),
+        })
     }
 }
 
-/// A session of the null driver.
+/// Blocking sessions of the null driver.
 #[derive(Debug)]
+pub struct NullCalls;
+
+impl Blocking for NullCalls {
+    #[inline]
+    fn execute(&mut self, request: &Request<'_>, reply: &mut Reply) -> Outcome {
+        reply.rows = rows(request);
+        Outcome::Ok
+    }
+}
+
+fn rows(request: &Request<'_>) -> u64 {
+    if request.kind == Kind::Scan { request.scan_length } else { 1 }
+}
+
+/// A session of the null driver for many clients.
+#[derive(Debug, Default)]
 pub struct NullSession {
-    yields: u32,
+    turns: u32,
+    turn: u64,
+    submitted: Vec<(Ticket, u64)>,
+    /// The turn in which each is done, in order.
+    under_way: VecDeque<(u64, Ticket, u64)>,
+    reply: Reply,
 }
 
 impl Session for NullSession {
     #[inline]
-    async fn execute(&self, _client: u32, request: &Request<'_>, reply: &mut Reply) -> Outcome {
-        let mut left = self.yields;
-        if left > 0 {
-            poll_fn(|context| {
-                if left == 0 {
-                    return Poll::Ready(());
-                }
-                left -= 1;
-                context.waker().wake_by_ref();
-                Poll::Pending
-            })
-            .await;
+    fn submit(&mut self, ticket: Ticket, request: &Request<'_>) {
+        self.submitted.push((ticket, rows(request)));
+    }
+
+    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) {
+        self.turn += 1;
+        if !self.submitted.is_empty() {
+            let at_ns = done.stamp();
+            let done_in = self.turn + u64::from(self.turns) - 1;
+            for (ticket, rows) in self.submitted.drain(..) {
+                done.issued(ticket, at_ns);
+                self.under_way.push_back((done_in, ticket, rows));
+            }
         }
-        reply.rows = if request.kind == Kind::Scan { request.scan_length } else { 1 };
-        Outcome::Ok
+        if self.under_way.is_empty() {
+            if patience_ns > 0 {
+                sleep(Duration::from_nanos(patience_ns));
+            }
+            return;
+        }
+        let at_ns = done.stamp();
+        while let Some((done_in, ticket, rows)) = self.under_way.front().copied() {
+            if done_in > self.turn {
+                break;
+            }
+            self.under_way.pop_front();
+            self.reply.rows = rows;
+            done.completed(ticket, at_ns, Outcome::Ok, &self.reply);
+        }
+    }
+
+    fn give_up(&mut self, ticket: Ticket) {
+        self.submitted.retain(|(other, _)| *other != ticket);
+        self.under_way.retain(|(_, other, _)| *other != ticket);
     }
 }

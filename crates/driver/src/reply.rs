@@ -2,13 +2,11 @@
 
 use std::ops::Range;
 
-/// A client's reply buffer, cleared by the engine before each request and never shrunk.
+/// What came back for one request; its memory is used again and never shrunk.
 #[derive(Debug, Default)]
 pub struct Reply {
     /// Records returned.
     pub rows: u64,
-    /// Attempts made; above 1 when the driver retried.
-    pub attempts: u32,
     /// Bytes of the cells, one after the other.
     pub bytes: Vec<u8>,
     /// The values returned, where the request wants them.
@@ -30,7 +28,6 @@ impl Reply {
     /// Empties the reply and keeps its memory.
     pub fn clear(&mut self) {
         self.rows = 0;
-        self.attempts = 1;
         self.bytes.clear();
         self.cells.clear();
     }

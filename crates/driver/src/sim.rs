@@ -7,19 +7,19 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::future::poll_fn;
 use std::ops::Range;
-use std::rc::Rc;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
+use std::thread::sleep;
+use std::time::Duration;
 
 use kvmark_plan::{Kind, Outcome};
 use serde_json::Value;
 
 use crate::options::Options;
 use crate::{
-    Capabilities, Description, Driver, Execution, OpenError, Reply, Request, Session, Time,
+    AnySession, Capabilities, Completions, Description, Driver, Execution, Never, OpenError, Reply,
+    Request, Session, Ticket,
 };
 
 /// The law of service times.
@@ -213,6 +213,7 @@ fn unit(seed: u64, number: u64) -> f64 {
 }
 
 impl Driver for Sim {
+    type Blocking = Never;
     type Session = SimSession;
 
     fn capabilities(&self) -> Capabilities {
@@ -224,39 +225,109 @@ impl Driver for Sim {
         self.description.clone()
     }
 
-    async fn session(
-        &self,
-        _clients: Range<u32>,
-        time: Rc<dyn Time>,
-    ) -> Result<SimSession, OpenError> {
-        Ok(SimSession { system: self.clone(), time })
+    fn session(&self, clients: u32) -> Result<AnySession<Never, SimSession>, OpenError> {
+        Ok(AnySession::Asynchronous(SimSession {
+            system: self.clone(),
+            submitted: Vec::new(),
+            under_way: BinaryHeap::new(),
+            requests: vec![Under::default(); clients as usize],
+            reply: Reply::default(),
+            served: 0,
+        }))
     }
 }
 
 /// A session of the simulated driver.
+#[derive(Debug)]
 pub struct SimSession {
     system: Sim,
-    time: Rc<dyn Time>,
+    submitted: Vec<(Ticket, u64)>,
+    /// When each is done; of several at one instant the one that came first is first. By the number
+    /// of its request.
+    under_way: BinaryHeap<Reverse<(u64, u64, Ticket)>>,
+    /// By ticket.
+    requests: Vec<Under>,
+    reply: Reply,
+    /// Requests so far.
+    served: u64,
+}
+
+/// A request under way.
+#[derive(Clone, Debug, Default)]
+struct Under {
+    /// Its number; none when it was given up.
+    number: Option<u64>,
+    outcome: Option<Outcome>,
+    rows: u64,
+}
+
+impl SimSession {
+    fn issue(&mut self, at_ns: u64, done: &mut impl Completions) {
+        for (ticket, rows) in std::mem::take(&mut self.submitted) {
+            done.issued(ticket, at_ns);
+            let (done_ns, outcome) = self.system.serve(at_ns);
+            let number = self.served;
+            self.served += 1;
+            self.requests[ticket as usize] =
+                Under { number: Some(number), outcome: Some(outcome), rows };
+            self.under_way.push(Reverse((done_ns, number, ticket)));
+        }
+    }
+
+    /// Hands over what is done by an instant; whether there was anything.
+    fn complete(&mut self, at_ns: u64, done: &mut impl Completions) -> bool {
+        let mut any = false;
+        while let Some(Reverse((done_ns, number, ticket))) = self.under_way.peek().copied() {
+            if done_ns > at_ns {
+                break;
+            }
+            self.under_way.pop();
+            let request = &mut self.requests[ticket as usize];
+            if request.number != Some(number) {
+                continue;
+            }
+            request.number = None;
+            any = true;
+            match request.outcome {
+                Some(outcome) if outcome.is_failure() => {
+                    done.failed(ticket, at_ns, outcome, "the simulated system is unavailable");
+                }
+                outcome => {
+                    let outcome = outcome.unwrap_or(Outcome::Ok);
+                    self.reply.rows = if outcome == Outcome::Ok { request.rows } else { 0 };
+                    done.completed(ticket, at_ns, outcome, &self.reply);
+                }
+            }
+        }
+        any
+    }
 }
 
 impl Session for SimSession {
-    async fn execute(&self, _client: u32, request: &Request<'_>, reply: &mut Reply) -> Outcome {
-        let (done_ns, outcome) = self.system.serve(self.time.now_ns());
-        poll_fn(|context| {
-            if self.time.now_ns() >= done_ns {
-                return Poll::Ready(());
-            }
-            self.time.wake_at(done_ns, context);
-            Poll::Pending
-        })
-        .await;
-        let scanned = if request.kind == Kind::Scan { request.scan_length } else { 1 };
-        reply.rows = if outcome == Outcome::Ok { scanned } else { 0 };
-        outcome
+    fn submit(&mut self, ticket: Ticket, request: &Request<'_>) {
+        let rows = if request.kind == Kind::Scan { request.scan_length } else { 1 };
+        self.submitted.push((ticket, rows));
     }
 
-    fn last_failure(&self) -> Option<String> {
-        Some("the simulated system is unavailable".to_owned())
+    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) {
+        let now_ns = done.stamp();
+        self.issue(now_ns, done);
+        if self.complete(now_ns, done) || patience_ns == 0 {
+            return;
+        }
+        let nap_ns = patience_ns.min(self.due_ns().saturating_sub(now_ns));
+        sleep(Duration::from_nanos(nap_ns));
+        let now_ns = done.stamp();
+        self.complete(now_ns, done);
+    }
+
+    fn give_up(&mut self, ticket: Ticket) {
+        self.submitted.retain(|(other, _)| *other != ticket);
+        self.requests[ticket as usize].number = None;
+    }
+
+    fn due_ns(&self) -> u64 {
+        self.under_way.peek().map_or(u64::MAX, |Reverse((done_ns, ..))| *done_ns)
     }
 }
 

@@ -5,4 +5,4 @@ pub mod plans;
 mod worker;
 
 pub use allocations::{CountingAllocator, allocations};
-pub use worker::{cells, execute, layout, request, run, session};
+pub use worker::{Shared, cells, execute, layout, request, run, session};

@@ -1,40 +1,138 @@
-//! A worker as far as an asynchronous driver sees one.
+//! A worker as far as a driver sees one, for tests that are written as futures.
 
-use std::ops::Range;
-use std::rc::Rc;
-use std::task::Context;
-use std::time::{Duration, Instant};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
-use kvmark_driver::{Columns, Driver, Layout, Reply, Request, Session, Time, Values};
+use kvmark_driver::{
+    AnySession, Blocking, Columns, Completions, Driver, Layout, Reply, Request, Session, Ticket,
+    Values,
+};
 use kvmark_plan::{Kind, Outcome};
 
-/// Real time, served by the runtime.
-struct RealTime(Instant);
+/// How long a turn waits for something to read; then other futures have theirs.
+const PATIENCE_NS: u64 = 200_000;
 
-impl Time for RealTime {
-    fn now_ns(&self) -> u64 {
-        self.0.elapsed().as_nanos() as u64
-    }
-
-    fn wake_at(&self, instant_ns: u64, context: &Context<'_>) {
-        let (instant, waker) = (self.0 + Duration::from_nanos(instant_ns), context.waker().clone());
-        tokio::spawn(async move {
-            tokio::time::sleep_until(instant.into()).await;
-            waker.wake();
-        });
-    }
-}
-
-/// Runs a future as a worker does.
+/// Runs a future to its end on this thread. Not a runtime: drivers have their own.
 pub fn run<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("a runtime needs nothing but descriptors").block_on(future)
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+        std::thread::yield_now();
+    }
 }
 
-/// The worker's session for these clients.
-pub async fn session<D: Driver>(driver: &D, clients: Range<u32>) -> D::Session {
-    let session = driver.session(clients, Rc::new(RealTime(Instant::now()))).await;
-    session.unwrap_or_else(|error| panic!("{error}"))
+/// A session that futures share, one for each client.
+pub struct Shared<D: Driver>(RefCell<Inner<D>>);
+
+struct Inner<D: Driver> {
+    session: AnySession<D::Blocking, D::Session>,
+    told: Told,
+}
+
+/// What a session told of its requests.
+struct Told {
+    start: Instant,
+    issued: HashMap<Ticket, u64>,
+    ended: HashMap<Ticket, (Outcome, Reply)>,
+    failure: Option<String>,
+}
+
+impl Completions for Told {
+    fn stamp(&mut self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    fn issued(&mut self, ticket: Ticket, at_ns: u64) {
+        assert!(self.issued.insert(ticket, at_ns).is_none(), "{ticket} was issued before");
+    }
+
+    fn completed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, reply: &Reply) {
+        assert!(!outcome.is_failure(), "{outcome:?} is a failure");
+        let issued_ns = self.issued.remove(&ticket).expect("what was answered was issued");
+        assert!(issued_ns <= at_ns);
+        let (rows, bytes, cells) = (reply.rows, reply.bytes.clone(), reply.cells.clone());
+        self.ended.insert(ticket, (outcome, Reply { rows, bytes, cells }));
+    }
+
+    fn failed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, why: &str) {
+        assert!(outcome.is_failure(), "{outcome:?} is no failure");
+        let issued_ns = self.issued.remove(&ticket).expect("what failed was issued");
+        assert!(issued_ns <= at_ns);
+        self.failure = Some(why.to_owned());
+        self.ended.insert(ticket, (outcome, Reply::default()));
+    }
+}
+
+/// A request under way, given up when its future is dropped.
+struct Stay<'a, D: Driver> {
+    shared: &'a Shared<D>,
+    ticket: Ticket,
+}
+
+impl<D: Driver> Drop for Stay<'_, D> {
+    fn drop(&mut self) {
+        let inner = &mut *self.shared.0.borrow_mut();
+        if let AnySession::Asynchronous(session) = &mut inner.session {
+            session.give_up(self.ticket);
+        }
+        inner.told.issued.remove(&self.ticket);
+    }
+}
+
+impl<D: Driver> Shared<D> {
+    /// A human-readable account of the last failure.
+    pub fn last_failure(&self) -> Option<String> {
+        let inner = self.0.borrow();
+        match &inner.session {
+            AnySession::Blocking(session) => session.last_failure(),
+            AnySession::Asynchronous(_) => inner.told.failure.clone(),
+        }
+    }
+
+    async fn execute(&self, ticket: Ticket, request: &Request<'_>) -> (Outcome, Reply) {
+        match &mut self.0.borrow_mut().session {
+            AnySession::Blocking(session) => {
+                let mut reply = Reply::default();
+                let outcome = session.execute(request, &mut reply);
+                return (outcome, reply);
+            }
+            AnySession::Asynchronous(session) => session.submit(ticket, request),
+        }
+        let stay = Stay { shared: self, ticket };
+        let ended = poll_fn(|context| {
+            let Inner { session, told } = &mut *self.0.borrow_mut();
+            if let AnySession::Asynchronous(session) = session
+                && !told.ended.contains_key(&ticket)
+            {
+                session.turn(PATIENCE_NS, told);
+            }
+            match told.ended.remove(&ticket) {
+                Some(ended) => Poll::Ready(ended),
+                None => {
+                    context.waker().wake_by_ref();
+                    Poll::Pending
+                }
+            }
+        })
+        .await;
+        std::mem::forget(stay);
+        ended
+    }
+}
+
+/// A worker's session for so many clients.
+pub fn session<D: Driver>(driver: &D, clients: u32) -> Shared<D> {
+    let session = driver.session(clients).unwrap_or_else(|error| panic!("{error}"));
+    let (issued, ended) = (HashMap::new(), HashMap::new());
+    let told = Told { start: Instant::now(), issued, ended, failure: None };
+    Shared(RefCell::new(Inner { session, told }))
 }
 
 /// A table with fields `field0` and so on.
@@ -63,16 +161,13 @@ pub fn request(kind: Kind, key: &str) -> Request<'_> {
     }
 }
 
-/// Executes a request with a fresh reply.
-pub async fn execute(
-    session: &impl Session,
+/// Executes a request of the client of this number.
+pub async fn execute<D: Driver>(
+    session: &Shared<D>,
     client: u32,
     request: &Request<'_>,
 ) -> (Outcome, Reply) {
-    let mut reply = Reply::default();
-    reply.clear();
-    let outcome = session.execute(client, request, &mut reply).await;
-    (outcome, reply)
+    session.execute(client, request).await
 }
 
 /// The cells of a reply as `row.field=value`.
