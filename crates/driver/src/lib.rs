@@ -124,7 +124,8 @@ pub trait Driver: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`OpenError`] when a connection can't be made.
-    fn session(&self, clients: u32) -> Result<AnySession<Self::Blocking, Self::Session>, OpenError>;
+    fn session(&self, clients: u32)
+    -> Result<AnySession<Self::Blocking, Self::Session>, OpenError>;
 
     /// Returns when the system is quiet: no compaction, no replication in progress. May take
     /// minutes.

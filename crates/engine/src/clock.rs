@@ -12,6 +12,9 @@ pub(crate) trait Clock: Clone + Send + 'static {
     fn source(&self) -> &'static str;
 
     fn now_ns(&self) -> u64;
+
+    /// Moves simulated time on to an instant; real time goes by itself.
+    fn skip_to(&self, _instant_ns: u64) {}
 }
 
 /// A power of two, so that a stamp costs a product and no division; large, so that what rounding
@@ -52,16 +55,10 @@ impl Clock for RealClock {
     }
 }
 
-/// A clock that stands still until the executor has nothing else to do.
+/// A clock that stands still until a worker has nothing else to do.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct VirtualClock {
     now_ns: Arc<AtomicU64>,
-}
-
-impl VirtualClock {
-    pub(crate) fn advance_to(&self, instant_ns: u64) {
-        self.now_ns.fetch_max(instant_ns, Ordering::Relaxed);
-    }
 }
 
 impl Clock for VirtualClock {
@@ -74,6 +71,10 @@ impl Clock for VirtualClock {
     #[inline]
     fn now_ns(&self) -> u64 {
         self.now_ns.load(Ordering::Relaxed)
+    }
+
+    fn skip_to(&self, instant_ns: u64) {
+        self.now_ns.fetch_max(instant_ns, Ordering::Relaxed);
     }
 }
 

@@ -14,6 +14,7 @@ use kvmark_schedule::{Arrivals, seed_of};
 
 use crate::clock::Clock;
 use crate::coordinator::{Coordinator, LOOK_UP, Mark};
+use crate::crew::Member;
 use crate::error::EngineError;
 use crate::ledger::{Counts, Finished, FinishedLeg, Page, Place, Report};
 use crate::observer::{Control, Progress};
@@ -560,7 +561,7 @@ impl<'a> Conduct<'a> {
         let until_ns = if leg == self.begun { self.drained_ns(leg).max(end_ns) } else { end_ns };
         let wall_ns = until_ns - self.stretch.legs[leg].start_ns;
         let parts = run.crew.workers.iter().zip(&self.parts).enumerate();
-        let record = |(worker, (member, part)): (usize, (&crate::coordinator::Member, &Part))| {
+        let record = |(worker, (member, part)): (usize, (&Member, &Part))| {
             let spent = part.leg(leg)?.spent;
             Some(WorkerRecord {
                 worker: worker as u32,

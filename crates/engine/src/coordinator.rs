@@ -1,509 +1,48 @@
-//! Leads the workers through the phases and turns their pages into records.
+//! The state of a run, and what is written down of it besides the workers' pages.
 
 use std::collections::BTreeMap;
-use std::panic::resume_unwind;
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
-use kvmark_driver::{Capabilities, Driver, Execution};
-use kvmark_plan::{PhaseName, Plan};
+use kvmark_driver::Driver;
+use kvmark_plan::Plan;
 use kvmark_record::{
-    Batch, Change, ClockRecord, Event, EventKind, Names, Notice, PhaseRecord, ProcessRecord,
-    RunRecord, RunWriter, StoppedBy, TotalRecord,
+    Change, Event, EventKind, Notice, PhaseRecord, ProcessRecord, RunWriter, StoppedBy, TotalRecord,
 };
-use kvmark_workload::Stream;
-use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio::task::JoinError;
 
-use crate::MAX_BLOCKING_CLIENTS;
-use crate::apart::Apart;
-use crate::calibrate;
-use crate::clock::{Clock, RealClock, VirtualClock};
-use crate::conduct::Conduct;
+use crate::clock::Clock;
+use crate::crew::Crew;
 use crate::error::EngineError;
-use crate::idle::{Idle, RuntimeIdle, VirtualIdle};
 use crate::ledger::Report;
-use crate::observer::{Control, Leave, Observer};
-use crate::phase::{self, Books, Setting};
+use crate::observer::Observer;
+use crate::phase::{Books, Setting};
 use crate::usage::ProcessUsage;
-use crate::worker::{self, Command, Probe, Setup};
 
 /// How often the coordinator looks up while it waits.
 pub(crate) const LOOK_UP: Duration = Duration::from_millis(50);
-/// From the command to begin a phase to its first intended start, so that every worker is there.
-const LEAD_NS: u64 = 1_000_000;
-/// How long before an agreed instant a phase is made ready: the system is asked for its counters.
-const READY_NS: u64 = 20_000_000;
 
-/// A run that began: what was measured, and what ended it early.
-#[derive(Debug)]
-pub struct Completed {
-    /// The records, as far as they go.
-    pub record: RunRecord,
-    /// Why the run didn't come to its end; none when it did or the user stopped it.
-    pub failure: Option<EngineError>,
-}
-
-/// Carries out a plan. Records go to `folder`, which must exist and hold none yet.
-///
-/// # Errors
-/// [`EngineError`] when the run can't begin; then nothing was written. Once it has begun, failures
-/// come back with what was measured.
-pub fn run<D: Driver>(
-    plan: &Plan,
-    driver: D,
-    folder: &Path,
-    observer: &mut dyn Observer,
-) -> Result<Completed, EngineError> {
-    let capabilities = driver.capabilities();
-    check(plan, &capabilities)?;
-    if capabilities.simulated_time {
-        let clock = VirtualClock::default();
-        let idle = VirtualIdle { clock: clock.clone() };
-        begin(plan, driver, clock, move || idle.clone(), folder, observer)
-    } else {
-        begin(plan, driver, RealClock::start(), RuntimeIdle::new, folder, observer)
-    }
-}
-
-/// Refuses what this driver can't do.
-fn check(plan: &Plan, capabilities: &Capabilities) -> Result<(), EngineError> {
-    let refuse = |problem: String| Err(EngineError::Unsupported(problem));
-    for group in &plan.groups {
-        let wanted = group.mix.iter().filter(|entry| entry.weight > 0.0);
-        for entry in wanted {
-            if !capabilities.kinds.contains(&entry.kind) {
-                let (driver, kind) = (&plan.system.driver, entry.kind.name());
-                return refuse(format!("the driver '{driver}' can't execute {kind} operations"));
-            }
-        }
-    }
-    if !capabilities.statements && !plan.statements.is_empty() {
-        return refuse(format!(
-            "the driver '{}' has no commands of its own, so that the workload's statement '{}' \
-             can't be carried out",
-            plan.system.driver, plan.statements[0].name
-        ));
-    }
-    let slots = slots(plan);
-    if capabilities.execution == Execution::Blocking && slots > MAX_BLOCKING_CLIENTS {
-        return refuse(format!(
-            "{slots} clients are too many: calls of the driver '{}' block, so that each client \
-             needs a thread of its own; use at most {MAX_BLOCKING_CLIENTS}",
-            plan.system.driver
-        ));
-    }
-    Ok(())
-}
-
-/// Most clients of this engine that are active at the same time.
-fn slots(plan: &Plan) -> u32 {
-    let active = plan.phases.iter().map(|phase| {
-        let groups = phase.groups.iter().map(|active| &plan.groups[active.group as usize]);
-        groups.map(|group| phase::clients_of(group, plan.share)).sum()
-    });
-    active.max().unwrap_or(0)
-}
-
-fn begin<D: Driver, C: Clock + Unpin, I: Idle + Unpin>(
-    plan: &Plan,
-    driver: D,
-    clock: C,
-    idle: impl Fn() -> I + Clone + Send + 'static,
-    folder: &Path,
-    observer: &mut dyn Observer,
-) -> Result<Completed, EngineError> {
-    let streams = phase::compile_streams(plan)?;
-    let driver = Arc::new(driver);
-    let (outlet, reports) = channel();
-    let crew = Crew::start(plan, &driver, &clock, idle, &outlet)?;
-    drop(outlet);
-    if let Err(error) = crew.wait_until_open(&reports) {
-        crew.dismiss();
-        return Err(error);
-    }
-    let origin_ns = clock.now_ns();
-    let started_wall_ns = wall_ns().saturating_sub(origin_ns);
-    let opened = Opened::of(&*driver, &clock, started_wall_ns);
-    let mut writer = RunWriter::create(folder, started_wall_ns, Arc::new(Names::of(plan)))?;
-    writer.event(&Event { at_ns: 0, kind: opened.event() })?;
-    let setting = Setting {
-        workers: (!crew.threads).then_some(crew.workers.len() as u32),
-        cancels: driver.capabilities().cancels,
-        simulated_time: driver.capabilities().simulated_time,
-    };
-    let mut coordinator = Coordinator {
-        plan,
-        driver,
-        clock,
-        setting,
-        started_wall_ns,
-        crew,
-        reports,
-        writer,
-        observer,
-        phases: Vec::new(),
-        totals: Vec::new(),
-        notices: Vec::new(),
-        interrupted: false,
-        books: Books::of(plan),
-    };
-    let failure = coordinator.conduct(streams).err();
-    Ok(coordinator.finish(opened, failure))
-}
-
-fn wall_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as u64)
-}
-
-/// The workers, as the coordinator knows them.
-#[derive(Debug)]
-pub(crate) struct Crew {
-    pub(crate) workers: Vec<Member>,
-    /// Whether each client has a thread of its own.
-    pub(crate) threads: bool,
-    /// Whether workers were left behind that don't answer.
-    pub(crate) abandoned: bool,
-}
-
-#[derive(Debug)]
-pub(crate) struct Member {
-    thread: JoinHandle<()>,
-    commands: UnboundedSender<Command>,
-    /// Completed operations in the current phase.
-    pub(crate) live: Arc<Apart<AtomicU64>>,
-    /// The core to which it is bound, if it is.
-    pub(crate) cores: Vec<u32>,
-    /// Where the memory of its pages goes back.
-    spare: Sender<Batch>,
-}
-
-impl Member {
-    /// Gives the memory of a page back, which was cleared.
-    pub(crate) fn hand_back(&self, batch: Batch) {
-        // A worker that is gone needs none.
-        drop(self.spare.send(batch));
-    }
-}
-
-impl Crew {
-    fn start<D: Driver, C: Clock + Unpin, I: Idle + Unpin>(
-        plan: &Plan,
-        driver: &Arc<D>,
-        clock: &C,
-        idle: impl Fn() -> I + Clone + Send + 'static,
-        outlet: &Sender<Report>,
-    ) -> Result<Self, EngineError> {
-        let slots = slots(plan);
-        let threads = driver.capabilities().execution == Execution::Blocking;
-        let count = match driver.capabilities() {
-            capabilities if capabilities.simulated_time => 1,
-            _ if threads => slots.max(1),
-            _ => plan.workers.min(slots).max(1),
-        };
-        let mut workers = Vec::new();
-        let mut first = 0;
-        for worker in 0..count {
-            let carried = slots / count + u32::from(worker < slots % count);
-            let core = plan.pin.get(worker as usize % plan.pin.len().max(1)).copied();
-            let (commands, inbox) = unbounded_channel();
-            let live = Arc::new(Apart(AtomicU64::new(0)));
-            let (spare, used) = channel();
-            let setup = Setup {
-                worker: worker as usize,
-                workers: count,
-                driver: Arc::clone(driver),
-                clock: clock.clone(),
-                clients: first..first + carried,
-                names: Arc::new(Names::of(plan)),
-                core,
-                commands: inbox,
-                reports: outlet.clone(),
-                used,
-                live: Arc::clone(&live),
-            };
-            first += carried;
-            let thread = spawn(setup, threads, idle.clone())?;
-            let cores = core.into_iter().collect();
-            workers.push(Member { thread, commands, live, cores, spare });
-        }
-        Ok(Self { workers, threads, abandoned: false })
-    }
-
-    /// Returns when every session is open.
-    fn wait_until_open(&self, reports: &Receiver<Report>) -> Result<(), EngineError> {
-        for _ in &self.workers {
-            match reports.recv() {
-                Ok(Report::Opened { result }) => result?,
-                Ok(Report::Panicked { worker, message }) => {
-                    return Err(EngineError::Panicked { worker, message });
-                }
-                _ => break,
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn command_all(&self, command: &Command) {
-        for member in &self.workers {
-            // A worker that is gone has reported its panic, which ends the run.
-            drop(member.commands.send(command.clone()));
-        }
-    }
-
-    /// Ends the workers, so that the system is closed when this returns; those that don't answer
-    /// are left behind.
-    fn dismiss(self) {
-        for Member { thread, commands, .. } in self.workers {
-            drop(commands);
-            if !self.abandoned {
-                // A panic was reported when it happened.
-                drop(thread.join());
-            }
-        }
-    }
-
-    pub(crate) fn completed(&self) -> u64 {
-        self.workers.iter().map(|member| member.live.0.load(Ordering::Relaxed)).sum()
-    }
-}
-
-fn spawn<D: Driver, C: Clock + Unpin, I: Idle + Unpin>(
-    setup: Setup<D, C>,
-    threads: bool,
-    idle: impl Fn() -> I + Send + 'static,
-) -> Result<JoinHandle<()>, EngineError> {
-    let worker = setup.worker;
-    let reports = setup.reports.clone();
-    let body = move || {
-        if let Err(problem) = setup.pin() {
-            let result = Err(kvmark_driver::OpenError::Option(problem));
-            drop(setup.reports.send(Report::Opened { result }));
-            return;
-        }
-        if threads {
-            worker::on_thread(setup);
-            return;
-        }
-        let runtime =
-            Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
-        match runtime {
-            // A task like those of a driver, which wake it: before it polls a future that is none,
-            // the runtime asks the kernel for events, once more for each answer.
-            Ok(runtime) => {
-                let ended = runtime.block_on(runtime.spawn_local(worker::on_runtime(setup, idle)));
-                if let Err(Ok(panic)) = ended.map_err(JoinError::try_into_panic) {
-                    resume_unwind(panic);
-                }
-            }
-            Err(error) => {
-                let problem = format!("the machine refuses a runtime: {error}");
-                let result = Err(kvmark_driver::OpenError::System(problem));
-                drop(setup.reports.send(Report::Opened { result }));
-            }
-        }
-    };
-    let name = format!("kvmark-{worker}");
-    let spawned =
-        thread::Builder::new().name(name).spawn(move || worker::guarded(worker, reports, body));
-    spawned.map_err(|source| EngineError::Thread { worker, source })
-}
-
-/// The state of a run on the coordinator's thread.
+/// A run, on the coordinator's thread.
 pub(crate) struct Coordinator<'a, D, C> {
     pub(crate) plan: &'a Plan,
-    driver: Arc<D>,
+    pub(crate) driver: Arc<D>,
     pub(crate) clock: C,
-    setting: Setting,
+    pub(crate) setting: Setting,
     /// Wall time of the clock's origin.
-    started_wall_ns: u64,
+    pub(crate) started_wall_ns: u64,
     pub(crate) crew: Crew,
     pub(crate) reports: Receiver<Report>,
     pub(crate) writer: RunWriter,
     pub(crate) observer: &'a mut dyn Observer,
-    phases: Vec<PhaseRecord>,
-    totals: Vec<TotalRecord>,
+    pub(crate) phases: Vec<PhaseRecord>,
+    pub(crate) totals: Vec<TotalRecord>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) interrupted: bool,
     /// Ordinals of inserts outside the load phase, and what was written.
-    books: Books,
+    pub(crate) books: Books,
 }
 
 impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
-    fn conduct(&mut self, streams: Vec<Vec<Stream>>) -> Result<(), EngineError> {
-        let mut streams = streams.into_iter();
-        let mut index = 0;
-        while index < self.plan.phases.len() {
-            let phase = &self.plan.phases[index];
-            let legs = index..index + phase::legs_from(self.plan, index);
-            let streams: Vec<_> = streams.by_ref().take(legs.len()).collect();
-            // Before leave is given: of several engines none loads while another still looks.
-            let loaded = phase.only_if_missing && self.is_loaded(&streams[0])?;
-            // Who goes over into the next phase without a gap has leave for it before.
-            let mut due_ns = 0;
-            for leg in legs.clone() {
-                due_ns = due_ns.max(self.wait_for_leave(leg)?);
-            }
-            if self.interrupted {
-                break;
-            } else if loaded {
-                self.skip(index)?;
-            } else if phase.groups.is_empty() {
-                self.settle(index)?;
-            } else {
-                self.measure(index, streams, due_ns)?;
-            }
-            index = legs.end;
-        }
-        Ok(())
-    }
-
-    /// Waits until the observer lets a phase begin, or the user interrupts; returns the instant
-    /// before which it must not begin.
-    fn wait_for_leave(&mut self, index: usize) -> Result<u64, EngineError> {
-        let phase = self.plan.phases[index].name;
-        while !self.interrupted {
-            let nap = match self.observer.may_begin(phase) {
-                Leave::At { wall_ns } if !self.setting.simulated_time => {
-                    let due_ns = wall_ns.saturating_sub(self.started_wall_ns);
-                    let ahead_ns = due_ns.saturating_sub(self.clock.now_ns() + READY_NS);
-                    if ahead_ns == 0 {
-                        return Ok(due_ns);
-                    }
-                    LOOK_UP.min(Duration::from_nanos(ahead_ns))
-                }
-                Leave::Now | Leave::At { .. } => break,
-                Leave::Wait => LOOK_UP,
-            };
-            thread::sleep(nap);
-            if self.observer.poll() != Control::Continue {
-                self.interrupt()?;
-            }
-        }
-        Ok(0)
-    }
-
-    /// Whether the first, the middle and the last record are there.
-    fn is_loaded(&mut self, streams: &[Stream]) -> Result<bool, EngineError> {
-        let dataset = &self.plan.dataset;
-        let Some(stream) = streams.first() else { return Ok(true) };
-        if dataset.count == 0 {
-            return Ok(true);
-        }
-        let ordinals = [0, dataset.count / 2, dataset.count - 1].map(|n| dataset.start + n);
-        let records = ordinals.map(|ordinal| Probe::new(stream, ordinal));
-        let command = Command::Probe(Arc::new(records.into()));
-        drop(self.crew.workers[0].commands.send(command));
-        loop {
-            match self.next_report(LOOK_UP) {
-                Some(Report::Probed { present }) => return Ok(present),
-                Some(Report::Panicked { worker, message }) => {
-                    return Err(EngineError::Panicked { worker, message });
-                }
-                Some(_) | None => {}
-            }
-            if self.observer.poll() != Control::Continue {
-                // The worker still waits for the system, so that it can't be told to end.
-                self.crew.abandoned = true;
-                self.interrupt()?;
-                return Ok(false);
-            }
-        }
-    }
-
-    fn skip(&mut self, index: usize) -> Result<(), EngineError> {
-        let at_ns = self.clock.now_ns();
-        let name = self.plan.phases[index].name;
-        let kind = EventKind::PhaseSkipped { phase: index as u32, name };
-        self.writer.event(&Event { at_ns, kind })?;
-        self.phases.push(self.bare_record(index, at_ns, StoppedBy::Skipped));
-        Ok(())
-    }
-
-    /// Waits until the system is quiet, on a thread of its own so that the user can interrupt.
-    fn settle(&mut self, index: usize) -> Result<(), EngineError> {
-        let start_ns = self.clock.now_ns();
-        self.phase_event(index, start_ns, None)?;
-        let driver = Arc::clone(&self.driver);
-        let settling = thread::Builder::new().name("kvmark-settle".to_owned());
-        let settling = settling
-            .spawn(move || driver.settle())
-            .map_err(|source| EngineError::Thread { worker: 0, source })?;
-        let mut nap = Duration::from_micros(200);
-        while !settling.is_finished() && !self.interrupted {
-            thread::sleep(nap);
-            nap = (nap * 2).min(LOOK_UP);
-            if self.observer.poll() != Control::Continue {
-                self.interrupt()?;
-            }
-        }
-        if !self.interrupted {
-            settling.join().unwrap_or(Ok(()))?;
-        }
-        let stopped_by = self.stopped_by(StoppedBy::Operations);
-        let mut record = self.bare_record(index, start_ns, stopped_by);
-        record.end_ns = self.clock.now_ns();
-        record.drained_ns = record.end_ns;
-        self.phase_event(index, record.end_ns, Some(stopped_by))?;
-        self.phases.push(record);
-        Ok(())
-    }
-
-    /// Phases with groups, which begin at the due instant or as soon after it as can be.
-    fn measure(
-        &mut self,
-        index: usize,
-        streams: Vec<Vec<Stream>>,
-        due_ns: u64,
-    ) -> Result<(), EngineError> {
-        let mut books = self.books.clone();
-        if self.plan.phases[index].name == PhaseName::Load {
-            books.inserts = phase::inserts_from(self.plan, self.plan.dataset.start);
-        }
-        let mark = self.mark();
-        let start = || due_ns.max(self.clock.now_ns() + LEAD_NS);
-        let stretch = phase::begin(self.plan, index, streams, books, self.setting, start);
-        let stretch = Arc::new(stretch);
-        self.crew.command_all(&Command::Stretch(Arc::clone(&stretch)));
-        self.phase_event(index, stretch.start_ns(), None)?;
-        let mut conduct = Conduct::new(self.plan, &stretch, self.crew.workers.len(), mark);
-        let mut failure = conduct.follow(self).err();
-        if failure.is_some() {
-            // Workers must not go on until the plan's end when nobody takes their records.
-            stretch.end_at(self.clock.now_ns());
-        }
-        let mut notices = conduct.missing_notices();
-        let records = conduct.records(self);
-        let last = records.len() - 1;
-        let mut end_event = Ok(());
-        for (leg, (mut record, totals)) in records.into_iter().enumerate() {
-            let failures = conduct.failure_notices(leg, &totals);
-            let load_failed = conduct.load_failure(&record, &failures);
-            if leg == last {
-                if failure.is_some() || load_failed.is_some() {
-                    record.stopped_by = self.stopped_by(StoppedBy::Failed);
-                }
-                let index = record.index as usize;
-                end_event = self.phase_event(index, record.end_ns, Some(record.stopped_by));
-            }
-            failure = failure.or(load_failed);
-            self.phases.push(record);
-            self.totals.extend(totals);
-            notices.extend(failures);
-        }
-        for notice in notices {
-            self.notice(notice)?;
-        }
-        failure.map_or(Ok(()), Err)?;
-        end_event
-    }
-
     /// What the process has used and the system has counted until now.
     pub(crate) fn mark(&self) -> Mark {
         Mark { usage: ProcessUsage::now(), statistics: self.driver.statistics() }
@@ -544,88 +83,17 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         Ok(self.writer.event(&event)?)
     }
 
-    fn bare_record(&self, index: usize, at_ns: u64, stopped_by: StoppedBy) -> PhaseRecord {
-        let now = Mark { usage: ProcessUsage::now(), statistics: BTreeMap::new() };
-        PhaseRecord {
-            index: index as u32,
-            name: self.plan.phases[index].name,
-            start_ns: at_ns,
-            end_ns: at_ns,
-            drained_ns: at_ns,
-            stopped_by,
-            relative_stderr: None,
-            groups: Vec::new(),
-            workers: Vec::new(),
-            process: now.process_until(&now),
-            statistics: BTreeMap::new(),
-            sweep: None,
-        }
-    }
-
     /// Waits for the next report, but no longer than this.
     pub(crate) fn next_report(&self, nap: Duration) -> Option<Report> {
         self.reports.recv_timeout(nap).ok()
     }
-
-    fn finish(self, opened: Opened, failure: Option<EngineError>) -> Completed {
-        self.crew.dismiss();
-        let record = RunRecord {
-            started_wall_ns: opened.started_wall_ns,
-            system: opened.system,
-            capabilities: opened.capabilities,
-            clock: opened.clock,
-            phases: self.phases,
-            totals: self.totals,
-            notices: self.notices,
-            interrupted: self.interrupted,
-        };
-        let closed = self.writer.finish().err().map(EngineError::from);
-        Completed { record, failure: failure.or(closed) }
-    }
-}
-
-/// What is known when the system is open.
-struct Opened {
-    started_wall_ns: u64,
-    system: serde_json::Value,
-    capabilities: serde_json::Value,
-    clock: ClockRecord,
-}
-
-impl Opened {
-    fn of<D: Driver, C: Clock>(driver: &D, clock: &C, started_wall_ns: u64) -> Self {
-        let calibration = calibrate::measure(clock);
-        Self {
-            started_wall_ns,
-            system: to_json(&driver.describe()),
-            capabilities: to_json(&driver.capabilities()),
-            clock: ClockRecord {
-                source: clock.source().to_owned(),
-                stamp_ns: calibration.stamp_ns,
-                resolution_ns: calibration.resolution_ns,
-            },
-        }
-    }
-
-    fn event(&self) -> EventKind {
-        EventKind::Opened {
-            started_wall_ns: self.started_wall_ns,
-            system: self.system.clone(),
-            capabilities: self.capabilities.clone(),
-            clock: self.clock.clone(),
-        }
-    }
-}
-
-fn to_json(value: &impl serde::Serialize) -> serde_json::Value {
-    serde_json::to_value(value).expect("a description is plain data")
 }
 
 /// What is taken where a phase begins and where it ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Mark {
-    usage: ProcessUsage,
-    statistics: BTreeMap<String, f64>,
+    pub(crate) usage: ProcessUsage,
+    pub(crate) statistics: BTreeMap<String, f64>,
 }
 
 impl Mark {

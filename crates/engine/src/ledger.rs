@@ -204,9 +204,9 @@ impl<'a> Ledger<'a> {
 
     /// Keeps the first account of each class of failure.
     #[cold]
-    pub(crate) fn note_failure(&self, leg: usize, outcome: Outcome, message: Option<String>) {
+    pub(crate) fn note_failure(&self, leg: usize, outcome: Outcome, message: Option<&str>) {
         let mut failures = self.legs[leg].failures.borrow_mut();
-        failures.entry(outcome).or_insert_with(|| message.unwrap_or_default());
+        failures.entry(outcome).or_insert_with(|| message.unwrap_or_default().to_owned());
     }
 
     #[cold]

@@ -2,36 +2,42 @@
 //! writer.
 //!
 //! One coordinator (the calling thread) leads the workers through the phases. A worker is one
-//! thread with its own session and recorder. A driver whose calls block gets one worker per client;
-//! otherwise many clients share a worker as tasks. Both run the same client loop ([`client`]): take
-//! the next operation and its intended start from the [`source`], wait until it is due, stamp,
-//! execute, stamp, record. Nothing is skipped when late. The engine names no system.
+//! thread with its own session and recorder. A driver whose calls block gets one worker per client
+//! ([`blocking`]); otherwise a worker serves many clients turn by turn ([`turn`]). Either way a
+//! client takes its next operation and its intended start from the [`source`], waits until it is
+//! due, and is stamped when the operation is issued and when it is completed. Nothing is skipped
+//! when late. The engine names no system.
 
 mod apart;
+mod blocking;
 mod calibrate;
-mod client;
 mod clock;
 mod conduct;
 mod coordinator;
+mod crew;
+mod deadlines;
 mod error;
-mod executor;
-mod idle;
+mod executed;
 mod ledger;
 mod observer;
 mod operation;
 mod phase;
+mod probe;
 mod remembered;
+mod run;
+mod sleep;
 mod source;
+mod starting;
 mod sweep;
-mod timers;
+mod turn;
 mod usage;
-mod wait;
 mod worker;
 
 pub use calibrate::{Calibration, calibrate};
-pub use coordinator::{Completed, run};
+
 pub use error::EngineError;
 pub use observer::{Control, Leave, Observer, Progress, Unobserved};
+pub use run::{Completed, run};
 
 /// Most clients a blocking driver may have, each being a thread.
 pub const MAX_BLOCKING_CLIENTS: u32 = 1024;

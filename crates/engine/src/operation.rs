@@ -7,6 +7,7 @@ use kvmark_plan::{FieldChoice, Kind, Outcome};
 use kvmark_record::{Action, Sample};
 use kvmark_workload::{ArgumentBuffer, Draw, ValueBuffer};
 
+use crate::executed::Executed;
 use crate::ledger::Ledger;
 use crate::phase::{GroupShared, Stretch};
 use crate::source::Turn;
@@ -30,19 +31,18 @@ pub(crate) struct Operation<'a> {
     read: Option<(Executed, u64)>,
     /// The operation that ended last and its phase, until it is written down.
     ended: Option<(usize, Sample)>,
+    /// What is bound, where it is needed when the answer is there.
+    own: Bound,
+}
+
+/// Key, values and arguments of an operation. The memory is used again.
+#[derive(Debug, Default)]
+pub(crate) struct Bound {
     key: Vec<u8>,
     values: ValueBuffer,
     arguments: ArgumentBuffer,
     /// Arguments of an operation, a command and an item of the drawn statement.
     widths: [u32; 3],
-}
-
-/// One request from issue to outcome.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Executed {
-    pub(crate) issued_ns: u64,
-    pub(crate) completed_ns: u64,
-    pub(crate) outcome: Outcome,
 }
 
 const NOTHING: Draw =
@@ -63,17 +63,17 @@ impl<'a> Operation<'a> {
             draw: NOTHING,
             read: None,
             ended: None,
-            key: Vec::new(),
-            values: ValueBuffer::default(),
-            arguments: ArgumentBuffer::default(),
-            widths: [0; 3],
+            own: Bound::default(),
         }
     }
 
-    /// Draws the operation whose turn it is and binds key and values.
+    /// Draws the operation whose turn it is and binds key and values, in the memory that clients
+    /// share where nothing of them is needed later.
     #[inline]
-    pub(crate) fn begin(&mut self, turn: Turn) {
-        self.bind(turn);
+    pub(crate) fn begin(&mut self, turn: Turn, shared: &mut Bound) {
+        self.draw(turn);
+        let bound = if self.keeps() { &mut self.own } else { shared };
+        bind(self.group, self.stretch, self.turn.number, &self.draw, bound);
         // Not before: a key is a chain of multiplications, each of which waits for the one before,
         // and this is done meanwhile.
         self.write_down();
@@ -85,8 +85,14 @@ impl<'a> Operation<'a> {
         self.turn.leg
     }
 
+    /// Whether what is bound is needed when the answer is there.
     #[inline]
-    fn bind(&mut self, turn: Turn) {
+    fn keeps(&self) -> bool {
+        self.checked || self.draw.statement.is_some() || self.draw.kind == Kind::ReadModifyWrite
+    }
+
+    #[inline]
+    fn draw(&mut self, turn: Turn) {
         if turn.leg != self.turn.leg {
             self.group = &self.stretch.legs[turn.leg].groups[self.seat];
         }
@@ -98,30 +104,8 @@ impl<'a> Operation<'a> {
         if let Some(sweep) = &self.stretch.sweep {
             self.draw.ordinal = sweep.ordinal(turn.number);
         }
-        if self.draw.statement.is_some() {
-            return self.bind_statement();
-        }
-        if self.draw.kind == Kind::Insert {
+        if self.draw.kind == Kind::Insert && self.draw.statement.is_none() {
             stream.insert_into(&mut self.draw, &self.stretch.inserts);
-        }
-        stream.key_into(self.draw.ordinal, &mut self.key);
-        match self.draw.kind {
-            Kind::Insert => {
-                stream.insert_values_into(turn.number, &self.key, &mut self.values);
-            }
-            Kind::Update | Kind::ReadModifyWrite => {
-                stream.update_values_into(&self.draw, &self.key, &mut self.values);
-            }
-            Kind::Read | Kind::Scan | Kind::Delete => {}
-        }
-    }
-
-    #[inline(never)]
-    fn bind_statement(&mut self) {
-        let stream = &self.group.stream;
-        self.widths = stream.arguments_into(&self.draw, &self.stretch.inserts, &mut self.arguments);
-        if let Some(first) = self.arguments.ordinals.first() {
-            stream.key_into(*first, &mut self.key);
         }
     }
 
@@ -135,14 +119,15 @@ impl<'a> Operation<'a> {
         self.ended = None;
     }
 
-    /// The request to be executed now.
+    /// The request to be executed now, bound to the same memory as when it began.
     #[inline]
-    pub(crate) fn request(&self) -> Request<'_> {
+    pub(crate) fn request<'b>(&'b self, shared: &'b Bound) -> Request<'b> {
         let kind = self.executing();
+        let bound = if self.keeps() { &self.own } else { shared };
         let mut request = Request {
             number: self.draw.version,
             kind,
-            key: &self.key,
+            key: &bound.key,
             columns: columns(self.group, &self.draw),
             values: Values::NONE,
             scan_length: self.draw.scan_length,
@@ -150,10 +135,10 @@ impl<'a> Operation<'a> {
             statement: None,
         };
         if matches!(kind, Kind::Update | Kind::Insert) {
-            request.values = Values { bytes: &self.values.bytes, places: &self.values.places };
+            request.values = Values { bytes: &bound.values.bytes, places: &bound.values.places };
         }
         if let Some(index) = self.draw.statement {
-            request.statement = Some(call(index, &self.arguments, self.widths));
+            request.statement = Some(call(index, &bound.arguments, bound.widths));
         }
         request
     }
@@ -201,7 +186,7 @@ impl<'a> Operation<'a> {
 
     fn end_inserts(&self, outcome: Outcome) {
         let own = [self.draw.ordinal];
-        let several = &self.arguments.inserted;
+        let several = &self.own.arguments.inserted;
         let ordinals = if self.draw.statement.is_some() { &several[..] } else { &own };
         for ordinal in ordinals {
             if outcome.is_failure() {
@@ -237,7 +222,7 @@ impl<'a> Operation<'a> {
     #[inline]
     fn end_whole(&mut self, whole: &Executed, rows: u64) {
         if let Some(memory) = &self.group.memory {
-            memory.end(&self.group.stream, &self.draw, &self.arguments, whole);
+            memory.end(&self.group.stream, &self.draw, &self.own.arguments, whole);
         }
         let action = self.draw.statement.map_or(Action::Kind(self.draw.kind), Action::Statement);
         let ended = sample(action, self.turn.intended_ns, self.free_ns, whole, rows);
@@ -268,7 +253,7 @@ impl<'a> Operation<'a> {
         }
         if let Some(sweep) = &self.stretch.sweep {
             let reply = (outcome == Outcome::Ok).then_some(reply);
-            return sweep.judge(&self.group.stream, &self.draw, &self.key, reply);
+            return sweep.judge(&self.group.stream, &self.draw, &self.own.key, reply);
         }
         if outcome == Outcome::Ok && !self.values_match(reply) {
             return Outcome::Mismatch;
@@ -283,8 +268,8 @@ impl<'a> Operation<'a> {
         if self.draw.statement.is_some() {
             let found = reply.cells.iter().map(|cell| reply.bytes_of(cell));
             let cells = reply.cells.iter().map(|cell| (cell.row, cell.field, reply.bytes_of(cell)));
-            return stream.holds(&self.draw, &self.arguments, found)
-                && stream.checks(&self.draw, &self.arguments, reply.rows, cells);
+            return stream.holds(&self.draw, &self.own.arguments, found)
+                && stream.checks(&self.draw, &self.own.arguments, reply.rows, cells);
         }
         let asked = match self.group.read_fields {
             FieldChoice::One => 1,
@@ -294,7 +279,32 @@ impl<'a> Operation<'a> {
             && reply
                 .cells
                 .iter()
-                .all(|cell| stream.expected(&self.key, cell.field, reply.bytes_of(cell)))
+                .all(|cell| stream.expected(&self.own.key, cell.field, reply.bytes_of(cell)))
+    }
+}
+
+#[inline]
+fn bind(group: &GroupShared, stretch: &Stretch, number: u64, draw: &Draw, bound: &mut Bound) {
+    if draw.statement.is_some() {
+        return bind_statement(group, stretch, draw, bound);
+    }
+    let stream = &group.stream;
+    stream.key_into(draw.ordinal, &mut bound.key);
+    match draw.kind {
+        Kind::Insert => stream.insert_values_into(number, &bound.key, &mut bound.values),
+        Kind::Update | Kind::ReadModifyWrite => {
+            stream.update_values_into(draw, &bound.key, &mut bound.values);
+        }
+        Kind::Read | Kind::Scan | Kind::Delete => {}
+    }
+}
+
+#[inline(never)]
+fn bind_statement(group: &GroupShared, stretch: &Stretch, draw: &Draw, bound: &mut Bound) {
+    let stream = &group.stream;
+    bound.widths = stream.arguments_into(draw, &stretch.inserts, &mut bound.arguments);
+    if let Some(first) = bound.arguments.ordinals.first() {
+        stream.key_into(*first, &mut bound.key);
     }
 }
 

@@ -60,15 +60,6 @@ pub(crate) struct GroupShared {
     pub(crate) fields: u32,
 }
 
-/// The place of a client in a phase, and so on a worker.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Seat {
-    /// Index into [`Leg::groups`].
-    pub(crate) group: usize,
-    /// The client's number within the worker's session, and index of its limit.
-    pub(crate) client: u32,
-}
-
 impl Stretch {
     pub(crate) fn start_ns(&self) -> u64 {
         self.legs[0].start_ns
@@ -105,16 +96,12 @@ impl Stretch {
         self.given_up.load(Ordering::Relaxed)
     }
 
-    /// The clients of one worker: clients take slots in turn, slot `s` belongs to worker `s %
-    /// workers`.
-    pub(crate) fn seats(&self, worker: u32, workers: u32) -> Vec<Seat> {
+    /// The group of each client of one worker, as an index into [`Leg::groups`]: clients take slots
+    /// in turn, slot `s` belongs to worker `s % workers`.
+    pub(crate) fn seats(&self, worker: u32, workers: u32) -> Vec<usize> {
         let clients = self.legs[0].groups.iter().enumerate();
         let slots = clients.flat_map(|(group, shared)| (0..shared.clients).map(move |_| group));
-        slots
-            .enumerate()
-            .filter(|(slot, _)| *slot as u32 % workers == worker)
-            .map(|(slot, group)| Seat { group, client: slot as u32 / workers })
-            .collect()
+        slots.skip(worker as usize).step_by(workers as usize).collect()
     }
 }
 

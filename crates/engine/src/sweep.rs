@@ -8,7 +8,7 @@ use kvmark_plan::{FieldChoice, Kind, Outcome, Plan};
 use kvmark_record::SweepRecord;
 use kvmark_workload::{ArgumentBuffer, Draw, Stream};
 
-use crate::operation::Executed;
+use crate::executed::Executed;
 use crate::remembered::{Found, Put, Remembered, Write};
 
 /// Remembers what one group writes in one phase.

@@ -2,14 +2,12 @@
 
 mod support;
 
-use std::ops::Range;
-use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use kvmark_driver::sim::{Sim, SimSession};
-use kvmark_driver::{Capabilities, Description, Driver, OpenError, Time};
+use kvmark_driver::Driver;
 use kvmark_plan::Plan;
 use kvmark_record::GroupRecord;
+use kvmark_testing::{Forward, Hooks};
 use support::{constant, plan, record, sim};
 
 /// A thousand operations a second by sixteen clients.
@@ -32,30 +30,24 @@ fn a_stall_of_the_system_makes_operations_late_because_their_clients_are_busy() 
     assert_eq!(group.late_busy, group.late);
 }
 
-/// A simulated system whose worker's thread freezes once.
-struct Freezing(Sim);
+/// The worker's thread freezes once.
+struct Freezes {
+    start: Instant,
+    froze: bool,
+}
 
-impl Driver for Freezing {
-    type Session = SimSession;
-
-    fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
+impl Default for Freezes {
+    fn default() -> Self {
+        Self { start: Instant::now(), froze: false }
     }
+}
 
-    fn describe(&self) -> Description {
-        self.0.describe()
-    }
-
-    async fn session(
-        &self,
-        clients: Range<u32>,
-        time: Rc<dyn Time>,
-    ) -> Result<SimSession, OpenError> {
-        tokio::task::spawn_local(async {
-            tokio::time::sleep(Duration::from_millis(300)).await;
+impl Hooks for Freezes {
+    fn turn(&mut self) {
+        if !self.froze && self.start.elapsed() > Duration::from_millis(300) {
+            self.froze = true;
             std::thread::sleep(Duration::from_millis(200));
-        });
-        self.0.session(clients, time).await
+        }
     }
 }
 
@@ -63,7 +55,7 @@ impl Driver for Freezing {
 fn a_stall_of_the_worker_makes_operations_late_while_their_clients_are_free() {
     // Five of the sixteen clients are busy when the worker freezes, and not for as long.
     let options = [("service", "constant"), ("mean_us", "5000"), ("servers", "100")];
-    let group = group(&steady(1_000_000_000), Freezing(sim(&options)));
+    let group = group(&steady(1_000_000_000), Forward::<_, Freezes>::new(sim(&options)));
     assert!(group.late > 100, "{}", group.late);
     assert!(10 * group.late_busy <= group.late, "{} of {}", group.late_busy, group.late);
 }

@@ -2,16 +2,12 @@
 
 mod support;
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::ops::Range;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kvmark_driver::null::{Null, NullSession};
-use kvmark_driver::{Capabilities, Description, Driver, OpenError, Reply, Request, Session, Time};
-use kvmark_plan::{Arrival, Kind, Outcome, Weight};
-use kvmark_testing::CountingAllocator;
+use kvmark_driver::null::Null;
+use kvmark_plan::{Arrival, Kind, Weight};
+use kvmark_testing::{CountingAllocator, Forward, Hooks};
 use support::{closed, constant, plan, record};
 
 const OPERATIONS: u64 = 200_000;
@@ -28,43 +24,23 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 static WARM_ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 static ALL_ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-/// The null driver, which looks at the counter of the worker's thread.
-struct Watching(Null);
-
-struct WatchingSession {
-    session: NullSession,
-    executed: Cell<u64>,
+/// Looks at the counter of the worker's thread.
+#[derive(Default)]
+struct Watches {
+    executed: u64,
 }
 
-impl Driver for Watching {
-    type Session = WatchingSession;
-
-    fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
-    }
-
-    fn describe(&self) -> Description {
-        self.0.describe()
-    }
-
-    async fn session(
-        &self,
-        clients: Range<u32>,
-        time: Rc<dyn Time>,
-    ) -> Result<WatchingSession, OpenError> {
-        let session = self.0.session(clients, time).await?;
-        Ok(WatchingSession { session, executed: Cell::new(0) })
-    }
-}
-
-impl Session for WatchingSession {
-    async fn execute(&self, client: u32, request: &Request<'_>, reply: &mut Reply) -> Outcome {
-        let executed = self.executed.get() + 1;
-        self.executed.set(executed);
-        let seen = if executed == WARM { &WARM_ALLOCATIONS } else { &ALL_ALLOCATIONS };
+impl Hooks for Watches {
+    fn request(&mut self) {
+        self.executed += 1;
+        let seen = if self.executed == WARM { &WARM_ALLOCATIONS } else { &ALL_ALLOCATIONS };
         seen.store(kvmark_testing::allocations(), Ordering::Relaxed);
-        self.session.execute(client, request, reply).await
     }
+}
+
+fn watched(yields: u32) -> Forward<Null, Watches> {
+    let options = BTreeMap::from([("yields".to_owned(), yields.into())]);
+    Forward::new(Null::open(&options).expect("the option is known"))
 }
 
 /// Allocations of the one worker between its warm operation and its last.
@@ -76,8 +52,7 @@ fn allocations(arrival: Arrival, clients: u32, yields: u32) -> u64 {
     plan.phases[0].groups[0].operations = Some(OPERATIONS);
     // Pages are turned once per interval, and cost their memory.
     plan.interval_ns = 3_600_000_000_000;
-    let options = BTreeMap::from([("yields".to_owned(), yields.into())]);
-    let record = record(&plan, Watching(Null::open(&options).expect("the option is known")));
+    let record = record(&plan, watched(yields));
     assert_eq!(record.phases[0].groups[0].completed, OPERATIONS);
     let (warm, all) = (&WARM_ALLOCATIONS, &ALL_ALLOCATIONS);
     assert!(warm.load(Ordering::Relaxed) > 0, "the counter counts");
@@ -89,8 +64,7 @@ fn allocations_an_interval() -> u64 {
     let mut plan = plan(constant(10_000.0), 64);
     plan.phases[0].groups[0].operations = Some(10_000);
     plan.interval_ns = 20_000_000;
-    let options = BTreeMap::from([("yields".to_owned(), 1.into())]);
-    record(&plan, Watching(Null::open(&options).expect("the option is known")));
+    record(&plan, watched(1));
     ALL_ALLOCATIONS.load(Ordering::Relaxed) / 50
 }
 

@@ -4,12 +4,11 @@
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::Range;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use kvmark_driver::{
-    Capabilities, Description, Driver, Execution, OpenError, Reply, Request, Session, Slot, Time,
+    AnySession, Blocking, Capabilities, Description, Driver, Execution, Never, OpenError, Reply,
+    Request, Slot,
 };
 use kvmark_plan::*;
 use kvmark_record::RunRecord;
@@ -31,7 +30,8 @@ struct Pairs {
 }
 
 impl Driver for Pairs {
-    type Session = Self;
+    type Blocking = Self;
+    type Session = Never;
 
     fn capabilities(&self) -> Capabilities {
         Capabilities::all(Execution::Blocking, true)
@@ -42,13 +42,13 @@ impl Driver for Pairs {
         Description { system, version, configuration: BTreeMap::new() }
     }
 
-    async fn session(&self, _: Range<u32>, _: Rc<dyn Time>) -> Result<Self, OpenError> {
-        Ok(self.clone())
+    fn session(&self, _: u32) -> Result<AnySession<Self, Never>, OpenError> {
+        Ok(AnySession::Blocking(self.clone()))
     }
 }
 
-impl Session for Pairs {
-    async fn execute(&self, _: u32, request: &Request<'_>, reply: &mut Reply) -> Outcome {
+impl Blocking for Pairs {
+    fn execute(&mut self, request: &Request<'_>, reply: &mut Reply) -> Outcome {
         let call = request.statement.expect("the plan only has statements");
         let argument = |place| {
             let (_, bytes) = call.argument(Slot { each: Each::Command, place }, 0, 0);

@@ -1,13 +1,11 @@
 //! A store in memory that remembers what it was asked, and can be told to misbehave.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use kvmark_driver::{
-    Call, Capabilities, Description, Driver, Execution, OpenError, Reply, Request, Session, Slot,
-    Time,
+    AnySession, Blocking, Call, Capabilities, Description, Driver, Execution, Never, OpenError,
+    Reply, Request, Slot,
 };
 use kvmark_plan::{Each, Kind, Outcome};
 
@@ -71,7 +69,8 @@ impl Recording {
 }
 
 impl Driver for Recording {
-    type Session = Self;
+    type Blocking = Self;
+    type Session = Never;
 
     fn capabilities(&self) -> Capabilities {
         Capabilities::all(Execution::Blocking, true)
@@ -85,13 +84,13 @@ impl Driver for Recording {
         }
     }
 
-    async fn session(&self, _: Range<u32>, _: Rc<dyn Time>) -> Result<Self, OpenError> {
-        Ok(self.clone())
+    fn session(&self, _: u32) -> Result<AnySession<Self, Never>, OpenError> {
+        Ok(AnySession::Blocking(self.clone()))
     }
 }
 
-impl Session for Recording {
-    async fn execute(&self, _: u32, request: &Request<'_>, reply: &mut Reply) -> Outcome {
+impl Blocking for Recording {
+    fn execute(&mut self, request: &Request<'_>, reply: &mut Reply) -> Outcome {
         assert!(self.panics_at != Some(request.number), "planted");
         let values = request.values.iter().map(|(field, bytes)| (field, bytes.to_vec()));
         let values: Vec<_> = values.collect();

@@ -1,0 +1,110 @@
+//! A client on a thread of its own: takes its next operation, waits until it is due, executes it,
+//! writes it down.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use kvmark_driver::{Blocking, Reply};
+
+use crate::clock::Clock;
+use crate::ledger::Ledger;
+use crate::operation::{Bound, Operation};
+use crate::phase::Stretch;
+use crate::sleep::LOOK_UP_NS;
+use crate::source::Source;
+use crate::starting::Starting;
+
+/// The kernel wakes a sleeping thread up to this late; the rest of a wait is polled.
+const WAKE_SLACK_NS: u64 = 100_000;
+
+/// A thread during a stretch.
+#[derive(Debug)]
+pub(crate) struct OnThread<'a, C> {
+    pub(crate) stretch: &'a Stretch,
+    pub(crate) ledger: &'a Ledger<'a>,
+    pub(crate) clock: &'a C,
+    /// Time polled away while nothing was to be done.
+    pub(crate) idle_spin_ns: &'a Cell<u64>,
+}
+
+impl<C: Clock> OnThread<'_, C> {
+    /// Runs a client of a group until its numbers are used up or the stretch ends.
+    pub(crate) fn serve<B: Blocking>(&self, session: &mut B, source: &Source<'_>, group: usize) {
+        let Self { stretch, ledger, clock, .. } = *self;
+        let mut operation = Operation::new(stretch, group, ledger);
+        let (mut reply, mut bound) = (Reply::default(), Bound::default());
+        let Some(mut ready_ns) = self.begin(&mut operation, group) else { return };
+        loop {
+            // Where the place holds a lock only its holder waits for the next arrival.
+            let mut place = source.enter();
+            let Some(turn) = place.next(ready_ns) else { break };
+            let in_time = if turn.intended_ns <= ready_ns {
+                ready_ns < stretch.end_ns()
+            } else {
+                operation.write_down();
+                self.wait_until(turn.intended_ns)
+            };
+            drop(place);
+            if !in_time {
+                break;
+            }
+            operation.begin(turn, &mut bound);
+            let mut ended = false;
+            while !ended {
+                reply.clear();
+                let request = operation.request(&bound);
+                let issued_ns = clock.now_ns();
+                let answer = session.execute(&request, &mut reply);
+                let completed_ns = clock.now_ns();
+                let done = operation.judge(issued_ns, completed_ns, Some(answer), &reply);
+                if done.outcome.is_failure() {
+                    // What the engine finds itself, late answers and wrong values, isn't theirs.
+                    let said = (answer == done.outcome).then(|| session.last_failure()).flatten();
+                    ledger.note_failure(operation.leg(), done.outcome, said.as_deref());
+                }
+                ended = operation.end(done, reply.rows);
+                ready_ns = completed_ns;
+            }
+            if source.may_block() {
+                operation.write_down();
+            }
+        }
+        operation.write_down();
+    }
+
+    /// Waits for the stretch to begin, and for a first record to read; when the client is free.
+    fn begin(&self, operation: &mut Operation<'_>, group: usize) -> Option<u64> {
+        let mut starting = Starting::of(self.stretch, group);
+        while self.wait_until(starting.at_ns) {
+            if starting.may_begin(self.stretch) {
+                operation.free_from(starting.at_ns);
+                return Some(starting.at_ns);
+            }
+        }
+        None
+    }
+
+    /// Waits for an instant; false when the stretch ends before it comes.
+    fn wait_until(&self, instant_ns: u64) -> bool {
+        loop {
+            let now_ns = self.clock.now_ns();
+            let end_ns = self.stretch.end_ns();
+            if now_ns >= end_ns {
+                return false;
+            }
+            if now_ns >= instant_ns {
+                return true;
+            }
+            let left_ns = instant_ns.min(end_ns) - now_ns;
+            if left_ns > WAKE_SLACK_NS {
+                let nap_ns = (left_ns - WAKE_SLACK_NS).min(LOOK_UP_NS);
+                std::thread::sleep(Duration::from_nanos(nap_ns));
+            } else {
+                while self.clock.now_ns() < instant_ns.min(end_ns) {
+                    std::hint::spin_loop();
+                }
+                self.idle_spin_ns.set(self.idle_spin_ns.get() + left_ns);
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The workers, as their coordinator knows them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use kvmark_driver::{Driver, Execution};
+use kvmark_plan::Plan;
+use kvmark_record::{Batch, Names};
+
+use crate::apart::Apart;
+use crate::clock::Clock;
+use crate::error::EngineError;
+use crate::ledger::Report;
+use crate::phase;
+use crate::worker::{self, Command, Setup};
+
+/// The workers of a run.
+#[derive(Debug)]
+pub(crate) struct Crew {
+    pub(crate) workers: Vec<Member>,
+    /// Whether each client has a thread of its own.
+    pub(crate) threads: bool,
+    /// Whether workers were left behind that don't answer.
+    pub(crate) abandoned: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Member {
+    thread: JoinHandle<()>,
+    pub(crate) commands: Sender<Command>,
+    /// Completed operations in the current phase.
+    pub(crate) live: Arc<Apart<AtomicU64>>,
+    /// The core to which it is bound, if it is.
+    pub(crate) cores: Vec<u32>,
+    /// Where the memory of its pages goes back.
+    spare: Sender<Batch>,
+}
+
+impl Member {
+    /// Gives the memory of a page back, which was cleared.
+    pub(crate) fn hand_back(&self, batch: Batch) {
+        // A worker that is gone needs none.
+        drop(self.spare.send(batch));
+    }
+}
+
+impl Crew {
+    pub(crate) fn start<D: Driver, C: Clock>(
+        plan: &Plan,
+        driver: &Arc<D>,
+        clock: &C,
+        outlet: &Sender<Report>,
+    ) -> Result<Self, EngineError> {
+        let slots = slots(plan);
+        let threads = driver.capabilities().execution == Execution::Blocking;
+        let count = match driver.capabilities() {
+            capabilities if capabilities.simulated_time => 1,
+            _ if threads => slots.max(1),
+            _ => plan.workers.min(slots).max(1),
+        };
+        let mut workers = Vec::new();
+        for worker in 0..count {
+            let carried = slots / count + u32::from(worker < slots % count);
+            let core = plan.pin.get(worker as usize % plan.pin.len().max(1)).copied();
+            let (commands, inbox) = channel();
+            let live = Arc::new(Apart(AtomicU64::new(0)));
+            let (spare, used) = channel();
+            let setup = Setup {
+                worker: worker as usize,
+                workers: count,
+                driver: Arc::clone(driver),
+                clock: clock.clone(),
+                clients: carried,
+                names: Arc::new(Names::of(plan)),
+                core,
+                commands: inbox,
+                reports: outlet.clone(),
+                used,
+                live: Arc::clone(&live),
+            };
+            let thread = spawn(setup)?;
+            let cores = core.into_iter().collect();
+            workers.push(Member { thread, commands, live, cores, spare });
+        }
+        Ok(Self { workers, threads, abandoned: false })
+    }
+
+    /// Returns when every session is open.
+    pub(crate) fn wait_until_open(&self, reports: &Receiver<Report>) -> Result<(), EngineError> {
+        for _ in &self.workers {
+            match reports.recv() {
+                Ok(Report::Opened { result }) => result?,
+                Ok(Report::Panicked { worker, message }) => {
+                    return Err(EngineError::Panicked { worker, message });
+                }
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn command_all(&self, command: &Command) {
+        for member in &self.workers {
+            // A worker that is gone has reported its panic, which ends the run.
+            drop(member.commands.send(command.clone()));
+        }
+    }
+
+    /// Ends the workers, so that the system is closed when this returns; those that don't answer
+    /// are left behind.
+    pub(crate) fn dismiss(self) {
+        for Member { thread, commands, .. } in self.workers {
+            drop(commands);
+            if !self.abandoned {
+                // A panic was reported when it happened.
+                drop(thread.join());
+            }
+        }
+    }
+
+    pub(crate) fn completed(&self) -> u64 {
+        self.workers.iter().map(|member| member.live.0.load(Ordering::Relaxed)).sum()
+    }
+}
+
+fn spawn<D: Driver, C: Clock>(setup: Setup<D, C>) -> Result<JoinHandle<()>, EngineError> {
+    let worker = setup.worker;
+    let reports = setup.reports.clone();
+    let name = format!("kvmark-{worker}");
+    let body = move || worker::guarded(worker, reports, || worker::work(setup));
+    let spawned = thread::Builder::new().name(name).spawn(body);
+    spawned.map_err(|source| EngineError::Thread { worker, source })
+}
+
+/// Most clients of this engine that are active at the same time.
+pub(crate) fn slots(plan: &Plan) -> u32 {
+    let active = plan.phases.iter().map(|phase| {
+        let groups = phase.groups.iter().map(|active| &plan.groups[active.group as usize]);
+        groups.map(|group| phase::clients_of(group, plan.share)).sum()
+    });
+    active.max().unwrap_or(0)
+}

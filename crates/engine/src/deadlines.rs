@@ -1,0 +1,123 @@
+//! When the requests under way are given up: a list in the order of their instants.
+//!
+//! All requests of a stretch have the same limit, so that who is issued later is given up later: to
+//! arm and to disarm one costs a few stores, however many there are.
+
+use kvmark_driver::Ticket;
+
+/// No entry.
+const NONE: u32 = u32::MAX;
+
+/// The deadlines of one worker's clients, one each at most.
+#[derive(Debug)]
+pub(crate) struct Deadlines {
+    limit_ns: u64,
+    /// By ticket.
+    entries: Vec<Entry>,
+    first: u32,
+    last: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    at_ns: u64,
+    before: u32,
+    behind: u32,
+    armed: bool,
+}
+
+impl Deadlines {
+    /// For so many clients, whose requests may take this long.
+    pub(crate) fn new(clients: usize, limit_ns: Option<u64>) -> Self {
+        let entry = Entry { at_ns: 0, before: NONE, behind: NONE, armed: false };
+        let entries = vec![entry; if limit_ns.is_some() { clients } else { 0 }];
+        Self { limit_ns: limit_ns.unwrap_or(u64::MAX), entries, first: NONE, last: NONE }
+    }
+
+    /// The first instant at which a request is to be given up.
+    #[inline]
+    pub(crate) fn next_ns(&self) -> u64 {
+        self.entries.get(self.first as usize).map_or(u64::MAX, |entry| entry.at_ns)
+    }
+
+    /// A request was issued, not before those that are armed. It may take as long as the limit, and
+    /// no longer.
+    #[inline]
+    pub(crate) fn arm(&mut self, ticket: Ticket, issued_ns: u64) {
+        self.disarm(ticket);
+        let at_ns = issued_ns.saturating_add(self.limit_ns).saturating_add(1);
+        let Some(entry) = self.entries.get_mut(ticket as usize) else { return };
+        *entry = Entry { at_ns, before: self.last, behind: NONE, armed: true };
+        match self.entries.get_mut(self.last as usize) {
+            Some(last) => last.behind = ticket,
+            None => self.first = ticket,
+        }
+        self.last = ticket;
+    }
+
+    /// A request has ended.
+    #[inline]
+    pub(crate) fn disarm(&mut self, ticket: Ticket) {
+        let Some(entry) = self.entries.get_mut(ticket as usize) else { return };
+        if !entry.armed {
+            return;
+        }
+        entry.armed = false;
+        let Entry { before, behind, .. } = *entry;
+        match self.entries.get_mut(before as usize) {
+            Some(other) => other.behind = behind,
+            None => self.first = behind,
+        }
+        match self.entries.get_mut(behind as usize) {
+            Some(other) => other.before = before,
+            None => self.last = before,
+        }
+    }
+
+    /// Disarms the next request whose time is up.
+    pub(crate) fn take_due(&mut self, now_ns: u64) -> Option<Ticket> {
+        if self.first == NONE || self.next_ns() > now_ns {
+            return None;
+        }
+        let ticket = self.first;
+        self.disarm(ticket);
+        Some(ticket)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn what_is_taken_is_what_a_map_of_instants_would_give() {
+        let mut deadlines = Deadlines::new(8, Some(100));
+        let mut expected = BTreeMap::new();
+        let mut chance = 1u64;
+        for now_ns in 0..5_000 {
+            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let ticket = (chance >> 61) as u32;
+            if chance >> 40 & 3 == 0 {
+                deadlines.disarm(ticket);
+                expected.retain(|_, other| *other != ticket);
+            } else if chance >> 40 & 3 == 1 {
+                deadlines.arm(ticket, now_ns);
+                expected.retain(|_, other| *other != ticket);
+                expected.insert(now_ns + 101, ticket);
+            }
+            assert_eq!(deadlines.next_ns(), expected.keys().next().copied().unwrap_or(u64::MAX));
+            let due = expected.remove(&now_ns);
+            assert_eq!(deadlines.take_due(now_ns), due);
+        }
+    }
+
+    #[test]
+    fn without_a_limit_nothing_is_ever_due() {
+        let mut deadlines = Deadlines::new(2, None);
+        deadlines.arm(1, 5);
+        assert_eq!((deadlines.next_ns(), deadlines.take_due(u64::MAX)), (u64::MAX, None));
+        deadlines.disarm(1);
+    }
+}

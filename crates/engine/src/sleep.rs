@@ -1,0 +1,105 @@
+//! How long a worker may leave its turn to the kernel, so that it is back when something is due.
+
+/// How long a worker sleeps at most: giving up a phase, or ending it early, wakes nobody.
+pub(crate) const LOOK_UP_NS: u64 = 50_000_000;
+
+/// The lead before an instant is at least and at most this.
+const LEAST_LEAD_NS: u64 = 3_000;
+const MOST_LEAD_NS: u64 = 200_000;
+/// Before anything was measured.
+const FIRST_LEAD_NS: u64 = 60_000;
+
+/// Sleeps until shortly before the next instant; what is left of the wait is polled. How shortly is
+/// measured: what the kernel needed to wake the worker on almost all occasions.
+#[derive(Debug)]
+pub(crate) struct Sleep {
+    lead_ns: u64,
+    /// When the sleep under way is to end, if it serves an instant.
+    wakes_ns: Option<u64>,
+    polls: bool,
+}
+
+/// What a worker waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Until {
+    /// An operation is due: met to the microsecond.
+    pub(crate) due_ns: u64,
+    /// There is something to look after, such as the end of an interval: may be a little late.
+    pub(crate) chore_ns: u64,
+}
+
+impl Sleep {
+    pub(crate) fn new() -> Self {
+        Self { lead_ns: FIRST_LEAD_NS, wakes_ns: None, polls: false }
+    }
+
+    /// How long the next turn may take if nothing happens.
+    pub(crate) fn patience_ns(&mut self, now_ns: u64, until: Until) -> u64 {
+        self.wakes_ns = None;
+        let wakes_ns = until.due_ns.saturating_sub(self.lead_ns);
+        self.polls = wakes_ns <= now_ns;
+        if self.polls {
+            return 0;
+        }
+        let chore_ns = until.chore_ns.min(now_ns + LOOK_UP_NS);
+        if wakes_ns <= chore_ns {
+            self.wakes_ns = Some(wakes_ns);
+        }
+        wakes_ns.min(chore_ns).saturating_sub(now_ns)
+    }
+
+    /// Whether the last turn was to be short because something is nearly due.
+    pub(crate) fn polled(&self) -> bool {
+        self.polls
+    }
+
+    /// The turn is over at this instant.
+    pub(crate) fn woke(&mut self, now_ns: u64) {
+        // Woken by an answer, or not asleep for an instant: nothing to learn.
+        let Some(wakes_ns) = self.wakes_ns.take().filter(|wakes_ns| now_ns >= *wakes_ns) else {
+            return;
+        };
+        let late_ns = now_ns - wakes_ns;
+        // Rises by half of what was missed and falls by a 64th, so that it settles where about one
+        // in thirty sleeps is longer.
+        self.lead_ns = if late_ns > self.lead_ns {
+            self.lead_ns + (late_ns - self.lead_ns) / 2
+        } else {
+            self.lead_ns - (self.lead_ns - late_ns) / 64
+        };
+        self.lead_ns = self.lead_ns.clamp(LEAST_LEAD_NS, MOST_LEAD_NS);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOTHING: u64 = u64::MAX;
+
+    #[test]
+    fn what_is_soon_due_is_polled_for_and_a_chore_is_not() {
+        let mut sleep = Sleep::new();
+        let soon_ns = FIRST_LEAD_NS / 2;
+        assert_eq!(sleep.patience_ns(0, Until { due_ns: soon_ns, chore_ns: NOTHING }), 0);
+        assert!(sleep.polled());
+        assert_eq!(sleep.patience_ns(0, Until { due_ns: NOTHING, chore_ns: soon_ns }), soon_ns);
+        assert!(!sleep.polled());
+        let until = Until { due_ns: NOTHING, chore_ns: NOTHING };
+        assert_eq!(sleep.patience_ns(7, until), LOOK_UP_NS);
+    }
+
+    #[test]
+    fn the_lead_becomes_what_the_kernel_needs_to_wake() {
+        for (wakes_late_ns, expected) in [(1_000, 3_000..3_001), (40_000, 35_000..45_000)] {
+            let mut sleep = Sleep::new();
+            let mut now_ns = 0;
+            for _ in 0..2_000 {
+                let until = Until { due_ns: now_ns + 1_000_000, chore_ns: NOTHING };
+                now_ns += sleep.patience_ns(now_ns, until) + wakes_late_ns;
+                sleep.woke(now_ns);
+            }
+            assert!(expected.contains(&sleep.lead_ns), "{}", sleep.lead_ns);
+        }
+    }
+}

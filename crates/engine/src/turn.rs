@@ -1,0 +1,329 @@
+//! Many clients on one worker, turn by turn.
+//!
+//! A turn of the worker: what is readable is read and stamped, what was answered is recorded, new
+//! operations are drawn and submitted, each connection is flushed once, and the worker sleeps until
+//! something can be read or is due. The session does the first and the last in [`Session::turn`].
+
+use std::cell::Cell;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use kvmark_driver::{Completions, Reply, Session, Ticket};
+use kvmark_plan::Outcome;
+use kvmark_record::LATE_TOLERANCE_NS;
+
+use crate::clock::Clock;
+use crate::deadlines::Deadlines;
+use crate::ledger::Ledger;
+use crate::operation::{Bound, Operation};
+use crate::phase::Stretch;
+use crate::sleep::{Sleep, Until};
+use crate::source::{Source, Turn};
+use crate::starting::Starting;
+
+/// Requests that are submitted before the session has its turn again: what is answered meanwhile
+/// isn't stamped.
+const SUBMITTED_AT_ONCE: usize = 64;
+
+/// The clients of a worker during a stretch.
+pub(crate) struct Floor<'a, C> {
+    stretch: &'a Stretch,
+    ledger: &'a Ledger<'a>,
+    clock: &'a C,
+    /// Time polled away while nothing was to be done.
+    idle_spin_ns: &'a Cell<u64>,
+    /// One per group; none where the worker has no client of the group.
+    sources: Vec<Option<Source<'a>>>,
+    /// By ticket.
+    clients: Vec<Client<'a>>,
+    /// Clients that haven't ended.
+    going: usize,
+    /// Who can go on, in the order in which they came to it.
+    ready: VecDeque<Ticket>,
+    /// Who waits for an instant; of several at the same one who came first is first.
+    waiting: BinaryHeap<Reverse<(u64, u64, Ticket)>>,
+    waited: u64,
+    deadlines: Deadlines,
+    away: Away,
+    bound: Bound,
+    no_reply: Reply,
+}
+
+struct Client<'a> {
+    operation: Operation<'a>,
+    group: usize,
+    state: State,
+    issued_ns: u64,
+    /// How long the worker had been away when its operation began.
+    away_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// Has had no operation yet.
+    Starting(Starting),
+    /// Free since an instant.
+    Free(u64),
+    /// Has its next operation, which may not be due yet.
+    Next(Turn),
+    /// The second part of its operation is to be submitted.
+    Part,
+    UnderWay,
+    Ended,
+}
+
+/// Time in which something was due and the worker didn't come to it.
+#[derive(Debug, Default)]
+struct Away {
+    total_ns: u64,
+    noticed_ns: u64,
+    /// What is due next, as far as is known.
+    due_ns: u64,
+}
+
+impl Away {
+    /// If what is due is late by more than the tolerance, the worker was away.
+    #[inline]
+    fn notice(&mut self, now_ns: u64) {
+        // From when it was noticed last, lest one absence be counted twice.
+        let late_ns = now_ns.saturating_sub(self.due_ns.max(self.noticed_ns));
+        if late_ns > LATE_TOLERANCE_NS {
+            self.total_ns += late_ns;
+            self.noticed_ns = now_ns;
+        }
+    }
+}
+
+impl<'a, C: Clock> Floor<'a, C> {
+    pub(crate) fn new(
+        stretch: &'a Stretch,
+        ledger: &'a Ledger<'a>,
+        clock: &'a C,
+        idle_spin_ns: &'a Cell<u64>,
+        sources: Vec<Option<Source<'a>>>,
+        seats: &[usize],
+    ) -> Self {
+        let client = |group: &usize| Client {
+            operation: Operation::new(stretch, *group, ledger),
+            group: *group,
+            state: State::Starting(Starting::of(stretch, *group)),
+            issued_ns: 0,
+            away_ns: 0,
+        };
+        let limit_ns = stretch.timeout_ns.filter(|_| stretch.cancels);
+        let mut floor = Self {
+            stretch,
+            ledger,
+            clock,
+            idle_spin_ns,
+            sources,
+            clients: seats.iter().map(client).collect(),
+            going: seats.len(),
+            ready: VecDeque::with_capacity(seats.len()),
+            waiting: BinaryHeap::with_capacity(seats.len()),
+            waited: 0,
+            deadlines: Deadlines::new(seats.len(), limit_ns),
+            away: Away { due_ns: u64::MAX, ..Away::default() },
+            bound: Bound::default(),
+            no_reply: Reply::default(),
+        };
+        for ticket in 0..seats.len() as Ticket {
+            floor.wait_until(stretch.start_ns(), ticket);
+        }
+        floor
+    }
+
+    /// Serves all clients until each has ended, or the stretch is given up.
+    pub(crate) fn serve<S: Session>(&mut self, session: &mut S) {
+        let mut sleep = Sleep::new();
+        let mut now_ns = self.clock.now_ns();
+        while !self.stretch.is_given_up() {
+            self.ledger.tick(now_ns);
+            self.away.notice(now_ns);
+            self.expire(now_ns, session);
+            self.wake(now_ns);
+            self.submit(session);
+            if self.going == 0 {
+                break;
+            }
+            let until = Until {
+                due_ns: self.next_due_ns().min(session.due_ns()),
+                chore_ns: self.ledger.boundary_ns().min(self.deadlines.next_ns()),
+            };
+            self.away.due_ns = until.due_ns;
+            let idle = self.ready.is_empty();
+            let patience_ns = match idle && !C::SIMULATED {
+                true => sleep.patience_ns(now_ns, until),
+                false => 0,
+            };
+            session.turn(patience_ns, self);
+            if C::SIMULATED && idle && self.ready.is_empty() {
+                self.clock.skip_to(until.due_ns.min(until.chore_ns).min(session.due_ns()));
+            }
+            let before_ns = now_ns;
+            now_ns = self.clock.now_ns();
+            if idle {
+                sleep.woke(now_ns);
+                if sleep.polled() && self.ready.is_empty() {
+                    let spun_ns = self.idle_spin_ns.get() + (now_ns - before_ns);
+                    self.idle_spin_ns.set(spun_ns);
+                }
+            }
+        }
+        for (ticket, client) in (0..).zip(&self.clients) {
+            if matches!(client.state, State::UnderWay) {
+                session.give_up(ticket);
+            }
+        }
+    }
+
+    /// When the next client wants to go on that waits for an instant.
+    fn next_due_ns(&self) -> u64 {
+        let due_ns = self.waiting.peek().map_or(u64::MAX, |Reverse((due_ns, ..))| *due_ns);
+        due_ns.min(if self.waiting.is_empty() { u64::MAX } else { self.stretch.end_ns() })
+    }
+
+    fn wait_until(&mut self, instant_ns: u64, ticket: Ticket) {
+        self.waiting.push(Reverse((instant_ns, self.waited, ticket)));
+        self.waited += 1;
+    }
+
+    /// Ends the requests whose time is up.
+    fn expire<S: Session>(&mut self, now_ns: u64, session: &mut S) {
+        while let Some(ticket) = self.deadlines.take_due(now_ns) {
+            session.give_up(ticket);
+            let reply = std::mem::take(&mut self.no_reply);
+            self.end(ticket, now_ns, None, &reply, None);
+            self.no_reply = reply;
+        }
+    }
+
+    /// Lets those go on whose instant has come, and ends who waits for one that doesn't come.
+    fn wake(&mut self, now_ns: u64) {
+        let is_over = now_ns >= self.stretch.end_ns();
+        while let Some(Reverse((due_ns, _, ticket))) = self.waiting.peek().copied() {
+            if is_over {
+                self.clients[ticket as usize].state = State::Ended;
+                self.going -= 1;
+            } else if due_ns <= now_ns {
+                self.ready.push_back(ticket);
+            } else {
+                break;
+            }
+            self.waiting.pop();
+        }
+    }
+
+    /// Submits what may go.
+    fn submit<S: Session>(&mut self, session: &mut S) {
+        let mut left = SUBMITTED_AT_ONCE;
+        while left > 0
+            && let Some(ticket) = self.ready.pop_front()
+        {
+            left -= usize::from(self.go_on(ticket, session));
+        }
+    }
+
+    /// A client's next step; whether it submitted a request.
+    #[inline]
+    fn go_on<S: Session>(&mut self, ticket: Ticket, session: &mut S) -> bool {
+        let client = &mut self.clients[ticket as usize];
+        let turn = match client.state {
+            State::Starting(mut starting) => {
+                let at_ns = starting.at_ns;
+                if !starting.may_begin(self.stretch) {
+                    client.state = State::Starting(starting);
+                    self.wait_until(starting.at_ns, ticket);
+                    return false;
+                }
+                client.operation.free_from(at_ns);
+                client.state = State::Free(at_ns);
+                return self.go_on(ticket, session);
+            }
+            State::Free(ready_ns) => {
+                let source = self.sources[client.group].as_ref();
+                let source = source.expect("whose seat it is, the arrivals are too");
+                let next = source.enter().next(ready_ns);
+                match next {
+                    Some(turn) if turn.intended_ns > ready_ns => {
+                        client.state = State::Next(turn);
+                        self.wait_until(turn.intended_ns, ticket);
+                        return false;
+                    }
+                    Some(turn) if ready_ns < self.stretch.end_ns() => turn,
+                    _ => {
+                        client.state = State::Ended;
+                        self.going -= 1;
+                        return false;
+                    }
+                }
+            }
+            State::Next(turn) => turn,
+            State::Part => {
+                client.state = State::UnderWay;
+                session.submit(ticket, &client.operation.request(&self.bound));
+                return true;
+            }
+            State::UnderWay | State::Ended => return false,
+        };
+        client.operation.begin(turn, &mut self.bound);
+        client.away_ns = self.away.total_ns;
+        client.state = State::UnderWay;
+        session.submit(ticket, &client.operation.request(&self.bound));
+        true
+    }
+
+    /// A request has ended, or was given up where there is no answer.
+    #[inline]
+    fn end(
+        &mut self,
+        ticket: Ticket,
+        at_ns: u64,
+        answer: Option<Outcome>,
+        reply: &Reply,
+        why: Option<&str>,
+    ) {
+        self.away.notice(at_ns);
+        let client = &mut self.clients[ticket as usize];
+        let operation = &mut client.operation;
+        let done = operation.judge(client.issued_ns, at_ns, answer, reply);
+        if done.outcome.is_failure() {
+            self.ledger.note_failure(operation.leg(), done.outcome, why);
+        }
+        client.state = State::Part;
+        if operation.end(done, reply.rows) {
+            client.state = State::Free(at_ns);
+            if client.away_ns != self.away.total_ns {
+                operation.forgive(self.away.total_ns - client.away_ns);
+            }
+            operation.write_down();
+        }
+        self.ready.push_back(ticket);
+    }
+}
+
+impl<C: Clock> Completions for Floor<'_, C> {
+    #[inline]
+    fn stamp(&mut self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    #[inline]
+    fn issued(&mut self, ticket: Ticket, at_ns: u64) {
+        self.clients[ticket as usize].issued_ns = at_ns;
+        self.deadlines.arm(ticket, at_ns);
+    }
+
+    #[inline]
+    fn completed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, reply: &Reply) {
+        self.deadlines.disarm(ticket);
+        self.end(ticket, at_ns, Some(outcome), reply, None);
+    }
+
+    fn failed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, why: &str) {
+        self.deadlines.disarm(ticket);
+        let reply = std::mem::take(&mut self.no_reply);
+        self.end(ticket, at_ns, Some(outcome), &reply, Some(why));
+        self.no_reply = reply;
+    }
+}
