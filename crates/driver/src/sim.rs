@@ -22,14 +22,14 @@ use crate::{
     Request, Session, Ticket,
 };
 
-/// The law of service times.
+/// How service times are distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Law {
+enum ServiceTime {
     Constant,
     Exponential,
 }
 
-impl FromStr for Law {
+impl FromStr for ServiceTime {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -79,7 +79,7 @@ impl Windows {
 /// or `real`).
 #[derive(Clone, Debug)]
 pub struct Sim {
-    law: Law,
+    service: ServiceTime,
     mean_ns: f64,
     seed: u64,
     stalls: Windows,
@@ -125,7 +125,8 @@ impl Sim {
             .collect();
         let mut options = Options::new(options);
         let servers: u32 = options.take("servers", "a count of at least 1", 1)?;
-        let law = options.take("service", "constant or exponential", Law::Exponential)?;
+        let service =
+            options.take("service", "constant or exponential", ServiceTime::Exponential)?;
         let mean_us: f64 = options.take("mean_us", "microseconds, 0 or more", 100.0)?;
         let seed = options.take("seed", "a whole number", 1)?;
         let windows = "windows such as 10+1,20+0.5 (start+length in seconds)";
@@ -146,7 +147,7 @@ impl Sim {
         };
         let free_ns = (0..servers).map(|_| Reverse(0)).collect();
         Ok(Self {
-            law,
+            service,
             mean_ns: mean_us * 1e3,
             seed,
             stalls,
@@ -168,9 +169,9 @@ impl Sim {
             return (now_ns, Outcome::Unavailable);
         }
         let Reverse(free_ns) = queue.free_ns.pop().expect("there is at least one server");
-        let service_ns = match self.law {
-            Law::Constant => self.mean_ns,
-            Law::Exponential => -self.mean_ns * (1.0 - unit(self.seed, 2 * number)).ln(),
+        let service_ns = match self.service {
+            ServiceTime::Constant => self.mean_ns,
+            ServiceTime::Exponential => -self.mean_ns * (1.0 - unit(self.seed, 2 * number)).ln(),
         };
         let done_ns = self.finish(now_ns.max(free_ns), service_ns.round() as u64);
         queue.free_ns.push(Reverse(done_ns));

@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::coordinator::{Coordinator, LOOK_UP, Mark};
 use crate::crew::Member;
 use crate::error::EngineError;
-use crate::ledger::{Counts, Finished, FinishedLeg, Page, Place, Report};
+use crate::ledger::{Counts, Finished, FinishedLeg, Page, Position, Report};
 use crate::observer::{Control, Progress};
 use crate::phase::{Leg, Stretch};
 use crate::sweep::Sweep;
@@ -33,9 +33,9 @@ pub(crate) struct Conduct<'a> {
     begun: usize,
     closing: usize,
     /// Per worker: the first interval to which it may still add; none when it is in its drain.
-    through: Vec<Option<Place>>,
+    through: Vec<Option<Position>>,
     /// Per worker: counts at the ends of intervals that are not closed yet.
-    counts: Vec<VecDeque<(Place, Vec<Vec<Counts>>)>>,
+    counts: Vec<VecDeque<(Position, Vec<Vec<Counts>>)>>,
     /// Per worker: the newest counts that belong to a closed interval.
     settled: Vec<Vec<Vec<Counts>>>,
     parts: Vec<Part>,
@@ -54,7 +54,7 @@ struct Conducted<'a> {
     next_interval: u32,
     newest_interval: u32,
     drains: BTreeSet<u32>,
-    tally: Tally,
+    seen: Seen,
     /// What was taken when it began.
     mark: Option<Mark>,
 }
@@ -80,7 +80,7 @@ impl Part {
 
 /// What a display shows of a phase.
 #[derive(Debug, Default)]
-struct Tally {
+struct Seen {
     failed: u64,
     missed: u64,
     /// By group: issued late, and of these because their client was busy.
@@ -111,7 +111,7 @@ impl<'a> Conducted<'a> {
             next_interval: 0,
             newest_interval: 0,
             drains: BTreeSet::new(),
-            tally: Tally::default(),
+            seen: Seen::default(),
             mark: None,
         }
     }
@@ -208,7 +208,7 @@ impl<'a> Conduct<'a> {
         &mut self,
         worker: usize,
         page: Page,
-        through: Option<Place>,
+        through: Option<Position>,
         run: &Coordinator<'_, D, C>,
     ) {
         let Page { place, drain, mut batch, counts } = page;
@@ -305,11 +305,11 @@ impl<'a> Conduct<'a> {
         let accounting = self.account(leg, interval, end_ns);
         let conducted = &mut self.legs[leg];
         let closed = conducted.aggregate.close(interval, drain, end_ns, &accounting);
-        conducted.tally.take(&closed);
+        conducted.seen.take(&closed);
         let backlogs = accounting.iter().filter_map(|group| group.backlog);
-        conducted.tally.backlog = backlogs.reduce(u64::max);
+        conducted.seen.backlog = backlogs.reduce(u64::max);
         run.writer.interval(&closed)?;
-        if conducted.stage.name == PhaseName::Load && conducted.tally.failed > 0 {
+        if conducted.stage.name == PhaseName::Load && conducted.seen.failed > 0 {
             self.stretch.end_at(run.clock.now_ns());
         }
         Ok(closed)
@@ -324,7 +324,7 @@ impl<'a> Conduct<'a> {
     }
 
     /// Brings the counts to the end of an interval.
-    fn settle(&mut self, end: Place) {
+    fn settle(&mut self, end: Position) {
         for (settled, counts) in self.settled.iter_mut().zip(&mut self.counts) {
             while counts.front().is_some_and(|(place, _)| *place <= end) {
                 if let Some((_, newest)) = counts.pop_front() {
@@ -452,10 +452,10 @@ impl<'a> Conduct<'a> {
             completed,
             expected_operations: counts.sum(),
             rate_per_s,
-            response_ns_p99: conducted.tally.response_ns_p99,
-            failed: conducted.tally.failed,
-            missed: conducted.tally.missed,
-            backlog: conducted.tally.backlog,
+            response_ns_p99: conducted.seen.response_ns_p99,
+            failed: conducted.seen.failed,
+            missed: conducted.seen.missed,
+            backlog: conducted.seen.backlog,
         });
     }
 
@@ -535,7 +535,7 @@ impl<'a> Conduct<'a> {
         let whole = totals.iter().filter(|total| !total.part && total.group == *name);
         let ok = whole.clone().filter(|total| total.outcome == Outcome::Ok);
         let completed = whole.map(|total| total.count).sum::<u64>();
-        let late = self.legs[leg].tally.late.get(name).copied();
+        let late = self.legs[leg].seen.late.get(name).copied();
         let (late, late_busy) = late.unwrap_or_default();
         GroupRecord {
             group: name.clone(),
@@ -580,7 +580,7 @@ impl<'a> Conduct<'a> {
     pub(crate) fn missing_notices(&self) -> Vec<Notice> {
         let missing = self.parts.iter().zip(&self.through).enumerate();
         let missing = missing.filter(|(_, (part, _))| matches!(part, Part::Missing));
-        let notice = |(worker, (_, through)): (usize, (&Part, &Option<Place>))| {
+        let notice = |(worker, (_, through)): (usize, (&Part, &Option<Position>))| {
             let (leg, open) = through.unwrap_or((self.begun, self.legs[self.begun].next_interval));
             let recorded_ns = u64::from(open) * self.stretch.interval_ns;
             let mut evidence = BTreeMap::new();
@@ -646,7 +646,7 @@ impl Counts {
     }
 }
 
-impl Tally {
+impl Seen {
     fn take(&mut self, closed: &ClosedInterval) {
         for row in &closed.rows {
             if let Some(total) = &row.total {

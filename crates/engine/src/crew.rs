@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::error::EngineError;
 use crate::ledger::Report;
 use crate::phase;
-use crate::worker::{self, Command, Setup};
+use crate::worker::{self, Order, Setup};
 
 /// The workers of a run.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct Crew {
 #[derive(Debug)]
 pub(crate) struct Member {
     thread: JoinHandle<()>,
-    pub(crate) commands: Sender<Command>,
+    pub(crate) orders: Sender<Order>,
     /// Completed operations in the current phase.
     pub(crate) live: Arc<Apart<AtomicU64>>,
     /// The core to which it is bound, if it is.
@@ -64,7 +64,7 @@ impl Crew {
         for worker in 0..count {
             let carried = slots / count + u32::from(worker < slots % count);
             let core = plan.pin.get(worker as usize % plan.pin.len().max(1)).copied();
-            let (commands, inbox) = channel();
+            let (orders, inbox) = channel();
             let live = Arc::new(Apart(AtomicU64::new(0)));
             let (spare, used) = channel();
             let setup = Setup {
@@ -75,14 +75,14 @@ impl Crew {
                 clients: carried,
                 names: Arc::new(Names::of(plan)),
                 core,
-                commands: inbox,
+                orders: inbox,
                 reports: outlet.clone(),
                 used,
                 live: Arc::clone(&live),
             };
             let thread = spawn(setup)?;
             let cores = core.into_iter().collect();
-            workers.push(Member { thread, commands, live, cores, spare });
+            workers.push(Member { thread, orders, live, cores, spare });
         }
         Ok(Self { workers, threads, abandoned: false })
     }
@@ -101,18 +101,18 @@ impl Crew {
         Ok(())
     }
 
-    pub(crate) fn command_all(&self, command: &Command) {
+    pub(crate) fn order_all(&self, order: &Order) {
         for member in &self.workers {
             // A worker that is gone has reported its panic, which ends the run.
-            drop(member.commands.send(command.clone()));
+            drop(member.orders.send(order.clone()));
         }
     }
 
     /// Ends the workers, so that the system is closed when this returns; those that don't answer
     /// are left behind.
     pub(crate) fn dismiss(self) {
-        for Member { thread, commands, .. } in self.workers {
-            drop(commands);
+        for Member { thread, orders, .. } in self.workers {
+            drop(orders);
             if !self.abandoned {
                 // A panic was reported when it happened.
                 drop(thread.join());

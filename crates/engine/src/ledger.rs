@@ -19,7 +19,7 @@ pub(crate) enum Report {
     /// Whether every probed key was there.
     Probed { present: bool },
     /// One interval's records. Nothing earlier than `through` will follow, but for the drain.
-    Interval { worker: usize, page: Page, through: Option<Place> },
+    Interval { worker: usize, page: Page, through: Option<Position> },
     /// The worker's part of the stretch is over.
     Finished(Finished),
     /// The worker's thread panicked.
@@ -27,12 +27,12 @@ pub(crate) enum Report {
 }
 
 /// A phase of a stretch, and the number of an interval of it.
-pub(crate) type Place = (usize, u32);
+pub(crate) type Position = (usize, u32);
 
 /// The records of one worker and interval.
 #[derive(Debug)]
 pub(crate) struct Page {
-    pub(crate) place: Place,
+    pub(crate) place: Position,
     pub(crate) drain: bool,
     pub(crate) batch: Batch,
     /// Issued and completed since the stretch began, by phase, then by group of the plan; nothing

@@ -69,15 +69,20 @@ impl<'a> Operation<'a> {
 
     /// Draws the operation whose turn it is and binds key and values, in the memory that clients
     /// share where nothing of them is needed later.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin(&mut self, turn: Turn, shared: &mut Bound) {
-        self.draw(turn);
+        // One by one: what is handed over in memory would have to be stored before it is read.
+        self.begin_as(turn.leg, turn.number, turn.intended_ns, shared);
+    }
+
+    fn begin_as(&mut self, leg: usize, number: u64, intended_ns: u64, shared: &mut Bound) {
+        self.draw(leg, number, intended_ns);
         let bound = if self.keeps() { &mut self.own } else { shared };
-        bind(self.group, self.stretch, self.turn.number, &self.draw, bound);
+        bind(self.group, self.stretch, number, &self.draw, bound);
         // Not before: a key is a chain of multiplications, each of which waits for the one before,
         // and this is done meanwhile.
         self.write_down();
-        self.ledger.issue(turn.leg, self.group.group);
+        self.ledger.issue(leg, self.group.group);
     }
 
     /// The phase to which the operation belongs.
@@ -92,17 +97,18 @@ impl<'a> Operation<'a> {
     }
 
     #[inline]
-    fn draw(&mut self, turn: Turn) {
-        if turn.leg != self.turn.leg {
-            self.group = &self.stretch.legs[turn.leg].groups[self.seat];
+    fn draw(&mut self, leg: usize, number: u64, intended_ns: u64) {
+        if leg != self.turn.leg {
+            self.group = &self.stretch.legs[leg].groups[self.seat];
         }
         let stream = &self.group.stream;
-        self.turn = turn;
+        self.turn.leg = leg;
+        self.turn.number = number;
+        self.turn.intended_ns = intended_ns;
         self.read = None;
-        // At once to where it stays: a copy would have to wait until its parts are stored.
-        self.draw = stream.draw(turn.number, &self.stretch.inserts);
+        stream.draw_into(number, &self.stretch.inserts, &mut self.draw);
         if let Some(sweep) = &self.stretch.sweep {
-            self.draw.ordinal = sweep.ordinal(turn.number);
+            self.draw.ordinal = sweep.ordinal(number);
         }
         if self.draw.kind == Kind::Insert && self.draw.statement.is_none() {
             stream.insert_into(&mut self.draw, &self.stretch.inserts);

@@ -26,9 +26,9 @@ use crate::observer::{Control, Leave, Observer};
 use crate::phase::{self, Books, Setting};
 use crate::probe::Probe;
 use crate::usage::ProcessUsage;
-use crate::worker::Command;
+use crate::worker::Order;
 
-/// From the command to begin a phase to its first intended start, so that every worker is there.
+/// From the order to begin a phase to its first intended start, so that every worker is there.
 const LEAD_NS: u64 = 1_000_000;
 /// How long before an agreed instant a phase is made ready: the system is asked for its counters.
 const READY_NS: u64 = 20_000_000;
@@ -206,8 +206,8 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         }
         let ordinals = [0, dataset.count / 2, dataset.count - 1].map(|n| dataset.start + n);
         let records = ordinals.map(|ordinal| Probe::new(stream, ordinal));
-        let command = Command::Probe(Arc::new(records.into()));
-        drop(self.crew.workers[0].commands.send(command));
+        let order = Order::Probe(Arc::new(records.into()));
+        drop(self.crew.workers[0].orders.send(order));
         loop {
             match self.next_report(LOOK_UP) {
                 Some(Report::Probed { present }) => return Ok(present),
@@ -278,7 +278,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         let start = || due_ns.max(self.clock.now_ns() + LEAD_NS);
         let stretch = phase::begin(self.plan, index, streams, books, self.setting, start);
         let stretch = Arc::new(stretch);
-        self.crew.command_all(&Command::Stretch(Arc::clone(&stretch)));
+        self.crew.order_all(&Order::Stretch(Arc::clone(&stretch)));
         self.phase_event(index, stretch.start_ns(), None)?;
         let mut conduct = Conduct::new(self.plan, &stretch, self.crew.workers.len(), mark);
         let mut failure = conduct.follow(self).err();

@@ -209,12 +209,12 @@ pub(crate) enum Source<'a> {
     Own(RefCell<Timetable>),
 }
 
-/// A client's place at the source while it waits for its operation to be due.
+/// A client's way to the source while it waits for its operation to be due.
 ///
 /// Clients with threads of their own share one schedule: the first holds it and waits for the next
 /// arrival, the others wait behind it, so that one thread at a time polls the clock and not all.
 #[derive(Debug)]
-pub(crate) enum Place<'a> {
+pub(crate) enum Access<'a> {
     First(MutexGuard<'a, Timetable>),
     Any(&'a Source<'a>),
 }
@@ -227,15 +227,15 @@ impl<'a> Source<'a> {
     }
 
     #[inline]
-    pub(crate) fn enter(&'a self) -> Place<'a> {
+    pub(crate) fn enter(&'a self) -> Access<'a> {
         if let Self::Queue(timetable) = self {
-            return Place::First(timetable.lock().unwrap_or_else(PoisonError::into_inner));
+            return Access::First(timetable.lock().unwrap_or_else(PoisonError::into_inner));
         }
-        Place::Any(self)
+        Access::Any(self)
     }
 }
 
-impl Place<'_> {
+impl Access<'_> {
     /// The next operation for a client that became free at `ready_ns`; none when the numbers are
     /// used up. Always inlined, so that a turn stays in registers.
     #[inline(always)]

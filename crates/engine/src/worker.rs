@@ -1,4 +1,4 @@
-//! A worker: one thread with its own session and recorder, led through the phases by commands.
+//! A worker: one thread with its own session and recorder, led through the phases by orders.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -24,7 +24,7 @@ use crate::usage;
 
 /// What the coordinator asks of a worker. It ends when the channel is closed.
 #[derive(Clone, Debug)]
-pub(crate) enum Command {
+pub(crate) enum Order {
     /// Look whether these records are all there.
     Probe(Arc<Vec<Probe>>),
     /// Carry out your part of a stretch.
@@ -43,7 +43,7 @@ pub(crate) struct Setup<D, C> {
     /// Of the plan's groups and statements.
     pub(crate) names: Arc<Names>,
     pub(crate) core: Option<u32>,
-    pub(crate) commands: Receiver<Command>,
+    pub(crate) orders: Receiver<Order>,
     pub(crate) reports: Sender<Report>,
     /// Memory of pages that were taken.
     pub(crate) used: Receiver<Batch>,
@@ -73,13 +73,13 @@ pub(crate) fn work<D: Driver, C: Clock>(setup: Setup<D, C>) {
     };
     setup.report(Report::Opened { result: Ok(()) });
     let mut recorder = Recorder::new(&setup.names);
-    while let Ok(command) = setup.commands.recv() {
-        match command {
-            Command::Probe(records) => {
+    while let Ok(order) = setup.orders.recv() {
+        match order {
+            Order::Probe(records) => {
                 let present = probe::are_there(&records, &mut session, &setup.clock);
                 setup.report(Report::Probed { present });
             }
-            Command::Stretch(stretch) => setup.serve(&stretch, &mut session, &mut recorder),
+            Order::Stretch(stretch) => setup.serve(&stretch, &mut session, &mut recorder),
         }
     }
 }

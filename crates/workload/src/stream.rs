@@ -118,9 +118,16 @@ impl Stream {
         self.draw_at(number, frontier, inserts)
     }
 
+    /// [`Self::draw`] to where the draw stays: a copy would have to wait until its parts are stored.
+    #[inline]
+    pub fn draw_into(&self, number: u64, inserts: &InsertSequence, draw: &mut Draw) {
+        let frontier = if self.needs_frontier { inserts.frontier() } else { 0 };
+        *draw = self.draw_at(number, frontier, inserts);
+    }
+
     /// Draws operation `number` as it was when the frontier was there: the same seeds, number and
     /// frontier, and the same failed inserts below it, always give the same draw.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn draw_at(&self, number: u64, frontier: u64, inserts: &InsertSequence) -> Draw {
         let mut choice = *match self.mix.only() {
