@@ -2,8 +2,7 @@
 
 use kvmark_plan::{Check, Each, Statement};
 
-use crate::made::Slot;
-use crate::statement::ArgumentBuffer;
+use crate::arguments::{ArgumentBuffer, Slot};
 
 /// A statement's [`Check`]s.
 #[derive(Clone, Debug)]

@@ -2,13 +2,13 @@
 
 use kvmark_plan::{Generator, KeyChoice, ValueType};
 
+use crate::arguments::Element;
 use crate::distribution::KeyChooser;
 use crate::error::{WorkloadError, require};
 use crate::key::KeyWriter;
 use crate::random::{Random, Seed};
+use crate::records::Records;
 use crate::size::Sizes;
-use crate::statement::Element;
-use crate::stream::Stream;
 use crate::value::append_noise;
 
 /// A [`Generator`], ready to draw.
@@ -66,23 +66,23 @@ impl Maker {
     }
 
     /// Appends the bytes of an element's value and says what it is. The key is that of the record,
-    /// where [`Stream::values_hold_keys`].
+    /// where [`Records::values_hold_keys`].
     #[inline]
     pub(crate) fn append(
         &self,
-        stream: &Stream,
+        records: &Records,
         element: Element,
         key: &[u8],
         bytes: &mut Vec<u8>,
     ) -> ValueType {
         match &self.law {
             Law::Key => {
-                stream.append_key(element.ordinal, bytes);
+                records.append_key(element.ordinal, bytes);
                 ValueType::Text
             }
             Law::Ordinal => put_integer(element.ordinal.cast_signed(), bytes),
             Law::Field(field) => {
-                stream.append_value(element.number, element.place, *field, key, bytes);
+                records.append_value(element.number, element.place, *field, key, bytes);
                 ValueType::Text
             }
             Law::Awaited(_) => ValueType::Text,
@@ -115,14 +115,14 @@ impl Maker {
     /// Whether a value found is the one that was bound. A number is found as decimal text.
     pub(crate) fn matches(
         &self,
-        stream: &Stream,
+        records: &Records,
         key: &[u8],
         kind: ValueType,
         bound: &[u8],
         found: &[u8],
     ) -> bool {
         match (&self.law, kind) {
-            (Law::Field(field) | Law::Awaited(field), _) => stream.expected(key, *field, found),
+            (Law::Field(field) | Law::Awaited(field), _) => records.expected(key, *field, found),
             (_, ValueType::Integer | ValueType::Timestamp) => {
                 let bound = bound.try_into().map(i64::from_le_bytes).ok();
                 let found = std::str::from_utf8(found).ok().and_then(|text| text.parse().ok());

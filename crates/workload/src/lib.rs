@@ -10,6 +10,7 @@
 //! (`site.ycsb.workloads.CoreWorkload`), and exact where YCSB's are approximations. Nothing here
 //! reads a clock, allocates per operation, or knows a system.
 
+mod arguments;
 mod cassandra_stress;
 mod checks;
 mod decimal;
@@ -23,13 +24,14 @@ mod made;
 mod mix;
 mod random;
 mod ranges;
+mod records;
 mod size;
 mod statement;
 mod stream;
 mod value;
 
+pub use arguments::ArgumentBuffer;
 pub use error::WorkloadError;
 pub use inserts::InsertSequence;
-pub use statement::ArgumentBuffer;
 pub use stream::{Draw, Stream};
 pub use value::ValueBuffer;

@@ -1,32 +1,13 @@
 //! Arguments that are made of numbers, of literals and of a statement's earlier arguments.
 
-use std::ops::Range;
+use kvmark_plan::{Basis, FormatPart, Generator, ValueType};
 
-use kvmark_plan::{Basis, Each, FormatPart, Generator, ValueType};
-
+use crate::arguments::{Earlier, Element, Slot};
 use crate::decimal::Decimal;
 use crate::error::WorkloadError;
 use crate::random::Seed;
 use crate::size::Sizes;
-use crate::statement::Element;
 use crate::value::append_noise;
-
-/// How often an argument is drawn, and its place among those drawn as often.
-pub(crate) type Slot = (Each, usize);
-
-/// The arguments drawn so far, and where those of each kind of element begin.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Earlier<'a> {
-    pub(crate) places: &'a [(ValueType, Range<usize>)],
-    /// By [`Each`].
-    pub(crate) starts: [usize; 3],
-}
-
-impl<'a> Earlier<'a> {
-    fn of(&self, (each, slot): Slot) -> &'a (ValueType, Range<usize>) {
-        &self.places[self.starts[each as usize] + slot]
-    }
-}
 
 /// A [`Generator`] that looks at other arguments or at where it stands.
 #[derive(Clone, Debug)]
@@ -248,6 +229,8 @@ fn adler_32(bytes: &[u8]) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use kvmark_plan::Each;
+
     use super::*;
 
     #[test]

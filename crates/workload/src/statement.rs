@@ -1,69 +1,16 @@
 //! The arguments of a statement, drawn.
 
-use std::ops::Range;
+use kvmark_plan::{Argument, Check, Each, Generator, Statement};
 
-use kvmark_plan::{Argument, Check, Each, Generator, Statement, ValueType};
-
-use crate::cassandra_stress::{Partition, Table};
+use crate::arguments::{ArgumentBuffer, Earlier, Element, Slot, starts};
+use crate::cassandra_stress::Table;
 use crate::checks::Checks;
 use crate::error::WorkloadError;
 use crate::generator::Maker;
-use crate::made::{Earlier, Made};
+use crate::made::Made;
 use crate::random::{Random, Seed};
+use crate::records::Records;
 use crate::size::Sizes;
-use crate::stream::Stream;
-
-/// The arguments of one operation. Reused from operation to operation.
-#[derive(Clone, Debug, Default)]
-pub struct ArgumentBuffer {
-    /// Bytes of the arguments, one after the other.
-    pub bytes: Vec<u8>,
-    /// Type and place of each: the operation's, then of each command its own and its items'.
-    pub places: Vec<(ValueType, Range<usize>)>,
-    /// For each command, where its arguments begin in `places`, and how many items it has.
-    pub commands: Vec<(u32, u32)>,
-    /// For each command, the record it concerns.
-    pub ordinals: Vec<u64>,
-    /// Records that an insert adds, each once.
-    pub inserted: Vec<u64>,
-    /// The key of the command's record, where values are made of it.
-    key: Vec<u8>,
-    /// The partition of cassandra-stress's table that the command is about.
-    partition: Partition,
-}
-
-impl ArgumentBuffer {
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.places.clear();
-        self.commands.clear();
-        self.ordinals.clear();
-    }
-}
-
-/// Where the elements of each kind begin while those of one kind are drawn, the first of them at
-/// `here`.
-fn starts(each: Each, here: usize, commands: &[(u32, u32)]) -> [usize; 3] {
-    let command = commands.last().map_or(0, |(first, _)| *first as usize);
-    match each {
-        Each::Operation => [0; 3],
-        Each::Command => [0, here, here],
-        Each::Item => [0, command, here],
-    }
-}
-
-/// Which element of a statement's operation is drawn.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Element {
-    /// The operation's number.
-    pub(crate) number: u64,
-    /// The element's place within its operation, from 0.
-    pub(crate) place: u64,
-    /// Its place in the whole stream, where operations have as many elements as they can have.
-    pub(crate) position: u64,
-    /// The record's ordinal.
-    pub(crate) ordinal: u64,
-}
 
 /// A [`Statement`], ready to draw its arguments.
 #[derive(Clone, Debug)]
@@ -85,7 +32,7 @@ pub(crate) struct Template {
     checks: Checks,
     when_full: Option<u32>,
     /// What replies must hold: how often it is drawn, and its place there.
-    expects: Vec<(Each, usize)>,
+    expects: Vec<Slot>,
     /// Fields of the record that its commands write or are told, and that replies hold.
     written: Vec<u32>,
     expected: Vec<u32>,
@@ -152,7 +99,7 @@ impl Template {
     /// record of each command.
     pub(crate) fn bind(
         &self,
-        stream: &Stream,
+        records: &Records,
         number: u64,
         mut ordinal: impl FnMut(u64) -> u64,
         buffer: &mut ArgumentBuffer,
@@ -168,11 +115,11 @@ impl Template {
                     position: number.wrapping_mul(self.most[0]).wrapping_add(command),
                     ordinal: ordinal(command),
                 };
-                self.bind_rows(table, stream, element, &mut shape, buffer);
+                self.bind_rows(table, records, element, &mut shape, buffer);
             }
             return;
         }
-        let needs_key = self.makes_fields && stream.values_hold_keys();
+        let needs_key = self.makes_fields && records.values_hold_keys();
         let mut own = None;
         for command in 0..commands {
             let ordinal = match own {
@@ -180,16 +127,17 @@ impl Template {
                 _ => *own.insert(ordinal(command)),
             };
             if needs_key {
-                stream.key_into(ordinal, &mut buffer.key);
+                records.key_into(ordinal, &mut buffer.key);
             }
             buffer.ordinals.push(ordinal);
             let position = number.wrapping_mul(self.most[0]).wrapping_add(command);
             let element = Element { number, place: command, position, ordinal };
             if command == 0 {
-                self.make(Each::Operation, stream, Element { position: number, ..element }, buffer);
+                let first = Element { position: number, ..element };
+                self.make(Each::Operation, records, first, buffer);
             }
             let first = buffer.places.len() as u32;
-            self.make(Each::Command, stream, element, buffer);
+            self.make(Each::Command, records, element, buffer);
             let items = self.items.draw(&mut shape);
             buffer.commands.push((first, items as u32));
             if self.makers[Each::Item as usize].is_empty() {
@@ -198,7 +146,7 @@ impl Template {
             for item in 0..items {
                 let place = command * self.most[1] + item;
                 let position = position.wrapping_mul(self.most[1]).wrapping_add(item);
-                self.make(Each::Item, stream, Element { place, position, ..element }, buffer);
+                self.make(Each::Item, records, Element { place, position, ..element }, buffer);
             }
         }
     }
@@ -208,14 +156,14 @@ impl Template {
     fn bind_rows(
         &self,
         table: &Table,
-        stream: &Stream,
+        records: &Records,
         element: Element,
         shape: &mut Random,
         buffer: &mut ArgumentBuffer,
     ) {
-        stream.key_into(element.ordinal, &mut buffer.key);
+        records.key_into(element.ordinal, &mut buffer.key);
         if element.place == 0 {
-            self.make(Each::Operation, stream, element, buffer);
+            self.make(Each::Operation, records, element, buffer);
         }
         let ArgumentBuffer { bytes, places, commands, ordinals, key, partition, .. } = buffer;
         table.open(element.ordinal, partition);
@@ -231,14 +179,14 @@ impl Template {
                         let row = row.unwrap_or_else(|| apart.below(partition.rows()));
                         table.append(partition, row, column, bytes)
                     }
-                    None => maker.append(stream, element, key, bytes),
+                    None => maker.append(records, element, key, bytes),
                 };
                 places.push((kind, start..bytes.len()));
             }
         });
     }
 
-    fn make(&self, each: Each, stream: &Stream, element: Element, buffer: &mut ArgumentBuffer) {
+    fn make(&self, each: Each, records: &Records, element: Element, buffer: &mut ArgumentBuffer) {
         let ArgumentBuffer { bytes, places, commands, key, .. } = buffer;
         let here = places.len();
         for (maker, made) in self.makers[each as usize].iter().zip(&self.made[each as usize]) {
@@ -248,7 +196,7 @@ impl Template {
                     let starts = starts(each, here, commands);
                     made.append(element, Earlier { places, starts }, bytes)
                 }
-                None => maker.append(stream, element, key, bytes),
+                None => maker.append(records, element, key, bytes),
             };
             places.push((kind, start..bytes.len()));
         }
@@ -294,7 +242,7 @@ impl Template {
     /// its items if one of them is drawn per item, the expected arguments in order.
     pub(crate) fn holds<'a>(
         &self,
-        stream: &Stream,
+        records: &Records,
         buffer: &ArgumentBuffer,
         mut found: impl Iterator<Item = &'a [u8]>,
     ) -> bool {
@@ -305,7 +253,7 @@ impl Template {
         }
         let mut key = Vec::new();
         for ((first, items), ordinal) in buffer.commands.iter().zip(&buffer.ordinals) {
-            stream.key_into(*ordinal, &mut key);
+            records.key_into(*ordinal, &mut key);
             let rounds = if per_item { *items as usize } else { 1 };
             for round in 0..rounds {
                 for (each, slot) in &self.expects {
@@ -321,7 +269,7 @@ impl Template {
                         }
                         None => {
                             let maker = &self.makers[*each as usize][*slot];
-                            maker.matches(stream, &key, *kind, bound, found)
+                            maker.matches(records, &key, *kind, bound, found)
                         }
                     };
                     if !same {

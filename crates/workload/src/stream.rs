@@ -1,17 +1,17 @@
 //! The operations of one group in one phase.
 
-use kvmark_plan::{Dataset, FieldChoice, Group, Kind, PhaseName, Plan, Statement, ValueKind};
+use kvmark_plan::{FieldChoice, Group, Kind, PhaseName, Plan, Statement};
 
+use crate::arguments::ArgumentBuffer;
 use crate::distribution::KeyChooser;
 use crate::error::WorkloadError;
 use crate::inserts::InsertSequence;
-use crate::integrity;
-use crate::key::KeyWriter;
 use crate::mix::{Choice, Mix};
 use crate::random::Seed;
+use crate::records::Records;
 use crate::size::Sizes;
-use crate::statement::{ArgumentBuffer, Template};
-use crate::value::{ValueBuffer, append_noise};
+use crate::statement::Template;
+use crate::value::ValueBuffer;
 
 /// One operation, before its key and values are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,7 +48,6 @@ pub struct Stream {
     ranks: Seed,
     scan_lengths: Seed,
     fields: Seed,
-    values: Seed,
     mix: Mix,
     keys: KeyChooser,
     scan_length: Sizes,
@@ -56,10 +55,7 @@ pub struct Stream {
     one_field: [bool; Kind::ALL.len()],
     write_fields: FieldChoice,
     needs_frontier: bool,
-    key_writer: KeyWriter,
-    field_names: Vec<String>,
-    field_length: Sizes,
-    value_kind: ValueKind,
+    records: Records,
     /// By index in the plan; those that the mix doesn't name are left out.
     templates: Vec<Option<Template>>,
     /// The statement by which a record is looked for, and its index.
@@ -76,15 +72,11 @@ impl Stream {
         let groups = plan.groups.len();
         let settings = plan.groups.get(group).ok_or(WorkloadError::NoGroup { group, groups })?;
         let place = |name: &str| format!("groups[{group}].{name}");
-        let Dataset { key, fields, values, .. } = &plan.dataset;
         let mix = Mix::new(&settings.mix).ok_or(WorkloadError::EmptyMix { group })?;
         let popularity = Seed::derive(plan.seeds.keys, &[source::POPULARITY]);
         let keys = KeyChooser::new(&settings.keys, popularity, &place("keys"))?;
-        let field_length = Sizes::new(&fields.length, "dataset.fields.length")?;
-        if *values == ValueKind::Integrity && field_length.constant().is_none() {
-            return Err(WorkloadError::VaryingIntegrity);
-        }
         let here = [phase as u64, group as u64];
+        let records = Records::new(&plan.dataset, Seed::derive(plan.seeds.values, &here))?;
         let of_keys = |source| Seed::derive(plan.seeds.keys, &[here[0], here[1], source]);
         let templates = templates(plan, &mix, popularity, of_keys)?;
         let probe = probe(plan, popularity, of_keys)?;
@@ -93,17 +85,13 @@ impl Stream {
             ranks: of_keys(source::RANK),
             scan_lengths: of_keys(source::SCAN_LENGTH),
             fields: of_keys(source::FIELD),
-            values: Seed::derive(plan.seeds.values, &here),
             scan_length: Sizes::new(&settings.scan_length, &place("scan_length"))?,
             one_field: uses_one_field(settings),
             write_fields: settings.write_fields,
             needs_frontier: depends_on_inserts(plan, phase, &mix, &keys),
             mix,
             keys,
-            key_writer: KeyWriter::new(key),
-            field_names: (0..fields.count).map(|n| format!("{}{n}", fields.name_prefix)).collect(),
-            field_length,
-            value_kind: *values,
+            records,
             templates,
             probe,
         })
@@ -151,7 +139,7 @@ impl Stream {
         };
         let field = if self.one_field[kind as usize] {
             // Below the number of fields, which is 32 bits.
-            self.fields.random(number).below(self.field_names.len() as u64) as u32
+            self.fields.random(number).below(self.records.fields().into()) as u32
         } else {
             0
         };
@@ -192,26 +180,14 @@ impl Stream {
     /// Replaces `key` by the key of an ordinal. Allocates only while `key` grows.
     #[inline]
     pub fn key_into(&self, ordinal: u64, key: &mut Vec<u8>) {
-        self.key_writer.write(ordinal, key);
-    }
-
-    /// Appends the key of an ordinal.
-    #[inline]
-    pub(crate) fn append_key(&self, ordinal: u64, bytes: &mut Vec<u8>) {
-        self.key_writer.append(ordinal, bytes);
-    }
-
-    /// Whether a field's value is made of its record's key.
-    #[inline]
-    pub(crate) fn values_hold_keys(&self) -> bool {
-        self.value_kind == ValueKind::Integrity
+        self.records.key_into(ordinal, key);
     }
 
     /// Replaces `values` by those of all fields, for an insert. They are the number's, not the
     /// ordinal's, which an insert gets by chance.
     pub fn insert_values_into(&self, number: u64, key: &[u8], values: &mut ValueBuffer) {
         values.clear();
-        for field in 0..self.field_names.len() as u32 {
+        for field in 0..self.records.fields() {
             self.push_value(number, field, key, values);
         }
     }
@@ -245,14 +221,7 @@ impl Stream {
         key: &[u8],
         bytes: &mut Vec<u8>,
     ) {
-        let mut random = self.values.random_of_part(number, u64::from(field) | place << 32);
-        let length = self.field_length.draw(&mut random) as usize;
-        match self.value_kind {
-            ValueKind::Random => append_noise(&mut random, length, bytes),
-            ValueKind::Integrity => {
-                integrity::append(key, self.field_names[field as usize].as_bytes(), length, bytes);
-            }
-        }
+        self.records.append_value(number, place, field, key, bytes);
     }
 
     /// Replaces what the buffer holds by the arguments of the drawn statement, and says how many
@@ -287,7 +256,7 @@ impl Stream {
             let number = draw.version.wrapping_mul(partitions).wrapping_add(command);
             self.keys.choose(number, &mut random, frontier, available)
         };
-        template.bind(self, draw.version, ordinal, buffer);
+        template.bind(&self.records, draw.version, ordinal, buffer);
         buffer.inserted = inserted;
         template.widths()
     }
@@ -296,7 +265,7 @@ impl Stream {
     /// gives the probe's index and widths; none when the driver's own read does it.
     pub fn probe_into(&self, ordinal: u64, buffer: &mut ArgumentBuffer) -> Option<(u32, [u32; 3])> {
         let (index, template) = self.probe.as_ref()?;
-        template.bind(self, 0, |_| ordinal, buffer);
+        template.bind(&self.records, 0, |_| ordinal, buffer);
         Some((*index, template.widths()))
     }
 
@@ -329,7 +298,7 @@ impl Stream {
         buffer: &ArgumentBuffer,
         found: impl Iterator<Item = &'a [u8]>,
     ) -> bool {
-        self.template(draw).is_none_or(|template| template.holds(self, buffer, found))
+        self.template(draw).is_none_or(|template| template.holds(&self.records, buffer, found))
     }
 
     /// Whether the rows that the drawn statement returned are as they must be; each value comes
@@ -348,12 +317,7 @@ impl Stream {
     /// Noise can't be told from its key, so it always passes.
     #[must_use]
     pub fn expected(&self, key: &[u8], field: u32, found: &[u8]) -> bool {
-        if self.value_kind == ValueKind::Random {
-            return true;
-        }
-        let name = self.field_names.get(field as usize);
-        self.field_length.constant() == Some(found.len() as u64)
-            && name.is_some_and(|name| integrity::matches(key, name.as_bytes(), found))
+        self.records.expected(key, field, found)
     }
 }
 

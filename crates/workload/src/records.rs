@@ -1,0 +1,94 @@
+//! Keys and values of the dataset's records.
+
+use kvmark_plan::{Dataset, ValueKind};
+
+use crate::error::WorkloadError;
+use crate::integrity;
+use crate::key::KeyWriter;
+use crate::random::Seed;
+use crate::size::Sizes;
+use crate::value::append_noise;
+
+/// A [`Dataset`]'s keys by ordinal, and its fields' values by the number of what writes them.
+#[derive(Clone, Debug)]
+pub(crate) struct Records {
+    keys: KeyWriter,
+    field_names: Vec<String>,
+    field_length: Sizes,
+    value_kind: ValueKind,
+    values: Seed,
+}
+
+impl Records {
+    /// The records of a dataset; `values` is the seed of their noise.
+    pub(crate) fn new(dataset: &Dataset, values: Seed) -> Result<Self, WorkloadError> {
+        let fields = &dataset.fields;
+        let field_length = Sizes::new(&fields.length, "dataset.fields.length")?;
+        if dataset.values == ValueKind::Integrity && field_length.constant().is_none() {
+            return Err(WorkloadError::VaryingIntegrity);
+        }
+        Ok(Self {
+            keys: KeyWriter::new(&dataset.key),
+            field_names: (0..fields.count).map(|n| format!("{}{n}", fields.name_prefix)).collect(),
+            field_length,
+            value_kind: dataset.values,
+            values,
+        })
+    }
+
+    /// Fields of a record.
+    #[inline]
+    pub(crate) fn fields(&self) -> u32 {
+        self.field_names.len() as u32
+    }
+
+    /// Replaces `key` by the key of an ordinal. Allocates only while `key` grows.
+    #[inline]
+    pub(crate) fn key_into(&self, ordinal: u64, key: &mut Vec<u8>) {
+        self.keys.write(ordinal, key);
+    }
+
+    /// Appends the key of an ordinal.
+    #[inline]
+    pub(crate) fn append_key(&self, ordinal: u64, bytes: &mut Vec<u8>) {
+        self.keys.append(ordinal, bytes);
+    }
+
+    /// Whether a field's value is made of its record's key.
+    #[inline]
+    pub(crate) fn values_hold_keys(&self) -> bool {
+        self.value_kind == ValueKind::Integrity
+    }
+
+    /// Appends the value of a field, as the element of this place in operation `number` writes it:
+    /// 0 for the driver's own way, the command's place for a statement.
+    #[inline]
+    pub(crate) fn append_value(
+        &self,
+        number: u64,
+        place: u64,
+        field: u32,
+        key: &[u8],
+        bytes: &mut Vec<u8>,
+    ) {
+        let mut random = self.values.random_of_part(number, u64::from(field) | place << 32);
+        let length = self.field_length.draw(&mut random) as usize;
+        match self.value_kind {
+            ValueKind::Random => append_noise(&mut random, length, bytes),
+            ValueKind::Integrity => {
+                integrity::append(key, self.field_names[field as usize].as_bytes(), length, bytes);
+            }
+        }
+    }
+
+    /// Whether a value read is the one that must be there: the integrity text of key and field.
+    /// Noise can't be told from its key, so it always passes.
+    pub(crate) fn expected(&self, key: &[u8], field: u32, found: &[u8]) -> bool {
+        if self.value_kind == ValueKind::Random {
+            return true;
+        }
+        let name = self.field_names.get(field as usize);
+        self.field_length.constant() == Some(found.len() as u64)
+            && name.is_some_and(|name| integrity::matches(key, name.as_bytes(), found))
+    }
+}
