@@ -1,10 +1,9 @@
-//! Lines of `events.jsonl`, and the typed warnings among them.
-
-use std::collections::BTreeMap;
+//! Lines of `events.jsonl`.
 
 use kvmark_plan::PhaseName;
 use serde::{Deserialize, Serialize};
 
+use crate::notice::Notice;
 use crate::run::{ClockRecord, StoppedBy};
 
 /// Something that happened at an instant of a run.
@@ -64,19 +63,4 @@ pub enum EventKind {
     },
     /// The user ended the run.
     Interrupted,
-}
-
-/// A typed warning with evidence and advice, kept with the run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Notice {
-    /// Stable name of the kind of warning, in snake case.
-    pub code: String,
-    /// The phase it speaks of, by its index in the plan.
-    pub phase: Option<u32>,
-    /// What is suspicious, in one sentence.
-    pub message: String,
-    /// The numbers behind it, units in the names.
-    pub evidence: BTreeMap<String, serde_json::Value>,
-    /// What to do about it.
-    pub advice: String,
 }

@@ -9,10 +9,12 @@
 //! clock. Histograms have three significant digits, between 1 ns and [`LONGEST_NS`]; least, mean
 //! and largest value are exact beside them.
 
+mod accounting;
 mod durations;
 mod event;
 mod hlog;
 mod names;
+mod notice;
 mod phase;
 mod recorder;
 mod row;
@@ -22,10 +24,12 @@ mod stop;
 mod tally;
 mod writer;
 
+pub use accounting::GroupAccounting;
 pub use durations::{Distribution, Quantiles};
-pub use event::{Event, EventKind, Notice};
+pub use event::{Event, EventKind};
 pub use names::{Action, Names};
-pub use phase::{ClosedInterval, GroupAccounting, PhaseAggregate};
+pub use notice::Notice;
+pub use phase::{ClosedInterval, PhaseAggregate};
 pub use recorder::{Batch, Recorder};
 pub use row::{IntervalRow, RowOutcome, TotalColumns};
 pub use run::{Change, ClockRecord, GroupRecord, PhaseRecord, ProcessRecord, RunRecord};

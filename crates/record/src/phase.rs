@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use kvmark_plan::PhaseName;
 
+use crate::accounting::GroupAccounting;
 use crate::durations::Encoder;
 use crate::names::{Names, SeriesKey};
 use crate::recorder::{Batch, GroupBatch};
@@ -12,23 +13,6 @@ use crate::row::{IntervalRow, RowOutcome, TotalColumns};
 use crate::run::TotalRecord;
 use crate::series::Series;
 use crate::stop::RateSample;
-
-/// How a group stands when an interval ends; counts are since the phase began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GroupAccounting {
-    /// The group's index in the plan.
-    pub group: usize,
-    /// Arrivals due; none in the closed model.
-    pub due: Option<u64>,
-    /// Operations issued.
-    pub issued: u64,
-    /// Due and not yet issued; none in the closed model.
-    pub backlog: Option<u64>,
-    /// Operations in flight.
-    pub in_flight: u64,
-    /// End of the acknowledged ordinals, exclusive.
-    pub frontier: u64,
-}
 
 /// Gathers what the workers recorded in one phase.
 #[derive(Debug)]

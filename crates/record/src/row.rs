@@ -4,8 +4,8 @@ use kvmark_plan::{Outcome, PhaseName};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
+use crate::accounting::GroupAccounting;
 use crate::durations::Quantiles;
-use crate::phase::GroupAccounting;
 
 /// What one group did in one interval: one operation with one outcome, or everything together.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use kvmark_plan::{Outcome, PhaseName};
 use serde::{Deserialize, Serialize};
 
 use crate::durations::Distribution;
-use crate::event::Notice;
+use crate::notice::Notice;
 
 /// Everything known of a run when it ends. Instants count from the origin, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
