@@ -1,7 +1,8 @@
 //! A constant process at one rate, in whole numbers: exact after any number of arrivals.
 
+use crate::due::Due;
+use crate::part::Part;
 use crate::turns::Turns;
-use crate::{Due, Part};
 
 /// Nanoseconds in a second, times the unit of [`Even::rate`].
 const SCALE: u128 = 1_000_000_000 * 1_000_000_000;

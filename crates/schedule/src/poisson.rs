@@ -1,9 +1,10 @@
 //! A Poisson process.
 
 use crate::chance::exponential;
+use crate::due::Due;
+use crate::part::Part;
 use crate::rates::Rates;
 use crate::turns::Turns;
-use crate::{Due, Part};
 
 /// Every part follows the whole process and keeps its own arrivals, so that all see the same.
 #[derive(Clone, Debug)]

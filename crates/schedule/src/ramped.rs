@@ -1,8 +1,9 @@
 //! A constant process whose rate moves.
 
+use crate::due::Due;
+use crate::part::Part;
 use crate::rates::Rates;
 use crate::turns::Turns;
-use crate::{Due, Part};
 
 /// Arrival i is due where the integral of the rate passes i, computed anew for each i.
 #[derive(Clone, Debug)]

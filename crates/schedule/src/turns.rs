@@ -1,6 +1,6 @@
 //! The numbers of a part, one after the other.
 
-use crate::Part;
+use crate::part::Part;
 
 /// Stands at a number of a part that isn't empty.
 #[derive(Clone, Copy, Debug)]
