@@ -1,26 +1,14 @@
 //! What must hold between the values of a plan.
 
-use crate::{
-    Arrival, Basis, Check, Distribution, Each, FORMAT, Generator, Group, Kind, Phase, PhaseName,
-    Plan, SizeLaw, Statement, ValueKind, Visit,
-};
-
-/// Why a text is not a plan that can be carried out.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PlanError {
-    /// Not JSON, an unknown or missing field, or a value of the wrong type.
-    #[error("the plan can't be read: {0}")]
-    Syntax(#[from] serde_json::Error),
-    /// A value that contradicts its meaning or another value.
-    #[error("{place}: {problem}")]
-    Value {
-        /// Path of the value, for example `groups[0].clients`.
-        place: String,
-        /// What is wrong and what would be right.
-        problem: String,
-    },
-}
+use crate::arrival::Arrival;
+use crate::dataset::{Distribution, SizeLaw, ValueKind};
+use crate::error::PlanError;
+use crate::group::Group;
+use crate::phase::Phase;
+use crate::plan::{FORMAT, Plan};
+use crate::rows::Visit;
+use crate::statement::{Basis, Check, Each, Generator, Statement};
+use crate::words::{Kind, PhaseName};
 
 fn require(holds: bool, place: impl Into<String>, problem: &str) -> Result<(), PlanError> {
     if holds {

@@ -1,0 +1,57 @@
+//! Stretches of a run, and what ends them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::words::PhaseName;
+
+/// A stretch of a run with one purpose and one rate law.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    /// What the phase is for.
+    pub name: PhaseName,
+    /// The groups that are active; none for `settle`.
+    pub groups: Vec<ActiveGroup>,
+    /// Skip the phase when the dataset's first, middle and last record are already there.
+    pub only_if_missing: bool,
+    /// Ends the phase after this time.
+    pub duration_ns: Option<u64>,
+    /// Ends the phase when the relative standard error of the mean rate is small enough.
+    pub until: Option<Until>,
+}
+
+/// A group's part in a phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ActiveGroup {
+    /// Index into `Plan::groups`.
+    pub group: u32,
+    /// Ends the group's part after this many operations, over all shares.
+    pub operations: Option<u64>,
+}
+
+/// Stop when the mean rate is known well enough.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Until {
+    /// Which standard error.
+    pub rule: StderrRule,
+    /// Bound on the relative standard error of the mean, for example 0.02.
+    pub bound: f64,
+    /// Never stop before this many intervals.
+    pub min_intervals: u32,
+    /// Always stop at this many intervals; none for no limit.
+    pub max_intervals: Option<u32>,
+}
+
+/// The two rules for the standard error of the mean rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum StderrRule {
+    /// Exactly cassandra-stress's: rates adjusted by the largest service time, intervals taken as
+    /// independent.
+    CassandraStress,
+    /// Corrected for autocorrelation through the effective sample size.
+    Autocorrelated,
+}

@@ -1,0 +1,84 @@
+//! The plan as a whole: the system, the dataset, who does what, and when.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::dataset::Dataset;
+use crate::group::Group;
+use crate::phase::Phase;
+use crate::statement::Statement;
+
+/// The version of the plan's format that this crate reads and writes.
+pub const FORMAT: u32 = 1;
+
+/// Everything decided for one run; no defaults left, no randomness but seeds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Version of this format; must equal [`FORMAT`].
+    pub format: u32,
+    /// The workload's name as tables show it, for example `ycsb/a`.
+    pub name: String,
+    /// The system under test and the options its driver takes.
+    pub system: System,
+    /// One number per source of chance.
+    pub seeds: Seeds,
+    /// Which part of the operations this engine carries out when several machines share a run.
+    pub share: Share,
+    /// The keys and values that exist or are to be loaded.
+    pub dataset: Dataset,
+    /// Sent to the system once, in order, before sessions are made: tables, indexes, functions.
+    pub prepare: Vec<String>,
+    /// Operations in the user's own words; empty when the kinds of operation say it all.
+    pub statements: Vec<Statement>,
+    /// Groups of clients; a phase says which of them are active.
+    pub groups: Vec<Group>,
+    /// The stretches of the run, in order. A drain follows each phase that has groups.
+    pub phases: Vec<Phase>,
+    /// Length of an interval.
+    pub interval_ns: u64,
+    /// Limit on service time after which an outcome is `timeout`; none for no limit.
+    pub timeout_ns: Option<u64>,
+    /// How long the engine waits for outstanding operations when a phase or the run ends.
+    pub drain_limit_ns: u64,
+    /// Executor threads for an asynchronous driver; a blocking driver gets one thread per client.
+    pub workers: u32,
+    /// Cores to which workers are bound, in turn; empty leaves them to the kernel.
+    pub pin: Vec<u32>,
+}
+
+/// The system under test. Options are read by the driver alone; the engine never looks at them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct System {
+    /// The driver's name in the registry, for example `rocksdb`.
+    pub driver: String,
+    /// The driver's own options, all of them, checked by the driver when it opens.
+    pub options: BTreeMap<String, serde_json::Value>,
+}
+
+/// Seeds of the four sources of chance, so that each can vary alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Seeds {
+    /// Arrival times.
+    pub schedule: u64,
+    /// Key ranks, scan lengths and field choices.
+    pub keys: u64,
+    /// Values and their sizes.
+    pub values: u64,
+    /// Operation kinds.
+    pub mix: u64,
+}
+
+/// Engine `index` of `of` takes operations and insert ordinals congruent to `index` modulo `of`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Share {
+    /// This engine's place, from 0.
+    pub index: u32,
+    /// How many engines share the run.
+    pub of: u32,
+}
