@@ -1,8 +1,9 @@
 """Each rule finds a planted violation, where it is, and leaves its neighbours alone."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import circles
 import layers
 import project_rules
 import python_rules
@@ -125,6 +126,63 @@ def test_a_python_package_that_uses_what_is_above_it_is_found() -> None:
 def test_a_python_package_may_use_what_is_below_it_at_any_distance() -> None:
     text = "import kvmark.spec.url\nfrom kvmark.records import store\nfrom . import local\n"
     assert lines(layers.package_arrows(python(text, "python/kvmark/study/matrix.py"))) == []
+
+
+def crate(folder: Path, files: Mapping[str, str]) -> list[str]:
+    """What is found in a crate of these files."""
+    for name, text in files.items():
+        place = folder / "crates" / "planted" / "src" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    paths = sorted(folder.rglob("*.rs"))
+    read = [Source(path.relative_to(folder).as_posix(), path.read_text()) for path in paths]
+    return [finding.problem for finding in circles.circles(read)]
+
+
+def test_files_of_a_crate_that_use_each_other_are_found_with_the_lines(tmp_path: Path) -> None:
+    files = {
+        "lib.rs": "mod a;\nmod b;\nmod c;\nmod d;\n",
+        "a.rs": "use crate::d::D;\n\nuse crate::{\n    b::{B, Other},\n};\n",
+        "b.rs": "pub struct B(crate::c::C);\n",
+        "c.rs": "pub struct C;\n\nfn c() {\n    use super::{a::A, d};\n}\n",
+        "d.rs": "pub struct D;\n",
+    }
+    lines = "src/a.rs:3, crates/planted/src/b.rs:1, crates/planted/src/c.rs:4"
+    found = f"a circle: a → b → c → a (crates/planted/{lines})"
+    assert crate(tmp_path, files) == [found]
+
+
+def test_a_circle_through_names_that_parents_hand_out_is_found(tmp_path: Path) -> None:
+    files = {
+        "lib.rs": "mod a;\nmod b;\npub use a::A;\npub use b::*;\n",
+        "a.rs": "use crate::B as Other;\npub struct A(Other);\n",
+        "b/mod.rs": "mod inner;\npub(crate) use inner::B;\n",
+        "b/inner.rs": "pub struct B;\nimpl B {\n    fn of(a: super::super::A) {}\n}\n",
+    }
+    lines = "crates/planted/src/a.rs:1, crates/planted/src/b/inner.rs:3"
+    assert crate(tmp_path, files) == [f"a circle: a → b::inner → a ({lines})"]
+
+
+def test_a_parent_whose_own_item_is_used_by_a_child_that_it_uses_is_found(tmp_path: Path) -> None:
+    used = {
+        "lib.rs": "mod a;\npub struct Own(a::A);\n",
+        "a.rs": "pub struct A;\nfn of(own: crate::Own) {}\n",
+    }
+    lines = "crates/planted/src/lib.rs:2, crates/planted/src/a.rs:2"
+    assert crate(tmp_path, used) == [f"a circle: lib → a → lib ({lines})"]
+    handed_out = {"lib.rs": "mod a;\npub use a::A;\npub struct Own;\n"}
+    assert crate(tmp_path, handed_out) == []
+
+
+def test_files_that_use_each_other_one_way_or_in_tests_are_no_circle(tmp_path: Path) -> None:
+    files = {
+        "lib.rs": "mod a;\nmod b;\npub use a::A;\npub use b::B;\n",
+        "a.rs": "use crate::B;\nmod source {\n    use super::*;\n    use super::A;\n}\n",
+        "b.rs": '//! crate::a\nconst A: &str = "crate::a::A"; // crate::a\n'
+        "#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n",
+        "b/tests.rs": "use crate::a::A;\n",
+    }
+    assert crate(tmp_path, files) == []
 
 
 def test_ray_outside_the_fleet_is_found() -> None:
