@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
-use kvmark_plan::{Kind, Outcome};
+use kvmark_plan::{GOLDEN, Kind, Outcome, split_mix};
 use serde_json::Value;
 
 use crate::options::Options;
@@ -205,12 +205,10 @@ impl Sim {
     }
 }
 
-/// Uniform in [0, 1), a function of seed and number (Steele, Lea, Flood: SplitMix64, 2014).
+/// Uniform in [0, 1), a function of seed and number.
 fn unit(seed: u64, number: u64) -> f64 {
-    let mut z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    let noise = split_mix(seed.wrapping_add(number.wrapping_add(1).wrapping_mul(GOLDEN)));
+    (noise >> 11) as f64 / (1u64 << 53) as f64
 }
 
 impl Driver for Sim {

@@ -5,10 +5,11 @@
 //! Durations and instants are nanoseconds of monotonic time, rates are operations per second, sizes
 //! are bytes.
 //!
-//! The words shared by every crate ([`Kind`], [`Outcome`], [`PhaseName`]) live here too, so that
-//! they are spelled once.
+//! What every crate shares lives here too, so that it is spelled once: the words [`Kind`],
+//! [`Outcome`] and [`PhaseName`], and [`split_mix`], which makes chance of seeds.
 
 mod arrival;
+mod chance;
 mod check;
 mod dataset;
 mod error;
@@ -21,6 +22,7 @@ mod text;
 mod words;
 
 pub use arrival::{Arrival, RatePoint};
+pub use chance::{GOLDEN, split_mix};
 pub use dataset::{Dataset, Distribution, FieldChoice, FieldLayout, KeyChoice, KeyOrder, KeyText};
 pub use dataset::{SizeLaw, ValueKind};
 pub use error::PlanError;

@@ -1,6 +1,6 @@
 //! The rules that end a phase when the mean rate is known well enough.
 
-use kvmark_plan::{StderrRule, Until};
+use kvmark_plan::{GOLDEN, StderrRule, Until, split_mix};
 use kvmark_record::{RateSample, StopRule};
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -15,11 +15,8 @@ fn one_second(rows: u64, largest_service_ns: u64) -> RateSample {
 
 /// SplitMix64 as a uniform number in (0, 1).
 fn uniform(state: &mut u64) -> f64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    *state = state.wrapping_add(GOLDEN);
+    (split_mix(*state) >> 11) as f64 / (1u64 << 53) as f64
 }
 
 /// The sum of twelve uniform numbers less six.

@@ -4,22 +4,13 @@
 //! computed directly. It is itself the start of a sequence for draws that need several, which is
 //! wyrand (Wang, Barrio and Guo, wyhash 4.2), one multiplication per number.
 
-/// Odd and without pattern: 2^64 divided by the golden ratio.
-const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+use kvmark_plan::{GOLDEN, split_mix};
 
 /// Step and mask of wyrand.
 const WYRAND: [u64; 2] = [0x2D35_8DCC_AA6C_78A5, 0x8BB8_4B93_962E_ACC9];
 
 /// 2^-53, the distance between neighbouring uniform fractions.
 const FRACTION: f64 = 1.0 / (1_u64 << 53) as f64;
-
-/// A bijection of 64-bit numbers in which each input bit flips each output bit half the time.
-#[inline]
-const fn mix(number: u64) -> u64 {
-    let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    number ^ (number >> 31)
-}
 
 /// One source of chance.
 #[derive(Clone, Copy, Debug)]
@@ -28,14 +19,15 @@ pub(crate) struct Seed(u64);
 impl Seed {
     /// The seed of a source within a source; different words give independent seeds.
     pub(crate) fn derive(seed: u64, words: &[u64]) -> Self {
-        let start = mix(seed.wrapping_add(STEP));
-        Self(words.iter().fold(start, |seed, word| mix(seed ^ mix(word.wrapping_add(STEP)))))
+        let start = split_mix(seed.wrapping_add(GOLDEN));
+        let step = |seed, word: &u64| split_mix(seed ^ split_mix(word.wrapping_add(GOLDEN)));
+        Self(words.iter().fold(start, step))
     }
 
     /// The uniform 64-bit number that belongs to a number.
     #[inline]
     pub(crate) const fn at(self, number: u64) -> u64 {
-        mix(self.0.wrapping_add(number.wrapping_mul(STEP)))
+        split_mix(self.0.wrapping_add(number.wrapping_mul(GOLDEN)))
     }
 
     /// The sequence that belongs to a number.
