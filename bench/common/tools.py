@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 CACHE = Path.home() / ".cache" / "kvmark"
 YCSB_CLIENT = "site.ycsb.Client"
 
@@ -30,6 +31,17 @@ def find_ycsb(sources: Path, name: str, binding: str) -> list[str]:
     make(command, sources, "YCSB's binding can't be built with Maven")
     classes = f"{built}/target/{name}.jar:{built}/lib/*"
     return [java, "-cp", classes, YCSB_CLIENT, "-db", binding]
+
+
+def find_example(crate: str, name: str) -> list[str]:
+    """An example of one of our crates, built as the Makefile builds."""
+    cargo = [sys.executable, "cargo.py", "build", "--release", "--locked"]
+    make([*cargo, "-p", crate, "--example", name], SCRIPTS, f"{name} can't be built with Cargo")
+    place = "import target_folder; print(target_folder.place())"
+    told = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", place], cwd=SCRIPTS, capture_output=True, text=True, check=True
+    )
+    return [str(Path(told.stdout.strip()) / "release" / "examples" / name)]
 
 
 def find(

@@ -65,7 +65,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.redis",
-        description="Measure kvmark beside redis-benchmark, resp-benchmark, YCSB and go-ycsb.",
+        description="Measure kvmark beside redis-benchmark, resp-benchmark, a bare epoll loop, "
+        "YCSB and go-ycsb.",
     )
     parser.add_argument("--blocks", type=int, default=10)
     parser.add_argument("--only", default="", help="cases with this text in their name")

@@ -7,6 +7,7 @@ from bench.redis.peers import Case
 
 FIGURES = (THROUGHPUT, CPU)
 STRINGS = ("kvmark", "redis-benchmark", "resp-benchmark")
+READS = (*STRINGS, "bare epoll loop")
 # Many more operations are needed to see their cost, which takes others too long.
 FASTEST = ("kvmark", "redis-benchmark")
 HASHES = ("kvmark", "YCSB", "go-ycsb")
@@ -14,11 +15,12 @@ PLAIN = (
     Bound("redis-benchmark", CPU, 1.0),
     Bound("redis-benchmark", THROUGHPUT, 0.97, most=False),
 )
+FLOOR = (Bound("bare epoll loop", CPU, 1.15),)
 PIPELINED = (Bound("redis-benchmark", CPU, 1.2),)
 YCSB = (Bound("YCSB", CPU, 0.5),)
 
 CASES: tuple[Case, ...] = (
-    Case("GET", "get", STRINGS, PLAIN),
+    Case("GET", "get", READS, (*PLAIN, *FLOOR)),
     Case("SET", "set", STRINGS, PLAIN),
     Case("GET, depth 16", "get", FASTEST, PIPELINED, pipeline_depth=16, factor=8),
     Case("SET, depth 16", "set", FASTEST, PIPELINED, pipeline_depth=16, factor=8),
@@ -31,7 +33,8 @@ CASES: tuple[Case, ...] = (
 
 CONNECTIONS = 10_000
 CONNECTIONS_NAME = "10,000 connections"
-CONNECTIONS_MOST_BYTES = 600_000_000
+CONNECTIONS_MOST_BYTES = 40_000_000
+"""What they may add to the memory of a run with one."""
 
 STALL_NAME = "stall"
 STALL_S = 1.0

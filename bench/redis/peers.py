@@ -5,6 +5,7 @@ The server counts the misses and the errors of a peer's shorter and longer run.
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 from collections.abc import Callable, Mapping
@@ -125,6 +126,14 @@ def run_resp_benchmark(program: Program, job: Job) -> Once:
     return Once(job.operations, float(last[-1][0]), ended.cpu_ns)
 
 
+def run_bare_epoll(program: Program, job: Job) -> Once:
+    """A loop without a benchmark: keys are named and drawn as redis-benchmark's are."""
+    words = [f"address={job.host}:{job.port}", f"connections={job.case.clients}"]
+    words += [f"records={job.records}", f"operations={job.operations}", f"seed={job.seed}"]
+    ended = execute([*program, *words], job.core)
+    return Once(job.operations, json.loads(ended.output)["ops_per_s"], ended.cpu_ns)
+
+
 def ycsb_properties(job: Job) -> list[str]:
     """What YCSB and its Go port call alike."""
     read, update = YCSB_MIX.get(job.case.workload, (1.0, 0.0))
@@ -170,6 +179,7 @@ RUN: Mapping[str, Callable[[Program, Job], Once]] = {
     "kvmark": run_kvmark,
     "redis-benchmark": run_redis_benchmark,
     "resp-benchmark": run_resp_benchmark,
+    "bare epoll loop": run_bare_epoll,
     "YCSB": run_ycsb,
     "go-ycsb": run_go_ycsb,
 }

@@ -18,11 +18,13 @@ from bench.redis.stall import Stalled
 def crowd_rows(crowds: Sequence[Crowd]) -> Iterator[str]:
     """Memory and failures of each peer; the bounds are ours."""
     for crowd in crowds:
-        failed = "failures not counted" if crowd.failures is None else f"{crowd.failures} failed"
-        did = f"{crowd.operations:,} operations, {failed}, peak {crowd.peak_bytes / 1e6:.0f} MB"
+        many, one = crowd.many, crowd.one
+        failed = "failures not counted" if many.failures is None else f"{many.failures} failed"
+        did = f"{many.operations:,} operations, {failed}, {crowd.added_bytes / 1e6:.0f} MB added"
+        did += f" ({many.peak_bytes / 1e6:.0f} MB, {one.peak_bytes / 1e6:.0f} with one)"
         said = ""
-        if crowd.failures is not None:
-            met = crowd.failures == 0 and crowd.peak_bytes <= CONNECTIONS_MOST_BYTES
+        if many.failures is not None:
+            met = many.failures == 0 and crowd.added_bytes <= CONNECTIONS_MOST_BYTES
             said = f"   ≤ {CONNECTIONS_MOST_BYTES / 1e6:.0f} MB, none failed  {word(met=met)}"
         yield f"{CONNECTIONS_NAME:<20}{crowd.peer:<17}{did}{said}"
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bench.common import tools
-from bench.common.tools import CACHE, find_kvmark, make, program
+from bench.common.tools import CACHE, find_example, find_kvmark, make, program
 
 HERE = Path(__file__).resolve().parent
 RESP_BENCHMARK = "resp-benchmark==0.2.5"
@@ -18,6 +18,8 @@ YCSB_BINDING = "kvmark.peer.RedisBinding"
 VERSIONS: Mapping[str, str] = {
     "redis-benchmark": "Debian's redis-tools",
     "resp-benchmark": "0.2.5 from PyPI",
+    "bare epoll loop": "an example of our own: for each GET a send, a receive, two time stamps and "
+    "a record in a histogram, and nothing else",
     "YCSB": "core 0.17.0 from Maven with a binding of our own over jedis 5.2.0, which sends the "
     "commands of YCSB's own",
     "go-ycsb": "1.0.1; it reads with HMGET where the others use HGETALL",
@@ -40,6 +42,11 @@ def find_resp_benchmark() -> list[str]:
         pip = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet"]
         make([*pip, RESP_BENCHMARK], place, advice)
     return [str(built)]
+
+
+def find_bare_epoll() -> list[str]:
+    """Beside the driver, whose code it doesn't use."""
+    return find_example("kvmark-driver-resp", "bare_epoll")
 
 
 def find_ycsb() -> list[str]:
@@ -66,6 +73,7 @@ FIND: Mapping[str, Callable[[], list[str]]] = {
     "kvmark": find_kvmark,
     "redis-benchmark": find_redis_benchmark,
     "resp-benchmark": find_resp_benchmark,
+    "bare epoll loop": find_bare_epoll,
     "YCSB": find_ycsb,
     "go-ycsb": find_go_ycsb,
 }
