@@ -17,9 +17,6 @@ TEXT = (*CODE, ".md", ".yaml", ".yml", ".json", ".lock", ".txt")
 # These spell out what they forbid.
 THIS_FOLDER = "tests/tidy/"
 
-# Crates whose circles are still to be broken, and why they have them. None is added.
-CIRCLES_LEFT = {"engine": "it is being rewritten around the worker's turn"}
-
 
 def elsewhere(*suffixes: str) -> list[Source]:
     return [file for file in sources(*suffixes) if not file.path.startswith(THIS_FOLDER)]
@@ -101,21 +98,11 @@ def test_crates_depend_one_way() -> None:
     holds(each(layers.crate_arrows, manifests))
 
 
-def circles_by_crate() -> dict[str, list[Finding]]:
+def test_files_of_a_crate_use_each_other_one_way() -> None:
     files = [file for file in sources(".rs", under="crates/") if file.path.split("/")[2] == "src"]
     assert files
     by_crate = groupby(files, key=lambda file: file.path.split("/")[1])
-    return {crate: list(circles.circles(list(group))) for crate, group in by_crate}
-
-
-def test_files_of_a_crate_use_each_other_one_way() -> None:
-    found = circles_by_crate()
-    holds(chain.from_iterable(found[crate] for crate in found if crate not in CIRCLES_LEFT))
-
-
-def test_every_exception_for_circles_is_needed() -> None:
-    found = circles_by_crate()
-    assert [crate for crate in CIRCLES_LEFT if not found[crate]] == []
+    holds(chain.from_iterable(circles.circles(list(group)) for _, group in by_crate))
 
 
 def test_python_packages_depend_one_way() -> None:

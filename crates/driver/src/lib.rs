@@ -2,8 +2,8 @@
 //!
 //! A [`Driver`] is opened before the clock starts and says what its system can do. Each worker gets
 //! a session of its own, which holds the connections of the worker's clients: a [`Blocking`] one
-//! executes a request in one call, a [`Session`] serves many clients turn by turn. A driver reads no
-//! clock: the engine stamps around [`Blocking::execute`], and when it is told in a turn.
+//! executes a request in one call, a [`Session`] serves many clients turn by turn. A driver reads
+//! no clock: the engine stamps around [`Blocking::execute`], and when it is told in a turn.
 
 pub mod null;
 pub mod options;

@@ -8,13 +8,16 @@ use std::thread::{self, JoinHandle};
 use kvmark_driver::{Driver, Execution};
 use kvmark_plan::Plan;
 use kvmark_record::{Batch, Names};
+use kvmark_workload::Apart;
 
-use crate::apart::Apart;
 use crate::clock::Clock;
 use crate::error::EngineError;
 use crate::ledger::Report;
 use crate::phase;
 use crate::worker::{self, Order, Setup};
+
+/// Most clients a blocking driver may have, each being a thread.
+pub const MAX_BLOCKING_CLIENTS: u32 = 1024;
 
 /// The workers of a run.
 #[derive(Debug)]

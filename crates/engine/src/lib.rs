@@ -8,7 +8,6 @@
 //! due, and is stamped when the operation is issued and when it is completed. Nothing is skipped
 //! when late. The engine names no system.
 
-mod apart;
 mod blocking;
 mod calibrate;
 mod clock;
@@ -34,10 +33,8 @@ mod usage;
 mod worker;
 
 pub use calibrate::{Calibration, calibrate};
+pub use crew::MAX_BLOCKING_CLIENTS;
 
 pub use error::EngineError;
 pub use observer::{Control, Leave, Observer, Progress, Unobserved};
 pub use run::{Completed, run};
-
-/// Most clients a blocking driver may have, each being a thread.
-pub const MAX_BLOCKING_CLIENTS: u32 = 1024;

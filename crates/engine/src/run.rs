@@ -14,12 +14,11 @@ use kvmark_record::{
 };
 use kvmark_workload::Stream;
 
-use crate::MAX_BLOCKING_CLIENTS;
 use crate::calibrate;
 use crate::clock::{Clock, RealClock, VirtualClock};
 use crate::conduct::Conduct;
 use crate::coordinator::{Coordinator, LOOK_UP, Mark};
-use crate::crew::{Crew, slots};
+use crate::crew::{Crew, MAX_BLOCKING_CLIENTS, slots};
 use crate::error::EngineError;
 use crate::ledger::Report;
 use crate::observer::{Control, Leave, Observer};

@@ -6,8 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kvmark_plan::{Arrival, Share};
 use kvmark_schedule::{Arrivals, Part};
-
-use crate::apart::Apart;
+use kvmark_workload::Apart;
 
 /// Most operation numbers that a worker takes from the shared counter at once.
 const CHUNK_MAX: u64 = 64;

@@ -10,9 +10,9 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use kvmark_driver::{AnySession, Driver, OpenError};
 use kvmark_record::{Batch, Names, Recorder};
+use kvmark_workload::Apart;
 use rustix::thread::set_current_timer_slack;
 
-use crate::apart::Apart;
 use crate::blocking::OnThread;
 use crate::clock::Clock;
 use crate::ledger::{Ledger, Outlet, Report};

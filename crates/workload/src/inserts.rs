@@ -6,15 +6,11 @@ use std::sync::{Mutex, PoisonError, RwLock};
 
 use kvmark_plan::Share;
 
+use crate::apart::Apart;
 use crate::ranges::RangeSet;
 
 /// Inserts that can be ended beyond the oldest open one before ending takes a lock.
 const WINDOW: u64 = 1 << 20;
-
-/// Keeps what one thread writes off the cache line of what others read.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Apart<T>(T);
 
 /// Gives each insert of a run an ordinal of its own and knows which of them ended.
 ///

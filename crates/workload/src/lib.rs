@@ -10,6 +10,7 @@
 //! (`site.ycsb.workloads.CoreWorkload`), and exact where YCSB's are approximations. Nothing here
 //! reads a clock, allocates per operation, or knows a system.
 
+mod apart;
 mod arguments;
 mod cassandra_stress;
 mod checks;
@@ -30,6 +31,7 @@ mod statement;
 mod stream;
 mod value;
 
+pub use apart::Apart;
 pub use arguments::ArgumentBuffer;
 pub use error::WorkloadError;
 pub use inserts::InsertSequence;

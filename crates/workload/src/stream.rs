@@ -106,7 +106,7 @@ impl Stream {
         self.draw_at(number, frontier, inserts)
     }
 
-    /// [`Self::draw`] to where the draw stays: a copy would have to wait until its parts are stored.
+    /// [`Self::draw`] to where it stays: a copy would have to wait until its parts are stored.
     #[inline]
     pub fn draw_into(&self, number: u64, inserts: &InsertSequence, draw: &mut Draw) {
         let frontier = if self.needs_frontier { inserts.frontier() } else { 0 };

@@ -3,4 +3,4 @@
 /// A value with cache lines of its own: two, because processors fetch them in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Apart<T>(pub(crate) T);
+pub struct Apart<T>(pub T);
