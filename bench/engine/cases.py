@@ -6,8 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from bench.engine.allocations import allocations_per_operation
-from bench.engine.runs import UNIFORM, Facts, facts
+from bench.engine.programs import (
+    allocations_per_operation,
+    bare_ns,
+    instructions_per_operation,
+)
+from bench.engine.runs import TIMEOUT_MS, UNIFORM, Facts, facts
 
 SECONDS = "5s"
 
@@ -39,7 +43,7 @@ def blocking(workload: str = UNIFORM, clients: int = 1) -> Facts:
 
 
 def asynchronous(workers: int = 1) -> Facts:
-    """64 clients on each worker that give way once per operation, each worker on its own core."""
+    """64 clients on each worker whose operations take one turn, each worker on its own core."""
     pin = "1,0" if workers > 1 else "1"
     words = ["--system", "null:?yields=1", "--clients", str(64 * workers), "--pin", pin]
     return facts([UNIFORM, *words, "--workers", str(workers), "--duration", SECONDS])
@@ -51,10 +55,23 @@ def paced(rate: int) -> Facts:
     return facts([UNIFORM, *words, "--rate", str(rate), "--duration", SECONDS])
 
 
+def issued_in_time(rate: int) -> float:
+    """The share of operations that are issued within 100 µs of their time, in percent."""
+    return 100 * paced(rate).precise_share
+
+
 def polled(rate: int) -> float:
     """What precise issue costs at a rate: processor time as a share of a core, in percent."""
     run = paced(rate)
     return 100 * run.cpu_seconds / run.seconds
+
+
+def given_up() -> float:
+    """Of 10,000 clients in a stall, those given up within 1 ms of their time, in percent."""
+    system = "sim:?servers=10000&service=constant&mean_us=1000&stall=1+3"
+    words = ["--system", system, "--clients", "10000", "--workers", "1", "--pin", "1"]
+    words += ["--rate", "30000", "--timeout", f"{TIMEOUT_MS}ms", "--duration", SECONDS]
+    return 100 * (facts([UNIFORM, *words]).timely_share or 0)
 
 
 def many_clients() -> Facts:
@@ -82,10 +99,23 @@ def stall_error(run: Facts) -> float:
 
 
 CASES: tuple[Case, ...] = (
+    Case("bare loop: two stamps and a record", "ns/op", None, True, bare_ns),
     Case("blocking, uniform reads", "ns/op", 80, True, lambda: ns(blocking())),
+    Case("blocking, uniform reads ÷ bare loop", "×", 3.0, True, lambda: ns(blocking()) / bare_ns()),
     Case("blocking, YCSB C (zipfian)", "ns/op", None, True, lambda: ns(blocking("ycsb/c"))),
     Case("blocking, YCSB A", "ns/op", None, True, lambda: ns(blocking("ycsb/a"))),
-    Case("64 asynchronous clients, one yield", "ns/op", 250, True, lambda: ns(asynchronous())),
+    Case("64 asynchronous clients", "ns/op", None, True, lambda: ns(asynchronous())),
+    Case(
+        "64 asynchronous clients ÷ bare loop",
+        "×",
+        4.8,
+        True,
+        lambda: ns(asynchronous()) / bare_ns(),
+    ),
+    Case("instructions, blocking", "per op", None, True, lambda: instructions_per_operation()[0]),
+    Case(
+        "instructions, asynchronous", "per op", None, True, lambda: instructions_per_operation()[1]
+    ),
     Case(
         "two cores ÷ one, blocking",
         "×",
@@ -101,17 +131,21 @@ CASES: tuple[Case, ...] = (
         lambda: asynchronous(2).rate / asynchronous().rate,
     ),
     Case("allocations by the engine", "per op", 0, True, allocations_per_operation),
-    Case(
-        "issued within 100 µs at 100,000/s",
-        "%",
-        99,
-        False,
-        lambda: paced(100_000).precise_share * 100,
+    *(
+        Case(
+            f"issued within 100 µs at {rate:,}/s",
+            "%",
+            99,
+            False,
+            partial(issued_in_time, rate),
+        )
+        for rate in (1_000, 100_000)
     ),
     *(
-        Case(f"polling: share of a core at {rate:,}/s", "%", None, True, partial(polled, rate))
-        for rate in (10, 100, 1_000, 100_000)
+        Case(f"share of a core at {rate:,}/s", "%", bound, True, partial(polled, rate))
+        for rate, bound in ((10, None), (100, None), (1_000, 10), (100_000, None))
     ),
+    Case("given up within 1 ms, 10,000 clients", "%", 99, False, given_up),
     Case(
         "10,000 clients, peak memory",
         "MB",

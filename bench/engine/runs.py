@@ -14,6 +14,7 @@ from kvmark.records import Records, Run
 
 ROOT = Path(__file__).resolve().parents[2]
 UNIFORM = str(Path(__file__).resolve().parent / "reads-uniform.yaml")
+TIMEOUT_MS = 200
 PRECISE_NS = 100_000
 """How near to its intended start an operation must be issued."""
 # An overloaded or stalled run answers no (1); it is measured all the same.
@@ -34,6 +35,8 @@ class Facts:
     max_resident_bytes: int
     #: Share of the operations that were issued within `PRECISE_NS` of their intended start.
     precise_share: float
+    #: Share of those that were given up after `TIMEOUT_MS`, within a millisecond of it.
+    timely_share: float | None
     response_ns_p99: int | None
 
     @property
@@ -65,6 +68,9 @@ def _facts(run: Run) -> Facts:
     totals = [total for total in run.totals(phase.index) if not total.part]
     waits = [run.times(total, "wait") for total in totals]
     precise = sum(int(wait.count[wait.high <= PRECISE_NS].sum()) for wait in waits)
+    given_up = [run.times(total, "service") for total in totals if total.outcome == "timeout"]
+    timely = sum(int(one.count[one.high <= (TIMEOUT_MS + 1) * 1e6].sum()) for one in given_up)
+    late = sum(int(one.count.sum()) for one in given_up)
     operations = sum(total.count for total in totals)
     most = max(totals, key=lambda total: total.count)
     return Facts(
@@ -73,5 +79,6 @@ def _facts(run: Run) -> Facts:
         cpu_seconds=sum(worker.cpu_ns or 0 for worker in phase.workers) / 1e9,
         max_resident_bytes=phase.process.max_resident_bytes or 0,
         precise_share=precise / operations,
+        timely_share=timely / late if late else None,
         response_ns_p99=most.response.p99,
     )
