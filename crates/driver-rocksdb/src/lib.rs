@@ -20,11 +20,11 @@ mod session;
 mod statistics;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
-use std::rc::Rc;
 use std::sync::Arc;
 
-use kvmark_driver::{Capabilities, Description, Driver, Execution, Layout, OpenError, Time};
+use kvmark_driver::{
+    AnySession, Capabilities, Description, Driver, Execution, Layout, Never, OpenError,
+};
 
 use database::Database;
 
@@ -56,7 +56,8 @@ impl RocksDb {
 }
 
 impl Driver for RocksDb {
-    type Session = RocksDbSession;
+    type Blocking = RocksDbSession;
+    type Session = Never;
 
     fn capabilities(&self) -> Capabilities {
         Capabilities { statements: false, ..Capabilities::all(Execution::Blocking, true) }
@@ -70,12 +71,8 @@ impl Driver for RocksDb {
         }
     }
 
-    async fn session(
-        &self,
-        _clients: Range<u32>,
-        _time: Rc<dyn Time>,
-    ) -> Result<RocksDbSession, OpenError> {
-        Ok(RocksDbSession::new(Arc::clone(&self.database)))
+    fn session(&self, _clients: u32) -> Result<AnySession<RocksDbSession, Never>, OpenError> {
+        Ok(AnySession::Blocking(RocksDbSession::new(Arc::clone(&self.database))))
     }
 
     fn settle(&self) -> Result<(), OpenError> {

@@ -1,9 +1,8 @@
-//! One worker's way into the database: buffers and options of its own, only the database is shared.
+//! One client's way into the database: buffers and options of its own, only the database is shared.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
-use kvmark_driver::{Columns, Reply, Request, Session};
+use kvmark_driver::{Blocking, Columns, Reply, Request};
 use kvmark_plan::{Kind, Outcome};
 use rocksdb::{ReadOptions, WriteOptions};
 
@@ -11,30 +10,24 @@ use crate::codec::{CodecError, encode, field, fields, merge};
 use crate::database::Database;
 use crate::failure::Failure;
 
-/// A worker's session. All of a worker's clients may use it. Whoever writes a record holds its lock
-/// meanwhile, so that nothing comes between the read and the write of an update.
+/// A client's session. Whoever writes a record holds its lock meanwhile, so that nothing comes
+/// between the read and the write of an update.
 pub struct RocksDbSession {
     database: Arc<Database>,
     reads: ReadOptions,
     writes: WriteOptions,
     /// The record being written; kept, so that writing allocates nothing.
-    record: RefCell<Vec<u8>>,
-    failure: RefCell<Option<String>>,
+    record: Vec<u8>,
+    failure: Option<String>,
 }
 
 impl RocksDbSession {
     pub(crate) fn new(database: Arc<Database>) -> Self {
         let writes = database.write_options();
-        Self {
-            database,
-            reads: ReadOptions::default(),
-            writes,
-            record: RefCell::default(),
-            failure: RefCell::default(),
-        }
+        Self { database, reads: ReadOptions::default(), writes, record: Vec::new(), failure: None }
     }
 
-    fn call(&self, request: &Request<'_>, reply: &mut Reply) -> Result<Outcome, Failure> {
+    fn call(&mut self, request: &Request<'_>, reply: &mut Reply) -> Result<Outcome, Failure> {
         match request.kind {
             Kind::Read => self.read(request, reply),
             Kind::Update => self.update(request),
@@ -53,26 +46,24 @@ impl RocksDbSession {
         Ok(Outcome::Ok)
     }
 
-    fn update(&self, request: &Request<'_>) -> Result<Outcome, Failure> {
+    fn update(&mut self, request: &Request<'_>) -> Result<Outcome, Failure> {
         let Database { db, names, locks, .. } = &*self.database;
         let family = self.database.family();
         let _held = locks.hold(request.key);
         let found = db.get_pinned_cf_opt(family, request.key, &self.reads)?;
         let Some(stored) = found else { return Ok(Outcome::Miss) };
-        let record = &mut *self.record.borrow_mut();
-        merge(&stored, names, request.values, record)
+        merge(&stored, names, request.values, &mut self.record)
             .map_err(|error| Failure::codec(error, request.key))?;
-        db.put_cf_opt(family, request.key, record, &self.writes)?;
+        db.put_cf_opt(family, request.key, &self.record, &self.writes)?;
         Ok(Outcome::Ok)
     }
 
-    fn insert(&self, request: &Request<'_>) -> Result<Outcome, Failure> {
+    fn insert(&mut self, request: &Request<'_>) -> Result<Outcome, Failure> {
         let Database { db, names, locks, .. } = &*self.database;
-        let record = &mut *self.record.borrow_mut();
-        encode(names, request.values, record)
+        encode(names, request.values, &mut self.record)
             .map_err(|error| Failure::codec(error, request.key))?;
         let _held = locks.hold(request.key);
-        db.put_cf_opt(self.database.family(), request.key, record, &self.writes)?;
+        db.put_cf_opt(self.database.family(), request.key, &self.record, &self.writes)?;
         Ok(Outcome::Ok)
     }
 
@@ -136,15 +127,16 @@ impl RocksDbSession {
     }
 }
 
-impl Session for RocksDbSession {
-    async fn execute(&self, _client: u32, request: &Request<'_>, reply: &mut Reply) -> Outcome {
+impl Blocking for RocksDbSession {
+    #[inline]
+    fn execute(&mut self, request: &Request<'_>, reply: &mut Reply) -> Outcome {
         self.call(request, reply).unwrap_or_else(|failure| {
-            *self.failure.borrow_mut() = Some(failure.to_string());
+            self.failure = Some(failure.to_string());
             failure.outcome()
         })
     }
 
     fn last_failure(&self) -> Option<String> {
-        self.failure.borrow().clone()
+        self.failure.clone()
     }
 }

@@ -3,41 +3,21 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
-use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
 
-use kvmark_driver::{Columns, Driver, Layout, OpenError, Reply, Request, Session, Time, Values};
-use kvmark_driver_rocksdb::{RocksDb, RocksDbSession};
+use kvmark_driver::{Layout, OpenError, Reply, Request, Values};
+use kvmark_driver_rocksdb::RocksDb;
 use kvmark_plan::{Kind, Outcome};
+use kvmark_testing::{Shared, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+/// A client of the database.
+pub(crate) type Session = Shared<RocksDb>;
+
 pub(crate) const TABLE: &str = "usertable";
 
-/// The value of a future that must be ready at once, as a blocking driver's is.
-pub(crate) fn ready<T>(future: impl Future<Output = T>) -> T {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => value,
-        Poll::Pending => panic!("a blocking driver answered later"),
-    }
-}
-
-struct NoTime;
-
-impl Time for NoTime {
-    fn now_ns(&self) -> u64 {
-        panic!("a driver reads no clock")
-    }
-
-    fn wake_at(&self, _instant_ns: u64, _context: &Context<'_>) {
-        panic!("a blocking driver doesn't wait")
-    }
-}
-
 pub(crate) fn layout(fields: u32) -> Layout {
-    let field_names = (0..fields).map(|n| format!("field{n}")).collect();
-    Layout { table: TABLE.to_owned(), field_names, prepare: Vec::new(), statements: Vec::new() }
+    Layout { table: TABLE.to_owned(), ..kvmark_testing::layout(fields) }
 }
 
 /// Opens with these options beside the path.
@@ -59,7 +39,7 @@ pub(crate) fn refusal(path: &Path, options: Value) -> String {
 pub(crate) struct Fresh {
     pub(crate) folder: TempDir,
     pub(crate) driver: RocksDb,
-    pub(crate) session: RocksDbSession,
+    pub(crate) session: Session,
 }
 
 impl Fresh {
@@ -85,8 +65,8 @@ impl Fresh {
     }
 }
 
-pub(crate) fn session(driver: &RocksDb) -> RocksDbSession {
-    ready(driver.session(0..1, Rc::new(NoTime))).unwrap()
+pub(crate) fn session(driver: &RocksDb) -> Session {
+    kvmark_testing::session(driver, 1)
 }
 
 /// Bytes and places of values, field by field.
@@ -107,37 +87,20 @@ pub(crate) fn fields(values: &[(u32, &str)]) -> Fields {
 
 /// A request for all fields, with the values wanted.
 pub(crate) fn request<'a>(kind: Kind, key: &'a str) -> Request<'a> {
-    Request {
-        number: 0,
-        kind,
-        key: key.as_bytes(),
-        columns: Columns::All,
-        values: Values::NONE,
-        scan_length: 0,
-        wants_values: true,
-        statement: None,
-    }
+    Request { scan_length: 0, ..kvmark_testing::request(kind, key) }
 }
 
-pub(crate) fn execute(session: &RocksDbSession, request: &Request<'_>) -> (Outcome, Reply) {
-    let mut reply = Reply::default();
-    reply.clear();
-    let outcome = ready(session.execute(0, request, &mut reply));
-    (outcome, reply)
+pub(crate) fn execute(session: &Session, request: &Request<'_>) -> (Outcome, Reply) {
+    run(kvmark_testing::execute(session, 0, request))
 }
 
-pub(crate) fn write(
-    session: &RocksDbSession,
-    kind: Kind,
-    key: &str,
-    values: &[(u32, &str)],
-) -> Outcome {
+pub(crate) fn write(session: &Session, kind: Kind, key: &str, values: &[(u32, &str)]) -> Outcome {
     let fields = fields(values);
     let values = Values { bytes: &fields.bytes, places: &fields.places };
     execute(session, &Request { values, ..request(kind, key) }).0
 }
 
-pub(crate) fn insert(session: &RocksDbSession, key: &str, values: &[(u32, &str)]) -> Outcome {
+pub(crate) fn insert(session: &Session, key: &str, values: &[(u32, &str)]) -> Outcome {
     write(session, Kind::Insert, key, values)
 }
 
@@ -148,7 +111,7 @@ pub(crate) fn cells(reply: &Reply) -> Vec<(u32, u32, String)> {
 }
 
 /// Field and value of each cell of one record.
-pub(crate) fn read(session: &RocksDbSession, key: &str) -> Vec<(u32, String)> {
+pub(crate) fn read(session: &Session, key: &str) -> Vec<(u32, String)> {
     let (outcome, reply) = execute(session, &request(Kind::Read, key));
     assert_eq!(outcome, Outcome::Ok);
     cells(&reply).into_iter().map(|(_, field, value)| (field, value)).collect()

@@ -1,6 +1,6 @@
 //! The five kinds of operation that a session executes.
 
-use kvmark_driver::{Columns, Driver, Request, Session};
+use kvmark_driver::{Columns, Driver, Request};
 use kvmark_plan::{Kind, Outcome};
 use rocksdb::{DB, Options};
 use serde_json::json;

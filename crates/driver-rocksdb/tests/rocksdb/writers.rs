@@ -4,16 +4,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use kvmark_driver::Driver;
-use kvmark_driver_rocksdb::{RocksDb, RocksDbSession};
+use kvmark_driver_rocksdb::RocksDb;
 use kvmark_plan::{Kind, Outcome};
 
-use crate::common::{Fresh, execute, insert, read, request, session, write};
+use crate::common::{Fresh, Session, execute, insert, read, request, session, write};
 
 const ROUNDS: u32 = 20_000;
 const KEY: &str = "k";
 
 /// Does this while another client updates field 1 of the same record without a pause.
-fn beside_updates(client: impl FnOnce(&RocksDb, &RocksDbSession)) {
+fn beside_updates(client: impl FnOnce(&RocksDb, &Session)) {
     let Fresh { driver, session: own, folder: _folder } = Fresh::new();
     insert(&own, KEY, &[(0, "a"), (1, "b")]);
     let over = AtomicBool::new(false);
@@ -44,7 +44,7 @@ fn numbers() -> impl Iterator<Item = String> {
 }
 
 /// What field 0 holds, which the other client never writes.
-fn own_field(session: &RocksDbSession) -> Option<String> {
+fn own_field(session: &Session) -> Option<String> {
     read(session, KEY).into_iter().find_map(|(field, value)| (field == 0).then_some(value))
 }
 
