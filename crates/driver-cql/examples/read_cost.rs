@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::rc::Rc;
-use std::task::Context;
+use std::ops::Range;
+use std::time::Instant;
 
-use futures_util::future::join_all;
-use kvmark_driver::{Columns, Driver, Layout, Reply, Request, Session, Time, Values};
+use kvmark_driver::{
+    AnySession, Columns, Completions, Driver, Layout, Reply, Request, Session, Ticket, Values,
+};
 use kvmark_driver_cql::{Cql, CqlSession};
 use kvmark_plan::{Kind, Outcome};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -17,16 +18,6 @@ use nix::sys::time::TimeValLike;
 
 const FIELDS: u32 = 5;
 const ROWS: u64 = 10_000;
-
-struct NoTime;
-
-impl Time for NoTime {
-    fn now_ns(&self) -> u64 {
-        0
-    }
-
-    fn wake_at(&self, _: u64, _: &Context<'_>) {}
-}
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
@@ -49,60 +40,82 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         statements: Vec::new(),
     };
     let driver = Cql::open(&options, &layout)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let session = driver.session(0..in_flight as u32, Rc::new(NoTime)).await?;
-        run(&session, in_flight, ROWS, Kind::Insert).await;
-        let wall = std::time::Instant::now();
-        let before = getrusage(UsageWho::RUSAGE_SELF)?;
-        run(&session, in_flight, operations, Kind::Read).await;
-        let after = getrusage(UsageWho::RUSAGE_SELF)?;
-        let user = after.user_time() - before.user_time();
-        let system = after.system_time() - before.system_time();
-        let each =
-            |time: nix::sys::time::TimeVal| time.num_microseconds() as f64 / operations as f64;
-        writeln!(
-            std::io::stdout(),
-            "{operations} reads, {in_flight} in flight: {:.0} per s, \
-             {:.2} µs user + {:.2} µs system each",
-            operations as f64 / wall.elapsed().as_secs_f64(),
-            each(user),
-            each(system),
-        )?;
-        Ok::<_, Box<dyn std::error::Error>>(())
-    })?;
+    let AnySession::Asynchronous(mut session) = driver.session(in_flight as u32)?;
+    run(&mut session, in_flight, ROWS, Kind::Insert);
+    let wall = Instant::now();
+    let before = getrusage(UsageWho::RUSAGE_SELF)?;
+    run(&mut session, in_flight, operations, Kind::Read);
+    let after = getrusage(UsageWho::RUSAGE_SELF)?;
+    let user = after.user_time() - before.user_time();
+    let system = after.system_time() - before.system_time();
+    let each = |time: nix::sys::time::TimeVal| time.num_microseconds() as f64 / operations as f64;
+    writeln!(
+        std::io::stdout(),
+        "{operations} reads, {in_flight} in flight: {:.0} per s, \
+         {:.2} µs user + {:.2} µs system each",
+        operations as f64 / wall.elapsed().as_secs_f64(),
+        each(user),
+        each(system),
+    )?;
     for (name, value) in driver.statistics() {
         writeln!(std::io::stdout(), "{name} {value}")?;
     }
     Ok(())
 }
 
-async fn run(session: &CqlSession, in_flight: u64, operations: u64, kind: Kind) {
+/// Who has nothing in flight.
+struct Free {
+    start: Instant,
+    tickets: Vec<Ticket>,
+}
+
+impl Completions for Free {
+    fn stamp(&mut self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    fn issued(&mut self, _: Ticket, _: u64) {}
+
+    fn completed(&mut self, ticket: Ticket, _: u64, outcome: Outcome, _: &Reply) {
+        assert_eq!(outcome, Outcome::Ok);
+        self.tickets.push(ticket);
+    }
+
+    fn failed(&mut self, _: Ticket, _: u64, outcome: Outcome, why: &str) {
+        panic!("{outcome:?}: {why}");
+    }
+}
+
+fn run(session: &mut CqlSession, in_flight: u64, operations: u64, kind: Kind) {
     let value = vec![b'v'; 34 * FIELDS as usize];
-    let places: Vec<_> =
+    let places: Vec<(u32, Range<usize>)> =
         (0..FIELDS).map(|field| (field, field as usize * 34..(field as usize + 1) * 34)).collect();
-    let client = async |client: u64| {
-        let mut reply = Reply::default();
-        for number in (client..operations).step_by(in_flight as usize) {
+    let mut free = Free { start: Instant::now(), tickets: (0..in_flight as u32).collect() };
+    let mut number = 0;
+    while number < operations || free.tickets.len() < in_flight as usize {
+        while number < operations
+            && let Some(ticket) = free.tickets.pop()
+        {
             let record = if kind == Kind::Insert { number } else { scattered(number) % ROWS };
             let key = format!("user{record:010}");
             let values = Values { bytes: &value, places: &places };
-            let request = Request {
-                number,
-                kind,
-                key: key.as_bytes(),
-                columns: Columns::All,
-                values: if kind == Kind::Insert { values } else { Values::NONE },
-                scan_length: 0,
-                wants_values: kind == Kind::Read,
-                statement: None,
-            };
-            reply.clear();
-            let outcome = session.execute(client as u32, &request, &mut reply).await;
-            assert_eq!(outcome, Outcome::Ok, "{:?}", session.last_failure());
+            session.submit(
+                ticket,
+                &Request {
+                    number,
+                    kind,
+                    key: key.as_bytes(),
+                    columns: Columns::All,
+                    values: if kind == Kind::Insert { values } else { Values::NONE },
+                    scan_length: 0,
+                    wants_values: kind == Kind::Read,
+                    statement: None,
+                },
+            );
+            number += 1;
         }
-    };
-    join_all((0..in_flight).map(client)).await;
+        session.turn(u64::MAX, &mut free);
+    }
 }
 
 /// A number whose neighbours lie far away, after Steele, Lea and Flood's SplitMix.

@@ -5,10 +5,8 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
-use kvmark_driver_server::within;
 use kvmark_plan::Outcome;
 use scylla::client::PoolSize;
 use scylla::client::execution_profile::ExecutionProfile;
@@ -21,6 +19,7 @@ use scylla::policies::retry::{
 };
 use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
 use scylla::policies::timestamp_generator::MonotonicTimestampGenerator;
+use tokio::time::{sleep, timeout};
 
 use crate::failure::Failure;
 use crate::settings::{Retry, Settings};
@@ -98,7 +97,7 @@ async fn build(
     }
     // The crate limits the way to a node, but not what is said then.
     let limit = settings.connect_timeout.saturating_mul(EXCHANGES);
-    let session = within(limit, builder.build()).await.ok_or_else(|| {
+    let session = timeout(limit, builder.build()).await.map_err(|_| {
         let limit_ms = limit.as_millis();
         let text = format!(
             "it doesn't say what it is within {limit_ms} ms, {EXCHANGES} times \
@@ -146,9 +145,7 @@ async fn wait_for_connections(session: &Session, pool: PoolSize, limit: Duration
         if metrics.get_total_connections() >= expected(session, pool) {
             return;
         }
-        // The runtime serves connections between two looks; its own timer is the worker's clock.
-        tokio::task::yield_now().await;
-        thread::sleep(LOOK);
+        sleep(LOOK).await;
     }
 }
 

@@ -57,14 +57,15 @@ pub(crate) fn open(settings: &Settings, layout: &Layout) -> Result<(Control, Pre
     runtime.block_on(async {
         let session = reach(settings).await?;
         let prepare = Prepare::open(&session, settings, layout).await?;
-        prepare.carry_out(&session, settings, None).await?;
+        prepare.carry_out(&session, settings).await?;
         let description = describe(&session, prepare.keyspace.as_deref()).await;
         let control = Control { description, counters: Arc::default() };
         Ok((control, prepare))
     })
 }
 
-fn runtime() -> Result<Runtime, OpenError> {
+/// A runtime for this thread.
+pub(crate) fn runtime() -> Result<Runtime, OpenError> {
     Builder::new_current_thread().enable_all().build().map_err(|error| {
         OpenError::System(format!("no event loop for the cluster's connections ({error})"))
     })

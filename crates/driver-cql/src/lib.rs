@@ -9,19 +9,26 @@
 //! options `retry` or `speculative_attempts` say otherwise. One that finds no node waits for an
 //! attempt to reach the cluster again (see `link.rs`).
 //!
+//! The crate's calls are futures of tokio. They run in an adapter: a session has a runtime of its
+//! own, on its worker's thread, which goes on in each of its turns (see `session.rs`). It measures
+//! nothing by a clock of its own: tokio's timers are for pauses and limits of milliseconds.
+//!
 //! A call that the engine gives up leaves its answer to be passed over. A connection that waits
 //! long for more than 1024 such answers is closed and opened again by the crate.
 
 mod address;
 mod answer;
-mod attempts;
+mod calls;
 mod cluster;
 mod control;
 mod counters;
 mod decode;
 mod encode;
 mod failure;
+mod lane;
+mod letter;
 mod link;
+mod nap;
 mod options;
 mod records;
 mod replication;
@@ -31,13 +38,14 @@ mod settings;
 mod statement;
 mod template;
 mod tls;
+mod woken;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
-use std::rc::Rc;
 use std::sync::Arc;
 
-use kvmark_driver::{Capabilities, Description, Driver, Execution, Layout, OpenError, Time};
+use kvmark_driver::{
+    AnySession, Capabilities, Description, Driver, Execution, Layout, Never, OpenError,
+};
 
 use control::Control;
 use schema::Prepare;
@@ -56,7 +64,7 @@ pub struct Cql {
 impl Cql {
     /// Reaches the cluster, logs in, makes keyspace and table where they are missing, sends the
     /// layout's preparation and prepares every statement once. Not to be called within an
-    /// asynchronous runtime, nor is `settle`.
+    /// asynchronous runtime, nor are `session` and `settle`.
     ///
     /// # Errors
     /// [`OpenError::Option`] when an option is unknown or has a wrong value, or a statement's
@@ -73,6 +81,7 @@ impl Cql {
 }
 
 impl Driver for Cql {
+    type Blocking = Never;
     type Session = CqlSession;
 
     fn capabilities(&self) -> Capabilities {
@@ -83,12 +92,9 @@ impl Driver for Cql {
         self.control.describe()
     }
 
-    async fn session(
-        &self,
-        _clients: Range<u32>,
-        time: Rc<dyn Time>,
-    ) -> Result<CqlSession, OpenError> {
-        CqlSession::open(&self.settings, &self.prepare, &self.control.counters, time).await
+    fn session(&self, clients: u32) -> Result<AnySession<Never, CqlSession>, OpenError> {
+        CqlSession::open(&self.settings, &self.prepare, &self.control.counters, clients)
+            .map(AnySession::Asynchronous)
     }
 
     fn settle(&self) -> Result<(), OpenError> {

@@ -8,20 +8,16 @@
 //! only if it was sent to nobody, so that nothing is done twice.
 
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
-use std::pin::pin;
-use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::Shared;
-use kvmark_driver::Time;
 use kvmark_plan::Outcome;
 use scylla::client::session::Session;
 use scylla::errors::ExecutionError;
 use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::cluster::{connect, reconnect};
 use crate::counters::Counters;
@@ -41,14 +37,13 @@ pub(crate) struct Link {
     settings: Arc<Settings>,
     keyspace: Option<String>,
     counters: Arc<Counters>,
-    time: Rc<dyn Time>,
     session: RefCell<Arc<Session>>,
     /// The attempt under way.
     attempt: RefCell<Option<Shared<oneshot::Receiver<Reached>>>>,
     /// Attempts since a request was answered.
     attempts: Cell<u32>,
     /// When the pause after the last attempt is over.
-    next_ns: Cell<u64>,
+    next: Cell<Instant>,
 }
 
 impl Link {
@@ -56,7 +51,6 @@ impl Link {
         settings: &Arc<Settings>,
         keyspace: Option<&str>,
         counters: &Arc<Counters>,
-        time: Rc<dyn Time>,
     ) -> Result<Self, Failure> {
         let session = connect(settings, keyspace, settings.pool).await?;
         counters.watch(session.get_metrics());
@@ -64,11 +58,10 @@ impl Link {
             settings: Arc::clone(settings),
             keyspace: keyspace.map(str::to_owned),
             counters: Arc::clone(counters),
-            time,
             session: RefCell::new(Arc::new(session)),
             attempt: RefCell::default(),
             attempts: Cell::new(0),
-            next_ns: Cell::new(0),
+            next: Cell::new(Instant::now()),
         })
     }
 
@@ -102,25 +95,17 @@ impl Link {
     /// Returns when the cluster is reached again, at most after the limit on a request.
     async fn reach_in_time(&self, lost: &Arc<Session>) -> Result<(), Failure> {
         let Some(limit) = self.settings.request_timeout else { return self.reach(lost).await };
-        let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        let end_ns = self.time.now_ns().saturating_add(limit_ns);
-        let (mut reaching, mut over) = (pin!(self.reach(lost)), pin!(self.until(end_ns)));
-        poll_fn(|context| match reaching.as_mut().poll(context) {
-            Poll::Ready(reached) => Poll::Ready(reached),
-            Poll::Pending => over.as_mut().poll(context).map(|()| {
-                let limit_ms = limit.as_millis();
-                let text =
-                    format!("no node could be reached within request_timeout_ms ({limit_ms})");
-                Err(Failure::new(Outcome::Connection, text))
-            }),
+        timeout(limit, self.reach(lost)).await.unwrap_or_else(|_| {
+            let limit_ms = limit.as_millis();
+            let text = format!("no node could be reached within request_timeout_ms ({limit_ms})");
+            Err(Failure::new(Outcome::Connection, text))
         })
-        .await
     }
 
     /// Returns when the cluster is reached again, or one attempt at it has failed.
     async fn reach(&self, lost: &Arc<Session>) -> Result<(), Failure> {
-        while self.attempt.borrow().is_none() && self.time.now_ns() < self.pause_end_ns() {
-            self.until(self.pause_end_ns()).await;
+        while self.attempt.borrow().is_none() && self.pauses() {
+            sleep_until(self.next.get()).await;
         }
         if !self.is_current(lost) {
             return Ok(());
@@ -134,9 +119,9 @@ impl Link {
         reached.map(drop)
     }
 
-    /// When the next attempt may begin: at once after a request that was answered.
-    fn pause_end_ns(&self) -> u64 {
-        if self.attempts.get() == 0 { 0 } else { self.next_ns.get() }
+    /// Whether the next attempt may not begin yet; it may at once after a request that was answered.
+    fn pauses(&self) -> bool {
+        self.attempts.get() > 0 && Instant::now() < self.next.get()
     }
 
     fn is_current(&self, session: &Arc<Session>) -> bool {
@@ -160,24 +145,12 @@ impl Link {
     /// Takes what came of the attempt under way, once.
     fn conclude(&self, reached: &Reached) {
         *self.attempt.borrow_mut() = None;
-        self.next_ns.set(self.time.now_ns() + pause_ns(self.attempts.get(), &self.settings));
+        self.next.set(Instant::now() + pause(self.attempts.get(), &self.settings));
         self.attempts.set(self.attempts.get().saturating_add(1));
         if let Ok(Some(session)) = reached {
             self.counters.watch(session.get_metrics());
             *self.session.borrow_mut() = Arc::clone(session);
         }
-    }
-
-    /// Waits for an instant.
-    async fn until(&self, instant_ns: u64) {
-        poll_fn(|context| {
-            if self.time.now_ns() >= instant_ns {
-                return Poll::Ready(());
-            }
-            self.time.wake_at(instant_ns, context);
-            Poll::Pending
-        })
-        .await;
     }
 }
 
@@ -187,9 +160,8 @@ fn is_unsent(error: &ExecutionError) -> bool {
 }
 
 /// The pause after this many attempts in vain and one more.
-fn pause_ns(attempts: u32, settings: &Settings) -> u64 {
-    let pause = PAUSE.saturating_mul(1 << attempts.min(DOUBLINGS)).min(settings.reconnect_max);
-    u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX)
+fn pause(attempts: u32, settings: &Settings) -> Duration {
+    PAUSE.saturating_mul(1 << attempts.min(DOUBLINGS)).min(settings.reconnect_max)
 }
 
 #[cfg(test)]
@@ -204,7 +176,7 @@ mod tests {
     fn pauses_double_up_to_the_option() {
         let options = BTreeMap::from([("reconnect_max_ms".to_owned(), json!(45))]);
         let settings = Settings::parse(&options).unwrap();
-        let pauses = [0, 1, 2, 3, u32::MAX].map(|attempts| pause_ns(attempts, &settings));
-        assert_eq!(pauses, [10_000_000, 20_000_000, 40_000_000, 45_000_000, 45_000_000]);
+        let pauses = [0, 1, 2, 3, u32::MAX].map(|attempts| pause(attempts, &settings));
+        assert_eq!(pauses, [10, 20, 40, 45, 45].map(Duration::from_millis));
     }
 }

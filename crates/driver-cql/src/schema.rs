@@ -11,7 +11,6 @@ use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, Statement as Query};
 
-use crate::attempts::Attempts;
 use crate::failure::Failure;
 use crate::records::{KEY, Records, Table, quoted};
 use crate::settings::Settings;
@@ -74,16 +73,12 @@ impl Prepare {
         &self,
         session: &Session,
         settings: &Settings,
-        attempts: Option<&Attempts>,
     ) -> Result<(Option<Records>, Vec<Prepared>), OpenError> {
         let ready = |mut prepared: PreparedStatement, is_read: bool| {
             prepared.set_consistency(if is_read { settings.read } else { settings.write });
             prepared.set_page_size(settings.page_size);
             prepared.set_is_idempotent(true);
             prepared.set_use_cached_result_metadata(is_read);
-            if let Some(attempts) = attempts {
-                prepared.set_history_listener(attempts.listener());
-            }
             prepared
         };
         let records = match &self.table {
@@ -95,7 +90,7 @@ impl Prepare {
         };
         let mut statements = Vec::with_capacity(self.statements.len());
         for statement in &self.statements {
-            statements.push(Prepared::new(session, statement, settings, attempts).await?);
+            statements.push(Prepared::new(session, statement, settings).await?);
         }
         Ok((records, statements))
     }

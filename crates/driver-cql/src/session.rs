@@ -1,269 +1,150 @@
-//! One worker's connections and what its clients ask of them.
+//! One worker's session: the crate's futures, carried on turn by turn in a runtime of its own.
+//!
+//! In a turn the runtime runs one future: it begins what was submitted, polls the clients that were
+//! woken, and gives way, so that the runtime looks after connections, until at least one client has
+//! its answer. The runtime's tasks read and write; a client's future is polled with a waker of its
+//! own, so that only those are polled that can go on.
 
-use std::cell::RefCell;
-use std::ops::ControlFlow;
-use std::pin::pin;
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
-use futures_util::future::join_all;
-use kvmark_driver::{Call, OpenError, Reply, Request, Session, Time};
-use kvmark_plan::{Kind, Outcome};
-use scylla::frame::response::result::ColumnSpec;
-use scylla::response::PagingState;
-use scylla::response::query_result::{QueryResult, QueryRowsResult};
-use scylla::serialize::row::SerializeRow;
-use scylla::statement::prepared::PreparedStatement;
+use kvmark_driver::{Completions, OpenError, Request, Session, Ticket};
+use tokio::runtime::Runtime;
 use tokio::task::unconstrained;
 
-use crate::answer::{applied, maybe_rows, rows, take_cells};
-use crate::attempts::Attempts;
+use crate::calls::Calls;
+use crate::control::runtime;
 use crate::counters::Counters;
-use crate::decode;
-use crate::failure::Failure;
-use crate::link::Link;
-use crate::records::{Records, Row, ScanRow};
+use crate::lane::Lane;
+use crate::nap::Nap;
 use crate::schema::Prepare;
 use crate::settings::Settings;
-use crate::statement::{Bound, Prepared};
+use crate::woken::Woken;
+
+/// Rounds of polls in a row before the runtime looks after connections.
+const ROUNDS: u32 = 8;
 
 /// A worker's session: its connections to every node, which its clients share.
 pub struct CqlSession {
-    link: Link,
-    settings: Arc<Settings>,
-    /// The statements of YCSB's table, where there is one.
-    records: Option<Records>,
-    statements: Vec<Prepared>,
-    /// Where requests can be sent more than once.
-    attempts: Option<Attempts>,
-    counters: Arc<Counters>,
-    failure: RefCell<Option<String>>,
+    clients: Clients,
+    /// After those who use it.
+    runtime: Runtime,
 }
 
 impl CqlSession {
-    pub(crate) async fn open(
+    pub(crate) fn open(
         settings: &Arc<Settings>,
         prepare: &Prepare,
         counters: &Arc<Counters>,
-        time: Rc<dyn Time>,
+        clients: u32,
     ) -> Result<Self, OpenError> {
-        let hosts = settings.address.hosts();
-        let link = Link::open(settings, prepare.keyspace.as_deref(), counters, time)
-            .await
-            .map_err(|failure| failure.at(&hosts))?;
-        let attempts = settings.repeats().then(Attempts::new);
-        let (records, statements) =
-            prepare.carry_out(&link.session(), settings, attempts.as_ref()).await?;
-        Ok(Self {
-            link,
-            settings: Arc::clone(settings),
-            records,
-            statements,
-            attempts,
-            counters: Arc::clone(counters),
-            failure: RefCell::default(),
-        })
-    }
-
-    async fn call(&self, request: &Request<'_>, reply: &mut Reply) -> Result<Outcome, Failure> {
-        if let Some(call) = &request.statement {
-            return self.statement(request, call, reply).await;
-        }
-        let records = self.records.as_ref().ok_or_else(|| {
-            let text = "there is no table with YCSB's columns: make it in the workload's \
-                        preparation or use statements only";
-            Failure::new(Outcome::Refused, text)
+        let runtime = runtime()?;
+        let clients = runtime.block_on(async {
+            let calls = Calls::open(settings, prepare, counters).await?;
+            Ok(Clients::new(calls, clients))
         })?;
-        match request.kind {
-            Kind::Read => {
-                let select = records.read(request.columns);
-                let row = Row::of_key(request.key);
-                let rows = rows(self.execute_once(&select.prepared, &row).await?)?;
-                select.take(&rows, request.wants_values, reply)?;
-                Ok(if reply.rows > 0 { Outcome::Ok } else { Outcome::Miss })
-            }
-            Kind::Scan => {
-                let select = records.scan(request.columns);
-                let row = ScanRow { key: request.key, length: request.scan_length };
-                let take = |rows: &QueryRowsResult| select.take(rows, request.wants_values, reply);
-                self.pages(&select.prepared, &row, true, take).await?;
-                Ok(Outcome::Ok)
-            }
-            Kind::Update | Kind::Insert | Kind::Delete => {
-                let (prepared, row) = records.write(request)?;
-                self.execute_once(prepared, &row).await?;
-                Ok(Outcome::Ok)
-            }
-            Kind::ReadModifyWrite => {
-                let text = "a read-modify-write is executed as a read and an update";
-                Err(Failure::new(Outcome::Refused, text))
-            }
-        }
-    }
-
-    async fn execute_once(
-        &self,
-        prepared: &PreparedStatement,
-        values: &impl SerializeRow,
-    ) -> Result<QueryResult, Failure> {
-        let result =
-            self.link.send(async |session| session.execute_unpaged(prepared, values).await);
-        let result = result.await?;
-        self.count_warnings(&result);
-        Ok(result)
-    }
-
-    fn count_warnings(&self, result: &QueryResult) {
-        result.warnings().for_each(|text| self.counters.warned(text));
-    }
-
-    /// Fetches one page, or all of them in turn.
-    async fn pages(
-        &self,
-        prepared: &PreparedStatement,
-        values: &impl SerializeRow,
-        all: bool,
-        mut take: impl FnMut(&QueryRowsResult) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
-        let mut state = PagingState::start();
-        loop {
-            let page = self.link.send(async |session| {
-                session.execute_single_page(prepared, values, state.clone()).await
-            });
-            let (result, next) = page.await?;
-            self.count_warnings(&result);
-            take(&rows(result)?)?;
-            match next.into_paging_control_flow() {
-                ControlFlow::Continue(next) if all => state = next,
-                _ => return Ok(()),
-            }
-        }
-    }
-
-    /// Carries out a statement: its commands in one batch or at the same time.
-    async fn statement(
-        &self,
-        request: &Request<'_>,
-        call: &Call<'_>,
-        reply: &mut Reply,
-    ) -> Result<Outcome, Failure> {
-        let prepared = &self.statements[call.statement as usize];
-        let commands = call.commands.len();
-        let outcome = if let Some(batch) = prepared.batch(commands) {
-            let texts =
-                |command| prepared.texts.iter().map(move |text| Bound { text, call, command });
-            let values: Vec<_> = (0..commands).flat_map(texts).collect();
-            let result = self.link.send(async |session| session.batch(&batch, &values).await);
-            let result = result.await?;
-            self.count_warnings(&result);
-            let done = written(result)?;
-            reply.rows = if done { commands as u64 } else { 0 };
-            if done { Outcome::Ok } else { Outcome::Miss }
-        } else if commands == 1 {
-            self.command(prepared, call, 0, request.wants_values, reply).await?
-        } else {
-            self.commands(prepared, call, request.wants_values, reply).await?
-        };
-        let is_missing = request.kind == Kind::Read && reply.rows == 0;
-        Ok(if outcome == Outcome::Ok && is_missing { Outcome::Miss } else { outcome })
-    }
-
-    /// All commands at the same time, with their replies in order.
-    async fn commands(
-        &self,
-        prepared: &Prepared,
-        call: &Call<'_>,
-        wants_values: bool,
-        reply: &mut Reply,
-    ) -> Result<Outcome, Failure> {
-        let commands = (0..call.commands.len()).map(async |command| {
-            let mut own = Reply::default();
-            let outcome = self.command(prepared, call, command, wants_values, &mut own).await;
-            outcome.map(|outcome| (outcome, own))
-        });
-        let mut worst = Outcome::Ok;
-        for done in join_all(commands).await {
-            let (outcome, own) = done?;
-            let first = u32::try_from(reply.rows).unwrap_or(u32::MAX);
-            for cell in &own.cells {
-                reply.push(first.saturating_add(cell.row), cell.field, own.bytes_of(cell));
-            }
-            reply.rows += own.rows;
-            if outcome != Outcome::Ok {
-                worst = outcome;
-            }
-        }
-        Ok(worst)
-    }
-
-    /// One command: its texts one after the other.
-    async fn command(
-        &self,
-        prepared: &Prepared,
-        call: &Call<'_>,
-        command: usize,
-        wants_values: bool,
-        reply: &mut Reply,
-    ) -> Result<Outcome, Failure> {
-        let mut outcome = Outcome::Ok;
-        let mut selects = false;
-        for text in &prepared.texts {
-            let values = Bound { text, call, command };
-            if text.is_select {
-                selects = true;
-                let take = |rows: &QueryRowsResult| take_page(rows, wants_values, reply);
-                self.pages(&text.prepared, &values, prepared.all_pages, take).await?;
-            } else if !written(self.execute_once(&text.prepared, &values).await?)? {
-                outcome = Outcome::Miss;
-            }
-        }
-        if !selects && outcome == Outcome::Ok {
-            reply.rows += 1;
-        }
-        Ok(outcome)
-    }
-}
-
-/// Takes a page of a statement's rows.
-fn take_page(rows: &QueryRowsResult, wants_values: bool, reply: &mut Reply) -> Result<(), Failure> {
-    let append = |column: &ColumnSpec<'_>, value: &[u8], output: &mut Vec<u8>| {
-        decode::append(column.typ(), value, output);
-    };
-    if wants_values {
-        take_cells(rows, reply, |column| u32::try_from(column).ok(), append)?;
-    }
-    reply.rows += rows.rows_num() as u64;
-    Ok(())
-}
-
-/// Whether a write was done; one with a condition that didn't hold wasn't.
-fn written(result: QueryResult) -> Result<bool, Failure> {
-    match maybe_rows(result)? {
-        Some(rows) => Ok(applied(&rows)?.unwrap_or(true)),
-        None => Ok(true),
+        Ok(Self { clients, runtime })
     }
 }
 
 impl Session for CqlSession {
-    async fn execute(&self, _client: u32, request: &Request<'_>, reply: &mut Reply) -> Outcome {
-        // A worker's clients are one task of the runtime, whose budget they would use up together:
-        // then each of them would be polled in vain until the task gives way. Pinned where it is
-        // made, because it is so large that moving it shows.
-        let (done, more) = {
-            let call = pin!(unconstrained(self.call(request, reply)));
-            match &self.attempts {
-                None => (call.await, 0),
-                Some(attempts) => attempts.of(call).await,
-            }
-        };
-        reply.attempts += more;
-        done.unwrap_or_else(|failure| {
-            *self.failure.borrow_mut() = Some(self.settings.without_secret(&failure.text));
-            failure.outcome
-        })
+    fn submit(&mut self, ticket: Ticket, request: &Request<'_>) {
+        self.clients.lanes[ticket as usize].submit(request);
+        self.clients.submitted.push(ticket);
     }
 
-    fn last_failure(&self) -> Option<String> {
-        self.failure.borrow().clone()
+    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) {
+        // The clients are one task of the runtime, whose budget they would use up together: then
+        // each of them would be polled in vain until the task gives way.
+        self.runtime.block_on(unconstrained(self.clients.turn(patience_ns, done)));
+    }
+
+    fn give_up(&mut self, ticket: Ticket) {
+        let _within = self.runtime.enter();
+        self.clients.give_up(ticket);
+    }
+}
+
+/// All clients of a worker.
+struct Clients {
+    calls: Rc<Calls>,
+    /// By ticket.
+    lanes: Vec<Lane>,
+    submitted: Vec<Ticket>,
+    woken: Arc<Woken>,
+    /// Those that are polled now; empty between polls.
+    polled: Vec<Ticket>,
+    /// Who has an answer, and since when.
+    answered: Vec<(Ticket, u64)>,
+    nap: Nap,
+}
+
+impl Clients {
+    fn new(calls: Calls, clients: u32) -> Self {
+        let (calls, woken) = (Rc::new(calls), Arc::new(Woken::default()));
+        let lanes = (0..clients).map(|ticket| Lane::new(&calls, woken.waker(ticket))).collect();
+        let (submitted, polled, answered) = (Vec::new(), Vec::new(), Vec::new());
+        Self { calls, lanes, submitted, woken, polled, answered, nap: Nap::new() }
+    }
+
+    async fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) {
+        let end_ns = done.stamp().saturating_add(patience_ns);
+        self.begin(done);
+        let mut served = false;
+        poll_fn(|context| {
+            self.go_on(done);
+            let now_ns = done.stamp();
+            let over = !self.answered.is_empty() || now_ns >= end_ns;
+            // Connections are looked after in every turn: what fails at once must not keep the
+            // others from theirs.
+            if over && served {
+                return Poll::Ready(());
+            }
+            served = true;
+            self.woken.rest(context.waker());
+            if over {
+                context.waker().wake_by_ref();
+            } else {
+                self.nap.until(now_ns, end_ns, context);
+            }
+            Poll::Pending
+        })
+        .await;
+        for (ticket, at_ns) in self.answered.drain(..) {
+            self.lanes[ticket as usize].hand_over(ticket, at_ns, done);
+        }
+    }
+
+    /// Begins what was submitted.
+    fn begin(&mut self, done: &mut impl Completions) {
+        for ticket in self.submitted.drain(..) {
+            let at_ns = done.stamp();
+            done.issued(ticket, at_ns);
+            if self.lanes[ticket as usize].poll() {
+                self.answered.push((ticket, done.stamp()));
+            }
+        }
+    }
+
+    /// Polls who was woken, until none is any more.
+    fn go_on(&mut self, done: &mut impl Completions) {
+        for _ in 0..ROUNDS {
+            self.woken.take(&mut self.polled);
+            if self.polled.is_empty() {
+                break;
+            }
+            for ticket in self.polled.drain(..) {
+                if self.lanes[ticket as usize].poll() {
+                    self.answered.push((ticket, done.stamp()));
+                }
+            }
+        }
+    }
+
+    fn give_up(&mut self, ticket: Ticket) {
+        self.submitted.retain(|other| *other != ticket);
+        self.lanes[ticket as usize] = Lane::new(&self.calls, self.woken.waker(ticket));
     }
 }

@@ -104,11 +104,6 @@ impl Settings {
         })
     }
 
-    /// Whether a request may be sent more than once.
-    pub(crate) fn repeats(&self) -> bool {
-        self.retry != Retry::None || self.speculation.is_some()
-    }
-
     /// A text of somebody else's without the password.
     pub(crate) fn without_secret(&self, text: &str) -> String {
         match &self.login {
@@ -207,9 +202,13 @@ mod tests {
 
     #[test]
     fn nothing_is_sent_twice_unless_asked_for() {
-        assert!(!parse(&[]).unwrap().repeats());
-        assert!(parse(&[("retry", "default")]).unwrap().repeats());
-        assert!(parse(&[("speculative_attempts", "1")]).unwrap().repeats());
+        let repeats = |options: &[(&str, &str)]| {
+            let settings = parse(options).unwrap();
+            settings.retry != Retry::None || settings.speculation.is_some()
+        };
+        assert!(!repeats(&[]));
+        assert!(repeats(&[("retry", "default")]));
+        assert!(repeats(&[("speculative_attempts", "1")]));
     }
 
     #[test]

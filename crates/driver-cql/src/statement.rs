@@ -15,7 +15,6 @@ use scylla::serialize::writers::RowWriter;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 
-use crate::attempts::Attempts;
 use crate::encode;
 use crate::failure::Failure;
 use crate::options::statement_options;
@@ -48,7 +47,6 @@ struct Batches {
 struct Terms<'a> {
     given: Given,
     settings: &'a Settings,
-    attempts: Option<&'a Attempts>,
 }
 
 impl Prepared {
@@ -57,13 +55,12 @@ impl Prepared {
         session: &Session,
         statement: &Statement,
         settings: &Settings,
-        attempts: Option<&Attempts>,
     ) -> Result<Self, OpenError> {
         let name = &statement.name;
         let wrong = |why: String| OpenError::Option(format!("statement '{name}': {why}"));
         let given = Given::parse(statement_options(), &statement.options)
             .map_err(|error| wrong(error.to_string()))?;
-        let terms = Terms { given, settings, attempts };
+        let terms = Terms { given, settings };
         if statement.texts.is_empty() {
             return Err(wrong("there is no text: give what is to be sent".to_owned()));
         }
@@ -143,9 +140,6 @@ impl Terms<'_> {
         prepared.set_timestamp(self.timestamp());
         prepared.set_is_idempotent(self.given.switch("idempotent"));
         prepared.set_use_cached_result_metadata(is_select);
-        if let Some(attempts) = self.attempts {
-            prepared.set_history_listener(attempts.listener());
-        }
         Text { prepared, slots, is_select }
     }
 
@@ -167,9 +161,6 @@ impl Terms<'_> {
         }
         batch.set_timestamp(self.timestamp());
         batch.set_is_idempotent(self.given.switch("idempotent"));
-        if let Some(attempts) = self.attempts {
-            batch.set_history_listener(attempts.listener());
-        }
         Some(Batches { empty: batch, by_commands: RefCell::default() })
     }
 }

@@ -2,13 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use kvmark_driver::{Call, Layout, OpenError, Reply, Request};
+use kvmark_driver::{
+    AnySession, Call, Completions, Driver, Layout, OpenError, Reply, Request, Ticket,
+};
 use kvmark_driver_cql::{Cql, CqlSession};
 use kvmark_plan::{Argument, Each, Generator, Kind, Outcome, SizeLaw, Statement, ValueType};
-use kvmark_testing::cells;
+use kvmark_testing::{Shared, cells};
 use serde_json::{Value, json};
 
 pub(crate) use kvmark_testing::{layout, request, run};
+
+/// A worker of eight clients.
+pub(crate) type Session = Shared<Cql>;
 
 pub(crate) fn open(address: &str, options: Value, layout: &Layout) -> Result<Cql, OpenError> {
     let mut options: BTreeMap<String, Value> = serde_json::from_value(options).unwrap();
@@ -24,16 +29,59 @@ pub(crate) fn refusal(address: &str, options: Value, layout: &Layout) -> String 
     }
 }
 
-pub(crate) async fn session(driver: &Cql) -> CqlSession {
-    kvmark_testing::session(driver, 0..8).await
+pub(crate) fn session(driver: &Cql) -> Session {
+    kvmark_testing::session(driver, 8)
 }
 
-/// An operation's outcome and its cells as `row.field=value`.
+/// A worker's session whose turns the test calls itself.
+pub(crate) fn own_session(driver: &Cql, clients: u32) -> CqlSession {
+    let AnySession::Asynchronous(session) = driver.session(clients).unwrap();
+    session
+}
+
+/// What turns told. Each look at the clock finds it one further.
+#[derive(Default)]
+pub(crate) struct Told {
+    clock: u64,
+    pub(crate) issued: Vec<Ticket>,
+    /// How each ended, and why if it failed.
+    pub(crate) ended: Vec<(Ticket, Outcome, String)>,
+}
+
+impl Completions for Told {
+    fn stamp(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    fn issued(&mut self, ticket: Ticket, _: u64) {
+        self.issued.push(ticket);
+    }
+
+    fn completed(&mut self, ticket: Ticket, _: u64, outcome: Outcome, _: &Reply) {
+        self.ended.push((ticket, outcome, String::new()));
+    }
+
+    fn failed(&mut self, ticket: Ticket, _: u64, outcome: Outcome, why: &str) {
+        self.ended.push((ticket, outcome, why.to_owned()));
+    }
+}
+
+/// The first client's operation: its outcome and its cells as `row.field=value`.
 pub(crate) async fn execute(
-    session: &CqlSession,
+    session: &Session,
     request: &Request<'_>,
 ) -> (Outcome, Vec<String>, Reply) {
-    let (outcome, reply) = kvmark_testing::execute(session, 0, request).await;
+    execute_as(session, 0, request).await
+}
+
+/// The same of another client.
+pub(crate) async fn execute_as(
+    session: &Session,
+    client: u32,
+    request: &Request<'_>,
+) -> (Outcome, Vec<String>, Reply) {
+    let (outcome, reply) = kvmark_testing::execute(session, client, request).await;
     (outcome, cells(&reply), reply)
 }
 
@@ -94,7 +142,7 @@ impl Drawn {
 
     pub(crate) async fn execute(
         &self,
-        session: &CqlSession,
+        session: &Session,
         statement: u32,
         kind: Kind,
     ) -> (Outcome, Vec<String>, Reply) {

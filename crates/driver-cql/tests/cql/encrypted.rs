@@ -34,7 +34,7 @@ fn node(folder: &Path, name: &str) -> (Peer, String) {
 
 fn read(address: &str, options: Value) -> Outcome {
     let driver = open(address, options, &layout(1)).unwrap();
-    run(async { execute(&session(&driver).await, &request(Kind::Read, "k")).await.0 })
+    run(async { execute(&session(&driver), &request(Kind::Read, "k")).await.0 })
 }
 
 #[test]

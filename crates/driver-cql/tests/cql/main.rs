@@ -10,4 +10,5 @@ mod outages;
 mod peer;
 mod records;
 mod statements;
+mod turns;
 mod wire;

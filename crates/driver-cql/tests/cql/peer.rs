@@ -31,6 +31,9 @@ pub(crate) enum Act {
     Close,
     /// Never answers.
     Silence,
+    /// Returns this row, but only when something else than the like is asked for on the same
+    /// connection, and before that is answered.
+    Late(&'static str, &'static str),
 }
 
 const ERROR: u8 = 0;
@@ -243,6 +246,7 @@ fn error(code: i32, more: &[u8]) -> Vec<u8> {
 /// Answers until the other side, or the script, has enough.
 fn serve(mut stream: impl Read + Write, socket: &TcpStream, node: &Node) {
     let mut header = [0; 9];
+    let mut late = Vec::new();
     while stream.read_exact(&mut header).is_ok() {
         let length = u32::from_be_bytes(header[5..].try_into().unwrap());
         let mut body = vec![0; length as usize];
@@ -265,7 +269,15 @@ fn serve(mut stream: impl Read + Write, socket: &TcpStream, node: &Node) {
                 let terms = &body[2 + length..];
                 if text.contains("usertable") {
                     node.asked.lock().unwrap().push(Asked::read(terms));
-                    match act_out(&mut stream, socket, id, &text, (node.script)(&text)) {
+                    let act = (node.script)(&text);
+                    if let Act::Late(key, value) = act {
+                        late.push((id, row(&text, key, value)));
+                        continue;
+                    }
+                    for (id, row) in late.drain(..) {
+                        send(&mut stream, id, 0, RESULT, &row);
+                    }
+                    match act_out(&mut stream, socket, id, &text, act) {
                         Some(answer) => answer,
                         None => continue,
                     }
@@ -303,12 +315,7 @@ fn act_out(
     act: Act,
 ) -> Option<(u8, Vec<u8>)> {
     match act {
-        Act::Row(key, value) => {
-            let columns = columns(text);
-            let value = |name: &String| if name == "y_id" { key } else { value };
-            let row: Vec<_> = columns.iter().map(|name| value(name).as_bytes().to_vec()).collect();
-            Some((RESULT, rows(&columns, &[row])))
-        }
+        Act::Row(key, value) => Some((RESULT, row(text, key, value))),
         Act::Done => Some((RESULT, 1_i32.to_be_bytes().to_vec())),
         Act::Warning(warning) => {
             let mut body = vec![0, 1];
@@ -319,7 +326,7 @@ fn act_out(
         }
         Act::Error(code, more) => Some((ERROR, error(code, &more))),
         Act::Nonsense => Some((RESULT, 99_i32.to_be_bytes().to_vec())),
-        Act::Silence => None,
+        Act::Silence | Act::Late(..) => None,
         Act::Garbage => {
             drop(stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
             None
@@ -331,6 +338,14 @@ fn act_out(
             None
         }
     }
+}
+
+/// The answer to a select that finds one row.
+fn row(text: &str, key: &str, value: &str) -> Vec<u8> {
+    let columns = columns(text);
+    let value = |name: &String| if name == "y_id" { key } else { value };
+    let row: Vec<_> = columns.iter().map(|name| value(name).as_bytes().to_vec()).collect();
+    rows(&columns, &[row])
 }
 
 fn send(stream: &mut impl Write, id: [u8; 2], flags: u8, opcode: u8, body: &[u8]) {

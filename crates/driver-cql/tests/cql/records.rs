@@ -19,7 +19,7 @@ fn a_record_is_written_read_changed_and_removed() {
     assert_eq!(driver.describe().configuration["nodes"], "1");
     assert!(driver.describe().configuration.contains_key("concurrent_reads"));
     run(async {
-        let session = session(&driver).await;
+        let session = session(&driver);
         assert_eq!(execute(&session, &insert("k")).await.0, Outcome::Ok);
         let (outcome, cells, reply) = execute(&session, &request(Kind::Read, "k")).await;
         assert_eq!((outcome, reply.rows), (Outcome::Ok, 1));
@@ -46,7 +46,7 @@ fn a_scan_goes_on_over_pages_up_to_its_length() {
     let address = node("kvmark_test_scans");
     let driver = open(&address, json!({"page_size": 2}), &layout(2)).unwrap();
     run(async {
-        let session = session(&driver).await;
+        let session = session(&driver);
         for key in ["a", "b", "c", "d", "e", "f"] {
             assert_eq!(execute(&session, &insert(key)).await.0, Outcome::Ok);
         }

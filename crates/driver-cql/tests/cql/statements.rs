@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kvmark_driver::{Driver, Layout, Session};
+use kvmark_driver::{Driver, Layout};
 use kvmark_plan::{Generator, Kind, Outcome, SizeLaw, Statement, ValueType};
 use serde_json::json;
 
@@ -116,7 +116,7 @@ fn every_type_is_written_and_comes_back_as_drawn() {
     ];
     let driver = open(&address, json!({}), &with(&[udt, &table], statements)).unwrap();
     run(async {
-        let session = session(&driver).await;
+        let session = session(&driver);
         let done = Drawn::default().command(&values()).execute(&session, 0, Kind::Insert).await;
         assert_eq!((done.0, done.2.rows), (Outcome::Ok, 1), "{:?}", session.last_failure());
         let key = Drawn::default().command(&[text("k")]);
@@ -191,7 +191,7 @@ fn commands_go_out_in_a_batch_or_at_the_same_time_and_are_counted() {
     ];
     let driver = open(&address, json!({}), &with(&tables, statements)).unwrap();
     run(async {
-        let session = session(&driver).await;
+        let session = session(&driver);
         let rows = |from: i64| {
             let row = |n| [whole(n), text(&format!("v{n}"))];
             (from..from + 6).fold(Drawn::default(), |drawn, n| drawn.command(&row(n)))
@@ -235,7 +235,7 @@ fn a_condition_that_does_not_hold_is_a_miss_and_a_counter_counts() {
     ];
     let driver = open(&address, json!({}), &with(&tables, statements)).unwrap();
     run(async {
-        let session = session(&driver).await;
+        let session = session(&driver);
         let five = Drawn::default().command(&[whole(5)]);
         let (outcome, _, reply) = five.execute(&session, 0, Kind::Insert).await;
         assert_eq!((outcome, reply.rows), (Outcome::Ok, 1), "{:?}", session.last_failure());
@@ -265,7 +265,7 @@ fn what_a_preparation_uses_is_what_statements_mean() {
     let statements = vec![statement(&["SELECT k FROM t"], &[], json!({}))];
     let driver = open(&address, json!({}), &with(&prepare, statements)).unwrap();
     let (used, named): (BTreeSet<_>, _) = run(async {
-        let session = session(&driver).await;
+        let session = session(&driver);
         let none = Drawn::default().command(&[]);
         let outcome = none.execute(&session, 0, Kind::Scan).await.0;
         ([outcome].into_iter().collect(), session.last_failure())

@@ -1,0 +1,121 @@
+//! Many clients in the turns of one session.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Poll;
+
+use futures_util::future::{Either, join_all, select};
+use kvmark_driver::Session as _;
+use kvmark_plan::{Kind, Outcome};
+use serde_json::json;
+
+use crate::common::{
+    Session, Told, execute, execute_as, layout, open, own_session, request, run, session,
+};
+use crate::peer::{Act, Peer};
+
+const CLIENTS: u32 = 64;
+
+/// The first answers come late, each when the next is asked for that doesn't.
+fn late_at_first(late: u32) -> impl Fn(&str) -> Act {
+    let calls = AtomicU32::new(0);
+    move |_| {
+        if calls.fetch_add(1, Ordering::SeqCst) < late {
+            Act::Late("k", "late")
+        } else {
+            Act::Row("k", "v")
+        }
+    }
+}
+
+/// Asks and gives up when the node has heard of so many requests.
+async fn give_up_when_heard(session: &Session, peer: &Peer, requests: usize) {
+    let read = request(Kind::Read, "k");
+    let asking = pin!(execute(session, &read));
+    let heard = poll_fn(|context| {
+        context.waker().wake_by_ref();
+        if peer.asked().len() >= requests { Poll::Ready(()) } else { Poll::Pending }
+    });
+    match select(asking, heard).await {
+        Either::Left(_) => panic!("it was answered"),
+        Either::Right(((), asking)) => drop::<Pin<&mut _>>(asking),
+    }
+}
+
+#[test]
+fn requests_of_all_clients_are_in_flight_at_once() {
+    let peer = Peer::new(late_at_first(CLIENTS - 1));
+    let driver = open(&peer.address, json!({"request_timeout_ms": 60_000}), &layout(1)).unwrap();
+    let session = kvmark_testing::session(&driver, CLIENTS);
+    let read = request(Kind::Read, "k");
+    let all = (0..CLIENTS).map(|client| execute_as(&session, client, &read));
+    let done = run(join_all(all));
+    assert!(done.iter().all(|(outcome, ..)| *outcome == Outcome::Ok), "{done:?}");
+    assert_eq!(done.iter().filter(|(_, cells, _)| *cells == ["0.0=v"]).count(), 1);
+}
+
+#[test]
+fn a_request_that_is_given_up_leaves_the_connection_usable() {
+    let calls = AtomicU32::new(0);
+    let peer = Peer::new(move |_| match calls.fetch_add(1, Ordering::SeqCst) {
+        0 => Act::Silence,
+        _ => Act::Row("k", "v"),
+    });
+    let driver = open(&peer.address, json!({}), &layout(1)).unwrap();
+    let session = session(&driver);
+    run(async {
+        give_up_when_heard(&session, &peer, 1).await;
+        assert_eq!(execute(&session, &request(Kind::Read, "k")).await.0, Outcome::Ok);
+    });
+}
+
+#[test]
+fn a_late_answer_to_what_was_given_up_is_not_the_next_requests() {
+    let peer = Peer::new(late_at_first(3));
+    let driver = open(&peer.address, json!({}), &layout(1)).unwrap();
+    let session = session(&driver);
+    run(async {
+        for requests in 1..=3 {
+            give_up_when_heard(&session, &peer, requests).await;
+        }
+        for _ in 0..3 {
+            let (outcome, cells, _) = execute(&session, &request(Kind::Read, "k")).await;
+            assert_eq!((outcome, cells), (Outcome::Ok, vec!["0.0=v".to_owned()]));
+        }
+    });
+    assert_eq!(peer.asked().len(), 6);
+}
+
+#[test]
+fn a_turn_without_patience_sends_and_does_not_wait() {
+    let peer = Peer::new(|_| Act::Silence);
+    let driver = open(&peer.address, json!({"request_timeout_ms": 0}), &layout(1)).unwrap();
+    let mut session = own_session(&driver, 2);
+    let mut told = Told::default();
+    session.turn(0, &mut told);
+    session.submit(1, &request(Kind::Read, "k"));
+    assert!(told.issued.is_empty());
+    while peer.asked().is_empty() {
+        session.turn(0, &mut told);
+    }
+    assert_eq!((told.issued, told.ended), (vec![1], Vec::new()));
+}
+
+#[test]
+fn what_fails_at_once_does_not_keep_others_from_their_connections() {
+    let peer = Peer::new(|_| Act::Row("k", "v"));
+    let driver = open(&peer.address, json!({}), &layout(2)).unwrap();
+    let mut session = own_session(&driver, 2);
+    let mut told = Told::default();
+    session.submit(0, &request(Kind::Read, "k"));
+    // A write of none of the fields isn't prepared.
+    let ended = |told: &Told, ticket, outcome| {
+        told.ended.iter().any(|ended| (ended.0, ended.1) == (ticket, outcome))
+    };
+    while !ended(&told, 0, Outcome::Ok) {
+        session.submit(1, &request(Kind::Update, "k"));
+        session.turn(u64::MAX, &mut told);
+    }
+    assert!(ended(&told, 1, Outcome::Refused));
+}
