@@ -19,10 +19,10 @@ use scylla::policies::retry::{
 };
 use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
 use scylla::policies::timestamp_generator::MonotonicTimestampGenerator;
-use tokio::time::{sleep, timeout};
 
 use crate::failure::Failure;
 use crate::settings::{Retry, Settings};
+use crate::time::{sleep, timeout};
 
 /// Limits on a connection that opening a session may take: one to hear of the nodes, one to reach
 /// them all, and one for a node that is down.

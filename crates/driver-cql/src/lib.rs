@@ -9,9 +9,9 @@
 //! options `retry` or `speculative_attempts` say otherwise. One that finds no node waits for an
 //! attempt to reach the cluster again (see `link.rs`).
 //!
-//! The crate's calls are futures of tokio. They run in an adapter: a session has a runtime of its
-//! own, on its worker's thread, which goes on in each of its turns (see `session.rs`). It measures
-//! nothing by a clock of its own: tokio's timers are for pauses and limits of milliseconds.
+//! The crate's calls are futures of tokio: a session runs them in a runtime of its own, on its
+//! worker's thread, which goes on in each of its turns (see `session.rs`). It measures nothing by a
+//! clock of its own: tokio's timers are for pauses and limits of milliseconds (see `time.rs`).
 //!
 //! A call that the engine gives up leaves its answer to be passed over. A connection that waits
 //! long for more than 1024 such answers is closed and opened again by the crate.
@@ -28,7 +28,6 @@ mod failure;
 mod lane;
 mod letter;
 mod link;
-mod nap;
 mod options;
 mod records;
 mod replication;
@@ -37,6 +36,7 @@ mod session;
 mod settings;
 mod statement;
 mod template;
+mod time;
 mod tls;
 mod woken;
 

@@ -17,12 +17,12 @@ use kvmark_plan::Outcome;
 use scylla::client::session::Session;
 use scylla::errors::ExecutionError;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::cluster::{connect, reconnect};
 use crate::counters::Counters;
 use crate::failure::Failure;
 use crate::settings::Settings;
+use crate::time::{Pause, timeout};
 
 /// The pause before the second attempt in a row.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -42,8 +42,8 @@ pub(crate) struct Link {
     attempt: RefCell<Option<Shared<oneshot::Receiver<Reached>>>>,
     /// Attempts since a request was answered.
     attempts: Cell<u32>,
-    /// When the pause after the last attempt is over.
-    next: Cell<Instant>,
+    /// The pause after the last attempt.
+    pause: Cell<Pause>,
 }
 
 impl Link {
@@ -61,7 +61,7 @@ impl Link {
             session: RefCell::new(Arc::new(session)),
             attempt: RefCell::default(),
             attempts: Cell::new(0),
-            next: Cell::new(Instant::now()),
+            pause: Cell::new(Pause::of(Duration::ZERO)),
         })
     }
 
@@ -105,7 +105,7 @@ impl Link {
     /// Returns when the cluster is reached again, or one attempt at it has failed.
     async fn reach(&self, lost: &Arc<Session>) -> Result<(), Failure> {
         while self.attempt.borrow().is_none() && self.pauses() {
-            sleep_until(self.next.get()).await;
+            self.pause.get().end().await;
         }
         if !self.is_current(lost) {
             return Ok(());
@@ -119,9 +119,9 @@ impl Link {
         reached.map(drop)
     }
 
-    /// Whether the next attempt may not begin yet; it may at once after a request that was answered.
+    /// Whether the next attempt must wait; it need not after a request that was answered.
     fn pauses(&self) -> bool {
-        self.attempts.get() > 0 && Instant::now() < self.next.get()
+        self.attempts.get() > 0 && !self.pause.get().is_over()
     }
 
     fn is_current(&self, session: &Arc<Session>) -> bool {
@@ -145,7 +145,7 @@ impl Link {
     /// Takes what came of the attempt under way, once.
     fn conclude(&self, reached: &Reached) {
         *self.attempt.borrow_mut() = None;
-        self.next.set(Instant::now() + pause(self.attempts.get(), &self.settings));
+        self.pause.set(Pause::of(pause(self.attempts.get(), &self.settings)));
         self.attempts.set(self.attempts.get().saturating_add(1));
         if let Ok(Some(session)) = reached {
             self.counters.watch(session.get_metrics());

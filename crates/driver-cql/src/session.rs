@@ -18,9 +18,9 @@ use crate::calls::Calls;
 use crate::control::runtime;
 use crate::counters::Counters;
 use crate::lane::Lane;
-use crate::nap::Nap;
 use crate::schema::Prepare;
 use crate::settings::Settings;
+use crate::time::Nap;
 use crate::woken::Woken;
 
 /// Rounds of polls in a row before the runtime looks after connections.

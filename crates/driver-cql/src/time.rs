@@ -1,10 +1,13 @@
-//! How a session waits in its runtime.
+//! The runtime's timers: for pauses and limits of milliseconds, and for how a session waits.
+//! Nothing is measured by them.
 
 use std::pin::Pin;
 use std::task::Context;
 use std::time::Duration;
 
-use tokio::time::{Instant, Sleep};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+pub(crate) use tokio::time::{sleep, timeout};
 
 /// The runtime's timers are a millisecond coarse, so that the last stretch before an instant is
 /// polled. This is what coming back in time costs: up to this much processor time per wait.
@@ -23,7 +26,7 @@ pub(crate) struct Nap {
 impl Nap {
     /// Must be made within a runtime.
     pub(crate) fn new() -> Self {
-        Self { sleep: Box::pin(tokio::time::sleep(Duration::ZERO)), wakes_ns: None }
+        Self { sleep: Box::pin(sleep(Duration::ZERO)), wakes_ns: None }
     }
 
     /// Has the runtime wake the task at an instant of the engine's clock or earlier.
@@ -44,6 +47,25 @@ impl Nap {
                 context.waker().wake_by_ref();
             }
         }
+    }
+}
+
+/// A pause that has begun.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pause(Instant);
+
+impl Pause {
+    pub(crate) fn of(length: Duration) -> Self {
+        Self(Instant::now() + length)
+    }
+
+    pub(crate) fn is_over(self) -> bool {
+        Instant::now() >= self.0
+    }
+
+    /// Returns when it is over.
+    pub(crate) async fn end(self) {
+        sleep_until(self.0).await;
     }
 }
 
