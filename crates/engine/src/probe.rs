@@ -62,7 +62,7 @@ pub(crate) fn are_there<B: Blocking, S: Session, C: Clock>(
 }
 
 fn ask<S: Session, C: Clock>(session: &mut S, request: &Request<'_>, clock: &C) -> Outcome {
-    let mut answer = Answer { clock, outcome: None };
+    let mut answer = Answer::new(clock);
     session.submit(0, request);
     loop {
         session.turn(if C::SIMULATED { 0 } else { LOOK_UP_NS }, &mut answer);
@@ -73,10 +73,16 @@ fn ask<S: Session, C: Clock>(session: &mut S, request: &Request<'_>, clock: &C) 
     }
 }
 
-/// The answer to the one request under way.
-struct Answer<'a, C> {
+/// The answer to the only request under way, if there is one.
+pub(crate) struct Answer<'a, C> {
     clock: &'a C,
     outcome: Option<Outcome>,
+}
+
+impl<'a, C> Answer<'a, C> {
+    pub(crate) fn new(clock: &'a C) -> Self {
+        Self { clock, outcome: None }
+    }
 }
 
 impl<C: Clock> Completions for Answer<'_, C> {

@@ -6,9 +6,10 @@ use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
 
-use kvmark_driver::{AnySession, Driver, OpenError};
+use kvmark_driver::{AnySession, Driver, OpenError, Session};
 use kvmark_record::{Batch, Names, Recorder};
 use kvmark_workload::Apart;
 use rustix::thread::set_current_timer_slack;
@@ -17,10 +18,13 @@ use crate::blocking::OnThread;
 use crate::clock::Clock;
 use crate::ledger::{Ledger, Outlet, Report};
 use crate::phase::Stretch;
-use crate::probe::{self, Probe};
+use crate::probe::{self, Answer, Probe};
 use crate::source::Source;
 use crate::turn::Floor;
 use crate::usage;
+
+/// How long a session is left alone while there is nothing to do.
+const BETWEEN_TURNS: Duration = Duration::from_millis(100);
 
 /// What the coordinator asks of a worker. It ends when the channel is closed.
 #[derive(Clone, Debug)]
@@ -73,13 +77,20 @@ pub(crate) fn work<D: Driver, C: Clock>(setup: Setup<D, C>) {
     };
     setup.report(Report::Opened { result: Ok(()) });
     let mut recorder = Recorder::new(&setup.names);
-    while let Ok(order) = setup.orders.recv() {
-        match order {
-            Order::Probe(records) => {
+    loop {
+        match setup.orders.recv_timeout(BETWEEN_TURNS) {
+            // Between stretches connections are looked after now and then.
+            Err(RecvTimeoutError::Timeout) => {
+                if let AnySession::Asynchronous(session) = &mut session {
+                    session.turn(0, &mut Answer::new(&setup.clock));
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            Ok(Order::Probe(records)) => {
                 let present = probe::are_there(&records, &mut session, &setup.clock);
                 setup.report(Report::Probed { present });
             }
-            Order::Stretch(stretch) => setup.serve(&stretch, &mut session, &mut recorder),
+            Ok(Order::Stretch(stretch)) => setup.serve(&stretch, &mut session, &mut recorder),
         }
     }
 }
