@@ -6,25 +6,23 @@
 //! insert never misses, nor does a scan. Texts such as `OK` and `QUEUED`, which aren't strings of
 //! bytes, are no values.
 
-use kvmark_driver::{Call, Reply};
+use kvmark_driver::Reply;
 use kvmark_plan::{Kind, Outcome};
 
 use crate::failure::Failure;
 use crate::prepared::Prepared;
 use crate::resp::{Cursor, Token, append_number};
 
-/// Takes the replies to one operation in order.
-pub(crate) struct Answers<'a> {
-    prepared: &'a Prepared,
-    call: &'a Call<'a>,
+/// What the replies to one operation have said so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answers {
     kind: Kind,
     wants_values: bool,
     /// Whether all elements of a reply are looked at: values are wanted, or may be errors.
     looks_at_all: bool,
-    reply: &'a mut Reply,
     /// Which time over the next reply belongs to, and to which text.
-    round: usize,
-    text: usize,
+    round: u32,
+    text: u32,
     /// Values of this time over so far.
     values: u32,
     /// Whether a reply of this time over, and of the operation, was nothing.
@@ -38,33 +36,27 @@ struct Seen {
     elements: bool,
 }
 
-impl<'a> Answers<'a> {
-    pub(crate) fn new(
-        prepared: &'a Prepared,
-        call: &'a Call<'a>,
-        kind: Kind,
-        wants_values: bool,
-        reply: &'a mut Reply,
-    ) -> Self {
+impl Answers {
+    pub(crate) fn new(prepared: &Prepared, kind: Kind, wants_values: bool) -> Self {
         let looks_at_all = wants_values || prepared.is_transaction();
         let (round, text, values, missed) = (0, 0, 0, [false; 2]);
-        Self {
-            prepared,
-            call,
-            kind,
-            wants_values,
-            looks_at_all,
-            reply,
-            round,
-            text,
-            values,
-            missed,
-        }
+        Self { kind, wants_values, looks_at_all, round, text, values, missed }
     }
 
-    /// Takes the next reply.
+    /// Which time over the next reply belongs to.
+    pub(crate) fn round(&self) -> usize {
+        self.round as usize
+    }
+
+    /// Takes the next reply. `items` are those of its time over.
     #[inline]
-    pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn take(
+        &mut self,
+        prepared: &Prepared,
+        items: u32,
+        bytes: &[u8],
+        reply: &mut Reply,
+    ) -> Result<(), Failure> {
         let seen = match bytes {
             // What most writes get, and there is nothing in it.
             [b'+', ..] => Ok(Seen { something: true, elements: true }),
@@ -72,7 +64,7 @@ impl<'a> Answers<'a> {
             [b'$', b'0'..=b'9', ..] if !self.looks_at_all => {
                 Ok(Seen { something: true, elements: true })
             }
-            _ => self.look(bytes),
+            _ => self.look(bytes, reply),
         };
         if let Ok(Seen { something: false, elements }) = seen {
             self.missed[0] |= match self.kind {
@@ -82,9 +74,9 @@ impl<'a> Answers<'a> {
             };
         }
         self.text += 1;
-        if self.text == self.prepared.texts() {
+        if self.text as usize == prepared.texts() {
             if !self.missed[0] && seen.is_ok() {
-                self.reply.rows += self.prepared.rows(self.call, self.round);
+                reply.rows += prepared.rows(items);
             }
             self.missed = [false, self.missed[0] || self.missed[1]];
             (self.text, self.values) = (0, 0);
@@ -94,7 +86,7 @@ impl<'a> Answers<'a> {
     }
 
     /// Looks at the elements of a reply, until something is found or at all of them.
-    fn look(&mut self, bytes: &[u8]) -> Result<Seen, Failure> {
+    fn look(&mut self, bytes: &[u8], reply: &mut Reply) -> Result<Seen, Failure> {
         let mut cursor = Cursor::new(bytes);
         let mut seen = Seen::default();
         let mut left = 1_usize;
@@ -113,11 +105,11 @@ impl<'a> Answers<'a> {
                 Token::Null => self.values += 1,
                 Token::Integer(number) => {
                     seen.something |= number != 0 || self.kind != Kind::Delete;
-                    self.push(|bytes| append_number(bytes, number));
+                    self.push(reply, |bytes| append_number(bytes, number));
                 }
                 Token::Bulk(text) | Token::Other(text) => {
                     seen.something = true;
-                    self.push(|bytes| bytes.extend_from_slice(text));
+                    self.push(reply, |bytes| bytes.extend_from_slice(text));
                 }
                 Token::Simple(_) => seen.something = true,
             }
@@ -126,15 +118,14 @@ impl<'a> Answers<'a> {
         Ok(seen)
     }
 
-    fn push(&mut self, append: impl FnOnce(&mut Vec<u8>)) {
+    fn push(&mut self, reply: &mut Reply, append: impl FnOnce(&mut Vec<u8>)) {
         let field = self.values;
         self.values += 1;
         if self.wants_values {
-            let row = u32::try_from(self.round).unwrap_or(u32::MAX);
-            self.reply.push(row, field, &[]);
-            append(&mut self.reply.bytes);
-            let end = self.reply.bytes.len();
-            self.reply.cells.last_mut().expect("a cell was pushed").place.end = end;
+            reply.push(self.round, field, &[]);
+            append(&mut reply.bytes);
+            let end = reply.bytes.len();
+            reply.cells.last_mut().expect("a cell was pushed").place.end = end;
         }
     }
 

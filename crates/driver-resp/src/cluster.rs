@@ -1,319 +1,332 @@
-//! A worker's connections to the servers of a Redis Cluster.
+//! A session's way through the servers of a Redis Cluster.
 //!
 //! Each command goes to the server that has its key's slot. The commands of one operation are split
 //! by server, sent at once, and their replies put into the operation's order again. `MOVED`
 //! corrects the map of the slots, `ASK` doesn't; both send the command again, at most
 //! [`REDIRECTIONS`] times. When a connection is lost, owes replies, or a server says that the
 //! cluster is down, the map is asked for anew from another server, so that a replica that has taken
-//! over is found.
+//! over is found. Operations that need it wait for the answer.
 
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
-use std::sync::Arc;
-
-use futures_util::future::join_all;
-use kvmark_driver::{OpenError, Time};
+use kvmark_driver::{Completions, OpenError, Ticket};
 use kvmark_plan::Outcome;
 
-use crate::address::Target;
-use crate::connect::{call, connect, connect_all, in_time};
-use crate::connection::Connection;
+use crate::clients::Clients;
+use crate::connection::MAP;
+use crate::connections::Connections;
 use crate::failure::Failure;
-use crate::options::Settings;
-use crate::parcel::{Destination, Parcel, Replies};
+use crate::operation::Work;
+use crate::parcel::Destination;
 use crate::resp::put_all;
-use crate::slots::{Redirect, SLOTS, Share, read_shares};
+use crate::slots::{CLUSTER_SLOTS, Redirect, SLOTS, Share, read_shares};
 
 /// Redirections of one operation that are followed.
 const REDIRECTIONS: u32 = 5;
 /// The pause between two requests for the map.
 const PAUSE_NS: u64 = 100_000_000;
+/// The reply is to none of an operation's commands.
+const NO_COMMAND: u32 = u32::MAX;
 /// The slot has no server, as far as known.
-const NOBODY: u16 = u16::MAX;
-
-pub(crate) const CLUSTER_SLOTS: [&str; 2] = ["CLUSTER", "SLOTS"];
+const NO_OWNER: u16 = u16::MAX;
 
 /// A worker's view of the cluster.
 pub(crate) struct Cluster {
-    settings: Arc<Settings>,
-    time: Rc<dyn Time>,
-    /// Connections to each server.
-    width: usize,
-    /// Every server heard of; an index stays what it is.
-    nodes: RefCell<Vec<Rc<Node>>>,
     /// Index of the server that has each slot.
-    owners: RefCell<Box<[u16]>>,
+    owners: Box<[u16]>,
     /// Whether a server said that the map can't be right.
-    doubted: Cell<bool>,
-    next_fetch_ns: Cell<u64>,
+    doubted: bool,
+    next_fetch_ns: u64,
     /// Index of the server that was asked for the map last.
-    asked: Cell<usize>,
+    asked: usize,
+    /// Requests for the map that aren't answered.
+    under_way: u32,
+    /// Whether one of them has ended since the last look.
+    heard: bool,
+    /// Operations that wait for the map.
+    waiting: Vec<Ticket>,
     /// Memory that is used again.
-    shelf: RefCell<Vec<Shelf>>,
-}
-
-struct Node {
-    target: Target,
-    connections: Vec<Connection>,
-}
-
-/// What an operation needs on its way.
-#[derive(Default)]
-struct Shelf {
-    parcel: Parcel,
-    replies: RefCell<Replies>,
     destinations: Vec<Destination>,
 }
 
 impl Cluster {
-    /// Asks the first of the configured servers that answers for the map, and opens so many
+    /// Asks the first of the configured servers that answers for the map, and opens the
     /// connections to each server that has slots.
-    pub(crate) async fn open(
-        settings: &Arc<Settings>,
-        width: usize,
-        time: &Rc<dyn Time>,
-    ) -> Result<Self, OpenError> {
-        let shares = first_map(settings).await?;
-        let cluster = Self {
-            settings: Arc::clone(settings),
-            time: Rc::clone(time),
-            width,
-            nodes: RefCell::default(),
-            owners: RefCell::new(vec![NOBODY; SLOTS].into()),
-            doubted: Cell::new(false),
-            next_fetch_ns: Cell::new(0),
-            asked: Cell::new(0),
-            shelf: RefCell::default(),
-        };
+    pub(crate) fn open(connections: &mut Connections) -> Result<Self, OpenError> {
+        let shares = connections.connector.first_map()?;
         for (_, target) in &shares {
-            if cluster.find(target).is_none() {
-                let streams = connect_all(settings, target, width).await?;
-                let streams = streams.into_iter().map(Some);
-                cluster.add(target, streams);
+            if connections.find(target).is_none() {
+                connections.open(target)?;
             }
         }
-        cluster.adopt(shares);
+        let mut cluster = Self {
+            owners: vec![NO_OWNER; SLOTS].into(),
+            doubted: false,
+            next_fetch_ns: 0,
+            asked: 0,
+            under_way: 0,
+            heard: false,
+            waiting: Vec::new(),
+            destinations: Vec::new(),
+        };
+        cluster.adopt(shares, connections);
         Ok(cluster)
     }
 
-    /// Sends the commands that `fill` puts into a parcel, on the connections of this place, and
-    /// hands over the replies in order. `redirections` counts those that were followed.
-    pub(crate) async fn exchange(
-        &self,
-        place: usize,
-        redirections: &Cell<u32>,
-        fill: impl FnOnce(&mut Parcel) -> Result<(), Failure>,
-        mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
-        let mut shelf = self.shelf.borrow_mut().pop().unwrap_or_default();
-        let mut result = fill(&mut shelf.parcel);
-        if result.is_ok() {
-            result = self.deliver(place, redirections, &mut shelf).await;
-        }
-        if result.is_ok() {
-            // The first failure counts, but all replies are taken.
-            for reply in shelf.replies.borrow().iter() {
-                self.doubt(reply);
-                result = result.and(take(reply));
-            }
-        }
-        self.shelf.borrow_mut().push(shelf);
-        result
-    }
-
-    async fn deliver(
-        &self,
-        place: usize,
-        redirections: &Cell<u32>,
-        shelf: &mut Shelf,
-    ) -> Result<(), Failure> {
-        let Shelf { parcel, replies, destinations } = shelf;
-        replies.get_mut().clear(parcel.commands());
-        self.route(parcel, place).await?;
-        for followed in 0..=REDIRECTIONS {
-            parcel.destinations(destinations);
-            match destinations.as_slice() {
-                [] => return Ok(()),
-                [to] => self.ship(place, parcel, *to, replies).await?,
-                several => {
-                    let ships = several.iter().map(|to| self.ship(place, parcel, *to, replies));
-                    join_all(ships).await.into_iter().collect::<Result<(), _>>()?;
-                }
-            }
-            if self.redirect(parcel, &replies.borrow())? {
-                redirections.set(redirections.get() + u32::from(followed < REDIRECTIONS));
-            }
-        }
-        parcel.destinations(destinations);
-        if destinations.is_empty() {
-            return Ok(());
-        }
-        let text = format!("the servers sent a command on more than {REDIRECTIONS} times");
-        Err(Failure::new(Outcome::Unavailable, text))
-    }
-
-    /// Says where the pieces go, by a map that is asked for anew if there is reason to.
-    async fn route(&self, parcel: &mut Parcel, place: usize) -> Result<(), Failure> {
-        for piece in &mut parcel.pieces {
-            let mut owner = self.owner(piece.slot());
-            let troubled = |node: &Rc<Node>| node.connections[place].is_troubled();
-            if owner.as_ref().is_none_or(|(_, node)| troubled(node)) || self.doubted.get() {
-                self.fetch(place).await;
-                owner = self.owner(piece.slot());
-            }
-            let (node, _) = owner.ok_or_else(|| {
-                let text = format!("no server of the cluster has slot {}", piece.slot());
-                Failure::new(Outcome::Unavailable, text)
-            })?;
-            piece.to = Some(Destination { node, asking: false });
-        }
-        Ok(())
-    }
-
-    /// Sends the pieces for one destination and keeps the replies.
-    async fn ship(
-        &self,
-        place: usize,
-        parcel: &Parcel,
-        to: Destination,
-        replies: &RefCell<Replies>,
-    ) -> Result<(), Failure> {
-        let node = self.node(to.node);
-        let count = u32::try_from(parcel.answered_by(to).count()).unwrap_or(u32::MAX);
-        let mut commands = parcel.answered_by(to);
-        let keep = |reply: &[u8]| {
-            if let Some(Some(command)) = commands.next() {
-                replies.borrow_mut().put(command, reply);
-            }
-            Ok(())
-        };
-        let put = |output: &mut Vec<u8>| parcel.put(output, to);
-        node.connections[place].exchange(count, put, keep).await
-    }
-
-    /// Looks for redirections among the replies; whether there are any. What isn't redirected is
-    /// done.
-    fn redirect(&self, parcel: &mut Parcel, replies: &Replies) -> Result<bool, Failure> {
-        let mut any = false;
-        for piece in &mut parcel.pieces {
-            let Some(from) = piece.to.take() else { continue };
-            let asked = self.node(from.node);
-            let read = |command| Redirect::read(replies.of(command), &asked.target);
-            let Some(redirect) = piece.commands.clone().find_map(read) else { continue };
-            if !redirect.moved && piece.commands.len() > 1 {
-                let text = "a slot is being moved, which no transaction on it survives";
-                return Err(Failure::new(Outcome::Unavailable, text));
-            }
-            let node = self.find_or_add(&redirect.to);
-            if redirect.moved {
-                self.owners.borrow_mut()[usize::from(redirect.slot)] = node as u16;
-            }
-            piece.to = Some(Destination { node, asking: !redirect.moved });
-            any = true;
-        }
-        Ok(any)
-    }
-
-    /// Asks a server for the map, unless that was done a moment ago.
-    async fn fetch(&self, place: usize) {
-        let now_ns = self.time.now_ns();
-        if now_ns < self.next_fetch_ns.get() {
-            return;
-        }
-        self.next_fetch_ns.set(now_ns + PAUSE_NS);
-        let count = self.nodes.borrow().len();
-        let turns = (1..=count).map(|step| (self.asked.get() + step) % count);
-        let troubled = |index: &usize| self.node(*index).connections[place].is_troubled();
-        let Some(index) = turns.clone().find(|index| !troubled(index)).or(turns.clone().next())
-        else {
-            return;
-        };
-        self.asked.set(index);
-        let node = self.node(index);
-        let mut shares = None;
-        let take = |reply: &[u8]| {
-            shares = Some(read_shares(reply, &node.target)?);
-            Ok(())
-        };
-        let ask = |output: &mut Vec<u8>| put_all(output, &CLUSTER_SLOTS);
-        let answered = node.connections[place].exchange(1, ask, take).await;
-        if let (Ok(()), Some(shares)) = (answered, shares) {
-            self.doubted.set(false);
-            self.adopt(shares);
-        }
-    }
-
-    fn adopt(&self, shares: Vec<Share>) {
+    fn adopt(&mut self, shares: Vec<Share>, connections: &mut Connections) {
         for (slots, target) in shares {
-            let node = self.find_or_add(&target) as u16;
+            let node = connections.find_or_add(&target) as u16;
             let slots = usize::from(*slots.start())..usize::from(*slots.end()) + 1;
-            if let Some(owners) = self.owners.borrow_mut().get_mut(slots) {
+            if let Some(owners) = self.owners.get_mut(slots) {
                 owners.fill(node);
             }
         }
     }
 
-    /// Doubts the map when a server does.
-    fn doubt(&self, reply: &[u8]) {
-        if reply.starts_with(b"-CLUSTERDOWN") || reply.starts_with(b"-READONLY") {
-            self.doubted.set(true);
+    /// Index of the server that has a slot.
+    fn owner(&self, slot: u16) -> Option<usize> {
+        let node = self.owners[usize::from(slot)];
+        (node != NO_OWNER).then_some(usize::from(node))
+    }
+
+    /// When to look again at what waits for the map.
+    pub(crate) fn due_ns(&self, clients: &Clients) -> u64 {
+        if self.waiting.is_empty() {
+            return u64::MAX;
+        }
+        let is_over = self.heard || clients.maps_lost > 0 || self.under_way == 0;
+        if is_over { 0 } else { self.next_fetch_ns }
+    }
+
+    /// Whether a parcel's commands should wait for a new map.
+    fn needs_map(&self, ticket: Ticket, work: &Work, connections: &Connections) -> bool {
+        let is_sound = |node: usize| {
+            let index = connections.index(node, ticket);
+            !connections.list[index].is_troubled()
+        };
+        let slots = work.parcel.pieces.iter().map(|piece| piece.slot());
+        self.doubted || slots.map(|slot| self.owner(slot)).any(|owner| !owner.is_some_and(is_sound))
+    }
+
+    /// Sends an operation's parcel on its way, or lets it wait for a map.
+    pub(crate) fn deliver(&mut self, clients: &mut Clients, ticket: Ticket) {
+        let Some(work) = &clients.operations[ticket as usize].work else { return };
+        if self.needs_map(ticket, work, &clients.connections) {
+            self.waiting.push(ticket);
+        } else {
+            self.route(clients, ticket);
         }
     }
 
-    fn owner(&self, slot: u16) -> Option<(usize, Rc<Node>)> {
-        let index = usize::from(self.owners.borrow()[usize::from(slot)]);
-        self.nodes.borrow().get(index).map(|node| (index, Rc::clone(node)))
-    }
-
-    fn node(&self, index: usize) -> Rc<Node> {
-        Rc::clone(&self.nodes.borrow()[index])
-    }
-
-    fn find(&self, target: &Target) -> Option<usize> {
-        self.nodes.borrow().iter().position(|node| node.target == *target)
-    }
-
-    /// The index of a server; connections to a new one are opened when they are first used.
-    fn find_or_add(&self, target: &Target) -> usize {
-        let closed = || (0..self.width).map(|_| None);
-        self.find(target).unwrap_or_else(|| self.add(target, closed()))
-    }
-
-    fn add(
-        &self,
-        target: &Target,
-        streams: impl Iterator<Item = Option<crate::stream::Stream>>,
-    ) -> usize {
-        let connection = |stream| {
-            let (settings, time) = (Arc::clone(&self.settings), Rc::clone(&self.time));
-            Connection::new(stream, target.clone(), settings, time)
-        };
-        let connections = streams.map(connection).collect();
-        let mut nodes = self.nodes.borrow_mut();
-        nodes.push(Rc::new(Node { target: target.clone(), connections }));
-        nodes.len() - 1
-    }
-}
-
-/// The map as the first configured server that answers has it.
-async fn first_map(settings: &Settings) -> Result<Vec<Share>, OpenError> {
-    let mut refusal = None;
-    for target in &settings.targets {
-        let ask = async {
-            let mut stream = connect(settings, target).await?;
-            read_shares(&call(&mut stream, &CLUSTER_SLOTS).await?, target)
-        };
-        match in_time(settings, ask).await {
-            Ok(shares) if !shares.is_empty() => return Ok(shares),
-            Ok(_) => refusal = Some(no_slots(target)),
-            Err(failure) => refusal = Some(failure.at(target)),
+    /// Sends on what waited for a map, or asks for one.
+    pub(crate) fn attend(&mut self, clients: &mut Clients, done: &mut impl Completions) {
+        let lost = std::mem::take(&mut clients.maps_lost);
+        self.under_way -= lost;
+        let heard = std::mem::take(&mut self.heard) || lost > 0;
+        if self.waiting.is_empty() {
+            return;
+        }
+        let now_ns = done.stamp();
+        for ticket in &self.waiting {
+            if clients.operation(*ticket).issue() {
+                done.issued(*ticket, now_ns);
+            }
+        }
+        if !heard
+            && now_ns >= self.next_fetch_ns
+            && let Some(first) = self.waiting.first()
+        {
+            self.next_fetch_ns = now_ns + PAUSE_NS;
+            self.fetch(clients, *first);
+        }
+        if heard || self.under_way == 0 {
+            for ticket in std::mem::take(&mut self.waiting) {
+                self.route(clients, ticket);
+            }
         }
     }
-    Err(refusal.expect("an address names at least one server"))
-}
 
-/// A cluster that can't serve anything.
-pub(crate) fn no_slots(target: &Target) -> OpenError {
-    let text = format!("the cluster at {target} has no slots yet: give them to its servers first");
-    OpenError::System(text)
+    /// Asks the next server for the map, one that answers if there is one.
+    fn fetch(&mut self, clients: &mut Clients, ticket: Ticket) {
+        let connections = &mut clients.connections;
+        let count = connections.nodes();
+        let turns = (1..=count).map(|step| (self.asked + step) % count);
+        let connection = |node: &usize| &connections.list[connections.index(*node, ticket)];
+        let mut free = turns.filter(|node| !connection(node).owes_map());
+        let sound = free.clone().find(|node| !connection(node).is_troubled());
+        let Some(node) = sound.or_else(|| free.next()) else { return };
+        self.asked = node;
+        let index = connections.index(node, ticket);
+        let put = |output: &mut Vec<u8>| {
+            put_all(output, &CLUSTER_SLOTS);
+            1
+        };
+        match connections.enter(index, MAP, 0, put) {
+            Ok(_) => self.under_way += 1,
+            Err(failure) => clients.fail(index, &failure, true),
+        }
+    }
+
+    /// Takes the map. A failure is that of the connection.
+    pub(crate) fn take_map(
+        &mut self,
+        clients: &mut Clients,
+        index: usize,
+        reply: &[u8],
+    ) -> Result<(), Failure> {
+        self.under_way -= 1;
+        self.heard = true;
+        let connections = &mut clients.connections;
+        let asked = connections.target(connections.list[index].node);
+        match read_shares(reply, asked) {
+            Ok(shares) => {
+                self.doubted = false;
+                self.adopt(shares, connections);
+                Ok(())
+            }
+            Err(failure) if failure.ends_connection() => Err(failure),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Sends an operation's parcel by the map as it is.
+    fn route(&mut self, clients: &mut Clients, ticket: Ticket) {
+        let Clients { operations, ended, .. } = clients;
+        let Some(work) = &mut operations[ticket as usize].work else { return };
+        work.followed = 0;
+        work.replies.clear(work.parcel.commands());
+        for piece in &mut work.parcel.pieces {
+            let Some(node) = self.owner(piece.slot()) else {
+                let text = format!("no server of the cluster has slot {}", piece.slot());
+                let failure = Failure::new(Outcome::Unavailable, text);
+                return ended.push((ticket, Err(failure)));
+            };
+            piece.to = Some(Destination { node, asking: false });
+        }
+        if work.parcel.pieces.is_empty() {
+            return ended.push((ticket, Ok(Outcome::Ok)));
+        }
+        self.ship(clients, ticket);
+    }
+
+    /// Sends the pieces of a parcel, those for one destination together.
+    fn ship(&mut self, clients: &mut Clients, ticket: Ticket) {
+        let Clients { operations, connections, .. } = clients;
+        let operation = &mut operations[ticket as usize];
+        let Some(Work { parcel, order, .. }) = operation.work.as_deref_mut() else { return };
+        parcel.destinations(&mut self.destinations);
+        operation.outstanding = self.destinations.len() as u32;
+        order.clear();
+        let mut refusals = Vec::new();
+        for to in &self.destinations {
+            let index = connections.index(to.node, ticket);
+            let first = order.len();
+            // A reply to ASKING belongs to none of the commands.
+            order.extend(parcel.answered_by(*to).map(|command| command.unwrap_or(NO_COMMAND)));
+            let count = order.len() - first;
+            let put = |output: &mut Vec<u8>| {
+                parcel.put(output, *to);
+                count as u32
+            };
+            if let Err(failure) = connections.enter(index, ticket, first as u32, put) {
+                refusals.push((index, failure));
+            }
+        }
+        for (index, failure) in refusals {
+            clients.refuse(ticket, index, failure);
+        }
+    }
+
+    /// Keeps a reply to one of an operation's commands, counted in the order of sending.
+    #[inline]
+    pub(crate) fn keep(&self, clients: &mut Clients, ticket: Ticket, number: u32, reply: &[u8]) {
+        let Some(work) = &mut clients.operation(ticket).work else { return };
+        let command = work.order[number as usize];
+        if command != NO_COMMAND {
+            work.replies.put(command, reply);
+        }
+    }
+
+    /// All replies of a destination have come; with the last one the operation goes on.
+    pub(crate) fn arrived(
+        &mut self,
+        clients: &mut Clients,
+        ticket: Ticket,
+        at_ns: u64,
+        done: &mut impl Completions,
+    ) {
+        let operation = clients.operation(ticket);
+        operation.outstanding -= 1;
+        if operation.outstanding > 0 {
+            return;
+        }
+        if operation.failure.is_some() {
+            return clients.complete(ticket, at_ns, done);
+        }
+        match self.redirect(clients, ticket) {
+            Ok(true) => self.ship(clients, ticket),
+            Ok(false) => self.conclude(clients, ticket, at_ns, done),
+            Err(failure) => clients.ended.push((ticket, Err(failure))),
+        }
+    }
+
+    /// Looks for redirections among the replies; whether there are any. What isn't redirected is
+    /// done.
+    fn redirect(&mut self, clients: &mut Clients, ticket: Ticket) -> Result<bool, Failure> {
+        let Clients { operations, connections, .. } = clients;
+        let Some(work) = &mut operations[ticket as usize].work else { return Ok(false) };
+        let mut any = false;
+        for piece in &mut work.parcel.pieces {
+            let Some(from) = piece.to.take() else { continue };
+            let asked = connections.target(from.node);
+            let read = |command| Redirect::read(work.replies.of(command), asked);
+            let Some(redirect) = piece.commands.clone().find_map(read) else { continue };
+            if !redirect.moved && piece.commands.len() > 1 {
+                let text = "a slot is being moved, which no transaction on it survives";
+                return Err(Failure::new(Outcome::Unavailable, text));
+            }
+            let node = connections.find_or_add(&redirect.to);
+            if redirect.moved {
+                self.owners[usize::from(redirect.slot)] = node as u16;
+            }
+            piece.to = Some(Destination { node, asking: !redirect.moved });
+            any = true;
+        }
+        work.followed += u32::from(any);
+        if work.followed > REDIRECTIONS {
+            let text = format!("the servers sent a command on more than {REDIRECTIONS} times");
+            return Err(Failure::new(Outcome::Unavailable, text));
+        }
+        Ok(any)
+    }
+
+    /// Takes the replies to a parcel in the order of its commands, and sends what comes next.
+    fn conclude(
+        &mut self,
+        clients: &mut Clients,
+        ticket: Ticket,
+        at_ns: u64,
+        done: &mut impl Completions,
+    ) {
+        let Clients { operations, dialect, alone, .. } = clients;
+        let operation = &mut operations[ticket as usize];
+        for reply in operation.take_parcel(dialect, alone).iter() {
+            // The map can't be right where a server says so.
+            self.doubted |= reply.starts_with(b"-CLUSTERDOWN") || reply.starts_with(b"-READONLY");
+        }
+        if operation.failure.is_some() || !operation.has_more(dialect) {
+            return clients.complete(ticket, at_ns, done);
+        }
+        match operation.pack_more(dialect) {
+            Ok(()) => self.deliver(clients, ticket),
+            Err(failure) => clients.ended.push((ticket, Err(failure))),
+        }
+    }
+
+    /// Gives up a ticket's places on all servers.
+    pub(crate) fn give_up(&mut self, ticket: Ticket, connections: &mut Connections) {
+        self.waiting.retain(|other| *other != ticket);
+        for node in 0..connections.nodes() {
+            let index = connections.index(node, ticket);
+            connections.list[index].give_up_all(ticket);
+        }
+    }
 }

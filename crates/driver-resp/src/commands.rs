@@ -5,7 +5,7 @@
 //! each record. Source: YCSB 0.17.0, `RedisClient`. It differs in one place: YCSB removes a deleted
 //! key from `_indices` only when the record wasn't there, and here it is always removed.
 
-use kvmark_driver::{Columns, Layout, Reply, Request, Values};
+use kvmark_driver::{Columns, Layout, Reply, Values};
 use kvmark_plan::Outcome;
 
 use crate::failure::Failure;
@@ -20,6 +20,13 @@ pub(crate) struct Fields {
     names: Vec<String>,
     /// Each name as a part of a command.
     parts: Vec<Vec<u8>>,
+}
+
+/// What a read or scan wants of a record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    pub(crate) columns: Columns,
+    pub(crate) wants_values: bool,
 }
 
 impl Fields {
@@ -77,19 +84,20 @@ impl Fields {
     /// Takes the reply to a read as the next row; whether the record is there.
     pub(crate) fn take_read(
         &self,
-        request: &Request<'_>,
+        look: Look,
         bytes: &[u8],
         reply: &mut Reply,
     ) -> Result<bool, Failure> {
+        let Look { columns, wants_values } = look;
         let mut cursor = Cursor::new(bytes);
         let elements = aggregate(&mut cursor, "a read")?;
         let impossible = || Failure::impossible("a read");
         let row = u32::try_from(reply.rows).unwrap_or(u32::MAX);
-        if request.columns == Columns::All {
+        if columns == Columns::All {
             if elements % 2 == 1 {
                 return Err(impossible());
             }
-            let wanted = if request.wants_values { elements / 2 } else { 0 };
+            let wanted = if wants_values { elements / 2 } else { 0 };
             for place in 0..wanted {
                 let name = cursor.text()?.ok_or_else(impossible)?;
                 let value = cursor.text()?.ok_or_else(impossible)?;
@@ -100,7 +108,7 @@ impl Fields {
             reply.rows += u64::from(elements > 0);
             return Ok(elements > 0);
         }
-        let (first, count) = match request.columns {
+        let (first, count) = match columns {
             Columns::One(field) => (field, 1),
             _ => (0, self.parts.len()),
         };
@@ -111,10 +119,10 @@ impl Fields {
         for field in (first..).take(count) {
             let value = cursor.text()?;
             there |= value.is_some();
-            if let (Some(value), true) = (value, request.wants_values) {
+            if let (Some(value), true) = (value, wants_values) {
                 reply.push(row, field, value);
             }
-            if there && !request.wants_values {
+            if there && !wants_values {
                 break;
             }
         }
@@ -200,9 +208,10 @@ impl Keys {
         self.ends.len()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
+    /// The key of this index.
+    pub(crate) fn get(&self, index: usize) -> &[u8] {
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[start..self.ends[index]]
     }
 }
 

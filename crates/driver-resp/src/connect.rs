@@ -2,37 +2,19 @@
 
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
 use kvmark_driver::OpenError;
-use kvmark_driver_server::{Credentials, HostPort, within};
+use kvmark_driver_server::{Credentials, HostPort};
 use kvmark_plan::Outcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
 
 use crate::address::Target;
 use crate::failure::Failure;
 use crate::options::Settings;
 use crate::resp::{Cursor, Scan, Token, is_push, put_all};
+use crate::slots::{CLUSTER_SLOTS, Share, read_shares};
 use crate::stream::Stream;
-
-/// Connections opened at a time; a server's backlog is a few hundred.
-const OPENED_AT_ONCE: usize = 64;
-
-/// So many connections to a server, each within the limit.
-pub(crate) async fn connect_all(
-    settings: &Settings,
-    target: &Target,
-    count: usize,
-) -> Result<Vec<Stream>, OpenError> {
-    let mut streams = Vec::with_capacity(count);
-    while streams.len() < count {
-        let some = OPENED_AT_ONCE.min(count - streams.len());
-        let attempts = try_join_all((0..some).map(|_| connect(settings, target)));
-        let opened = in_time(settings, attempts).await.map_err(|failure| failure.at(target))?;
-        streams.extend(opened);
-    }
-    Ok(streams)
-}
 
 /// Work that must be done within the limit on connecting.
 pub(crate) async fn in_time<T>(
@@ -40,7 +22,7 @@ pub(crate) async fn in_time<T>(
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
     let limit = settings.connect_timeout;
-    within(limit, work).await.unwrap_or_else(|| Err(too_slow(limit)))
+    timeout(limit, work).await.unwrap_or_else(|_| Err(too_slow(limit)))
 }
 
 /// A connection that is ready for requests. Takes as long as it takes.
@@ -74,7 +56,7 @@ pub(crate) async fn connect(settings: &Settings, target: &Target) -> Result<Stre
 }
 
 /// Not connected within the limit.
-pub(crate) fn too_slow(limit: Duration) -> Failure {
+fn too_slow(limit: Duration) -> Failure {
     let text = format!("no connection within {} ms", limit.as_millis());
     Failure::new(Outcome::Connection, text)
 }
@@ -113,8 +95,31 @@ async fn introduce(stream: &mut Stream, settings: &Settings) -> Result<(), Failu
     Ok(())
 }
 
+/// The map of a cluster's slots, as the first configured server that answers has it.
+pub(crate) async fn first_map(settings: &Settings) -> Result<Vec<Share>, OpenError> {
+    let mut refusal = None;
+    for target in &settings.targets {
+        let ask = async {
+            let mut stream = connect(settings, target).await?;
+            read_shares(&call(&mut stream, &CLUSTER_SLOTS).await?, target)
+        };
+        match in_time(settings, ask).await {
+            Ok(shares) if !shares.is_empty() => return Ok(shares),
+            Ok(_) => refusal = Some(no_slots(target)),
+            Err(failure) => refusal = Some(failure.at(target)),
+        }
+    }
+    Err(refusal.expect("an address names at least one server"))
+}
+
+/// A cluster that can't serve anything.
+pub(crate) fn no_slots(target: &Target) -> OpenError {
+    let text = format!("the cluster at {target} has no slots yet: give them to its servers first");
+    OpenError::System(text)
+}
+
 /// Sends one command and returns its reply, unless that is an error.
-pub(crate) async fn call(stream: &mut Stream, command: &[&str]) -> Result<Vec<u8>, Failure> {
+async fn call(stream: &mut Stream, command: &[&str]) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     put_all(&mut bytes, command);
     send(stream, &bytes).await

@@ -10,12 +10,11 @@ use kvmark_plan::Outcome;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::address::Target;
-use crate::cluster::{CLUSTER_SLOTS, no_slots};
-use crate::connect::{connect, in_time, send};
+use crate::connect::{connect, in_time, no_slots, send};
 use crate::failure::Failure;
 use crate::options::Settings;
 use crate::resp::{Cursor, put_all};
-use crate::slots::read_shares;
+use crate::slots::{CLUSTER_SLOTS, read_shares};
 use crate::stream::Stream;
 
 /// Configuration that says where a server is, not how it works.
@@ -89,7 +88,7 @@ struct Line {
 impl Control {
     /// Connects to the server.
     pub(crate) fn open(settings: Arc<Settings>) -> Result<Self, OpenError> {
-        let runtime = Builder::new_current_thread().enable_io().build();
+        let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| {
             OpenError::System(format!("no event loop for the server's connection ({error})"))
         })?;

@@ -22,29 +22,34 @@
 mod address;
 mod answers;
 mod argument;
+mod clients;
 mod cluster;
 mod commands;
 mod connect;
 mod connection;
+mod connections;
+mod connector;
 mod control;
 mod failure;
-mod line;
+mod operation;
 mod options;
 mod parcel;
+mod poller;
 mod prepared;
 mod resp;
 mod session;
 mod slots;
+mod socket;
 mod stream;
 mod tls;
 mod words;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
-use std::rc::Rc;
 use std::sync::Arc;
 
-use kvmark_driver::{Capabilities, Description, Driver, Execution, Layout, OpenError, Time};
+use kvmark_driver::{
+    AnySession, Capabilities, Description, Driver, Execution, Layout, Never, OpenError,
+};
 
 use commands::Fields;
 use control::Control;
@@ -84,6 +89,7 @@ impl Resp {
 }
 
 impl Driver for Resp {
+    type Blocking = Never;
     type Session = RespSession;
 
     fn capabilities(&self) -> Capabilities {
@@ -96,12 +102,9 @@ impl Driver for Resp {
         self.control.describe()
     }
 
-    async fn session(
-        &self,
-        clients: Range<u32>,
-        time: Rc<dyn Time>,
-    ) -> Result<RespSession, OpenError> {
-        RespSession::open(&self.settings, &self.fields, &self.statements, clients, &time).await
+    fn session(&self, clients: u32) -> Result<AnySession<Never, RespSession>, OpenError> {
+        let session = RespSession::open(&self.settings, &self.fields, &self.statements, clients)?;
+        Ok(AnySession::Asynchronous(session))
     }
 
     fn settle(&self) -> Result<(), OpenError> {

@@ -92,9 +92,9 @@ impl Prepared {
         self.transaction
     }
 
-    /// Records that a command concerns.
-    pub(crate) fn rows(&self, call: &Call<'_>, round: usize) -> u64 {
-        if self.by_item { u64::from(call.commands[round].1) } else { 1 }
+    /// Records that a command of so many items concerns.
+    pub(crate) fn rows(&self, items: u32) -> u64 {
+        if self.by_item { u64::from(items) } else { 1 }
     }
 
     /// Encodes the text of this index for one time over; where its key's header begins in the

@@ -243,11 +243,6 @@ impl Scan {
     /// At the beginning of a reply.
     pub(crate) const START: Self = Self { at: 0, missing: 1 };
 
-    /// Whether anything of the reply was seen.
-    pub(crate) fn has_begun(&self) -> bool {
-        self.at > 0
-    }
-
     /// Goes on; the length of the reply when it is complete. `bytes` begin with the reply.
     #[inline]
     pub(crate) fn advance(&mut self, bytes: &[u8]) -> Result<Option<usize>, Garbage> {

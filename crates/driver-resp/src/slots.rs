@@ -15,6 +15,9 @@ use crate::resp::{Cursor, Garbage, Token};
 /// Slots of a cluster.
 pub(crate) const SLOTS: usize = 16_384;
 
+/// The command that a server answers with the map.
+pub(crate) const CLUSTER_SLOTS: [&str; 2] = ["CLUSTER", "SLOTS"];
+
 /// Contiguous slots and the server that has them.
 pub(crate) type Share = (RangeInclusive<u16>, Target);
 

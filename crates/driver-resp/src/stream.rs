@@ -1,4 +1,4 @@
-//! A connection's bytes, whatever carries them.
+//! A connection's bytes while it is being opened, and those of the driver's own connection.
 
 use std::io;
 use std::pin::Pin;
@@ -8,12 +8,28 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
 
+use crate::socket::{Socket, Wire};
+
 /// TCP, a Unix socket, or TLS over one of them.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
     Tls(Box<TlsStream<Self>>),
+}
+
+impl Stream {
+    /// The connection for a session's turns. To be called where it was opened.
+    pub(crate) fn into_socket(self) -> io::Result<Socket> {
+        match self {
+            Self::Tcp(stream) => Ok(Socket::new(Wire::Tcp(stream.into_std()?))),
+            Self::Unix(stream) => Ok(Socket::new(Wire::Unix(stream.into_std()?))),
+            Self::Tls(stream) => {
+                let (stream, tls) = stream.into_inner();
+                Ok(stream.into_socket()?.encrypted(tls))
+            }
+        }
+    }
 }
 
 impl AsyncRead for Stream {

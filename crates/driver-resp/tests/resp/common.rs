@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use kvmark_driver::{Layout, OpenError, Request};
-use kvmark_driver_resp::{Resp, RespSession};
+use kvmark_driver_resp::Resp;
 use kvmark_plan::{Kind, Outcome};
-use kvmark_testing::cells;
+use kvmark_testing::{Shared, cells};
 use serde_json::{Value, json};
 
 pub(crate) use kvmark_testing::{layout, request, run, session};
@@ -37,13 +37,13 @@ pub(crate) fn refusal(address: &str, options: Value) -> String {
 }
 
 /// Runs claims about the session of one client.
-pub(crate) fn with_session<T>(driver: &Resp, claims: impl AsyncFnOnce(RespSession) -> T) -> T {
-    run(async { claims(session(driver, 0..1).await).await })
+pub(crate) fn with_session<T>(driver: &Resp, claims: impl AsyncFnOnce(Shared<Resp>) -> T) -> T {
+    run(claims(session(driver, 1)))
 }
 
 /// Executes as this client and returns what came back, as `row.field=value`.
 pub(crate) async fn execute(
-    session: &RespSession,
+    session: &Shared<Resp>,
     client: u32,
     request: &Request<'_>,
 ) -> (Outcome, Vec<String>) {
@@ -51,6 +51,6 @@ pub(crate) async fn execute(
     (outcome, cells(&reply))
 }
 
-pub(crate) async fn read(session: &RespSession, client: u32, key: &str) -> (Outcome, Vec<String>) {
+pub(crate) async fn read(session: &Shared<Resp>, client: u32, key: &str) -> (Outcome, Vec<String>) {
     execute(session, client, &request(Kind::Read, key)).await
 }

@@ -6,7 +6,6 @@ use std::sync::Mutex;
 use std::thread;
 
 use futures_util::future::{Either, select};
-use kvmark_driver::Session;
 use kvmark_plan::{Kind, Outcome};
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -161,7 +160,7 @@ fn requests_on_a_lost_server_end_and_its_return_is_found() {
     });
     let driver = open(&address.to_string(), json!({ "reconnect_max_ms": 10 })).unwrap();
     run(async {
-        let session = session(&driver, 0..1).await;
+        let session = session(&driver, 1);
         greeter.join().unwrap();
         for _ in 0..3 {
             assert_eq!(read(&session, 0, "a").await.0, Outcome::Connection);

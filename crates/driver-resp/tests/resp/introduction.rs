@@ -1,19 +1,24 @@
 //! What a connection says before the first request, and how it is kept private.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
-use kvmark_plan::Outcome;
+use kvmark_driver::{Request, Session, Values};
+use kvmark_plan::{Kind, Outcome};
 use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
-use tokio_rustls::rustls::{RootCertStore, ServerConfig, crypto};
+use tokio_rustls::rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned, crypto};
 
-use crate::common::{open, read, refusal, with_session};
+use crate::common::{open, read, refusal, request, with_session};
+use crate::real::{Redis, free_port};
 use crate::scripted::{Server, record};
+use crate::worker::{Log, submit, turn_until, turns};
 
 /// What the driver's own connection says until its first PING beyond the introduction.
 fn said(user: &str, options: Value) -> Vec<String> {
@@ -92,8 +97,11 @@ fn certified() -> CertifiedKey<KeyPair> {
 }
 
 /// Serves TLS with a new certificate for `localhost`, to everybody or to the owner of this
-/// certificate alone; its port, and its certificate as PEM.
-fn encrypted(client: Option<&CertifiedKey<KeyPair>>) -> (u16, String) {
+/// certificate alone, and answers each read with this; its port, and its certificate as PEM.
+fn encrypted(
+    client: Option<&CertifiedKey<KeyPair>>,
+    answer: impl Fn() -> String + Copy + Send + 'static,
+) -> (u16, String) {
     let CertifiedKey { cert, signing_key } = certified();
     let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
     let provider = Arc::new(crypto::ring::default_provider());
@@ -111,34 +119,33 @@ fn encrypted(client: Option<&CertifiedKey<KeyPair>>) -> (u16, String) {
         }
     };
     let config = config.with_single_cert(vec![cert.der().clone()], key).unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    listener.set_nonblocking(true).unwrap();
-    std::thread::spawn(move || {
-        crate::common::run(async move {
-            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-            loop {
-                let (stream, _) = listener.accept().await.unwrap();
-                let Ok(mut stream) = acceptor.accept(stream).await else { continue };
-                tokio::spawn(async move {
-                    let mut bytes = [0; 64];
-                    while let Ok(length @ 1..) = stream.read(&mut bytes).await {
-                        let ping = bytes[..length].ends_with(b"PING\r\n");
-                        let reply = if ping { "+PONG\r\n".to_owned() } else { record("tls") };
-                        stream.write_all(reply.as_bytes()).await.unwrap();
-                        stream.flush().await.unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let tls = ServerConnection::new(Arc::clone(&config)).unwrap();
+            let mut stream = StreamOwned::new(tls, stream.unwrap());
+            thread::spawn(move || {
+                let mut bytes = [0; 64];
+                // A client that isn't let in, or is gone, ends it.
+                while let Ok(length @ 1..) = stream.read(&mut bytes) {
+                    let ping = bytes[..length].ends_with(b"PING\r\n");
+                    let reply = if ping { "+PONG\r\n".to_owned() } else { answer() };
+                    let said = stream.write_all(reply.as_bytes());
+                    if said.and_then(|()| stream.flush()).is_err() {
+                        return;
                     }
-                });
-            }
-        });
+                }
+            });
+        }
     });
     (port, cert.pem())
 }
 
 #[test]
 fn an_encrypted_connection_needs_a_certificate_of_a_trusted_authority_and_of_that_name() {
-    let (port, pem) = encrypted(None);
+    let (port, pem) = encrypted(None, || record("tls"));
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ca.pem");
     fs::write(&file, pem).unwrap();
@@ -155,16 +162,70 @@ fn an_encrypted_connection_needs_a_certificate_of_a_trusted_authority_and_of_tha
     assert!(error.contains("TLS isn't agreed on"), "{error}");
     let named = json!({ "tls": true, "ca_file": file, "server_name": "localhost" });
     assert!(open(&format!("127.0.0.1:{port}"), named).is_ok());
-    let (other, _) = encrypted(None);
+    let (other, _) = encrypted(None, || record("tls"));
     let untrusted = json!({ "tls": true, "ca_file": file });
     let error = refusal(&format!("localhost:{other}"), untrusted);
     assert!(error.contains("TLS isn't agreed on"), "{error}");
 }
 
 #[test]
+fn what_an_encrypted_record_holds_is_read_to_its_end() {
+    // One answer to two reads, which are one record: the second reply takes many records.
+    let long = || "x".repeat(500_000);
+    let (port, pem) = encrypted(None, move || record("s") + &record(&long()));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ca.pem");
+    fs::write(&file, pem).unwrap();
+    let options = json!({ "tls": true, "ca_file": file.to_str().unwrap(), "connections": 1 });
+    let driver = open(&format!("localhost:{port}"), options).unwrap();
+    let (mut session, mut log) = (turns(&driver, 2), Log::new(Duration::ZERO));
+    submit(&mut session, 0, "a");
+    submit(&mut session, 1, "b");
+    turn_until(&mut session, &mut log, 2);
+    assert_eq!(log.of(0), (Outcome::Ok, "s"));
+    assert!(log.of(1) == (Outcome::Ok, long().as_str()));
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn a_real_server_is_written_to_and_read_through_encryption() {
+    let own = certified();
+    let folder = tempfile::tempdir().unwrap();
+    let [cert, key] = ["cert.pem", "key.pem"].map(|name| folder.path().join(name));
+    fs::write(&cert, own.cert.pem()).unwrap();
+    fs::write(&key, own.signing_key.serialize_pem()).unwrap();
+    let [cert, key] = [&cert, &key].map(|path| path.to_str().unwrap());
+    let port = free_port().to_string();
+    let files = ["--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert];
+    let arguments = ["--tls-port", &port, "--tls-auth-clients", "no"];
+    let _redis = Redis::start(&[&arguments[..], &files[..]].concat());
+    let bytes = vec![b'x'; 3_000_000];
+    for connections in [1, 4] {
+        let options = json!({ "tls": true, "ca_file": cert, "connections": connections });
+        let driver = open(&format!("localhost:{port}"), options).unwrap();
+        let (mut session, mut log) = (turns(&driver, 8), Log::new(Duration::ZERO));
+        let length = |client: u32| client as usize * 400_000 + 1;
+        for client in 0..8 {
+            let places = [(0, 0..length(client))];
+            let values = Values { bytes: &bytes, places: &places };
+            let key = client.to_string();
+            session.submit(client, &Request { values, ..request(Kind::Insert, &key) });
+        }
+        turn_until(&mut session, &mut log, 8);
+        assert!(log.ended.drain(..).all(|ended| ended.outcome == Outcome::Ok));
+        (0..8).for_each(|client| submit(&mut session, client, &client.to_string()));
+        turn_until(&mut session, &mut log, 8);
+        for client in 0..8 {
+            let (outcome, text) = log.of(client);
+            assert_eq!((outcome, text.len()), (Outcome::Ok, length(client)));
+        }
+    }
+}
+
+#[test]
 fn a_server_that_asks_for_a_certificate_is_shown_the_clients_own() {
     let own = certified();
-    let (port, pem) = encrypted(Some(&own));
+    let (port, pem) = encrypted(Some(&own), || record("tls"));
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let file = folder.path().join(name);

@@ -22,7 +22,7 @@ fn requests_of_all_clients_are_in_flight_on_one_connection_and_replies_keep_thei
     });
     let driver = open(&server.address, json!({ "connections": 1 })).unwrap();
     run(async {
-        let session = session(&driver, 4..12).await;
+        let session = session(&driver, 8);
         let client = async |client: u32| {
             for round in 0..50 {
                 let key = format!("{client}-{round}");
@@ -49,7 +49,7 @@ fn a_client_that_gives_up_leaves_the_replies_of_the_others_in_place() {
     });
     let driver = open(&server.address, json!({ "connections": 1 })).unwrap();
     run(async {
-        let session = session(&driver, 0..4).await;
+        let session = session(&driver, 4);
         let gives_up = async {
             let Either::Right((_, given_up)) =
                 select(Box::pin(read(&session, 0, "a")), heard).await
@@ -77,7 +77,7 @@ fn a_broken_shared_connection_ends_every_request_on_it_at_once() {
     });
     let driver = open(&server.address, json!({ "connections": 1 })).unwrap();
     run(async {
-        let session = session(&driver, 0..3).await;
+        let session = session(&driver, 3);
         let all = join_all((0..3).map(|client| read(&session, client, "a"))).await;
         let outcomes: Vec<_> = all.into_iter().map(|(outcome, _)| outcome).collect();
         assert_eq!(outcomes, [Outcome::Ok, Outcome::Protocol, Outcome::Connection]);
@@ -95,7 +95,7 @@ fn each_client_of_a_later_worker_has_a_connection_of_its_own() {
     });
     let driver = open(&server.address, json!({})).unwrap();
     run(async {
-        let session = session(&driver, 4..7).await;
+        let session = session(&driver, 3);
         let mut used = Vec::new();
         for client in 0..3 {
             used.push(read(&session, client, "a").await.1);

@@ -61,7 +61,7 @@ impl Drop for Redis {
     }
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     free.local_addr().unwrap().port()
 }

@@ -2,8 +2,9 @@
 
 use futures_util::future::join_all;
 use kvmark_driver::{Columns, Driver, Request, Values};
-use kvmark_driver_resp::RespSession;
+use kvmark_driver_resp::Resp;
 use kvmark_plan::{Kind, Outcome};
+use kvmark_testing::Shared;
 use serde_json::json;
 
 use crate::common::{execute, open, open_with, read, refusal, request, run, session, with_session};
@@ -16,7 +17,7 @@ fn writing<'a>(kind: Kind, key: &'a str, values: Values<'a>) -> Request<'a> {
     Request { values, ..request(kind, key) }
 }
 
-async fn outcome(session: &RespSession, request: Request<'_>) -> Outcome {
+async fn outcome(session: &Shared<Resp>, request: Request<'_>) -> Outcome {
     execute(session, 0, &request).await.0
 }
 
@@ -211,7 +212,7 @@ fn reads_on_connections_of_its_own(clients: u32) {
     let redis = Redis::start(&["--maxclients", &limit]);
     let driver = open(&redis.address, json!({ "connect_timeout_ms": 60_000 })).unwrap();
     run(async {
-        let session = session(&driver, 0..clients).await;
+        let session = session(&driver, clients);
         let reads = (0..clients).map(|client| read(&session, client, "k"));
         let outcomes = join_all(reads).await;
         assert!(outcomes.iter().all(|(outcome, _)| *outcome == Outcome::Miss));

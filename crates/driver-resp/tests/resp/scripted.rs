@@ -94,6 +94,7 @@ impl Server {
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let stream = stream.unwrap();
+                stream.set_nodelay(true).unwrap();
                 let number = counter.fetch_add(1, Ordering::SeqCst);
                 let input = BufReader::new(stream.try_clone().unwrap());
                 let mut peer = Peer { input, output: stream, heard: Arc::clone(&ears) };

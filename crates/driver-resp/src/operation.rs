@@ -1,0 +1,362 @@
+//! What an operation is made of: the commands it sends, step by step, and what their replies mean.
+//!
+//! An operation is a plain value that belongs to its ticket. Most take one reply, which is put into
+//! the session's own; what gathers several, or sends more when it is answered, borrows a [`Work`].
+
+use std::sync::Arc;
+
+use kvmark_driver::{Call, Reply, Request};
+use kvmark_plan::{Kind, Outcome};
+
+use crate::answers::Answers;
+use crate::commands::{
+    Fields, Keys, Look, deleted, put_delete, put_index, put_keys, put_unindex, take_count, take_ok,
+};
+use crate::failure::Failure;
+use crate::parcel::{Parcel, Replies};
+use crate::prepared::Prepared;
+
+/// How operations are said in commands.
+pub(crate) struct Dialect {
+    pub(crate) fields: Arc<Fields>,
+    pub(crate) statements: Arc<[Prepared]>,
+    pub(crate) pipeline_parts: bool,
+}
+
+/// Memory for an operation that one reply doesn't end; used again.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    /// What was answered so far.
+    reply: Reply,
+    /// The command that is sent when the one before it is answered.
+    follow: Vec<u8>,
+    keys: Keys,
+    /// Items of each time over.
+    items: Vec<u32>,
+    /// Its commands on their way through a cluster, and the replies to them.
+    pub(crate) parcel: Parcel,
+    pub(crate) replies: Replies,
+    /// Which command each reply belongs to, in the order in which they were sent.
+    pub(crate) order: Vec<u32>,
+    /// Redirections that were followed.
+    pub(crate) followed: u32,
+}
+
+const IN_CLUSTER: &str = "in a cluster every operation has a work";
+
+/// Works that nobody uses.
+pub(crate) type Shelf = Vec<Box<Work>>;
+
+/// What a ticket is about.
+#[derive(Debug, Default)]
+pub(crate) struct Operation {
+    task: Task,
+    /// Whether the engine was told that it is sent.
+    issued: bool,
+    /// Whether its answers are gathered in its work.
+    gathers: bool,
+    /// Places in the queues of connections from which replies are awaited.
+    pub(crate) outstanding: u32,
+    /// Its last place's number in its connection's queue.
+    pub(crate) place: u64,
+    /// The first failure so far.
+    pub(crate) failure: Option<Failure>,
+    pub(crate) work: Option<Box<Work>>,
+}
+
+#[derive(Debug, Default)]
+enum Task {
+    #[default]
+    Idle,
+    Read {
+        look: Look,
+        there: bool,
+    },
+    Update,
+    /// `taken` counts the replies.
+    Insert {
+        taken: u32,
+    },
+    Delete {
+        taken: u32,
+        removed: i64,
+    },
+    /// `asked` counts the records that were asked for; none before the keys are known.
+    Scan {
+        look: Look,
+        asked: Option<usize>,
+    },
+    Statement {
+        statement: u32,
+        /// Items of the only command, where there is one.
+        items: u32,
+        answers: Answers,
+    },
+}
+
+impl Dialect {
+    /// Encodes an operation's first commands; how many there are.
+    #[inline]
+    pub(crate) fn put(&self, request: &Request<'_>, output: &mut Vec<u8>) -> u32 {
+        if let Some(call) = &request.statement {
+            let prepared = &self.statements[call.statement as usize];
+            prepared.put_all(output, call);
+            return commands(prepared, call);
+        }
+        match request.kind {
+            Kind::Read => self.fields.put_read(output, request.key, request.columns),
+            Kind::Update => self.fields.put_write(output, request.key, request.values),
+            Kind::Scan => put_keys(output, request.key, request.scan_length),
+            Kind::Insert => self.fields.put_write(output, request.key, request.values),
+            Kind::Delete => put_delete(output, request.key),
+            Kind::ReadModifyWrite => return 0,
+        }
+        let second = self.pipeline_parts && put_second(request, output);
+        1 + u32::from(second)
+    }
+
+    /// Whether there is nothing to be sent.
+    pub(crate) fn is_nothing(&self, request: &Request<'_>) -> bool {
+        let count = |call: &Call<'_>| commands(&self.statements[call.statement as usize], call);
+        request.statement.as_ref().is_some_and(|call| count(call) == 0)
+    }
+
+    /// Fills a parcel with an operation's first commands.
+    pub(crate) fn pack(&self, request: &Request<'_>, parcel: &mut Parcel) -> Result<(), Failure> {
+        match &request.statement {
+            Some(call) => parcel.fill_with(&self.statements[call.statement as usize], call),
+            None => parcel.fill(|output| {
+                self.put(request, output);
+            }),
+        }
+    }
+}
+
+/// Encodes the second part of an insert or delete; whether there is one.
+fn put_second(request: &Request<'_>, output: &mut Vec<u8>) -> bool {
+    match request.kind {
+        Kind::Insert => put_index(output, request.key),
+        Kind::Delete => put_unindex(output, request.key),
+        _ => return false,
+    }
+    true
+}
+
+/// Commands of a statement's operation.
+fn commands(prepared: &Prepared, call: &Call<'_>) -> u32 {
+    u32::try_from(call.commands.len() * prepared.texts()).unwrap_or(u32::MAX)
+}
+
+impl Task {
+    fn of(request: &Request<'_>, dialect: &Dialect) -> Result<Self, Failure> {
+        let Request { kind, columns, wants_values, .. } = *request;
+        if let Some(call) = &request.statement {
+            let prepared = &dialect.statements[call.statement as usize];
+            let items = call.commands.first().map_or(0, |(_, items)| *items);
+            let answers = Answers::new(prepared, kind, wants_values);
+            return Ok(Self::Statement { statement: call.statement, items, answers });
+        }
+        let look = Look { columns, wants_values };
+        match kind {
+            Kind::Read => Ok(Self::Read { look, there: false }),
+            Kind::Update => Ok(Self::Update),
+            Kind::Insert => Ok(Self::Insert { taken: 0 }),
+            Kind::Delete => Ok(Self::Delete { taken: 0, removed: 0 }),
+            Kind::Scan => Ok(Self::Scan { look, asked: None }),
+            Kind::ReadModifyWrite => {
+                let text = "a read-modify-write is executed as a read and an update";
+                Err(Failure::new(Outcome::Refused, text))
+            }
+        }
+    }
+}
+
+impl Operation {
+    /// Takes up a request. In a cluster every operation needs a work.
+    pub(crate) fn begin(
+        &mut self,
+        request: &Request<'_>,
+        dialect: &Dialect,
+        in_cluster: bool,
+        shelf: &mut Shelf,
+    ) -> Result<(), Failure> {
+        self.issued = false;
+        self.gathers = false;
+        self.task = Task::of(request, dialect)?;
+        let several = match &request.statement {
+            Some(call) => commands(&dialect.statements[call.statement as usize], call) > 1,
+            None => request.kind == Kind::Scan,
+        };
+        let follows = request.statement.is_none()
+            && !dialect.pipeline_parts
+            && matches!(request.kind, Kind::Insert | Kind::Delete);
+        self.gathers = several;
+        if several || follows || in_cluster {
+            let mut work = shelf.pop().unwrap_or_default();
+            work.clear();
+            if follows {
+                put_second(request, &mut work.follow);
+            }
+            if let Some(call) = &request.statement {
+                work.items.extend(call.commands.iter().map(|(_, items)| *items));
+            }
+            self.work = Some(work);
+        }
+        Ok(())
+    }
+
+    /// Whether it wasn't told yet that this is sent; from now on it was.
+    #[inline]
+    pub(crate) fn issue(&mut self) -> bool {
+        !std::mem::replace(&mut self.issued, true)
+    }
+
+    /// Takes its next reply. `alone` is the session's reply, for what has one answer.
+    #[inline]
+    pub(crate) fn take(
+        &mut self,
+        dialect: &Dialect,
+        bytes: &[u8],
+        alone: &mut Reply,
+    ) -> Result<(), Failure> {
+        let Self { task, gathers, work, .. } = self;
+        let work = work.as_deref_mut();
+        match task {
+            Task::Idle => Ok(()),
+            Task::Read { look, there } => {
+                alone.clear();
+                *there = dialect.fields.take_read(*look, bytes, alone)?;
+                Ok(())
+            }
+            Task::Update => {
+                alone.clear();
+                take_ok(bytes)
+            }
+            Task::Insert { taken } => {
+                alone.clear();
+                *taken += 1;
+                if *taken == 1 { take_ok(bytes) } else { take_count(bytes).map(drop) }
+            }
+            Task::Delete { taken, removed } => {
+                alone.clear();
+                *taken += 1;
+                *removed += take_count(bytes)?;
+                Ok(())
+            }
+            Task::Scan { look, asked } => {
+                let work = work.expect("a scan has a work");
+                if asked.is_some() {
+                    return dialect.fields.take_read(*look, bytes, &mut work.reply).map(drop);
+                }
+                *asked = Some(0);
+                work.keys.take(bytes)
+            }
+            Task::Statement { statement, items, answers } => {
+                let prepared = &dialect.statements[*statement as usize];
+                match work {
+                    Some(work) if *gathers => {
+                        let items = work.items[answers.round()];
+                        answers.take(prepared, items, bytes, &mut work.reply)
+                    }
+                    _ => {
+                        alone.clear();
+                        answers.take(prepared, *items, bytes, alone)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether there is more to be sent, now that all that was sent is answered.
+    #[inline]
+    pub(crate) fn has_more(&self, dialect: &Dialect) -> bool {
+        match &self.task {
+            Task::Insert { taken } | Task::Delete { taken, .. } => {
+                *taken == 1 && !dialect.pipeline_parts
+            }
+            Task::Scan { asked, .. } => {
+                let keys = self.work.as_ref().map_or(0, |work| work.keys.len());
+                asked.is_some_and(|asked| asked < keys)
+            }
+            Task::Idle | Task::Read { .. } | Task::Update | Task::Statement { .. } => false,
+        }
+    }
+
+    /// Encodes what is to be sent next; how many commands that is.
+    pub(crate) fn put_more(&mut self, dialect: &Dialect, output: &mut Vec<u8>) -> u32 {
+        let Some(work) = &self.work else { return 0 };
+        let Task::Scan { look, asked } = &mut self.task else {
+            output.extend_from_slice(&work.follow);
+            return 1;
+        };
+        let first = asked.unwrap_or(0);
+        let end = if dialect.pipeline_parts { work.keys.len() } else { first + 1 };
+        for index in first..end {
+            dialect.fields.put_read(output, work.keys.get(index), look.columns);
+        }
+        *asked = Some(end);
+        u32::try_from(end - first).unwrap_or(u32::MAX)
+    }
+
+    /// Takes all replies to its parcel. The first failure counts.
+    pub(crate) fn take_parcel(&mut self, dialect: &Dialect, alone: &mut Reply) -> &Replies {
+        let replies = std::mem::take(&mut self.work.as_mut().expect(IN_CLUSTER).replies);
+        for reply in replies.iter() {
+            if let Err(failure) = self.take(dialect, reply, alone) {
+                self.failure.get_or_insert(failure);
+            }
+        }
+        let work = self.work.as_mut().expect(IN_CLUSTER);
+        work.replies = replies;
+        &work.replies
+    }
+
+    /// Fills its parcel with what is to be sent next.
+    pub(crate) fn pack_more(&mut self, dialect: &Dialect) -> Result<(), Failure> {
+        let mut parcel = std::mem::take(&mut self.work.as_mut().expect(IN_CLUSTER).parcel);
+        let filled = parcel.fill(|output| {
+            self.put_more(dialect, output);
+        });
+        self.work.as_mut().expect(IN_CLUSTER).parcel = parcel;
+        filled
+    }
+
+    /// How it ended, when all is answered and no reply was a failure.
+    #[inline]
+    pub(crate) fn outcome(&self) -> Outcome {
+        match &self.task {
+            Task::Read { there: false, .. } => Outcome::Miss,
+            Task::Delete { removed, .. } => deleted(*removed),
+            Task::Statement { answers, .. } => answers.outcome(),
+            _ => Outcome::Ok,
+        }
+    }
+
+    /// What was answered.
+    #[inline]
+    pub(crate) fn reply<'a>(&'a self, alone: &'a Reply) -> &'a Reply {
+        match &self.work {
+            Some(work) if self.gathers => &work.reply,
+            _ => alone,
+        }
+    }
+
+    /// Forgets everything; the work is put on the shelf.
+    #[inline]
+    pub(crate) fn end(&mut self, shelf: &mut Shelf) {
+        shelf.extend(self.work.take());
+        self.task = Task::Idle;
+        self.outstanding = 0;
+        self.failure = None;
+    }
+}
+
+impl Work {
+    fn clear(&mut self) {
+        self.reply.clear();
+        self.follow.clear();
+        self.keys.clear();
+        self.items.clear();
+        self.followed = 0;
+    }
+}

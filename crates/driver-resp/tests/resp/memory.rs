@@ -1,0 +1,131 @@
+//! What sessions take of memory.
+
+use std::process::Command;
+
+use kvmark_driver::{Completions, Reply, Request, Session, Ticket, Values};
+use kvmark_driver_resp::RespSession;
+use kvmark_plan::{Kind, Outcome};
+use kvmark_testing::{CountingAllocator, allocations};
+use serde_json::json;
+
+use crate::bound::{Bound, layout_of};
+use crate::common::{open, open_layout, request};
+use crate::real::Redis;
+use crate::scripted::{Server, record};
+use crate::worker::{PATIENCE_NS, turns};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// Counts what has ended, and allocates nothing.
+#[derive(Default)]
+struct Count {
+    ended: usize,
+    stamp_ns: u64,
+}
+
+impl Completions for Count {
+    fn stamp(&mut self) -> u64 {
+        self.stamp_ns += 1;
+        self.stamp_ns
+    }
+
+    fn issued(&mut self, _: Ticket, _: u64) {}
+
+    fn completed(&mut self, _: Ticket, _: u64, outcome: Outcome, _: &Reply) {
+        assert_eq!(outcome, Outcome::Ok);
+        self.ended += 1;
+    }
+
+    fn failed(&mut self, _: Ticket, _: u64, _: Outcome, why: &str) {
+        panic!("{why}");
+    }
+}
+
+fn carry_out(session: &mut RespSession, requests: &[Request<'_>]) {
+    let mut count = Count::default();
+    for (ticket, request) in requests.iter().enumerate() {
+        session.submit(ticket as Ticket, request);
+    }
+    while count.ended < requests.len() {
+        session.turn(PATIENCE_NS, &mut count);
+    }
+}
+
+fn answer(command: &str) -> String {
+    match command.split(' ').next().unwrap() {
+        "PING" => "+PONG\r\n".to_owned(),
+        "ZRANGEBYSCORE" => "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n".to_owned(),
+        "HGETALL" => record("value"),
+        "GET" => "$5\r\nvalue\r\n".to_owned(),
+        "ZADD" | "ZREM" | "DEL" => ":1\r\n".to_owned(),
+        _ => "+OK\r\n".to_owned(),
+    }
+}
+
+#[test]
+fn an_operation_allocates_nothing_once_its_memory_is_there() {
+    let server = Server::new(|_, peer| peer.be_node("0-16383", |command, _| answer(command)));
+    let values = Values { bytes: b"abc", places: &[(0, 0..3)] };
+    let get = Bound::new(0).command("a", "", &[]);
+    let set = ["a", "b", "c"].iter();
+    let set = set.fold(Bound::new(1), |bound, key| bound.command(key, "1", &["x"]));
+    let requests = [
+        request(Kind::Read, "a"),
+        Request { values, ..request(Kind::Update, "a") },
+        Request { values, ..request(Kind::Insert, "b") },
+        request(Kind::Delete, "c"),
+        request(Kind::Scan, "a"),
+        get.request(Kind::Read),
+        set.request(Kind::Insert),
+    ];
+    for options in [
+        json!({}),
+        json!({ "pipeline_parts": true, "connections": 2 }),
+        json!({ "cluster": true, "connections": 1 }),
+    ] {
+        let layout = layout_of(&["GET {key}", "MSET [{item} {value}]"]);
+        let driver = open_layout(&server.address, options.clone(), &layout).unwrap();
+        let mut session = turns(&driver, 4);
+        for request in requests {
+            let all = [request; 4];
+            (0..3).for_each(|_| carry_out(&mut session, &all));
+            let before = allocations();
+            (0..100).for_each(|_| carry_out(&mut session, &all));
+            assert_eq!(allocations() - before, 0, "{options} {request:?}");
+        }
+    }
+}
+
+/// Kilobytes of this process that are in memory.
+fn resident_kb() -> i64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+}
+
+/// Set in the process that this test has for itself.
+const ALONE: &str = "KVMARK_TEST_ALONE";
+
+#[test]
+#[ignore = "needs redis-server and 12,000 open files"]
+fn ten_thousand_connections_take_forty_megabytes_at_most() {
+    if std::env::var_os(ALONE).is_none() {
+        // Beside other tests their memory would be counted.
+        let name = "memory::ten_thousand_connections_take_forty_megabytes_at_most";
+        let mut alone = Command::new(std::env::current_exe().unwrap());
+        alone.args(["--exact", name, "--include-ignored"]).env(ALONE, "1");
+        assert!(alone.status().unwrap().success());
+        return;
+    }
+    const CLIENTS: u32 = 10_000;
+    let redis = Redis::start(&["--maxclients", "10100"]);
+    let driver = open(&redis.address, json!({ "connect_timeout_ms": 60_000 })).unwrap();
+    redis.raw().ask("HSET a field0 value");
+    let before_kb = resident_kb();
+    let mut session = turns(&driver, CLIENTS);
+    let requests: Vec<_> = (0..CLIENTS).map(|_| request(Kind::Read, "a")).collect();
+    (0..3).for_each(|_| carry_out(&mut session, &requests));
+    let taken_kb = resident_kb() - before_kb;
+    assert!(taken_kb <= 40 << 10, "{taken_kb} kB");
+}

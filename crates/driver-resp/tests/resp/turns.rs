@@ -1,0 +1,299 @@
+//! What is sent, read, stamped and told in a turn.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::Duration;
+
+use kvmark_driver::{Completions, Session};
+use kvmark_plan::Outcome;
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::common::open;
+use crate::scripted::{Peer, Server, record};
+use crate::worker::{Log, PATIENCE_NS, submit, turn_until, turns};
+
+const CLIENTS: u32 = 64;
+const WORK: Duration = Duration::from_micros(50);
+
+/// A server that answers a read of each connection when all came and the test has said so, and
+/// then says so itself, both by the barrier.
+fn answering_at_once() -> (Server, Arc<Barrier>) {
+    let barrier = Arc::new(Barrier::new(CLIENTS as usize + 1));
+    let all = Arc::clone(&barrier);
+    let server = Server::of_sessions(move |_, peer| {
+        let Some(command) = peer.hear() else { return };
+        all.wait();
+        peer.say(&record(command.rsplit(' ').next().unwrap()));
+        all.wait();
+        peer.echo();
+    });
+    (server, barrier)
+}
+
+#[test]
+fn no_neighbours_work_is_in_the_stamp_of_an_answer() {
+    let (server, barrier) = answering_at_once();
+    let driver = open(&server.address, json!({})).unwrap();
+    let (mut session, mut log) = (turns(&driver, CLIENTS), Log::new(WORK));
+    (0..CLIENTS).for_each(|client| submit(&mut session, client, &client.to_string()));
+    session.turn(0, &mut log);
+    assert_eq!((log.issued.len(), log.ended.len()), (CLIENTS as usize, 0));
+    barrier.wait();
+    barrier.wait();
+    session.turn(PATIENCE_NS, &mut log);
+    assert_eq!(log.ended.len(), CLIENTS as usize);
+    let handed_ns = log.ended.iter().map(|ended| ended.handed_ns);
+    let (first_ns, last_ns) = (handed_ns.clone().min().unwrap(), handed_ns.max().unwrap());
+    assert!(last_ns - first_ns >= (WORK * (CLIENTS - 1)).as_nanos() as u64);
+    assert!(log.ended.iter().all(|ended| ended.at_ns <= first_ns), "{:?}", log.ended);
+    (0..CLIENTS).for_each(|client| {
+        assert_eq!(log.of(client), (Outcome::Ok, client.to_string().as_str()));
+    });
+}
+
+#[test]
+fn a_connections_requests_are_issued_at_its_own_flush() {
+    let server = Server::of_sessions(|_, peer| peer.echo());
+    let driver = open(&server.address, json!({ "connections": 4 })).unwrap();
+    let (mut session, mut log) = (turns(&driver, 8), Log::new(WORK));
+    (0..8).for_each(|client| submit(&mut session, client, "a"));
+    let submitted_ns = log.stamp();
+    turn_until(&mut session, &mut log, 8);
+    let tickets: Vec<_> = log.issued.iter().map(|(ticket, _)| *ticket).collect();
+    assert_eq!(tickets, [0, 4, 1, 5, 2, 6, 3, 7]);
+    assert!(log.issued[0].1 >= submitted_ns);
+    for pair in log.issued.chunks(2) {
+        assert_eq!(pair[0].1, pair[1].1);
+    }
+    for neighbours in log.issued.windows(3).step_by(2) {
+        assert!(neighbours[2].1 >= neighbours[0].1 + 2 * WORK.as_nanos() as u64);
+    }
+}
+
+/// A server whose only session connection says what it is given, and tells when it has said it.
+fn said_by_test() -> (Server, Sender<String>, Receiver<()>) {
+    let ((words, given), (told, said)) = (channel::<String>(), channel());
+    let given = Mutex::new(given);
+    let server = Server::of_sessions(move |_, peer| {
+        for text in given.lock().unwrap().iter() {
+            peer.say(&text);
+            told.send(()).unwrap();
+        }
+    });
+    (server, words, said)
+}
+
+#[test]
+fn a_reply_that_comes_in_single_bytes_is_stamped_by_its_last() {
+    let (server, words, said) = said_by_test();
+    let driver = open(&server.address, json!({})).unwrap();
+    let (mut session, mut log) = (turns(&driver, 1), Log::new(Duration::ZERO));
+    submit(&mut session, 0, "a");
+    session.turn(0, &mut log);
+    let mut before_last_ns = 0;
+    for byte in record("slow").chars() {
+        assert!(log.ended.is_empty());
+        before_last_ns = log.stamp();
+        words.send(byte.to_string()).unwrap();
+        said.recv().unwrap();
+        session.turn(PATIENCE_NS, &mut log);
+    }
+    assert_eq!(log.of(0), (Outcome::Ok, "slow"));
+    assert!(log.ended[0].at_ns >= before_last_ns);
+}
+
+#[test]
+fn replies_larger_than_what_is_read_at_once_come_whole() {
+    let long = |key: &str| format!("{key}{}", "x".repeat(700_000));
+    let server = Server::of_sessions(move |_, peer| {
+        while let Some(command) = peer.hear() {
+            peer.say(&record(&long(command.rsplit(' ').next().unwrap())));
+        }
+    });
+    for connections in [1, 3] {
+        let driver = open(&server.address, json!({ "connections": connections })).unwrap();
+        let mut session = turns(&driver, 3);
+        for round in 0..3 {
+            let mut log = Log::new(Duration::ZERO);
+            let key = |client| format!("{round}-{client}");
+            (0..3).for_each(|client| submit(&mut session, client, &key(client)));
+            turn_until(&mut session, &mut log, 3);
+            for client in 0..3 {
+                assert!(log.of(client) == (Outcome::Ok, long(&key(client)).as_str()));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_ticket_given_up_is_free_at_once_and_nothing_more_is_told_of_it() {
+    let (server, words, said) = said_by_test();
+    let driver = open(&server.address, json!({})).unwrap();
+    let (mut session, mut log) = (turns(&driver, 1), Log::new(Duration::ZERO));
+    submit(&mut session, 0, "never sent");
+    session.give_up(0);
+    submit(&mut session, 0, "late");
+    session.turn(0, &mut log);
+    session.give_up(0);
+    submit(&mut session, 0, "wanted");
+    session.turn(0, &mut log);
+    assert_eq!(log.issued.len(), 2);
+    words.send(record("never sent") + &record("late") + &record("wanted")).unwrap();
+    said.recv().unwrap();
+    turn_until(&mut session, &mut log, 1);
+    assert_eq!(log.of(0), (Outcome::Ok, "wanted"));
+}
+
+#[test]
+fn a_server_that_owes_too_many_replies_is_given_up() {
+    let server = Server::of_sessions(|number, peer| {
+        if number == 0 {
+            while peer.hear().is_some() {}
+        }
+        peer.echo();
+    });
+    let driver = open(&server.address, json!({})).unwrap();
+    let (mut session, mut log) = (turns(&driver, 1), Log::new(Duration::ZERO));
+    for _ in 0..1025 {
+        submit(&mut session, 0, "a");
+        session.turn(0, &mut log);
+        session.give_up(0);
+    }
+    assert_eq!(log.issued.len(), 1025);
+    submit(&mut session, 0, "a");
+    turn_until(&mut session, &mut log, 1);
+    assert_eq!(log.of(0), (Outcome::Connection, "the server owes more than 1024 replies"));
+    assert_eq!(log.issued.len(), 1026);
+    log.ended.clear();
+    submit(&mut session, 0, "b");
+    turn_until(&mut session, &mut log, 1);
+    assert_eq!(log.of(0), (Outcome::Ok, "b"));
+}
+
+#[test]
+fn a_request_on_a_connection_that_is_down_is_issued_and_waits_for_it_to_be_opened() {
+    let (open_again, gate) = channel::<()>();
+    let gate = Mutex::new(gate);
+    let server = Server::new(move |number, peer| {
+        if number == 2 {
+            gate.lock().unwrap().recv().unwrap();
+        }
+        peer.greet();
+        if number != 1 {
+            peer.echo();
+        }
+    });
+    let driver = open(&server.address, json!({})).unwrap();
+    let (mut session, mut log) = (turns(&driver, 1), Log::new(Duration::ZERO));
+    submit(&mut session, 0, "a");
+    turn_until(&mut session, &mut log, 1);
+    assert_eq!(log.of(0).0, Outcome::Connection);
+    let (issued, ended) = (log.issued.len(), log.ended.len());
+    submit(&mut session, 0, "b");
+    session.turn(0, &mut log);
+    assert_eq!((log.issued.len(), log.ended.len()), (issued + 1, ended));
+    session.give_up(0);
+    submit(&mut session, 0, "c");
+    session.turn(0, &mut log);
+    assert_eq!((log.issued.len(), log.ended.len()), (issued + 2, ended));
+    open_again.send(()).unwrap();
+    turn_until(&mut session, &mut log, ended + 1);
+    assert_eq!(log.ended[ended].text, "c");
+    assert!(log.ended[ended].at_ns >= log.issued[issued + 1].1);
+}
+
+#[test]
+fn a_lost_server_is_tried_again_after_a_pause_that_due_tells() {
+    let server = Server::new(|number, peer| match number {
+        0 => peer.be_node("0-0", |_, _| String::new()),
+        1 => peer.greet(),
+        _ => {}
+    });
+    let driver = open(&server.address, json!({ "reconnect_max_ms": 10 })).unwrap();
+    let (mut session, mut log) = (turns(&driver, 1), Log::new(Duration::ZERO));
+    for ended in 1..=2 {
+        submit(&mut session, 0, "a");
+        turn_until(&mut session, &mut log, ended);
+    }
+    assert_eq!(session.due_ns(), u64::MAX);
+    submit(&mut session, 0, "a");
+    session.turn(0, &mut log);
+    let (_, issued_ns) = *log.issued.last().unwrap();
+    assert_eq!(session.due_ns(), issued_ns + 10_000_000);
+    turn_until(&mut session, &mut log, 3);
+    assert!(log.ended.iter().all(|ended| ended.outcome == Outcome::Connection));
+    assert!(log.ended[2].at_ns >= issued_ns + 10_000_000);
+}
+
+/// Serves a connection whose clients are those of its lane, by the lane's pieces.
+fn say_pieces(peer: &mut Peer, lanes: &[Mutex<Receiver<String>>], told: &Sender<()>) {
+    let Some(command) = peer.hear() else { return };
+    let client: usize = command.rsplit(' ').next().unwrap().parse().unwrap();
+    let pieces = lanes[client % lanes.len()].lock().unwrap();
+    for text in pieces.iter() {
+        peer.say(&text);
+        told.send(()).unwrap();
+    }
+}
+
+/// A text in pieces that are cut at these places.
+fn cut(text: &str, places: &[prop::sample::Index]) -> Vec<String> {
+    let mut places: Vec<_> = places.iter().map(|place| place.index(text.len())).collect();
+    places.extend([0, text.len()]);
+    places.sort_unstable();
+    places.windows(2).map(|pair| text[pair[0]..pair[1]].to_owned()).collect()
+}
+
+const PUSH: &str = ">2\r\n+invalidate\r\n*1\r\n$1\r\nx\r\n";
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn replies_may_be_cut_anywhere_on_any_number_of_connections(
+        sizes in prop::collection::vec((0_usize..3000, any::<bool>()), 1..12),
+        width in 1_usize..5,
+        places in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
+        order in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 100),
+    ) {
+        let width = width.min(sizes.len());
+        let value = |client: usize| format!("{client}-{}", "v".repeat(sizes[client].0));
+        let lane = |lane: usize| {
+            let clients = (lane..sizes.len()).step_by(width);
+            let reply = |client: usize| {
+                let push = if sizes[client].1 { PUSH } else { "" };
+                push.to_owned() + &record(&value(client))
+            };
+            clients.map(reply).collect::<String>()
+        };
+        let (words, lanes): (Vec<_>, Vec<_>) = (0..width).map(|_| channel()).unzip();
+        let lanes: Vec<_> = lanes.into_iter().map(Mutex::new).collect();
+        let (told, said) = channel();
+        let server = Server::of_sessions(move |_, peer| say_pieces(peer, &lanes, &told));
+        let driver = open(&server.address, json!({ "connections": width })).unwrap();
+        let clients = sizes.len() as u32;
+        let (mut session, mut log) = (turns(&driver, clients), Log::new(Duration::ZERO));
+        (0..clients).for_each(|client| submit(&mut session, client, &client.to_string()));
+        session.turn(0, &mut log);
+        let mut pieces: Vec<_> = (0..width).map(|n| cut(&lane(n), &places).into_iter()).collect();
+        for (index, takes_turn) in order {
+            let n = index.index(width);
+            if let Some(piece) = pieces[n].next() {
+                words[n].send(piece).unwrap();
+                said.recv().unwrap();
+            }
+            if takes_turn {
+                session.turn(0, &mut log);
+            }
+        }
+        for (n, rest) in pieces.into_iter().enumerate() {
+            words[n].send(rest.collect()).unwrap();
+        }
+        turn_until(&mut session, &mut log, sizes.len());
+        for client in 0..clients {
+            let value = value(client as usize);
+            prop_assert_eq!(log.of(client), (Outcome::Ok, value.as_str()));
+        }
+    }
+}

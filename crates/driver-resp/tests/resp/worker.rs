@@ -1,0 +1,99 @@
+//! A worker that drives turns itself and keeps what it is told.
+
+use std::time::{Duration, Instant};
+
+use kvmark_driver::{AnySession, Completions, Driver, Reply, Session, Ticket};
+use kvmark_driver_resp::{Resp, RespSession};
+use kvmark_plan::{Kind, Outcome};
+
+use crate::common::request;
+
+/// Longer than any answer takes.
+pub(crate) const PATIENCE_NS: u64 = 10_000_000_000;
+
+/// The session of so many clients.
+pub(crate) fn turns(driver: &Resp, clients: u32) -> RespSession {
+    match driver.session(clients).unwrap() {
+        AnySession::Asynchronous(session) => session,
+        AnySession::Blocking(never) => match never {},
+    }
+}
+
+/// What a request ended with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) ticket: Ticket,
+    pub(crate) at_ns: u64,
+    pub(crate) outcome: Outcome,
+    /// The first value that came back, or why none did.
+    pub(crate) text: String,
+    /// When it was handed over.
+    pub(crate) handed_ns: u64,
+}
+
+/// What was told, by a worker that is busy for a while each time.
+pub(crate) struct Log {
+    start: Instant,
+    work: Duration,
+    pub(crate) issued: Vec<(Ticket, u64)>,
+    pub(crate) ended: Vec<Ended>,
+}
+
+impl Log {
+    pub(crate) fn new(work: Duration) -> Self {
+        Self { start: Instant::now(), work, issued: Vec::new(), ended: Vec::new() }
+    }
+
+    fn end(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, text: String) {
+        let handed_ns = self.stamp();
+        self.ended.push(Ended { ticket, at_ns, outcome, text, handed_ns });
+        self.spin();
+    }
+
+    fn spin(&self) {
+        let start = Instant::now();
+        while start.elapsed() < self.work {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Outcome and text of a ticket's only end.
+    pub(crate) fn of(&self, ticket: Ticket) -> (Outcome, &str) {
+        let mut ends = self.ended.iter().filter(|ended| ended.ticket == ticket);
+        let ended = ends.next().unwrap();
+        assert_eq!(ends.next(), None);
+        (ended.outcome, &ended.text)
+    }
+}
+
+impl Completions for Log {
+    fn stamp(&mut self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    fn issued(&mut self, ticket: Ticket, at_ns: u64) {
+        self.issued.push((ticket, at_ns));
+        self.spin();
+    }
+
+    fn completed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, reply: &Reply) {
+        let first = reply.cells.first().map_or(&[][..], |cell| reply.bytes_of(cell));
+        self.end(ticket, at_ns, outcome, String::from_utf8_lossy(first).into_owned());
+    }
+
+    fn failed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, why: &str) {
+        self.end(ticket, at_ns, outcome, why.to_owned());
+    }
+}
+
+/// Submits a read of a key.
+pub(crate) fn submit(session: &mut RespSession, ticket: Ticket, key: &str) {
+    session.submit(ticket, &request(Kind::Read, key));
+}
+
+/// Takes turns until so many requests have ended.
+pub(crate) fn turn_until(session: &mut RespSession, log: &mut Log, ended: usize) {
+    while log.ended.len() < ended {
+        session.turn(PATIENCE_NS.min(session.due_ns()), log);
+    }
+}
