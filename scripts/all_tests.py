@@ -89,6 +89,14 @@ def redis_and_open_files() -> Iterator[Mapping[str, str]]:
 
 
 @contextmanager
+def valgrind() -> Iterator[Mapping[str, str]]:
+    """It counts instructions."""
+    if shutil.which("valgrind") is None:
+        raise Missing("install it with `sudo apt-get install valgrind`")
+    yield {}
+
+
+@contextmanager
 def cassandra() -> Iterator[Mapping[str, str]]:
     """One node for all tests."""
     print("starting a node of Cassandra for the tests in Rust", flush=True)
@@ -103,6 +111,7 @@ def cassandra() -> Iterator[Mapping[str, str]]:
 SERVERS: dict[str, Server] = {
     "needs redis-server": redis,
     "needs redis-server and 12,000 open files": redis_and_open_files,
+    "needs valgrind": valgrind,
     "needs a node of Cassandra": cassandra,
 }
 

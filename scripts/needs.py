@@ -103,6 +103,7 @@ def needs_of_tests() -> list[Need]:
         ("chromium (tests look at reports in it)", "chromium", ["chromium"]),
         ("Maven (it fetches Cassandra)", "maven", ["mvn"]),
         ("haproxy (it is measured before a server)", "haproxy", ["haproxy"]),
+        ("valgrind (it counts the engine's instructions)", "valgrind", ["valgrind"]),
         ("openssl (it makes servers' certificates)", "openssl", ["openssl"]),
         ("ip or tc (servers are given links of their own)", "iproute2", ["ip", "tc"]),
         ("nsenter or setpriv (servers are started by it)", "util-linux", ["nsenter", "setpriv"]),

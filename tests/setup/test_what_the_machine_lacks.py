@@ -130,6 +130,7 @@ PACKAGES = {
     "chromium": ["chromium"],
     "maven": ["mvn"],
     "haproxy": ["haproxy"],
+    "valgrind": ["valgrind"],
     "openssl": ["openssl"],
     "iproute2": ["ip", "tc"],
     "util-linux": ["nsenter", "setpriv"],

@@ -17,7 +17,7 @@ TEXT = (*CODE, ".md", ".yaml", ".yml", ".json", ".lock", ".txt")
 # These spell out what they forbid.
 THIS_FOLDER = "tests/tidy/"
 
-# The crate that kvmark's CQL driver is made of needs a runtime with timers; nothing is stamped there.
+# The crate that the CQL driver is made of needs a runtime with timers; nothing is stamped there.
 OWN_TIMERS = "crates/driver-cql/src/time.rs"
 
 
