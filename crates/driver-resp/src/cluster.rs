@@ -308,10 +308,7 @@ impl Cluster {
     ) {
         let Clients { operations, dialect, alone, .. } = clients;
         let operation = &mut operations[ticket as usize];
-        for reply in operation.take_parcel(dialect, alone).iter() {
-            // The map can't be right where a server says so.
-            self.doubted |= reply.starts_with(b"-CLUSTERDOWN") || reply.starts_with(b"-READONLY");
-        }
+        self.doubted |= operation.take_parcel(dialect, alone);
         if operation.failure.is_some() || !operation.has_more(dialect) {
             return clients.complete(ticket, at_ns, done);
         }

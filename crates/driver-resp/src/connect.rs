@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use kvmark_driver::OpenError;
-use kvmark_driver_server::{Credentials, HostPort};
+use kvmark_driver_server::{Credentials, HostPort, within};
 use kvmark_plan::Outcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::time::timeout;
 
 use crate::address::Target;
 use crate::failure::Failure;
@@ -22,7 +21,7 @@ pub(crate) async fn in_time<T>(
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
     let limit = settings.connect_timeout;
-    timeout(limit, work).await.unwrap_or_else(|_| Err(too_slow(limit)))
+    within(limit, work).await.unwrap_or_else(|| Err(too_slow(limit)))
 }
 
 /// A connection that is ready for requests. Takes as long as it takes.
@@ -56,7 +55,7 @@ pub(crate) async fn connect(settings: &Settings, target: &Target) -> Result<Stre
 }
 
 /// Not connected within the limit.
-fn too_slow(limit: Duration) -> Failure {
+pub(crate) fn too_slow(limit: Duration) -> Failure {
     let text = format!("no connection within {} ms", limit.as_millis());
     Failure::new(Outcome::Connection, text)
 }

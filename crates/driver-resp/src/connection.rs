@@ -142,7 +142,7 @@ impl Connection {
         self.queue.range(self.queue.len() - count..)
     }
 
-    /// Whether anything is awaited or to be sent.
+    /// Whether nothing is awaited.
     pub(crate) fn is_idle(&self) -> bool {
         self.queue.is_empty()
     }

@@ -42,8 +42,6 @@ pub(crate) struct Work {
     pub(crate) followed: u32,
 }
 
-const IN_CLUSTER: &str = "in a cluster every operation has a work";
-
 /// Works that nobody uses.
 pub(crate) type Shelf = Vec<Box<Work>>;
 
@@ -298,26 +296,34 @@ impl Operation {
         u32::try_from(end - first).unwrap_or(u32::MAX)
     }
 
-    /// Takes all replies to its parcel. The first failure counts.
-    pub(crate) fn take_parcel(&mut self, dialect: &Dialect, alone: &mut Reply) -> &Replies {
-        let replies = std::mem::take(&mut self.work.as_mut().expect(IN_CLUSTER).replies);
+    /// Takes all replies to its parcel, of which the first failure counts; whether a server says
+    /// that the map of the cluster can't be right.
+    pub(crate) fn take_parcel(&mut self, dialect: &Dialect, alone: &mut Reply) -> bool {
+        let Some(work) = &mut self.work else { return false };
+        let replies = std::mem::take(&mut work.replies);
+        let mut doubts = false;
         for reply in replies.iter() {
+            doubts |= reply.starts_with(b"-CLUSTERDOWN") || reply.starts_with(b"-READONLY");
             if let Err(failure) = self.take(dialect, reply, alone) {
                 self.failure.get_or_insert(failure);
             }
         }
-        let work = self.work.as_mut().expect(IN_CLUSTER);
-        work.replies = replies;
-        &work.replies
+        if let Some(work) = &mut self.work {
+            work.replies = replies;
+        }
+        doubts
     }
 
     /// Fills its parcel with what is to be sent next.
     pub(crate) fn pack_more(&mut self, dialect: &Dialect) -> Result<(), Failure> {
-        let mut parcel = std::mem::take(&mut self.work.as_mut().expect(IN_CLUSTER).parcel);
+        let Some(work) = &mut self.work else { return Ok(()) };
+        let mut parcel = std::mem::take(&mut work.parcel);
         let filled = parcel.fill(|output| {
             self.put_more(dialect, output);
         });
-        self.work.as_mut().expect(IN_CLUSTER).parcel = parcel;
+        if let Some(work) = &mut self.work {
+            work.parcel = parcel;
+        }
         filled
     }
 

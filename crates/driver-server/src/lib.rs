@@ -7,7 +7,7 @@ mod secret;
 mod trust;
 
 pub use address::HostPort;
-pub use alarm::within;
+pub use alarm::{Alarm, within};
 pub use credentials::{Credentials, PASSWORD_ENV, PASSWORD_FILE, USERNAME};
 pub use secret::Secret;
 pub use trust::{CA_FILE, certificates, roots};

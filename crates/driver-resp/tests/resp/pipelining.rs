@@ -95,6 +95,7 @@ fn each_client_of_a_later_worker_has_a_connection_of_its_own() {
     });
     let driver = open(&server.address, json!({})).unwrap();
     run(async {
+        let _earlier = session(&driver, 4);
         let session = session(&driver, 3);
         let mut used = Vec::new();
         for client in 0..3 {
