@@ -5,7 +5,8 @@
 //!
 //! A connection that fails ends every exchange on it at once. The next request opens it again; a
 //! request that comes while it's down waits for the attempt under way, and ends with it if it
-//! fails. Attempts are spaced by a pause that doubles up to the option `reconnect_max_ms`.
+//! fails. Attempts are spaced by a pause that doubles up to the option `reconnect_max_ms`. One that
+//! ends while nobody waits for it costs the next request the time to open it, and no failure.
 
 use std::collections::VecDeque;
 use std::time::Duration;
