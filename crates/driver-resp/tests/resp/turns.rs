@@ -204,6 +204,27 @@ fn a_request_on_a_connection_that_is_down_is_issued_and_waits_for_it_to_be_opene
 }
 
 #[test]
+fn a_connection_that_ends_while_nobody_waits_is_opened_again_without_a_failure() {
+    let server = Server::of_sessions(|number, peer| {
+        if number == 0 {
+            peer.hear();
+            return peer.say(&record("a"));
+        }
+        peer.echo();
+    });
+    let driver = open(&server.address, json!({})).unwrap();
+    let (mut session, mut log) = (turns(&driver, 1), Log::new(Duration::ZERO));
+    submit(&mut session, 0, "a");
+    turn_until(&mut session, &mut log, 1);
+    session.turn(PATIENCE_NS, &mut log);
+    submit(&mut session, 0, "b");
+    turn_until(&mut session, &mut log, 2);
+    let texts: Vec<_> = log.ended.iter().map(|ended| (ended.outcome, &ended.text[..])).collect();
+    assert_eq!(texts, [(Outcome::Ok, "a"), (Outcome::Ok, "b")]);
+    assert_eq!(server.session_connections(), 2);
+}
+
+#[test]
 fn a_lost_server_is_tried_again_after_a_pause_that_due_tells() {
     let server = Server::new(|number, peer| match number {
         0 => peer.be_node("0-0", |_, _| String::new()),
