@@ -77,7 +77,7 @@ enum State {
 struct Away {
     total_ns: u64,
     noticed_ns: u64,
-    /// What is due next, as far as is known.
+    /// When the next client wants to go on.
     due_ns: u64,
 }
 
@@ -146,11 +146,11 @@ impl<'a, C: Clock> Floor<'a, C> {
             if self.going == 0 {
                 break;
             }
+            self.away.due_ns = self.next_due_ns();
             let until = Until {
-                due_ns: self.next_due_ns().min(session.due_ns()),
+                due_ns: self.away.due_ns.min(session.due_ns()),
                 chore_ns: self.ledger.boundary_ns().min(self.deadlines.next_ns()),
             };
-            self.away.due_ns = until.due_ns;
             let idle = self.ready.is_empty();
             let patience_ns = match idle && !C::SIMULATED {
                 true => sleep.patience_ns(now_ns, until),
