@@ -1,5 +1,7 @@
 //! Histograms as an HdrHistogram log: text, one line per interval, series and sort of duration.
 //!
+//! The lag of the generator's own stamps stands among them under a tag of its own, [`LAG`].
+//!
 //! The format is version 1.3 of the public `HistogramLogWriter`; stamps are relative to `BaseTime`.
 
 use std::fmt::Write;
@@ -11,6 +13,9 @@ use crate::durations::{Durations, Encoder};
 use crate::names::Names;
 use crate::phase::ClosedInterval;
 use crate::series::Series;
+
+/// What follows the name of the phase.
+const LAG: &str = "generator-lag";
 
 const NS_PER_S: u64 = 1_000_000_000;
 /// `Interval_Max` is for people: milliseconds.
@@ -59,6 +64,9 @@ impl Log {
                 let tag = format!("{phase}{prefix}{name}");
                 append_series(&mut self.encoder, span, &tag, series, text);
             }
+        }
+        if let Some(lag) = interval.lag() {
+            append_line(&mut self.encoder, span, &format!("{phase}{LAG}"), lag, text);
         }
     }
 }

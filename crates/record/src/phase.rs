@@ -6,7 +6,8 @@ use std::sync::Arc;
 use kvmark_plan::PhaseName;
 
 use crate::accounting::GroupAccounting;
-use crate::durations::Encoder;
+use crate::durations::{Durations, Encoder};
+use crate::lag::{Lag, LagRecord};
 use crate::names::{Names, SeriesKey};
 use crate::recorder::{Batch, GroupBatch};
 use crate::row::{IntervalRow, RowOutcome, TotalColumns};
@@ -29,6 +30,7 @@ pub struct PhaseAggregate {
     /// Memory of intervals that are closed.
     spare: Vec<Batch>,
     totals: Vec<BTreeMap<usize, Total>>,
+    lag: Lag,
 }
 
 #[derive(Debug)]
@@ -58,6 +60,7 @@ impl PhaseAggregate {
             open: BTreeMap::new(),
             spare: Vec::new(),
             totals,
+            lag: Lag::new(),
         }
     }
 
@@ -80,15 +83,18 @@ impl PhaseAggregate {
         end_ns: u64,
         accounting: &[GroupAccounting],
     ) -> ClosedInterval {
-        let groups = self.take_groups(interval, drain);
+        let (groups, lag) = self.take(interval, drain);
         let nominal_ns = self.start_ns + u64::from(interval) * self.interval_ns;
         let start_ns = if drain { self.closed_until_ns } else { nominal_ns };
         self.closed_until_ns = end_ns;
         self.add_to_totals(drain, &groups);
+        if let Some(lag) = &lag {
+            self.lag.merge(lag);
+        }
         let (phase, phase_name) = (self.phase, self.name);
         let rows = Vec::new();
         let mut closed =
-            ClosedInterval { phase, phase_name, drain, start_ns, end_ns, rows, groups };
+            ClosedInterval { phase, phase_name, drain, start_ns, end_ns, rows, groups, lag };
         closed.rows = closed.make_rows(&self.names, accounting);
         closed
     }
@@ -107,14 +113,21 @@ impl PhaseAggregate {
         records
     }
 
-    fn take_groups(&mut self, interval: u32, drain: bool) -> Vec<ClosedGroup> {
+    /// The generator lag of the sampled reads in the closed intervals; none without any.
+    #[must_use]
+    pub fn generator_lag(&self) -> Option<LagRecord> {
+        self.lag.record(&mut Encoder::new())
+    }
+
+    fn take(&mut self, interval: u32, drain: bool) -> (Vec<ClosedGroup>, Option<Lag>) {
         let Some(mut batch) = self.open.remove(&(interval, drain)) else {
-            return self.names.groups.iter().map(|_| ClosedGroup::default()).collect();
+            return (self.names.groups.iter().map(|_| ClosedGroup::default()).collect(), None);
         };
         let groups = batch.groups().iter().map(ClosedGroup::from).collect();
+        let lag = batch.lag().map(Lag::from);
         batch.clear();
         self.spare.push(batch);
-        groups
+        (groups, lag)
     }
 
     fn add_to_totals(&mut self, drain: bool, groups: &[ClosedGroup]) {
@@ -167,6 +180,7 @@ pub struct ClosedInterval {
     /// By group: `TOTAL` first, then each series in which something completed.
     pub rows: Vec<IntervalRow>,
     groups: Vec<ClosedGroup>,
+    lag: Option<Lag>,
 }
 
 /// What one group did in a closed interval.
@@ -209,6 +223,11 @@ impl ClosedInterval {
 
     pub(crate) fn groups(&self) -> &[ClosedGroup] {
         &self.groups
+    }
+
+    /// The generator lag of the reads that were sampled.
+    pub(crate) fn lag(&self) -> Option<&Durations> {
+        self.lag.as_ref().map(|lag| &lag.durations).filter(|lag| lag.count() > 0)
     }
 
     fn make_rows(&self, names: &Names, accounting: &[GroupAccounting]) -> Vec<IntervalRow> {

@@ -2,6 +2,7 @@
 
 use std::mem;
 
+use crate::lag::LagTally;
 use crate::names::{Names, SeriesKey};
 use crate::series::{Sample, SeriesTally};
 
@@ -37,6 +38,11 @@ impl Recorder {
         }
     }
 
+    /// Counts one sampled read by its generator lag; none for one that is left out.
+    pub fn record_lag(&mut self, lag_ns: Option<u64>) {
+        self.current.lag.get_or_insert_with(|| Box::new(LagTally::new())).record(lag_ns);
+    }
+
     /// Everything since the last take.
     pub fn take(&mut self) -> Batch {
         let empty = match self.spare.pop() {
@@ -58,24 +64,27 @@ impl Recorder {
 #[derive(Debug)]
 pub struct Batch {
     groups: Vec<GroupBatch>,
+    /// Created when first needed.
+    lag: Option<Box<LagTally>>,
 }
 
 impl Batch {
     pub(crate) fn new(names: &Names) -> Self {
         let series = SeriesKey::count(names.statements.len());
-        Self { groups: names.groups.iter().map(|_| GroupBatch::new(series)).collect() }
+        Self { groups: names.groups.iter().map(|_| GroupBatch::new(series)).collect(), lag: None }
     }
 
     /// An empty one for the same plan.
     fn like(&self) -> Self {
         let empty = |group: &GroupBatch| GroupBatch::new(group.series.len());
-        Self { groups: self.groups.iter().map(empty).collect() }
+        Self { groups: self.groups.iter().map(empty).collect(), lag: None }
     }
 
     /// Whether nothing was recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.groups.iter().all(|group| group.recorded().next().is_none())
+        let idle = self.groups.iter().all(|group| group.recorded().next().is_none());
+        idle && self.lag().is_none()
     }
 
     /// Forgets what was recorded and keeps the memory. Costs nothing when already clear.
@@ -83,12 +92,23 @@ impl Batch {
         for group in &mut self.groups {
             group.clear();
         }
+        if let Some(lag) = self.lag.as_deref_mut().filter(|lag| !lag.is_empty()) {
+            lag.clear();
+        }
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
         for (group, other) in self.groups.iter_mut().zip(&other.groups) {
             group.merge(other);
         }
+        if let Some(theirs) = other.lag() {
+            self.lag.get_or_insert_with(|| Box::new(LagTally::new())).merge(theirs);
+        }
+    }
+
+    /// The sampled reads, if there are any.
+    pub(crate) fn lag(&self) -> Option<&LagTally> {
+        self.lag.as_deref().filter(|lag| !lag.is_empty())
     }
 
     pub(crate) fn groups(&self) -> &[GroupBatch] {

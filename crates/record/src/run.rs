@@ -6,6 +6,7 @@ use kvmark_plan::{Outcome, PhaseName};
 use serde::{Deserialize, Serialize};
 
 use crate::durations::Distribution;
+use crate::lag::LagRecord;
 use crate::notice::Notice;
 
 /// Everything known of a run when it ends. Instants count from the origin, in nanoseconds.
@@ -66,6 +67,8 @@ pub struct PhaseRecord {
     pub process: ProcessRecord,
     /// The system's own counters.
     pub statistics: BTreeMap<String, Change>,
+    /// How late the stamps of reads were; none where no read was sampled.
+    pub generator_lag: Option<LagRecord>,
     /// What the verify phase read back; none for other phases.
     pub sweep: Option<SweepRecord>,
 }

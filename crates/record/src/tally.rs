@@ -29,6 +29,10 @@ impl Tally {
         Self { counts: vec![0; FIRST_BUCKETS], sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.min_ns == u64::MAX
+    }
+
     #[inline]
     pub(crate) fn record(&mut self, value_ns: u64) {
         if value_ns < self.min_ns || value_ns > self.max_ns {

@@ -24,6 +24,7 @@ fn record_an_interval(recorder: &mut Recorder) {
             rows: 1,
         };
         recorder.record(1, &sample);
+        recorder.record_lag(Some(977 * n as u64));
     }
 }
 

@@ -45,6 +45,13 @@ fn batch(samples: &[Sample]) -> Batch {
     recorder.take()
 }
 
+/// A batch of sampled reads.
+fn lags(lags_ns: &[Option<u64>]) -> Batch {
+    let mut recorder = Recorder::new(&names());
+    lags_ns.iter().for_each(|lag_ns| recorder.record_lag(*lag_ns));
+    recorder.take()
+}
+
 fn names() -> Names {
     let groups = vec!["readers".to_owned(), "slow writers".to_owned()];
     Names { groups, statements: Vec::new() }
@@ -294,6 +301,7 @@ fn a_stop_rule_takes_rows_of_what_did_not_fail_and_the_largest_service_time_of_a
 fn a_recycled_batch_brings_nothing_of_its_past_along() {
     let mut recorder = Recorder::new(&names());
     recorder.record(0, &sample(Kind::Read, Outcome::Ok, 9 * MS, 100));
+    recorder.record_lag(Some(100));
     let batch = recorder.take();
     assert!(!batch.is_empty());
     recorder.recycle(batch);
@@ -356,6 +364,50 @@ fn the_log_gives_every_histogram_back_under_its_tag() {
         ("warm_up:readers.READ-wt", 0),
     ];
     assert_eq!(found, expected.map(|(tag, max)| (tag.to_owned(), 1, max)));
+}
+
+#[test]
+fn generator_lag_is_added_over_workers_and_intervals_and_tells_what_was_left_out() {
+    let mut phase = phase(PhaseName::Measure);
+    phase.add(0, false, &lags(&[Some(3000), None]));
+    phase.add(0, false, &lags(&[Some(5000)]));
+    close(&mut phase, 0);
+    assert_eq!(phase.generator_lag().expect("two reads").count, 2);
+    phase.add(1, true, &lags(&[Some(7000), Some(7000)]));
+    phase.close(1, true, START_NS + 2 * INTERVAL_NS, &[]);
+    let found = phase.generator_lag().expect("four reads");
+    let quantiles = &found.lag.quantiles;
+    assert_eq!((found.count, found.discarded), (4, 1));
+    assert_eq!((quantiles.min, quantiles.max), (3000, 7000));
+    assert!((quantiles.mean - 5500.0).abs() < 1e-9);
+    assert_eq!(decode(&found.lag.histogram).len(), 4);
+    assert_eq!(phase.totals(), []);
+}
+
+#[test]
+fn a_phase_without_a_sampled_read_has_no_generator_lag() {
+    let mut phase = phase(PhaseName::Measure);
+    phase.add(0, false, &batch(&[read(5)]));
+    phase.add(0, false, &lags(&[None]));
+    close(&mut phase, 0);
+    assert_eq!(phase.generator_lag(), None);
+}
+
+#[test]
+fn generator_lag_stands_in_the_log_once_an_interval_under_a_tag_of_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut writer = writer(folder.path()).expect("a new run");
+    for name in [PhaseName::Load, PhaseName::Measure] {
+        let mut phase = phase(name);
+        phase.add(0, false, &lags(&[Some(3000), Some(9000)]));
+        writer.interval(&close(&mut phase, 0)).expect("room");
+        writer.interval(&close(&mut phase, 1)).expect("room");
+    }
+    let lines = lines(folder.path(), "histograms.hlog");
+    let found: Vec<_> = lines[5..].iter().map(|line| line.split(',').collect::<Vec<_>>()).collect();
+    let tags: Vec<_> = found.iter().map(|line| line[0]).collect();
+    assert_eq!(tags, ["Tag=load:generator-lag", "Tag=generator-lag"]);
+    assert_eq!((decode(found[1][4]).len(), found[1][3]), (2, "0.009000"));
 }
 
 #[test]
