@@ -71,6 +71,11 @@ pub trait Completions {
 
     /// A request failed at this instant; `why` is a human-readable account without credentials.
     fn failed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, why: &str);
+
+    /// The bytes of a read that was stamped `read_ns` came to this machine at this instant of wall
+    /// time, in nanoseconds since the Unix epoch. Told for a sample of reads, of those that held
+    /// one whole reply: the kernel tells of the last bytes of a read only.
+    fn arrived(&mut self, _kernel_wall_ns: u64, _read_ns: u64) {}
 }
 
 /// The session that a driver doesn't have.

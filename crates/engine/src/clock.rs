@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A source of instants. Clones share one origin.
 pub(crate) trait Clock: Clone + Send + 'static {
@@ -53,6 +54,12 @@ impl Clock for RealClock {
         // Below 2^64 for five hundred years.
         (u128::from(ticks) * u128::from(self.scale_ns) / u128::from(SCALE_TICKS)) as u64
     }
+}
+
+/// Wall time since the Unix epoch.
+pub(crate) fn wall_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
 }
 
 /// A clock that stands still until a worker has nothing else to do.

@@ -520,6 +520,7 @@ impl<'a> Conduct<'a> {
             workers: self.worker_records(leg, run, end_ns),
             process: before.process_until(after),
             statistics: before.changes_until(after),
+            generator_lag: conducted.aggregate.generator_lag(),
             sweep: self.stretch.sweep.as_ref().map(Sweep::record),
         };
         (record, totals)

@@ -187,6 +187,12 @@ impl<'a> Ledger<'a> {
         }
     }
 
+    /// Writes down a sampled read by its lag; none for one that is left out.
+    pub(crate) fn lag(&self, read_ns: u64, lag_ns: Option<u64>) {
+        self.tick(read_ns);
+        self.recorder.borrow_mut().record_lag(lag_ns);
+    }
+
     /// Its times belong to the phase in which it was to begin, its end to that in which it ended.
     #[cold]
     fn carry(&self, group: usize, sample: &Sample) {

@@ -17,6 +17,7 @@ mod crew;
 mod deadlines;
 mod error;
 mod executed;
+mod lag;
 mod ledger;
 mod observer;
 mod operation;

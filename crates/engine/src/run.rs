@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use kvmark_driver::{Capabilities, Driver, Execution};
 use kvmark_plan::{PhaseName, Plan};
@@ -15,7 +15,7 @@ use kvmark_record::{
 use kvmark_workload::Stream;
 
 use crate::calibrate;
-use crate::clock::{Clock, RealClock, VirtualClock};
+use crate::clock::{Clock, RealClock, VirtualClock, wall_ns};
 use crate::conduct::Conduct;
 use crate::coordinator::{Coordinator, LOOK_UP, Mark};
 use crate::crew::{Crew, MAX_BLOCKING_CLIENTS, slots};
@@ -135,11 +135,6 @@ fn begin<D: Driver, C: Clock>(
     };
     let failure = coordinator.conduct(streams).err();
     Ok(coordinator.finish(opened, failure))
-}
-
-fn wall_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as u64)
 }
 
 impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
@@ -325,6 +320,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
             workers: Vec::new(),
             process: now.process_until(&now),
             statistics: BTreeMap::new(),
+            generator_lag: None,
             sweep: None,
         }
     }

@@ -14,6 +14,7 @@ use kvmark_record::LATE_TOLERANCE_NS;
 
 use crate::clock::Clock;
 use crate::deadlines::Deadlines;
+use crate::lag::Anchor;
 use crate::ledger::Ledger;
 use crate::operation::{Bound, Operation};
 use crate::phase::Stretch;
@@ -45,6 +46,7 @@ pub(crate) struct Floor<'a, C> {
     waited: u64,
     deadlines: Deadlines,
     away: Away,
+    anchor: Anchor,
     bound: Bound,
     no_reply: Reply,
 }
@@ -124,6 +126,7 @@ impl<'a, C: Clock> Floor<'a, C> {
             waited: 0,
             deadlines: Deadlines::new(seats.len(), limit_ns),
             away: Away { due_ns: u64::MAX, ..Away::default() },
+            anchor: Anchor::default(),
             bound: Bound::default(),
             no_reply: Reply::default(),
         };
@@ -325,5 +328,13 @@ impl<C: Clock> Completions for Floor<'_, C> {
         let reply = std::mem::take(&mut self.no_reply);
         self.end(ticket, at_ns, Some(outcome), &reply, Some(why));
         self.no_reply = reply;
+    }
+
+    fn arrived(&mut self, kernel_wall_ns: u64, read_ns: u64) {
+        // Simulated time is nobody else's.
+        if !C::SIMULATED {
+            let lag_ns = self.anchor.lag_ns(self.clock, kernel_wall_ns, read_ns);
+            self.ledger.lag(read_ns, lag_ns);
+        }
     }
 }
