@@ -12,6 +12,9 @@ use crate::options::Settings;
 use crate::poller::{BELL, Poller};
 use crate::socket::Socket;
 
+/// Connections whose reads tell when the bytes came: enough to know how late stamps are.
+const SAMPLED: usize = 4;
+
 /// The connections to every server heard of, so many to each.
 pub(crate) struct Connections {
     settings: Arc<Settings>,
@@ -56,14 +59,22 @@ impl Connections {
     pub(crate) fn open(&mut self, target: &Target) -> Result<(), OpenError> {
         let sockets = self.connector.open(target, self.width)?;
         let node = self.targets.len();
-        for socket in sockets {
-            let number = self.list.len() as u64;
-            let watched = self.poller.watch(number, &socket);
-            watched.map_err(|error| Failure::broken(&error.into()).at(target))?;
+        for mut socket in sockets {
+            let watched = self.watch(self.list.len(), &mut socket);
+            watched.map_err(|failure| failure.at(target))?;
             self.list.push(Connection::new(Some(socket), node));
         }
         self.targets.push(target.clone());
         Ok(())
+    }
+
+    /// Waits from now on for what comes on the connection of this index.
+    fn watch(&self, index: usize, socket: &mut Socket) -> Result<(), Failure> {
+        if index < SAMPLED {
+            socket.sample();
+        }
+        let watched = self.poller.watch(index as u64, &*socket);
+        watched.map_err(|error| Failure::broken(&error.into()))
     }
 
     /// Index of a server, if it is known.
@@ -181,14 +192,13 @@ impl Connections {
     /// Takes what became of an attempt; a failure is that of the connection.
     pub(crate) fn adopt(&mut self, opened: Opened) -> Result<(), Failure> {
         let Opened { connection: index, attempt, result } = opened;
-        let connection = &mut self.list[index];
+        let connection = &self.list[index];
         if attempt != connection.attempt || !matches!(connection.link, Link::Opening) {
             return Ok(());
         }
-        let socket = result?;
-        let watched = self.poller.watch(index as u64, &socket);
-        watched.map_err(|error| Failure::broken(&error.into()))?;
-        connection.link = Link::Up(socket);
+        let mut socket = result?;
+        self.watch(index, &mut socket)?;
+        self.list[index].link = Link::Up(socket);
         self.mark(index);
         Ok(())
     }

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kvmark_driver::{Completions, OpenError, Request, Session, Ticket};
+use kvmark_driver_server::Received;
 use kvmark_plan::Outcome;
 
 use crate::clients::Clients;
@@ -45,6 +46,8 @@ struct Read {
     /// Its place in the arena, or why there is nothing more.
     bytes: Result<Range<usize>, Failure>,
     at_ns: u64,
+    /// When the last of the bytes came to this machine, where that is known.
+    arrived_wall_ns: Option<u64>,
 }
 
 impl RespSession {
@@ -127,12 +130,16 @@ impl RespSession {
     #[inline]
     fn read(&mut self, index: usize, from: usize, done: &mut impl Completions) -> usize {
         let Some(socket) = self.clients.connections.socket(index) else { return from };
+        let mut arrived_wall_ns = None;
         let bytes = match socket.read(&mut self.arena[from..]) {
-            Ok(0) => {
+            Ok(Received { length: 0, .. }) => {
                 let connection = &self.clients.connections.list[index];
                 Err(Failure::closed(!connection.held.is_empty()))
             }
-            Ok(length) => Ok(from..from + length),
+            Ok(received) => {
+                arrived_wall_ns = received.arrived_wall_ns;
+                Ok(from..from + received.length)
+            }
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
             {
@@ -142,7 +149,7 @@ impl RespSession {
         };
         let at_ns = done.stamp();
         let end = bytes.as_ref().map_or(from, |bytes| bytes.end);
-        self.reads.push(Read { connection: index, bytes, at_ns });
+        self.reads.push(Read { connection: index, bytes, at_ns, arrived_wall_ns });
         end
     }
 
@@ -150,18 +157,33 @@ impl RespSession {
     fn hand_over(&mut self, done: &mut impl Completions) {
         let arena = std::mem::take(&mut self.arena);
         let mut reads = std::mem::take(&mut self.reads);
-        for Read { connection, bytes, at_ns } in reads.drain(..) {
+        for Read { connection, bytes, at_ns, arrived_wall_ns } in reads.drain(..) {
             // One that failed meanwhile took its queue with it.
             if self.clients.connections.socket(connection).is_none() {
                 continue;
             }
             match bytes {
-                Ok(place) => self.take_in(connection, &arena[place], at_ns, done),
+                Ok(place) => {
+                    let bytes = &arena[place];
+                    if let Some(wall_ns) = arrived_wall_ns
+                        && self.is_one_reply(connection, bytes)
+                    {
+                        done.arrived(wall_ns, at_ns);
+                    }
+                    self.take_in(connection, bytes, at_ns, done);
+                }
                 Err(failure) => self.clients.fail(connection, &failure, false),
             }
             self.clients.tell(at_ns, done);
         }
         (self.arena, self.reads) = (arena, reads);
+    }
+
+    /// Whether a read took one reply, and the whole of it.
+    fn is_one_reply(&self, index: usize, bytes: &[u8]) -> bool {
+        let mut scan = Scan::START;
+        let is_first = self.clients.connections.list[index].held.is_empty();
+        is_first && scan.advance(bytes) == Ok(Some(bytes.len()))
     }
 
     /// Takes what a connection received: its complete replies, and keeps the rest.

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
+use kvmark_driver_server::{Arrivals, Received};
 use tokio_rustls::rustls::ClientConnection;
 
 /// Room that a read must be given: an encrypted record with what was left of the one before.
@@ -22,12 +23,14 @@ pub(crate) enum Wire {
 pub(crate) struct Socket {
     wire: Wire,
     tls: Option<Box<ClientConnection>>,
+    /// Of one whose reads tell when the bytes came.
+    arrivals: Option<Box<Arrivals>>,
 }
 
 impl Socket {
     /// Around a wire that doesn't block.
     pub(crate) fn new(wire: Wire) -> Self {
-        Self { wire, tls: None }
+        Self { wire, tls: None, arrivals: None }
     }
 
     /// The same wire, on which encryption was agreed.
@@ -35,14 +38,24 @@ impl Socket {
         Self { tls: Some(Box::new(tls)), ..self }
     }
 
+    /// Lets reads tell from now on when the bytes came, where the kernel knows. Of encrypted ones it
+    /// doesn't know to which reply they belong.
+    pub(crate) fn sample(&mut self) {
+        if let (Wire::Tcp(stream), None) = (&self.wire, &self.tls) {
+            self.arrivals = Arrivals::ask(stream).map(Box::new);
+        }
+    }
+
     /// Reads once what has come; 0 at the end of it. The room must be [`ROOM`] at least: what stays
     /// inside the decryption is told by nobody.
     #[inline]
-    pub(crate) fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        match &mut self.tls {
-            None => self.wire.read(room),
-            Some(tls) => decrypt(&mut self.wire, tls, room),
-        }
+    pub(crate) fn read(&mut self, room: &mut [u8]) -> io::Result<Received> {
+        let length = match (&mut self.tls, &mut self.arrivals, &mut self.wire) {
+            (None, Some(arrivals), Wire::Tcp(stream)) => return arrivals.read(stream, room),
+            (None, _, wire) => wire.read(room)?,
+            (Some(tls), _, wire) => decrypt(wire, tls, room)?,
+        };
+        Ok(Received { length, arrived_wall_ns: None })
     }
 
     /// Sends as much as is taken; how much that was.

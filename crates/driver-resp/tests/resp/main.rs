@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "the builders of tests may panic as tests do")]
 
+mod arrivals;
 mod bound;
 mod cluster;
 mod common;

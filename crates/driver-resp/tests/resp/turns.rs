@@ -72,7 +72,7 @@ fn a_connections_requests_are_issued_at_its_own_flush() {
 }
 
 /// A server whose only session connection says what it is given, and tells when it has said it.
-fn said_by_test() -> (Server, Sender<String>, Receiver<()>) {
+pub(crate) fn said_by_test() -> (Server, Sender<String>, Receiver<()>) {
     let ((words, given), (told, said)) = (channel::<String>(), channel());
     let given = Mutex::new(given);
     let server = Server::of_sessions(move |_, peer| {

@@ -1,0 +1,102 @@
+//! Which reads tell when their bytes came to this machine.
+
+use std::time::Duration;
+
+use kvmark_driver::Session;
+use kvmark_driver_resp::RespSession;
+use kvmark_plan::Outcome;
+use serde_json::json;
+
+use crate::common::open;
+use crate::scripted::{Server, record};
+use crate::turns::said_by_test;
+use crate::worker::{Log, PATIENCE_NS, submit, turn_until, turns};
+
+const PLANTED: Duration = Duration::from_millis(30);
+
+/// A read by each of so many clients.
+fn read_once(session: &mut RespSession, clients: u32) -> Log {
+    let mut log = Log::new(Duration::ZERO);
+    (0..clients).for_each(|client| submit(session, client, "a"));
+    turn_until(session, &mut log, clients as usize);
+    log
+}
+
+/// Reads until the kernel takes the time of what comes, which it begins to a moment after it was
+/// asked.
+fn warm(session: &mut RespSession, clients: u32) {
+    while read_once(session, clients).lags_ns.is_empty() {}
+}
+
+#[test]
+fn a_stamp_that_comes_late_is_told_by_how_much() {
+    let (server, words, said) = said_by_test();
+    let driver = open(&server.address, json!({})).unwrap();
+    let mut session = turns(&driver, 1);
+    let mut read_after = |pause: Duration| {
+        let mut log = Log::new(Duration::ZERO);
+        submit(&mut session, 0, "a");
+        session.turn(0, &mut log);
+        words.send(record("a")).unwrap();
+        said.recv().unwrap();
+        std::thread::sleep(pause);
+        session.turn(PATIENCE_NS, &mut log);
+        assert_eq!(log.of(0), (Outcome::Ok, "a"));
+        (log.lags_ns.first().copied(), log.ended[0].at_ns - log.issued[0].1)
+    };
+    while read_after(Duration::ZERO).0.is_none() {}
+    let (prompt_ns, service_ns) = read_after(Duration::ZERO);
+    let (late_ns, _) = read_after(PLANTED);
+    // What comes after the request was sent can't be late by more than the service time.
+    assert!(prompt_ns.unwrap() <= service_ns);
+    assert!(late_ns.unwrap() >= PLANTED.as_nanos() as u64);
+}
+
+#[test]
+fn reads_of_four_connections_are_sampled_and_no_more() {
+    let server = Server::of_sessions(|_, peer| peer.echo());
+    let driver = open(&server.address, json!({})).unwrap();
+    for (clients, sampled) in [(3, 3), (4, 4), (9, 4)] {
+        let mut session = turns(&driver, clients);
+        warm(&mut session, clients);
+        assert_eq!(read_once(&mut session, clients).lags_ns.len(), sampled);
+    }
+}
+
+#[test]
+fn a_connection_that_was_opened_anew_is_sampled_again() {
+    let server = Server::of_sessions(|number, peer| {
+        if number > 0 {
+            peer.echo();
+        }
+    });
+    let driver = open(&server.address, json!({})).unwrap();
+    let mut session = turns(&driver, 1);
+    assert_eq!(read_once(&mut session, 1).of(0).0, Outcome::Connection);
+    warm(&mut session, 1);
+}
+
+#[test]
+fn a_read_of_several_replies_or_a_part_of_one_tells_nothing() {
+    let (server, words, said) = said_by_test();
+    let driver = open(&server.address, json!({ "connections": 1 })).unwrap();
+    let mut session = turns(&driver, 2);
+    let mut read_in = |pieces: &[&str], clients: u32| {
+        let mut log = Log::new(Duration::ZERO);
+        (0..clients).for_each(|client| submit(&mut session, client, "a"));
+        session.turn(0, &mut log);
+        for piece in pieces {
+            words.send((*piece).to_owned()).unwrap();
+            said.recv().unwrap();
+            session.turn(PATIENCE_NS, &mut log);
+        }
+        assert_eq!(log.ended.len(), clients as usize);
+        log.lags_ns.len()
+    };
+    let one = record("a");
+    while read_in(&[&one], 1) == 0 {}
+    assert_eq!(read_in(&[&one, &one], 2), 2);
+    assert_eq!(read_in(&[&(one.clone() + &one)], 2), 0);
+    assert_eq!(read_in(&[&one[..7], &one[7..]], 1), 0);
+    assert_eq!(read_in(&[&(one.clone() + &one[..7]), &one[7..]], 2), 0);
+}
