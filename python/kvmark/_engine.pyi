@@ -3,7 +3,15 @@
 from collections.abc import Callable
 from os import PathLike
 
-__all__ = ["build_profile", "calibrate", "check_plan", "drivers", "run", "version"]
+__all__ = [
+    "build_profile",
+    "calibrate",
+    "check_plan",
+    "drivers",
+    "run",
+    "stamp_lag",
+    "version",
+]
 
 version: str
 build_profile: str
@@ -16,4 +24,5 @@ def run(
 ) -> str: ...
 def check_plan(plan: str) -> str: ...
 def calibrate() -> tuple[float, int]: ...
+def stamp_lag() -> tuple[int, int] | None: ...
 def drivers() -> list[str]: ...

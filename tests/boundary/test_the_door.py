@@ -56,6 +56,13 @@ def test_the_clock_is_calibrated() -> None:
     assert resolution_ns >= 0
 
 
+def test_the_machines_own_part_of_a_stamps_lag_is_measured() -> None:
+    measured = _engine.stamp_lag()
+    assert measured is not None
+    p50_ns, p99_ns = measured
+    assert 0 < p50_ns <= p99_ns
+
+
 def test_the_stub_says_what_the_module_has(tmp_path: Path) -> None:
     # The package around the module is checked elsewhere, and takes long.
     alone = tmp_path / "mypy.ini"

@@ -142,7 +142,16 @@ def test_a_word_that_means_no_run_or_several_is_refused(
 
 def test_doctor_says_what_the_machine_has_and_lacks(kvmark: Kvmark) -> None:
     findings = {one["subject"]: one for one in kvmark("doctor", "--json").json}
-    assert {"engine", "build", "clock", "cores", "quiet", "open files", "runs"} <= findings.keys()
+    assert {
+        "engine",
+        "build",
+        "clock",
+        "lag",
+        "cores",
+        "quiet",
+        "open files",
+        "runs",
+    } <= findings.keys()
     for finding in findings.values():
         assert finding["state"] in ("good", "mind", "bad")
         assert finding["state"] == "good" or finding["advice"]

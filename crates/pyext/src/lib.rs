@@ -5,6 +5,7 @@
 //! does.
 
 mod errors;
+mod lag;
 mod registry;
 mod watch;
 
@@ -64,6 +65,13 @@ fn calibrate() -> (f64, u64) {
     (calibration.stamp_ns, calibration.resolution_ns)
 }
 
+/// How late this machine stamps what came to it, in nanoseconds: median and 99th percentile. None
+/// where the kernel doesn't take the time of arrivals.
+#[pyfunction]
+fn stamp_lag(py: Python<'_>) -> PyResult<Option<(u64, u64)>> {
+    Ok(py.detach(lag::measure)?)
+}
+
 /// Names of the drivers in this build.
 #[pyfunction]
 fn drivers() -> Vec<&'static str> {
@@ -78,5 +86,6 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(check_plan, module)?)?;
     module.add_function(wrap_pyfunction!(calibrate, module)?)?;
+    module.add_function(wrap_pyfunction!(stamp_lag, module)?)?;
     module.add_function(wrap_pyfunction!(drivers, module)?)
 }

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Finding", "doctor"]
 
 _SLOW_STAMP_NS = 50.0
+# Up to here a lag is that of any thread that is woken: the verdict lets it pass (`generator_lag`).
+_LATE_NS = (50_000, 100_000)
 _OTHERS_PER_CORE = 0.1
 _LEAST_FREE_BYTES = 2 * 2**30
 _LEAST_FILES = 16_384
@@ -66,6 +68,7 @@ def _findings(runs: Path) -> Iterator[Finding]:
     yield Finding("engine", "good", f"{_engine.version}, drivers {', '.join(_engine.drivers())}")
     yield _build()
     yield _clock()
+    yield from _lag()
     yield _cores(host["cores"])
     yield _others(host["other_busy_cores_before"], host["cores"])
     yield _governor(host["governor"])
@@ -90,6 +93,23 @@ def _clock() -> Finding:
         return Finding("clock", "good", found)
     advice = "the kernel doesn't trust the time stamp counter: operations under 1 µs are blurred"
     return Finding("clock", "mind", found, advice)
+
+
+def _lag() -> Iterator[Finding]:
+    from kvmark import _engine
+
+    measured = _engine.stamp_lag()
+    if measured is None:
+        advice = "the kernel doesn't say when answers come: runs have no generator lag"
+        yield Finding("lag", "mind", "not known", advice)
+        return
+    p50_us, p99_us = (quantile / 1e3 for quantile in measured)
+    found = f"an answer is stamped {p50_us:.3g} µs after it came, {p99_us:.3g} µs at p99"
+    if all(lag <= late for lag, late in zip(measured, _LATE_NS, strict=True)):
+        yield Finding("lag", "good", found)
+        return
+    advice = "every service time holds as much of this machine: stop other programs, or use another"
+    yield Finding("lag", "mind", found, advice)
 
 
 def _cores(cores: int) -> Finding:
