@@ -155,3 +155,15 @@ def test_a_curve_ends_where_there_is_too_little_beyond() -> None:
     assert curve[0][0] == 0.0
     assert curve[-1][0] == pytest.approx(0.99)
     assert [ns for _, ns in curve] == sorted(ns for _, ns in curve)
+
+
+def test_the_lag_of_the_generator_stands_beside_the_times(healthy: Make) -> None:
+    draft = healthy()
+    assert summarize(draft.run()).phases[0].generator_lag is None
+    service = draft.total("READ")["service"]
+    draft.phase["generator_lag"] = {**service, "count": draft.total("READ")["count"]}
+    (phase,) = summarize(draft.run()).phases
+    lag = phase.generator_lag
+    assert lag is not None
+    assert lag.count == draft.total("READ")["count"]
+    assert lag.shown_ns("p99") == phase.operations[0].service.shown_ns("p99")

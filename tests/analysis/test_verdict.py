@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kvmark.analysis import (
@@ -19,6 +20,8 @@ from kvmark.analysis import (
     save_verdict,
 )
 from kvmark.records import Records
+from kvmark.records.histograms import decode, encode
+from kvmark.stats import Counts
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "method" / "verdict.md"
 
@@ -103,6 +106,29 @@ def busy_worker(share: float) -> Plant:
     def plant(draft: Draft) -> None:
         draft.worker["idle_spin_ns"] = draft.worker["wall_ns"] // 100
         draft.worker["cpu_ns"] = int(draft.worker["wall_ns"] * (share + 0.01))
+
+    return plant
+
+
+def lag(p50_us: int, p99_us: int, reads: int = 5000) -> Plant:
+    """Stamps that are late by so much, where operations take 50 µs and 159 µs."""
+
+    def plant(draft: Draft) -> None:
+        service = draft.total("READ")["service"]
+        quantiles = {"p50": p50_us * 1000, "p99": p99_us * 1000}
+        draft.phase["generator_lag"] = {**service, **quantiles, "count": reads}
+
+    return plant
+
+
+def slower(times: float) -> Plant:
+    """Operations that take longer."""
+
+    def plant(draft: Draft) -> None:
+        for total in draft.engine["totals"]:
+            counts = decode(total["service"]["histogram"])
+            low = (counts.low * times).astype(np.int64)
+            total["service"]["histogram"] = encode(Counts(low, low, counts.count))
 
     return plant
 
@@ -298,6 +324,8 @@ CLOSED: list[tuple[str, Plant, Level]] = [
     ("wrong_mix", wrong_mix, Level.SUSPECT),
     ("generator_saturated", busy_worker(0.95), Level.SUSPECT),
     ("generator_saturated", busy_worker(0.985), Level.INVALID),
+    ("generator_lag", lag(51, 90), Level.SUSPECT),
+    ("generator_lag", lag(20, 101), Level.SUSPECT),
     ("server_saturated", servers(0.97, 1.0), Level.NOTE),
     ("server_saturated", busy_elsewhere, Level.NOTE),
     ("uneven_servers", servers(0.5, 0.5, 0.25, 0.25), Level.NOTE),
@@ -408,6 +436,47 @@ def test_servers_with_room_and_equal_parts_are_no_reason(healthy: Make) -> None:
         draft = healthy()
         plant(draft)
         assert judge(draft.run()).reasons == ()
+
+
+def test_what_waking_a_thread_takes_is_no_lag_of_the_generator(healthy: Make) -> None:
+    draft = healthy()
+    lag(50, 100)(draft)
+    assert judge(draft.run()).reasons == ()
+
+
+@pytest.mark.parametrize(
+    ("p50_us", "p99_us", "told"),
+    [(490, 1500, {}), (520, 1500, {"quantile": "p50"}), (490, 1700, {"quantile": "p99"})],
+)
+def test_a_lag_counts_from_a_tenth_of_the_service_time_on(
+    healthy: Make, p50_us: int, p99_us: int, told: dict[str, str]
+) -> None:
+    """Of a median of 5 ms and a p99 of 15.9 ms."""
+    draft = healthy()
+    slower(100)(draft)
+    lag(p50_us, p99_us)(draft)
+    reasons = judge(draft.run()).reasons
+    assert [reason.code for reason in reasons] == ["generator_lag"] * len(told)
+    assert all(told.items() <= reason.evidence.items() for reason in reasons)
+
+
+def test_a_lag_is_told_with_the_quantile_at_which_it_is_worst(healthy: Make) -> None:
+    draft = healthy()
+    lag(60, 120)(draft)
+    (reason,) = judge(draft.run()).reasons
+    service_ns = reason.evidence["service_ns"]
+    assert service_ns == pytest.approx(50_000, rel=0.05)
+    share = f"{60_000 / float(service_ns) * 100:.3g} %"
+    assert reason.sentence == (
+        "An answer had been in the machine for 60 µs when it was stamped (p50 of 5000 reads),"
+        f" {share} of the service time's p50 (more than 10 %)."
+    )
+
+
+def test_a_lag_of_too_few_reads_is_not_judged(healthy: Make) -> None:
+    draft = healthy()
+    lag(20, 5000, reads=999)(draft)
+    assert judge(draft.run()).reasons == ()
 
 
 def test_failures_of_several_classes_are_judged_together_and_told_apart(healthy: Make) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from kvmark.records.histograms import decode, encode, time_record
 from kvmark.run.merged_intervals import Intervals, slices
-from kvmark.run.merged_record import merge_totals
+from kvmark.run.merged_record import merge_lags, merge_totals
 from kvmark.stats import Counts
 
 SECOND_NS = 10**9
@@ -161,3 +161,32 @@ def test_totals_are_added_exactly() -> None:
         assert np.array_equal(decode(got["histogram"]).count, decode(wanted["histogram"]).count)
         for name in wanted.keys() - {"histogram"}:
             assert got[name] == pytest.approx(wanted[name], rel=1e-9), name
+
+
+def test_the_lag_of_several_generators_is_that_of_all_their_reads() -> None:
+    def lag(values: Sequence[int], discarded: int) -> dict[str, Any]:
+        mean = sum(values) / len(values)
+        record = time_record(as_kept(values), min(values), max(values), mean)
+        return {**record, "count": len(values), "discarded": discarded}
+
+    parts = [drawn(seed, 200 + seed) for seed in range(3)]
+    lags = [lag(values, 1) for values in parts]
+    merged = merge_lags([lags[0], None, *lags[1:]])
+    assert merged is not None
+    whole = lag(list(chain(*parts)), 3)
+    assert np.array_equal(decode(merged["histogram"]).count, decode(whole["histogram"]).count)
+    for name in whole.keys() - {"histogram"}:
+        assert merged[name] == pytest.approx(whole[name], rel=1e-9), name
+    assert merge_lags([None, None]) is None
+
+
+def test_the_lag_stands_in_the_merged_log(intervals: Intervals) -> None:
+    lags = [drawn(seed, 50) for seed in range(3)]
+    for share, values in enumerate(lags):
+        rows, log = interval(0, [1000], [])
+        line = f"Tag=generator-lag,0.000000000,1.000000000,9.0,{encode(Counts.of(values))}\n"
+        for one in slices(rows, log + line.encode()):
+            intervals.take(share, one)
+    (merged,) = intervals.ready()
+    (line,) = (line for line in merged.lines if line.startswith("Tag=generator-lag,5.000000000,"))
+    assert np.array_equal(decode(line.split(",")[4]).count, as_kept(list(chain(*lags))).count)

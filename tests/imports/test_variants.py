@@ -12,6 +12,8 @@ import pytest
 from kvmark.analysis import imported_throughput
 from kvmark.imports import ReadFile
 from kvmark.records import Run
+from kvmark.records.histograms import encode
+from kvmark.stats import Counts
 
 Read = Callable[[str | bytes], ReadFile]
 Figures = Callable[..., Any]
@@ -303,3 +305,12 @@ def test_a_throughput_without_intervals_has_no_error_and_one_with_them_has(
     assert long.value == 15072
     assert long.error is not None
     assert 0 < long.error < 3000
+
+
+def test_the_generators_own_lag_in_a_log_of_kvmark_is_no_operation(read: Read) -> None:
+    text = "#[Histogram log format version 1.3]\n"
+    for tag in ("READ-st", "generator-lag", "load:generator-lag"):
+        text += f"Tag={tag},0.0,1.0,0.1,{encode(Counts.of([1000, 2000]))}\n"
+    reading = read(text).reading
+    assert [(each.operation, each.time) for each in reading.histograms] == [("READ", "service")]
+    assert len(reading.intervals) == 1

@@ -15,7 +15,9 @@ import pytest
 
 from kvmark.errors import RecordsError
 from kvmark.records import Records, RunFolder, recover
+from kvmark.records.histograms import encode
 from kvmark.records.process import Writer
+from kvmark.stats import Counts
 
 Going = Callable[[], RunFolder]
 Kill = Callable[[RunFolder], None]
@@ -60,6 +62,25 @@ def test_a_recovered_run_keeps_what_its_logs_say_and_no_more(going: Going, kill:
     assert (phase.groups[0].issued, phase.groups[0].ok) == (300, 300)
     assert [notice.code for notice in engine.notices] == ["x"]
     assert (engine.clock, engine.capabilities, phase.workers) == (None, None, ())
+
+
+def test_a_recovered_run_has_the_lag_of_its_generator(going: Going, kill: Kill) -> None:
+    folder = going()
+    encoded = encode(Counts.of([3000, 5000, 9000]))
+    with (folder.path / "histograms.hlog").open("a") as log:
+        for second in range(2):
+            log.write(f"Tag=generator-lag,{second}.000000000,1.000000000,0.009,{encoded}\n")
+    kill(folder)
+    (phase,) = recover(folder.path).manifest.engine.phases
+    assert phase.generator_lag is not None
+    assert phase.generator_lag.count == 6
+    assert phase.generator_lag.p50 == pytest.approx(5000, rel=0.001)
+
+
+def test_a_run_without_sampled_reads_has_no_lag(going: Going, engine_record: Engine) -> None:
+    record = engine_record()
+    assert "generator_lag" not in record["phases"][0]
+    assert going().close(record).manifest.engine.phases[0].generator_lag is None
 
 
 @pytest.mark.parametrize("name", ["intervals.jsonl", "histograms.hlog", "events.jsonl"])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
 from synthetic import (
     DRIFT,
@@ -15,6 +16,7 @@ from synthetic import (
 from kvmark.analysis import Case, Published, SequenceRow, Stretch, Times
 from kvmark.report import units
 from kvmark.report.answers import SequenceAnswer
+from kvmark.report.facts import run_facts
 from kvmark.report.grid import Cell, Column, Grid, to_markdown, to_text
 from kvmark.report.run_tables import around_faults_grid
 from kvmark.report.runs_list import runs_grid, runs_text
@@ -48,6 +50,25 @@ def test_the_sequence_in_markdown_looks_as_it_did() -> None:
 
 def test_a_run_looks_as_it_did() -> None:
     golden("run_120.txt", run_text(run_answer(), 120).plain)
+
+
+@pytest.mark.parametrize(
+    ("reads", "told"),
+    [
+        (51_234, "p50 3.00 µs, p99 12.0 µs, 51,234 reads sampled"),
+        (100, "p50 3.00 µs, 100 reads sampled"),
+    ],
+)
+def test_a_run_says_how_late_its_generator_stamped(reads: int, told: str) -> None:
+    low = np.array([3000, 12_000])
+    counts = Counts(low, low, np.array([reads - reads // 20, reads // 20]))
+    run = run_answer()
+    (phase,) = run.summary.phases
+    phase = dataclasses.replace(phase, generator_lag=Times.of(counts))
+    summary = dataclasses.replace(run.summary, phases=(phase,))
+    facts = {fact.label: fact.text for fact in run_facts(dataclasses.replace(run, summary=summary))}
+    assert facts["Generator lag"] == told
+    assert "Generator lag" not in {fact.label for fact in run_facts(run)}
 
 
 def test_a_stretch_without_a_completed_operation_has_no_share_of_failures() -> None:

@@ -9,6 +9,11 @@ import polars as pl
 from kvmark.analysis.evidence import Phase, percent, real_clock, reason
 from kvmark.analysis.reasons import Reason
 from kvmark.records import GroupRecord
+from kvmark.stats import least_observations
+
+# Quantiles at which the generator's lag is looked at, and up to which lag it is the machine's own:
+# what it takes to wake a thread that waits.
+_LAG_FLOORS = (("p50", 0.5, 50_000), ("p99", 0.99, 100_000))
 
 
 def check_rate(phase: Phase) -> Iterator[Reason | None]:
@@ -128,6 +133,34 @@ def check_generator(phase: Phase) -> Iterator[Reason | None]:
         {"worker": busiest, "busy_share": shares[busiest], "workers": len(shares)},
         phase=phase.name,
     )
+
+
+def check_lag(phase: Phase) -> Iterator[Reason | None]:
+    """How much of the service time passed between the arrival of an answer and its stamp."""
+    lag = phase.record.generator_lag
+    if lag is None:
+        return
+    service = phase.service_times()
+    shares: list[tuple[float, str, int, int]] = []
+    for name, q, floor_ns in _LAG_FLOORS:
+        lag_ns, service_ns = getattr(lag, name), service.quantile(q)
+        if service_ns and service.shows(q) and lag.count >= least_observations(q):
+            share = lag_ns / service_ns if lag_ns > floor_ns else 0.0
+            shares.append((share, name, lag_ns, service_ns))
+    for share, name, lag_ns, service_ns in sorted(shares)[-1:]:
+        yield reason(
+            "generator_lag",
+            share,
+            f"an answer had been in the machine for {lag_ns / 1e3:.0f} µs when it was stamped"
+            f" ({name} of {lag.count} reads), {percent(share)} of the service time's {name}",
+            {
+                "quantile": name,
+                "generator_lag_ns": lag_ns,
+                "service_ns": service_ns,
+                "reads": lag.count,
+            },
+            phase=phase.name,
+        )
 
 
 def check_waiting(phase: Phase) -> Iterator[Reason | None]:

@@ -12,6 +12,7 @@ import polars as pl
 from kvmark.analysis.reasons import RULES, Level, Reason, Unit
 from kvmark.analysis.summary import full_intervals
 from kvmark.records import PhaseRecord, Run, TotalRecord
+from kvmark.stats import Counts
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,15 @@ class Phase:
         ok = [total for total in self.whole() if total.outcome == "ok"]
         count = sum(total.count for total in ok)
         return sum(total.service.mean * total.count for total in ok) / count if count else None
+
+    def service_times(self) -> Counts:
+        """Those of all successful operations.
+
+        Raises:
+            RecordsError: a recorded histogram can't be decoded.
+        """
+        ok = (total for total in self.whole() if total.outcome == "ok")
+        return Counts.merge(self.run.times(total, "service") for total in ok)
 
     def group_totals(self, group: str) -> pl.DataFrame:
         """The ``TOTAL`` rows of a group in the phase's window, in order."""

@@ -239,6 +239,17 @@ _RULES = (
         applies="system outside the engine's process",
     ),
     _rule(
+        "generator_lag",
+        "how long answers had been in the generator's machine when they were stamped, as a share"
+        " of the service time; of the medians and the p99 the larger one",
+        (None, 0.10, None),
+        "The lag is in the service time and none of the system's; Lancet checks its instants by"
+        " those of kernel and network card. Below 50 µs at the median and 100 µs at p99 it is what"
+        " waking a thread costs any client.",
+        "give the generator cores of its own (--pin), more workers or machines, or less load",
+        applies="reads were sampled (SO_TIMESTAMPNS), and their lag is beyond those 50 or 100 µs",
+    ),
+    _rule(
         "server_saturated",
         "share of the processor time it can use that the busiest server used",
         (0.95, None, None),

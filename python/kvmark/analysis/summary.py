@@ -100,6 +100,9 @@ class PhaseSummary:
     #: Processor time of the process without idle polling ÷ operations; an embedded system included.
     cpu_ns_per_operation: float | None
     max_resident_bytes: int | None
+    #: From the arrival of answers in the kernel to their stamps, on a sample of reads, a part of
+    #: the service time. None where no read was sampled.
+    generator_lag: Times | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +185,7 @@ def summarize_phase(run: Run, phase: PhaseRecord) -> PhaseSummary:
         errors=_by_outcome(whole, excluded=("ok", "miss")),
         cpu_ns_per_operation=_cpu_ns_per_operation(phase, completed),
         max_resident_bytes=phase.process.max_resident_bytes,
+        generator_lag=_generator_lag(run, phase),
     )
 
 
@@ -250,6 +254,11 @@ def _operations(run: Run, totals: Iterable[TotalRecord]) -> Iterable[OperationSu
 
 def _times(run: Run, totals: Iterable[TotalRecord], time: TimeName) -> Times:
     return Times.of(Counts.merge(run.times(total, time) for total in totals))
+
+
+def _generator_lag(run: Run, phase: PhaseRecord) -> Times | None:
+    lag = phase.generator_lag
+    return None if lag is None else Times.of(run.decoded(lag, "the generator's lag"))
 
 
 def _by_outcome(totals: Iterable[TotalRecord], excluded: tuple[str, ...]) -> dict[str, int]:

@@ -128,6 +128,7 @@ def _reasons(run: Run, repetitions: int) -> Iterator[Reason | None]:
         yield from checks_load.check_rate(phase)
         yield from checks_load.check_lateness(phase)
         yield from checks_load.check_generator(phase)
+        yield from checks_load.check_lag(phase)
         yield from checks_load.check_waiting(phase)
         yield from checks_servers.check_servers(phase)
         yield from checks_run.check_resolution(phase)

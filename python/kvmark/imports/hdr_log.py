@@ -16,6 +16,7 @@ from kvmark.imports.numbers import NUMBER
 from kvmark.imports.reading import NS, Collector, Format, Interval, Reading
 from kvmark.imports.source import Source, shown
 from kvmark.records import TimeName
+from kvmark.records.histograms import LAG_TAG
 from kvmark.records.imported import OPERATIONS
 from kvmark.stats import Counts
 
@@ -61,6 +62,9 @@ def _read(source: Source) -> Reading:
     found.case()
     for line, text in found.lines():
         row = _LINE.fullmatch(text)
+        if row and (row[1] or "").endswith(LAG_TAG):
+            # Of kvmark's own logs: no time of an operation.
+            continue
         if row:
             key, counts = _read_row(found, state, line, row)
             series = parts.setdefault(key, [])

@@ -15,6 +15,8 @@ from kvmark.stats import Counts
 _SIGNIFICANT_DIGITS = 3
 #: The end of a tag in the log for each time.
 TIME_TAGS: Final = {"service": "st", "response": "rt", "wait": "wt"}
+#: The end of the tag in the log for the lag of the engine's own stamps.
+LAG_TAG: Final = "generator-lag"
 # A run of a day has 86,400 lines per tag: not all are held at once.
 _MERGED_AT_ONCE = 64
 
@@ -91,12 +93,20 @@ def series_tag(
     phase: str, group: str, operation: str, outcome: str, *, part: bool, several_groups: bool
 ) -> str:
     """The tag of a series in the log, without the time, as ``crates/record`` writes it."""
-    prefix = "" if phase == "measure" else f"{phase}:"
     plain = "".join("_" if char == "," or char.isspace() else char for char in group)
     named = f"{plain}." if several_groups else ""
     whole = "READ-MODIFY-WRITE." if part else ""
     ending = "" if outcome == "ok" else f".{outcome}"
-    return f"{prefix}{named}{whole}{operation}{ending}"
+    return f"{_prefix(phase)}{named}{whole}{operation}{ending}"
+
+
+def lag_tag(phase: str) -> str:
+    """The tag of the generator's lag in a phase of this name."""
+    return f"{_prefix(phase)}{LAG_TAG}"
+
+
+def _prefix(phase: str) -> str:
+    return "" if phase == "measure" else f"{phase}:"
 
 
 def time_record(

@@ -37,6 +37,15 @@ class TimeRecord(_Frozen):
     histogram: str
 
 
+class LagRecord(TimeRecord):
+    """From the arrival of answers in the machine's kernel to their stamps, on a sample of reads."""
+
+    #: Reads in the sample.
+    count: int
+    #: Reads left out: the wall clock had been set between arrival and stamp.
+    discarded: int = 0
+
+
 class TotalRecord(_Frozen):
     """A phase and its drain together, for one group, operation and outcome."""
 
@@ -123,6 +132,8 @@ class PhaseRecord(_Frozen):
     workers: tuple[WorkerRecord, ...] = ()
     process: ProcessRecord = ProcessRecord()
     statistics: dict[str, BeforeAfter] = Field(default_factory=dict)
+    #: None where no read was sampled, or an older kvmark sampled none.
+    generator_lag: LagRecord | None = None
     sweep: SweepRecord | None = None
 
     @property

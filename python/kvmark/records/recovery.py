@@ -22,7 +22,7 @@ from kvmark.records.closing import seal, tidy
 from kvmark.records.events import read_events
 from kvmark.records.histograms import (
     TIME_TAGS,
-    LogLine,
+    lag_tag,
     log_lines,
     merge_log,
     series_tag,
@@ -31,6 +31,7 @@ from kvmark.records.histograms import (
 from kvmark.records.intervals import TIMED, read_intervals
 from kvmark.records.run import Run
 from kvmark.records.writer import Running, write_end
+from kvmark.stats import Counts
 
 
 def recover(folder: Path) -> Run:
@@ -81,10 +82,11 @@ def record_of_logs(folder: Path, plan: Mapping[str, Any], created: str) -> dict[
     totals: list[dict[str, Any]] = []
     for keys, rows in intervals.group_by("phase", "phase_name", maintain_order=True):
         index, name = int(str(keys[0])), str(keys[1])
-        phases.append(_phase(index, name, rows, events))
         start_s, end_s = _span_s(rows)
-        in_phase = [line for line in lines if start_s <= line.start_s < end_s]
-        totals += _totals(index, name, rows, in_phase, several_groups=several_groups)
+        merged = merge_log(line for line in lines if start_s <= line.start_s < end_s)
+        lag = _lag(merged.get(lag_tag(name)))
+        phases.append({**_phase(index, name, rows, events), "generator_lag": lag})
+        totals += _totals(index, name, rows, merged, several_groups=several_groups)
     opened = next((event for event in events if event.get("kind") == "opened"), {})
     driver = plan.get("system", {}).get("driver", "unknown")
     return {
@@ -146,9 +148,13 @@ def _known_sum(column: pl.Series) -> int | None:
 
 
 def _totals(
-    index: int, phase: str, rows: pl.DataFrame, lines: list[LogLine], *, several_groups: bool
+    index: int,
+    phase: str,
+    rows: pl.DataFrame,
+    merged: Mapping[str, Counts],
+    *,
+    several_groups: bool,
 ) -> Iterator[dict[str, Any]]:
-    merged = merge_log(lines)
     series = rows.filter(pl.col("operation") != "TOTAL")
     keys = ["group", "operation", "part", "outcome"]
     counts = series.group_by(keys, maintain_order=True).agg(
@@ -173,6 +179,14 @@ def _totals(
                 if found is not None
             },
         }
+
+
+def _lag(counts: Counts | None) -> dict[str, Any] | None:
+    """The lag of the sampled reads, its least and largest value as fine as the histogram."""
+    if counts is None or not counts.n:
+        return None
+    least, largest = int(counts.low[0]), int(counts.high[-1])
+    return {"count": counts.n, **time_record(counts, least, largest)}
 
 
 def _span_s(rows: pl.DataFrame) -> tuple[float, float]:

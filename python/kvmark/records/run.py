@@ -17,7 +17,7 @@ from kvmark.records import files
 from kvmark.records.events import read_events
 from kvmark.records.histograms import decode
 from kvmark.records.intervals import SCHEMA, with_all_columns
-from kvmark.records.model import FORMAT, Manifest, PhaseRecord, TotalRecord
+from kvmark.records.model import FORMAT, Manifest, PhaseRecord, TimeRecord, TotalRecord
 from kvmark.records.names import TimeName
 from kvmark.stats import Counts
 
@@ -130,11 +130,19 @@ class Run:
         Raises:
             RecordsError: the recorded histogram can't be decoded.
         """
+        return self.decoded(getattr(total, time), total.operation)
+
+    def decoded(self, time: TimeRecord, of: str) -> Counts:
+        """Counts of a recorded time in nanoseconds, which is one of what `of` says.
+
+        Raises:
+            RecordsError: the recorded histogram can't be decoded.
+        """
         try:
-            return decode(getattr(total, time).histogram)
+            return decode(time.histogram)
         except ValueError as problem:
             raise RecordsError(
-                f"a histogram of {total.operation} in run {self.id} is damaged: {problem}"
+                f"a histogram of {of} in run {self.id} is damaged: {problem}"
             ) from problem
 
     def _table(self, name: str, schema: dict[str, pl.DataType]) -> pl.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvmark.analysis import FaultEffect, PhaseSummary, SweepSummary
+from kvmark.analysis import FaultEffect, PhaseSummary, SweepSummary, Times
 from kvmark.report import units
 from kvmark.report.answers import Fact, RunAnswer
 from kvmark.report.imported import imported_facts
@@ -31,12 +31,21 @@ def _phase_facts(phase: PhaseSummary) -> list[Fact]:
     if phase.errors:
         told = ", ".join(f"{units.whole(count)} {name}" for name, count in phase.errors.items())
         facts.append(Fact("Errors", told))
+    if phase.generator_lag is not None and phase.generator_lag.count:
+        facts.append(Fact("Generator lag", _lag(phase.generator_lag)))
     if phase.cpu_ns_per_operation is not None:
         cost = f"{units.with_unit(phase.cpu_ns_per_operation)} per operation"
         facts.append(Fact("Processor", cost))
     if phase.max_resident_bytes is not None:
         facts.append(Fact("Peak memory", units.size(phase.max_resident_bytes)))
     return facts
+
+
+def _lag(lag: Times) -> str:
+    """From arrivals to stamps; quantiles as far as there are reads enough."""
+    known = {name: lag.shown_ns(name) for name in ("p50", "p99")}
+    told = [f"{name} {units.with_unit(ns)}" for name, ns in known.items() if ns is not None]
+    return ", ".join([*told, f"{units.whole(lag.count)} reads sampled"])
 
 
 def _fault(effect: FaultEffect) -> str:

@@ -11,7 +11,7 @@ from kvmark.records.histograms import TIME_TAGS, decode, time_record
 from kvmark.run.shares import acknowledged
 from kvmark.stats import Counts
 
-__all__ = ["Part", "gravest", "merge_records", "merge_totals", "missing_part"]
+__all__ = ["Part", "gravest", "merge_lags", "merge_records", "merge_totals", "missing_part"]
 
 _SUMS: Final = ("issued", "completed", "ok", "dropped", "late", "abandoned")
 _PROCESS: Final = (
@@ -79,6 +79,15 @@ def merge_totals(totals: Iterable[Record]) -> list[dict[str, Any]]:
     return sorted(merged, key=lambda total: int(total["phase"]))
 
 
+def merge_lags(lags: Iterable[Record | None]) -> dict[str, Any] | None:
+    """One phase's generator lag over all machines; none where no machine sampled a read."""
+    known = [lag for lag in lags if lag is not None]
+    if not known:
+        return None
+    sums = {name: sum(lag.get(name, 0) for lag in known) for name in ("count", "discarded")}
+    return {**_together(known, [lag["count"] for lag in known]), **sums}
+
+
 def gravest(stopped_by: Iterable[str]) -> str:
     """What says most about a phase, of all that ended it for some share."""
     return min(stopped_by, key=_GRAVEST.index)
@@ -130,6 +139,7 @@ def _phase(index: int, parts: Sequence[Part], plan: Plan, of: int) -> dict[str, 
             name: _sum(phase.get("process", {}).get(name) for phase in phases) for name in _PROCESS
         },
         "statistics": _statistics(phases, plan.system.driver),
+        "generator_lag": merge_lags(phase.get("generator_lag") for phase in phases),
         "sweep": _sweep([phase["sweep"] for phase in phases if phase.get("sweep")]),
     }
 
@@ -186,12 +196,16 @@ def _notice(notice: Record, part: Part) -> dict[str, Any]:
 
 
 def _time(totals: Sequence[Record], time: str) -> dict[str, Any]:
-    same = [total[time] for total in totals]
+    return _together([total[time] for total in totals], [total["count"] for total in totals])
+
+
+def _together(same: Sequence[Record], numbers: Sequence[int]) -> dict[str, Any]:
+    """One time of several, each of so many observations."""
     if len(same) == 1:
         return dict(same[0])
     counts = Counts.merge(decode(one["histogram"]) for one in same)
-    number = sum(total["count"] for total in totals)
-    mean = sum(total[time]["mean"] * total["count"] for total in totals) / number
+    pairs = zip(same, numbers, strict=True)
+    mean = sum(one["mean"] * number for one, number in pairs) / sum(numbers)
     least, largest = min(one["min"] for one in same), max(one["max"] for one in same)
     return time_record(counts, least, largest, mean)
 
