@@ -38,8 +38,8 @@ impl Socket {
         Self { tls: Some(Box::new(tls)), ..self }
     }
 
-    /// Lets reads tell from now on when the bytes came, where the kernel knows. Of encrypted ones it
-    /// doesn't know to which reply they belong.
+    /// Lets reads tell from now on when the bytes came, where the kernel knows. Of encrypted ones
+    /// nobody knows to which reply they belong.
     pub(crate) fn sample(&mut self) {
         if let (Wire::Tcp(stream), None) = (&self.wire, &self.tls) {
             self.arrivals = Arrivals::ask(stream).map(Box::new);

@@ -15,8 +15,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub struct Received {
     /// In bytes; 0 at the end of the stream.
     pub length: usize,
-    /// When the last of the bytes came, in nanoseconds of wall time since the Unix epoch. None where
-    /// the kernel didn't take the time: it begins to a moment after it was asked.
+    /// When the last of the bytes came, in nanoseconds of wall time since the Unix epoch. None
+    /// where the kernel didn't take the time: it begins to a moment after it was asked.
     pub arrived_wall_ns: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! How late this machine itself is: from the arrival of a byte that a thread waits for to the stamp.
+//! How late this machine itself is: when a byte that a thread waits for is stamped.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -12,8 +12,8 @@ const MESSAGES: usize = 5000;
 /// Those of which the kernel must have taken the time.
 const LEAST: usize = 1000;
 
-/// Median and 99th percentile in nanoseconds, of bytes that go to and fro on the loopback. None where
-/// the kernel doesn't take the time of arrivals.
+/// From arrival to stamp, of bytes that go to and fro on the loopback: median and 99th percentile,
+/// in nanoseconds. None where the kernel doesn't take the time of arrivals.
 pub(crate) fn measure() -> io::Result<Option<(u64, u64)>> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let near = TcpStream::connect(listener.local_addr()?)?;
