@@ -566,7 +566,6 @@ impl<'a> Conduct<'a> {
             let spent = part.leg(leg)?.spent;
             Some(WorkerRecord {
                 worker: worker as u32,
-                group: None,
                 cpu_ns: spent.usage.cpu_ns,
                 waiting_for_core_ns: Some(spent.usage.waiting_for_core_ns),
                 idle_spin_ns: spent.idle_spin_ns,

@@ -133,8 +133,6 @@ pub struct GroupRecord {
 pub struct WorkerRecord {
     /// Its number.
     pub worker: u32,
-    /// The group it serves, when it serves one only.
-    pub group: Option<String>,
     /// Processor time.
     pub cpu_ns: u64,
     /// Time it was ready and had no core; none where the kernel doesn't say.

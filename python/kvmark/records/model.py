@@ -84,7 +84,6 @@ class WorkerRecord(_Frozen):
     """How a worker spent its time in a phase, and the cores it could use."""
 
     worker: int
-    group: str | None = None
     cpu_ns: int | None = None
     waiting_for_core_ns: int | None = None
     idle_spin_ns: int = 0
