@@ -1,6 +1,6 @@
 //! Which reads tell when their bytes came to this machine.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kvmark_driver::Session;
 use kvmark_driver_resp::RespSession;
@@ -25,7 +25,11 @@ fn read_once(session: &mut RespSession, clients: u32) -> Log {
 /// Reads until the kernel takes the time of what comes, which it begins to a moment after it was
 /// asked.
 fn warm(session: &mut RespSession, clients: u32) {
-    while read_once(session, clients).lags_ns.is_empty() {}
+    while read_once(session, clients).arrived.is_empty() {}
+}
+
+fn wall_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64
 }
 
 #[test]
@@ -33,23 +37,27 @@ fn a_stamp_that_comes_late_is_told_by_how_much() {
     let (server, words, said) = said_by_test();
     let driver = open(&server.address, json!({})).unwrap();
     let mut session = turns(&driver, 1);
+    // At least how late the stamp was.
     let mut read_after = |pause: Duration| {
         let mut log = Log::new(Duration::ZERO);
         submit(&mut session, 0, "a");
         session.turn(0, &mut log);
+        let before_ns = wall_ns();
         words.send(record("a")).unwrap();
         said.recv().unwrap();
         std::thread::sleep(pause);
+        let after_ns = wall_ns();
         session.turn(PATIENCE_NS, &mut log);
         assert_eq!(log.of(0), (Outcome::Ok, "a"));
-        (log.lags_ns.first().copied(), log.ended[0].at_ns - log.issued[0].1)
+        let (arrived_ns, read_ns) = *log.arrived.first()?;
+        assert!(before_ns <= arrived_ns);
+        assert_eq!(read_ns, log.ended[0].at_ns);
+        Some(after_ns.saturating_sub(arrived_ns))
     };
-    while read_after(Duration::ZERO).0.is_none() {}
-    let (prompt_ns, service_ns) = read_after(Duration::ZERO);
-    let (late_ns, _) = read_after(PLANTED);
-    // What comes after the request was sent can't be late by more than the service time.
-    assert!(prompt_ns.unwrap() <= service_ns);
-    assert!(late_ns.unwrap() >= PLANTED.as_nanos() as u64);
+    while read_after(Duration::ZERO).is_none() {}
+    // Bytes may come a moment after the server has said them.
+    let late_ns = read_after(2 * PLANTED).unwrap();
+    assert!(late_ns >= PLANTED.as_nanos() as u64, "{late_ns}");
 }
 
 #[test]
@@ -59,7 +67,7 @@ fn reads_of_four_connections_are_sampled_and_no_more() {
     for (clients, sampled) in [(3, 3), (4, 4), (9, 4)] {
         let mut session = turns(&driver, clients);
         warm(&mut session, clients);
-        assert_eq!(read_once(&mut session, clients).lags_ns.len(), sampled);
+        assert_eq!(read_once(&mut session, clients).arrived.len(), sampled);
     }
 }
 
@@ -91,7 +99,7 @@ fn a_read_of_several_replies_or_a_part_of_one_tells_nothing() {
             session.turn(PATIENCE_NS, &mut log);
         }
         assert_eq!(log.ended.len(), clients as usize);
-        log.lags_ns.len()
+        log.arrived.len()
     };
     let one = record("a");
     while read_in(&[&one], 1) == 0 {}

@@ -1,6 +1,6 @@
 //! A worker that drives turns itself and keeps what it is told.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use kvmark_driver::{AnySession, Completions, Driver, Reply, Session, Ticket};
 use kvmark_driver_resp::{Resp, RespSession};
@@ -34,21 +34,17 @@ pub(crate) struct Ended {
 /// What was told, by a worker that is busy for a while each time.
 pub(crate) struct Log {
     start: Instant,
-    start_wall_ns: u64,
     work: Duration,
     pub(crate) issued: Vec<(Ticket, u64)>,
     pub(crate) ended: Vec<Ended>,
-    /// By how much each read that told of its arrival was stamped later, in nanoseconds.
-    pub(crate) lags_ns: Vec<u64>,
+    /// When the bytes of a read had come, in wall time, and the stamp of the read.
+    pub(crate) arrived: Vec<(u64, u64)>,
 }
 
 impl Log {
     pub(crate) fn new(work: Duration) -> Self {
-        let (issued, ended, lags_ns) = (Vec::new(), Vec::new(), Vec::new());
-        // In this order, lest an arrival seem to be after its stamp.
-        let start = Instant::now();
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        Self { start, start_wall_ns: since.as_nanos() as u64, work, issued, ended, lags_ns }
+        let (issued, ended, arrived) = (Vec::new(), Vec::new(), Vec::new());
+        Self { start: Instant::now(), work, issued, ended, arrived }
     }
 
     fn end(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, text: String) {
@@ -93,7 +89,7 @@ impl Completions for Log {
     }
 
     fn arrived(&mut self, kernel_wall_ns: u64, read_ns: u64) {
-        self.lags_ns.push((self.start_wall_ns + read_ns).checked_sub(kernel_wall_ns).unwrap());
+        self.arrived.push((kernel_wall_ns, read_ns));
     }
 }
 
