@@ -14,18 +14,20 @@ use crate::worker::{Log, PATIENCE_NS, submit, turn_until, turns};
 
 const PLANTED: Duration = Duration::from_millis(30);
 
-/// A read by each of so many clients.
-fn read_once(session: &mut RespSession, clients: u32) -> Log {
-    let mut log = Log::new(Duration::ZERO);
+/// A read by each of so many clients, and nothing else in the log.
+fn read_once(session: &mut RespSession, clients: u32, log: &mut Log) {
+    log.clear();
     (0..clients).for_each(|client| submit(session, client, "a"));
-    turn_until(session, &mut log, clients as usize);
-    log
+    turn_until(session, log, clients as usize);
 }
 
 /// Reads until the kernel takes the time of what comes, which it begins to a moment after it was
 /// asked.
-fn warm(session: &mut RespSession, clients: u32) {
-    while read_once(session, clients).arrived.is_empty() {}
+fn warm(session: &mut RespSession, clients: u32, log: &mut Log) {
+    log.arrived.clear();
+    while log.arrived.is_empty() {
+        read_once(session, clients, log);
+    }
 }
 
 fn wall_ns() -> u64 {
@@ -36,10 +38,10 @@ fn wall_ns() -> u64 {
 fn a_stamp_that_comes_late_is_told_by_how_much() {
     let (server, words, said) = said_by_test();
     let driver = open(&server.address, json!({})).unwrap();
-    let mut session = turns(&driver, 1);
+    let (mut session, mut log) = (turns(&driver, 1), Log::new(Duration::ZERO));
     // At least how late the stamp was.
     let mut read_after = |pause: Duration| {
-        let mut log = Log::new(Duration::ZERO);
+        log.clear();
         submit(&mut session, 0, "a");
         session.turn(0, &mut log);
         let before_ns = wall_ns();
@@ -65,9 +67,10 @@ fn reads_of_four_connections_are_sampled_and_no_more() {
     let server = Server::of_sessions(|_, peer| peer.echo());
     let driver = open(&server.address, json!({})).unwrap();
     for (clients, sampled) in [(3, 3), (4, 4), (9, 4)] {
-        let mut session = turns(&driver, clients);
-        warm(&mut session, clients);
-        assert_eq!(read_once(&mut session, clients).arrived.len(), sampled);
+        let (mut session, mut log) = (turns(&driver, clients), Log::new(Duration::ZERO));
+        warm(&mut session, clients, &mut log);
+        read_once(&mut session, clients, &mut log);
+        assert_eq!(log.arrived.len(), sampled);
     }
 }
 
@@ -79,18 +82,19 @@ fn a_connection_that_was_opened_anew_is_sampled_again() {
         }
     });
     let driver = open(&server.address, json!({})).unwrap();
-    let mut session = turns(&driver, 1);
-    assert_eq!(read_once(&mut session, 1).of(0).0, Outcome::Connection);
-    warm(&mut session, 1);
+    let (mut session, mut log) = (turns(&driver, 1), Log::new(Duration::ZERO));
+    read_once(&mut session, 1, &mut log);
+    assert_eq!(log.of(0).0, Outcome::Connection);
+    warm(&mut session, 1, &mut log);
 }
 
 #[test]
 fn a_read_of_several_replies_or_a_part_of_one_tells_nothing() {
     let (server, words, said) = said_by_test();
     let driver = open(&server.address, json!({ "connections": 1 })).unwrap();
-    let mut session = turns(&driver, 2);
+    let (mut session, mut log) = (turns(&driver, 2), Log::new(Duration::ZERO));
     let mut read_in = |pieces: &[&str], clients: u32| {
-        let mut log = Log::new(Duration::ZERO);
+        log.clear();
         (0..clients).for_each(|client| submit(&mut session, client, "a"));
         session.turn(0, &mut log);
         for piece in pieces {

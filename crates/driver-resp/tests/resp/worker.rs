@@ -47,6 +47,13 @@ impl Log {
         Self { start: Instant::now(), work, issued, ended, arrived }
     }
 
+    /// Forgets what was told; its time goes on.
+    pub(crate) fn clear(&mut self) {
+        self.issued.clear();
+        self.ended.clear();
+        self.arrived.clear();
+    }
+
     fn end(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, text: String) {
         let handed_ns = self.stamp();
         self.ended.push(Ended { ticket, at_ns, outcome, text, handed_ns });
