@@ -8,6 +8,10 @@ use crate::connections::Connections;
 use crate::failure::Failure;
 use crate::operation::{Dialect, Operation, Shelf};
 
+/// Connections that are flushed before the next look at what can be read: a flush takes the kernel
+/// some microseconds, which answers that come meanwhile would wait for their stamp.
+const FLUSHED_AT_ONCE: usize = 8;
+
 /// The operations of a session's clients and their connections.
 pub(crate) struct Clients {
     pub(crate) dialect: Dialect,
@@ -67,23 +71,22 @@ impl Clients {
         }
     }
 
-    /// Sends what was submitted, each connection's at its own instant.
+    /// Sends what was submitted on the next few connections, each one's at its own instant.
     pub(crate) fn flush(&mut self, done: &mut impl Completions) {
-        let dirty = self.connections.take_dirty();
-        for index in &dirty {
+        for _ in 0..FLUSHED_AT_ONCE {
+            let Some(index) = self.connections.next_dirty() else { return };
             let at_ns = done.stamp();
-            for place in self.connections.list[*index].fresh() {
+            for place in self.connections.list[index].fresh() {
                 if !matches!(place.ticket, NOBODY | MAP)
                     && self.operations[place.ticket as usize].issue()
                 {
                     done.issued(place.ticket, at_ns);
                 }
             }
-            if let Err(failure) = self.connections.flush(*index, at_ns) {
-                self.fail(*index, &failure, false);
+            if let Err(failure) = self.connections.flush(index, at_ns) {
+                self.fail(index, &failure, false);
             }
         }
-        self.connections.put_back(dirty);
     }
 
     /// Takes the connections that were opened anew.

@@ -1,5 +1,6 @@
 //! All connections of a session: which have something to send, which are being opened anew.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use kvmark_driver::{OpenError, Ticket};
@@ -25,7 +26,7 @@ pub(crate) struct Connections {
     /// Those to the first server, then those to the next.
     pub(crate) list: Vec<Connection>,
     /// Indices of those that are flushed next.
-    dirty: Vec<usize>,
+    dirty: VecDeque<usize>,
     /// Indices of those that wait before they are opened.
     pausing: Vec<usize>,
     pub(crate) poller: Poller,
@@ -48,7 +49,7 @@ impl Connections {
             width,
             targets: Vec::new(),
             list: Vec::new(),
-            dirty: Vec::new(),
+            dirty: VecDeque::new(),
             pausing: Vec::new(),
             poller,
             connector,
@@ -123,21 +124,19 @@ impl Connections {
     #[inline]
     fn mark(&mut self, index: usize) {
         if !std::mem::replace(&mut self.list[index].is_dirty, true) {
-            self.dirty.push(index);
+            self.dirty.push_back(index);
         }
     }
 
-    /// Those that have something to send, each once.
-    pub(crate) fn take_dirty(&mut self) -> Vec<usize> {
-        std::mem::take(&mut self.dirty)
+    /// The next connection with something to send.
+    #[inline]
+    pub(crate) fn next_dirty(&mut self) -> Option<usize> {
+        self.dirty.pop_front()
     }
 
-    /// Gives back the memory of what was taken.
-    pub(crate) fn put_back(&mut self, mut dirty: Vec<usize>) {
-        if self.dirty.is_empty() {
-            dirty.clear();
-            self.dirty = dirty;
-        }
+    /// Whether a connection has something to send.
+    pub(crate) fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
     }
 
     /// Sends what has gathered on a connection, or sees to it that it is opened.

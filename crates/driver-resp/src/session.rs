@@ -353,7 +353,8 @@ impl Session for RespSession {
             self.clients.connections.end_pauses(now_ns);
         }
         let told = self.tell_ended(done) || told;
-        let limit_ns = self.limit_ns(if told { 0 } else { patience_ns }, done);
+        let more = told || self.clients.connections.is_dirty();
+        let limit_ns = self.limit_ns(if more { 0 } else { patience_ns }, done);
         let connections = &mut self.clients.connections;
         // A set that can't be waited for has nothing to tell.
         let ready = connections.poller.wait(connections.list.len() + 1, limit_ns).unwrap_or(0);

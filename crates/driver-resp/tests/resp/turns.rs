@@ -37,8 +37,10 @@ fn no_neighbours_work_is_in_the_stamp_of_an_answer() {
     let driver = open(&server.address, json!({})).unwrap();
     let (mut session, mut log) = (turns(&driver, CLIENTS), Log::new(WORK));
     (0..CLIENTS).for_each(|client| submit(&mut session, client, &client.to_string()));
-    session.turn(0, &mut log);
-    assert_eq!((log.issued.len(), log.ended.len()), (CLIENTS as usize, 0));
+    while log.issued.len() < CLIENTS as usize {
+        session.turn(0, &mut log);
+    }
+    assert!(log.ended.is_empty());
     barrier.wait();
     barrier.wait();
     session.turn(PATIENCE_NS, &mut log);
