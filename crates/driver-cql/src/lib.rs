@@ -35,10 +35,10 @@ mod schema;
 mod session;
 mod settings;
 mod statement;
-mod template;
 mod time;
 mod tls;
 mod woken;
+mod wording;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

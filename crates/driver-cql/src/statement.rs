@@ -19,7 +19,7 @@ use crate::encode;
 use crate::failure::Failure;
 use crate::options::statement_options;
 use crate::settings::{Settings, consistency, serial};
-use crate::template::{Template, slot};
+use crate::wording::{Wording, slot};
 
 /// One text of a statement.
 pub(crate) struct Text {
@@ -66,13 +66,13 @@ impl Prepared {
         }
         let mut texts = Vec::with_capacity(statement.texts.len());
         for text in &statement.texts {
-            let template = Template::parse(text, &statement.arguments)
+            let wording = Wording::parse(text, &statement.arguments)
                 .map_err(|why| wrong(format!("its text {why}")))?;
-            let prepared = session.prepare(template.cql.as_str()).await.map_err(|error| {
+            let prepared = session.prepare(wording.cql.as_str()).await.map_err(|error| {
                 wrong(format!("it can't be prepared: {}", Failure::from(&error).text))
             })?;
-            check(&template, &prepared, statement).map_err(wrong)?;
-            let slots = template.arguments.iter();
+            check(&wording, &prepared, statement).map_err(wrong)?;
+            let slots = wording.arguments.iter();
             let slots = slots.map(|index| slot(*index, &statement.arguments)).collect();
             texts.push(terms.text(prepared, slots));
         }
@@ -100,19 +100,19 @@ impl Prepared {
 
 /// Whether every marker can take what its argument draws.
 fn check(
-    template: &Template,
+    wording: &Wording,
     prepared: &PreparedStatement,
     statement: &Statement,
 ) -> Result<(), String> {
     let columns = prepared.get_variable_col_specs();
-    let (markers, arguments) = (columns.len(), template.arguments.len());
+    let (markers, arguments) = (columns.len(), wording.arguments.len());
     if markers != arguments {
         return Err(format!(
             "its text has {markers} bind markers but {arguments} arguments outside quotes: write \
              every value as {{name}}, without quotes"
         ));
     }
-    for (index, column) in template.arguments.iter().zip(columns.iter()) {
+    for (index, column) in wording.arguments.iter().zip(columns.iter()) {
         let argument = &statement.arguments[*index];
         encode::check(&argument.generator, column.typ())
             .map_err(|why| format!("argument '{}' doesn't fit: {why}", argument.name))?;

@@ -45,7 +45,7 @@ pub(crate) enum Link {
 
 /// A place in the queue of exchanges.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Awaited {
     pub(crate) ticket: Ticket,
     /// Replies that are still to come.
     pub(crate) replies: u32,
@@ -79,7 +79,7 @@ pub(crate) struct Connection {
     output: Vec<u8>,
     /// Bytes of the output that are sent.
     sent: usize,
-    queue: VecDeque<Place>,
+    queue: VecDeque<Awaited>,
     /// Number of the queue's first place.
     first: u64,
 }
@@ -131,14 +131,14 @@ impl Connection {
         }
         let replies = put(&mut self.output);
         let place = self.first + self.queue.len() as u64;
-        self.queue.push_back(Place { ticket, replies, next });
+        self.queue.push_back(Awaited { ticket, replies, next });
         self.fresh += 1;
         Ok(place)
     }
 
     /// The places that came since this was last asked.
     #[inline]
-    pub(crate) fn fresh(&mut self) -> impl Iterator<Item = &Place> {
+    pub(crate) fn fresh(&mut self) -> impl Iterator<Item = &Awaited> {
         let count = std::mem::take(&mut self.fresh) as usize;
         self.queue.range(self.queue.len() - count..)
     }
@@ -174,7 +174,7 @@ impl Connection {
     /// The place that the next reply belongs to, which leaves the queue with its last reply; none
     /// when nothing was asked.
     #[inline]
-    pub(crate) fn answered(&mut self) -> Option<Place> {
+    pub(crate) fn answered(&mut self) -> Option<Awaited> {
         let place = self.queue.front_mut()?;
         let answered = *place;
         place.next += 1;
@@ -220,7 +220,7 @@ impl Connection {
     }
 
     /// Closes the connection; who is left in its queue.
-    pub(crate) fn close(&mut self) -> VecDeque<Place> {
+    pub(crate) fn close(&mut self) -> VecDeque<Awaited> {
         let queue = std::mem::take(&mut self.queue);
         let (losses, first) = (self.losses.saturating_add(1), self.first + queue.len() as u64);
         let (attempt, is_dirty) = (self.attempt, self.is_dirty);

@@ -48,7 +48,7 @@ pub(crate) struct Element {
 }
 
 /// How often an argument is drawn, and its place among those drawn as often.
-pub(crate) type Slot = (Each, usize);
+pub(crate) type ArgumentAt = (Each, usize);
 
 /// The arguments drawn so far, and where those of each kind of element begin.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +59,7 @@ pub(crate) struct Earlier<'a> {
 }
 
 impl<'a> Earlier<'a> {
-    pub(crate) fn of(&self, (each, slot): Slot) -> &'a (ValueType, Range<usize>) {
+    pub(crate) fn of(&self, (each, slot): ArgumentAt) -> &'a (ValueType, Range<usize>) {
         &self.places[self.starts[each as usize] + slot]
     }
 }

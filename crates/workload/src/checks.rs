@@ -2,7 +2,7 @@
 
 use kvmark_plan::{Check, Each, Statement};
 
-use crate::arguments::{ArgumentBuffer, Slot};
+use crate::arguments::{ArgumentAt, ArgumentBuffer};
 
 /// A statement's [`Check`]s.
 #[derive(Clone, Debug)]
@@ -11,13 +11,13 @@ pub(crate) struct Checks(Vec<One>);
 #[derive(Clone, Debug)]
 enum One {
     Rows { least: u64, most: u64 },
-    Each { column: u32, argument: Slot },
-    Sum { column: u32, argument: Slot },
+    Each { column: u32, argument: ArgumentAt },
+    Sum { column: u32, argument: ArgumentAt },
     Same { column: u32 },
 }
 
 impl Checks {
-    pub(crate) fn new(statement: &Statement, slots: &[Slot]) -> Self {
+    pub(crate) fn new(statement: &Statement, slots: &[ArgumentAt]) -> Self {
         let one = |check: &Check| match *check {
             Check::Rows { least, most } => One::Rows { least, most: most.unwrap_or(u64::MAX) },
             Check::Each { column, argument } => {
@@ -80,7 +80,7 @@ impl One {
 }
 
 /// What was bound for the only command.
-fn bound(buffer: &ArgumentBuffer, (each, slot): Slot) -> &[u8] {
+fn bound(buffer: &ArgumentBuffer, (each, slot): ArgumentAt) -> &[u8] {
     let first = buffer.commands.first().map_or(0, |(first, _)| *first as usize);
     let place = if each == Each::Operation { slot } else { first + slot };
     &buffer.bytes[buffer.places[place].1.clone()]

@@ -14,12 +14,12 @@ use crate::value::append_noise;
 /// A [`Generator`], ready to draw.
 #[derive(Clone, Debug)]
 pub(crate) struct Maker {
-    law: Law,
+    law: Recipe,
     seed: Seed,
 }
 
 #[derive(Clone, Debug)]
-enum Law {
+enum Recipe {
     Key,
     Ordinal,
     Field(u32),
@@ -48,9 +48,9 @@ enum Law {
         start_ms: i64,
         step_ms: i64,
     },
-    List(Box<Law>, Sizes),
-    Tuple(Vec<Law>),
-    Map(Box<Law>, Box<Law>, Sizes),
+    List(Box<Recipe>, Sizes),
+    Tuple(Vec<Recipe>),
+    Map(Box<Recipe>, Box<Recipe>, Sizes),
 }
 
 impl Maker {
@@ -62,7 +62,7 @@ impl Maker {
         popularity: Seed,
         place: &str,
     ) -> Result<Self, WorkloadError> {
-        Ok(Self { law: Law::new(generator, popularity, place)?, seed })
+        Ok(Self { law: Recipe::new(generator, popularity, place)?, seed })
     }
 
     /// Appends the bytes of an element's value and says what it is. The key is that of the record,
@@ -76,16 +76,16 @@ impl Maker {
         bytes: &mut Vec<u8>,
     ) -> ValueType {
         match &self.law {
-            Law::Key => {
+            Recipe::Key => {
                 records.append_key(element.ordinal, bytes);
                 ValueType::Text
             }
-            Law::Ordinal => put_integer(element.ordinal.cast_signed(), bytes),
-            Law::Field(field) => {
+            Recipe::Ordinal => put_integer(element.ordinal.cast_signed(), bytes),
+            Recipe::Field(field) => {
                 records.append_value(element.number, element.place, *field, key, bytes);
                 ValueType::Text
             }
-            Law::Awaited(_) => ValueType::Text,
+            Recipe::Awaited(_) => ValueType::Text,
             law => {
                 let mut random = self.seed.random_of_part(element.number, element.place);
                 law.append(element.position, &mut random, bytes)
@@ -96,20 +96,20 @@ impl Maker {
     /// Makes no value of a field that only replies hold: what they must hold is known without it.
     #[must_use]
     pub(crate) fn awaiting(mut self) -> Self {
-        if let Law::Field(field) = self.law {
-            self.law = Law::Awaited(field);
+        if let Recipe::Field(field) = self.law {
+            self.law = Recipe::Awaited(field);
         }
         self
     }
 
     /// Whether it makes the value of a field.
     pub(crate) const fn makes_field(&self) -> bool {
-        matches!(self.law, Law::Field(_))
+        matches!(self.law, Recipe::Field(_))
     }
 
     /// The place of the column that it takes from the statement's rows.
     pub(crate) const fn column(&self) -> Option<usize> {
-        if let Law::Column(column) = self.law { Some(column) } else { None }
+        if let Recipe::Column(column) = self.law { Some(column) } else { None }
     }
 
     /// Whether a value found is the one that was bound. A number is found as decimal text.
@@ -122,7 +122,9 @@ impl Maker {
         found: &[u8],
     ) -> bool {
         match (&self.law, kind) {
-            (Law::Field(field) | Law::Awaited(field), _) => records.expected(key, *field, found),
+            (Recipe::Field(field) | Recipe::Awaited(field), _) => {
+                records.expected(key, *field, found)
+            }
             (_, ValueType::Integer | ValueType::Timestamp) => {
                 let bound = bound.try_into().map(i64::from_le_bytes).ok();
                 let found = std::str::from_utf8(found).ok().and_then(|text| text.parse().ok());
@@ -133,7 +135,7 @@ impl Maker {
     }
 }
 
-impl Law {
+impl Recipe {
     fn new(generator: &Generator, popularity: Seed, place: &str) -> Result<Self, WorkloadError> {
         let sizes = |law| Sizes::new(law, &format!("{place}.length"));
         let inner =
@@ -267,7 +269,7 @@ fn put_uuid(random: &mut Random, bytes: &mut Vec<u8>) -> ValueType {
 /// Writes the number of elements, then each with its kind and length.
 fn put_elements<'a>(
     count: u64,
-    elements: impl Iterator<Item = &'a Law>,
+    elements: impl Iterator<Item = &'a Recipe>,
     random: &mut Random,
     bytes: &mut Vec<u8>,
 ) {

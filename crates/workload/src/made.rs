@@ -2,7 +2,7 @@
 
 use kvmark_plan::{Basis, FormatPart, Generator, ValueType};
 
-use crate::arguments::{Earlier, Element, Slot};
+use crate::arguments::{ArgumentAt, Earlier, Element};
 use crate::decimal::Decimal;
 use crate::error::WorkloadError;
 use crate::random::Seed;
@@ -15,14 +15,14 @@ pub(crate) enum Made {
     Computed { of: Basis, divisor: u64, modulus: Option<u64>, factor: i64, start: i64, step: i64 },
     Split { rest: bool, seed: Seed },
     Format(Vec<Piece>),
-    Checked { prefix: Slot, length: Sizes, ascii: bool, seed: Seed },
+    Checked { prefix: ArgumentAt, length: Sizes, ascii: bool, seed: Seed },
 }
 
 /// A literal, and the argument behind it.
 #[derive(Clone, Debug)]
 pub(crate) struct Piece {
     literal: Vec<u8>,
-    argument: Option<Slot>,
+    argument: Option<ArgumentAt>,
     zero_padding: usize,
 }
 
@@ -30,7 +30,7 @@ impl Made {
     /// The generator if it is of this kind. `seed` is its own, `shared` one for the statement.
     pub(crate) fn new(
         generator: &Generator,
-        slots: &[Slot],
+        slots: &[ArgumentAt],
         (seed, shared): (Seed, Seed),
         place: &str,
     ) -> Result<Option<Self>, WorkloadError> {

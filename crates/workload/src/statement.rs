@@ -2,7 +2,7 @@
 
 use kvmark_plan::{Argument, Check, Each, Generator, Statement};
 
-use crate::arguments::{ArgumentBuffer, Earlier, Element, Slot, starts};
+use crate::arguments::{ArgumentAt, ArgumentBuffer, Earlier, Element, starts};
 use crate::cassandra_stress::Table;
 use crate::checks::Checks;
 use crate::error::WorkloadError;
@@ -32,7 +32,7 @@ pub(crate) struct Template {
     checks: Checks,
     when_full: Option<u32>,
     /// What replies must hold: how often it is drawn, and its place there.
-    expects: Vec<Slot>,
+    expects: Vec<ArgumentAt>,
     /// Fields of the record that its commands write or are told, and that replies hold.
     written: Vec<u32>,
     expected: Vec<u32>,

@@ -32,7 +32,7 @@ pub(crate) use zipfian::{MOST, THETA, Zipfian};
 const ATTEMPTS: u64 = 10_000;
 
 #[derive(Clone, Debug)]
-enum Law {
+enum Ranks {
     Uniform(Uniform),
     YcsbZipfian(YcsbZipfian),
     Zipfian(Zipfian),
@@ -50,7 +50,7 @@ enum Law {
 pub(crate) struct KeyChooser {
     start: u64,
     count: u64,
-    law: Law,
+    law: Ranks,
 }
 
 impl KeyChooser {
@@ -63,8 +63,8 @@ impl KeyChooser {
         let fits = "a count that keeps start + count below 2^64";
         require(start.checked_add(count).is_some(), count_place, count, fits)?;
         let law = match distribution {
-            Distribution::Uniform => Law::Uniform(Uniform::new(count)),
-            Distribution::YcsbZipfian => Law::YcsbZipfian(YcsbZipfian::new(count)),
+            Distribution::Uniform => Ranks::Uniform(Uniform::new(count)),
+            Distribution::YcsbZipfian => Ranks::YcsbZipfian(YcsbZipfian::new(count)),
             Distribution::Zipfian { theta, scrambled } => {
                 let usable = theta > 0.0 && theta.is_finite();
                 let theta_place = || format!("{place}.distribution.theta");
@@ -72,19 +72,19 @@ impl KeyChooser {
                 require(count <= MOST, count_place, count, "a count up to 2^63")?;
                 let law = Zipfian::new(count, theta);
                 if scrambled {
-                    Law::ScrambledZipfian(law, Permutation::new(count, seed))
+                    Ranks::ScrambledZipfian(law, Permutation::new(count, seed))
                 } else {
-                    Law::Zipfian(law)
+                    Ranks::Zipfian(law)
                 }
             }
-            Distribution::Latest => Law::Latest(Latest::new()),
-            Distribution::Newest { window } => Law::Newest(window.max(1)),
+            Distribution::Latest => Ranks::Latest(Latest::new()),
+            Distribution::Newest { window } => Ranks::Newest(window.max(1)),
             Distribution::Hotspot { data_fraction, operation_fraction } => {
-                Law::Hotspot(Hotspot::new(count, data_fraction, operation_fraction, place)?)
+                Ranks::Hotspot(Hotspot::new(count, data_fraction, operation_fraction, place)?)
             }
-            Distribution::Sequential => Law::Sequential(Sequential::new(count)),
+            Distribution::Sequential => Ranks::Sequential(Sequential::new(count)),
             Distribution::Exponential { percentile, fraction } => {
-                Law::Exponential(Exponential::new(count, percentile, fraction, place)?)
+                Ranks::Exponential(Exponential::new(count, percentile, fraction, place)?)
             }
             Distribution::Row { of } => {
                 let law = RowLaw::new(&of, &format!("{place}.distribution.of"))?;
@@ -93,7 +93,7 @@ impl KeyChooser {
                 let inside = range(min) && max.cast_unsigned() - start < count;
                 let bounds = || format!("{place}.distribution.of");
                 require(inside, bounds, max, "bounds within the range of keys")?;
-                Law::Row(Box::new(law))
+                Ranks::Row(Box::new(law))
             }
         };
         Ok(Self { start, count, law })
@@ -101,7 +101,7 @@ impl KeyChooser {
 
     /// Whether the law starts at the newest record, wherever that is.
     pub(crate) const fn follows_frontier(&self) -> bool {
-        matches!(self.law, Law::Latest(_) | Law::Newest(_) | Law::Exponential(_))
+        matches!(self.law, Ranks::Latest(_) | Ranks::Newest(_) | Ranks::Exponential(_))
     }
 
     /// The end, exclusive, of the ordinals that a law can reach which doesn't follow the frontier.
@@ -134,23 +134,23 @@ impl KeyChooser {
     #[inline(always)]
     fn draw(&self, number: u64, random: &mut Random, frontier: u64) -> Option<u64> {
         let rank = match &self.law {
-            Law::Uniform(law) => law.rank(random),
-            Law::YcsbZipfian(law) => law.rank(random),
-            Law::Zipfian(law) => law.rank(random),
-            Law::ScrambledZipfian(law, permutation) => permutation.apply(law.rank(random)),
-            Law::Hotspot(law) => law.rank(random),
-            Law::Sequential(law) => law.rank(number),
+            Ranks::Uniform(law) => law.rank(random),
+            Ranks::YcsbZipfian(law) => law.rank(random),
+            Ranks::Zipfian(law) => law.rank(random),
+            Ranks::ScrambledZipfian(law, permutation) => permutation.apply(law.rank(random)),
+            Ranks::Hotspot(law) => law.rank(random),
+            Ranks::Sequential(law) => law.rank(number),
             // By value, so that the sequence needn't lie in memory for the others.
-            Law::Row(law) => return Some(law.ordinal(random.clone())),
-            Law::Latest(law) => {
+            Ranks::Row(law) => return Some(law.ordinal(random.clone())),
+            Ranks::Latest(law) => {
                 let count = frontier.checked_sub(self.start).filter(|count| *count > 0)?;
                 return Some(frontier - 1 - law.distance(random, count));
             }
-            Law::Newest(window) => {
+            Ranks::Newest(window) => {
                 let count = frontier.checked_sub(self.start).filter(|count| *count > 0)?;
                 return Some(frontier - 1 - random.below(count.min(*window)));
             }
-            Law::Exponential(law) => {
+            Ranks::Exponential(law) => {
                 let newest = frontier.checked_sub(1)?;
                 let chosen = newest.checked_sub(law.distance(random));
                 return chosen.filter(|ordinal| *ordinal >= self.start);
@@ -178,8 +178,8 @@ impl KeyChooser {
         for attempt in 1..ATTEMPTS {
             let drawn = match &self.law {
                 // Given that a visible key is chosen, both are themselves over what is visible.
-                Law::Uniform(_) => Some(self.start + uniform.rank(random)),
-                Law::Sequential(_) => {
+                Ranks::Uniform(_) => Some(self.start + uniform.rank(random)),
+                Ranks::Sequential(_) => {
                     let next = Sequential::new(visible).rank(number.wrapping_add(attempt - 1));
                     Some(self.start + next)
                 }

@@ -6,23 +6,23 @@ use kvmark_plan::{Argument, Each};
 
 /// A text as the cluster prepares it, and what is bound in which order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Template {
+pub(crate) struct Wording {
     pub(crate) cql: String,
     /// Index of the argument of each marker.
     pub(crate) arguments: Vec<usize>,
 }
 
-impl Template {
+impl Wording {
     /// Reads a text. The error is a clause that the statement's name goes before.
     pub(crate) fn parse(text: &str, arguments: &[Argument]) -> Result<Self, String> {
-        let mut template = Self { cql: String::with_capacity(text.len()), arguments: Vec::new() };
+        let mut wording = Self { cql: String::with_capacity(text.len()), arguments: Vec::new() };
         let mut rest = text;
         while let Some(at) = rest.find(['{', '}']) {
-            template.cql.push_str(&rest[..at]);
+            wording.cql.push_str(&rest[..at]);
             let brace = &rest[at..=at];
             let behind = &rest[at + 1..];
             if let Some(behind) = behind.strip_prefix(brace) {
-                template.cql.push_str(brace);
+                wording.cql.push_str(brace);
                 rest = behind;
                 continue;
             }
@@ -30,12 +30,12 @@ impl Template {
                 behind.split_once('}').filter(|_| brace == "{").ok_or_else(|| {
                     format!("has a '{brace}' without its fellow: write {brace}{brace} for a brace")
                 })?;
-            template.arguments.push(index_of(name, arguments)?);
-            template.cql.push('?');
+            wording.arguments.push(index_of(name, arguments)?);
+            wording.cql.push('?');
             rest = behind;
         }
-        template.cql.push_str(rest);
-        Ok(template)
+        wording.cql.push_str(rest);
+        Ok(wording)
     }
 }
 
@@ -72,20 +72,20 @@ mod tests {
         Argument { name: name.to_owned(), each, generator: Generator::Key }
     }
 
-    fn parse(text: &str) -> Result<Template, String> {
+    fn parse(text: &str) -> Result<Wording, String> {
         let arguments = [
             argument("a", Each::Operation),
             argument("b", Each::Command),
             argument("i", Each::Item),
         ];
-        Template::parse(text, &arguments)
+        Wording::parse(text, &arguments)
     }
 
     #[test]
     fn names_in_braces_become_markers_in_their_order() {
-        let template = parse("UPDATE t SET m[{b}] = {{'x': {a}}} WHERE k = {b}").unwrap();
-        assert_eq!(template.cql, "UPDATE t SET m[?] = {'x': ?} WHERE k = ?");
-        assert_eq!(template.arguments, [1, 0, 1]);
+        let wording = parse("UPDATE t SET m[{b}] = {{'x': {a}}} WHERE k = {b}").unwrap();
+        assert_eq!(wording.cql, "UPDATE t SET m[?] = {'x': ?} WHERE k = ?");
+        assert_eq!(wording.arguments, [1, 0, 1]);
     }
 
     #[test]
