@@ -34,6 +34,7 @@ def instructions_per_operation() -> tuple[int, int]:
     Raises:
         RunFailedError: the test doesn't build, finds too many, or valgrind is missing.
     """
+    find_example("kvmark-engine", "null")
     ((blocking, asynchronous),) = INSTRUCTIONS.findall(_test("instructions", "--ignored"))
     return int(blocking), int(asynchronous)
 

@@ -22,6 +22,8 @@ fn main() {
     let (workers, operations) = (number(1) as u32, number(20_000_000));
     let mut plan = support::plan(support::closed(), clients);
     plan.workers = workers;
+    // What an interval costs isn't an operation's.
+    plan.interval_ns = 3_600_000_000_000;
     plan.phases[0].groups[0].operations = Some(operations);
     if std::env::args().nth(5).is_some_and(|word| word == "zipfian") {
         plan.groups[0].keys.distribution = Distribution::YcsbZipfian;

@@ -5,14 +5,15 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A few in a hundred above what was counted, for another compiler.
-const BLOCKING_MOST: u64 = 800;
-const ASYNCHRONOUS_MOST: u64 = 940;
+/// A tenth above what was counted, for another compiler or processor.
+const BLOCKING_MOST: u64 = 820;
+const ASYNCHRONOUS_MOST: u64 = 970;
 
 /// Instructions of the program `null` for so many operations, by valgrind's cachegrind.
 fn instructions(yields: u32, clients: u32, operations: u64) -> u64 {
     let own = std::env::current_exe().unwrap();
     let null: PathBuf = own.ancestors().nth(2).unwrap().join("examples").join("null");
+    assert!(null.exists(), "build it first: cargo build --release --example null");
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("counts");
     let done = Command::new("valgrind")
@@ -29,9 +30,10 @@ fn instructions(yields: u32, clients: u32, operations: u64) -> u64 {
     total.trim().parse().unwrap()
 }
 
-/// Of one operation: what a run has besides is the same in a short and in a long one.
+/// Of one operation: what a run has besides is the same in a short and in a long one, but for the
+/// clock, which is calibrated for a time and not for a number of instructions: hence the million.
 fn an_operation(yields: u32, clients: u32) -> u64 {
-    let (few, many) = (20_000, 120_000);
+    let (few, many) = (20_000, 1_020_000);
     let least = instructions(yields, clients, few);
     (instructions(yields, clients, many) - least) / (many - few)
 }
