@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rocksdb::DB;
 
-use crate::options::{OptionDoc, Place, Settings, options};
+use crate::options::{RocksDbOption, Scope, Settings, options};
 
 /// Names that say where a database is, not how it is configured.
 const NOT_CONFIGURATION: [&str; 2] = ["path", "create"];
@@ -66,25 +66,26 @@ pub(crate) fn configuration(
     db: &DB,
     table: &str,
 ) -> BTreeMap<String, String> {
-    let shaping = options().iter().filter(|doc| !NOT_CONFIGURATION.contains(&doc.name));
-    let values = shaping.filter_map(|doc| {
-        let value = match doc.place {
-            Place::Driver => Some(settings.text(doc.name).to_owned()),
-            Place::Cache => cache_bytes(db, table),
-            Place::Database => from_file(file, doc, "DBOptions"),
-            Place::Table => from_file(file, doc, &format!("CFOptions \"{table}\"")),
-            Place::Blocks => {
-                from_file(file, doc, &format!("TableOptions/BlockBasedTable \"{table}\""))
+    let shaping = options().iter().filter(|option| !NOT_CONFIGURATION.contains(&option.doc.name));
+    let values = shaping.filter_map(|option| {
+        let name = option.doc.name;
+        let value = match option.scope {
+            Scope::Driver => Some(settings.text(name).to_owned()),
+            Scope::Cache => cache_bytes(db, table),
+            Scope::Database => from_file(file, option, "DBOptions"),
+            Scope::Table => from_file(file, option, &format!("CFOptions \"{table}\"")),
+            Scope::Blocks => {
+                from_file(file, option, &format!("TableOptions/BlockBasedTable \"{table}\""))
             }
         };
-        Some((doc.name.to_owned(), value?))
+        Some((name.to_owned(), value?))
     });
     let build = ("build".to_owned(), BUILD.to_owned());
     values.chain([build]).collect()
 }
 
-fn from_file(file: &OptionsFile, doc: &OptionDoc, section: &str) -> Option<String> {
-    file.value(section, doc.own_names.first()?).map(|spelled| doc.value_of(spelled))
+fn from_file(file: &OptionsFile, option: &RocksDbOption, section: &str) -> Option<String> {
+    file.value(section, option.own_names.first()?).map(|spelled| option.value_of(spelled))
 }
 
 fn cache_bytes(db: &DB, table: &str) -> Option<String> {

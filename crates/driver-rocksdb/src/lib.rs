@@ -29,7 +29,7 @@ use kvmark_driver::{
 use database::Database;
 
 pub use folder::destroy;
-pub use options::{OptionDoc, options};
+pub use options::{RocksDbOption, options};
 pub use session::RocksDbSession;
 
 /// An open RocksDB database. It is closed, and its lock released, when the driver and all its

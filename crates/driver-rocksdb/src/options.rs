@@ -5,36 +5,31 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use kvmark_driver::OpenError;
-use kvmark_driver::options::Accepts;
+use kvmark_driver::options::{Accepts, Given, OptionDoc};
 use rocksdb::{BlockBasedOptions, Cache, Options};
 use serde_json::Value;
 
-/// One option as documentation shows it.
+/// One option: a line of the table.
 #[derive(Debug)]
-pub struct OptionDoc {
-    /// Its name in plans and URLs.
-    pub name: &'static str,
-    /// What it does.
-    pub meaning: &'static str,
-    /// What it accepts.
-    pub accepts: Accepts,
-    /// Its value where it isn't given: RocksDB's own default; none where it must be given.
-    pub default: Option<&'static str>,
+pub struct RocksDbOption {
+    /// What documentation shows. The default is RocksDB's own; there is none where the option must
+    /// be given.
+    pub doc: OptionDoc,
     /// RocksDB's own names for it; empty where the driver itself acts on it.
     pub own_names: &'static [&'static str],
-    pub(crate) place: Place,
+    pub(crate) scope: Scope,
 }
 
-/// Where RocksDB keeps an option.
+/// What an option applies to, and so among which of RocksDB's options it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// Nowhere: the driver acts on it.
+pub(crate) enum Scope {
+    /// The driver, which acts on it itself.
     Driver,
-    /// In the options of the whole database.
+    /// The whole database.
     Database,
-    /// In those of the table's column family.
+    /// The table's column family.
     Table,
-    /// In those of its block-based file format.
+    /// The blocks of its files.
     Blocks,
     /// The block cache, made by the driver.
     Cache,
@@ -62,190 +57,236 @@ const fn count(min: i64) -> Accepts {
 
 /// Every option of this driver, in the order of the documentation.
 #[must_use]
-pub fn options() -> &'static [OptionDoc] {
+pub fn options() -> &'static [RocksDbOption] {
     &TABLE
 }
 
-static TABLE: [OptionDoc; 22] = [
-    OptionDoc {
-        name: "path",
-        meaning: "Folder of the database. Its parent must exist.",
-        accepts: Accepts::Text("the path of a folder"),
-        default: None,
+static TABLE: [RocksDbOption; 22] = [
+    RocksDbOption {
+        doc: OptionDoc {
+            name: "path",
+            meaning: "Folder of the database. Its parent must exist.",
+            accepts: Accepts::Text("the path of a folder"),
+            default: None,
+        },
         own_names: &[],
-        place: Place::Driver,
+        scope: Scope::Driver,
     },
-    OptionDoc {
-        name: "create",
-        meaning: "Whether a database that isn't there is created.",
-        accepts: Accepts::SWITCH,
-        default: Some("false"),
+    RocksDbOption {
+        doc: OptionDoc {
+            name: "create",
+            meaning: "Whether a database that isn't there is created.",
+            accepts: Accepts::SWITCH,
+            default: Some("false"),
+        },
         own_names: &["create_if_missing"],
-        place: Place::Driver,
+        scope: Scope::Driver,
     },
-    OptionDoc {
-        name: "wal",
-        meaning: "Whether writes go to the write-ahead log; without it a crash loses memtables.",
-        accepts: Accepts::SWITCH,
-        default: Some("true"),
+    RocksDbOption {
+        doc: OptionDoc {
+            name: "wal",
+            meaning: "Whether writes go to the write-ahead log; without it a crash loses \
+                      memtables.",
+            accepts: Accepts::SWITCH,
+            default: Some("true"),
+        },
         own_names: &["disableWAL"],
-        place: Place::Driver,
+        scope: Scope::Driver,
     },
-    OptionDoc {
-        name: "sync",
-        meaning: "Whether a write waits until the log is on the disk; needs wal.",
-        accepts: Accepts::SWITCH,
-        default: Some("false"),
+    RocksDbOption {
+        doc: OptionDoc {
+            name: "sync",
+            meaning: "Whether a write waits until the log is on the disk; needs wal.",
+            accepts: Accepts::SWITCH,
+            default: Some("false"),
+        },
         own_names: &["sync"],
-        place: Place::Driver,
+        scope: Scope::Driver,
     },
-    OptionDoc {
-        name: "statistics",
-        meaning: "Whether RocksDB counts what it does; costs a few percent of the throughput.",
-        accepts: Accepts::SWITCH,
-        default: Some("false"),
+    RocksDbOption {
+        doc: OptionDoc {
+            name: "statistics",
+            meaning: "Whether RocksDB counts what it does; costs a few percent of the throughput.",
+            accepts: Accepts::SWITCH,
+            default: Some("false"),
+        },
         own_names: &["statistics"],
-        place: Place::Driver,
+        scope: Scope::Driver,
     },
-    OptionDoc {
-        name: "write_buffer_bytes",
-        meaning: "Size of a memtable.",
-        accepts: bytes(64 << 10),
-        default: Some("67108864"),
+    RocksDbOption {
+        doc: OptionDoc {
+            name: "write_buffer_bytes",
+            meaning: "Size of a memtable.",
+            accepts: bytes(64 << 10),
+            default: Some("67108864"),
+        },
         own_names: &["write_buffer_size"],
-        place: Place::Table,
+        scope: Scope::Table,
     },
-    OptionDoc {
-        name: "max_write_buffers",
-        meaning: "Memtables, the active one and those being flushed, before writes stop.",
-        accepts: count(2),
-        default: Some("2"),
+    RocksDbOption {
+        doc: OptionDoc {
+            name: "max_write_buffers",
+            meaning: "Memtables, the active one and those being flushed, before writes stop.",
+            accepts: count(2),
+            default: Some("2"),
+        },
         own_names: &["max_write_buffer_number"],
-        place: Place::Table,
+        scope: Scope::Table,
     },
-    OptionDoc {
-        name: "block_cache_bytes",
-        meaning: "Size of the cache of uncompressed blocks, a hyper clock cache; 0 for no cache.",
-        accepts: bytes(0),
-        default: Some("33554432"),
+    RocksDbOption {
+        doc: OptionDoc {
+            name: "block_cache_bytes",
+            meaning: "Size of the cache of uncompressed blocks, a hyper clock cache; 0 for no \
+                      cache.",
+            accepts: bytes(0),
+            default: Some("33554432"),
+        },
         own_names: &["block_cache"],
-        place: Place::Cache,
+        scope: Scope::Cache,
     },
-    OptionDoc {
-        name: "block_bytes",
-        meaning: "Size of a block before compression.",
-        accepts: Accepts::Whole { min: 1 << 10, max: 1 << 30 },
-        default: Some("4096"),
+    RocksDbOption {
+        doc: OptionDoc {
+            name: "block_bytes",
+            meaning: "Size of a block before compression.",
+            accepts: Accepts::Whole { min: 1 << 10, max: 1 << 30 },
+            default: Some("4096"),
+        },
         own_names: &["block_size"],
-        place: Place::Blocks,
+        scope: Scope::Blocks,
     },
-    OptionDoc {
-        name: "bloom_bits_per_key",
-        meaning: "Bits per key of the Bloom filter; 0 for no filter.",
-        accepts: Accepts::Whole { min: 0, max: 100 },
-        default: Some("0"),
+    RocksDbOption {
+        doc: OptionDoc {
+            name: "bloom_bits_per_key",
+            meaning: "Bits per key of the Bloom filter; 0 for no filter.",
+            accepts: Accepts::Whole { min: 0, max: 100 },
+            default: Some("0"),
+        },
         own_names: &["filter_policy"],
-        place: Place::Blocks,
+        scope: Scope::Blocks,
     },
-    OptionDoc {
-        name: "cache_index_and_filter_blocks",
-        meaning: "Whether index and filter blocks live in the block cache.",
-        accepts: Accepts::SWITCH,
-        default: Some("false"),
+    RocksDbOption {
+        doc: OptionDoc {
+            name: "cache_index_and_filter_blocks",
+            meaning: "Whether index and filter blocks live in the block cache.",
+            accepts: Accepts::SWITCH,
+            default: Some("false"),
+        },
         own_names: &["cache_index_and_filter_blocks"],
-        place: Place::Blocks,
+        scope: Scope::Blocks,
     },
-    OptionDoc {
-        name: "compression",
-        meaning: "Compression of blocks in files.",
-        accepts: Accepts::Words(&["none", "snappy", "lz4", "zstd"]),
-        default: Some("lz4"),
+    RocksDbOption {
+        doc: OptionDoc {
+            name: "compression",
+            meaning: "Compression of blocks in files.",
+            accepts: Accepts::Words(&["none", "snappy", "lz4", "zstd"]),
+            default: Some("lz4"),
+        },
         own_names: &["compression"],
-        place: Place::Table,
+        scope: Scope::Table,
     },
-    OptionDoc {
-        name: "target_file_bytes",
-        meaning: "Size of a file in level 1.",
-        accepts: bytes(64 << 10),
-        default: Some("67108864"),
+    RocksDbOption {
+        doc: OptionDoc {
+            name: "target_file_bytes",
+            meaning: "Size of a file in level 1.",
+            accepts: bytes(64 << 10),
+            default: Some("67108864"),
+        },
         own_names: &["target_file_size_base"],
-        place: Place::Table,
+        scope: Scope::Table,
     },
-    OptionDoc {
-        name: "level_base_bytes",
-        meaning: "Size of level 1.",
-        accepts: bytes(64 << 10),
-        default: Some("268435456"),
+    RocksDbOption {
+        doc: OptionDoc {
+            name: "level_base_bytes",
+            meaning: "Size of level 1.",
+            accepts: bytes(64 << 10),
+            default: Some("268435456"),
+        },
         own_names: &["max_bytes_for_level_base"],
-        place: Place::Table,
+        scope: Scope::Table,
     },
-    OptionDoc {
-        name: "level0_file_num_compaction_trigger",
-        meaning: "Files in level 0 that start a compaction.",
-        accepts: count(1),
-        default: Some("4"),
+    RocksDbOption {
+        doc: OptionDoc {
+            name: "level0_file_num_compaction_trigger",
+            meaning: "Files in level 0 that start a compaction.",
+            accepts: count(1),
+            default: Some("4"),
+        },
         own_names: &["level0_file_num_compaction_trigger"],
-        place: Place::Table,
+        scope: Scope::Table,
     },
-    OptionDoc {
-        name: "level0_slowdown_writes_trigger",
-        meaning: "Files in level 0 from which writes are slowed down.",
-        accepts: count(1),
-        default: Some("20"),
+    RocksDbOption {
+        doc: OptionDoc {
+            name: "level0_slowdown_writes_trigger",
+            meaning: "Files in level 0 from which writes are slowed down.",
+            accepts: count(1),
+            default: Some("20"),
+        },
         own_names: &["level0_slowdown_writes_trigger"],
-        place: Place::Table,
+        scope: Scope::Table,
     },
-    OptionDoc {
-        name: "level0_stop_writes_trigger",
-        meaning: "Files in level 0 at which writes stop.",
-        accepts: count(1),
-        default: Some("36"),
+    RocksDbOption {
+        doc: OptionDoc {
+            name: "level0_stop_writes_trigger",
+            meaning: "Files in level 0 at which writes stop.",
+            accepts: count(1),
+            default: Some("36"),
+        },
         own_names: &["level0_stop_writes_trigger"],
-        place: Place::Table,
+        scope: Scope::Table,
     },
-    OptionDoc {
-        name: "max_background_jobs",
-        meaning: "Threads for flushes and compactions together.",
-        accepts: Accepts::Whole { min: 1, max: 1024 },
-        default: Some("2"),
+    RocksDbOption {
+        doc: OptionDoc {
+            name: "max_background_jobs",
+            meaning: "Threads for flushes and compactions together.",
+            accepts: Accepts::Whole { min: 1, max: 1024 },
+            default: Some("2"),
+        },
         own_names: &["max_background_jobs"],
-        place: Place::Database,
+        scope: Scope::Database,
     },
-    OptionDoc {
-        name: "max_subcompactions",
-        meaning: "Threads that may share one compaction.",
-        accepts: Accepts::Whole { min: 1, max: 1024 },
-        default: Some("1"),
+    RocksDbOption {
+        doc: OptionDoc {
+            name: "max_subcompactions",
+            meaning: "Threads that may share one compaction.",
+            accepts: Accepts::Whole { min: 1, max: 1024 },
+            default: Some("1"),
+        },
         own_names: &["max_subcompactions"],
-        place: Place::Database,
+        scope: Scope::Database,
     },
-    OptionDoc {
-        name: "max_open_files",
-        meaning: "Files kept open; -1 for all.",
-        accepts: count(-1),
-        default: Some("-1"),
+    RocksDbOption {
+        doc: OptionDoc {
+            name: "max_open_files",
+            meaning: "Files kept open; -1 for all.",
+            accepts: count(-1),
+            default: Some("-1"),
+        },
         own_names: &["max_open_files"],
-        place: Place::Database,
+        scope: Scope::Database,
     },
-    OptionDoc {
-        name: "bytes_per_sync",
-        meaning: "Bytes of a file after which they go to the disk; 0 leaves it to the kernel.",
-        accepts: bytes(0),
-        default: Some("0"),
+    RocksDbOption {
+        doc: OptionDoc {
+            name: "bytes_per_sync",
+            meaning: "Bytes of a file after which they go to the disk; 0 leaves it to the kernel.",
+            accepts: bytes(0),
+            default: Some("0"),
+        },
         own_names: &["bytes_per_sync"],
-        place: Place::Database,
+        scope: Scope::Database,
     },
-    OptionDoc {
-        name: "direct_io",
-        meaning: "Whether reads, flushes and compactions go past the kernel's page cache.",
-        accepts: Accepts::SWITCH,
-        default: Some("false"),
+    RocksDbOption {
+        doc: OptionDoc {
+            name: "direct_io",
+            meaning: "Whether reads, flushes and compactions go past the kernel's page cache.",
+            accepts: Accepts::SWITCH,
+            default: Some("false"),
+        },
         own_names: &["use_direct_reads", "use_direct_io_for_flush_and_compaction"],
-        place: Place::Database,
+        scope: Scope::Database,
     },
 ];
 
-impl OptionDoc {
+impl RocksDbOption {
     /// `name=value` in RocksDB's spelling, for each of its own names.
     fn assignments(&self, value: &str) -> String {
         let spelled = match self.own_names {
@@ -276,32 +317,29 @@ fn compression(
     COMPRESSIONS.iter().map(direction).find(|(key, _)| *key == from).map(|(_, other)| other)
 }
 
-/// The options as given, checked, each in its one spelling.
+/// The options as given, held against the table.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    given: BTreeMap<&'static str, String>,
+    given: Given,
 }
 
 impl Settings {
     pub(crate) fn parse(options: &BTreeMap<String, Value>) -> Result<Self, OpenError> {
-        let mut given = BTreeMap::new();
-        for (name, value) in options {
-            let doc = TABLE.iter().find(|doc| doc.name == name).ok_or_else(|| unknown(name))?;
-            given.insert(doc.name, doc.accepts.checked(name, value)?);
+        let docs = || TABLE.iter().map(|option| &option.doc);
+        if let Some(name) = options.keys().find(|name| docs().all(|doc| doc.name != *name)) {
+            return Err(unknown(name));
         }
-        let missing =
-            TABLE.iter().find(|doc| doc.default.is_none() && !given.contains_key(doc.name));
-        if let Some(doc) = missing {
+        let given = Given::parse(docs(), options)?;
+        if let Some(doc) = docs().find(|doc| given.text(doc.name).is_none()) {
             let text = format!("option '{}' is missing: give {}", doc.name, doc.accepts);
             return Err(OpenError::Option(text));
         }
-        let settings = Self { given };
-        if settings.switch("sync") && !settings.switch("wal") {
+        if given.switch("sync") && !given.switch("wal") {
             let text = "option 'sync' can't be 'true' while 'wal' is 'false': a write that goes \
                         to no log can't wait for it";
             return Err(OpenError::Option(text.to_owned()));
         }
-        Ok(settings)
+        Ok(Self { given })
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -310,27 +348,27 @@ impl Settings {
 
     /// The value of a switch that the driver itself acts on.
     pub(crate) fn switch(&self, name: &str) -> bool {
-        self.text(name) == "true"
+        self.given.switch(name)
     }
 
     pub(crate) fn text(&self, name: &str) -> &str {
-        let default = || TABLE.iter().find(|doc| doc.name == name).and_then(|doc| doc.default);
-        self.given.get(name).map(String::as_str).or_else(default).unwrap_or_default()
+        self.given.text(name).expect("an option has a default, or is refused where it is missing")
     }
 
     /// RocksDB's options: its defaults, and what was given.
     pub(crate) fn engine(&self) -> Result<Options, rocksdb::Error> {
         let mut base = Options::default();
-        if let Some(bytes) = self.given.get("block_cache_bytes") {
+        if let Some(bytes) = self.given.own("block_cache_bytes") {
             base.set_block_based_table_factory(&blocks(bytes.parse().unwrap_or_default()));
         }
-        let assigned = |place| {
-            let here = TABLE.iter().filter(move |doc| doc.place == place);
-            let given = here.filter_map(|doc| Some(doc.assignments(self.given.get(doc.name)?)));
-            given.collect::<String>()
+        let assigned = |scope| {
+            let own =
+                |option: &RocksDbOption| Some(option.assignments(self.given.own(option.doc.name)?));
+            let here = TABLE.iter().filter(|option| option.scope == scope);
+            here.filter_map(own).collect::<String>()
         };
-        let (database, table) = (assigned(Place::Database), assigned(Place::Table));
-        let text = match assigned(Place::Blocks) {
+        let (database, table) = (assigned(Scope::Database), assigned(Scope::Table));
+        let text = match assigned(Scope::Blocks) {
             blocks if blocks.is_empty() => database + &table,
             blocks => format!("{database}{table}block_based_table_factory={{{blocks}}};"),
         };
@@ -353,11 +391,12 @@ fn blocks(cache_bytes: usize) -> BlockBasedOptions {
     blocks
 }
 
+/// As [`Given`] says it, with the nearest name.
 fn unknown(name: &str) -> OpenError {
-    let near = TABLE.iter().map(|doc| (distance(name, doc.name), doc.name)).min();
+    let known: Vec<_> = TABLE.iter().map(|option| option.doc.name).collect();
+    let near = known.iter().map(|known| (distance(name, known), known)).min();
     let near = near.filter(|(distance, _)| *distance <= 1 + name.len() / 4);
     let hint = near.map_or_else(String::new, |(_, near)| format!(", did you mean '{near}'?"));
-    let known: Vec<_> = TABLE.iter().map(|doc| doc.name).collect();
     let known = known.join(", ");
     OpenError::Option(format!("there is no option '{name}'{hint}; known are {known}"))
 }
@@ -444,8 +483,9 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_defaults_are_accepted() {
-        for (index, doc) in TABLE.iter().enumerate() {
-            assert!(TABLE[..index].iter().all(|other| other.name != doc.name), "{}", doc.name);
+        for (index, RocksDbOption { doc, .. }) in TABLE.iter().enumerate() {
+            let mut before = TABLE[..index].iter();
+            assert!(before.all(|other| other.doc.name != doc.name), "{}", doc.name);
             let default = doc.default.map(|text| doc.accepts.read(text));
             assert!(default.is_none_or(|read| read.is_some()), "{}", doc.name);
         }

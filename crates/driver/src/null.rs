@@ -7,14 +7,20 @@ use std::time::Duration;
 use kvmark_plan::{Kind, Outcome};
 use serde_json::Value;
 
-use crate::options::Options;
+use crate::options::{Accepts, Given, OptionDoc};
 use crate::{
     AnySession, Blocking, Capabilities, Completions, Description, Driver, Execution, OpenError,
     Reply, Request, Session, Ticket,
 };
 
-/// A system without a store. Options: `yields`, how many turns of its worker an operation takes (0
-/// makes the driver blocking).
+static TABLE: [OptionDoc; 1] = [OptionDoc {
+    name: "yields",
+    meaning: "Turns of its worker that an operation takes; 0 makes the driver blocking.",
+    accepts: Accepts::Text("a count such as 0 or 1"),
+    default: Some("0"),
+}];
+
+/// A system without a store.
 #[derive(Clone, Debug)]
 pub struct Null {
     turns: u32,
@@ -26,10 +32,7 @@ impl Null {
     /// # Errors
     /// [`OpenError::Option`] for an unknown option or a value that can't be used.
     pub fn open(options: &BTreeMap<String, Value>) -> Result<Self, OpenError> {
-        let mut options = Options::new(options);
-        let turns = options.take("yields", "a count such as 0 or 1", 0)?;
-        options.finish()?;
-        Ok(Self { turns })
+        Ok(Self { turns: Given::parse(&TABLE, options)?.read("yields")? })
     }
 }
 
@@ -122,5 +125,17 @@ impl Session for NullSession {
     fn give_up(&mut self, ticket: Ticket) {
         self.submitted.retain(|(other, _)| *other != ticket);
         self.under_way.retain(|(_, other, _)| *other != ticket);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_count_of_turns_is_refused() {
+        let options = BTreeMap::from([("yields".to_owned(), Value::from(-1))]);
+        let error = Null::open(&options).unwrap_err().to_string();
+        assert_eq!(error, "option 'yields' can't be '-1': give a count such as 0 or 1");
     }
 }

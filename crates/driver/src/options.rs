@@ -68,33 +68,25 @@ impl Accepts {
             }
         }
     }
-
-    /// The value of the option of this name in its one spelling, from a JSON scalar or its text.
-    ///
-    /// # Errors
-    /// [`OpenError::Option`] when it isn't accepted, saying what is.
-    pub fn checked(&self, name: &str, value: &Value) -> Result<String, OpenError> {
-        let text = text_of(value);
-        self.read(&text).ok_or_else(|| wrong(name, &text, self))
-    }
 }
 
 /// Options as text, each accepted by its line of a driver's table.
 #[derive(Debug)]
 pub struct Given {
-    table: &'static [OptionDoc],
+    table: Vec<&'static OptionDoc>,
     values: BTreeMap<&'static str, String>,
 }
 
 impl Given {
-    /// The options of a plan, held against a table.
+    /// The options of a plan, held against the lines of a table.
     ///
     /// # Errors
     /// [`OpenError::Option`] when one is unknown or its value isn't accepted.
     pub fn parse(
-        table: &'static [OptionDoc],
+        table: impl IntoIterator<Item = &'static OptionDoc>,
         options: &BTreeMap<String, Value>,
     ) -> Result<Self, OpenError> {
+        let table = table.into_iter().collect();
         let mut given = Self { table, values: BTreeMap::new() };
         for (name, value) in options {
             given.take(name, value)?;
@@ -103,11 +95,24 @@ impl Given {
     }
 
     fn take(&mut self, name: &str, value: &Value) -> Result<(), OpenError> {
-        let known = || self.table.iter().map(|doc| doc.name);
-        let doc = self.table.iter().find(|doc| doc.name == name);
-        let doc = doc.ok_or_else(|| unknown(name, known()))?;
-        self.values.insert(doc.name, doc.accepts.checked(name, value)?);
+        let doc = self.line(name).ok_or_else(|| self.unknown(name))?;
+        let text = text_of(value);
+        // What stands for an option that isn't given may be given as well, if it is no text too.
+        let accepted = match doc.default {
+            Some(default) if default == text => Some(text.clone()),
+            _ => doc.accepts.read(&text),
+        };
+        self.values.insert(doc.name, accepted.ok_or_else(|| wrong(doc, &text))?);
         Ok(())
+    }
+
+    fn line(&self, name: &str) -> Option<&'static OptionDoc> {
+        self.table.iter().copied().find(|doc| doc.name == name)
+    }
+
+    fn unknown(&self, name: &str) -> OpenError {
+        let known: Vec<_> = self.table.iter().map(|doc| doc.name).collect();
+        OpenError::Option(format!("there is no option '{name}'; known are {}", known.join(", ")))
     }
 
     /// Takes the value that the address has of an option, if it has one.
@@ -126,8 +131,7 @@ impl Given {
     /// The option's text or its default.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
-        let default = || self.table.iter().find(|doc| doc.name == name)?.default;
-        self.own(name).or_else(default)
+        self.own(name).or_else(|| self.line(name)?.default)
     }
 
     /// The option's text where it was given.
@@ -148,46 +152,15 @@ impl Given {
         let text = self.text(name)?;
         Some(text.parse().expect("the table accepts nothing but whole numbers of 0 or more"))
     }
-}
 
-/// Takes a driver's options out one by one and refuses what is left: for values that are more than
-/// text, words and whole numbers.
-#[derive(Debug)]
-pub struct Options {
-    left: BTreeMap<String, Value>,
-    known: Vec<&'static str>,
-}
-
-impl Options {
-    /// The options of a plan.
-    #[must_use]
-    pub fn new(options: &BTreeMap<String, Value>) -> Self {
-        Self { left: options.clone(), known: Vec::new() }
-    }
-
-    /// The option's value, from a JSON scalar or its text, or `default` where it isn't given.
+    /// An option that has a default, as a type of the driver's own.
     ///
     /// # Errors
-    /// [`OpenError::Option`] when the value doesn't read as `T`; `accepts` says what would.
-    pub fn take<T: FromStr>(
-        &mut self,
-        name: &'static str,
-        accepts: &str,
-        default: T,
-    ) -> Result<T, OpenError> {
-        self.known.push(name);
-        let Some(value) = self.left.remove(name) else { return Ok(default) };
-        let text = text_of(&value);
-        text.parse().map_err(|_| wrong(name, &text, &accepts))
-    }
-
-    /// Refuses options that nobody took.
-    ///
-    /// # Errors
-    /// [`OpenError::Option`] naming the first unknown option and the known ones.
-    pub fn finish(self) -> Result<(), OpenError> {
-        let Some(name) = self.left.keys().next() else { return Ok(()) };
-        Err(unknown(name, self.known.into_iter()))
+    /// [`OpenError::Option`] when the text doesn't read as `T`, saying what the table accepts.
+    pub fn read<T: FromStr>(&self, name: &str) -> Result<T, OpenError> {
+        let doc = self.line(name).expect("only options of the table are read");
+        let text = self.text(name).expect("only options that have a default are read");
+        text.parse().map_err(|_| wrong(doc, text))
     }
 }
 
@@ -198,20 +171,16 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-fn wrong(name: &str, text: &str, accepts: &dyn fmt::Display) -> OpenError {
+fn wrong(doc: &OptionDoc, text: &str) -> OpenError {
+    let OptionDoc { name, accepts, .. } = doc;
     OpenError::Option(format!("option '{name}' can't be '{text}': give {accepts}"))
-}
-
-fn unknown(name: &str, known: impl Iterator<Item = &'static str>) -> OpenError {
-    let known: Vec<_> = known.collect();
-    OpenError::Option(format!("there is no option '{name}'; known are {}", known.join(", ")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    static TABLE: [OptionDoc; 4] = [
+    static TABLE: [OptionDoc; 6] = [
         OptionDoc {
             name: "compression",
             meaning: "",
@@ -231,6 +200,18 @@ mod tests {
             accepts: Accepts::Text("a user's name"),
             default: None,
         },
+        OptionDoc {
+            name: "share",
+            meaning: "",
+            accepts: Accepts::Text("a share such as 0.5"),
+            default: Some("0.25"),
+        },
+        OptionDoc {
+            name: "prefix",
+            meaning: "",
+            accepts: Accepts::Text("a prefix"),
+            default: Some(""),
+        },
     ];
 
     fn given(name: &str, value: impl Into<Value>) -> Result<Given, String> {
@@ -241,7 +222,7 @@ mod tests {
     #[test]
     fn an_unknown_option_is_refused_with_the_known_ones() {
         let error = given("compresion", "lz4").unwrap_err();
-        let known = "compression, tls, database, username";
+        let known = "compression, tls, database, username, share, prefix";
         assert_eq!(error, format!("there is no option 'compresion'; known are {known}"));
     }
 
@@ -275,6 +256,19 @@ mod tests {
         let given = given("tls", true).unwrap();
         assert_eq!((given.own("compression"), given.text("compression")), (None, Some("none")));
         assert_eq!((given.text("username"), given.whole("database")), (None, None));
+    }
+
+    #[test]
+    fn a_default_may_be_given_even_if_it_is_no_text() {
+        assert_eq!(given("prefix", "").unwrap().own("prefix"), Some(""));
+    }
+
+    #[test]
+    fn text_is_read_as_a_type_of_the_drivers_or_refused_with_what_the_table_accepts() {
+        assert_eq!(given("share", 0.5).unwrap().read("share").ok(), Some(0.5));
+        assert_eq!(given("tls", true).unwrap().read("share").ok(), Some(0.25));
+        let error = given("share", "half").unwrap().read::<f64>("share").unwrap_err();
+        assert_eq!(error.to_string(), "option 'share' can't be 'half': give a share such as 0.5");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::time::Duration;
 use kvmark_plan::{GOLDEN, Kind, Outcome, split_mix};
 use serde_json::Value;
 
-use crate::options::Options;
+use crate::options::{Accepts, Given, OptionDoc};
 use crate::{
     AnySession, Capabilities, Completions, Description, Driver, Execution, Never, OpenError, Reply,
     Request, Session, Ticket,
@@ -27,18 +27,6 @@ use crate::{
 enum ServiceTime {
     Constant,
     Exponential,
-}
-
-impl FromStr for ServiceTime {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        match text {
-            "constant" => Ok(Self::Constant),
-            "exponential" => Ok(Self::Exponential),
-            _ => Err(()),
-        }
-    }
 }
 
 /// A list of windows `start+length`, in seconds since the run began, separated by commas.
@@ -73,10 +61,67 @@ impl Windows {
     }
 }
 
-/// A simulated system. Options: `servers`, `service` (`constant` or `exponential`), `mean_us`,
-/// `seed`, `stall` and `outage` (windows such as `10+1,20+0.5`: start and length in seconds; a
-/// stall delays, an outage answers `unavailable`), `miss_share`, `error_share`, `clock` (`virtual`
-/// or `real`).
+const WINDOWS: Accepts = Accepts::Text("windows such as 10+1,20+0.5 (start+length in seconds)");
+const SHARE: Accepts = Accepts::Text("a share between 0 and 1");
+
+static TABLE: [OptionDoc; 9] = [
+    OptionDoc {
+        name: "servers",
+        meaning: "Servers that work side by side.",
+        accepts: Accepts::Text("a count of at least 1"),
+        default: Some("1"),
+    },
+    OptionDoc {
+        name: "service",
+        meaning: "How service times are distributed.",
+        accepts: Accepts::Words(&["constant", "exponential"]),
+        default: Some("exponential"),
+    },
+    OptionDoc {
+        name: "mean_us",
+        meaning: "Mean service time in microseconds.",
+        accepts: Accepts::Text("microseconds, 0 or more"),
+        default: Some("100"),
+    },
+    OptionDoc {
+        name: "seed",
+        meaning: "Seed of service times, misses and errors.",
+        accepts: Accepts::Text("a whole number"),
+        default: Some("1"),
+    },
+    OptionDoc {
+        name: "stall",
+        meaning: "When requests are delayed.",
+        accepts: WINDOWS,
+        default: Some(""),
+    },
+    OptionDoc {
+        name: "outage",
+        meaning: "When requests are answered `unavailable`.",
+        accepts: WINDOWS,
+        default: Some(""),
+    },
+    OptionDoc {
+        name: "miss_share",
+        meaning: "Share of requests that find nothing.",
+        accepts: SHARE,
+        default: Some("0"),
+    },
+    OptionDoc {
+        name: "error_share",
+        meaning: "Share of requests that fail.",
+        accepts: SHARE,
+        default: Some("0"),
+    },
+    OptionDoc {
+        name: "clock",
+        meaning: "Whether the system lives in simulated time, or in the machine's.",
+        accepts: Accepts::Words(&["virtual", "real"]),
+        default: Some("real"),
+    },
+];
+
+/// A simulated system.
 #[derive(Clone, Debug)]
 pub struct Sim {
     service: ServiceTime,
@@ -98,63 +143,38 @@ struct Queue {
     arrived: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct ClockChoice(bool);
-
-impl FromStr for ClockChoice {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        match text {
-            "virtual" => Ok(Self(true)),
-            "real" => Ok(Self(false)),
-            _ => Err(()),
-        }
-    }
-}
-
 impl Sim {
     /// Opens a simulated system.
     ///
     /// # Errors
     /// [`OpenError::Option`] for an unknown option or a value that can't be used.
     pub fn open(options: &BTreeMap<String, Value>) -> Result<Self, OpenError> {
-        let configuration = options
-            .iter()
-            .map(|(name, value)| (name.clone(), value.to_string().trim_matches('"').to_owned()))
-            .collect();
-        let mut options = Options::new(options);
-        let servers: u32 = options.take("servers", "a count of at least 1", 1)?;
-        let service =
-            options.take("service", "constant or exponential", ServiceTime::Exponential)?;
-        let mean_us: f64 = options.take("mean_us", "microseconds, 0 or more", 100.0)?;
-        let seed = options.take("seed", "a whole number", 1)?;
-        let windows = "windows such as 10+1,20+0.5 (start+length in seconds)";
-        let stalls = options.take("stall", windows, Windows::default())?;
-        let outages = options.take("outage", windows, Windows::default())?;
-        let miss_share = options.take("miss_share", "a share between 0 and 1", 0.0)?;
-        let error_share = options.take("error_share", "a share between 0 and 1", 0.0)?;
-        let clock = options.take("clock", "virtual or real", ClockChoice(false))?;
-        options.finish()?;
+        let given = Given::parse(&TABLE, options)?;
+        let servers: u32 = given.read("servers")?;
+        let mean_us: f64 = given.read("mean_us")?;
         if servers == 0 || !mean_us.is_finite() || mean_us < 0.0 {
             let problem = "a simulated system needs a server and a service time of 0 or more";
             return Err(OpenError::Option(problem.to_owned()));
         }
+        let own = |doc: &OptionDoc| Some((doc.name.to_owned(), given.own(doc.name)?.to_owned()));
         let description = Description {
             system: "sim".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            configuration,
+            configuration: TABLE.iter().filter_map(own).collect(),
         };
         let free_ns = (0..servers).map(|_| Reverse(0)).collect();
         Ok(Self {
-            service,
+            service: match given.text("service") {
+                Some("constant") => ServiceTime::Constant,
+                _ => ServiceTime::Exponential,
+            },
             mean_ns: mean_us * 1e3,
-            seed,
-            stalls,
-            outages,
-            miss_share,
-            error_share,
-            simulated_time: clock.0,
+            seed: given.read("seed")?,
+            stalls: given.read("stall")?,
+            outages: given.read("outage")?,
+            miss_share: given.read("miss_share")?,
+            error_share: given.read("error_share")?,
+            simulated_time: given.text("clock") == Some("virtual"),
             description,
             queue: Arc::new(Mutex::new(Queue { free_ns, arrived: 0 })),
         })
@@ -370,9 +390,35 @@ mod tests {
             Sim::open(&options).unwrap_err().to_string()
         };
         assert!(open("server", "1").starts_with("there is no option 'server'; known are servers"));
-        assert_eq!(
-            open("servers", "x"),
-            "option 'servers' can't be 'x': give a count of at least 1"
-        );
+        let windows = "windows such as 10+1,20+0.5 (start+length in seconds)";
+        for (name, accepts) in [
+            ("servers", "a count of at least 1"),
+            ("service", "constant or exponential"),
+            ("mean_us", "microseconds, 0 or more"),
+            ("seed", "a whole number"),
+            ("stall", windows),
+            ("outage", windows),
+            ("miss_share", "a share between 0 and 1"),
+            ("error_share", "a share between 0 and 1"),
+            ("clock", "virtual or real"),
+        ] {
+            let sentence = format!("option '{name}' can't be 'x': give {accepts}");
+            assert_eq!(open(name, "x"), sentence);
+        }
+        let problem = "a simulated system needs a server and a service time of 0 or more";
+        assert_eq!([open("servers", "0"), open("mean_us", "-1")], [problem; 2]);
+    }
+
+    #[test]
+    fn a_list_of_no_windows_is_none() {
+        assert!(sim(&[("stall", ""), ("outage", "")]).stalls.0.is_empty());
+    }
+
+    #[test]
+    fn the_description_has_the_options_that_were_given() {
+        let configuration =
+            sim(&[("mean_us", "10"), ("clock", "virtual")]).describe().configuration;
+        let own = [("clock", "virtual"), ("mean_us", "10")];
+        assert_eq!(configuration, own.map(|(n, v)| (n.to_owned(), v.to_owned())).into());
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kvmark_driver::{Driver, OpenError};
-use kvmark_driver_rocksdb::options;
+use kvmark_driver_rocksdb::{RocksDbOption, options};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -16,7 +16,7 @@ fn configuration(options: Value) -> BTreeMap<String, String> {
 #[test]
 fn defaults_in_the_documentation_are_those_of_rocksdb() {
     let effective = configuration(json!({}));
-    for doc in options() {
+    for RocksDbOption { doc, .. } in options() {
         if let Some(value) = effective.get(doc.name) {
             assert_eq!(Some(value.as_str()), doc.default, "{}", doc.name);
         } else {
