@@ -6,6 +6,7 @@ use std::path::Path;
 use kvmark_driver::{Layout, OpenError};
 use rocksdb::{ColumnFamily, ColumnFamilyDescriptor, DB, Options, WaitForCompactOptions};
 use rocksdb::{DEFAULT_COLUMN_FAMILY_NAME, WriteOptions};
+use self_cell::self_cell;
 
 use crate::codec::Names;
 use crate::effective::{OptionsFile, configuration};
@@ -14,9 +15,20 @@ use crate::folder::{self, Standing};
 use crate::locks::Locks;
 use crate::options::Settings;
 
+type Family<'db> = &'db ColumnFamily;
+
+self_cell! {
+    /// RocksDB's database with the handle of the table's column family, which borrows it.
+    struct Opened {
+        owner: DB,
+        #[covariant]
+        dependent: Family,
+    }
+}
+
 /// A database with the table of the dataset.
 pub(crate) struct Database {
-    pub(crate) db: DB,
+    opened: Opened,
     /// The options it was opened with; RocksDB's counters hang on them.
     pub(crate) options: Options,
     /// Whether RocksDB counts.
@@ -28,25 +40,24 @@ pub(crate) struct Database {
     pub(crate) version: String,
     /// The effective configuration.
     pub(crate) configuration: BTreeMap<String, String>,
-    table: String,
     wal: bool,
     sync: bool,
 }
 
 impl Database {
     pub(crate) fn open(settings: &Settings, layout: &Layout) -> Result<Self, OpenError> {
-        let (path, table) = (settings.path(), layout.table.clone());
+        let (path, table) = (settings.path(), layout.table.as_str());
         if table.is_empty() || table.contains('\0') {
             let text = format!("the table can't be named {table:?}: give a name of printable text");
             return Err(OpenError::Option(text));
         }
         let standing = folder::prepare(&path, settings.switch("create"))?;
         let mut options = settings.engine().map_err(|error| refusal(&path, &error))?;
-        let families = families(&path, standing, settings.switch("create"), &table)?;
+        let families = families(&path, standing, settings.switch("create"), table)?;
         options.create_if_missing(standing == Standing::Vacant);
         options.create_missing_column_families(true);
         let families = families.iter().map(|name| {
-            let options = if *name == table { options.clone() } else { Options::default() };
+            let options = if name == table { options.clone() } else { Options::default() };
             ColumnFamilyDescriptor::new(name, options)
         });
         let db = DB::open_cf_descriptors(&options, &path, families)
@@ -54,23 +65,27 @@ impl Database {
         let file = OptionsFile::newest(&path);
         Ok(Self {
             version: file.version(),
-            configuration: configuration(settings, &file, &db, &table),
+            configuration: configuration(settings, &file, &db, table),
             names: Names::new(&layout.field_names),
             locks: Locks::new(),
             counts: settings.switch("statistics"),
             wal: settings.switch("wal"),
             sync: settings.switch("sync"),
-            db,
             options,
-            table,
+            opened: Opened::new(db, |db| {
+                db.cf_handle(table).expect("the table was opened with the database")
+            }),
         })
     }
 
-    /// The table's column family. The crate's handle borrows the database, so that a session, which
-    /// owns a share of it, can't keep one. The map behind it holds two names as a rule: some eighty
-    /// instructions of the nine thousand of a read.
+    /// RocksDB's own database.
+    pub(crate) fn db(&self) -> &DB {
+        self.opened.borrow_owner()
+    }
+
+    /// The table's column family.
     pub(crate) fn family(&self) -> &ColumnFamily {
-        self.db.cf_handle(&self.table).expect("the table was opened with the database")
+        self.opened.borrow_dependent()
     }
 
     pub(crate) fn write_options(&self) -> WriteOptions {
@@ -84,8 +99,8 @@ impl Database {
     pub(crate) fn settle(&self) -> Result<(), OpenError> {
         let mut wait = WaitForCompactOptions::default();
         wait.set_flush(true);
-        self.db.wait_for_compact(&wait).map_err(|error| {
-            let path = self.db.path().display();
+        self.db().wait_for_compact(&wait).map_err(|error| {
+            let path = self.db().path().display();
             OpenError::System(format!("the RocksDB database at {path} doesn't settle ({error})"))
         })
     }

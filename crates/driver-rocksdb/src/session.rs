@@ -39,16 +39,16 @@ impl RocksDbSession {
     }
 
     fn read(&self, request: &Request<'_>, reply: &mut Reply) -> Result<Outcome, Failure> {
-        let Database { db, .. } = &*self.database;
-        let found = db.get_pinned_cf_opt(self.database.family(), request.key, &self.reads)?;
+        let (db, family) = (self.database.db(), self.database.family());
+        let found = db.get_pinned_cf_opt(family, request.key, &self.reads)?;
         let Some(stored) = found else { return Ok(Outcome::Miss) };
         self.deliver(request, request.key, &stored, reply)?;
         Ok(Outcome::Ok)
     }
 
     fn update(&mut self, request: &Request<'_>) -> Result<Outcome, Failure> {
-        let Database { db, names, locks, .. } = &*self.database;
-        let family = self.database.family();
+        let Database { names, locks, .. } = &*self.database;
+        let (db, family) = (self.database.db(), self.database.family());
         let _held = locks.hold(request.key);
         let found = db.get_pinned_cf_opt(family, request.key, &self.reads)?;
         let Some(stored) = found else { return Ok(Outcome::Miss) };
@@ -59,16 +59,17 @@ impl RocksDbSession {
     }
 
     fn insert(&mut self, request: &Request<'_>) -> Result<Outcome, Failure> {
-        let Database { db, names, locks, .. } = &*self.database;
+        let Database { names, locks, .. } = &*self.database;
+        let (db, family) = (self.database.db(), self.database.family());
         encode(names, request.values, &mut self.record)
             .map_err(|error| Failure::codec(error, request.key))?;
         let _held = locks.hold(request.key);
-        db.put_cf_opt(self.database.family(), request.key, &self.record, &self.writes)?;
+        db.put_cf_opt(family, request.key, &self.record, &self.writes)?;
         Ok(Outcome::Ok)
     }
 
     fn scan(&self, request: &Request<'_>, reply: &mut Reply) -> Result<Outcome, Failure> {
-        let mut rows = self.database.db.raw_iterator_cf(self.database.family());
+        let mut rows = self.database.db().raw_iterator_cf(self.database.family());
         rows.seek(request.key);
         while reply.rows < request.scan_length {
             let Some((key, stored)) = rows.item() else { break };
@@ -80,9 +81,9 @@ impl RocksDbSession {
     }
 
     fn delete(&self, request: &Request<'_>) -> Result<Outcome, Failure> {
-        let Database { db, locks, .. } = &*self.database;
-        let _held = locks.hold(request.key);
-        db.delete_cf_opt(self.database.family(), request.key, &self.writes)?;
+        let (db, family) = (self.database.db(), self.database.family());
+        let _held = self.database.locks.hold(request.key);
+        db.delete_cf_opt(family, request.key, &self.writes)?;
         Ok(Outcome::Ok)
     }
 

@@ -58,8 +58,8 @@ const LOCK_WAITS: &str = "record_lock_waits";
 
 /// Every counter that RocksDB has a number for, and the driver's own.
 pub(crate) fn read(database: &Database) -> BTreeMap<String, f64> {
-    let Database { db, options, counts, locks, .. } = database;
-    let family = database.family();
+    let Database { options, counts, locks, .. } = database;
+    let (db, family) = (database.db(), database.family());
     let mut counters = BTreeMap::from([(LOCK_WAITS.to_owned(), locks.waits() as f64)]);
     for name in PROPERTIES {
         if let Ok(Some(value)) = db.property_int_value_cf(family, name) {
