@@ -40,7 +40,7 @@ test: setup ## Run all tests, Rust then Python, on real servers; the end names w
 	@$(PYTHON) scripts/needs.py
 	$(CARGO) test $(RELEASE) --workspace --exclude kvmark-pyext --no-run
 	@$(BIN)/python scripts/counts.py --check
-	@$(BIN)/python scripts/all_tests.py
+	@$(PYTHON) scripts/mounted_root.py $(BIN)/python scripts/all_tests.py
 
 counts: setup ## Write how many tests there are into tests/counts.txt; fewer fail make test
 	@$(BIN)/python scripts/counts.py

@@ -17,7 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PACKAGED = ("x86_64", "aarch64")
-SYSTEM = ("llvm-*/lib", "*-linux-gnu", "lib64", ".")
+LIBRARIES = Path("/usr/lib")
+SYSTEM = ("llvm-*/lib", "*-linux-gnu", "lib64")
 PROBE = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).clang_getClangVersion"
 
 
@@ -33,7 +34,8 @@ def candidates() -> Iterator[Path]:
         yield Path(given)
     yield from VENV.glob("lib/python*/site-packages/clang/native")
     for place in SYSTEM:
-        yield from sorted(Path("/usr/lib").glob(place), reverse=True)
+        yield from sorted(LIBRARIES.glob(place), reverse=True)
+    yield LIBRARIES
 
 
 def answers(library: Path) -> bool:
