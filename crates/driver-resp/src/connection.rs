@@ -122,8 +122,7 @@ impl Connection {
         put: impl FnOnce(&mut Vec<u8>) -> u32,
     ) -> Result<u64, Failure> {
         if self.unasked {
-            let text = "the server answered what nobody had asked";
-            return Err(Failure::new(Outcome::Protocol, text));
+            return Err(answered_unasked());
         }
         if self.late > LATE_MAX {
             let text = format!("the server owes more than {LATE_MAX} replies");
@@ -141,6 +140,12 @@ impl Connection {
     pub(crate) fn fresh(&mut self) -> impl Iterator<Item = &Awaited> {
         let count = std::mem::take(&mut self.fresh) as usize;
         self.queue.range(self.queue.len() - count..)
+    }
+
+    /// Whether no answer is awaited to anything that was sent.
+    #[inline]
+    pub(crate) fn is_owed_nothing(&self) -> bool {
+        self.queue.len() == self.fresh as usize
     }
 
     /// Whether nothing is awaited.
@@ -227,4 +232,9 @@ impl Connection {
         *self = Self { losses, first, attempt, is_dirty, ..Self::new(None, self.node) };
         queue
     }
+}
+
+/// What ends a connection on which there is an answer too many.
+pub(crate) fn answered_unasked() -> Failure {
+    Failure::new(Outcome::Protocol, "the server answered what nobody had asked")
 }

@@ -15,7 +15,7 @@ use kvmark_plan::Outcome;
 use crate::clients::Clients;
 use crate::cluster::Cluster;
 use crate::commands::Fields;
-use crate::connection::{MAP, NOBODY};
+use crate::connection::{MAP, NOBODY, answered_unasked};
 use crate::connections::Connections;
 use crate::failure::Failure;
 use crate::operation::{Dialect, Operation};
@@ -25,8 +25,10 @@ use crate::prepared::Prepared;
 use crate::resp::{Scan, is_push};
 use crate::socket::ROOM;
 
-/// What is read before it is looked at, from all connections together.
+/// What is read before it is looked at, from all connections together; it grows by as much, up to
+/// what answers of 10 KB to some eight hundred clients take.
 const ARENA_BYTES: usize = 256 << 10;
+const ARENA_MOST_BYTES: usize = 8 << 20;
 /// Buffers for incomplete replies that are kept for the next ones.
 const SPARES_MAX: usize = 16;
 
@@ -115,8 +117,12 @@ impl RespSession {
                 continue;
             }
             if self.arena.len() - filled < ROOM {
-                self.hand_over(done);
-                filled = 0;
+                if self.arena.len() < ARENA_MOST_BYTES {
+                    self.arena.resize(self.arena.len() + ARENA_BYTES, 0);
+                } else {
+                    self.hand_over(done);
+                    filled = 0;
+                }
             }
             filled = self.read(index, filled, done);
         }
@@ -223,8 +229,13 @@ impl RespSession {
         let mut taken = 0;
         while let Some(first) = bytes.get(taken) {
             let connection = &mut self.clients.connections.list[index];
-            if connection.is_idle() && *first != b'>' {
-                self.clients.connections.set_aside(index);
+            if connection.is_owed_nothing() && *first != b'>' {
+                if connection.is_idle() {
+                    self.clients.connections.set_aside(index);
+                } else {
+                    // Who is about to ask would take it for the answer.
+                    self.clients.fail(index, &answered_unasked(), false);
+                }
                 return bytes.len();
             }
             let length = match scan.advance(&bytes[taken..]) {

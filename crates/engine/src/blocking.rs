@@ -89,11 +89,11 @@ impl<C: Clock> OnThread<'_, C> {
         loop {
             let now_ns = self.clock.now_ns();
             let end_ns = self.stretch.end_ns();
+            if now_ns >= instant_ns {
+                return instant_ns < end_ns;
+            }
             if now_ns >= end_ns {
                 return false;
-            }
-            if now_ns >= instant_ns {
-                return true;
             }
             let left_ns = instant_ns.min(end_ns) - now_ns;
             if left_ns > WAKE_SLACK_NS {

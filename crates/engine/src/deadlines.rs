@@ -40,12 +40,18 @@ impl Deadlines {
         self.entries.get(self.first as usize).map_or(u64::MAX, |entry| entry.at_ns)
     }
 
+    /// When a request is given up that is issued at an instant.
+    #[inline]
+    pub(crate) fn of(&self, issued_ns: u64) -> u64 {
+        issued_ns.saturating_add(self.limit_ns).saturating_add(1)
+    }
+
     /// A request was issued, not before those that are armed. It may take as long as the limit, and
     /// no longer.
     #[inline]
     pub(crate) fn arm(&mut self, ticket: Ticket, issued_ns: u64) {
         self.disarm(ticket);
-        let at_ns = issued_ns.saturating_add(self.limit_ns).saturating_add(1);
+        let at_ns = self.of(issued_ns);
         let Some(entry) = self.entries.get_mut(ticket as usize) else { return };
         *entry = Entry { at_ns, before: self.last, behind: NONE, armed: true };
         match self.entries.get_mut(self.last as usize) {

@@ -45,6 +45,8 @@ pub(crate) struct Floor<'a, C> {
     waiting: BinaryHeap<Reverse<(u64, u64, Ticket)>>,
     waited: u64,
     deadlines: Deadlines,
+    /// Requests that were submitted and not issued yet.
+    unissued: usize,
     away: Away,
     anchor: Anchor,
     bound: Bound,
@@ -74,12 +76,12 @@ enum State {
     Ended,
 }
 
-/// Time in which something was due and the worker didn't come to it.
+/// Time in which the worker had something to do, or was to be back, and didn't come to it.
 #[derive(Debug, Default)]
 struct Away {
     total_ns: u64,
     noticed_ns: u64,
-    /// When the next client wants to go on.
+    /// When the worker was to be there again.
     due_ns: u64,
 }
 
@@ -125,6 +127,7 @@ impl<'a, C: Clock> Floor<'a, C> {
             waiting: BinaryHeap::with_capacity(seats.len()),
             waited: 0,
             deadlines: Deadlines::new(seats.len(), limit_ns),
+            unissued: 0,
             away: Away { due_ns: u64::MAX, ..Away::default() },
             anchor: Anchor::default(),
             bound: Bound::default(),
@@ -149,35 +152,57 @@ impl<'a, C: Clock> Floor<'a, C> {
             if self.going == 0 {
                 break;
             }
-            self.away.due_ns = self.next_due_ns();
-            let until = Until {
-                due_ns: self.away.due_ns.min(session.due_ns()),
-                chore_ns: self.ledger.boundary_ns().min(self.deadlines.next_ns()),
+            now_ns = if C::SIMULATED {
+                self.simulated_turn(now_ns, session)
+            } else {
+                self.turn(now_ns, session, &mut sleep)
             };
-            let idle = self.ready.is_empty();
-            let patience_ns = match idle && !C::SIMULATED {
-                true => sleep.patience_ns(now_ns, until),
-                false => 0,
-            };
-            session.turn(patience_ns, self);
-            if C::SIMULATED && idle && self.ready.is_empty() {
-                self.clock.skip_to(until.due_ns.min(until.chore_ns).min(session.due_ns()));
-            }
-            let before_ns = now_ns;
-            now_ns = self.clock.now_ns();
-            if idle {
-                sleep.woke(now_ns);
-                if sleep.polled() && self.ready.is_empty() {
-                    let spun_ns = self.idle_spin_ns.get() + (now_ns - before_ns);
-                    self.idle_spin_ns.set(spun_ns);
-                }
-            }
         }
         for (ticket, client) in (0..).zip(&self.clients) {
             if matches!(client.state, State::UnderWay) {
                 session.give_up(ticket);
             }
         }
+    }
+
+    /// The session's turn, as long as nothing is due; when it is over.
+    fn turn<S: Session>(&mut self, now_ns: u64, session: &mut S, sleep: &mut Sleep) -> u64 {
+        let next_ns = self.next_due_ns();
+        if !self.ready.is_empty() {
+            self.away.due_ns = now_ns;
+            session.turn(0, self);
+            return self.clock.now_ns();
+        }
+        // What is issued in this turn has its limit only then.
+        let limit_ns = if self.unissued > 0 { self.deadlines.of(now_ns) } else { u64::MAX };
+        let until = Until {
+            due_ns: next_ns.min(session.due_ns()),
+            chore_ns: self.ledger.boundary_ns().min(self.deadlines.next_ns()).min(limit_ns),
+        };
+        let patience_ns = sleep.patience_ns(now_ns, until);
+        self.away.due_ns = next_ns.min(now_ns.saturating_add(patience_ns));
+        let polls = sleep.polled() && self.unissued == 0;
+        let from_ns = if polls { self.clock.now_ns() } else { now_ns };
+        session.turn(patience_ns, self);
+        let woke_ns = self.clock.now_ns();
+        sleep.woke(woke_ns);
+        if polls && self.ready.is_empty() {
+            self.idle_spin_ns.set(self.idle_spin_ns.get() + (woke_ns - from_ns));
+        }
+        woke_ns
+    }
+
+    /// The session's turn; when nothing can go on then, time does.
+    fn simulated_turn<S: Session>(&mut self, now_ns: u64, session: &mut S) -> u64 {
+        let idle = self.ready.is_empty();
+        self.away.due_ns = self.next_due_ns();
+        session.turn(0, self);
+        if idle && self.ready.is_empty() {
+            let chore_ns = self.ledger.boundary_ns().min(self.deadlines.next_ns());
+            let due_ns = self.next_due_ns().min(session.due_ns());
+            self.clock.skip_to(due_ns.min(chore_ns).max(now_ns));
+        }
+        self.clock.now_ns()
     }
 
     /// When the next client wants to go on that waits for an instant.
@@ -201,11 +226,12 @@ impl<'a, C: Clock> Floor<'a, C> {
         }
     }
 
-    /// Lets those go on whose instant has come, and ends who waits for one that doesn't come.
+    /// Lets those go on whose instant has come, if late, and ends who waits for one that doesn't
+    /// come any more.
     fn wake(&mut self, now_ns: u64) {
-        let is_over = now_ns >= self.stretch.end_ns();
+        let end_ns = self.stretch.end_ns();
         while let Some(Reverse((due_ns, _, ticket))) = self.waiting.peek().copied() {
-            if is_over {
+            if due_ns >= end_ns && now_ns >= end_ns {
                 self.clients[ticket as usize].state = State::Ended;
                 self.going -= 1;
             } else if due_ns <= now_ns {
@@ -223,7 +249,9 @@ impl<'a, C: Clock> Floor<'a, C> {
         while left > 0
             && let Some(ticket) = self.ready.pop_front()
         {
-            left -= usize::from(self.go_on(ticket, session));
+            let submitted = usize::from(self.go_on(ticket, session));
+            left -= submitted;
+            self.unissued += submitted;
         }
     }
 
@@ -313,6 +341,7 @@ impl<C: Clock> Completions for Floor<'_, C> {
 
     #[inline]
     fn issued(&mut self, ticket: Ticket, at_ns: u64) {
+        self.unissued -= 1;
         self.clients[ticket as usize].issued_ns = at_ns;
         self.deadlines.arm(ticket, at_ns);
     }

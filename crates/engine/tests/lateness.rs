@@ -59,3 +59,26 @@ fn a_stall_of_the_worker_makes_operations_late_while_their_clients_are_free() {
     assert!(group.late > 100, "{}", group.late);
     assert!(10 * group.late_busy <= group.late, "{} of {}", group.late_busy, group.late);
 }
+
+#[test]
+fn a_stall_of_the_worker_is_its_own_though_its_only_client_was_busy() {
+    // The client waits for answers nearly all of the time.
+    let options = [("service", "constant"), ("mean_us", "8000"), ("servers", "100")];
+    let mut plan = steady(1_000_000_000);
+    plan.groups[0].clients = 1;
+    plan.groups[0].arrival = constant(100.0);
+    let group = group(&plan, Forward::<_, Freezes>::new(sim(&options)));
+    assert!(group.late >= 20, "{}", group.late);
+    assert!(4 * group.late_busy <= group.late, "{} of {}", group.late_busy, group.late);
+}
+
+#[test]
+fn what_was_due_before_the_end_is_issued_though_the_worker_was_away_at_the_end() {
+    let mut plan = steady(400_000_000);
+    plan.groups[0].clients = 400;
+    let options = [("service", "constant"), ("mean_us", "100"), ("servers", "400")];
+    let group = group(&plan, Forward::<_, Freezes>::new(sim(&options)));
+    assert_eq!(group.dropped, 0);
+    assert!(group.late > 50, "{}", group.late);
+    assert_eq!(group.late_busy, 0);
+}

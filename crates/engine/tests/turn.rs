@@ -62,3 +62,35 @@ fn in_a_stall_each_of_ten_thousand_clients_is_given_up_when_its_time_is_over() {
     assert!(total.count >= 10_000, "{}", total.count);
     assert_eq!((service.min, service.max), (200 * MS + 1, 200 * MS + 1));
 }
+
+#[test]
+fn a_lone_client_is_given_up_in_time_again_and_again() {
+    let mut plan = plan(closed(), 1);
+    plan.timeout_ns = Some(10 * MS);
+    plan.phases[0].duration_ns = Some(1_500 * MS);
+    let options = [
+        ("clock", "virtual"),
+        ("service", "constant"),
+        ("mean_us", "100"),
+        ("servers", "1000"),
+        ("stall", "0.5+0.9"),
+    ];
+    let record = record(&plan, sim(&options));
+    let mut totals = record.totals.iter();
+    let total = totals.find(|total| total.outcome == Outcome::Timeout).expect("some are given up");
+    let service = &total.service.quantiles;
+    assert_eq!((service.min, service.max), (10 * MS + 1, 10 * MS + 1));
+    assert!((89..=90).contains(&total.count), "{}", total.count);
+}
+
+#[test]
+fn work_is_not_taken_for_polling() {
+    let mut plan = plan(constant(10_000.0), 64);
+    plan.phases[0].duration_ns = Some(1_000 * MS);
+    let options = [("service", "constant"), ("mean_us", "1000"), ("servers", "1000")];
+    let record = record(&plan, Forward::<_, Encodes>::new(sim(&options)));
+    let phase = &record.phases[0];
+    let (worker, group) = (&phase.workers[0], &phase.groups[0]);
+    let encoded_ns = group.issued * ENCODING.as_nanos() as u64;
+    assert!(encoded_ns + worker.idle_spin_ns <= worker.wall_ns, "{worker:?}");
+}

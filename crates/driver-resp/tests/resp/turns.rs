@@ -73,6 +73,37 @@ fn a_connections_requests_are_issued_at_its_own_flush() {
     }
 }
 
+#[test]
+fn an_answer_too_many_is_no_answer_to_what_was_not_sent_yet() {
+    let ((go, gone), (told, said)) = (channel::<()>(), channel());
+    let gone = Mutex::new(gone);
+    let server = Server::of_sessions(move |_, peer| {
+        while let Some(command) = peer.hear() {
+            let key = command.rsplit(' ').next().unwrap();
+            peer.say(&record(key));
+            if key == "first" {
+                gone.lock().unwrap().recv().unwrap();
+                peer.say(&record("again"));
+                told.send(()).unwrap();
+            }
+        }
+    });
+    let driver = open(&server.address, json!({})).unwrap();
+    // More than are flushed in a turn, so that the last one's request waits.
+    let last = 19;
+    let (mut session, mut log) = (turns(&driver, last + 1), Log::new(Duration::ZERO));
+    submit(&mut session, last, "first");
+    turn_until(&mut session, &mut log, 1);
+    go.send(()).unwrap();
+    said.recv().unwrap();
+    log.clear();
+    (0..=last).for_each(|client| submit(&mut session, client, "next"));
+    turn_until(&mut session, &mut log, last as usize + 1);
+    let unasked = "the server answered what nobody had asked";
+    assert_eq!(log.of(last), (Outcome::Protocol, unasked));
+    (0..last).for_each(|client| assert_eq!(log.of(client), (Outcome::Ok, "next")));
+}
+
 /// A server whose only session connection says what it is given, and tells when it has said it.
 pub(crate) fn said_by_test() -> (Server, Sender<String>, Receiver<()>) {
     let ((words, given), (told, said)) = (channel::<String>(), channel());
