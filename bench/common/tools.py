@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -33,15 +34,35 @@ def find_ycsb(sources: Path, name: str, binding: str) -> list[str]:
     return [java, "-cp", classes, YCSB_CLIENT, "-db", binding]
 
 
-def find_example(crate: str, name: str) -> list[str]:
-    """An example of one of our crates, built as the Makefile builds."""
-    cargo = [sys.executable, "cargo.py", "build", "--release", "--locked"]
-    make([*cargo, "-p", crate, "--example", name], SCRIPTS, f"{name} can't be built with Cargo")
+def find_example(crate: str, name: str, rocksdb: str | None = None) -> list[str]:
+    """An example of one of our crates, for one build of RocksDB where it matters."""
+    cargo("build", "-p", crate, "--example", name, rocksdb=rocksdb)
+    return [str(target(rocksdb) / "examples" / name)]
+
+
+def cargo(command: str, *words: str, rocksdb: str | None = None) -> str:
+    """Calls Cargo as the Makefile does; what it printed.
+
+    Raises:
+        PeerMissingError: it failed.
+    """
+    whole = [sys.executable, "cargo.py", command, "--release", "--locked", *words]
+    return make(whole, SCRIPTS, f"Cargo can't {command} {' '.join(words)}", _with(rocksdb))
+
+
+def target(rocksdb: str | None = None) -> Path:
+    """Where Cargo puts what it built.
+
+    Raises:
+        PeerMissingError: its folder can't be had.
+    """
     place = "import target_folder; print(target_folder.place())"
-    told = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-c", place], cwd=SCRIPTS, capture_output=True, text=True, check=True
-    )
-    return [str(Path(told.stdout.strip()) / "release" / "examples" / name)]
+    told = make([sys.executable, "-c", place], SCRIPTS, "Cargo has no folder", _with(rocksdb))
+    return Path(told.strip()) / "release"
+
+
+def _with(rocksdb: str | None) -> dict[str, str]:
+    return {} if rocksdb is None else {"KVMARK_ROCKSDB": rocksdb}
 
 
 def find(
@@ -70,16 +91,24 @@ def program(name: str, advice: str) -> str:
     return found
 
 
-def make(command: Sequence[str], folder: Path, failed: str) -> None:
-    """Carries out a step of a build.
+def make(
+    command: Sequence[str], folder: Path, failed: str, more: Mapping[str, str] | None = None
+) -> str:
+    """Carries out a step of a build, with more variables if any are given; what it printed.
 
     Raises:
         PeerMissingError: it failed; the last line it printed says why.
     """
     folder.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(  # noqa: S603 - programs that a table names
-        command, cwd=folder, capture_output=True, text=True, check=False
+        command,
+        cwd=folder,
+        env={**os.environ, **(more or {})},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode != 0:
         said = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()[-1]
         raise PeerMissingError(f"{failed} ({said}): mend that and run this again.")
+    return done.stdout

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from bench.common.console import too_busy
+from bench.common.tools import PeerMissingError
 from bench.engine.cases import CASES, Case
 from bench.engine.runs import RunFailedError
 
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
         for case in (case for case in CASES if wanted.only in case.name):
             rows.append(row(case, wanted.repetitions))
             sys.stderr.write(f"{'  '.join(rows[-1])}\n")
-    except RunFailedError as failure:
+    except (PeerMissingError, RunFailedError) as failure:
         sys.stderr.write(f"{failure}\n")
         return 3
     told = f"{host['processor']}, {host['cores']} cores, {wanted.repetitions} repetitions"

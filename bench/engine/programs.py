@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from functools import cache, partial
 
-from bench.common.tools import find_example
-from bench.engine.runs import ROOT, RunFailedError
+from bench.common.tools import cargo, find_example
 
 ALLOCATIONS = re.compile(r"(\d+) allocations in (\d+) operations")
 INSTRUCTIONS = re.compile(r"(\d+) instructions an operation, blocking; (\d+), asynchronous")
@@ -21,7 +19,7 @@ def allocations_per_operation() -> int:
     A histogram that grows because a duration was longer than any before isn't one.
 
     Raises:
-        RunFailedError: the test doesn't build or finds too many.
+        PeerMissingError: the test doesn't build or finds too many.
     """
     counted = ALLOCATIONS.findall(_test("no_allocation"))
     return max(int(found) // int(operations) for found, operations in counted)
@@ -32,7 +30,7 @@ def instructions_per_operation() -> tuple[int, int]:
     """Instructions of an operation as cachegrind counts them: blocking, and of 64 clients' one.
 
     Raises:
-        RunFailedError: the test doesn't build, finds too many, or valgrind is missing.
+        PeerMissingError: the test doesn't build, finds too many, or valgrind is missing.
     """
     find_example("kvmark-engine", "null")
     ((blocking, asynchronous),) = INSTRUCTIONS.findall(_test("instructions", "--ignored"))
@@ -43,7 +41,7 @@ def bare_ns() -> float:
     """Time of two stamps and a record in a loop of nothing else, in nanoseconds.
 
     Raises:
-        RunFailedError: the example doesn't build.
+        PeerMissingError: the example doesn't build.
     """
     done = subprocess.run(  # noqa: S603 - our own program
         ["taskset", "-c", "1", *_bare()],  # noqa: S607 - where the machine has it
@@ -59,21 +57,4 @@ _bare = cache(partial(find_example, "kvmark-engine", "bare"))
 
 
 def _test(name: str, *words: str) -> str:
-    said = _cargo("test", "-p", "kvmark-engine", "--test", name, "--", "--nocapture", *words)
-    if "test result: ok" not in said:
-        raise RunFailedError(f"the test {name} failed: {said[-2000:]}")
-    return said
-
-
-def _cargo(command: str, *words: str) -> str:
-    scripted = [sys.executable, str(ROOT / "scripts" / "cargo.py"), command]
-    done = subprocess.run(  # noqa: S603 - our own program
-        [*scripted, "--release", "--locked", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise RunFailedError(f"cargo {command} failed: {done.stdout}{done.stderr.strip()[-2000:]}")
-    return done.stdout
+    return cargo("test", "-p", "kvmark-engine", "--test", name, "--", "--nocapture", *words)

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 from bench.common.console import say
+from bench.common.tools import PeerMissingError
 from bench.rocksdb.peers import (
     PEERS,
     USUAL,
@@ -225,7 +226,7 @@ def main(arguments: Sequence[str]) -> int:
     wanted = parse(arguments)
     try:
         repetitions = measure(wanted)
-    except PeerFailedError as failure:
+    except (PeerFailedError, PeerMissingError) as failure:
         say(str(failure))
         return 3
     if wanted.results:

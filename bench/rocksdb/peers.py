@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.common.tools import cargo, find_example, target
+
 ROOT = Path(__file__).resolve().parents[2]
 YCSB_SOURCES = Path(__file__).resolve().parent / "ycsb"
 YCSB_BINDING = "kvmark.peer.RocksDbBinding"
@@ -109,8 +111,7 @@ def build(peers: Sequence[str]) -> Tools:
 
 def build_bare(rocksdb: str) -> Path:
     """The bare loop, linked to the release build of RocksDB or to a compiled one."""
-    cargo("build", "-p", "kvmark-driver-rocksdb", "--example", "bare_loop", rocksdb=rocksdb)
-    return target(rocksdb) / "examples" / "bare_loop"
+    return Path(*find_example("kvmark-driver-rocksdb", "bare_loop", rocksdb))
 
 
 def build_package() -> Path:
@@ -124,19 +125,6 @@ def build_package() -> Path:
             (package / path.name).symlink_to(path)
     shutil.copyfile(target("source") / "lib_engine.so", package / "_engine.abi3.so")
     return package.parent
-
-
-def cargo(command: str, *words: str, rocksdb: str) -> None:
-    """Calls Cargo as the Makefile does, for one build of RocksDB."""
-    scripted = [sys.executable, str(ROOT / "scripts" / "cargo.py"), command]
-    execute(["env", f"KVMARK_ROCKSDB={rocksdb}", *scripted, "--release", "--locked", *words], ROOT)
-
-
-def target(rocksdb: str) -> Path:
-    """Cargo's folder of what was built for one build of RocksDB."""
-    said = [sys.executable, "-c", "import target_folder; print(target_folder.place())"]
-    place = execute(["env", f"KVMARK_ROCKSDB={rocksdb}", *said], ROOT / "scripts")
-    return Path(place.strip()) / "release"
 
 
 def build_ycsb() -> str:

@@ -208,6 +208,6 @@ def test_a_report_can_be_written_at_once(kvmark: Kvmark) -> None:
 
 @pytest.mark.parametrize("clock", ["virtual", "real"])
 def test_a_simulated_store_is_found_loaded(kvmark: Kvmark, clock: str) -> None:
-    words = ("--system", f"sim:?clock={clock}&mean_us=1", "--operations", "2000", "-q")
+    words = ("--system", f"sim:?clock={clock}&mean_us=200", "--operations", "2000", "-q")
     kvmark("run", "ycsb/c", *words)
     assert phase(kvmark.manifest(), "load")["stopped_by"] == "skipped"

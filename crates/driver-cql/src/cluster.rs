@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kvmark_driver_server::timers::{sleep, timeout};
 use kvmark_plan::Outcome;
 use scylla::client::PoolSize;
 use scylla::client::execution_profile::ExecutionProfile;
@@ -22,7 +23,6 @@ use scylla::policies::timestamp_generator::MonotonicTimestampGenerator;
 
 use crate::failure::Failure;
 use crate::settings::{Retry, Settings};
-use crate::time::{sleep, timeout};
 
 /// Limits on a connection that opening a session may take: one to hear of the nodes, one to reach
 /// them all, and one for a node that is down.

@@ -11,7 +11,7 @@
 //!
 //! The crate's calls are futures of tokio: a session runs them in a runtime of its own, on its
 //! worker's thread, which goes on in each of its turns (see `session.rs`). It measures nothing by a
-//! clock of its own: tokio's timers are for pauses and limits of milliseconds (see `time.rs`).
+//! clock of its own: tokio's timers are for pauses and limits of milliseconds.
 //!
 //! A call that the engine gives up leaves its answer to be passed over. A connection that waits
 //! long for more than 1024 such answers is closed and opened again by the crate.
@@ -35,7 +35,6 @@ mod schema;
 mod session;
 mod settings;
 mod statement;
-mod time;
 mod tls;
 mod woken;
 mod wording;

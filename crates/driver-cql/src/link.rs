@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::Shared;
+use kvmark_driver_server::timers::{Pause, timeout};
 use kvmark_plan::Outcome;
 use scylla::client::session::Session;
 use scylla::errors::ExecutionError;
@@ -22,7 +23,6 @@ use crate::cluster::{connect, reconnect};
 use crate::counters::Counters;
 use crate::failure::Failure;
 use crate::settings::Settings;
-use crate::time::{Pause, timeout};
 
 /// The pause before the second attempt in a row.
 const PAUSE: Duration = Duration::from_millis(10);

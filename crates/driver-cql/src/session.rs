@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use kvmark_driver::{Completions, OpenError, Request, Session, Ticket};
+use kvmark_driver_server::timers::Nap;
 use tokio::runtime::Runtime;
 use tokio::task::unconstrained;
 
@@ -20,7 +21,6 @@ use crate::counters::Counters;
 use crate::lane::Lane;
 use crate::schema::Prepare;
 use crate::settings::Settings;
-use crate::time::Nap;
 use crate::woken::Woken;
 
 /// Rounds of polls in a row before the runtime looks after connections.

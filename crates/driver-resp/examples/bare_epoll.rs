@@ -11,14 +11,13 @@
 //!
 //! One line of JSON on standard output. Connecting isn't in its times.
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
-use std::str::FromStr;
 
 use hdrhistogram::Histogram;
+use kvmark_testing::Arguments;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use quanta::Clock;
@@ -36,15 +35,13 @@ const KEY_DIGITS: usize = 12;
 const LONGEST_NS: u64 = 60_000_000_000;
 
 fn main() -> Result<(), Failure> {
-    let mut given = pairs(std::env::args().skip(1))?;
-    let address: String = take(&mut given, "address", None)?;
-    let records = take(&mut given, "records", None)?;
-    let operations = take(&mut given, "operations", None)?;
-    let connections = take(&mut given, "connections", Some(50))?;
-    let seed = take(&mut given, "seed", Some(1))?;
-    if let Some(name) = given.keys().next() {
-        return Err(format!("there is no argument '{name}'").into());
-    }
+    let mut given = Arguments::parse(std::env::args().skip(1))?;
+    let address: String = given.take("address", None)?;
+    let records = given.take("records", None)?;
+    let operations = given.take("operations", None)?;
+    let connections = given.take("connections", Some(50))?;
+    let seed = given.take("seed", Some(1))?;
+    given.finish()?;
     if records == 0 || connections == 0 || connections > operations {
         return Err("give a record, a connection, and an operation for each connection".into());
     }
@@ -52,26 +49,6 @@ fn main() -> Result<(), Failure> {
     let report = measured(&mut bare, operations)?;
     writeln!(io::stdout(), "{report}")?;
     Ok(())
-}
-
-/// `name=value` arguments.
-fn pairs(words: impl Iterator<Item = String>) -> Result<BTreeMap<String, String>, String> {
-    let pair = |word: String| match word.split_once('=') {
-        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
-        None => Err(format!("'{word}' isn't name=value")),
-    };
-    words.map(pair).collect()
-}
-
-fn take<T: FromStr>(
-    given: &mut BTreeMap<String, String>,
-    name: &str,
-    default: Option<T>,
-) -> Result<T, String> {
-    match given.remove(name) {
-        Some(text) => text.parse().map_err(|_| format!("'{name}' can't be '{text}'")),
-        None => default.ok_or(format!("'{name}' is missing")),
-    }
 }
 
 fn measured(bare: &mut Loop, operations: u64) -> Result<Value, Failure> {

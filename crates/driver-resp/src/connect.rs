@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use kvmark_driver::OpenError;
-use kvmark_driver_server::{Credentials, HostPort, within};
+use kvmark_driver_server::timers::timeout;
+use kvmark_driver_server::{Credentials, HostPort};
 use kvmark_plan::Outcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
@@ -21,7 +22,7 @@ pub(crate) async fn in_time<T>(
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
     let limit = settings.connect_timeout;
-    within(limit, work).await.unwrap_or_else(|| Err(too_slow(limit)))
+    timeout(limit, work).await.unwrap_or_else(|_| Err(too_slow(limit)))
 }
 
 /// A connection that is ready for requests. Takes as long as it takes.

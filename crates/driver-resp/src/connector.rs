@@ -6,14 +6,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use kvmark_driver::OpenError;
-use kvmark_driver_server::Alarm;
 use kvmark_plan::Outcome;
 use rustix::event::{EventfdFlags, eventfd};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
 use crate::address::Target;
-use crate::connect::{connect, first_map, too_slow};
+use crate::connect::{connect, first_map, in_time};
 use crate::failure::Failure;
 use crate::options::Settings;
 use crate::slots::Share;
@@ -34,8 +33,6 @@ pub(crate) struct Opened {
 pub(crate) struct Connector {
     settings: Arc<Settings>,
     handle: Handle,
-    /// Ends attempts that take too long.
-    alarm: Alarm,
     results: Receiver<Opened>,
     sender: Sender<Opened>,
     /// Can be read when there are results.
@@ -50,7 +47,7 @@ impl Connector {
         };
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let bell = Arc::new(eventfd(0, flags).map_err(|error| refuse(&error))?);
-        let runtime = Builder::new_current_thread().enable_io().build();
+        let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| refuse(&error))?;
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel();
@@ -58,9 +55,8 @@ impl Connector {
         let work = move || drop(runtime.block_on(stopped));
         thread.spawn(work).map_err(|error| refuse(&error))?;
         let (sender, results) = channel();
-        let alarm = Alarm::new(settings.connect_timeout).map_err(|error| refuse(&error))?;
         let settings = Arc::clone(settings);
-        Ok(Self { settings, handle, alarm, results, sender, bell, _stop: stop })
+        Ok(Self { settings, handle, results, sender, bell, _stop: stop })
     }
 
     /// What can be read when an attempt has ended.
@@ -72,15 +68,10 @@ impl Connector {
     pub(crate) fn begin(&self, connection: usize, attempt: u32, target: &Target) {
         let (settings, target) = (Arc::clone(&self.settings), target.clone());
         let (sender, bell) = (self.sender.clone(), Arc::clone(&self.bell));
-        let of_attempt = Arc::clone(&settings);
-        let attempt_of = async move { connect(&of_attempt, &target).await };
-        let limited = self.alarm.within(attempt_of);
         self.handle.spawn(async move {
-            let late = || Err(too_slow(settings.connect_timeout));
-            let result = limited
-                .await
-                .unwrap_or_else(late)
-                .and_then(|stream| stream.into_socket().map_err(|error| Failure::broken(&error)));
+            let stream = in_time(&settings, connect(&settings, &target)).await;
+            let broken = |error| Failure::broken(&error);
+            let result = stream.and_then(|stream| stream.into_socket().map_err(broken));
             // Nobody hears it when the session has ended meanwhile.
             sender.send(Opened { connection, attempt, result }).ok();
             rustix::io::write(&bell, &1_u64.to_ne_bytes()).ok();

@@ -88,7 +88,7 @@ struct Line {
 impl Control {
     /// Connects to the server.
     pub(crate) fn open(settings: Arc<Settings>) -> Result<Self, OpenError> {
-        let runtime = Builder::new_current_thread().enable_io().build();
+        let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| {
             OpenError::System(format!("no event loop for the server's connection ({error})"))
         })?;

@@ -1,15 +1,14 @@
-//! What drivers of servers share: addresses, credentials, trust, a limit on waiting, and when bytes
+//! What drivers of servers share: addresses, credentials, trust, a runtime's timers, and when bytes
 //! came.
 
 mod address;
-mod alarm;
 mod arrivals;
 mod credentials;
 mod secret;
+pub mod timers;
 mod trust;
 
 pub use address::HostPort;
-pub use alarm::{Alarm, within};
 pub use arrivals::{Arrivals, Received};
 pub use credentials::{Credentials, PASSWORD_ENV, PASSWORD_FILE, USERNAME};
 pub use secret::Secret;

@@ -153,7 +153,7 @@ impl<'a, C: Clock> Floor<'a, C> {
                 break;
             }
             now_ns = if C::SIMULATED {
-                self.simulated_turn(now_ns, session)
+                self.simulated_turn(session)
             } else {
                 self.turn(now_ns, session, &mut sleep)
             };
@@ -182,25 +182,25 @@ impl<'a, C: Clock> Floor<'a, C> {
         let patience_ns = sleep.patience_ns(now_ns, until);
         self.away.due_ns = next_ns.min(now_ns.saturating_add(patience_ns));
         let polls = sleep.polled() && self.unissued == 0;
-        let from_ns = if polls { self.clock.now_ns() } else { now_ns };
+        let polls_from_ns = polls.then(|| self.clock.now_ns());
         session.turn(patience_ns, self);
         let woke_ns = self.clock.now_ns();
         sleep.woke(woke_ns);
-        if polls && self.ready.is_empty() {
+        if let Some(from_ns) = polls_from_ns.filter(|_| self.ready.is_empty()) {
             self.idle_spin_ns.set(self.idle_spin_ns.get() + (woke_ns - from_ns));
         }
         woke_ns
     }
 
     /// The session's turn; when nothing can go on then, time does.
-    fn simulated_turn<S: Session>(&mut self, now_ns: u64, session: &mut S) -> u64 {
+    fn simulated_turn<S: Session>(&mut self, session: &mut S) -> u64 {
         let idle = self.ready.is_empty();
         self.away.due_ns = self.next_due_ns();
         session.turn(0, self);
         if idle && self.ready.is_empty() {
             let chore_ns = self.ledger.boundary_ns().min(self.deadlines.next_ns());
             let due_ns = self.next_due_ns().min(session.due_ns());
-            self.clock.skip_to(due_ns.min(chore_ns).max(now_ns));
+            self.clock.skip_to(due_ns.min(chore_ns));
         }
         self.clock.now_ns()
     }

@@ -77,20 +77,13 @@ pub(crate) fn work<D: Driver, C: Clock>(setup: Setup<D, C>) {
     };
     setup.report(Report::Opened { result: Ok(()) });
     let mut recorder = Recorder::new(&setup.names);
-    loop {
-        match setup.orders.recv_timeout(BETWEEN_TURNS) {
-            // Between stretches connections are looked after now and then.
-            Err(RecvTimeoutError::Timeout) => {
-                if let AnySession::Asynchronous(session) = &mut session {
-                    session.turn(0, &mut Answer::new(&setup.clock));
-                }
-            }
-            Err(RecvTimeoutError::Disconnected) => break,
-            Ok(Order::Probe(records)) => {
+    while let Some(order) = setup.next_order(&mut session) {
+        match order {
+            Order::Probe(records) => {
                 let present = probe::are_there(&records, &mut session, &setup.clock);
                 setup.report(Report::Probed { present });
             }
-            Ok(Order::Stretch(stretch)) => setup.serve(&stretch, &mut session, &mut recorder),
+            Order::Stretch(stretch) => setup.serve(&stretch, &mut session, &mut recorder),
         }
     }
 }
@@ -99,6 +92,20 @@ impl<D: Driver, C: Clock> Setup<D, C> {
     fn report(&self, report: Report) {
         // The coordinator hangs up only when it has given the run up.
         drop(self.reports.send(report));
+    }
+
+    /// Waits for the next order, if any; connections are looked after meanwhile.
+    fn next_order(&self, session: &mut AnySession<D::Blocking, D::Session>) -> Option<Order> {
+        let AnySession::Asynchronous(session) = session else { return self.orders.recv().ok() };
+        loop {
+            match self.orders.recv_timeout(BETWEEN_TURNS) {
+                Ok(order) => return Some(order),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {
+                    session.turn(0, &mut Answer::new(&self.clock));
+                }
+            }
+        }
     }
 
     /// The worker's part of a stretch.

@@ -101,16 +101,19 @@ impl Stream {
     #[inline]
     #[must_use]
     pub fn draw(&self, number: u64, inserts: &InsertSequence) -> Draw {
-        // Where nothing depends on it, it isn't even looked at: other threads move it.
-        let frontier = if self.needs_frontier { inserts.frontier() } else { 0 };
-        self.draw_at(number, frontier, inserts)
+        self.draw_at(number, self.frontier(inserts), inserts)
     }
 
     /// [`Self::draw`] to where it stays: a copy would have to wait until its parts are stored.
     #[inline]
     pub fn draw_into(&self, number: u64, inserts: &InsertSequence, draw: &mut Draw) {
-        let frontier = if self.needs_frontier { inserts.frontier() } else { 0 };
-        *draw = self.draw_at(number, frontier, inserts);
+        *draw = self.draw_at(number, self.frontier(inserts), inserts);
+    }
+
+    /// Where nothing depends on it, it isn't even looked at: other threads move it.
+    #[inline(always)]
+    fn frontier(&self, inserts: &InsertSequence) -> u64 {
+        if self.needs_frontier { inserts.frontier() } else { 0 }
     }
 
     /// Draws operation `number` as it was when the frontier was there: the same seeds, number and

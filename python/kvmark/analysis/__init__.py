@@ -15,7 +15,7 @@ from kvmark.analysis.imported import (
 )
 from kvmark.analysis.kept import known_judgement, known_line, known_verdict, save_verdict
 from kvmark.analysis.published import YCSB_SOURCE, Published, published
-from kvmark.analysis.reasons import RULES, Level, Reason, Rule, reasons_markdown
+from kvmark.analysis.reasons import LAG_FLOORS, RULES, Level, Reason, Rule, reasons_markdown
 from kvmark.analysis.summary import (
     OperationSummary,
     PhaseSummary,
@@ -38,6 +38,7 @@ from kvmark.analysis.ycsb_sequence import Case, SequenceRow, case_of, ycsb_seque
 from kvmark.records import Judgement
 
 __all__ = [
+    "LAG_FLOORS",
     "RULES",
     "YCSB_SOURCE",
     "Case",

@@ -7,13 +7,9 @@ from collections.abc import Iterator
 import polars as pl
 
 from kvmark.analysis.evidence import Phase, percent, real_clock, reason
-from kvmark.analysis.reasons import Reason
+from kvmark.analysis.reasons import LAG_FLOORS, Reason
 from kvmark.records import GroupRecord
 from kvmark.stats import least_observations
-
-# Quantiles at which the generator's lag is looked at, and up to which lag it is the machine's own:
-# what it takes to wake a thread that waits.
-_LAG_FLOORS = (("p50", 0.5, 50_000), ("p99", 0.99, 100_000))
 
 
 def check_rate(phase: Phase) -> Iterator[Reason | None]:
@@ -142,7 +138,7 @@ def check_lag(phase: Phase) -> Iterator[Reason | None]:
         return
     service = phase.service_times()
     shares: list[tuple[float, str, int, int]] = []
-    for name, q, floor_ns in _LAG_FLOORS:
+    for name, q, floor_ns in LAG_FLOORS:
         lag_ns, service_ns = getattr(lag, name), service.quantile(q)
         if service_ns and service.shows(q) and lag.count >= least_observations(q):
             share = lag_ns / service_ns if lag_ns > floor_ns else 0.0

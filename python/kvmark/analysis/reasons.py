@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
+
+LAG_FLOORS: Final = (("p50", 0.5, 50_000), ("p99", 0.99, 100_000))
+"""Quantiles at which the generator's lag is looked at, and up to how many nanoseconds it is the
+machine's own: what it takes to wake a thread that waits."""
 
 
 class Level(Enum):

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["Finding", "doctor"]
 
 _SLOW_STAMP_NS = 50.0
-# Up to here a lag is that of any thread that is woken: the verdict lets it pass (`generator_lag`).
-_LATE_NS = (50_000, 100_000)
 _OTHERS_PER_CORE = 0.1
 _LEAST_FREE_BYTES = 2 * 2**30
 _LEAST_FILES = 16_384
@@ -97,6 +95,7 @@ def _clock() -> Finding:
 
 def _lag() -> Iterator[Finding]:
     from kvmark import _engine
+    from kvmark.analysis import LAG_FLOORS
 
     measured = _engine.stamp_lag()
     if measured is None:
@@ -105,7 +104,7 @@ def _lag() -> Iterator[Finding]:
         return
     p50_us, p99_us = (quantile / 1e3 for quantile in measured)
     found = f"an answer is stamped {p50_us:.3g} µs after it came, {p99_us:.3g} µs at p99"
-    if all(lag <= late for lag, late in zip(measured, _LATE_NS, strict=True)):
+    if all(lag <= late for lag, (_, _, late) in zip(measured, LAG_FLOORS, strict=True)):
         yield Finding("lag", "good", found)
         return
     advice = "every service time holds as much of this machine: stop other programs, or use another"

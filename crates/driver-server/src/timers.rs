@@ -1,5 +1,5 @@
-//! The runtime's timers: for pauses and limits of milliseconds, and for how a session waits.
-//! Nothing is measured by them.
+//! A runtime's timers: for limits on connecting, for pauses, and for how a session waits that has a
+//! runtime of its own. Nothing is measured by them.
 
 use std::pin::Pin;
 use std::task::Context;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-pub(crate) use tokio::time::{sleep, timeout};
+pub use tokio::time::{sleep, timeout};
 
 /// The runtime's timers are a millisecond coarse, so that the last stretch before an instant is
 /// polled. This is what coming back in time costs: up to this much processor time per wait.
@@ -17,7 +17,7 @@ const NAP_NS: u64 = 50_000_000;
 
 /// Sleeps in the runtime until shortly before an instant, then polls.
 #[derive(Debug)]
-pub(crate) struct Nap {
+pub struct Nap {
     sleep: Pin<Box<Sleep>>,
     /// When the sleep ends, on the engine's clock; none before it has begun.
     wakes_ns: Option<u64>,
@@ -25,12 +25,14 @@ pub(crate) struct Nap {
 
 impl Nap {
     /// Must be made within a runtime.
-    pub(crate) fn new() -> Self {
+    #[expect(clippy::new_without_default, reason = "it can't be made anywhere")]
+    #[must_use]
+    pub fn new() -> Self {
         Self { sleep: Box::pin(sleep(Duration::ZERO)), wakes_ns: None }
     }
 
     /// Has the runtime wake the task at an instant of the engine's clock or earlier.
-    pub(crate) fn until(&mut self, now_ns: u64, end_ns: u64, context: &mut Context<'_>) {
+    pub fn until(&mut self, now_ns: u64, end_ns: u64, context: &mut Context<'_>) {
         let left_ns = end_ns.saturating_sub(now_ns);
         if left_ns <= POLL_NS {
             return context.waker().wake_by_ref();
@@ -52,19 +54,23 @@ impl Nap {
 
 /// A pause that has begun.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pause(Instant);
+pub struct Pause(Instant);
 
 impl Pause {
-    pub(crate) fn of(length: Duration) -> Self {
+    /// One of this length, from now on.
+    #[must_use]
+    pub fn of(length: Duration) -> Self {
         Self(Instant::now() + length)
     }
 
-    pub(crate) fn is_over(self) -> bool {
+    /// Whether its end has come.
+    #[must_use]
+    pub fn is_over(self) -> bool {
         Instant::now() >= self.0
     }
 
     /// Returns when it is over.
-    pub(crate) async fn end(self) {
+    pub async fn end(self) {
         sleep_until(self.0).await;
     }
 }
