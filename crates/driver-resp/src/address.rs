@@ -16,6 +16,16 @@ pub(crate) enum Target {
     Unix(PathBuf),
 }
 
+impl Target {
+    /// What a certificate is for; a Unix socket has none.
+    pub(crate) fn host(&self) -> Option<&str> {
+        match self {
+            Self::Tcp(place) => Some(&place.host),
+            Self::Unix(_) => None,
+        }
+    }
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -9,7 +9,7 @@
 use kvmark_driver::Reply;
 use kvmark_plan::{Kind, Outcome};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, said};
 use crate::prepared::Prepared;
 use crate::resp::{Cursor, Token, append_number};
 
@@ -101,7 +101,7 @@ impl Answers {
                     left += 2 * pairs;
                     continue;
                 }
-                Token::Error(message) => return Err(Failure::said(message)),
+                Token::Error(message) => return Err(said(message)),
                 Token::Null => self.values += 1,
                 Token::Integer(number) => {
                     seen.something |= number != 0 || self.kind != Kind::Delete;

@@ -1,16 +1,15 @@
 //! A session's clients: what each is about, the connections they wait on, and how that ends.
 
 use kvmark_driver::{Completions, Reply, Ticket};
+use kvmark_driver_server::framed::NOBODY;
 use kvmark_plan::Outcome;
 
-use crate::connection::{MAP, NOBODY};
-use crate::connections::Connections;
+use crate::connect::Connections;
 use crate::failure::Failure;
 use crate::operation::{Dialect, Operation, Shelf};
 
-/// Connections that are flushed before the next look at what can be read: a flush takes the kernel
-/// some microseconds, which answers that come meanwhile would wait for their stamp.
-const FLUSHED_AT_ONCE: usize = 8;
+/// Whose exchange it is when the session itself waits, for the map of a cluster.
+pub(crate) const MAP: Ticket = NOBODY - 1;
 
 /// The operations of a session's clients and their connections.
 pub(crate) struct Clients {
@@ -64,42 +63,14 @@ impl Clients {
         let index = connections.index(0, ticket);
         let operation = &mut operations[ticket as usize];
         operation.outstanding = 1;
-        let entered = connections.enter(index, ticket, 0, |output| put(operation, dialect, output));
+        let entered = connections.enter(index, |exchanges, output| {
+            let replies = put(operation, dialect, output);
+            exchanges.enter(ticket, replies, 0)
+        });
         match entered {
             Ok(place) => operation.place = place,
             Err(failure) => self.refuse(ticket, index, failure),
         }
-    }
-
-    /// Sends what was submitted on the next few connections, each one's at its own instant.
-    pub(crate) fn flush(&mut self, done: &mut impl Completions) {
-        for _ in 0..FLUSHED_AT_ONCE {
-            let Some(index) = self.connections.next_dirty() else { return };
-            let at_ns = done.stamp();
-            for place in self.connections.list[index].fresh() {
-                if !matches!(place.ticket, NOBODY | MAP)
-                    && self.operations[place.ticket as usize].issue()
-                {
-                    done.issued(place.ticket, at_ns);
-                }
-            }
-            if let Err(failure) = self.connections.flush(index, at_ns) {
-                self.fail(index, &failure, false);
-            }
-        }
-    }
-
-    /// Takes the connections that were opened anew.
-    pub(crate) fn adopt(&mut self, done: &mut impl Completions) {
-        let at_ns = done.stamp();
-        self.connections.connector.hush();
-        while let Some(opened) = self.connections.connector.ended() {
-            let index = opened.connection;
-            if let Err(failure) = self.connections.adopt(opened) {
-                self.fail(index, &failure, false);
-            }
-        }
-        self.tell(at_ns, done);
     }
 
     /// Hands over how an operation ended, all of whose replies are taken.
@@ -136,33 +107,23 @@ impl Clients {
 
     /// A connection can't take an operation, nor anything else any more.
     pub(crate) fn refuse(&mut self, ticket: Ticket, index: usize, failure: Failure) {
-        self.fail(index, &failure, true);
+        self.fail(index, &failure);
         self.lose(ticket, failure);
     }
 
-    /// Closes a connection and ends every exchange on it. `was_met` says that somebody has the
-    /// failure itself; for the others the connection was closed, or could not be opened.
-    pub(crate) fn fail(&mut self, index: usize, failure: &Failure, was_met: bool) {
-        let was_up = self.connections.socket(index).is_some();
-        let queue = self.connections.list[index].close();
-        let mut was_met = was_met;
-        for place in queue {
-            let own = if was_up && was_met {
-                Failure::new(Outcome::Connection, failure.text.clone())
-            } else {
-                failure.clone()
-            };
-            match place.ticket {
-                NOBODY => continue,
-                MAP => self.maps_lost += 1,
-                ticket => self.lose(ticket, own),
-            }
-            was_met = true;
+    /// Closes a connection and ends every exchange on it. Somebody has the failure itself.
+    pub(crate) fn fail(&mut self, index: usize, failure: &Failure) {
+        for (ticket, own) in self.connections.fail(index, failure, true) {
+            self.lose(ticket, own);
         }
     }
 
-    /// Some of an operation's replies won't come; it has failed when no others are awaited.
+    /// Some replies to a ticket won't come; its operation has failed when no others are awaited.
     pub(crate) fn lose(&mut self, ticket: Ticket, failure: Failure) {
+        if ticket == MAP {
+            self.maps_lost += 1;
+            return;
+        }
         let operation = &mut self.operations[ticket as usize];
         if !self.in_cluster {
             // What the server refused before counts less.

@@ -7,14 +7,16 @@
 //! cluster is down, the map is asked for anew from another server, so that a replica that has taken
 //! over is found. Operations that need it wait for the answer.
 
+use std::sync::Arc;
+
 use kvmark_driver::{Completions, OpenError, Ticket};
 use kvmark_plan::Outcome;
 
-use crate::clients::Clients;
-use crate::connection::MAP;
-use crate::connections::Connections;
+use crate::clients::{Clients, MAP};
+use crate::connect::{Connections, first_map};
 use crate::failure::Failure;
 use crate::operation::Work;
+use crate::options::Settings;
 use crate::parcel::Destination;
 use crate::resp::put_all;
 use crate::slots::{CLUSTER_SLOTS, Redirect, SLOTS, Share, read_shares};
@@ -50,8 +52,13 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Asks the first of the configured servers that answers for the map, and opens the
     /// connections to each server that has slots.
-    pub(crate) fn open(connections: &mut Connections) -> Result<Self, OpenError> {
-        let shares = connections.connector.first_map()?;
+    pub(crate) fn open(
+        settings: &Arc<Settings>,
+        connections: &mut Connections,
+    ) -> Result<Self, OpenError> {
+        let asking = Arc::clone(settings);
+        let map = connections.run(async move { first_map(&asking).await });
+        let shares = map.map_err(|failure| failure.at(settings.target()))??;
         for (_, target) in &shares {
             if connections.find(target).is_none() {
                 connections.open(target)?;
@@ -98,10 +105,7 @@ impl Cluster {
 
     /// Whether a parcel's commands should wait for a new map.
     fn needs_map(&self, ticket: Ticket, work: &Work, connections: &Connections) -> bool {
-        let is_sound = |node: usize| {
-            let index = connections.index(node, ticket);
-            !connections.list[index].is_troubled()
-        };
+        let is_sound = |node: usize| !connections.is_troubled(connections.index(node, ticket));
         let slots = work.parcel.pieces.iter().map(|piece| piece.slot());
         self.doubted || slots.map(|slot| self.owner(slot)).any(|owner| !owner.is_some_and(is_sound))
     }
@@ -148,20 +152,23 @@ impl Cluster {
     fn fetch(&mut self, clients: &mut Clients, ticket: Ticket) {
         let connections = &mut clients.connections;
         let count = connections.nodes();
-        let turns = (1..=count).map(|step| (self.asked + step) % count);
-        let connection = |node: &usize| &connections.list[connections.index(*node, ticket)];
-        let mut free = turns.filter(|node| !connection(node).owes_map());
-        let sound = free.clone().find(|node| !connection(node).is_troubled());
-        let Some(node) = sound.or_else(|| free.next()) else { return };
+        let nodes = (1..=count).map(|step| (self.asked + step) % count);
+        let owes_none = |node: &usize| {
+            let index = connections.index(*node, ticket);
+            !connections.exchanges(index).has(MAP)
+        };
+        let free: Vec<usize> = nodes.filter(owes_none).collect();
+        let is_sound = |node: &&usize| !connections.is_troubled(connections.index(**node, ticket));
+        let Some(node) = free.iter().find(is_sound).or(free.first()).copied() else { return };
         self.asked = node;
         let index = connections.index(node, ticket);
-        let put = |output: &mut Vec<u8>| {
+        let entered = connections.enter(index, |exchanges, output| {
             put_all(output, &CLUSTER_SLOTS);
-            1
-        };
-        match connections.enter(index, MAP, 0, put) {
+            exchanges.enter(MAP, 1, 0)
+        });
+        match entered {
             Ok(_) => self.under_way += 1,
-            Err(failure) => clients.fail(index, &failure, true),
+            Err(failure) => clients.fail(index, &failure),
         }
     }
 
@@ -175,7 +182,7 @@ impl Cluster {
         self.under_way -= 1;
         self.heard = true;
         let connections = &mut clients.connections;
-        let asked = connections.target(connections.list[index].node);
+        let asked = connections.target(connections.node_of(index));
         match read_shares(reply, asked) {
             Ok(shares) => {
                 self.doubted = false;
@@ -222,11 +229,11 @@ impl Cluster {
             // A reply to ASKING belongs to none of the commands.
             order.extend(parcel.answered_by(*to).map(|command| command.unwrap_or(NO_COMMAND)));
             let count = order.len() - first;
-            let put = |output: &mut Vec<u8>| {
+            let entered = connections.enter(index, |exchanges, output| {
                 parcel.put(output, *to);
-                count as u32
-            };
-            if let Err(failure) = connections.enter(index, ticket, first as u32, put) {
+                exchanges.enter(ticket, count as u32, first as u32)
+            });
+            if let Err(failure) = entered {
                 refusals.push((index, failure));
             }
         }
@@ -323,7 +330,7 @@ impl Cluster {
         self.waiting.retain(|other| *other != ticket);
         for node in 0..connections.nodes() {
             let index = connections.index(node, ticket);
-            connections.list[index].give_up_all(ticket);
+            connections.exchanges(index).give_up_all(ticket);
         }
     }
 }

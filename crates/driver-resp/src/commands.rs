@@ -8,7 +8,7 @@
 use kvmark_driver::{Columns, Layout, Reply, Values};
 use kvmark_plan::Outcome;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, impossible, said};
 use crate::resp::{Cursor, Token, put_all, put_command, put_number_part, put_part};
 
 /// The sorted set of all keys.
@@ -91,7 +91,7 @@ impl Fields {
         let Look { columns, wants_values } = look;
         let mut cursor = Cursor::new(bytes);
         let elements = aggregate(&mut cursor, "a read")?;
-        let impossible = || Failure::impossible("a read");
+        let impossible = || impossible("a read");
         let row = u32::try_from(reply.rows).unwrap_or(u32::MAX);
         if columns == Columns::All {
             if elements % 2 == 1 {
@@ -166,8 +166,8 @@ pub(crate) fn put_keys(output: &mut Vec<u8>, key: &[u8], count: u64) {
 pub(crate) fn take_ok(bytes: &[u8]) -> Result<(), Failure> {
     match Cursor::new(bytes).token()? {
         Token::Simple(b"OK") => Ok(()),
-        Token::Error(message) => Err(Failure::said(message)),
-        _ => Err(Failure::impossible("a write")),
+        Token::Error(message) => Err(said(message)),
+        _ => Err(impossible("a write")),
     }
 }
 
@@ -175,8 +175,8 @@ pub(crate) fn take_ok(bytes: &[u8]) -> Result<(), Failure> {
 pub(crate) fn take_count(bytes: &[u8]) -> Result<i64, Failure> {
     match Cursor::new(bytes).token()? {
         Token::Integer(count) => Ok(count),
-        Token::Error(message) => Err(Failure::said(message)),
-        _ => Err(Failure::impossible("a write")),
+        Token::Error(message) => Err(said(message)),
+        _ => Err(impossible("a write")),
     }
 }
 
@@ -197,7 +197,7 @@ impl Keys {
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let mut cursor = Cursor::new(bytes);
         for _ in 0..aggregate(&mut cursor, "ZRANGEBYSCORE")? {
-            let key = cursor.text()?.ok_or_else(|| Failure::impossible("ZRANGEBYSCORE"))?;
+            let key = cursor.text()?.ok_or_else(|| impossible("ZRANGEBYSCORE"))?;
             self.bytes.extend_from_slice(key);
             self.ends.push(self.bytes.len());
         }
@@ -219,8 +219,8 @@ fn aggregate(cursor: &mut Cursor<'_>, command: &str) -> Result<usize, Failure> {
     match cursor.token()? {
         Token::List(count) => Ok(count),
         Token::Map(pairs) => Ok(2 * pairs),
-        Token::Error(message) => Err(Failure::said(message)),
-        _ => Err(Failure::impossible(command)),
+        Token::Error(message) => Err(said(message)),
+        _ => Err(impossible(command)),
     }
 }
 

@@ -1,68 +1,67 @@
-//! Makes a connection: reaches the server, encrypts, logs in, chooses the database.
+//! Makes a connection: reaches the server, encrypts, logs in, chooses the database. And what the
+//! protocol is of which framed connections are made.
 
 use std::time::Duration;
 
 use kvmark_driver::OpenError;
-use kvmark_driver_server::timers::timeout;
+use kvmark_driver_server::framed::{Framed, Ordered, Protocol, Stream, in_time};
 use kvmark_driver_server::{Credentials, HostPort};
 use kvmark_plan::Outcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpStream, UnixStream};
 
 use crate::address::Target;
-use crate::failure::Failure;
+use crate::failure::{Failure, said};
 use crate::options::Settings;
 use crate::resp::{Cursor, Scan, Token, is_push, put_all};
 use crate::slots::{CLUSTER_SLOTS, Share, read_shares};
-use crate::stream::Stream;
 
-/// Work that must be done within the limit on connecting.
-pub(crate) async fn in_time<T>(
-    settings: &Settings,
-    work: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
-    let limit = settings.connect_timeout;
-    timeout(limit, work).await.unwrap_or_else(|_| Err(too_slow(limit)))
-}
+/// A session's connections.
+pub(crate) type Connections = Framed<Settings>;
 
-/// A connection that is ready for requests. Takes as long as it takes.
-pub(crate) async fn connect(settings: &Settings, target: &Target) -> Result<Stream, Failure> {
-    let mut stream = match target {
-        Target::Tcp(HostPort { host, port }) => {
-            let reached = TcpStream::connect((host.as_str(), *port)).await;
-            let stream = reached.map_err(|error| unreachable(&error))?;
-            stream.set_nodelay(true).map_err(|error| Failure::broken(&error))?;
-            Stream::Tcp(stream)
+impl Protocol for Settings {
+    type Target = Target;
+    type Exchanges = Ordered;
+    type Scan = Scan;
+
+    const REOPENS: bool = false;
+
+    async fn dial(&self, target: &Target) -> Result<Stream, Failure> {
+        let mut stream = match target {
+            Target::Tcp(HostPort { host, port }) => Stream::tcp((host.as_str(), *port)).await?,
+            Target::Unix(path) => Stream::unix(path).await?,
+        };
+        if let Some(tls) = &self.tls {
+            let name = tls.name_of(target.host());
+            let name = name.map_err(|why| Failure::new(Outcome::Connection, why))?;
+            stream = stream.encrypted(&tls.config, name).await?;
         }
-        Target::Unix(path) => {
-            let reached = UnixStream::connect(path).await;
-            Stream::Unix(reached.map_err(|error| unreachable(&error))?)
-        }
-    };
-    if let Some(tls) = &settings.tls {
-        let name = tls.name_of(target).map_err(|why| Failure::new(Outcome::Connection, why))?;
-        let secured = tls.connector.connect(name, stream).await;
-        stream = Stream::Tls(Box::new(secured.map_err(|error| {
-            Failure::new(Outcome::Connection, format!("TLS isn't agreed on ({error})"))
-        })?));
+        let password = self.credentials.password.as_ref();
+        introduce(&mut stream, self).await.map_err(|failure| match password {
+            // Old servers repeat what they don't understand.
+            Some(password) => Failure::new(failure.outcome, password.hide_in(&failure.text)),
+            None => failure,
+        })?;
+        Ok(stream)
     }
-    let password = settings.credentials.password.as_ref();
-    introduce(&mut stream, settings).await.map_err(|failure| match password {
-        // Old servers repeat what they don't understand.
-        Some(password) => Failure::new(failure.outcome, password.hide_in(&failure.text)),
-        None => failure,
-    })?;
-    Ok(stream)
-}
 
-/// Not connected within the limit.
-pub(crate) fn too_slow(limit: Duration) -> Failure {
-    let text = format!("no connection within {} ms", limit.as_millis());
-    Failure::new(Outcome::Connection, text)
-}
+    fn connect_timeout(&self) -> Duration {
+        self.connect_timeout
+    }
 
-fn unreachable(error: &std::io::Error) -> Failure {
-    Failure::new(Outcome::Connection, format!("it can't be reached ({error})"))
+    fn reconnect_max(&self) -> Duration {
+        self.reconnect_max
+    }
+
+    #[inline]
+    fn scan(scan: &mut Scan, bytes: &[u8]) -> Result<Option<usize>, Failure> {
+        scan.advance(bytes).map_err(Failure::from)
+    }
+
+    /// A push comes when it likes, a reply when something was sent.
+    #[inline]
+    fn may_come(exchanges: &Ordered, first: u8) -> bool {
+        !exchanges.is_owed_nothing() || first == b'>'
+    }
 }
 
 /// Logs in and chooses protocol and database; at the least hears that the server answers.
@@ -100,10 +99,10 @@ pub(crate) async fn first_map(settings: &Settings) -> Result<Vec<Share>, OpenErr
     let mut refusal = None;
     for target in &settings.targets {
         let ask = async {
-            let mut stream = connect(settings, target).await?;
+            let mut stream = settings.dial(target).await?;
             read_shares(&call(&mut stream, &CLUSTER_SLOTS).await?, target)
         };
-        match in_time(settings, ask).await {
+        match in_time(settings.connect_timeout, ask).await {
             Ok(shares) if !shares.is_empty() => return Ok(shares),
             Ok(_) => refusal = Some(no_slots(target)),
             Err(failure) => refusal = Some(failure.at(target)),
@@ -146,7 +145,7 @@ pub(crate) async fn send(stream: &mut Stream, command: &[u8]) -> Result<Vec<u8>,
         }
     }
     match Cursor::new(&bytes).token()? {
-        Token::Error(message) => Err(Failure::said(message)),
+        Token::Error(message) => Err(said(message)),
         _ => Ok(bytes),
     }
 }

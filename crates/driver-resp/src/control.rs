@@ -6,16 +6,16 @@ use std::thread;
 use std::time::Duration;
 
 use kvmark_driver::{Description, OpenError};
+use kvmark_driver_server::framed::{Protocol, Stream, in_time};
 use kvmark_plan::Outcome;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::address::Target;
-use crate::connect::{connect, in_time, no_slots, send};
-use crate::failure::Failure;
+use crate::connect::{no_slots, send};
+use crate::failure::{Failure, is_moved};
 use crate::options::Settings;
 use crate::resp::{Cursor, put_all};
 use crate::slots::{CLUSTER_SLOTS, read_shares};
-use crate::stream::Stream;
 
 /// Configuration that says where a server is, not how it works.
 const PLACES: [&str; 10] = [
@@ -123,11 +123,11 @@ impl Control {
             let was_kept = kept.is_some();
             let mut open = match kept {
                 Some(open) => open,
-                None => connect(&self.settings, target).await?,
+                None => self.settings.dial(target).await?,
             };
             let mut answer = send(&mut open, command).await;
             if was_kept && answer.as_ref().is_err_and(Failure::ends_connection) {
-                open = connect(&self.settings, target).await?;
+                open = self.settings.dial(target).await?;
                 answer = send(&mut open, command).await;
             }
             if !answer.as_ref().is_err_and(Failure::ends_connection) {
@@ -135,7 +135,7 @@ impl Control {
             }
             answer
         };
-        runtime.block_on(in_time(&self.settings, work))
+        runtime.block_on(in_time(self.settings.connect_timeout, work))
     }
 
     /// The server, or those of a cluster that have slots now, as the first that answers has them.
@@ -177,7 +177,7 @@ impl Control {
             for target in &masters {
                 match self.send(target, command) {
                     Ok(_) => taken = true,
-                    Err(failure) if failure.is_moved() => refusal = Some((failure, target)),
+                    Err(failure) if is_moved(&failure) => refusal = Some((failure, target)),
                     Err(failure) => return Err(unprepared(text, &failure, target)),
                 }
             }

@@ -1,8 +1,6 @@
-//! What goes wrong with an operation, and which outcome it is.
+//! What a server's errors mean for an operation.
 
-use std::io;
-
-use kvmark_driver::OpenError;
+pub(crate) use kvmark_driver_server::Failure;
 use kvmark_plan::Outcome;
 
 use crate::resp::Garbage;
@@ -10,59 +8,23 @@ use crate::resp::Garbage;
 /// Characters of a server's message that are kept.
 const MESSAGE_MAX: usize = 200;
 
-/// Why an operation failed, or a connection couldn't be made.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{text}")]
-pub(crate) struct Failure {
-    pub(crate) outcome: Outcome,
-    /// One sentence without credentials.
-    pub(crate) text: String,
+/// The server said no.
+pub(crate) fn said(message: &[u8]) -> Failure {
+    let text = String::from_utf8_lossy(message);
+    let text: String = text.chars().take(MESSAGE_MAX).collect();
+    let advice = if is_redirection(&text) { ": set the option cluster to true" } else { "" };
+    Failure::new(class(&text), format!("the server answered: {text}{advice}"))
 }
 
-impl Failure {
-    pub(crate) fn new(outcome: Outcome, text: impl Into<String>) -> Self {
-        Self { outcome, text: text.into() }
-    }
+/// Whether another server of the cluster has the key.
+pub(crate) fn is_moved(failure: &Failure) -> bool {
+    failure.text.starts_with("the server answered: MOVED ")
+}
 
-    /// The server said no.
-    pub(crate) fn said(message: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(message);
-        let text: String = text.chars().take(MESSAGE_MAX).collect();
-        let advice = if is_redirection(&text) { ": set the option cluster to true" } else { "" };
-        Self::new(class(&text), format!("the server answered: {text}{advice}"))
-    }
-
-    /// Whether another server of the cluster has the key.
-    pub(crate) fn is_moved(&self) -> bool {
-        self.text.starts_with("the server answered: MOVED ")
-    }
-
-    /// The server answered something else than the command's reply.
-    pub(crate) fn impossible(command: &str) -> Self {
-        let text = format!("the server's answer to {command} is none that {command} can have");
-        Self::new(Outcome::Protocol, text)
-    }
-
-    /// The connection broke.
-    pub(crate) fn broken(error: &io::Error) -> Self {
-        Self::new(Outcome::Connection, format!("the connection failed ({error})"))
-    }
-
-    /// The server closed the connection.
-    pub(crate) fn closed(in_reply: bool) -> Self {
-        let place = if in_reply { " in the middle of a reply" } else { "" };
-        Self::new(Outcome::Connection, format!("the server closed the connection{place}"))
-    }
-
-    /// Whether the connection can't be used any more, because replies can't be told apart.
-    pub(crate) fn ends_connection(&self) -> bool {
-        matches!(self.outcome, Outcome::Protocol | Outcome::Connection)
-    }
-
-    /// As the reason why the system can't be opened.
-    pub(crate) fn at(&self, address: impl std::fmt::Display) -> OpenError {
-        OpenError::System(format!("can't use the server at {address}: {}", self.text))
-    }
+/// The server answered something else than the command's reply.
+pub(crate) fn impossible(command: &str) -> Failure {
+    let text = format!("the server's answer to {command} is none that {command} can have");
+    Failure::new(Outcome::Protocol, text)
 }
 
 impl From<Garbage> for Failure {

@@ -2,8 +2,7 @@
 //!
 //! A record is stored as YCSB's own Redis binding stores it (see `commands.rs`), so that either can
 //! read what the other loaded. A table's name isn't part of the keys. Each client has a connection
-//! of its own, or the clients of a worker share a few and their requests are pipelined in order
-//! (see `connection.rs`).
+//! of its own, or the clients of a worker share a few and their requests are pipelined in order.
 //!
 //! A request on a connection that is down waits for the attempt under way to open it and ends with
 //! that attempt's outcome if it fails. A request is never sent twice, unless a server of a cluster
@@ -26,22 +25,15 @@ mod clients;
 mod cluster;
 mod commands;
 mod connect;
-mod connection;
-mod connections;
-mod connector;
 mod control;
 mod failure;
 mod operation;
 mod options;
 mod parcel;
-mod poller;
 mod prepared;
 mod resp;
 mod session;
 mod slots;
-mod socket;
-mod stream;
-mod tls;
 mod words;
 
 use std::collections::BTreeMap;

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use kvmark_driver::options::{Accepts, Given, OptionDoc};
 use kvmark_driver::{OpenError, Speedup};
-use kvmark_driver_server::{CA_FILE, Credentials, PASSWORD_ENV, PASSWORD_FILE, USERNAME};
+use kvmark_driver_server::{
+    CA_FILE, Credentials, PASSWORD_ENV, PASSWORD_FILE, Tls, TlsFiles, USERNAME,
+};
 use kvmark_plan::Kind;
 use serde_json::Value;
 
 use crate::address::{Address, Target};
-use crate::tls::{Tls, TlsFiles};
 
 /// Every option of this driver, in the order of the documentation.
 #[must_use]
@@ -186,7 +187,11 @@ fn tls(targets: &[Target], given: &Given) -> Result<Option<Tls>, OpenError> {
                 return Err(OpenError::Option(text.to_owned()));
             }
         };
-        return Tls::new(targets, TlsFiles { ca, own, server_name }).map(Some);
+        let tls = Tls::new(TlsFiles { ca, own, server_name })?;
+        for target in targets {
+            tls.name_of(target.host()).map_err(OpenError::Option)?;
+        }
+        return Ok(Some(tls));
     }
     match names.iter().find(|name| given.text(name).is_some()) {
         None => Ok(None),

@@ -239,6 +239,12 @@ pub(crate) struct Scan {
     missing: u64,
 }
 
+impl Default for Scan {
+    fn default() -> Self {
+        Self::START
+    }
+}
+
 impl Scan {
     /// At the beginning of a reply.
     pub(crate) const START: Self = Self { at: 0, missing: 1 };

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use kvmark_driver_server::HostPort;
 
 use crate::address::Target;
-use crate::failure::Failure;
+use crate::failure::{Failure, impossible, said};
 use crate::resp::{Cursor, Garbage, Token};
 
 /// Slots of a cluster.
@@ -64,8 +64,8 @@ pub(crate) fn read_shares(reply: &[u8], asked: &Target) -> Result<Vec<Share>, Fa
     let mut cursor = Cursor::new(reply);
     let count = match cursor.token()? {
         Token::List(count) => count,
-        Token::Error(message) => return Err(Failure::said(message)),
-        _ => return Err(Failure::impossible("CLUSTER SLOTS")),
+        Token::Error(message) => return Err(said(message)),
+        _ => return Err(impossible("CLUSTER SLOTS")),
     };
     let shares: Result<Vec<_>, Garbage> = (0..count).map(|_| share(&mut cursor, asked)).collect();
     Ok(shares?)

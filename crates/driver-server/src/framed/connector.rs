@@ -11,12 +11,9 @@ use rustix::event::{EventfdFlags, eventfd};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-use crate::address::Target;
-use crate::connect::{connect, first_map, in_time};
+use super::protocol::{Protocol, in_time};
+use super::socket::Socket;
 use crate::failure::Failure;
-use crate::options::Settings;
-use crate::slots::Share;
-use crate::socket::Socket;
 
 /// Connections opened at a time; a server's backlog is a few hundred.
 const OPENED_AT_ONCE: usize = 64;
@@ -30,8 +27,8 @@ pub(crate) struct Opened {
 }
 
 /// The thread that opens a session's connections. It ends with this value.
-pub(crate) struct Connector {
-    settings: Arc<Settings>,
+pub(crate) struct Connector<P> {
+    protocol: Arc<P>,
     handle: Handle,
     results: Receiver<Opened>,
     sender: Sender<Opened>,
@@ -40,8 +37,8 @@ pub(crate) struct Connector {
     _stop: oneshot::Sender<()>,
 }
 
-impl Connector {
-    pub(crate) fn start(settings: &Arc<Settings>) -> Result<Self, OpenError> {
+impl<P: Protocol> Connector<P> {
+    pub(crate) fn start(protocol: Arc<P>) -> Result<Self, OpenError> {
         let refuse = |error: &dyn std::fmt::Display| {
             OpenError::System(format!("no thread to open connections on ({error})"))
         };
@@ -55,8 +52,7 @@ impl Connector {
         let work = move || drop(runtime.block_on(stopped));
         thread.spawn(work).map_err(|error| refuse(&error))?;
         let (sender, results) = channel();
-        let settings = Arc::clone(settings);
-        Ok(Self { settings, handle, results, sender, bell, _stop: stop })
+        Ok(Self { protocol, handle, results, sender, bell, _stop: stop })
     }
 
     /// What can be read when an attempt has ended.
@@ -64,17 +60,26 @@ impl Connector {
         self.bell.as_fd()
     }
 
-    /// Begins an attempt.
-    pub(crate) fn begin(&self, connection: usize, attempt: u32, target: &Target) {
-        let (settings, target) = (Arc::clone(&self.settings), target.clone());
+    /// Begins an attempt, whose end is told by the bell.
+    pub(crate) fn begin(&self, connection: usize, attempt: u32, target: &P::Target) {
         let (sender, bell) = (self.sender.clone(), Arc::clone(&self.bell));
-        self.handle.spawn(async move {
-            let stream = in_time(&settings, connect(&settings, &target)).await;
-            let broken = |error| Failure::broken(&error);
-            let result = stream.and_then(|stream| stream.into_socket().map_err(broken));
+        self.dial(target, move |result| {
             // Nobody hears it when the session has ended meanwhile.
             sender.send(Opened { connection, attempt, result }).ok();
             rustix::io::write(&bell, &1_u64.to_ne_bytes()).ok();
+        });
+    }
+
+    fn dial(
+        &self,
+        target: &P::Target,
+        tell: impl FnOnce(Result<Socket, Failure>) + Send + 'static,
+    ) {
+        let (protocol, target) = (Arc::clone(&self.protocol), target.clone());
+        self.handle.spawn(async move {
+            let stream = in_time(protocol.connect_timeout(), protocol.dial(&target)).await;
+            let broken = |error| Failure::broken(&error);
+            tell(stream.and_then(|stream| stream.into_socket().map_err(broken)));
         });
     }
 
@@ -89,27 +94,34 @@ impl Connector {
     }
 
     /// Opens so many connections to a server and waits for them.
-    pub(crate) fn open(&self, target: &Target, count: usize) -> Result<Vec<Socket>, OpenError> {
+    pub(crate) fn open(&self, target: &P::Target, count: usize) -> Result<Vec<Socket>, Failure> {
+        let (sender, results) = channel();
+        let dial = || {
+            let sender = sender.clone();
+            // Nobody hears it when another of them has failed.
+            self.dial(target, move |result| drop(sender.send(result)));
+        };
         let mut sockets = Vec::with_capacity(count);
         let first = OPENED_AT_ONCE.min(count);
-        (0..first).for_each(|number| self.begin(number, 0, target));
+        (0..first).for_each(|_| dial());
         for begun in first..count + first {
-            let opened = self.results.recv().expect("this end holds a sender, too");
-            sockets.push(opened.result.map_err(|failure| failure.at(target))?);
+            sockets.push(results.recv().expect("this end holds a sender, too")?);
             if begun < count {
-                self.begin(begun, 0, target);
+                dial();
             }
         }
-        self.hush();
         Ok(sockets)
     }
 
-    /// The map of the slots, as the first configured server that answers has it.
-    pub(crate) fn first_map(&self) -> Result<Vec<Share>, OpenError> {
+    /// Carries out work on this thread and waits for it.
+    pub(crate) fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Failure> {
         let (sender, result) = channel();
-        let settings = Arc::clone(&self.settings);
-        self.handle.spawn(async move { sender.send(first_map(&settings).await) });
-        let ended = || Failure::new(Outcome::Connection, "the thread for connections has ended");
-        result.recv().unwrap_or_else(|_| Err(ended().at(self.settings.target())))
+        self.handle.spawn(async move { sender.send(work.await) });
+        result
+            .recv()
+            .map_err(|_| Failure::new(Outcome::Connection, "the thread for connections has ended"))
     }
 }

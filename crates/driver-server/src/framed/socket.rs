@@ -5,8 +5,9 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-use kvmark_driver_server::{Arrivals, Received};
 use tokio_rustls::rustls::ClientConnection;
+
+use crate::arrivals::{Arrivals, Received};
 
 /// Room that a read must be given: an encrypted record with what was left of the one before.
 pub(crate) const ROOM: usize = 40 << 10;

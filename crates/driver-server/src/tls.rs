@@ -1,42 +1,47 @@
 //! Encrypted connections. The server's certificate is always checked.
 
+use std::fmt;
 use std::sync::Arc;
 
 use kvmark_driver::OpenError;
-use kvmark_driver_server::{certificates, roots};
-use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, crypto};
 
-use crate::address::Target;
+use crate::trust::{certificates, roots};
 
 /// How to encrypt, and for whom a server's certificate must be.
 #[derive(Clone)]
-pub(crate) struct Tls {
-    pub(crate) connector: TlsConnector,
+pub struct Tls {
+    /// Whom to trust, and the client's own certificate.
+    pub config: Arc<ClientConfig>,
     /// In place of the server's host.
     name: Option<ServerName<'static>>,
 }
 
-impl std::fmt::Debug for Tls {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Tls {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Tls({:?})", self.name)
     }
 }
 
 /// The files and the name that the options give.
-#[derive(Clone, Copy)]
-pub(crate) struct TlsFiles<'a> {
-    pub(crate) ca: Option<&'a str>,
-    /// The client's own certificate and its key.
-    pub(crate) own: Option<(&'a str, &'a str)>,
-    pub(crate) server_name: Option<&'a str>,
+#[derive(Clone, Copy, Debug)]
+pub struct TlsFiles<'a> {
+    /// Of the option `ca_file`.
+    pub ca: Option<&'a str>,
+    /// The client's own certificate and its key, of the options `cert_file` and `key_file`.
+    pub own: Option<(&'a str, &'a str)>,
+    /// Of the option `server_name`.
+    pub server_name: Option<&'a str>,
 }
 
 impl Tls {
-    /// Reads the files. Every target must have a name that a certificate can be for.
-    pub(crate) fn new(targets: &[Target], files: TlsFiles<'_>) -> Result<Self, OpenError> {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// [`OpenError::Option`] when a file can't be used, or no certificate can be for the name.
+    pub fn new(files: TlsFiles<'_>) -> Result<Self, OpenError> {
         let name = files.server_name.map(named).transpose().map_err(OpenError::Option)?;
         let provider = Arc::new(crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
@@ -55,19 +60,18 @@ impl Tls {
                 })?
             }
         };
-        let tls = Self { connector: TlsConnector::from(Arc::new(config)), name };
-        for target in targets {
-            tls.name_of(target).map_err(OpenError::Option)?;
-        }
-        Ok(tls)
+        Ok(Self { config: Arc::new(config), name })
     }
 
-    /// For whom a server's certificate must be.
-    pub(crate) fn name_of(&self, target: &Target) -> Result<ServerName<'static>, String> {
-        match (&self.name, target) {
+    /// For whom the certificate of a server with this host must be; a Unix socket has none.
+    ///
+    /// # Errors
+    /// A sentence when no certificate can be for it.
+    pub fn name_of(&self, host: Option<&str>) -> Result<ServerName<'static>, String> {
+        match (&self.name, host) {
             (Some(name), _) => Ok(name.clone()),
-            (None, Target::Tcp(place)) => named(&place.host),
-            (None, Target::Unix(_)) => {
+            (None, Some(host)) => named(host),
+            (None, None) => {
                 Err("a Unix socket has no name for its certificate: give server_name".to_owned())
             }
         }

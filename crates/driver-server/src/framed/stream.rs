@@ -1,26 +1,74 @@
-//! A connection's bytes while it is being opened, and those of the driver's own connection.
+//! A connection's bytes while it is being opened, and those of a driver's own connection.
 
 use std::io;
+use std::path::Path;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use kvmark_plan::Outcome;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::{TcpStream, ToSocketAddrs, UnixStream};
+use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
 
-use crate::socket::{Socket, Wire};
+use super::socket::{Socket, Wire};
+use crate::failure::Failure;
 
 /// TCP, a Unix socket, or TLS over one of them.
 #[derive(Debug)]
-pub(crate) enum Stream {
+pub enum Stream {
+    /// Over the network.
     Tcp(TcpStream),
+    /// On this machine.
     Unix(UnixStream),
+    /// Encrypted.
     Tls(Box<TlsStream<Self>>),
 }
 
 impl Stream {
+    /// Reaches a server over the network. What is written goes out at once.
+    ///
+    /// # Errors
+    /// The server can't be reached.
+    pub async fn tcp(place: impl ToSocketAddrs) -> Result<Self, Failure> {
+        let reached = TcpStream::connect(place).await;
+        let stream = reached.map_err(|error| Failure::unreachable(&error))?;
+        stream.set_nodelay(true).map_err(|error| Failure::broken(&error))?;
+        Ok(Self::Tcp(stream))
+    }
+
+    /// Reaches a server on this machine.
+    ///
+    /// # Errors
+    /// The server can't be reached.
+    pub async fn unix(path: &Path) -> Result<Self, Failure> {
+        let reached = UnixStream::connect(path).await;
+        Ok(Self::Unix(reached.map_err(|error| Failure::unreachable(&error))?))
+    }
+
+    /// The same connection, encrypted, to a server whose certificate is for this name.
+    ///
+    /// # Errors
+    /// No encryption is agreed on, or the certificate isn't trusted.
+    pub async fn encrypted(
+        self,
+        config: &Arc<ClientConfig>,
+        name: ServerName<'static>,
+    ) -> Result<Self, Failure> {
+        match TlsConnector::from(Arc::clone(config)).connect(name, self).await {
+            Ok(stream) => Ok(Self::Tls(Box::new(stream))),
+            Err(error) => {
+                let text = format!("TLS isn't agreed on ({error})");
+                Err(Failure::new(Outcome::Connection, text))
+            }
+        }
+    }
+
     /// The connection for a session's turns. To be called where it was opened.
-    pub(crate) fn into_socket(self) -> io::Result<Socket> {
+    pub(super) fn into_socket(self) -> io::Result<Socket> {
         match self {
             Self::Tcp(stream) => Ok(Socket::new(Wire::Tcp(stream.into_std()?))),
             Self::Unix(stream) => Ok(Socket::new(Wire::Unix(stream.into_std()?))),

@@ -1,0 +1,56 @@
+//! What goes wrong with an operation, and which outcome it is.
+
+use std::fmt::Display;
+use std::io;
+
+use kvmark_driver::OpenError;
+use kvmark_plan::Outcome;
+
+/// Why an operation failed, or a connection couldn't be made.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{text}")]
+pub struct Failure {
+    /// The class of the failure.
+    pub outcome: Outcome,
+    /// One sentence without credentials.
+    pub text: String,
+}
+
+impl Failure {
+    /// Of this class, for this reason.
+    #[must_use]
+    pub fn new(outcome: Outcome, text: impl Into<String>) -> Self {
+        Self { outcome, text: text.into() }
+    }
+
+    /// The server can't be reached.
+    #[must_use]
+    pub fn unreachable(error: &io::Error) -> Self {
+        Self::new(Outcome::Connection, format!("it can't be reached ({error})"))
+    }
+
+    /// The connection broke.
+    #[must_use]
+    pub fn broken(error: &io::Error) -> Self {
+        Self::new(Outcome::Connection, format!("the connection failed ({error})"))
+    }
+
+    /// The server closed the connection.
+    #[must_use]
+    pub fn closed(in_reply: bool) -> Self {
+        let place = if in_reply { " in the middle of a reply" } else { "" };
+        Self::new(Outcome::Connection, format!("the server closed the connection{place}"))
+    }
+
+    /// Whether the connection can't be used any more, because replies can't be told apart.
+    #[must_use]
+    pub fn ends_connection(&self) -> bool {
+        matches!(self.outcome, Outcome::Protocol | Outcome::Connection)
+    }
+
+    /// As the reason why the system can't be opened.
+    #[must_use]
+    pub fn at(&self, address: impl Display) -> OpenError {
+        OpenError::System(format!("can't use the server at {address}: {}", self.text))
+    }
+}

@@ -1,0 +1,35 @@
+//! A session's connections to its servers, for every protocol that exchanges frames over a stream.
+//!
+//! A [`Protocol`] says how a connection is opened and where a frame ends, and its [`Exchanges`]
+//! what is under way on one: replies are matched in order ([`Ordered`]) or by number
+//! ([`Numbered`]).
+//! [`Framed`] holds all connections of a session, gathers what is to be sent, and has lost ones
+//! opened again. A session is their [`Handler`] and leaves its turns to [`turn`]: what is readable
+//! is read and stamped before the first frame of it is handed over.
+//!
+//! A connection that fails ends every exchange on it at once. It is opened again when the next
+//! request needs it, or by itself where [`Protocol::REOPENS`] says so; a request that comes while
+//! it's down waits for the attempt under way, and ends with it if it fails. Attempts are spaced by
+//! a pause that doubles up to [`Protocol::reconnect_max`]. One that ends while nobody waits for it
+//! costs the next request the time to open it, and no failure.
+//!
+//! A client that gave up leaves its exchange behind, and its late reply is passed over.
+
+mod connection;
+mod connections;
+mod connector;
+mod inbox;
+mod numbered;
+mod ordered;
+mod poller;
+mod protocol;
+mod socket;
+mod stream;
+mod turn;
+
+pub use connections::Framed;
+pub use numbered::Numbered;
+pub use ordered::{Awaited, Ordered};
+pub use protocol::{Exchanges, NOBODY, Protocol, in_time};
+pub use stream::Stream;
+pub use turn::{Handler, turn};

@@ -1,0 +1,391 @@
+//! All connections of a session: which have something to send, which are being opened anew.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use kvmark_driver::{OpenError, Ticket};
+use kvmark_plan::Outcome;
+
+use super::connection::{Connection, Link};
+use super::connector::{Connector, Opened};
+use super::inbox::Inbox;
+use super::poller::{BELL, Poller};
+use super::protocol::{Exchanges, Protocol};
+use super::socket::Socket;
+use crate::failure::Failure;
+
+/// Connections whose reads tell when the bytes came: enough to know how late stamps are.
+const SAMPLED: usize = 4;
+
+/// A server.
+struct Node<T> {
+    target: T,
+    /// Connections to it that are open.
+    up: usize,
+    /// Whether it isn't used any more.
+    is_forgotten: bool,
+}
+
+/// The connections to every server heard of, so many to each.
+pub struct Framed<P: Protocol> {
+    protocol: Arc<P>,
+    /// Connections to each server.
+    width: usize,
+    /// The servers. An index stays what it is.
+    nodes: Vec<Node<P::Target>>,
+    /// Those to the first server, then those to the next.
+    list: Vec<Connection<P>>,
+    /// Indices of those that are flushed next.
+    dirty: VecDeque<usize>,
+    /// Indices of those that wait before they are opened, and when the first pause is over.
+    pausing: Vec<usize>,
+    pause_ends_ns: u64,
+    pub(super) poller: Poller,
+    pub(super) connector: Connector<P>,
+    pub(super) inbox: Inbox,
+}
+
+impl<P: Protocol> Framed<P> {
+    /// Without servers yet, with so many connections to each one to come.
+    ///
+    /// # Errors
+    /// [`OpenError::System`] when the kernel refuses a thread, or what is waited with.
+    pub fn new(protocol: Arc<P>, width: usize) -> Result<Self, OpenError> {
+        let refuse = |error| OpenError::System(format!("no means to wait for answers ({error})"));
+        let connector = Connector::start(Arc::clone(&protocol))?;
+        let mut poller = Poller::new().map_err(refuse)?;
+        poller.watch(BELL, connector.bell()).map_err(refuse)?;
+        // What the kernel lacks is told before the clock starts.
+        poller.wait(1, 0).map_err(|error| {
+            let text = format!("answers can't be waited for ({error}): Linux 5.11 or later can");
+            OpenError::System(text)
+        })?;
+        Ok(Self {
+            protocol,
+            width: width.max(1),
+            nodes: Vec::new(),
+            list: Vec::new(),
+            dirty: VecDeque::new(),
+            pausing: Vec::new(),
+            pause_ends_ns: u64::MAX,
+            poller,
+            connector,
+            inbox: Inbox::new(),
+        })
+    }
+
+    /// Opens the connections to a server that isn't known yet, and waits for them; its index.
+    ///
+    /// # Errors
+    /// [`OpenError::System`] when one of them can't be opened.
+    pub fn open(&mut self, target: &P::Target) -> Result<usize, OpenError> {
+        let refuse = |failure: Failure| failure.at(target);
+        let mut sockets = self.connector.open(target, self.width).map_err(refuse)?;
+        for (place, socket) in sockets.iter_mut().enumerate() {
+            self.watch(self.list.len() + place, socket).map_err(refuse)?;
+        }
+        let node = self.nodes.len();
+        self.nodes.push(Node { target: target.clone(), up: sockets.len(), is_forgotten: false });
+        self.list.extend(sockets.into_iter().map(|socket| Connection::new(Some(socket), node)));
+        Ok(node)
+    }
+
+    /// Carries out work on the thread that opens connections, and waits for it.
+    ///
+    /// # Errors
+    /// The thread has ended.
+    pub fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.connector.run(work)
+    }
+
+    /// Waits from now on for what comes on the connection of this index.
+    fn watch(&self, index: usize, socket: &mut Socket) -> Result<(), Failure> {
+        if index < SAMPLED {
+            socket.sample();
+        }
+        let watched = self.poller.watch(index as u64, &*socket);
+        watched.map_err(|error| Failure::broken(&error.into()))
+    }
+
+    /// Index of a server, if it is known.
+    #[must_use]
+    pub fn find(&self, target: &P::Target) -> Option<usize> {
+        self.position(target).filter(|node| !self.nodes[*node].is_forgotten)
+    }
+
+    fn position(&self, target: &P::Target) -> Option<usize> {
+        self.nodes.iter().position(|node| node.target == *target)
+    }
+
+    /// Index of a server. Connections to a new one are opened in the turns to come, where lost ones
+    /// are opened again by themselves, or else when they are first used.
+    pub fn find_or_add(&mut self, target: &P::Target) -> usize {
+        let node = match self.find(target) {
+            Some(node) => return node,
+            None => self.position(target).unwrap_or(self.nodes.len()),
+        };
+        if node == self.nodes.len() {
+            self.list.extend((0..self.width).map(|_| Connection::new(None, node)));
+            self.nodes.push(Node { target: target.clone(), up: 0, is_forgotten: false });
+        }
+        self.nodes[node].is_forgotten = false;
+        if P::REOPENS {
+            self.indices(node).for_each(|index| self.mark(index));
+        }
+        node
+    }
+
+    /// Closes the connections to a server for good, unless it is added again; what ends with them.
+    #[must_use]
+    pub fn forget(&mut self, node: usize) -> Vec<(Ticket, Failure)> {
+        self.nodes[node].is_forgotten = true;
+        let mut lost = Vec::new();
+        for index in self.indices(node) {
+            lost.extend(self.fail(index, &forgotten(), true));
+            // Whoever adds it again knows that it is back.
+            self.list[index].losses = 0;
+        }
+        lost
+    }
+
+    /// Where a server is.
+    #[must_use]
+    pub fn target(&self, node: usize) -> &P::Target {
+        &self.nodes[node].target
+    }
+
+    /// Servers heard of, forgotten ones included.
+    #[must_use]
+    pub fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether a connection to a server is open.
+    #[inline]
+    #[must_use]
+    pub fn is_up(&self, node: usize) -> bool {
+        self.nodes[node].up > 0
+    }
+
+    /// Index of a client's connection to a server.
+    #[inline]
+    #[must_use]
+    pub fn index(&self, node: usize, ticket: Ticket) -> usize {
+        node * self.width + ticket as usize % self.width
+    }
+
+    /// Indices of the connections to a server.
+    fn indices(&self, node: usize) -> std::ops::Range<usize> {
+        node * self.width..(node + 1) * self.width
+    }
+
+    /// Index of the server that a connection is to.
+    #[must_use]
+    pub fn node_of(&self, index: usize) -> usize {
+        self.list[index].node
+    }
+
+    /// Whether a connection is open.
+    #[inline]
+    #[must_use]
+    pub fn is_open(&self, index: usize) -> bool {
+        self.list[index].is_up()
+    }
+
+    /// Whether the server of a connection may be lost: it didn't answer last, or owes replies.
+    #[must_use]
+    pub fn is_troubled(&self, index: usize) -> bool {
+        self.list[index].is_troubled()
+    }
+
+    /// What is under way on a connection.
+    #[inline]
+    pub fn exchanges(&mut self, index: usize) -> &mut P::Exchanges {
+        &mut self.list[index].exchanges
+    }
+
+    /// Begins an exchange on a connection: `put` enters it and appends its bytes, which go out with
+    /// the next flush. Returns what `put` does.
+    ///
+    /// # Errors
+    /// The connection can't be used any more: it is to be failed by this.
+    #[inline]
+    pub fn enter<R>(
+        &mut self,
+        index: usize,
+        put: impl FnOnce(&mut P::Exchanges, &mut Vec<u8>) -> R,
+    ) -> Result<R, Failure> {
+        let connection = &mut self.list[index];
+        if !connection.is_up() && self.nodes[connection.node].is_forgotten {
+            return Err(forgotten());
+        }
+        let result = connection.enter(put)?;
+        self.mark(index);
+        Ok(result)
+    }
+
+    /// Closes a connection; the tickets whose exchanges end with it, and why. `was_met` says that
+    /// somebody has the failure itself; for the others the connection was closed. All have it when
+    /// the connection could not be opened.
+    #[must_use]
+    pub fn fail(
+        &mut self,
+        index: usize,
+        failure: &Failure,
+        was_met: bool,
+    ) -> Vec<(Ticket, Failure)> {
+        let connection = &mut self.list[index];
+        let node = &mut self.nodes[connection.node];
+        let was_up = connection.is_up();
+        let mut lost = Vec::new();
+        connection.close(|ticket| {
+            let own = if was_up && (was_met || !lost.is_empty()) {
+                Failure::new(Outcome::Connection, failure.text.clone())
+            } else {
+                failure.clone()
+            };
+            lost.push((ticket, own));
+        });
+        node.up -= usize::from(was_up);
+        if P::REOPENS && !node.is_forgotten {
+            self.mark(index);
+        }
+        lost
+    }
+
+    #[inline]
+    fn mark(&mut self, index: usize) {
+        if !std::mem::replace(&mut self.list[index].is_dirty, true) {
+            self.dirty.push_back(index);
+        }
+    }
+
+    /// The next connection with something to send.
+    #[inline]
+    pub(super) fn next_dirty(&mut self) -> Option<usize> {
+        self.dirty.pop_front()
+    }
+
+    /// Whether a connection has something to send.
+    pub(super) fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// Sends what has gathered on a connection, or sees to it that it is opened.
+    #[inline]
+    pub(super) fn flush(&mut self, index: usize, now_ns: u64) -> Result<(), Failure> {
+        let connection = &mut self.list[index];
+        connection.is_dirty = false;
+        let wants = connection.send()?;
+        if matches!(connection.link, Link::Down) {
+            if self.is_wanted(index) {
+                self.pause(index, now_ns);
+            }
+        } else if let Link::Up(socket) = &connection.link
+            && wants != connection.wants_room
+        {
+            let changed = self.poller.want_room(index as u64, socket, wants);
+            changed.map_err(|error| Failure::broken(&error.into()))?;
+            connection.wants_room = wants;
+        }
+        Ok(())
+    }
+
+    /// Whether a connection that is down is to be opened.
+    fn is_wanted(&self, index: usize) -> bool {
+        let connection = &self.list[index];
+        let reopens = P::REOPENS && !self.nodes[connection.node].is_forgotten;
+        reopens || !connection.exchanges.is_idle()
+    }
+
+    /// Lets a connection wait before it is opened.
+    fn pause(&mut self, index: usize, now_ns: u64) {
+        let connection = &mut self.list[index];
+        let pause_ns = connection.pause_ns(self.protocol.reconnect_max());
+        let until_ns = now_ns.saturating_add(pause_ns);
+        connection.link = Link::Pausing { until_ns };
+        self.pausing.push(index);
+        self.pause_ends_ns = self.pause_ends_ns.min(until_ns);
+    }
+
+    /// Begins to open the connections whose pause is over.
+    pub(super) fn end_pauses(&mut self, now_ns: u64) {
+        if now_ns < self.pause_ends_ns {
+            return;
+        }
+        let Self { pausing, list, connector, nodes, .. } = self;
+        let mut pause_ends_ns = u64::MAX;
+        pausing.retain(|index| {
+            let connection = &mut list[*index];
+            match connection.link {
+                Link::Pausing { until_ns } if now_ns < until_ns => {
+                    pause_ends_ns = pause_ends_ns.min(until_ns);
+                    true
+                }
+                Link::Pausing { .. } => {
+                    connection.link = Link::Opening;
+                    connection.attempt = connection.attempt.wrapping_add(1);
+                    connector.begin(*index, connection.attempt, &nodes[connection.node].target);
+                    false
+                }
+                Link::Up(_) | Link::Opening | Link::Down => false,
+            }
+        });
+        self.pause_ends_ns = pause_ends_ns;
+    }
+
+    /// When the first pause is over: the next turn is wanted by then.
+    #[must_use]
+    pub fn due_ns(&self) -> u64 {
+        self.pause_ends_ns
+    }
+
+    /// Takes what became of an attempt; whether a connection is open by it. A failure is that of
+    /// the connection.
+    pub(super) fn adopt(&mut self, opened: Opened) -> Result<bool, Failure> {
+        let Opened { connection: index, attempt, result } = opened;
+        let connection = &self.list[index];
+        if attempt != connection.attempt || !matches!(connection.link, Link::Opening) {
+            return Ok(false);
+        }
+        let mut socket = result?;
+        self.watch(index, &mut socket)?;
+        let connection = &mut self.list[index];
+        connection.link = Link::Up(socket);
+        self.nodes[connection.node].up += 1;
+        self.mark(index);
+        Ok(true)
+    }
+
+    /// A connection takes what it didn't take before.
+    pub(super) fn has_room(&mut self, index: usize) {
+        self.mark(index);
+    }
+
+    /// Reads a connection no more, because nothing was asked there.
+    pub(super) fn set_aside(&mut self, index: usize) {
+        let connection = &mut self.list[index];
+        connection.unasked = true;
+        if let Link::Up(socket) = &connection.link {
+            // One that can't be set aside is told of again, and read for nothing.
+            self.poller.forget(socket).ok();
+        }
+    }
+
+    #[inline]
+    pub(super) fn connection(&mut self, index: usize) -> &mut Connection<P> {
+        &mut self.list[index]
+    }
+
+    /// How many can be waited for: the connections, and the connector's bell.
+    pub(super) fn watched(&self) -> usize {
+        self.list.len() + 1
+    }
+}
+
+fn forgotten() -> Failure {
+    Failure::new(Outcome::Connection, "the server has left the cluster")
+}

@@ -1,0 +1,322 @@
+//! A session's turn.
+//!
+//! It sends what was submitted, each connection's requests at once; waits; reads every connection
+//! that can be read, each once, and stamps it; and only then looks at what was read. What an
+//! operation sends next is entered there and goes out with the next turn.
+
+use std::io::ErrorKind;
+
+use kvmark_driver::{Completions, Ticket};
+
+use super::connection::answered_unasked;
+use super::connections::Framed;
+use super::inbox::{Inbox, Read, Spares};
+use super::poller::BELL;
+use super::protocol::{Exchanges, Protocol};
+use crate::arrivals::Received;
+use crate::failure::Failure;
+
+/// Connections that are flushed before the next look at what can be read: a flush takes the kernel
+/// some microseconds, which answers that come meanwhile would wait for their stamp.
+const FLUSHED_AT_ONCE: usize = 8;
+
+/// The session whose connections they are.
+pub trait Handler<P: Protocol> {
+    /// Its connections.
+    fn framed(&mut self) -> &mut Framed<P>;
+
+    /// A ticket's bytes are about to be sent, or would be if their connection were open; whether
+    /// they are the first of its operation.
+    fn issue(&mut self, ticket: Ticket) -> bool;
+
+    /// Takes a frame that was read at this instant.
+    ///
+    /// # Errors
+    /// The failure that closes the connection; the exchange that has met it is ended already.
+    fn take(
+        &mut self,
+        index: usize,
+        frame: &[u8],
+        at_ns: u64,
+        done: &mut impl Completions,
+    ) -> Result<(), Failure>;
+
+    /// A ticket's exchange ended with its connection.
+    fn lost(&mut self, ticket: Ticket, failure: Failure);
+
+    /// A connection is open anew.
+    fn opened(&mut self, _index: usize) {}
+
+    /// Whether operations ended that nobody was told of yet.
+    fn has_ended(&self) -> bool;
+
+    /// Hands over how these operations ended, at this instant.
+    fn tell(&mut self, at_ns: u64, done: &mut impl Completions);
+
+    /// The instant before which it wants its next turn for reasons of its own.
+    fn own_due_ns(&self) -> u64 {
+        u64::MAX
+    }
+}
+
+/// A turn of a session, as [`kvmark_driver::Session::turn`] has it.
+pub fn turn<P: Protocol, H: Handler<P>>(
+    handler: &mut H,
+    patience_ns: u64,
+    done: &mut impl Completions,
+) {
+    let told = tell_ended(handler, done);
+    flush(handler, done);
+    if handler.framed().due_ns() < u64::MAX {
+        let now_ns = done.stamp();
+        handler.framed().end_pauses(now_ns);
+    }
+    let told = tell_ended(handler, done) || told;
+    let limit_ns = limit_ns(handler, if told { 0 } else { patience_ns }, done);
+    let framed = handler.framed();
+    let watched = framed.watched();
+    // A set that can't be waited for has nothing to tell.
+    let ready = framed.poller.wait(watched, limit_ns).unwrap_or(0);
+    let mut inbox = std::mem::take(&mut framed.inbox);
+    read_all(handler, &mut inbox, ready, done);
+    handler.framed().inbox = inbox;
+}
+
+/// How long a turn may wait.
+fn limit_ns<P: Protocol, H: Handler<P>>(
+    handler: &mut H,
+    patience_ns: u64,
+    done: &mut impl Completions,
+) -> u64 {
+    if handler.framed().is_dirty() {
+        return 0;
+    }
+    match handler.framed().due_ns().min(handler.own_due_ns()) {
+        u64::MAX => patience_ns,
+        due_ns => patience_ns.min(due_ns.saturating_sub(done.stamp())),
+    }
+}
+
+/// Hands over what ended without a reply of its own; whether there was anything.
+fn tell_ended<P: Protocol, H: Handler<P>>(handler: &mut H, done: &mut impl Completions) -> bool {
+    let has_ended = handler.has_ended();
+    if has_ended {
+        let at_ns = done.stamp();
+        handler.tell(at_ns, done);
+    }
+    has_ended
+}
+
+/// Closes a connection and ends every exchange on it.
+#[cold]
+fn fail<P: Protocol, H: Handler<P>>(
+    handler: &mut H,
+    index: usize,
+    failure: &Failure,
+    was_met: bool,
+) {
+    for (ticket, own) in handler.framed().fail(index, failure, was_met) {
+        handler.lost(ticket, own);
+    }
+}
+
+/// Sends what was submitted on the next few connections, each one's at its own instant.
+fn flush<P: Protocol, H: Handler<P>>(handler: &mut H, done: &mut impl Completions) {
+    for _ in 0..FLUSHED_AT_ONCE {
+        let Some(index) = handler.framed().next_dirty() else { return };
+        let at_ns = done.stamp();
+        while let Some(ticket) = handler.framed().exchanges(index).fresh() {
+            if handler.issue(ticket) {
+                done.issued(ticket, at_ns);
+            }
+        }
+        if let Err(failure) = handler.framed().flush(index, at_ns) {
+            fail(handler, index, &failure, false);
+        }
+    }
+}
+
+/// Reads each connection that is ready, once, and hands over what came.
+fn read_all<P: Protocol, H: Handler<P>>(
+    handler: &mut H,
+    inbox: &mut Inbox,
+    ready: usize,
+    done: &mut impl Completions,
+) {
+    let mut rung = false;
+    for place in 0..ready {
+        let framed = handler.framed();
+        let ready = framed.poller.ready(place);
+        if ready.number == BELL {
+            rung = true;
+            continue;
+        }
+        let index = ready.number as usize;
+        if ready.takes {
+            framed.has_room(index);
+        }
+        if ready.has {
+            if !inbox.has_room() {
+                hand_over(handler, inbox, done);
+            }
+            read(handler.framed(), inbox, index, done);
+        }
+    }
+    hand_over(handler, inbox, done);
+    if rung {
+        adopt(handler, done);
+    }
+}
+
+/// Reads a connection.
+#[inline]
+fn read<P: Protocol>(
+    framed: &mut Framed<P>,
+    inbox: &mut Inbox,
+    index: usize,
+    done: &mut impl Completions,
+) {
+    let in_frame = !framed.connection(index).held.is_empty();
+    let Some(socket) = framed.connection(index).socket() else { return };
+    let mut arrived_wall_ns = None;
+    let from = inbox.filled;
+    let bytes = match socket.read(&mut inbox.arena[from..]) {
+        Ok(Received { length: 0, .. }) => Err(Failure::closed(in_frame)),
+        Ok(received) => {
+            arrived_wall_ns = received.arrived_wall_ns;
+            inbox.filled = from + received.length;
+            Ok(from..inbox.filled)
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+            return;
+        }
+        Err(error) => Err(Failure::broken(&error)),
+    };
+    let at_ns = done.stamp();
+    inbox.reads.push(Read { connection: index, bytes, at_ns, arrived_wall_ns });
+}
+
+/// Looks at what was read.
+fn hand_over<P: Protocol, H: Handler<P>>(
+    handler: &mut H,
+    inbox: &mut Inbox,
+    done: &mut impl Completions,
+) {
+    let Inbox { arena, filled, reads, spares } = inbox;
+    *filled = 0;
+    for Read { connection: index, bytes, at_ns, arrived_wall_ns } in reads.drain(..) {
+        // One that failed meanwhile took its exchanges with it.
+        if !handler.framed().is_open(index) {
+            continue;
+        }
+        match bytes {
+            Ok(place) => {
+                let bytes = &arena[place];
+                if let Some(wall_ns) = arrived_wall_ns
+                    && is_one_frame(handler.framed(), index, bytes)
+                {
+                    done.arrived(wall_ns, at_ns);
+                }
+                take_in(handler, spares, index, bytes, at_ns, done);
+            }
+            Err(failure) => fail(handler, index, &failure, false),
+        }
+        handler.tell(at_ns, done);
+    }
+}
+
+/// Whether a read took one frame, and the whole of it.
+fn is_one_frame<P: Protocol>(framed: &mut Framed<P>, index: usize, bytes: &[u8]) -> bool {
+    let is_first = framed.connection(index).held.is_empty();
+    let length = P::scan(&mut P::Scan::default(), bytes);
+    is_first && length.is_ok_and(|length| length == Some(bytes.len()))
+}
+
+/// Takes what a connection received: its whole frames, and keeps the rest.
+fn take_in<P: Protocol, H: Handler<P>>(
+    handler: &mut H,
+    spares: &mut Spares,
+    index: usize,
+    bytes: &[u8],
+    at_ns: u64,
+    done: &mut impl Completions,
+) {
+    let mut held = std::mem::take(&mut handler.framed().connection(index).held);
+    if held.is_empty() {
+        let taken = take_frames(handler, index, bytes, at_ns, done);
+        if taken < bytes.len() {
+            held = spares.take();
+            held.extend_from_slice(&bytes[taken..]);
+            handler.framed().connection(index).held = held;
+        }
+        return;
+    }
+    held.extend_from_slice(bytes);
+    let taken = take_frames(handler, index, &held, at_ns, done);
+    if taken < held.len() {
+        held.drain(..taken);
+        handler.framed().connection(index).held = held;
+    } else {
+        spares.keep(held);
+    }
+}
+
+/// Takes the whole frames; how many bytes nobody needs any more.
+fn take_frames<P: Protocol, H: Handler<P>>(
+    handler: &mut H,
+    index: usize,
+    bytes: &[u8],
+    at_ns: u64,
+    done: &mut impl Completions,
+) -> usize {
+    let mut scan = std::mem::take(&mut handler.framed().connection(index).scan);
+    let mut taken = 0;
+    while let Some(first) = bytes.get(taken) {
+        let connection = handler.framed().connection(index);
+        if !P::may_come(&connection.exchanges, *first) {
+            if connection.exchanges.is_idle() {
+                handler.framed().set_aside(index);
+            } else {
+                // Who is about to ask would take it for the answer.
+                fail(handler, index, &answered_unasked(), false);
+            }
+            return bytes.len();
+        }
+        let length = match P::scan(&mut scan, &bytes[taken..]) {
+            Ok(Some(length)) => length,
+            Ok(None) => break,
+            Err(failure) => {
+                fail(handler, index, &failure, false);
+                return bytes.len();
+            }
+        };
+        scan = P::Scan::default();
+        connection.losses = 0;
+        let frame = &bytes[taken..taken + length];
+        taken += length;
+        if let Err(failure) = handler.take(index, frame, at_ns, done) {
+            fail(handler, index, &failure, true);
+            return bytes.len();
+        }
+        if !handler.framed().is_open(index) {
+            return bytes.len();
+        }
+    }
+    handler.framed().connection(index).scan = scan;
+    taken
+}
+
+/// Takes the connections that were opened anew.
+fn adopt<P: Protocol, H: Handler<P>>(handler: &mut H, done: &mut impl Completions) {
+    let at_ns = done.stamp();
+    handler.framed().connector.hush();
+    while let Some(opened) = handler.framed().connector.ended() {
+        let index = opened.connection;
+        match handler.framed().adopt(opened) {
+            Ok(true) => handler.opened(index),
+            Ok(false) => {}
+            Err(failure) => fail(handler, index, &failure, false),
+        }
+    }
+    handler.tell(at_ns, done);
+}

@@ -1,0 +1,81 @@
+//! Servers that are added and forgotten.
+
+use kvmark_driver_server::HostPort;
+use kvmark_plan::Outcome;
+
+use crate::lines::{Server, Session};
+
+#[test]
+fn an_added_server_is_opened_by_itself_or_when_it_is_used() {
+    let server = Server::new();
+    let mut session = Session::<true>::new(3);
+    let node = session.framed.find_or_add(&server.place);
+    session.until(|session| session.opened.len() == 3);
+    assert!(session.framed.is_up(node));
+    assert_eq!(session.framed.find_or_add(&server.place), node);
+    let mut session = Session::<false>::new(3);
+    let node = session.framed.find_or_add(&server.place);
+    session.look();
+    assert_eq!(session.framed.due_ns(), u64::MAX);
+    session.ask(node, 1, "a").unwrap();
+    session.until(|session| session.framed.is_up(node));
+    assert_eq!(session.opened, [1]);
+}
+
+#[test]
+fn a_forgotten_server_is_closed_for_good_and_tells_what_ended() {
+    let (mut session, servers) = (Session::<true>::new(1), [Server::new(), Server::new()]);
+    let [left, stays] = [0, 1].map(|n| session.framed.open(&servers[n].place).unwrap());
+    let (mut peer, other) = (servers[0].accept(), servers[1].accept());
+    session.ask(left, 7, "a").unwrap();
+    session.look();
+    assert_eq!(peer.hear().as_deref(), Some("0 a"));
+    let lost = session.framed.forget(left);
+    let lost: Vec<_> = lost.into_iter().map(|(ticket, why)| (ticket, why.to_string())).collect();
+    assert_eq!(lost, [(7, "the server has left the cluster".to_owned())]);
+    assert_eq!(peer.hear(), None);
+    // The other one is opened again meanwhile.
+    drop(other);
+    session.until(|session| session.opened == [stays]);
+    session.look();
+    assert_eq!((session.framed.is_up(left), servers[0].is_asked()), (false, false));
+    assert_eq!(session.framed.find(&servers[0].place), None);
+    assert_eq!(session.ask(left, 7, "b").unwrap_err().outcome, Outcome::Connection);
+    assert_eq!(session.framed.target(left), &servers[0].place);
+}
+
+#[test]
+fn a_server_that_is_forgotten_while_it_is_opened_stays_closed() {
+    let (mut session, server) = (Session::<true>::new(1), Server::new());
+    let node = session.framed.find_or_add(&server.place);
+    session.look();
+    assert_eq!(session.framed.forget(node).len(), 0);
+    let mut peer = server.accept();
+    while !peer.is_left() {
+        session.look();
+    }
+    assert_eq!((session.framed.is_up(node), session.opened.len()), (false, 0));
+}
+
+#[test]
+fn a_server_that_comes_back_has_its_index_again() {
+    let (mut session, server) = (Session::<true>::new(1), Server::new());
+    let node = session.framed.open(&server.place).unwrap();
+    drop(session.framed.forget(node));
+    assert_eq!(session.framed.find_or_add(&server.place), node);
+    assert_eq!(session.framed.nodes(), 1);
+    session.until(|session| session.framed.is_up(node));
+    assert_eq!(session.framed.find(&server.place), Some(node));
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named_and_another_one_can_be_opened_then() {
+    let (mut session, server, gone) = (Session::<true>::new(4), Server::new(), Server::new());
+    let place = HostPort { ..gone.place.clone() };
+    drop(gone);
+    let error = session.framed.open(&place).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("can't use the server at {place}: it can't be reached (")));
+    let node = session.framed.open(&server.place).unwrap();
+    session.look();
+    assert!(session.framed.is_up(node));
+}
