@@ -9,6 +9,7 @@ pub mod null;
 pub mod options;
 pub mod sim;
 
+mod deadlines;
 mod elements;
 mod reply;
 mod request;
@@ -19,6 +20,7 @@ use std::collections::BTreeMap;
 use kvmark_plan::{Kind, Plan, Statement};
 use serde::Serialize;
 
+pub use deadlines::Deadlines;
 pub use elements::Elements;
 pub use reply::{Cell, Reply};
 pub use request::{Call, Columns, Request, Slot, Values};

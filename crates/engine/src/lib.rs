@@ -14,7 +14,6 @@ mod clock;
 mod conduct;
 mod coordinator;
 mod crew;
-mod deadlines;
 mod error;
 mod executed;
 mod lag;

@@ -8,12 +8,11 @@ use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use kvmark_driver::{Completions, Reply, Session, Ticket};
+use kvmark_driver::{Completions, Deadlines, Reply, Session, Ticket};
 use kvmark_plan::Outcome;
 use kvmark_record::LATE_TOLERANCE_NS;
 
 use crate::clock::Clock;
-use crate::deadlines::Deadlines;
 use crate::lag::Anchor;
 use crate::ledger::Ledger;
 use crate::operation::{Bound, Operation};
@@ -47,6 +46,8 @@ pub(crate) struct Floor<'a, C> {
     deadlines: Deadlines,
     /// Requests that were submitted and not issued yet.
     unissued: usize,
+    /// Steps of clients so far.
+    steps: u64,
     away: Away,
     anchor: Anchor,
     bound: Bound,
@@ -128,6 +129,7 @@ impl<'a, C: Clock> Floor<'a, C> {
             waited: 0,
             deadlines: Deadlines::new(seats.len(), limit_ns),
             unissued: 0,
+            steps: 0,
             away: Away { due_ns: u64::MAX, ..Away::default() },
             anchor: Anchor::default(),
             bound: Bound::default(),
@@ -144,6 +146,7 @@ impl<'a, C: Clock> Floor<'a, C> {
         let mut sleep = Sleep::new();
         let mut now_ns = self.clock.now_ns();
         while !self.stretch.is_given_up() {
+            let steps = self.steps;
             self.ledger.tick(now_ns);
             self.away.notice(now_ns);
             self.expire(now_ns, session);
@@ -155,7 +158,9 @@ impl<'a, C: Clock> Floor<'a, C> {
             now_ns = if C::SIMULATED {
                 self.simulated_turn(session)
             } else {
-                self.turn(now_ns, session, &mut sleep)
+                // Where no client went on, all since the last turn was waiting.
+                let idle_from_ns = (self.steps == steps).then_some(now_ns);
+                self.turn(now_ns, idle_from_ns, session, &mut sleep)
             };
         }
         for (ticket, client) in (0..).zip(&self.clients) {
@@ -165,8 +170,15 @@ impl<'a, C: Clock> Floor<'a, C> {
         }
     }
 
-    /// The session's turn, as long as nothing is due; when it is over.
-    fn turn<S: Session>(&mut self, now_ns: u64, session: &mut S, sleep: &mut Sleep) -> u64 {
+    /// The session's turn, as long as nothing is due; when it is over. `idle_from_ns` says since
+    /// when nothing was done.
+    fn turn<S: Session>(
+        &mut self,
+        now_ns: u64,
+        idle_from_ns: Option<u64>,
+        session: &mut S,
+        sleep: &mut Sleep,
+    ) -> u64 {
         let next_ns = self.next_due_ns();
         if !self.ready.is_empty() {
             self.away.due_ns = now_ns;
@@ -181,8 +193,7 @@ impl<'a, C: Clock> Floor<'a, C> {
         };
         let patience_ns = sleep.patience_ns(now_ns, until);
         self.away.due_ns = next_ns.min(now_ns.saturating_add(patience_ns));
-        let polls = sleep.polled() && self.unissued == 0;
-        let polls_from_ns = polls.then(|| self.clock.now_ns());
+        let polls_from_ns = idle_from_ns.filter(|_| sleep.polled() && self.unissued == 0);
         session.turn(patience_ns, self);
         let woke_ns = self.clock.now_ns();
         sleep.woke(woke_ns);
@@ -258,6 +269,7 @@ impl<'a, C: Clock> Floor<'a, C> {
     /// A client's next step; whether it submitted a request.
     #[inline]
     fn go_on<S: Session>(&mut self, ticket: Ticket, session: &mut S) -> bool {
+        self.steps += 1;
         let client = &mut self.clients[ticket as usize];
         let turn = match client.state {
             State::Starting(mut starting) => {

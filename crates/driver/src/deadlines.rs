@@ -1,16 +1,16 @@
 //! When the requests under way are given up: a list in the order of their instants.
 //!
-//! All requests of a stretch have the same limit, so that who is issued later is given up later: to
+//! All requests have the same limit, so that who is issued later is given up later: to
 //! arm and to disarm one costs a few stores, however many there are.
 
-use kvmark_driver::Ticket;
+use crate::Ticket;
 
 /// No entry.
 const NONE: u32 = u32::MAX;
 
 /// The deadlines of one worker's clients, one each at most.
 #[derive(Debug)]
-pub(crate) struct Deadlines {
+pub struct Deadlines {
     limit_ns: u64,
     /// By ticket.
     entries: Vec<Entry>,
@@ -28,7 +28,8 @@ struct Entry {
 
 impl Deadlines {
     /// For so many clients, whose requests may take this long.
-    pub(crate) fn new(clients: usize, limit_ns: Option<u64>) -> Self {
+    #[must_use]
+    pub fn new(clients: usize, limit_ns: Option<u64>) -> Self {
         let entry = Entry { at_ns: 0, before: NONE, behind: NONE, armed: false };
         let entries = vec![entry; if limit_ns.is_some() { clients } else { 0 }];
         Self { limit_ns: limit_ns.unwrap_or(u64::MAX), entries, first: NONE, last: NONE }
@@ -36,20 +37,22 @@ impl Deadlines {
 
     /// The first instant at which a request is to be given up.
     #[inline]
-    pub(crate) fn next_ns(&self) -> u64 {
+    #[must_use]
+    pub fn next_ns(&self) -> u64 {
         self.entries.get(self.first as usize).map_or(u64::MAX, |entry| entry.at_ns)
     }
 
     /// When a request is given up that is issued at an instant.
     #[inline]
-    pub(crate) fn of(&self, issued_ns: u64) -> u64 {
+    #[must_use]
+    pub fn of(&self, issued_ns: u64) -> u64 {
         issued_ns.saturating_add(self.limit_ns).saturating_add(1)
     }
 
     /// A request was issued, not before those that are armed. It may take as long as the limit, and
     /// no longer.
     #[inline]
-    pub(crate) fn arm(&mut self, ticket: Ticket, issued_ns: u64) {
+    pub fn arm(&mut self, ticket: Ticket, issued_ns: u64) {
         self.disarm(ticket);
         let at_ns = self.of(issued_ns);
         let Some(entry) = self.entries.get_mut(ticket as usize) else { return };
@@ -63,7 +66,7 @@ impl Deadlines {
 
     /// A request has ended.
     #[inline]
-    pub(crate) fn disarm(&mut self, ticket: Ticket) {
+    pub fn disarm(&mut self, ticket: Ticket) {
         let Some(entry) = self.entries.get_mut(ticket as usize) else { return };
         if !entry.armed {
             return;
@@ -81,7 +84,7 @@ impl Deadlines {
     }
 
     /// Disarms the next request whose time is up.
-    pub(crate) fn take_due(&mut self, now_ns: u64) -> Option<Ticket> {
+    pub fn take_due(&mut self, now_ns: u64) -> Option<Ticket> {
         if self.first == NONE || self.next_ns() > now_ns {
             return None;
         }
