@@ -113,8 +113,8 @@ impl Clients {
 
     /// Closes a connection and ends every exchange on it. Somebody has the failure itself.
     pub(crate) fn fail(&mut self, index: usize, failure: &Failure) {
-        for (ticket, own) in self.connections.fail(index, failure, true) {
-            self.lose(ticket, own);
+        for lost in self.connections.fail(index, failure, true) {
+            self.lose(lost.ticket, lost.failure);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kvmark_driver::{Completions, OpenError, Request, Session, Ticket};
-use kvmark_driver_server::framed::{Framed, Handler, NOBODY, turn};
+use kvmark_driver_server::framed::{Framed, Handler, Lost, NOBODY, turn};
 use kvmark_plan::Outcome;
 
 use crate::clients::{Clients, MAP};
@@ -143,8 +143,8 @@ impl Handler<Settings> for RespSession {
         }
     }
 
-    fn lost(&mut self, ticket: Ticket, failure: Failure) {
-        self.clients.lose(ticket, failure);
+    fn lost(&mut self, lost: Lost) {
+        self.clients.lose(lost.ticket, lost.failure);
     }
 
     #[inline]

@@ -27,7 +27,7 @@ mod socket;
 mod stream;
 mod turn;
 
-pub use connections::Framed;
+pub use connections::{Framed, Lost};
 pub use numbered::Numbered;
 pub use ordered::{Awaited, Ordered};
 pub use protocol::{Exchanges, NOBODY, Protocol, in_time};

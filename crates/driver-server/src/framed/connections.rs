@@ -14,6 +14,19 @@ use super::protocol::{Exchanges, Protocol};
 use super::socket::Socket;
 use crate::failure::Failure;
 
+/// An exchange that ended with its connection.
+#[derive(Clone, Debug)]
+pub struct Lost {
+    /// Whose it was.
+    pub ticket: Ticket,
+    /// The connection's.
+    pub index: usize,
+    /// Why.
+    pub failure: Failure,
+    /// Whether the connection was open: if not, nothing was sent.
+    pub was_open: bool,
+}
+
 /// Connections whose reads tell when the bytes came: enough to know how late stamps are.
 const SAMPLED: usize = 4;
 
@@ -40,6 +53,8 @@ pub struct Framed<P: Protocol> {
     /// Indices of those that wait before they are opened, and when the first pause is over.
     pausing: Vec<usize>,
     pause_ends_ns: u64,
+    /// Attempts to open a lost connection, since they were taken.
+    attempts: u64,
     pub(super) poller: Poller,
     pub(super) connector: Connector<P>,
     pub(super) inbox: Inbox,
@@ -68,6 +83,7 @@ impl<P: Protocol> Framed<P> {
             dirty: VecDeque::new(),
             pausing: Vec::new(),
             pause_ends_ns: u64::MAX,
+            attempts: 0,
             poller,
             connector,
             inbox: Inbox::new(),
@@ -133,17 +149,17 @@ impl<P: Protocol> Framed<P> {
         }
         self.nodes[node].is_forgotten = false;
         if P::REOPENS {
-            self.indices(node).for_each(|index| self.mark(index));
+            self.connections(node).for_each(|index| self.mark(index));
         }
         node
     }
 
     /// Closes the connections to a server for good, unless it is added again; what ends with them.
     #[must_use]
-    pub fn forget(&mut self, node: usize) -> Vec<(Ticket, Failure)> {
+    pub fn forget(&mut self, node: usize) -> Vec<Lost> {
         self.nodes[node].is_forgotten = true;
         let mut lost = Vec::new();
-        for index in self.indices(node) {
+        for index in self.connections(node) {
             lost.extend(self.fail(index, &forgotten(), true));
             // Whoever adds it again knows that it is back.
             self.list[index].losses = 0;
@@ -178,7 +194,8 @@ impl<P: Protocol> Framed<P> {
     }
 
     /// Indices of the connections to a server.
-    fn indices(&self, node: usize) -> std::ops::Range<usize> {
+    #[must_use]
+    pub fn connections(&self, node: usize) -> std::ops::Range<usize> {
         node * self.width..(node + 1) * self.width
     }
 
@@ -227,29 +244,24 @@ impl<P: Protocol> Framed<P> {
         Ok(result)
     }
 
-    /// Closes a connection; the tickets whose exchanges end with it, and why. `was_met` says that
-    /// somebody has the failure itself; for the others the connection was closed. All have it when
-    /// the connection could not be opened.
+    /// Closes a connection; what ends with it. `was_met` says that somebody has the failure
+    /// itself; for the others the connection was closed. All have it when the connection could not
+    /// be opened.
     #[must_use]
-    pub fn fail(
-        &mut self,
-        index: usize,
-        failure: &Failure,
-        was_met: bool,
-    ) -> Vec<(Ticket, Failure)> {
+    pub fn fail(&mut self, index: usize, failure: &Failure, was_met: bool) -> Vec<Lost> {
         let connection = &mut self.list[index];
         let node = &mut self.nodes[connection.node];
-        let was_up = connection.is_up();
+        let was_open = connection.is_up();
         let mut lost = Vec::new();
         connection.close(|ticket| {
-            let own = if was_up && (was_met || !lost.is_empty()) {
+            let own = if was_open && (was_met || !lost.is_empty()) {
                 Failure::new(Outcome::Connection, failure.text.clone())
             } else {
                 failure.clone()
             };
-            lost.push((ticket, own));
+            lost.push(Lost { ticket, index, failure: own, was_open });
         });
-        node.up -= usize::from(was_up);
+        node.up -= usize::from(was_open);
         if P::REOPENS && !node.is_forgotten {
             self.mark(index);
         }
@@ -316,7 +328,7 @@ impl<P: Protocol> Framed<P> {
         if now_ns < self.pause_ends_ns {
             return;
         }
-        let Self { pausing, list, connector, nodes, .. } = self;
+        let Self { pausing, list, connector, nodes, attempts, .. } = self;
         let mut pause_ends_ns = u64::MAX;
         pausing.retain(|index| {
             let connection = &mut list[*index];
@@ -328,6 +340,7 @@ impl<P: Protocol> Framed<P> {
                 Link::Pausing { .. } => {
                     connection.link = Link::Opening;
                     connection.attempt = connection.attempt.wrapping_add(1);
+                    *attempts += 1;
                     connector.begin(*index, connection.attempt, &nodes[connection.node].target);
                     false
                 }
@@ -335,6 +348,11 @@ impl<P: Protocol> Framed<P> {
             }
         });
         self.pause_ends_ns = pause_ends_ns;
+    }
+
+    /// Attempts to open a connection that was lost, or wasn't open yet, since this was last asked.
+    pub fn take_attempts(&mut self) -> u64 {
+        std::mem::take(&mut self.attempts)
     }
 
     /// When the first pause is over: the next turn is wanted by then.

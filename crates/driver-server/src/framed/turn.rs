@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use kvmark_driver::{Completions, Ticket};
 
 use super::connection::answered_unasked;
-use super::connections::Framed;
+use super::connections::{Framed, Lost};
 use super::inbox::{Inbox, Read, Spares};
 use super::poller::BELL;
 use super::protocol::{Exchanges, Protocol};
@@ -17,8 +17,10 @@ use crate::arrivals::Received;
 use crate::failure::Failure;
 
 /// Connections that are flushed before the next look at what can be read: a flush takes the kernel
-/// some microseconds, which answers that come meanwhile would wait for their stamp.
+/// some microseconds, which answers that come meanwhile would wait for their stamp. Of many, one in
+/// so many: as small a part of the time in which all take their turn.
 const FLUSHED_AT_ONCE: usize = 8;
+const FLUSHED_OF: usize = 16;
 
 /// The session whose connections they are.
 pub trait Handler<P: Protocol> {
@@ -41,8 +43,8 @@ pub trait Handler<P: Protocol> {
         done: &mut impl Completions,
     ) -> Result<(), Failure>;
 
-    /// A ticket's exchange ended with its connection.
-    fn lost(&mut self, ticket: Ticket, failure: Failure);
+    /// An exchange ended with its connection.
+    fn lost(&mut self, lost: Lost);
 
     /// A connection is open anew.
     fn opened(&mut self, _index: usize) {}
@@ -115,14 +117,15 @@ fn fail<P: Protocol, H: Handler<P>>(
     failure: &Failure,
     was_met: bool,
 ) {
-    for (ticket, own) in handler.framed().fail(index, failure, was_met) {
-        handler.lost(ticket, own);
+    for lost in handler.framed().fail(index, failure, was_met) {
+        handler.lost(lost);
     }
 }
 
 /// Sends what was submitted on the next few connections, each one's at its own instant.
 fn flush<P: Protocol, H: Handler<P>>(handler: &mut H, done: &mut impl Completions) {
-    for _ in 0..FLUSHED_AT_ONCE {
+    let most = FLUSHED_AT_ONCE.max(handler.framed().watched() / FLUSHED_OF);
+    for _ in 0..most {
         let Some(index) = handler.framed().next_dirty() else { return };
         let at_ns = done.stamp();
         while let Some(ticket) = handler.framed().exchanges(index).fresh() {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kvmark_driver::{Completions, Reply, Ticket};
-use kvmark_driver_server::framed::{Framed, Handler, NOBODY, Numbered, Protocol, Stream, turn};
+use kvmark_driver_server::framed::{
+    Framed, Handler, Lost, NOBODY, Numbered, Protocol, Stream, turn,
+};
 use kvmark_driver_server::{Failure, HostPort};
 use kvmark_plan::Outcome;
 
@@ -157,8 +159,8 @@ impl<const REOPENS: bool> Handler<Lines<REOPENS>> for Session<REOPENS> {
         Ok(())
     }
 
-    fn lost(&mut self, ticket: Ticket, failure: Failure) {
-        self.lost.push((ticket, failure.outcome));
+    fn lost(&mut self, lost: Lost) {
+        self.lost.push((lost.ticket, lost.failure.outcome));
     }
 
     fn opened(&mut self, index: usize) {

@@ -31,7 +31,8 @@ fn a_forgotten_server_is_closed_for_good_and_tells_what_ended() {
     session.look();
     assert_eq!(peer.hear().as_deref(), Some("0 a"));
     let lost = session.framed.forget(left);
-    let lost: Vec<_> = lost.into_iter().map(|(ticket, why)| (ticket, why.to_string())).collect();
+    let lost: Vec<_> =
+        lost.into_iter().map(|lost| (lost.ticket, lost.failure.to_string())).collect();
     assert_eq!(lost, [(7, "the server has left the cluster".to_owned())]);
     assert_eq!(peer.hear(), None);
     // The other one is opened again meanwhile.
