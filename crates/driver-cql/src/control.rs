@@ -1,23 +1,19 @@
-//! What the driver asks the cluster about itself, on connections of its own that are closed again.
+//! What the driver asks the cluster about itself.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use kvmark_driver::{Description, Layout, OpenError};
 use kvmark_plan::Outcome;
-use scylla::client::PoolSize;
 use scylla::client::session::Session;
 use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::statement::{Consistency, Statement};
-use tokio::runtime::{Builder, Runtime};
 
-use crate::cluster::connect;
-use crate::counters::Counters;
-use crate::failure::Failure;
-use crate::schema::{Prepare, texts};
+use crate::cluster::Cluster;
+use crate::failure::{Fails as _, Failure, refused_at};
+use crate::prepared::Prepared;
+use crate::schema::{Schema, texts};
 use crate::settings::Settings;
 
 /// How often `settle` looks.
@@ -44,43 +40,31 @@ const PLACES: [&str; 12] = [
     "truststore",
 ];
 
-/// What the driver knows of the cluster between sessions.
-pub(crate) struct Control {
-    description: Description,
-    /// Counters of every session.
-    pub(crate) counters: Arc<Counters>,
+/// What was found and made when the cluster was reached.
+pub(crate) struct Opened {
+    pub(crate) cluster: Cluster,
+    pub(crate) prepared: Prepared,
+    /// What names without a keyspace mean.
+    pub(crate) keyspace: Option<String>,
+    pub(crate) description: Description,
 }
 
-/// Reaches the cluster, makes what is missing, prepares everything once and asks what it is.
-pub(crate) fn open(settings: &Settings, layout: &Layout) -> Result<(Control, Prepare), OpenError> {
-    let runtime = runtime()?;
-    runtime.block_on(async {
-        let session = reach(settings).await?;
-        let prepare = Prepare::open(&session, settings, layout).await?;
-        prepare.carry_out(&session, settings).await?;
-        let description = describe(&session, prepare.keyspace.as_deref()).await;
-        let control = Control { description, counters: Arc::default() };
-        Ok((control, prepare))
-    })
-}
-
-/// A runtime for this thread.
-pub(crate) fn runtime() -> Result<Runtime, OpenError> {
-    Builder::new_current_thread().enable_all().build().map_err(|error| {
-        OpenError::System(format!("no event loop for the cluster's connections ({error})"))
-    })
-}
-
-async fn reach(settings: &Settings) -> Result<Session, OpenError> {
-    let pool = PoolSize::PerHost(NonZeroUsize::MIN);
-    let session = connect(settings, None, pool).await;
-    session.map_err(|failure| failure.at(&settings.address.hosts()))
-}
-
-impl Control {
-    pub(crate) fn describe(&self) -> Description {
-        self.description.clone()
-    }
+/// Reaches the cluster, makes what is missing, prepares everything and asks what it is.
+pub(crate) fn open(settings: &Settings, layout: &Layout) -> Result<Opened, OpenError> {
+    let cluster = Cluster::reach(settings)?;
+    let session = &cluster.session;
+    let (keyspace, prepared, description) = cluster.runtime.block_on(async {
+        let schema = Schema::open(session, settings, layout).await?;
+        let prepared = schema.prepare(session, settings, &layout.statements).await?;
+        let description = describe(session, schema.keyspace.as_deref()).await;
+        Ok::<_, OpenError>((schema.keyspace, prepared, description))
+    })?;
+    let mut keyspaces: Vec<_> =
+        prepared.texts.iter().filter_map(|text| text.keyspace.clone()).collect();
+    keyspaces.sort_unstable();
+    keyspaces.dedup();
+    cluster.follow(keyspaces);
+    Ok(Opened { cluster, prepared, keyspace, description })
 }
 
 /// What the cluster says it is. What it doesn't say is left out.
@@ -122,13 +106,11 @@ async fn describe(session: &Session, keyspace: Option<&str>) -> Description {
 
 /// Waits until no node compacts, where nodes say so (Cassandra from 4.0 on); elsewhere there is
 /// nothing to wait for.
-pub(crate) fn settle(settings: &Settings) -> Result<(), OpenError> {
-    let runtime = runtime()?;
-    let session = runtime.block_on(reach(settings))?;
+pub(crate) fn settle(cluster: &Cluster, settings: &Settings) -> Result<(), OpenError> {
     let mut quiet = 0;
     for _ in 0..LOOKS {
-        let busy = runtime.block_on(is_busy(&session));
-        match busy.map_err(|failure| failure.at(&settings.address.hosts()))? {
+        let busy = cluster.runtime.block_on(is_busy(&cluster.session));
+        match busy.map_err(|failure| refused_at(&settings.address.hosts(), &failure))? {
             None => return Ok(()),
             Some(true) => quiet = 0,
             Some(false) => quiet += 1,
@@ -153,7 +135,7 @@ async fn is_busy(session: &Session) -> Result<Option<bool>, Failure> {
         let node = NodeIdentifier::HostId(node.host_id);
         let only = SingleTargetLoadBalancingPolicy::new(node, None);
         query.set_load_balancing_policy(Some(only));
-        match session.query_unpaged(query, ()).await.map_err(Failure::from) {
+        match session.query_unpaged(query, ()).await.map_err(|error| error.failure()) {
             Ok(result) => {
                 if crate::answer::rows(result)?.rows_num() > 0 {
                     return Ok(Some(true));

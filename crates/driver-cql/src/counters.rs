@@ -2,33 +2,59 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-
-use scylla::observability::metrics::Metrics;
 
 /// Kinds of warnings, and a part of the text that tells each. What Cassandra 5.0 says:
 /// `Read … live rows and … tombstone cells`, `Batch for … is of size …, exceeding specified
 /// threshold`, `Unlogged batch covering … partitions`.
 const KINDS: [(&str, &str); 2] = [("tombstone", "tombstone"), ("batch", "batch")];
 
-/// A counter's name, and where the crate keeps it.
-type Counter = (&'static str, fn(&Metrics) -> u64);
+/// What is counted beside warnings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Count {
+    /// Requests sent to a node, again or for another page too.
+    Attempts,
+    /// Those that failed.
+    AttemptsFailed,
+    /// Requests that were sent again.
+    Retries,
+    /// Operations that took longer than the option allows.
+    RequestTimeouts,
+    /// Attempts to open a connection again.
+    Reconnections,
+    /// Statements that a node had to prepare again.
+    Preparations,
+}
+
+const NAMES: [&str; 6] =
+    ["attempts", "attempts_failed", "retries", "request_timeouts", "reconnections", "preparations"];
 
 /// Counters of a driver, shared by its sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    /// Those that the crate keeps for each of its sessions.
-    metrics: Mutex<Vec<Arc<Metrics>>>,
+    counts: [AtomicU64; NAMES.len()],
     /// Warnings of each kind that came with answers, and of all others.
     warnings: [AtomicU64; KINDS.len() + 1],
-    /// Attempts to reach the cluster again when no node was left.
-    reconnections: AtomicU64,
+}
+
+/// What one session has counted since it told.
+#[derive(Debug, Default)]
+pub(crate) struct Tally([u64; NAMES.len()]);
+
+impl Tally {
+    #[inline]
+    pub(crate) fn add(&mut self, count: Count, number: u64) {
+        self.0[count as usize] += number;
+    }
 }
 
 impl Counters {
-    /// Counts what the crate counts for a session, from now on.
-    pub(crate) fn watch(&self, metrics: Arc<Metrics>) {
-        self.metrics.lock().unwrap_or_else(PoisonError::into_inner).push(metrics);
+    /// Takes over what a session has counted.
+    pub(crate) fn take(&self, tally: &mut Tally) {
+        for (all, own) in self.counts.iter().zip(&mut tally.0) {
+            if *own > 0 {
+                all.fetch_add(std::mem::take(own), Ordering::Relaxed);
+            }
+        }
     }
 
     /// Counts a warning that came with an answer.
@@ -38,32 +64,17 @@ impl Counters {
         self.warnings[kind.unwrap_or(KINDS.len())].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts an attempt to reach the cluster again.
-    pub(crate) fn reconnecting(&self) {
-        self.reconnections.fetch_add(1, Ordering::Relaxed);
-    }
-
     /// All counters by name.
     pub(crate) fn by_name(&self) -> BTreeMap<String, f64> {
-        let sessions = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
-        let counters: [Counter; 6] = [
-            ("attempts", |m| m.get_requests_unpaged_num() + m.get_requests_manually_paged_num()),
-            ("attempts_failed", |m| m.get_errors_unpaged_num() + m.get_errors_manually_paged_num()),
-            ("connection_timeouts", Metrics::get_connection_timeouts),
-            ("connections", Metrics::get_total_connections),
-            ("request_timeouts", Metrics::get_request_timeouts),
-            ("retries", Metrics::get_retries_num),
-        ];
-        let sum = |count: fn(&Metrics) -> u64| sessions.iter().map(|m| count(m)).sum::<u64>();
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed) as f64;
+        let named = NAMES.iter().zip(&self.counts);
         let mut by_name: BTreeMap<_, _> =
-            counters.iter().map(|(name, count)| ((*name).to_owned(), sum(*count) as f64)).collect();
-        let warnings = self.warnings.each_ref().map(|count| count.load(Ordering::Relaxed) as f64);
+            named.map(|(name, count)| ((*name).to_owned(), load(count))).collect();
+        let warnings = self.warnings.each_ref().map(load);
         for ((kind, _), count) in KINDS.iter().zip(&warnings) {
             by_name.insert(format!("warnings_{kind}"), *count);
         }
         by_name.insert("warnings".to_owned(), warnings.iter().sum());
-        let reconnections = self.reconnections.load(Ordering::Relaxed);
-        by_name.insert("reconnections".to_owned(), reconnections as f64);
         by_name
     }
 }
@@ -83,5 +94,17 @@ mod tests {
         assert_eq!(by_name["warnings_tombstone"], 1.0);
         assert_eq!(by_name["warnings_batch"], 2.0);
         assert_eq!(by_name["warnings"], 4.0);
+    }
+
+    #[test]
+    fn what_a_session_counted_is_taken_over_once() {
+        let (counters, mut tally) = (Counters::default(), Tally::default());
+        tally.add(Count::Attempts, 2);
+        tally.add(Count::Preparations, 1);
+        for _ in 0..2 {
+            counters.take(&mut tally);
+        }
+        let by_name = counters.by_name();
+        assert_eq!([by_name["attempts"], by_name["preparations"]], [2.0, 1.0]);
     }
 }

@@ -6,12 +6,15 @@
 //! starting up is unavailable.
 
 use kvmark_driver::OpenError;
+pub(crate) use kvmark_driver_server::Failure;
 use kvmark_plan::Outcome;
 use scylla::errors::{
     BrokenConnectionError, BrokenConnectionErrorKind, ConnectionError, ConnectionPoolError,
     ConnectionSetupRequestErrorKind, DbError, ExecutionError, FrameHeaderParseError, MetadataError,
     NewSessionError, PrepareError, RequestAttemptError, UseKeyspaceError,
 };
+use scylla_cql_core::frame::protocol_features::ProtocolFeatures;
+use scylla_cql_core::frame::response::error::Error;
 
 /// Characters of a message that are kept.
 const MESSAGE_MAX: usize = 300;
@@ -21,30 +24,22 @@ const CAS_WRITE_UNKNOWN: i32 = 0x1700;
 /// The log of changes is full.
 const CDC_WRITE_FAILURE: i32 = 0x1600;
 
-/// Why an operation failed, or a system couldn't be opened.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{text}")]
-pub(crate) struct Failure {
-    pub(crate) outcome: Outcome,
-    /// One clause without credentials.
-    pub(crate) text: String,
+/// An error of the driver crate's that ends an operation, or opening.
+pub(crate) trait Fails {
+    /// Its outcome, and a clause without credentials.
+    fn failure(&self) -> Failure;
 }
 
-impl Failure {
-    pub(crate) fn new(outcome: Outcome, text: impl Into<String>) -> Self {
-        Self { outcome, text: text.into() }
-    }
+/// The answer isn't one that this request can have.
+#[cold]
+pub(crate) fn impossible(why: impl std::fmt::Display) -> Failure {
+    Failure::new(Outcome::Protocol, shortened(&format!("the answer can't be read ({why})")))
+}
 
-    /// The answer isn't one that this request can have.
-    pub(crate) fn impossible(why: impl std::fmt::Display) -> Self {
-        Self::new(Outcome::Protocol, shortened(&format!("the answer can't be read ({why})")))
-    }
-
-    /// As the reason why the system can't be opened.
-    pub(crate) fn at(&self, hosts: &[String]) -> OpenError {
-        let hosts = hosts.join(", ");
-        OpenError::System(format!("can't use the cluster at {hosts}: {}", self.text))
-    }
+/// As the reason why the cluster can't be opened.
+pub(crate) fn refused_at(hosts: &[String], failure: &Failure) -> OpenError {
+    let hosts = hosts.join(", ");
+    OpenError::System(format!("can't use the cluster at {hosts}: {}", failure.text))
 }
 
 /// The first characters, in one line.
@@ -53,8 +48,23 @@ fn shortened(text: &str) -> String {
     line.chars().take(MESSAGE_MAX).collect()
 }
 
+/// Why a node refused, by the body of its answer.
+#[cold]
+pub(crate) fn said_by(body: &[u8]) -> Failure {
+    match db_error(body) {
+        Ok(Error { error, reason }) => said(&error, &reason),
+        Err(failure) => failure,
+    }
+}
+
+/// What a node said instead of a result.
+#[cold]
+pub(crate) fn db_error(mut body: &[u8]) -> Result<Error, Failure> {
+    Error::deserialize(&ProtocolFeatures::default(), &mut body).map_err(impossible)
+}
+
 /// A node said no.
-fn said(error: &DbError, message: &str) -> Failure {
+pub(crate) fn said(error: &DbError, message: &str) -> Failure {
     let details = error.to_string();
     let text = if message.is_empty() {
         format!("a node answered: {details}")
@@ -82,49 +92,49 @@ fn class(error: &DbError) -> Outcome {
     }
 }
 
-impl From<ExecutionError> for Failure {
-    fn from(error: ExecutionError) -> Self {
-        match &error {
-            ExecutionError::LastAttemptError(error) => Self::from(error),
-            ExecutionError::ConnectionPoolError(error) => Self::from(error),
-            ExecutionError::PrepareError(error) => Self::from(error),
+impl Fails for ExecutionError {
+    fn failure(&self) -> Failure {
+        match self {
+            ExecutionError::LastAttemptError(error) => error.failure(),
+            ExecutionError::ConnectionPoolError(error) => error.failure(),
+            ExecutionError::PrepareError(error) => error.failure(),
             ExecutionError::RequestTimeout(limit) => {
                 let limit_ms = limit.as_millis();
                 let text = format!("no answer within request_timeout_ms ({limit_ms})");
-                Self::new(Outcome::Timeout, text)
+                Failure::new(Outcome::Timeout, text)
             }
-            ExecutionError::BadQuery(error) => Self::new(Outcome::Refused, chain(error)),
+            ExecutionError::BadQuery(error) => Failure::new(Outcome::Refused, chain(error)),
             ExecutionError::EmptyPlan => {
-                Self::new(Outcome::Connection, "no node that may be asked is known")
+                Failure::new(Outcome::Connection, "no node that may be asked is known")
             }
-            ExecutionError::UseKeyspaceError(error) => Self::from(error),
-            other => Self::new(Outcome::Unavailable, chain(other)),
+            ExecutionError::UseKeyspaceError(error) => error.failure(),
+            other => Failure::new(Outcome::Unavailable, chain(other)),
         }
     }
 }
 
-impl From<&RequestAttemptError> for Failure {
-    fn from(error: &RequestAttemptError) -> Self {
-        match error {
+impl Fails for RequestAttemptError {
+    fn failure(&self) -> Failure {
+        match self {
             RequestAttemptError::DbError(error, message) => said(error, message),
-            RequestAttemptError::BrokenConnectionError(error) => Self::from(error),
+            RequestAttemptError::BrokenConnectionError(error) => error.failure(),
             RequestAttemptError::SerializationError(_)
             | RequestAttemptError::CqlRequestSerialization(_) => {
-                Self::new(Outcome::Refused, chain(error))
+                Failure::new(Outcome::Refused, chain(self))
             }
             RequestAttemptError::UnableToAllocStreamId => {
                 let text = "a connection has as many requests in flight as it can have: \
                             give more connections_per_node";
-                Self::new(Outcome::Connection, text)
+                Failure::new(Outcome::Connection, text)
             }
-            _ => Self::new(Outcome::Protocol, chain(error)),
+            _ => Failure::new(Outcome::Protocol, chain(self)),
         }
     }
 }
 
-impl From<&BrokenConnectionError> for Failure {
-    fn from(error: &BrokenConnectionError) -> Self {
-        let garbage = match error.downcast_ref::<BrokenConnectionErrorKind>() {
+impl Fails for BrokenConnectionError {
+    fn failure(&self) -> Failure {
+        let garbage = match self.downcast_ref::<BrokenConnectionErrorKind>() {
             Some(BrokenConnectionErrorKind::FrameHeaderParseError(error)) => !matches!(
                 error,
                 FrameHeaderParseError::HeaderIoError(_)
@@ -138,74 +148,74 @@ impl From<&BrokenConnectionError> for Failure {
             _ => false,
         };
         let outcome = if garbage { Outcome::Protocol } else { Outcome::Connection };
-        Self::new(outcome, chain(error))
+        Failure::new(outcome, chain(self))
     }
 }
 
-impl From<&ConnectionPoolError> for Failure {
-    fn from(error: &ConnectionPoolError) -> Self {
-        match error {
+impl Fails for ConnectionPoolError {
+    fn failure(&self) -> Failure {
+        match self {
             ConnectionPoolError::Broken { last_connection_error } => {
-                Self::from(last_connection_error)
+                last_connection_error.failure()
             }
-            other => Self::new(Outcome::Connection, chain(other)),
+            other => Failure::new(Outcome::Connection, chain(other)),
         }
     }
 }
 
-impl From<&ConnectionError> for Failure {
-    fn from(error: &ConnectionError) -> Self {
-        match error {
-            ConnectionError::BrokenConnection(error) => Self::from(error),
+impl Fails for ConnectionError {
+    fn failure(&self) -> Failure {
+        match self {
+            ConnectionError::BrokenConnection(error) => error.failure(),
             ConnectionError::ConnectTimeout => {
                 let text = "it can't be reached within connect_timeout_ms";
-                Self::new(Outcome::Connection, text)
+                Failure::new(Outcome::Connection, text)
             }
-            ConnectionError::UseKeyspaceError(error) => Self::from(error),
+            ConnectionError::UseKeyspaceError(error) => error.failure(),
             ConnectionError::ConnectionSetupRequestError(error) => match error.get_error() {
                 ConnectionSetupRequestErrorKind::DbError(error, message) => said(error, message),
-                ConnectionSetupRequestErrorKind::BrokenConnection(error) => Self::from(error),
+                ConnectionSetupRequestErrorKind::BrokenConnection(error) => error.failure(),
                 ConnectionSetupRequestErrorKind::MissingAuthentication => {
                     let text = "it wants a login: give username and password_env";
-                    Self::new(Outcome::Refused, text)
+                    Failure::new(Outcome::Refused, text)
                 }
-                other => Self::new(Outcome::Protocol, chain(other)),
+                other => Failure::new(Outcome::Protocol, chain(other)),
             },
-            other => Self::new(Outcome::Connection, chain(other)),
+            other => Failure::new(Outcome::Connection, chain(other)),
         }
     }
 }
 
-impl From<&UseKeyspaceError> for Failure {
-    fn from(error: &UseKeyspaceError) -> Self {
-        match error {
-            UseKeyspaceError::RequestError(error) => Self::from(error),
-            other => Self::new(Outcome::Refused, chain(other)),
+impl Fails for UseKeyspaceError {
+    fn failure(&self) -> Failure {
+        match self {
+            UseKeyspaceError::RequestError(error) => error.failure(),
+            other => Failure::new(Outcome::Refused, chain(other)),
         }
     }
 }
 
-impl From<&PrepareError> for Failure {
-    fn from(error: &PrepareError) -> Self {
-        match error {
-            PrepareError::AllAttemptsFailed { first_attempt } => Self::from(first_attempt),
-            PrepareError::ConnectionPoolError(error) => Self::from(error),
-            other => Self::new(Outcome::Protocol, chain(other)),
+impl Fails for PrepareError {
+    fn failure(&self) -> Failure {
+        match self {
+            PrepareError::AllAttemptsFailed { first_attempt } => first_attempt.failure(),
+            PrepareError::ConnectionPoolError(error) => error.failure(),
+            other => Failure::new(Outcome::Protocol, chain(other)),
         }
     }
 }
 
-impl From<&NewSessionError> for Failure {
-    fn from(error: &NewSessionError) -> Self {
-        match error {
+impl Fails for NewSessionError {
+    fn failure(&self) -> Failure {
+        match self {
             NewSessionError::MetadataError(MetadataError::ConnectionPoolError(error)) => {
-                Self::from(error)
+                error.failure()
             }
-            NewSessionError::UseKeyspaceError(error) => Self::from(error),
+            NewSessionError::UseKeyspaceError(error) => error.failure(),
             NewSessionError::FailedToResolveAnyHostname(_) => {
-                Self::new(Outcome::Connection, "no address is known for its name")
+                Failure::new(Outcome::Connection, "no address is known for its name")
             }
-            other => Self::new(Outcome::Connection, chain(other)),
+            other => Failure::new(Outcome::Connection, chain(other)),
         }
     }
 }
@@ -261,7 +271,7 @@ mod tests {
     #[test]
     fn a_nodes_words_come_first_and_in_one_line() {
         let error = RequestAttemptError::DbError(DbError::Overloaded, "too\n   much".to_owned());
-        let text = Failure::from(&error).text;
+        let text = error.failure().text;
         assert!(text.starts_with("a node answered: too much (The request cannot"), "{text}");
     }
 }

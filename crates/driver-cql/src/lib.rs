@@ -4,39 +4,40 @@
 //! the user's own words are prepared when the driver opens, and what is drawn for them is held
 //! against the columns' types then (see `statement.rs`, `encode.rs`).
 //!
-//! Each worker has a session of the `scylla` crate on its own thread, with a few connections to
-//! every node that all its clients share (see `cluster.rs`). A request is sent once unless the
-//! options `retry` or `speculative_attempts` say otherwise. One that finds no node waits for an
-//! attempt to reach the cluster again (see `link.rs`).
+//! The `scylla` crate finds the nodes, hears of changes, prepares and knows who holds which
+//! partition, by one session for all workers (see `cluster.rs`). What operations say goes over
+//! connections of our own: each worker has some to every node, which all its clients share, and
+//! writes frames from what was prepared (see `text.rs`, `session.rs`). A request is sent once
+//! unless the option `retry` says otherwise. One that finds no node waits for an attempt to reach
+//! one again.
 //!
-//! The crate's calls are futures of tokio: a session runs them in a runtime of its own, on its
-//! worker's thread, which goes on in each of its turns (see `session.rs`). It measures nothing by a
-//! clock of its own: tokio's timers are for pauses and limits of milliseconds.
-//!
-//! A call that the engine gives up leaves its answer to be passed over. A connection that waits
-//! long for more than 1024 such answers is closed and opened again by the crate.
+//! Protocol version 4. Left out are version 5, ports of shards and speculative execution.
 
 mod address;
 mod answer;
-mod calls;
 mod cluster;
 mod control;
 mod counters;
 mod decode;
 mod encode;
 mod failure;
-mod lane;
-mod letter;
-mod link;
+mod frame;
+mod operation;
 mod options;
+mod prepared;
 mod records;
 mod replication;
+mod retry;
+mod routing;
+mod rows;
 mod schema;
 mod session;
 mod settings;
 mod statement;
+mod text;
 mod tls;
-mod woken;
+mod topology;
+mod wire;
 mod wording;
 
 use std::collections::BTreeMap;
@@ -46,24 +47,36 @@ use kvmark_driver::{
     AnySession, Capabilities, Description, Driver, Execution, Layout, Never, OpenError,
 };
 
-use control::Control;
-use schema::Prepare;
+use cluster::Cluster;
+use counters::Counters;
+use prepared::Prepared;
 use settings::Settings;
+use wire::Wire;
 
 pub use options::{options, statement_options};
 pub use session::CqlSession;
 
 /// A cluster that speaks CQL, reached.
 pub struct Cql {
+    shared: Shared,
+    cluster: Cluster,
+    description: Description,
+}
+
+/// What every session works with.
+#[derive(Clone)]
+struct Shared {
     settings: Arc<Settings>,
-    prepare: Prepare,
-    control: Control,
+    wire: Arc<Wire>,
+    prepared: Arc<Prepared>,
+    counters: Arc<Counters>,
+    watch: Arc<topology::Watch>,
 }
 
 impl Cql {
     /// Reaches the cluster, logs in, makes keyspace and table where they are missing, sends the
-    /// layout's preparation and prepares every statement once. Not to be called within an
-    /// asynchronous runtime, nor are `session` and `settle`.
+    /// layout's preparation and prepares every statement. Not to be called within an asynchronous
+    /// runtime, nor are `session` and `settle`.
     ///
     /// # Errors
     /// [`OpenError::Option`] when an option is unknown or has a wrong value, or a statement's
@@ -74,8 +87,16 @@ impl Cql {
         layout: &Layout,
     ) -> Result<Self, OpenError> {
         let settings = Arc::new(Settings::parse(options)?);
-        let (control, prepare) = control::open(&settings, layout)?;
-        Ok(Self { settings, prepare, control })
+        let opened = control::open(&settings, layout)?;
+        let control::Opened { cluster, prepared, keyspace, description } = opened;
+        let shared = Shared {
+            wire: Arc::new(Wire { settings: Arc::clone(&settings), keyspace }),
+            settings,
+            prepared: Arc::new(prepared),
+            counters: Arc::default(),
+            watch: Arc::clone(&cluster.watch),
+        };
+        Ok(Self { shared, cluster, description })
     }
 }
 
@@ -88,19 +109,18 @@ impl Driver for Cql {
     }
 
     fn describe(&self) -> Description {
-        self.control.describe()
+        self.description.clone()
     }
 
     fn session(&self, clients: u32) -> Result<AnySession<Never, CqlSession>, OpenError> {
-        CqlSession::open(&self.settings, &self.prepare, &self.control.counters, clients)
-            .map(AnySession::Asynchronous)
+        CqlSession::open(self.shared.clone(), clients).map(AnySession::Asynchronous)
     }
 
     fn settle(&self) -> Result<(), OpenError> {
-        control::settle(&self.settings)
+        control::settle(&self.cluster, &self.shared.settings)
     }
 
     fn statistics(&self) -> BTreeMap<String, f64> {
-        self.control.counters.by_name()
+        self.shared.counters.by_name()
     }
 }

@@ -45,7 +45,7 @@ pub fn statement_options() -> &'static [OptionDoc] {
     &STATEMENT_TABLE
 }
 
-static TABLE: [OptionDoc; 28] = [
+static TABLE: [OptionDoc; 25] = [
     option(
         "address",
         "Nodes to begin with: [user[:password]@]host[:port][,host…][/keyspace].",
@@ -82,17 +82,11 @@ static TABLE: [OptionDoc; 28] = [
         "connections_per_node",
         "Connections of a worker to each node, shared by its clients.",
         Accepts::Whole { min: 1, max: 10_000 },
-        None,
-    ),
-    option(
-        "connections_per_shard",
-        "Connections of a worker to each shard of a node; a node without shards is one.",
-        Accepts::Whole { min: 1, max: 10_000 },
         Some("1"),
     ),
     option(
         "compression",
-        "Compression of what is sent, if the nodes can do it.",
+        "Compression of what is sent; nodes that can't do it are refused.",
         Accepts::Words(&["none", "lz4", "snappy"]),
         Some("none"),
     ),
@@ -135,9 +129,9 @@ static TABLE: [OptionDoc; 28] = [
     ),
     option(
         "reconnect_max_ms",
-        "Longest pause between attempts to reach the cluster again when no node is left; the \
-         first comes at once, the next after 10 ms, then twice as long each time. Requests wait \
-         for the attempt and fail with it.",
+        "Longest pause between attempts to open a lost connection again; the first comes at \
+         once, the next after 10 ms, then twice as long each time. Where no node is left, \
+         requests wait for the attempt and fail with it.",
         Accepts::Whole { min: 10, max: HOUR_MS },
         Some("1000"),
     ),
@@ -147,18 +141,6 @@ static TABLE: [OptionDoc; 28] = [
          holds for safe; or, with downgrading, reads and writes at a lower level as well.",
         Accepts::Words(&["none", "default", "downgrading"]),
         Some("none"),
-    ),
-    option(
-        "speculative_attempts",
-        "How often a slow request is sent to one more node; 0 for never.",
-        Accepts::Whole { min: 0, max: 100 },
-        Some("0"),
-    ),
-    option(
-        "speculative_delay_ms",
-        "How long a request is waited for before it is sent to one more node.",
-        Accepts::Whole { min: 1, max: HOUR_MS },
-        Some("100"),
     ),
     option(
         "page_size",

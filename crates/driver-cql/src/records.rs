@@ -4,19 +4,16 @@
 //! an update an UPDATE, and a scan goes on from the token of the start key. A delete of a row that
 //! isn't there is done like any other, because the cluster doesn't say.
 
-use kvmark_driver::{Columns, Reply, Request, Values};
+use kvmark_driver::{Columns, Request};
 use kvmark_plan::{Kind, Outcome};
 use scylla::client::session::Session;
 use scylla::errors::PrepareError;
 use scylla::frame::response::result::ColumnSpec;
-use scylla::response::query_result::QueryRowsResult;
-use scylla::serialize::SerializationError;
-use scylla::serialize::row::{RowSerializationContext, SerializeRow};
-use scylla::serialize::writers::{CellOverflowError, RowWriter};
 use scylla::statement::prepared::PreparedStatement;
 
-use crate::answer::take_cells;
 use crate::failure::Failure;
+use crate::frame::put_long;
+use crate::text;
 
 /// The column of the key.
 pub(crate) const KEY: &str = "y_id";
@@ -26,13 +23,8 @@ pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A select, and the field of each column of its rows.
-pub(crate) struct Select {
-    pub(crate) prepared: PreparedStatement,
-    fields: Vec<Option<u32>>,
-}
-
 /// A statement for each set of fields that may be asked for.
+#[derive(Debug)]
 struct PerColumns<T> {
     all: T,
     by_name: T,
@@ -49,14 +41,23 @@ impl<T> PerColumns<T> {
     }
 }
 
-/// The statements of the six kinds, prepared for one session.
+/// What a text of a record is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Read,
+    Scan,
+    Write,
+}
+
+/// The texts of the six kinds, by their number among all that are prepared.
+#[derive(Debug)]
 pub(crate) struct Records {
-    reads: PerColumns<Select>,
-    scans: PerColumns<Select>,
-    insert: PreparedStatement,
-    update: PreparedStatement,
-    update_one: Vec<PreparedStatement>,
-    delete: PreparedStatement,
+    reads: PerColumns<u32>,
+    scans: PerColumns<u32>,
+    insert: u32,
+    update: u32,
+    update_one: Vec<u32>,
+    delete: u32,
 }
 
 /// Where the table is and what it holds.
@@ -97,24 +98,27 @@ impl Table {
 }
 
 impl Records {
-    /// Prepares every statement; `ready` gives a read (true) or write its levels and policies.
+    /// Prepares every text; `add` keeps one and numbers it.
     pub(crate) async fn prepare(
         session: &Session,
         table: &Table,
-        ready: impl Fn(PreparedStatement, bool) -> PreparedStatement,
+        add: &mut impl FnMut(&PreparedStatement, Use, text::Result) -> u32,
     ) -> Result<Self, PrepareError> {
-        let write =
-            async |cql: String| Ok::<_, PrepareError>(ready(session.prepare(cql).await?, false));
+        let one = format!("{KEY} = ?");
+        let from = format!("token({KEY}) >= token(?) LIMIT ?");
+        let reads = selects(session, table, &one, Use::Read, add).await?;
+        let scans = selects(session, table, &from, Use::Scan, add).await?;
+        let mut write = async |cql: String| {
+            let prepared = session.prepare(cql).await?;
+            Ok::<_, PrepareError>(add(&prepared, Use::Write, text::Result::Nothing))
+        };
         let mut update_one = Vec::with_capacity(table.field_names.len());
         for name in &table.field_names {
             update_one.push(write(table.update(std::slice::from_ref(name))).await?);
         }
-        let read = |prepared| ready(prepared, true);
-        let one = format!("{KEY} = ?");
-        let from = format!("token({KEY}) >= token(?) LIMIT ?");
         Ok(Self {
-            reads: selects(session, table, &one, &read).await?,
-            scans: selects(session, table, &from, &read).await?,
+            reads,
+            scans,
             insert: write(table.insert()).await?,
             update: write(table.update(&table.field_names)).await?,
             update_one,
@@ -122,34 +126,22 @@ impl Records {
         })
     }
 
-    pub(crate) fn read(&self, columns: Columns) -> &Select {
-        self.reads.get(columns)
-    }
-
-    pub(crate) fn scan(&self, columns: Columns) -> &Select {
-        self.scans.get(columns)
-    }
-
-    /// The statement of a write, and its values in the statement's order.
-    pub(crate) fn write<'a>(
-        &self,
-        request: &Request<'a>,
-    ) -> Result<(&PreparedStatement, Row<'a>), Failure> {
-        let (key, values) = (request.key, request.values);
-        let count = values.places.len();
+    /// The text that does what is asked for.
+    #[inline]
+    pub(crate) fn text(&self, request: &Request<'_>) -> Result<u32, Failure> {
+        let count = request.values.places.len();
         match request.kind {
-            Kind::Delete => Ok((&self.delete, Row { key, values: Values::NONE, key_first: true })),
-            Kind::Insert if count == self.update_one.len() => {
-                Ok((&self.insert, Row { key, values, key_first: true }))
+            Kind::Read => Ok(*self.reads.get(request.columns)),
+            Kind::Scan => Ok(*self.scans.get(request.columns)),
+            Kind::Delete => Ok(self.delete),
+            Kind::Insert if count == self.update_one.len() => Ok(self.insert),
+            Kind::Update if count == self.update_one.len() => Ok(self.update),
+            Kind::Update if count == 1 => Ok(self.update_one[request.values.places[0].0 as usize]),
+            Kind::ReadModifyWrite => {
+                let text = "a read-modify-write is executed as a read and an update";
+                Err(Failure::new(Outcome::Refused, text))
             }
-            Kind::Update if count == self.update_one.len() => {
-                Ok((&self.update, Row { key, values, key_first: false }))
-            }
-            Kind::Update if count == 1 => {
-                let field = values.places[0].0 as usize;
-                Ok((&self.update_one[field], Row { key, values, key_first: false }))
-            }
-            _ => {
+            Kind::Insert | Kind::Update => {
                 let text = format!("a write of {count} fields isn't prepared: write one or all");
                 Err(Failure::new(Outcome::Refused, text))
             }
@@ -157,21 +149,44 @@ impl Records {
     }
 }
 
+/// Writes what a text of a record binds, in its order: the table was found to hold text and bytes.
+#[inline]
+pub(crate) fn bind(request: &Request<'_>, output: &mut Vec<u8>) {
+    if request.kind != Kind::Update {
+        put_long(output, request.key);
+    }
+    match request.kind {
+        Kind::Scan => {
+            let length = i32::try_from(request.scan_length).unwrap_or(i32::MAX);
+            put_long(output, &length.to_be_bytes());
+        }
+        Kind::Insert | Kind::Update => {
+            request.values.iter().for_each(|(_, value)| put_long(output, value));
+        }
+        Kind::Read | Kind::Delete | Kind::ReadModifyWrite => {}
+    }
+    if request.kind == Kind::Update {
+        put_long(output, request.key);
+    }
+}
+
 async fn selects(
     session: &Session,
     table: &Table,
     tail: &str,
-    ready: &impl Fn(PreparedStatement) -> PreparedStatement,
-) -> Result<PerColumns<Select>, PrepareError> {
+    purpose: Use,
+    add: &mut impl FnMut(&PreparedStatement, Use, text::Result) -> u32,
+) -> Result<PerColumns<u32>, PrepareError> {
     let names: Vec<_> = table.field_names.iter().map(|name| quoted(name)).collect();
-    let select = async |fields: &str| {
-        let prepared = ready(session.prepare(table.select(fields, tail)).await?);
+    let mut select = async |fields: &str| {
+        let prepared = session.prepare(table.select(fields, tail)).await?;
         let field = |column: &ColumnSpec<'_>| {
             let index = table.field_names.iter().position(|name| name == column.name())?;
             u32::try_from(index).ok()
         };
-        let fields = prepared.get_current_result_set_col_specs().get().iter().map(field).collect();
-        Ok::<_, PrepareError>(Select { prepared, fields })
+        let columns = prepared.get_current_result_set_col_specs();
+        let fields = columns.get().iter().map(field).collect();
+        Ok::<_, PrepareError>(add(&prepared, purpose, text::Result::Fields(fields)))
     };
     let mut one = Vec::with_capacity(names.len());
     for name in &names {
@@ -180,91 +195,10 @@ async fn selects(
     Ok(PerColumns { all: select("*").await?, by_name: select(&names.join(", ")).await?, one })
 }
 
-impl Select {
-    /// Takes a page of rows.
-    pub(crate) fn take(
-        &self,
-        rows: &QueryRowsResult,
-        wants_values: bool,
-        reply: &mut Reply,
-    ) -> Result<(), Failure> {
-        if wants_values {
-            let field = |column: usize| self.fields.get(column).copied().flatten();
-            let append = |_: &ColumnSpec<'_>, value: &[u8], output: &mut Vec<u8>| {
-                output.extend_from_slice(value);
-            };
-            take_cells(rows, reply, field, append)?;
-        }
-        reply.rows += rows.rows_num() as u64;
-        Ok(())
-    }
-}
-
-/// A key and values, bound as they come: the table was found to hold text and bytes.
-pub(crate) struct Row<'a> {
-    key: &'a [u8],
-    values: Values<'a>,
-    key_first: bool,
-}
-
-impl<'a> Row<'a> {
-    pub(crate) fn of_key(key: &'a [u8]) -> Self {
-        Self { key, values: Values::NONE, key_first: true }
-    }
-}
-
-impl SerializeRow for Row<'_> {
-    #[inline]
-    fn serialize(
-        &self,
-        _: &RowSerializationContext<'_>,
-        writer: &mut RowWriter<'_>,
-    ) -> Result<(), SerializationError> {
-        if self.key_first {
-            put(writer, self.key)?;
-        }
-        for (_, value) in self.values.iter() {
-            put(writer, value)?;
-        }
-        if self.key_first { Ok(()) } else { put(writer, self.key) }
-    }
-
-    fn is_empty(&self) -> bool {
-        false
-    }
-}
-
-/// The first key of a scan and how many rows it asks for.
-pub(crate) struct ScanRow<'a> {
-    pub(crate) key: &'a [u8],
-    pub(crate) length: u64,
-}
-
-impl SerializeRow for ScanRow<'_> {
-    fn serialize(
-        &self,
-        _: &RowSerializationContext<'_>,
-        writer: &mut RowWriter<'_>,
-    ) -> Result<(), SerializationError> {
-        put(writer, self.key)?;
-        put(writer, &i32::try_from(self.length).unwrap_or(i32::MAX).to_be_bytes())
-    }
-
-    fn is_empty(&self) -> bool {
-        false
-    }
-}
-
-#[inline]
-fn put(writer: &mut RowWriter<'_>, value: &[u8]) -> Result<(), SerializationError> {
-    let cell = writer.make_cell_writer();
-    cell.set_value(value)
-        .map(drop)
-        .map_err(|error: CellOverflowError| SerializationError::new(error))
-}
-
 #[cfg(test)]
 mod tests {
+    use kvmark_driver::Values;
+
     use super::*;
 
     #[test]
@@ -295,14 +229,12 @@ mod tests {
     #[test]
     fn a_row_is_bound_in_its_statements_order() {
         let values = Values { bytes: b"xyz", places: &[(0, 0..1), (1, 1..3)] };
-        let bound = |key_first| {
+        let bound = |kind| {
             let mut bytes = Vec::new();
-            let row = Row { key: b"k", values, key_first };
-            let mut writer = RowWriter::new(&mut bytes);
-            row.serialize(&RowSerializationContext::empty(), &mut writer).unwrap();
+            bind(&Request { values, ..kvmark_testing::request(kind, "k") }, &mut bytes);
             bytes
         };
-        assert_eq!(bound(true), b"\0\0\0\x01k\0\0\0\x01x\0\0\0\x02yz");
-        assert_eq!(bound(false), b"\0\0\0\x01x\0\0\0\x02yz\0\0\0\x01k");
+        assert_eq!(bound(Kind::Insert), b"\0\0\0\x01k\0\0\0\x01x\0\0\0\x02yz");
+        assert_eq!(bound(Kind::Update), b"\0\0\0\x01x\0\0\0\x02yz\0\0\0\x01k");
     }
 }

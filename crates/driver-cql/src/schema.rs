@@ -6,30 +6,31 @@
 //! on YCSB's table where it's there and fits.
 
 use kvmark_driver::{Layout, OpenError};
-use kvmark_plan::Statement;
+use kvmark_plan::{Outcome, Statement};
 use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, Statement as Query};
 
-use crate::failure::Failure;
-use crate::records::{KEY, Records, Table, quoted};
+use crate::failure::{Fails as _, Failure, impossible, refused_at};
+use crate::prepared::Prepared;
+use crate::records::{KEY, Records, Table, Use, quoted};
 use crate::settings::Settings;
-use crate::statement::Prepared;
+use crate::statement::Own;
+use crate::text::{Result as Rows, Terms, Text};
 
 /// Types of columns that hold a key or a value as it comes.
 const PLAIN: [&str; 4] = ["text", "varchar", "ascii", "blob"];
 
-/// What every session prepares.
+/// What is there when a workload is prepared.
 #[derive(Debug)]
-pub(crate) struct Prepare {
+pub(crate) struct Schema {
     /// What names without a keyspace mean.
     pub(crate) keyspace: Option<String>,
     /// YCSB's table, if it is there.
-    pub(crate) table: Option<Table>,
-    statements: Vec<Statement>,
+    table: Option<Table>,
 }
 
-impl Prepare {
+impl Schema {
     /// Makes what is missing and sends the workload's own preparation, each step when all nodes
     /// know of the one before.
     pub(crate) async fn open(
@@ -43,9 +44,9 @@ impl Prepare {
         if let Some(keyspace) = &keyspace {
             make_keyspace(session, settings, keyspace).await?;
             session.use_keyspace(keyspace, true).await.map_err(|error| {
-                let failure = Failure::from(&error);
-                Failure::new(failure.outcome, format!("no keyspace {keyspace}: {}", failure.text))
-                    .at(&settings.address.hosts())
+                let text = format!("no keyspace {keyspace}: {}", error.failure().text);
+                let hosts = settings.address.hosts();
+                refused_at(&hosts, &Failure::new(Outcome::Refused, text))
             })?;
         }
         for text in &layout.prepare {
@@ -65,40 +66,50 @@ impl Prepare {
             Some(table) => ready(session, settings, table, own).await?,
             None => None,
         };
-        Ok(Self { keyspace, table, statements: layout.statements.clone() })
+        Ok(Self { keyspace, table })
     }
 
-    /// Prepares everything for one session.
-    pub(crate) async fn carry_out(
+    /// Prepares everything.
+    pub(crate) async fn prepare(
         &self,
         session: &Session,
         settings: &Settings,
-    ) -> Result<(Option<Records>, Vec<Prepared>), OpenError> {
-        let ready = |mut prepared: PreparedStatement, is_read: bool| {
-            prepared.set_consistency(if is_read { settings.read } else { settings.write });
-            prepared.set_page_size(settings.page_size);
-            prepared.set_is_idempotent(true);
-            prepared.set_use_cached_result_metadata(is_read);
-            prepared
-        };
-        let records = match &self.table {
-            Some(table) => {
-                let records = Records::prepare(session, table, ready).await;
-                Some(records.map_err(|error| Failure::from(&error).at(&settings.address.hosts()))?)
-            }
-            None => None,
-        };
-        let mut statements = Vec::with_capacity(self.statements.len());
-        for statement in &self.statements {
-            statements.push(Prepared::new(session, statement, settings).await?);
+        statements: &[Statement],
+    ) -> Result<Prepared, OpenError> {
+        let mut prepared = Prepared::default();
+        if let Some(table) = &self.table {
+            let mut add = |text: &PreparedStatement, purpose, result| {
+                prepared.add(text_of_record(text, purpose, result, settings))
+            };
+            let records = Records::prepare(session, table, &mut add).await;
+            let hosts = settings.address.hosts();
+            prepared.records = Some(records.map_err(|error| refused_at(&hosts, &error.failure()))?);
         }
-        Ok((records, statements))
+        for statement in statements {
+            let mut add = |text| prepared.add(text);
+            let own = Own::prepare(session, statement, settings, &mut add).await?;
+            prepared.statements.push(own);
+        }
+        Ok(prepared)
     }
+}
+
+fn text_of_record(
+    prepared: &PreparedStatement,
+    purpose: Use,
+    result: Rows,
+    settings: &Settings,
+) -> Text {
+    let level = if purpose == Use::Write { settings.write } else { settings.read };
+    let terms =
+        Terms { consistency: level, serial: settings.serial, timestamp: None, idempotent: true };
+    let page_size = (purpose == Use::Scan).then_some(settings.page_size);
+    Text::new(prepared, terms, page_size, result)
 }
 
 async fn send(session: &Session, settings: &Settings, text: &str) -> Result<(), Failure> {
     session.query_unpaged(text, ()).await.map(drop).map_err(|error| {
-        let failure = Failure::from(error);
+        let failure = error.failure();
         Failure::new(failure.outcome, settings.without_secret(&failure.text))
     })
 }
@@ -110,7 +121,8 @@ async fn make_keyspace(
 ) -> Result<(), OpenError> {
     let hosts = settings.address.hosts();
     let query = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?";
-    let found = texts(session, query, &[name]).await.map_err(|failure| failure.at(&hosts))?;
+    let found =
+        texts(session, query, &[name]).await.map_err(|failure| refused_at(&hosts, &failure))?;
     if !found.is_empty() {
         return Ok(());
     }
@@ -118,7 +130,7 @@ async fn make_keyspace(
     let text = format!("CREATE KEYSPACE IF NOT EXISTS {} WITH REPLICATION = {map}", quoted(name));
     send(session, settings, &text).await.map_err(|failure| {
         let text = format!("the keyspace {name} can't be made: {}", failure.text);
-        Failure::new(failure.outcome, text).at(&hosts)
+        refused_at(&hosts, &Failure::new(failure.outcome, text))
     })
 }
 
@@ -130,14 +142,14 @@ async fn ready(
     own: bool,
 ) -> Result<Option<Table>, OpenError> {
     let hosts = settings.address.hosts();
-    let columns = columns(session, &table).await.map_err(|failure| failure.at(&hosts))?;
+    let columns = columns(session, &table).await.map_err(|failure| refused_at(&hosts, &failure))?;
     if columns.is_empty() {
         if own {
             return Ok(None);
         }
         send(session, settings, &table.create()).await.map_err(|failure| {
             let text = format!("the table {} can't be made: {}", table.name, failure.text);
-            Failure::new(failure.outcome, text).at(&hosts)
+            refused_at(&hosts, &Failure::new(failure.outcome, text))
         })?;
         return Ok(Some(table));
     }
@@ -198,12 +210,13 @@ pub(crate) async fn texts(
     use crate::answer::{RawRow, rows};
     let mut query = Query::new(query);
     query.set_consistency(Consistency::One);
-    let rows = rows(session.query_unpaged(query, values).await?)?;
+    let answer = session.query_unpaged(query, values).await;
+    let rows = rows(answer.map_err(|error| error.failure())?)?;
     let mut texts = Vec::new();
-    for row in rows.rows::<RawRow<'_, '_>>().map_err(Failure::impossible)? {
+    for row in rows.rows::<RawRow<'_, '_>>().map_err(impossible)? {
         let mut row_texts = Vec::new();
-        for column in row.map_err(Failure::impossible)?.0 {
-            let value = column.map_err(Failure::impossible)?.slice;
+        for column in row.map_err(impossible)?.0 {
+            let value = column.map_err(impossible)?.slice;
             let value = value.map(|value| String::from_utf8_lossy(value.as_slice()).into_owned());
             row_texts.push(value.unwrap_or_default());
         }

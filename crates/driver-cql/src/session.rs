@@ -1,150 +1,638 @@
-//! One worker's session: the crate's futures, carried on turn by turn in a runtime of its own.
-//!
-//! In a turn the runtime runs one future: it begins what was submitted, polls the clients that were
-//! woken, and gives way, so that the runtime looks after connections, until at least one client has
-//! its answer. The runtime's tasks read and write; a client's future is polled with a waker of its
-//! own, so that only those are polled that can go on.
+//! One worker's session: frames out to the nodes, answers back to clients.
 
-use std::future::poll_fn;
-use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
 
-use kvmark_driver::{Completions, OpenError, Request, Session, Ticket};
-use kvmark_driver_server::timers::Nap;
-use tokio::runtime::Runtime;
-use tokio::task::unconstrained;
+use kvmark_driver::{Completions, Deadlines, OpenError, Reply, Request, Session, Ticket};
+use kvmark_driver_server::framed::{Framed, Handler, Lost, NOBODY, turn};
+use kvmark_plan::Outcome;
+use scylla::errors::DbError;
+use scylla::policies::timestamp_generator::{MonotonicTimestampGenerator, TimestampGenerator};
 
-use crate::calls::Calls;
-use crate::control::runtime;
-use crate::counters::Counters;
-use crate::lane::Lane;
-use crate::schema::Prepare;
-use crate::settings::Settings;
-use crate::woken::Woken;
+use crate::Shared;
+use crate::counters::{Count, Tally};
+use crate::failure::{Failure, db_error, impossible, said, said_by};
+use crate::frame::{self, ERROR, Frame, RESULT};
+use crate::operation::{Next, Operation, Sent};
+use crate::retry::{self, Decision};
+use crate::routing::Routing;
+use crate::rows::{self, Answer, Rows};
+use crate::settings::Retry;
+use crate::text::{self, Result as Wanted};
+use crate::wire::Wire;
 
-/// Rounds of polls in a row before the runtime looks after connections.
-const ROUNDS: u32 = 8;
+/// Whose exchange it is when a node prepares a statement again.
+const PREPARING: Ticket = NOBODY - 1;
 
 /// A worker's session: its connections to every node, which its clients share.
 pub struct CqlSession {
-    clients: Clients,
-    /// After those who use it.
-    runtime: Runtime,
+    shared: Shared,
+    framed: Framed<Wire>,
+    routing: Routing,
+    /// By ticket.
+    operations: Vec<Operation>,
+    /// How operations ended that nobody was told of yet.
+    ended: Vec<(Ticket, Result<(), Failure>)>,
+    preparations: Vec<Preparation>,
+    /// Submitted since the last turn, where the time of requests is limited.
+    fresh: Vec<Ticket>,
+    deadlines: Deadlines,
+    times: Option<MonotonicTimestampGenerator>,
+    /// What was answered to an operation in one frame.
+    alone: Reply,
+    tally: Tally,
+}
+
+/// A statement that a node prepares again, and the steps that wait for it.
+struct Preparation {
+    index: usize,
+    text: u32,
+    waiting: Vec<(Ticket, u32)>,
 }
 
 impl CqlSession {
-    pub(crate) fn open(
-        settings: &Arc<Settings>,
-        prepare: &Prepare,
-        counters: &Arc<Counters>,
-        clients: u32,
-    ) -> Result<Self, OpenError> {
-        let runtime = runtime()?;
-        let clients = runtime.block_on(async {
-            let calls = Calls::open(settings, prepare, counters).await?;
-            Ok(Clients::new(calls, clients))
-        })?;
-        Ok(Self { clients, runtime })
-    }
-}
-
-impl Session for CqlSession {
-    fn submit(&mut self, ticket: Ticket, request: &Request<'_>) {
-        self.clients.lanes[ticket as usize].submit(request);
-        self.clients.submitted.push(ticket);
-    }
-
-    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) {
-        // The clients are one task of the runtime, whose budget they would use up together: then
-        // each of them would be polled in vain until the task gives way.
-        self.runtime.block_on(unconstrained(self.clients.turn(patience_ns, done)));
-    }
-
-    fn give_up(&mut self, ticket: Ticket) {
-        let _within = self.runtime.enter();
-        self.clients.give_up(ticket);
-    }
-}
-
-/// All clients of a worker.
-struct Clients {
-    calls: Rc<Calls>,
-    /// By ticket.
-    lanes: Vec<Lane>,
-    submitted: Vec<Ticket>,
-    woken: Arc<Woken>,
-    /// Those that are polled now; empty between polls.
-    polled: Vec<Ticket>,
-    /// Who has an answer, and since when.
-    answered: Vec<(Ticket, u64)>,
-    nap: Nap,
-}
-
-impl Clients {
-    fn new(calls: Calls, clients: u32) -> Self {
-        let (calls, woken) = (Rc::new(calls), Arc::new(Woken::default()));
-        let lanes = (0..clients).map(|ticket| Lane::new(&calls, woken.waker(ticket))).collect();
-        let (submitted, polled, answered) = (Vec::new(), Vec::new(), Vec::new());
-        Self { calls, lanes, submitted, woken, polled, answered, nap: Nap::new() }
-    }
-
-    async fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) {
-        let end_ns = done.stamp().saturating_add(patience_ns);
-        self.begin(done);
-        let mut served = false;
-        poll_fn(|context| {
-            self.go_on(done);
-            let now_ns = done.stamp();
-            let over = !self.answered.is_empty() || now_ns >= end_ns;
-            // Connections are looked after in every turn: what fails at once must not keep the
-            // others from theirs.
-            if over && served {
-                return Poll::Ready(());
-            }
-            served = true;
-            self.woken.rest(context.waker());
-            if over {
-                context.waker().wake_by_ref();
-            } else {
-                self.nap.until(now_ns, end_ns, context);
-            }
-            Poll::Pending
+    pub(crate) fn open(shared: Shared, clients: u32) -> Result<Self, OpenError> {
+        let settings = &shared.settings;
+        let mut framed = Framed::new(Arc::clone(&shared.wire), settings.connections)?;
+        reach(&mut framed, &shared)?;
+        let mut routing = Routing::new(settings, &shared.watch);
+        // Connections are there already, so that nothing is lost.
+        routing.renew(&shared.prepared, |address| framed.find_or_add(&address));
+        let limit_ns = settings.request_timeout.map(|limit| limit.as_nanos() as u64);
+        Ok(Self {
+            framed,
+            routing,
+            operations: (0..clients).map(|_| Operation::default()).collect(),
+            ended: Vec::new(),
+            preparations: Vec::new(),
+            fresh: Vec::new(),
+            deadlines: Deadlines::new(clients as usize, limit_ns),
+            times: settings.client_timestamps.then(MonotonicTimestampGenerator::new),
+            alone: Reply::default(),
+            tally: Tally::default(),
+            shared,
         })
-        .await;
-        for (ticket, at_ns) in self.answered.drain(..) {
-            self.lanes[ticket as usize].hand_over(ticket, at_ns, done);
-        }
     }
 
-    /// Begins what was submitted.
-    fn begin(&mut self, done: &mut impl Completions) {
-        for ticket in self.submitted.drain(..) {
-            let at_ns = done.stamp();
-            done.issued(ticket, at_ns);
-            if self.lanes[ticket as usize].poll() {
-                self.answered.push((ticket, done.stamp()));
+    /// Takes the latest topology.
+    #[cold]
+    fn renew(&mut self) {
+        let Self { routing, framed, shared, .. } = self;
+        let left = routing.renew(&shared.prepared, |address| framed.find_or_add(&address));
+        for node in left {
+            for lost in self.framed.forget(node) {
+                self.lost(lost);
             }
         }
     }
 
-    /// Polls who was woken, until none is any more.
-    fn go_on(&mut self, done: &mut impl Completions) {
-        for _ in 0..ROUNDS {
-            self.woken.take(&mut self.polled);
-            if self.polled.is_empty() {
-                break;
+    fn begin(&mut self, ticket: Ticket, request: &Request<'_>) -> Result<(), Failure> {
+        let Self { operations, shared, times, .. } = self;
+        let operation = &mut operations[ticket as usize];
+        let time = || times.as_ref().map(TimestampGenerator::next_timestamp);
+        operation.begin(&shared.prepared, request, time)?;
+        let firsts = operation.firsts();
+        let mut any = false;
+        for number in firsts {
+            any = true;
+            self.send(ticket, number);
+        }
+        if !any {
+            self.ended.push((ticket, Ok(())));
+        }
+        Ok(())
+    }
+
+    /// Sends a step to a node of its partition, or to another.
+    #[inline]
+    fn send(&mut self, ticket: Ticket, number: u32) {
+        let Self { operations, routing, framed, .. } = self;
+        let step = operations[ticket as usize].step(number);
+        let tried = step.tried.as_ref().map_or(&[][..], |tried| &tried.nodes);
+        let index = routing.choose(framed, ticket, step.text, step.token, tried);
+        self.send_on(ticket, number, index);
+    }
+
+    /// Sends a step on this connection.
+    #[inline]
+    fn send_on(&mut self, ticket: Ticket, number: u32, index: usize) {
+        let Self { operations, framed, shared, tally, .. } = self;
+        let step = operations[ticket as usize].step(number);
+        let compression = shared.settings.compression;
+        let packed = match compression.map(|compression| text::compressed(&step.frame, compression))
+        {
+            None => None,
+            Some(Ok(packed)) => Some(packed),
+            Some(Err(failure)) => return self.fail_step(ticket, number, failure),
+        };
+        let frame = packed.as_ref().unwrap_or(&step.frame);
+        let entered = framed.enter(index, |exchanges, output| {
+            let stream = exchanges.enter(ticket, number)?;
+            let from = output.len();
+            output.extend_from_slice(frame);
+            frame::set_stream(&mut output[from..], stream);
+            Some(stream)
+        });
+        match entered {
+            Ok(Some(stream)) => {
+                step.sent = Sent::On { index, stream };
+                tally.add(Count::Attempts, 1);
             }
-            for ticket in self.polled.drain(..) {
-                if self.lanes[ticket as usize].poll() {
-                    self.answered.push((ticket, done.stamp()));
+            Ok(None) => self.fail_step(ticket, number, no_stream()),
+            Err(failure) => {
+                self.fail_connection(index, &failure, true);
+                self.fail_step(ticket, number, failure);
+            }
+        }
+    }
+
+    /// Closes a connection that can't be used.
+    #[cold]
+    fn fail_connection(&mut self, index: usize, failure: &Failure, was_met: bool) {
+        for lost in self.framed.fail(index, failure, was_met) {
+            self.lost(lost);
+        }
+    }
+
+    /// A step has failed for good.
+    #[cold]
+    fn fail_step(&mut self, ticket: Ticket, number: u32, failure: Failure) {
+        self.tally.add(Count::AttemptsFailed, 1);
+        let operation = &mut self.operations[ticket as usize];
+        operation.step(number).sent = Sent::Nowhere;
+        if operation.fail(failure) == Next::End {
+            self.ended.push((ticket, Ok(())));
+        }
+    }
+
+    /// A step was answered in full.
+    #[inline]
+    fn end_step(&mut self, ticket: Ticket, number: u32, at_ns: u64, done: &mut impl Completions) {
+        match self.operations[ticket as usize].go_on(number) {
+            Next::Step(next) => self.send(ticket, next),
+            Next::Nothing => {}
+            Next::End => self.complete(ticket, at_ns, done),
+        }
+    }
+
+    /// Hands over how an operation ended.
+    #[inline]
+    fn complete(&mut self, ticket: Ticket, at_ns: u64, done: &mut impl Completions) {
+        self.deadlines.disarm(ticket);
+        let operation = &mut self.operations[ticket as usize];
+        if let Some(failure) = operation.failure.take() {
+            let text = self.shared.settings.without_secret(&failure.text);
+            done.failed(ticket, at_ns, failure.outcome, &text);
+            return;
+        }
+        let (outcome, reply) = operation.reply(&mut self.alone);
+        done.completed(ticket, at_ns, outcome, reply);
+    }
+
+    /// Takes a node's answer to a step.
+    #[inline]
+    fn take_answer(
+        &mut self,
+        at: (Ticket, u32, usize),
+        frame: &Frame<'_>,
+        at_ns: u64,
+        done: &mut impl Completions,
+    ) {
+        let (ticket, number, index) = at;
+        self.operations[ticket as usize].step(number).sent = Sent::Nowhere;
+        let counters = &self.shared.counters;
+        let body = frame.body(self.shared.settings.compression, |text| counters.warned(text));
+        let body = match body {
+            Ok(body) => body,
+            Err(failure) => return self.fail_step(ticket, number, failure),
+        };
+        let taken = match frame.opcode {
+            RESULT => self.take_result(at, &body),
+            ERROR => return self.take_error(at, &body, at_ns, done),
+            opcode => Err(impossible(format!("opcode {opcode} isn't expected"))),
+        };
+        match taken {
+            Ok(true) => self.end_step(ticket, number, at_ns, done),
+            Ok(false) => self.send_on(ticket, number, index),
+            Err(failure) => self.fail_step(ticket, number, failure),
+        }
+    }
+
+    /// Takes a result; whether the step ends with it, or has another page.
+    #[inline]
+    fn take_result(
+        &mut self,
+        (ticket, number, _): (Ticket, u32, usize),
+        body: &[u8],
+    ) -> Result<bool, Failure> {
+        let Self { operations, shared, alone, .. } = self;
+        let operation = &mut operations[ticket as usize];
+        if operation.replies.is_empty() {
+            alone.clear();
+        }
+        let text = shared.prepared.text(operation.step(number).text);
+        match rows::read(body)? {
+            Answer::Rows(rows) if text.is_select() => {
+                take_rows(operation, number, text, &rows, alone)
+            }
+            Answer::Rows(rows) => {
+                operation.step(number).is_missed |= rows.applied()? == Some(false);
+                Ok(true)
+            }
+            Answer::Done if !text.is_select() => Ok(true),
+            Answer::Done | Answer::Prepared(_) => Err(impossible("there are no rows")),
+        }
+    }
+
+    /// Takes what a node said instead of a result.
+    #[cold]
+    fn take_error(
+        &mut self,
+        (ticket, number, index): (Ticket, u32, usize),
+        body: &[u8],
+        at_ns: u64,
+        done: &mut impl Completions,
+    ) {
+        let error = match db_error(body) {
+            Ok(error) => error,
+            Err(failure) => return self.fail_step(ticket, number, failure),
+        };
+        if let DbError::Unprepared { statement_id } = &error.error {
+            return self.prepare(ticket, number, index, statement_id);
+        }
+        match self.decide(ticket, number, &error.error) {
+            Decision::SameNode(_) => self.send_again(ticket, number, index, false),
+            Decision::OtherNode if self.has_others(ticket, number, index) => {
+                self.send_again(ticket, number, index, true);
+            }
+            Decision::Done => self.end_step(ticket, number, at_ns, done),
+            Decision::OtherNode | Decision::Fail => {
+                self.fail_step(ticket, number, said(&error.error, &error.reason));
+            }
+        }
+    }
+
+    /// What becomes of a request that a node refused; a level that is lowered is.
+    fn decide(&mut self, ticket: Ticket, number: u32, error: &DbError) -> Decision {
+        let retry = self.shared.settings.retry;
+        let operation = &mut self.operations[ticket as usize];
+        let terms = operation.terms(&self.shared.prepared, number);
+        let step = operation.step(number);
+        let tried = step.tried(terms.consistency);
+        let decision =
+            retry::decide(retry, &mut tried.trials, error, terms.idempotent, tried.level);
+        if let Decision::SameNode(Some(level)) = decision {
+            tried.level = level;
+            text::set_level(&mut step.frame, &step.places, level);
+        }
+        decision
+    }
+
+    /// Whether there is a node that wasn't tried for a step, beside this connection's.
+    fn has_others(&mut self, ticket: Ticket, number: u32, index: usize) -> bool {
+        let own = self.framed.node_of(index);
+        let step = self.operations[ticket as usize].step(number);
+        let nodes = step.tried.as_ref().map_or(&[][..], |tried| &tried.nodes);
+        let framed = &self.framed;
+        let mut known = self.routing.nodes().iter();
+        known.any(|node| *node != own && !nodes.contains(node) && framed.is_up(*node))
+    }
+
+    /// Sends a step again, to another node or the same.
+    fn send_again(&mut self, ticket: Ticket, number: u32, index: usize, elsewhere: bool) {
+        self.tally.add(Count::AttemptsFailed, 1);
+        self.tally.add(Count::Retries, 1);
+        if !elsewhere {
+            return self.send_on(ticket, number, index);
+        }
+        let node = self.framed.node_of(index);
+        let operation = &mut self.operations[ticket as usize];
+        let level = operation.terms(&self.shared.prepared, number).consistency;
+        operation.step(number).tried(level).nodes.push(node);
+        self.send(ticket, number);
+    }
+
+    /// Has a node prepare a statement that it doesn't know, once for all that wait for it.
+    #[cold]
+    fn prepare(&mut self, ticket: Ticket, number: u32, index: usize, id: &[u8]) {
+        let Self { operations, framed, shared, preparations, .. } = self;
+        let step = operations[ticket as usize].step(number);
+        let most = shared.prepared.texts.len() as u32;
+        let (Some(text), true) = (shared.prepared.find(id), step.preparations <= most) else {
+            let text = "the node doesn't know a statement that it prepared";
+            return self.fail_step(ticket, number, Failure::new(Outcome::Protocol, text));
+        };
+        step.preparations += 1;
+        step.sent = Sent::AfterPreparing { index };
+        let known = |one: &&mut Preparation| (one.index, one.text) == (index, text);
+        if let Some(preparation) = preparations.iter_mut().find(known) {
+            return preparation.waiting.push((ticket, number));
+        }
+        preparations.push(Preparation { index, text, waiting: vec![(ticket, number)] });
+        let cql = &shared.prepared.text(text).cql;
+        let entered = framed.enter(index, |exchanges, output| {
+            let stream = exchanges.enter(PREPARING, text)?;
+            frame::prepare(output, cql, stream);
+            Some(())
+        });
+        self.tally.add(Count::Preparations, 1);
+        match entered {
+            Ok(Some(())) => {}
+            Ok(None) => self.fail_prepared(index, text, &no_stream()),
+            Err(failure) => {
+                self.fail_connection(index, &failure, true);
+                self.fail_prepared(index, text, &failure);
+            }
+        }
+    }
+
+    /// The steps that waited for a statement.
+    fn prepared(&mut self, index: usize, text: u32) -> Vec<(Ticket, u32)> {
+        let known = |one: &Preparation| (one.index, one.text) == (index, text);
+        let place = self.preparations.iter().position(known);
+        place.map_or_else(Vec::new, |place| self.preparations.swap_remove(place).waiting)
+    }
+
+    /// Takes a node's answer to a statement that it was to prepare.
+    #[cold]
+    fn take_prepared(&mut self, index: usize, text: u32, frame: &Frame<'_>) {
+        let prepared = frame.body(self.shared.settings.compression, |_| ()).and_then(|body| {
+            let known = &self.shared.prepared.text(text).id;
+            match (frame.opcode, &body) {
+                (ERROR, body) => Err(said_by(body)),
+                (RESULT, body) => match rows::read(body)? {
+                    Answer::Prepared(id) if id == known => Ok(()),
+                    _ => Err(impossible("a statement is prepared under another id")),
+                },
+                (opcode, _) => Err(impossible(format!("opcode {opcode} isn't expected"))),
+            }
+        });
+        match prepared {
+            Ok(()) => {
+                for (ticket, number) in self.prepared(index, text) {
+                    self.send_on(ticket, number, index);
+                }
+            }
+            Err(failure) => self.fail_prepared(index, text, &failure),
+        }
+    }
+
+    fn fail_prepared(&mut self, index: usize, text: u32, failure: &Failure) {
+        for (ticket, number) in self.prepared(index, text) {
+            self.fail_step(ticket, number, failure.clone());
+        }
+    }
+
+    /// A step's connection has ended before its answer.
+    #[cold]
+    fn lose_step(&mut self, ticket: Ticket, number: u32, index: usize, lost: Lost) {
+        let Lost { failure, was_open, .. } = lost;
+        if !was_open {
+            // It was sent to nobody.
+            if self.routing.any_up(&self.framed) {
+                return self.send(ticket, number);
+            }
+            let text = format!("no node can be reached: {}", failure.text);
+            return self.fail_step(ticket, number, Failure::new(failure.outcome, text));
+        }
+        let terms = self.operations[ticket as usize].terms(&self.shared.prepared, number);
+        if self.shared.settings.retry != Retry::None
+            && terms.idempotent
+            && self.has_others(ticket, number, index)
+        {
+            // As the policies say of a connection that broke.
+            return self.send_again(ticket, number, index, true);
+        }
+        self.fail_step(ticket, number, failure);
+    }
+
+    /// Ends operations whose time is up.
+    #[cold]
+    fn expire(&mut self, now_ns: u64) {
+        while let Some(ticket) = self.deadlines.take_due(now_ns) {
+            self.tally.add(Count::RequestTimeouts, 1);
+            let limit_ms = self.shared.settings.request_timeout.unwrap_or_default().as_millis();
+            let framed = &self.framed;
+            let waits = |sent: Sent| match sent {
+                Sent::On { index, .. } | Sent::AfterPreparing { index } => !framed.is_open(index),
+                Sent::Nowhere => false,
+            };
+            let steps = self.operations[ticket as usize].steps();
+            let failure = if steps.iter().any(|step| waits(step.sent)) {
+                let text =
+                    format!("no node could be reached within request_timeout_ms ({limit_ms})");
+                Failure::new(Outcome::Connection, text)
+            } else {
+                let text = format!("no answer within request_timeout_ms ({limit_ms})");
+                Failure::new(Outcome::Timeout, text)
+            };
+            self.forget(ticket);
+            self.operations[ticket as usize].failure = None;
+            self.ended.push((ticket, Err(failure)));
+        }
+    }
+
+    /// Passes over whatever is answered to a ticket from now on.
+    fn forget(&mut self, ticket: Ticket) {
+        self.ended.retain(|(other, _)| *other != ticket);
+        for step in self.operations[ticket as usize].steps() {
+            match std::mem::take(&mut step.sent) {
+                Sent::On { index, stream } => self.framed.exchanges(index).give_up(stream),
+                Sent::AfterPreparing { .. } => {
+                    for preparation in &mut self.preparations {
+                        preparation.waiting.retain(|(other, _)| *other != ticket);
+                    }
+                }
+                Sent::Nowhere => {}
+            }
+        }
+    }
+}
+
+/// Opens the connections to all nodes; those to nodes that are down are opened when they are back.
+fn reach(framed: &mut Framed<Wire>, shared: &Shared) -> Result<(), OpenError> {
+    let mut refusal = None;
+    let mut any = false;
+    for place in &shared.watch.latest().nodes {
+        match framed.open(&place.address) {
+            Ok(_) => any = true,
+            Err(error) => {
+                framed.find_or_add(&place.address);
+                refusal.get_or_insert(error);
+            }
+        }
+    }
+    match refusal {
+        Some(error) if !any => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cold]
+fn no_stream() -> Failure {
+    let text = "a connection has as many requests in flight as it can have: give more \
+                connections_per_node";
+    Failure::new(Outcome::Connection, text)
+}
+
+/// Takes a page of rows; whether it was the last that is wanted.
+#[inline]
+fn take_rows(
+    operation: &mut Operation,
+    number: u32,
+    text: &text::Text,
+    rows: &Rows<'_>,
+    alone: &mut Reply,
+) -> Result<bool, Failure> {
+    let command = operation.step(number).command as usize;
+    let wants_values = operation.wants_values;
+    let reply = operation.replies.get_mut(command).unwrap_or(alone);
+    if wants_values {
+        match &text.result {
+            Wanted::Fields(fields) => {
+                let field = |column: usize| fields.get(column).copied().flatten();
+                rows.take_cells(reply, field, |_, value, output| output.extend_from_slice(value))?;
+            }
+            Wanted::Columns(columns) => {
+                let field = |column: usize| u32::try_from(column).ok();
+                rows.take_cells(reply, field, |column, value, output| {
+                    if let Some(column) = columns.get(column) {
+                        crate::decode::append(column, value, output);
+                    }
+                })?;
+            }
+            Wanted::Nothing => {}
+        }
+    }
+    reply.rows += rows.count;
+    let Some(state) = rows.next.filter(|_| operation.all_pages) else { return Ok(true) };
+    if operation.replies.is_empty() {
+        operation.replies.push(std::mem::take(alone));
+    }
+    let step = operation.step(number);
+    text::set_page(&mut step.frame, &mut step.places, state);
+    Ok(false)
+}
+
+impl Handler<Wire> for CqlSession {
+    #[inline]
+    fn framed(&mut self) -> &mut Framed<Wire> {
+        &mut self.framed
+    }
+
+    #[inline]
+    fn issue(&mut self, ticket: Ticket) -> bool {
+        ticket != PREPARING && self.operations[ticket as usize].issue()
+    }
+
+    #[inline]
+    fn take(
+        &mut self,
+        index: usize,
+        frame: &[u8],
+        at_ns: u64,
+        done: &mut impl Completions,
+    ) -> Result<(), Failure> {
+        let frame = Frame::read(frame);
+        if frame.is_unasked() {
+            return Ok(());
+        }
+        match self.framed.exchanges(index).answered(frame.stream) {
+            None => {
+                let text = "the node answered what nobody had asked";
+                self.fail_connection(index, &Failure::new(Outcome::Protocol, text), false);
+            }
+            Some((NOBODY, _)) => {}
+            Some((PREPARING, text)) => self.take_prepared(index, text, &frame),
+            Some((ticket, number)) => {
+                self.take_answer((ticket, number, index), &frame, at_ns, done)
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn lost(&mut self, lost: Lost) {
+        let (ticket, index) = (lost.ticket, lost.index);
+        if ticket == PREPARING {
+            let here = |one: &Preparation| one.index == index;
+            while let Some(place) = self.preparations.iter().position(here) {
+                for (ticket, number) in self.preparations.swap_remove(place).waiting {
+                    self.lose_step(ticket, number, index, lost.clone());
+                }
+            }
+            return;
+        }
+        let is_here = |sent: Sent| matches!(sent, Sent::On { index: at, .. } if at == index);
+        let steps = self.operations[ticket as usize].steps();
+        if let Some(number) = steps.iter().position(|step| is_here(step.sent)) {
+            steps[number].sent = Sent::Nowhere;
+            self.lose_step(ticket, number as u32, index, lost);
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
+    fn tell(&mut self, at_ns: u64, done: &mut impl Completions) {
+        while let Some((ticket, ended)) = self.ended.pop() {
+            if self.operations[ticket as usize].issue() {
+                done.issued(ticket, at_ns);
+            }
+            match ended {
+                Ok(()) => {
+                    self.alone.clear();
+                    self.complete(ticket, at_ns, done);
+                }
+                Err(failure) => {
+                    self.deadlines.disarm(ticket);
+                    done.failed(ticket, at_ns, failure.outcome, &failure.text);
                 }
             }
         }
     }
 
+    fn own_due_ns(&self) -> u64 {
+        self.deadlines.next_ns()
+    }
+}
+
+impl Session for CqlSession {
+    #[inline]
+    fn submit(&mut self, ticket: Ticket, request: &Request<'_>) {
+        if self.shared.settings.request_timeout.is_some() {
+            self.fresh.push(ticket);
+        }
+        if let Err(failure) = self.begin(ticket, request) {
+            self.ended.push((ticket, Err(failure)));
+        }
+    }
+
+    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) {
+        if self.routing.is_stale() {
+            self.renew();
+        }
+        if !self.fresh.is_empty() || self.deadlines.next_ns() < u64::MAX {
+            let now_ns = done.stamp();
+            for ticket in self.fresh.drain(..) {
+                self.deadlines.arm(ticket, now_ns);
+            }
+            if self.deadlines.next_ns() <= now_ns {
+                self.expire(now_ns);
+            }
+        }
+        turn(self, patience_ns, done);
+        self.tally.add(Count::Reconnections, self.framed.take_attempts());
+        self.shared.counters.take(&mut self.tally);
+    }
+
     fn give_up(&mut self, ticket: Ticket) {
-        self.submitted.retain(|other| *other != ticket);
-        self.lanes[ticket as usize] = Lane::new(&self.calls, self.woken.waker(ticket));
+        self.fresh.retain(|other| *other != ticket);
+        self.deadlines.disarm(ticket);
+        self.forget(ticket);
+    }
+
+    fn due_ns(&self) -> u64 {
+        self.framed.due_ns().min(self.deadlines.next_ns())
     }
 }

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::mem;
-use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use kvmark_driver::OpenError;
 use kvmark_driver::options::Given;
 use kvmark_driver_server::{Credentials, Secret};
-use scylla::client::{Compression, PoolSize};
+use scylla::client::Compression;
 use scylla::statement::{Consistency, SerialConsistency};
 use serde_json::Value;
 
@@ -25,12 +24,13 @@ pub(crate) enum Retry {
     Downgrading,
 }
 
-/// When a slow request is sent to one more node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Speculation {
-    pub(crate) attempts: usize,
-    pub(crate) delay: Duration,
-}
+/// Options that were there, and what is said of each.
+const GONE: [(&str, &str); 4] = [
+    ("connections_per_shard", "connections are counted by node: give connections_per_node"),
+    ("speculative_attempts", "a request is sent to one node at a time: leave it out"),
+    ("speculative_delay_ms", "a request is sent to one node at a time: leave it out"),
+    ("write_coalescing", "what a worker's clients ask in one turn goes out together: leave it out"),
+];
 
 /// The options as given, checked.
 #[derive(Debug)]
@@ -44,7 +44,8 @@ pub(crate) struct Settings {
     pub(crate) read: Consistency,
     pub(crate) write: Consistency,
     pub(crate) serial: SerialConsistency,
-    pub(crate) pool: PoolSize,
+    /// Connections of a worker to each node.
+    pub(crate) connections: usize,
     pub(crate) compression: Option<Compression>,
     pub(crate) tls: Option<Tls>,
     pub(crate) datacenter: Option<String>,
@@ -53,23 +54,22 @@ pub(crate) struct Settings {
     pub(crate) connect_timeout: Duration,
     pub(crate) reconnect_max: Duration,
     pub(crate) retry: Retry,
-    pub(crate) speculation: Option<Speculation>,
     pub(crate) page_size: i32,
     pub(crate) client_timestamps: bool,
-    pub(crate) write_coalescing: bool,
     pub(crate) tcp_nodelay: bool,
 }
 
 impl Settings {
     pub(crate) fn parse(options: &BTreeMap<String, Value>) -> Result<Self, OpenError> {
+        if let Some((name, why)) = GONE.iter().find(|(name, _)| options.contains_key(*name)) {
+            return Err(refused(format!("option '{name}' isn't there: {why}")));
+        }
         let mut given = Given::parse(options::options(), options)?;
         let mut address = Address::parse(given.text("address").unwrap_or_default())?;
         given.take_from_address("keyspace", address.keyspace.take())?;
         let millis = |name| given.whole(name).map(Duration::from_millis);
         let level = |name| given.text(name).map(consistency);
         let both = level("consistency").unwrap_or(Consistency::Quorum);
-        let attempts = given.whole("speculative_attempts").map_or(0, |count| count as usize);
-        let delay = millis("speculative_delay_ms").unwrap_or_default();
         Ok(Self {
             keyspace: keyspace(&given)?,
             default_keyspace: given.text("keyspace").unwrap_or_default().to_owned(),
@@ -78,7 +78,7 @@ impl Settings {
             read: level("read_consistency").unwrap_or(both),
             write: level("write_consistency").unwrap_or(both),
             serial: serial(given.text("serial_consistency").unwrap_or_default()),
-            pool: pool(&given)?,
+            connections: given.whole("connections_per_node").map_or(1, |count| count as usize),
             compression: match given.text("compression") {
                 Some("lz4") => Some(Compression::Lz4),
                 Some("snappy") => Some(Compression::Snappy),
@@ -95,10 +95,8 @@ impl Settings {
                 Some("downgrading") => Retry::Downgrading,
                 _ => Retry::None,
             },
-            speculation: (attempts > 0).then_some(Speculation { attempts, delay }),
             page_size: given.whole("page_size").and_then(|n| n.try_into().ok()).unwrap_or(i32::MAX),
             client_timestamps: given.text("timestamps") == Some("client"),
-            write_coalescing: given.switch("write_coalescing"),
             tcp_nodelay: given.switch("tcp_nodelay"),
             address,
         })
@@ -152,17 +150,6 @@ fn keyspace(given: &Given) -> Result<Option<String>, OpenError> {
     }
 }
 
-fn pool(given: &Given) -> Result<PoolSize, OpenError> {
-    let size = |count: u64| NonZeroUsize::new(count as usize).unwrap_or(NonZeroUsize::MIN);
-    match (given.whole("connections_per_node"), given.own("connections_per_shard")) {
-        (Some(_), Some(_)) => Err(refused(
-            "connections are counted twice: keep connections_per_node or connections_per_shard",
-        )),
-        (Some(count), None) => Ok(PoolSize::PerHost(size(count))),
-        _ => Ok(PoolSize::PerShard(size(given.whole("connections_per_shard").unwrap_or(1)))),
-    }
-}
-
 fn login(own: Credentials, given: &Given) -> Result<Option<(String, Secret)>, OpenError> {
     let Credentials { username, password } = own.completed_by(given)?;
     match (username, password) {
@@ -202,13 +189,9 @@ mod tests {
 
     #[test]
     fn nothing_is_sent_twice_unless_asked_for() {
-        let repeats = |options: &[(&str, &str)]| {
-            let settings = parse(options).unwrap();
-            settings.retry != Retry::None || settings.speculation.is_some()
-        };
+        let repeats = |options: &[(&str, &str)]| parse(options).unwrap().retry != Retry::None;
         assert!(!repeats(&[]));
         assert!(repeats(&[("retry", "default")]));
-        assert!(repeats(&[("speculative_attempts", "1")]));
     }
 
     #[test]
@@ -219,10 +202,7 @@ mod tests {
             (&[("ca_file", "x.pem")], "option 'ca_file' needs tls"),
             (&[("username", "ann")], "a user needs a password"),
             (&[("address", "u:sesame@h"), ("password_env", "P")], "the password is given twice"),
-            (
-                &[("connections_per_node", "1"), ("connections_per_shard", "1")],
-                "connections are counted twice",
-            ),
+            (&[("speculative_attempts", "1")], "option 'speculative_attempts' isn't there: a req"),
         ];
         for (options, expected) in cases {
             let error = parse(options).unwrap_err();

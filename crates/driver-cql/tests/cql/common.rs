@@ -1,6 +1,8 @@
 //! Builders that keep the claims short.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use std::time::Instant;
 
 use kvmark_driver::{
     AnySession, Call, Completions, Driver, Layout, OpenError, Reply, Request, Ticket,
@@ -46,6 +48,16 @@ pub(crate) struct Told {
     pub(crate) issued: Vec<Ticket>,
     /// How each ended, and why if it failed.
     pub(crate) ended: Vec<(Ticket, Outcome, String)>,
+    /// What each read, as `ticket=value`, by ticket.
+    pub(crate) values: Vec<String>,
+}
+
+impl Told {
+    /// The clock goes on with the machine's, for all tests alike.
+    pub(crate) fn pass_real_time(&mut self) {
+        static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+        self.clock = self.clock.max(BEGAN.elapsed().as_nanos() as u64);
+    }
 }
 
 impl Completions for Told {
@@ -58,8 +70,13 @@ impl Completions for Told {
         self.issued.push(ticket);
     }
 
-    fn completed(&mut self, ticket: Ticket, _: u64, outcome: Outcome, _: &Reply) {
+    fn completed(&mut self, ticket: Ticket, _: u64, outcome: Outcome, reply: &Reply) {
         self.ended.push((ticket, outcome, String::new()));
+        for cell in &reply.cells {
+            let value = String::from_utf8_lossy(reply.bytes_of(cell));
+            self.values.push(format!("{ticket}={value}"));
+        }
+        self.values.sort();
     }
 
     fn failed(&mut self, ticket: Ticket, _: u64, outcome: Outcome, why: &str) {

@@ -9,6 +9,7 @@ mod failures;
 mod outages;
 mod peer;
 mod records;
+mod replies;
 mod statements;
 mod turns;
 mod wire;

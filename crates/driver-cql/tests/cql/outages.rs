@@ -59,6 +59,7 @@ fn read_together(session: &mut CqlSession, clients: u32) -> Vec<(Ticket, Outcome
         session.submit(client, &request(Kind::Read, "k"));
     }
     while told.ended.len() < clients as usize {
+        told.pass_real_time();
         session.turn(u64::MAX, &mut told);
     }
     told.ended

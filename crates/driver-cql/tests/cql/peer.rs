@@ -31,6 +31,18 @@ pub(crate) enum Act {
     Close,
     /// Never answers.
     Silence,
+    /// The same row, byte by byte, each on its way before the next is written.
+    Split(&'static str, &'static str),
+    /// The same row, behind something that nobody asked for.
+    AfterEvent(&'static str, &'static str),
+    /// The same row, with a stream on which nothing was asked.
+    Stray(&'static str, &'static str),
+    /// A header that tells of more than a frame may have.
+    TooLong,
+    /// A frame of another version of the protocol.
+    OtherVersion,
+    /// Reads nothing any more.
+    Deaf,
     /// Returns this row, but only when something else than the like is asked for on the same
     /// connection, and before that is answered.
     Late(&'static str, &'static str),
@@ -41,6 +53,7 @@ const READY: u8 = 2;
 const AUTHENTICATE: u8 = 3;
 const SUPPORTED: u8 = 6;
 const RESULT: u8 = 8;
+const EVENT: u8 = 12;
 const AUTH_SUCCESS: u8 = 16;
 
 /// The flag of a frame whose body begins with warnings.
@@ -327,6 +340,38 @@ fn act_out(
         Act::Error(code, more) => Some((ERROR, error(code, &more))),
         Act::Nonsense => Some((RESULT, 99_i32.to_be_bytes().to_vec())),
         Act::Silence | Act::Late(..) => None,
+        Act::Split(key, value) => {
+            let mut frame = Vec::new();
+            send(&mut frame, id, 0, RESULT, &row(text, key, value));
+            for byte in frame {
+                drop(stream.write_all(&[byte]).and_then(|()| stream.flush()));
+            }
+            None
+        }
+        Act::AfterEvent(key, value) => {
+            let mut event = Vec::new();
+            string(&mut event, "STATUS_CHANGE");
+            string(&mut event, "UP");
+            event.extend_from_slice(&[4, 127, 0, 0, 9, 0, 0, 0x23, 0x52]);
+            send(stream, [0xff, 0xff], 0, EVENT, &event);
+            Some((RESULT, row(text, key, value)))
+        }
+        Act::Stray(key, value) => {
+            send(stream, [0x7f, 0xff], 0, RESULT, &row(text, key, value));
+            None
+        }
+        Act::TooLong => {
+            drop(stream.write_all(&[0x84, 0, id[0], id[1], RESULT, 0x7f, 0xff, 0xff, 0xff]));
+            None
+        }
+        Act::OtherVersion => {
+            drop(stream.write_all(&[0x83, 0, id[0], id[1], RESULT, 0, 0, 0, 4, 0, 0, 0, 1]));
+            None
+        }
+        Act::Deaf => loop {
+            // Until the test, and its process, has ended.
+            thread::park();
+        },
         Act::Garbage => {
             drop(stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
             None

@@ -1,7 +1,5 @@
 //! Options as they arrive at the nodes.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use kvmark_driver::Driver;
 use kvmark_plan::{Kind, Outcome};
 use serde_json::{Value, json};
@@ -75,27 +73,6 @@ fn there_are_as_many_connections_as_were_asked_for() {
     };
     let one = connections(json!({}));
     assert_eq!(connections(json!({"connections_per_node": 5})), one + 4);
-    // A node without shards counts as one.
-    assert_eq!(connections(json!({"connections_per_shard": 3})), one + 2);
-}
-
-#[test]
-fn a_slow_request_is_sent_to_one_more_node_when_asked_to() {
-    let limit = json!({"request_timeout_ms": 300});
-    let twice = json!({"speculative_attempts": 1, "speculative_delay_ms": 10});
-    for (options, expected) in [(limit, (Outcome::Timeout, 1)), (twice, (Outcome::Ok, 2))] {
-        let calls = AtomicU32::new(0);
-        let peers = Peer::cluster(2, move |_, text| {
-            if calls.fetch_add(1, Ordering::SeqCst) == 0 { Act::Silence } else { obey(text) }
-        });
-        let driver = open(&peers[0].address, options.clone(), &layout(1)).unwrap();
-        let (outcome, asked) = expected;
-        let found = run(execute(&session(&driver), &request(Kind::Read, "k"))).0;
-        assert_eq!(found, outcome, "{options}");
-        let all: Vec<_> = peers.iter().map(|peer| peer.asked().len()).collect();
-        assert_eq!(all.iter().sum::<usize>(), asked, "{options}: {all:?}");
-        assert!(all.iter().all(|asked| *asked < 2), "{options}: {all:?}");
-    }
 }
 
 #[test]

@@ -1,0 +1,297 @@
+//! Frames of version 4 of CQL's native protocol, and what bodies are made of.
+//!
+//! Source: Apache Cassandra, `doc/native_protocol_v4.spec`.
+
+use std::borrow::Cow;
+
+use kvmark_plan::Outcome;
+use scylla::frame::Compression;
+use scylla_cql::frame::decompress;
+
+use crate::failure::{Failure, impossible};
+
+/// Version, flags, stream, opcode and length of the body.
+pub(crate) const HEADER: usize = 9;
+/// Of what a client sends; a node answers with [`ANSWER`].
+pub(crate) const VERSION: u8 = 4;
+const ANSWER: u8 = 0x80 | VERSION;
+/// The longest body that the protocol allows, in bytes.
+const BODY_MAX: usize = 256 << 20;
+/// The stream of what a node says unasked.
+const UNASKED: u16 = u16::MAX;
+
+pub(crate) const ERROR: u8 = 0;
+pub(crate) const STARTUP: u8 = 1;
+pub(crate) const READY: u8 = 2;
+pub(crate) const AUTHENTICATE: u8 = 3;
+pub(crate) const OPTIONS: u8 = 5;
+pub(crate) const SUPPORTED: u8 = 6;
+pub(crate) const QUERY: u8 = 7;
+pub(crate) const RESULT: u8 = 8;
+pub(crate) const PREPARE: u8 = 9;
+pub(crate) const EXECUTE: u8 = 10;
+pub(crate) const BATCH: u8 = 13;
+pub(crate) const AUTH_RESPONSE: u8 = 15;
+pub(crate) const AUTH_SUCCESS: u8 = 16;
+
+/// Flags of a frame.
+const COMPRESSED: u8 = 0x01;
+const TRACED: u8 = 0x02;
+const WITH_PAYLOAD: u8 = 0x04;
+const WITH_WARNINGS: u8 = 0x08;
+
+/// A whole frame that came from a node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame<'a> {
+    flags: u8,
+    pub(crate) stream: u16,
+    pub(crate) opcode: u8,
+    body: &'a [u8],
+}
+
+/// Length of the first frame, if it is whole. What can't be one is told before it is.
+#[inline]
+pub(crate) fn scan(bytes: &[u8]) -> Result<Option<usize>, Failure> {
+    if bytes.first().is_some_and(|version| *version != ANSWER) {
+        let text = format!("the node doesn't answer in version {VERSION} of CQL's protocol");
+        return Err(Failure::new(Outcome::Protocol, text));
+    }
+    let Some(header) = bytes.first_chunk::<HEADER>() else { return Ok(None) };
+    let [.., a, b, c, d] = *header;
+    let length = u32::from_be_bytes([a, b, c, d]) as usize;
+    if length > BODY_MAX {
+        let text = format!("the node sends a frame of {length} bytes, more than it may have");
+        return Err(Failure::new(Outcome::Protocol, text));
+    }
+    let length = HEADER + length;
+    Ok((bytes.len() >= length).then_some(length))
+}
+
+impl<'a> Frame<'a> {
+    /// Reads a frame that [`scan`] found whole.
+    #[inline]
+    pub(crate) fn read(bytes: &'a [u8]) -> Self {
+        let (header, body) = bytes.split_at(HEADER);
+        let stream = u16::from_be_bytes([header[2], header[3]]);
+        Self { flags: header[1], stream, opcode: header[4], body }
+    }
+
+    /// Whether it tells of something that nobody asked for, such as an event.
+    #[inline]
+    pub(crate) fn is_unasked(&self) -> bool {
+        self.stream == UNASKED
+    }
+
+    /// The body, decompressed and without what may stand before the answer; warnings are told.
+    #[inline]
+    pub(crate) fn body(
+        &self,
+        compression: Option<Compression>,
+        warned: impl FnMut(&str),
+    ) -> Result<Cow<'a, [u8]>, Failure> {
+        if self.flags & (COMPRESSED | TRACED | WITH_PAYLOAD | WITH_WARNINGS) == 0 {
+            return Ok(Cow::Borrowed(self.body));
+        }
+        self.opened(compression, warned)
+    }
+
+    #[cold]
+    fn opened(
+        &self,
+        compression: Option<Compression>,
+        warned: impl FnMut(&str),
+    ) -> Result<Cow<'a, [u8]>, Failure> {
+        if self.flags & COMPRESSED == 0 {
+            let rest = skip_extensions(self.flags, self.body, warned);
+            return rest.map(Cow::Borrowed).ok_or_else(cut_off);
+        }
+        let Some(compression) = compression else {
+            return Err(impossible("it is compressed, which wasn't agreed"));
+        };
+        let mut body = decompress(self.body, compression).map_err(impossible)?;
+        let rest = skip_extensions(self.flags, &body, warned).ok_or_else(cut_off)?.len();
+        body.drain(..body.len() - rest);
+        Ok(Cow::Owned(body))
+    }
+}
+
+/// The answer behind its trace, warnings and payload.
+fn skip_extensions(flags: u8, body: &[u8], mut warned: impl FnMut(&str)) -> Option<&[u8]> {
+    let mut body = Reader(body);
+    if flags & TRACED != 0 {
+        body.take(16)?;
+    }
+    if flags & WITH_WARNINGS != 0 {
+        for _ in 0..body.short()? {
+            warned(&String::from_utf8_lossy(body.short_bytes()?));
+        }
+    }
+    if flags & WITH_PAYLOAD != 0 {
+        for _ in 0..body.short()? {
+            body.short_bytes()?;
+            body.bytes()?;
+        }
+    }
+    Some(body.0)
+}
+
+/// An answer that ends too early.
+pub(crate) fn cut_off() -> Failure {
+    impossible("it ends too early")
+}
+
+/// Reads a body from its beginning; none where it ends too early.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    #[inline]
+    pub(crate) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    #[inline]
+    fn chunk<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    #[inline]
+    pub(crate) fn short(&mut self) -> Option<u16> {
+        self.chunk().map(u16::from_be_bytes)
+    }
+
+    #[inline]
+    pub(crate) fn int(&mut self) -> Option<i32> {
+        self.chunk().map(i32::from_be_bytes)
+    }
+
+    /// Bytes with their length before them; the inner none is null.
+    #[inline]
+    pub(crate) fn bytes(&mut self) -> Option<Option<&'a [u8]>> {
+        match usize::try_from(self.int()?) {
+            Ok(length) => self.take(length).map(Some),
+            Err(_) => Some(None),
+        }
+    }
+
+    /// Bytes, or a text, with a short length before them.
+    pub(crate) fn short_bytes(&mut self) -> Option<&'a [u8]> {
+        let length = self.short()?;
+        self.take(usize::from(length))
+    }
+}
+
+/// The header of a request whose stream and length are set when they are known.
+pub(crate) fn begin(output: &mut Vec<u8>, opcode: u8) {
+    output.extend_from_slice(&[VERSION, 0, 0, 0, opcode, 0, 0, 0, 0]);
+}
+
+/// Sets the length of a frame's body.
+#[inline]
+pub(crate) fn set_length(frame: &mut [u8]) {
+    let length = (frame.len() - HEADER) as u32;
+    frame[HEADER - 4..HEADER].copy_from_slice(&length.to_be_bytes());
+}
+
+/// Sets the stream of a frame.
+#[inline]
+pub(crate) fn set_stream(frame: &mut [u8], stream: u16) {
+    frame[2..4].copy_from_slice(&stream.to_be_bytes());
+}
+
+/// Sets that the body of a frame is compressed.
+pub(crate) fn set_compressed(frame: &mut [u8]) {
+    frame[1] |= COMPRESSED;
+}
+
+/// A text with a short length before it.
+pub(crate) fn put_short(output: &mut Vec<u8>, bytes: &[u8]) {
+    output.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
+    output.extend_from_slice(bytes);
+}
+
+/// A text with a long length before it, or a value.
+#[inline]
+pub(crate) fn put_long(output: &mut Vec<u8>, bytes: &[u8]) {
+    output.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
+    output.extend_from_slice(bytes);
+}
+
+/// A frame that asks for a statement to be prepared.
+pub(crate) fn prepare(output: &mut Vec<u8>, cql: &str, stream: u16) {
+    let from = output.len();
+    begin(output, PREPARE);
+    put_long(output, cql.as_bytes());
+    set_length(&mut output[from..]);
+    set_stream(&mut output[from..], stream);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(flags: u8, body: &[u8]) -> Vec<u8> {
+        let mut frame = vec![ANSWER, flags, 0, 7, RESULT];
+        put_long(&mut frame, body);
+        frame
+    }
+
+    #[test]
+    fn a_frame_is_whole_with_its_last_byte() {
+        let bytes = [frame(0, b"abc"), frame(0, b"")].concat();
+        for end in 0..12 {
+            assert_eq!(scan(&bytes[..end]).unwrap(), None);
+        }
+        assert_eq!(scan(&bytes).unwrap(), Some(12));
+        assert_eq!(scan(&bytes[12..]).unwrap(), Some(9));
+    }
+
+    #[test]
+    fn what_is_no_frame_is_told_at_its_first_byte_and_one_too_long_at_its_header() {
+        assert_eq!(scan(b"H").unwrap_err().outcome, Outcome::Protocol);
+        let long = [ANSWER, 0, 0, 0, RESULT, 0x10, 0, 0, 1];
+        assert_eq!(scan(&long).unwrap_err().outcome, Outcome::Protocol);
+    }
+
+    #[test]
+    fn what_stands_before_an_answer_is_passed_over_and_warnings_are_told() {
+        let mut body = vec![1; 16];
+        body.extend_from_slice(&2_u16.to_be_bytes());
+        put_short(&mut body, b"one");
+        put_short(&mut body, b"two");
+        body.extend_from_slice(&1_u16.to_be_bytes());
+        put_short(&mut body, b"key");
+        put_long(&mut body, b"value");
+        body.extend_from_slice(b"answer");
+        let bytes = frame(TRACED | WITH_WARNINGS | WITH_PAYLOAD, &body);
+        let mut warnings = Vec::new();
+        let frame = Frame::read(&bytes);
+        let answer = frame.body(None, |text| warnings.push(text.to_owned())).unwrap();
+        assert_eq!(
+            (&*answer, warnings),
+            (&b"answer"[..], vec!["one".to_owned(), "two".to_owned()])
+        );
+        for end in 0..body.len() - b"answer".len() {
+            assert!(skip_extensions(0x0e, &body[..end], |_| ()).is_none());
+        }
+    }
+
+    #[test]
+    fn a_compressed_answer_needs_the_compression_that_was_agreed() {
+        let mut body = Vec::new();
+        scylla_cql::frame::compress_append(b"answer", Compression::Lz4, &mut body).unwrap();
+        let bytes = frame(COMPRESSED, &body);
+        let frame = Frame::read(&bytes);
+        assert_eq!(&*frame.body(Some(Compression::Lz4), |_| ()).unwrap(), b"answer");
+        assert_eq!(frame.body(None, |_| ()).unwrap_err().outcome, Outcome::Protocol);
+        let torn = Frame { body: &bytes[HEADER..HEADER + 3], ..frame };
+        assert_eq!(
+            torn.body(Some(Compression::Lz4), |_| ()).unwrap_err().outcome,
+            Outcome::Protocol
+        );
+    }
+}

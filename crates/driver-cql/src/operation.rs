@@ -1,0 +1,306 @@
+//! What one client asks: the frames that say it, and what came of them.
+
+use kvmark_driver::{Call, Reply, Request};
+use kvmark_plan::{Kind, Outcome};
+use scylla::statement::Consistency;
+
+use crate::failure::Failure;
+use crate::prepared::Prepared;
+use crate::records;
+use crate::retry::Trials;
+use crate::statement::Own;
+use crate::text::{Batch, Places, Text};
+
+/// Where a step's frame is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Sent {
+    #[default]
+    Nowhere,
+    /// On a connection, with a stream of its own.
+    On { index: usize, stream: u16 },
+    /// To go out on a connection when a statement is prepared there.
+    AfterPreparing { index: usize },
+}
+
+/// What was tried for a step that failed once.
+#[derive(Debug)]
+pub(crate) struct Tried {
+    pub(crate) trials: Trials,
+    /// Nodes that aren't asked again.
+    pub(crate) nodes: Vec<usize>,
+    pub(crate) level: Consistency,
+}
+
+/// One text, or a batch of them, for one command.
+#[derive(Default)]
+pub(crate) struct Step {
+    /// As it goes out, but for its stream.
+    pub(crate) frame: Vec<u8>,
+    pub(crate) places: Places,
+    /// The text; the first one of a batch.
+    pub(crate) text: u32,
+    pub(crate) token: Option<i64>,
+    pub(crate) sent: Sent,
+    pub(crate) command: u32,
+    /// Whether the command ends with it.
+    pub(crate) is_last: bool,
+    /// Whether a condition of its command didn't hold.
+    pub(crate) is_missed: bool,
+    /// How often a node had to prepare for it.
+    pub(crate) preparations: u32,
+    pub(crate) tried: Option<Box<Tried>>,
+}
+
+/// A client's operation, with memory that is used again.
+#[derive(Default)]
+pub(crate) struct Operation {
+    steps: Vec<Step>,
+    /// Steps of the present operation.
+    count: usize,
+    is_read: bool,
+    pub(crate) wants_values: bool,
+    /// Whether pages after the first are fetched.
+    pub(crate) all_pages: bool,
+    /// Whether its texts go out in one batch, and its terms.
+    pub(crate) batch: Option<Batch>,
+    /// Whether a command without a failed condition counts as a row.
+    counts_commands: bool,
+    commands: u32,
+    /// Commands that go on.
+    outstanding: u32,
+    is_issued: bool,
+    is_missed: bool,
+    pub(crate) failure: Option<Failure>,
+    /// By command; none where one frame answers it all.
+    pub(crate) replies: Vec<Reply>,
+}
+
+impl Operation {
+    /// Writes the frames of a request. `time` is the client's for a write, if it gives one.
+    #[inline]
+    pub(crate) fn begin(
+        &mut self,
+        prepared: &Prepared,
+        request: &Request<'_>,
+        time: impl FnMut() -> Option<i64>,
+    ) -> Result<(), Failure> {
+        self.count = 0;
+        self.is_read = request.kind == Kind::Read;
+        self.wants_values = request.wants_values;
+        (self.is_issued, self.is_missed, self.failure) = (false, false, None);
+        self.replies.clear();
+        match &request.statement {
+            None => self.of_record(prepared, request, time),
+            Some(call) => self.of_statement(
+                prepared,
+                &prepared.statements[call.statement as usize],
+                call,
+                time,
+            ),
+        }
+    }
+
+    #[inline]
+    fn of_record(
+        &mut self,
+        prepared: &Prepared,
+        request: &Request<'_>,
+        mut time: impl FnMut() -> Option<i64>,
+    ) -> Result<(), Failure> {
+        (self.all_pages, self.batch, self.counts_commands) = (true, None, false);
+        (self.commands, self.outstanding) = (1, 1);
+        let number = prepared.of_record(request)?;
+        let text = prepared.text(number);
+        let step = self.add(number, 0, true);
+        step.places = text.begin(&mut step.frame);
+        records::bind(request, &mut step.frame);
+        let time = if text.is_select() { None } else { time() };
+        step.end(text, time);
+        Ok(())
+    }
+
+    fn of_statement(
+        &mut self,
+        prepared: &Prepared,
+        own: &Own,
+        call: &Call<'_>,
+        mut time: impl FnMut() -> Option<i64>,
+    ) -> Result<(), Failure> {
+        let commands = call.commands.len();
+        (self.all_pages, self.batch) = (own.all_pages, own.batch);
+        self.commands = commands as u32;
+        self.counts_commands = !own.parts.iter().any(|part| prepared.text(part.text).is_select());
+        if let Some(batch) = own.batch {
+            self.outstanding = 1;
+            return self.of_batch(prepared, own, batch, call, time());
+        }
+        self.outstanding = self.commands;
+        if commands > 1 || own.parts.len() > 1 {
+            self.replies.resize_with(commands, Reply::default);
+        }
+        for command in 0..commands {
+            for (place, part) in own.parts.iter().enumerate() {
+                let text = prepared.text(part.text);
+                let step = self.add(part.text, command as u32, place + 1 == own.parts.len());
+                step.places = text.begin(&mut step.frame);
+                part.bind(text, call, command, &mut step.frame)?;
+                let time = if text.is_select() { None } else { time() };
+                step.end(text, time);
+            }
+        }
+        Ok(())
+    }
+
+    fn of_batch(
+        &mut self,
+        prepared: &Prepared,
+        own: &Own,
+        batch: Batch,
+        call: &Call<'_>,
+        time: Option<i64>,
+    ) -> Result<(), Failure> {
+        let commands = call.commands.len();
+        let first = own.parts.first().map_or(0, |part| part.text);
+        let step = self.add(first, 0, true);
+        batch.begin(&mut step.frame, commands * own.parts.len())?;
+        step.token = None;
+        for command in 0..commands {
+            for part in &own.parts {
+                let text = prepared.text(part.text);
+                Batch::put(&mut step.frame, text);
+                let values = step.frame.len();
+                part.bind(text, call, command, &mut step.frame)?;
+                if step.token.is_none() {
+                    step.token = text.token(&step.frame[values..]);
+                }
+            }
+        }
+        step.places = batch.end(&mut step.frame, time);
+        Ok(())
+    }
+
+    #[inline]
+    fn add(&mut self, text: u32, command: u32, is_last: bool) -> &mut Step {
+        if self.count == self.steps.len() {
+            self.steps.push(Step::default());
+        }
+        let step = &mut self.steps[self.count];
+        self.count += 1;
+        (step.text, step.command, step.is_last) = (text, command, is_last);
+        (step.sent, step.is_missed, step.preparations) = (Sent::Nowhere, false, 0);
+        step.tried = None;
+        step
+    }
+
+    /// The steps of the present operation.
+    pub(crate) fn steps(&mut self) -> &mut [Step] {
+        &mut self.steps[..self.count]
+    }
+
+    #[inline]
+    pub(crate) fn step(&mut self, number: u32) -> &mut Step {
+        &mut self.steps[number as usize]
+    }
+
+    /// Numbers of the steps that go out at once: the first of each command.
+    pub(crate) fn firsts(&self) -> impl Iterator<Item = u32> + use<> {
+        let each = self.count.checked_div(self.outstanding as usize).unwrap_or(1).max(1);
+        (0..self.count as u32).step_by(each)
+    }
+
+    /// With which terms a step is carried out.
+    pub(crate) fn terms<'a>(&'a self, prepared: &'a Prepared, number: u32) -> crate::text::Terms {
+        let text = self.steps[number as usize].text;
+        self.batch.as_ref().map_or(prepared.text(text).terms, |batch| batch.terms)
+    }
+
+    /// Whether this is the first of it that is sent.
+    #[inline]
+    pub(crate) fn issue(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_issued, true)
+    }
+
+    /// A step's last answer has come: the next step to send, or whether all commands have ended.
+    #[inline]
+    pub(crate) fn go_on(&mut self, number: u32) -> Next {
+        let step = &self.steps[number as usize];
+        let is_missed = step.is_missed;
+        if !step.is_last {
+            self.steps[number as usize + 1].is_missed = is_missed;
+            return Next::Step(number + 1);
+        }
+        self.is_missed |= is_missed;
+        if self.counts_commands && !is_missed {
+            let command = step.command as usize;
+            if let Some(reply) = self.replies.get_mut(command) {
+                reply.rows += 1;
+            }
+        }
+        self.end_command()
+    }
+
+    /// A command has failed: whether all have ended.
+    pub(crate) fn fail(&mut self, failure: Failure) -> Next {
+        self.failure.get_or_insert(failure);
+        self.end_command()
+    }
+
+    #[inline]
+    fn end_command(&mut self) -> Next {
+        self.outstanding -= 1;
+        if self.outstanding == 0 { Next::End } else { Next::Nothing }
+    }
+
+    /// How it ended that didn't fail, and its reply; `alone` is the answer that came in one frame.
+    #[inline]
+    pub(crate) fn reply<'a>(&'a mut self, alone: &'a mut Reply) -> (Outcome, &'a Reply) {
+        let reply = match &mut self.replies[..] {
+            [] => {
+                // What it would have counted by command.
+                if self.counts_commands && !self.is_missed {
+                    alone.rows = u64::from(self.commands);
+                }
+                alone
+            }
+            [first, others @ ..] => {
+                others.iter().for_each(|other| append(first, other));
+                first
+            }
+        };
+        let nothing = self.is_read && reply.rows == 0;
+        (if self.is_missed || nothing { Outcome::Miss } else { Outcome::Ok }, reply)
+    }
+}
+
+/// What comes after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Step(u32),
+    /// Other commands go on.
+    Nothing,
+    /// The operation has ended.
+    End,
+}
+
+impl Step {
+    /// What was tried so far, from this level on.
+    pub(crate) fn tried(&mut self, level: Consistency) -> &mut Tried {
+        let begun = || Box::new(Tried { trials: Trials::default(), nodes: Vec::new(), level });
+        self.tried.get_or_insert_with(begun)
+    }
+
+    #[inline]
+    fn end(&mut self, text: &Text, time: Option<i64>) {
+        self.token = text.token(&self.frame[self.places.values as usize..]);
+        text.end(&mut self.frame, &mut self.places, time);
+    }
+}
+
+/// Appends the rows of another reply.
+fn append(reply: &mut Reply, other: &Reply) {
+    let first = u32::try_from(reply.rows).unwrap_or(u32::MAX);
+    for cell in &other.cells {
+        reply.push(first.saturating_add(cell.row), cell.field, other.bytes_of(cell));
+    }
+    reply.rows += other.rows;
+}

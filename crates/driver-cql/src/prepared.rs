@@ -1,0 +1,48 @@
+//! Everything that is prepared, once for all workers.
+
+use kvmark_driver::Request;
+use kvmark_plan::Outcome;
+
+use crate::failure::Failure;
+use crate::records::Records;
+use crate::statement::Own;
+use crate::text::Text;
+
+/// The texts, and which of them carries out what.
+#[derive(Debug, Default)]
+pub(crate) struct Prepared {
+    pub(crate) texts: Vec<Text>,
+    /// YCSB's kinds of operation, where its table is there.
+    pub(crate) records: Option<Records>,
+    pub(crate) statements: Vec<Own>,
+}
+
+impl Prepared {
+    /// Keeps a text; its number.
+    pub(crate) fn add(&mut self, text: Text) -> u32 {
+        self.texts.push(text);
+        (self.texts.len() - 1) as u32
+    }
+
+    #[inline]
+    pub(crate) fn text(&self, number: u32) -> &Text {
+        &self.texts[number as usize]
+    }
+
+    /// The number of the text with this id.
+    pub(crate) fn find(&self, id: &[u8]) -> Option<u32> {
+        let found = self.texts.iter().position(|text| text.id == id)?;
+        u32::try_from(found).ok()
+    }
+
+    /// The text that carries out an operation on a record.
+    #[inline]
+    pub(crate) fn of_record(&self, request: &Request<'_>) -> Result<u32, Failure> {
+        let Some(records) = &self.records else {
+            let text = "there is no table with YCSB's columns: make it in the workload's \
+                        preparation or use statements only";
+            return Err(Failure::new(Outcome::Refused, text));
+        };
+        records.text(request)
+    }
+}

@@ -1,0 +1,263 @@
+//! What a node answers to a statement, read as far as it is wanted.
+
+use kvmark_driver::Reply;
+
+use crate::failure::{Failure, impossible};
+use crate::frame::{Reader, cut_off};
+
+/// The column that says whether a conditional write was done.
+const APPLIED: &[u8] = b"[applied]";
+
+/// Kinds of results.
+const ROWS: i32 = 2;
+const PREPARED: i32 = 4;
+const KINDS: std::ops::RangeInclusive<i32> = 1..=5;
+
+/// Flags of the description of rows.
+const ONE_TABLE: i32 = 0x01;
+const MORE_PAGES: i32 = 0x02;
+const NOT_DESCRIBED: i32 = 0x04;
+
+/// Depth of types within types.
+const DEPTH_MAX: u32 = 32;
+
+/// The result of a statement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Answer<'a> {
+    /// It was done, and there is nothing to tell.
+    Done,
+    Rows(Rows<'a>),
+    /// The id of a statement that was prepared.
+    Prepared(&'a [u8]),
+}
+
+/// Rows of one page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rows<'a> {
+    pub(crate) count: u64,
+    columns: usize,
+    /// Where the next page begins, in the node's own words.
+    pub(crate) next: Option<&'a [u8]>,
+    /// Whether the first column says if a write was done.
+    is_applied: bool,
+    cells: &'a [u8],
+}
+
+/// Reads the body of a result.
+#[inline]
+pub(crate) fn read(body: &[u8]) -> Result<Answer<'_>, Failure> {
+    let mut body = Reader(body);
+    match body.int().ok_or_else(cut_off)? {
+        ROWS => rows(body).map(Answer::Rows).ok_or_else(cut_off),
+        PREPARED => body.short_bytes().map(Answer::Prepared).ok_or_else(cut_off),
+        kind if KINDS.contains(&kind) => Ok(Answer::Done),
+        kind => Err(impossible(format!("there is no result of kind {kind}"))),
+    }
+}
+
+#[inline]
+fn rows(mut body: Reader<'_>) -> Option<Rows<'_>> {
+    let flags = body.int()?;
+    let columns = usize::try_from(body.int()?).ok()?;
+    let next = if flags & MORE_PAGES != 0 { body.bytes()? } else { None };
+    let described = flags & NOT_DESCRIBED == 0;
+    let is_applied = described && describe(&mut body, columns, flags & ONE_TABLE != 0)?;
+    let count = u64::try_from(body.int()?).ok()?;
+    Some(Rows { count, columns, next, is_applied, cells: body.0 })
+}
+
+/// Passes over the description of columns; whether the first says if a write was done.
+fn describe(body: &mut Reader<'_>, columns: usize, one_table: bool) -> Option<bool> {
+    if one_table && columns > 0 {
+        body.short_bytes()?;
+        body.short_bytes()?;
+    }
+    let mut is_applied = false;
+    for column in 0..columns {
+        if !one_table {
+            body.short_bytes()?;
+            body.short_bytes()?;
+        }
+        let name = body.short_bytes()?;
+        is_applied |= column == 0 && name == APPLIED;
+        skip_type(body, 0)?;
+    }
+    Some(is_applied)
+}
+
+fn skip_type(body: &mut Reader<'_>, depth: u32) -> Option<()> {
+    if depth > DEPTH_MAX {
+        return None;
+    }
+    match body.short()? {
+        0 => body.short_bytes().map(drop),
+        0x20 | 0x22 => skip_type(body, depth + 1),
+        0x21 => skip_type(body, depth + 1).and_then(|()| skip_type(body, depth + 1)),
+        0x30 => {
+            body.short_bytes()?;
+            body.short_bytes()?;
+            for _ in 0..body.short()? {
+                body.short_bytes()?;
+                skip_type(body, depth + 1)?;
+            }
+            Some(())
+        }
+        0x31 => (0..body.short()?).try_for_each(|_| skip_type(body, depth + 1)),
+        _ => Some(()),
+    }
+}
+
+impl Rows<'_> {
+    /// Appends the values that `place` gives a field; nulls are left out.
+    pub(crate) fn take_cells(
+        &self,
+        reply: &mut Reply,
+        mut place: impl FnMut(usize) -> Option<u32>,
+        mut append: impl FnMut(usize, &[u8], &mut Vec<u8>),
+    ) -> Result<(), Failure> {
+        let mut cells = Reader(self.cells);
+        if self.columns == 0 {
+            return Ok(());
+        }
+        for number in reply.rows..reply.rows + self.count {
+            let row = u32::try_from(number).unwrap_or(u32::MAX);
+            for column in 0..self.columns {
+                let value = cells.bytes().ok_or_else(cut_off)?;
+                let (Some(field), Some(value)) = (place(column), value) else { continue };
+                let start = reply.bytes.len();
+                append(column, value, &mut reply.bytes);
+                let place = start..reply.bytes.len();
+                reply.cells.push(kvmark_driver::Cell { row, field, place });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a conditional write was done, in all its rows; none when it had no condition.
+    pub(crate) fn applied(&self) -> Result<Option<bool>, Failure> {
+        if !self.is_applied {
+            return Ok(None);
+        }
+        let mut cells = Reader(self.cells);
+        let mut all = true;
+        for _ in 0..self.count {
+            for column in 0..self.columns {
+                let value = cells.bytes().ok_or_else(cut_off)?;
+                all &= column > 0 || value == Some(&[1]);
+            }
+        }
+        Ok(Some(all))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{put_long, put_short};
+
+    /// A description of columns `a`, `b`, … of these types.
+    fn described(flags: i32, first: &[u8], types: &[&[u8]]) -> Vec<u8> {
+        let mut body = ROWS.to_be_bytes().to_vec();
+        body.extend_from_slice(&flags.to_be_bytes());
+        body.extend_from_slice(&(types.len() as u32).to_be_bytes());
+        if flags & MORE_PAGES != 0 {
+            put_long(&mut body, b"state");
+        }
+        if flags & ONE_TABLE != 0 {
+            put_short(&mut body, b"ks");
+            put_short(&mut body, b"t");
+        }
+        for (column, typ) in types.iter().enumerate() {
+            if flags & ONE_TABLE == 0 {
+                put_short(&mut body, b"ks");
+                put_short(&mut body, b"t");
+            }
+            put_short(&mut body, if column == 0 { first } else { b"b" });
+            body.extend_from_slice(typ);
+        }
+        body
+    }
+
+    fn rows_of(body: &[u8]) -> Rows<'_> {
+        match read(body).unwrap() {
+            Answer::Rows(rows) => rows,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn rows_are_counted_and_their_cells_taken_where_a_field_is_given() {
+        let udt = b"\0\x30\0\x02ks\0\x01u\0\x01\0\x01f\0\x31\0\x02\0\x09\0\x0d";
+        let types: [&[u8]; 3] = [b"\0\x0d", b"\0\x21\0\x0d\0\x22\0\x09", udt];
+        for flags in [ONE_TABLE, 0, ONE_TABLE | MORE_PAGES] {
+            let mut body = described(flags, b"a", &types);
+            body.extend_from_slice(&2_u32.to_be_bytes());
+            for value in [&b"k1"[..], b"x", b"", b"k2", b"y"] {
+                put_long(&mut body, value);
+            }
+            body.extend_from_slice(&(-1_i32).to_be_bytes());
+            let rows = rows_of(&body);
+            assert_eq!((rows.count, rows.next.is_some()), (2, flags & MORE_PAGES != 0));
+            assert_eq!(rows.applied().unwrap(), None);
+            let mut reply = Reply::default();
+            let field = |column| (column != 1).then_some(column as u32);
+            rows.take_cells(&mut reply, field, |_, value, bytes| bytes.extend_from_slice(value))
+                .unwrap();
+            let cells = reply.cells.iter().map(|cell| (cell.row, cell.field, reply.bytes_of(cell)));
+            let cells: Vec<_> = cells.collect();
+            assert_eq!(cells, [(0, 0, &b"k1"[..]), (0, 2, b""), (1, 0, b"k2")]);
+        }
+    }
+
+    #[test]
+    fn rows_that_are_not_described_are_read_too() {
+        let mut body = ROWS.to_be_bytes().to_vec();
+        for number in [NOT_DESCRIBED, 1, 1] {
+            body.extend_from_slice(&number.to_be_bytes());
+        }
+        put_long(&mut body, b"v");
+        assert_eq!(rows_of(&body).count, 1);
+    }
+
+    #[test]
+    fn a_condition_held_if_every_row_says_so() {
+        for (told, expected) in [(&[1, 1][..], true), (&[1, 0], false), (&[], true)] {
+            let mut body = described(ONE_TABLE, APPLIED, &[b"\0\x04", b"\0\x0d"]);
+            body.extend_from_slice(&(told.len() as u32).to_be_bytes());
+            for told in told {
+                put_long(&mut body, &[*told]);
+                put_long(&mut body, b"x");
+            }
+            assert_eq!(rows_of(&body).applied().unwrap(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn an_answer_cut_anywhere_is_no_answer_and_ends_nothing_else() {
+        let mut body = described(MORE_PAGES, APPLIED, &[b"\0\x04", b"\0\x20\0\x0d"]);
+        body.extend_from_slice(&1_u32.to_be_bytes());
+        put_long(&mut body, &[1]);
+        put_long(&mut body, b"x");
+        for end in 0..body.len() {
+            let whole = read(&body[..end]).and_then(|answer| match answer {
+                Answer::Rows(rows) => rows.applied(),
+                _ => Ok(None),
+            });
+            assert!(whole.is_err(), "{end}");
+        }
+        assert!(read(&body).is_ok());
+    }
+
+    #[test]
+    fn other_results_are_told_apart() {
+        assert!(matches!(read(&1_i32.to_be_bytes()).unwrap(), Answer::Done));
+        let mut body = PREPARED.to_be_bytes().to_vec();
+        put_short(&mut body, b"id");
+        assert!(matches!(read(&body).unwrap(), Answer::Prepared(b"id")));
+        assert!(read(&99_i32.to_be_bytes()).is_err());
+        // A type in itself, without end.
+        let mut body = described(ONE_TABLE, b"a", &[&[0, 0x20].repeat(100)]);
+        body.extend_from_slice(&0_u32.to_be_bytes());
+        assert!(read(&body).is_err());
+    }
+}

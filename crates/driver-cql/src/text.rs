@@ -1,0 +1,253 @@
+//! A prepared text as it is sent: the frame that executes it, but for its values.
+
+use kvmark_plan::Outcome;
+use scylla::frame::Compression;
+use scylla::frame::response::result::ColumnType;
+use scylla::routing::partitioner::{Partitioner, PartitionerHasher, PartitionerName};
+use scylla::statement::prepared::PreparedStatement;
+use scylla::statement::{Consistency, SerialConsistency};
+
+use crate::failure::Failure;
+use crate::frame::{self, EXECUTE, HEADER, Reader, put_short};
+
+/// Flags of what is executed.
+const WITH_VALUES: u8 = 0x01;
+const WITHOUT_DESCRIPTION: u8 = 0x02;
+const WITH_PAGE_SIZE: u8 = 0x04;
+const WITH_STATE: u8 = 0x08;
+const WITH_SERIAL: u8 = 0x10;
+const WITH_TIMESTAMP: u8 = 0x20;
+
+/// With which terms a text, or a batch, is executed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) consistency: Consistency,
+    pub(crate) serial: SerialConsistency,
+    /// In microseconds.
+    pub(crate) timestamp: Option<i64>,
+    pub(crate) idempotent: bool,
+}
+
+/// What is done with the values of a text's rows.
+#[derive(Debug)]
+pub(crate) enum Result {
+    /// It returns none of the user's.
+    Nothing,
+    /// Fields of a record by column.
+    Fields(Vec<Option<u32>>),
+    /// Values of a statement of the user's own, by type.
+    Columns(Vec<ColumnType<'static>>),
+}
+
+/// A prepared text.
+#[derive(Debug)]
+pub(crate) struct Text {
+    pub(crate) cql: String,
+    pub(crate) id: Vec<u8>,
+    pub(crate) terms: Terms,
+    pub(crate) result: Result,
+    /// Types of what is bound.
+    pub(crate) markers: Vec<ColumnType<'static>>,
+    /// Markers of its partition key, in the key's order; none where that isn't bound whole.
+    key: Option<Vec<u16>>,
+    partitioner: PartitionerName,
+    pub(crate) keyspace: Option<String>,
+    /// Rows of a page, if it is fetched by pages.
+    page_size: Option<i32>,
+    /// The frame up to the values.
+    head: Vec<u8>,
+}
+
+/// Where in a frame that executes a text things stand that change when it is sent again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Places {
+    /// The level of consistency, with the flags behind it.
+    pub(crate) level: u32,
+    /// The state of paging, which has this length.
+    state: u32,
+    state_length: u32,
+    /// Where the values begin, with their number before them.
+    pub(crate) values: u32,
+}
+
+impl Text {
+    pub(crate) fn new(
+        prepared: &PreparedStatement,
+        terms: Terms,
+        page_size: Option<i32>,
+        result: Result,
+    ) -> Self {
+        let owned = |columns: &[scylla::frame::response::result::ColumnSpec<'static>]| {
+            columns.iter().map(|column| column.typ().clone()).collect::<Vec<_>>()
+        };
+        let mut key: Vec<_> = prepared.get_variable_pk_indexes().to_vec();
+        key.sort_by_key(|index| index.sequence);
+        let key: Vec<_> = key.iter().map(|index| index.index).collect();
+        let mut text = Self {
+            cql: prepared.get_statement().to_owned(),
+            id: prepared.get_id().to_vec(),
+            terms,
+            result,
+            markers: owned(prepared.get_variable_col_specs().as_slice()),
+            key: (!key.is_empty()).then_some(key),
+            partitioner: prepared.get_partitioner_name().clone(),
+            keyspace: prepared.get_keyspace_name().map(str::to_owned),
+            page_size,
+            head: Vec::new(),
+        };
+        text.head = text.written_head();
+        text
+    }
+
+    fn written_head(&self) -> Vec<u8> {
+        let mut head = Vec::new();
+        frame::begin(&mut head, EXECUTE);
+        put_short(&mut head, &self.id);
+        head.extend_from_slice(&(self.terms.consistency as u16).to_be_bytes());
+        let mut flags = WITH_VALUES | WITH_SERIAL;
+        if self.is_select() {
+            flags |= WITHOUT_DESCRIPTION;
+        }
+        if self.page_size.is_some() {
+            flags |= WITH_PAGE_SIZE;
+        }
+        head.push(flags);
+        head.extend_from_slice(&(self.markers.len() as u16).to_be_bytes());
+        head
+    }
+
+    /// Whether it returns rows of the user's; a conditional write returns its own.
+    #[inline]
+    pub(crate) fn is_select(&self) -> bool {
+        !matches!(self.result, Result::Nothing)
+    }
+
+    /// Begins the frame; values come next, then [`Text::end`].
+    #[inline]
+    pub(crate) fn begin(&self, output: &mut Vec<u8>) -> Places {
+        output.clear();
+        output.extend_from_slice(&self.head);
+        let values = self.head.len() as u32;
+        Places { level: values - 5, values, ..Places::default() }
+    }
+
+    /// Writes what stands behind the values. `timestamp` is the client's, if it gives writes one.
+    #[inline]
+    pub(crate) fn end(&self, output: &mut Vec<u8>, places: &mut Places, timestamp: Option<i64>) {
+        if let Some(size) = self.page_size {
+            output.extend_from_slice(&size.to_be_bytes());
+        }
+        places.state = output.len() as u32;
+        output.extend_from_slice(&(self.terms.serial as u16).to_be_bytes());
+        if let Some(timestamp) = self.terms.timestamp.or(timestamp) {
+            output[places.level as usize + 2] |= WITH_TIMESTAMP;
+            output.extend_from_slice(&timestamp.to_be_bytes());
+        }
+        frame::set_length(output);
+    }
+
+    /// The token of the partition that a frame's values name.
+    #[inline]
+    pub(crate) fn token(&self, values: &[u8]) -> Option<i64> {
+        let key = self.key.as_ref()?;
+        let mut hasher = self.partitioner.build_hasher();
+        if let [index] = key[..] {
+            hasher.write(value(values, index)?);
+            return Some(hasher.finish().value());
+        }
+        for index in key {
+            let value = value(values, *index)?;
+            hasher.write(&(value.len() as u16).to_be_bytes());
+            hasher.write(value);
+            hasher.write(&[0]);
+        }
+        Some(hasher.finish().value())
+    }
+}
+
+/// A value among those that are bound.
+#[inline]
+fn value(values: &[u8], index: u16) -> Option<&[u8]> {
+    let mut values = Reader(values);
+    for _ in 0..index {
+        values.bytes()?;
+    }
+    values.bytes()?
+}
+
+/// Changes a frame so that it asks for the page behind this state.
+pub(crate) fn set_page(output: &mut Vec<u8>, places: &mut Places, state: &[u8]) {
+    let from = places.state as usize;
+    let until = from + places.state_length as usize;
+    let length = (state.len() as u32).to_be_bytes();
+    output.splice(from..until, length.iter().chain(state).copied());
+    places.state_length = (length.len() + state.len()) as u32;
+    output[places.level as usize + 2] |= WITH_STATE;
+    frame::set_length(output);
+}
+
+/// Changes the level of consistency of a frame.
+pub(crate) fn set_level(output: &mut [u8], places: &Places, level: Consistency) {
+    let at = places.level as usize;
+    output[at..at + 2].copy_from_slice(&(level as u16).to_be_bytes());
+}
+
+/// How the texts of a batch are carried out together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batch {
+    /// Logged, unlogged or of counters, as the protocol numbers them.
+    pub(crate) kind: u8,
+    pub(crate) terms: Terms,
+}
+
+impl Batch {
+    /// Begins a frame for so many texts; each is put with [`Batch::put`], then [`Batch::end`].
+    pub(crate) fn begin(
+        &self,
+        output: &mut Vec<u8>,
+        texts: usize,
+    ) -> std::result::Result<(), Failure> {
+        let count = u16::try_from(texts).map_err(|_| {
+            let text = format!("a batch of {texts} statements: the protocol allows {}", u16::MAX);
+            Failure::new(Outcome::Refused, text)
+        })?;
+        output.clear();
+        frame::begin(output, frame::BATCH);
+        output.push(self.kind);
+        output.extend_from_slice(&count.to_be_bytes());
+        Ok(())
+    }
+
+    /// Begins a text; its values come next.
+    pub(crate) fn put(output: &mut Vec<u8>, text: &Text) {
+        output.push(1);
+        put_short(output, &text.id);
+        output.extend_from_slice(&(text.markers.len() as u16).to_be_bytes());
+    }
+
+    pub(crate) fn end(&self, output: &mut Vec<u8>, timestamp: Option<i64>) -> Places {
+        let level = output.len() as u32;
+        output.extend_from_slice(&(self.terms.consistency as u16).to_be_bytes());
+        output.push(WITH_SERIAL);
+        output.extend_from_slice(&(self.terms.serial as u16).to_be_bytes());
+        if let Some(timestamp) = self.terms.timestamp.or(timestamp) {
+            output[level as usize + 2] |= WITH_TIMESTAMP;
+            output.extend_from_slice(&timestamp.to_be_bytes());
+        }
+        frame::set_length(output);
+        Places { level, ..Places::default() }
+    }
+}
+
+/// A frame with its body compressed.
+pub(crate) fn compressed(
+    frame: &[u8],
+    compression: Compression,
+) -> std::result::Result<Vec<u8>, Failure> {
+    let mut packed = frame[..HEADER].to_vec();
+    scylla_cql::frame::compress_append(&frame[HEADER..], compression, &mut packed)
+        .map_err(|error| Failure::new(Outcome::Refused, error.to_string()))?;
+    frame::set_compressed(&mut packed);
+    frame::set_length(&mut packed);
+    Ok(packed)
+}

@@ -1,0 +1,164 @@
+//! Which nodes there are and which of them hold a partition, as the driver crate has it, copied
+//! into what a worker looks up without a lock.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use scylla::cluster::ClusterState;
+use scylla::frame::response::result::TableSpec;
+use scylla::routing::Token;
+
+/// A node of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) address: SocketAddr,
+    pub(crate) datacenter: Option<String>,
+}
+
+/// The cluster at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Topology {
+    pub(crate) nodes: Vec<Place>,
+    /// By keyspace.
+    rings: Vec<(String, Ring)>,
+}
+
+/// Replicas of a keyspace's partitions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ring {
+    /// Ends of ranges of tokens, rising.
+    tokens: Vec<i64>,
+    /// Where the replicas of each range end.
+    ends: Vec<u32>,
+    /// Indices of nodes.
+    replicas: Vec<u32>,
+}
+
+impl Topology {
+    /// Copies the crate's state, with the rings of these keyspaces.
+    pub(crate) fn of(state: &ClusterState, keyspaces: &[String]) -> Self {
+        let nodes = state.get_nodes_info();
+        let place = |node: &Arc<scylla::cluster::Node>| Place {
+            address: SocketAddr::new(node.address.ip(), node.address.port()),
+            datacenter: node.datacenter.clone(),
+        };
+        let ring = |keyspace: &String| {
+            let strategy = &state.get_keyspace(keyspace)?.strategy;
+            let locator = state.replica_locator();
+            let table = TableSpec::borrowed(keyspace, "");
+            let mut ring = Ring::default();
+            for (token, _) in locator.ring().iter() {
+                let replicas = locator.replicas_for_token(*token, strategy, None, &table);
+                let index = |id| nodes.iter().position(|node| node.host_id == id);
+                let replicas = replicas.into_iter().filter_map(|(node, _)| index(node.host_id));
+                ring.push(token.value(), replicas.map(|index| index as u32));
+            }
+            Some((keyspace.clone(), ring))
+        };
+        let rings = keyspaces.iter().filter_map(ring).collect();
+        Self { nodes: nodes.iter().map(place).collect(), rings }
+    }
+
+    /// The number of a keyspace's ring, if the crate knows how it is replicated.
+    pub(crate) fn ring_index(&self, keyspace: &str) -> Option<usize> {
+        self.rings.iter().position(|(name, _)| name == keyspace)
+    }
+
+    /// The nodes that hold the partition of a token, by the ring of this number.
+    #[inline]
+    pub(crate) fn replicas(&self, ring: usize, token: i64) -> &[u32] {
+        self.rings[ring].1.replicas(token)
+    }
+}
+
+impl Ring {
+    fn push(&mut self, token: i64, replicas: impl Iterator<Item = u32>) {
+        self.tokens.push(token);
+        self.replicas.extend(replicas);
+        self.ends.push(self.replicas.len() as u32);
+    }
+
+    /// The nodes that hold the partition of a token.
+    #[inline]
+    pub(crate) fn replicas(&self, token: i64) -> &[u32] {
+        let token = Token::new(token).value();
+        let range = match self.tokens.partition_point(|end| *end < token) {
+            past if past == self.tokens.len() => 0,
+            range => range,
+        };
+        let Some(end) = self.ends.get(range) else { return &[] };
+        let start = range.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.replicas[start as usize..*end as usize]
+    }
+}
+
+/// The latest topology, for all workers.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    version: AtomicU64,
+    latest: Mutex<Arc<Topology>>,
+}
+
+impl Watch {
+    /// Tells of a topology, if it is another than before.
+    pub(crate) fn tell(&self, topology: Topology) {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if **latest != topology {
+            *latest = Arc::new(topology);
+            self.version.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Changes with each topology.
+    #[inline]
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn latest(&self) -> Arc<Topology> {
+        Arc::clone(&self.latest.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_belongs_to_the_first_range_that_ends_behind_its_token() {
+        let mut ring = Ring::default();
+        ring.push(-100, [0, 1].into_iter());
+        ring.push(50, [1].into_iter());
+        ring.push(200, [2, 0].into_iter());
+        let cases: [(i64, &[u32]); 8] = [
+            (i64::MIN + 1, &[0, 1]),
+            (-100, &[0, 1]),
+            (-99, &[1]),
+            (50, &[1]),
+            (51, &[2, 0]),
+            (200, &[2, 0]),
+            (201, &[0, 1]),
+            // The smallest number is no token and stands for the greatest.
+            (i64::MIN, &[0, 1]),
+        ];
+        for (token, replicas) in cases {
+            assert_eq!(ring.replicas(token), replicas, "{token}");
+        }
+        assert!(Ring::default().replicas(7).is_empty());
+    }
+
+    #[test]
+    fn workers_hear_of_a_topology_once() {
+        let watch = Watch::default();
+        let address = "127.0.0.1:9042".parse().unwrap();
+        let nodes = vec![Place { address, datacenter: None }];
+        let topology = Topology { nodes, rings: Vec::new() };
+        watch.tell(topology.clone());
+        let version = watch.version();
+        watch.tell(topology.clone());
+        assert_eq!((watch.version(), &*watch.latest()), (version, &topology));
+        watch.tell(Topology::default());
+        assert_ne!(watch.version(), version);
+    }
+}

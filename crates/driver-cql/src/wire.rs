@@ -1,0 +1,201 @@
+//! CQL's protocol on a connection: how it is opened, and what its frames are.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kvmark_driver_server::Failure;
+use kvmark_driver_server::framed::{Numbered, Protocol, Stream};
+use kvmark_plan::Outcome;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use crate::failure::{impossible, said_by};
+use crate::frame::{
+    self, AUTH_RESPONSE, AUTH_SUCCESS, AUTHENTICATE, ERROR, Frame, OPTIONS, QUERY, READY, RESULT,
+    Reader, STARTUP, SUPPORTED, cut_off, put_long, put_short,
+};
+use crate::records::quoted;
+use crate::settings::Settings;
+
+/// What the server is told of the language that is spoken.
+const CQL_VERSION: (&str, &str) = ("CQL_VERSION", "3.0.0");
+const ONE: [u8; 2] = [0, 1];
+
+/// How connections to nodes are opened, and what is sent there.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    pub(crate) settings: Arc<Settings>,
+    /// What names without a keyspace mean.
+    pub(crate) keyspace: Option<String>,
+}
+
+impl Protocol for Wire {
+    type Target = SocketAddr;
+    type Exchanges = Numbered;
+    type Scan = ();
+
+    /// A node that came back is used, whoever waits for it.
+    const REOPENS: bool = true;
+
+    async fn dial(&self, target: &SocketAddr) -> Result<Stream, Failure> {
+        let stream = self.reach(*target).await?;
+        let mut talk = Talk { stream, settings: &self.settings };
+        talk.introduce(self.keyspace.as_deref()).await.map_err(|failure| {
+            Failure::new(failure.outcome, self.settings.without_secret(&failure.text))
+        })?;
+        Ok(talk.stream)
+    }
+
+    fn connect_timeout(&self) -> Duration {
+        self.settings.connect_timeout
+    }
+
+    fn reconnect_max(&self) -> Duration {
+        self.settings.reconnect_max
+    }
+
+    #[inline]
+    fn scan((): &mut (), bytes: &[u8]) -> Result<Option<usize>, Failure> {
+        frame::scan(bytes)
+    }
+}
+
+impl Wire {
+    async fn reach(&self, target: SocketAddr) -> Result<Stream, Failure> {
+        let unreachable =
+            |error| Failure::new(Outcome::Connection, format!("it can't be reached ({error})"));
+        let stream = TcpStream::connect(target).await.map_err(unreachable)?;
+        let broken = |error: std::io::Error| Failure::broken(&error);
+        stream.set_nodelay(self.settings.tcp_nodelay).map_err(broken)?;
+        let stream = Stream::Tcp(stream);
+        let Some(tls) = &self.settings.tls else { return Ok(stream) };
+        let name = ServerName::IpAddress(target.ip().into());
+        let secured = TlsConnector::from(Arc::clone(&tls.0)).connect(name, stream).await;
+        secured.map(|stream| Stream::Tls(Box::new(stream))).map_err(|error| {
+            Failure::new(Outcome::Connection, format!("TLS isn't agreed on ({error})"))
+        })
+    }
+}
+
+/// A connection on which one thing is asked after the other.
+struct Talk<'a> {
+    stream: Stream,
+    settings: &'a Settings,
+}
+
+impl Talk<'_> {
+    /// Agrees on how to speak, logs in and chooses the keyspace.
+    async fn introduce(&mut self, keyspace: Option<&str>) -> Result<(), Failure> {
+        let mut words = vec![CQL_VERSION];
+        if let Some(compression) = self.settings.compression {
+            self.is_offered(compression.as_str()).await?;
+            words.push(("COMPRESSION", compression.as_str()));
+        }
+        let mut body = (words.len() as u16).to_be_bytes().to_vec();
+        for (name, word) in words {
+            put_short(&mut body, name.as_bytes());
+            put_short(&mut body, word.as_bytes());
+        }
+        let (answer, _) = self.ask(STARTUP, &body, &[READY, AUTHENTICATE]).await?;
+        if answer == AUTHENTICATE {
+            self.log_in().await?;
+        }
+        if let Some(name) = keyspace {
+            let mut body = Vec::new();
+            put_long(&mut body, format!("USE {}", quoted(name)).as_bytes());
+            body.extend_from_slice(&ONE);
+            body.push(0);
+            self.ask(QUERY, &body, &[RESULT]).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the node can compress so.
+    async fn is_offered(&mut self, compression: &str) -> Result<(), Failure> {
+        let (_, body) = self.ask(OPTIONS, &[], &[SUPPORTED]).await?;
+        if offers(&body).ok_or_else(cut_off)?.iter().any(|offered| offered == compression) {
+            return Ok(());
+        }
+        let text = format!("it can't compress with {compression}: give compression=none");
+        Err(Failure::new(Outcome::Refused, text))
+    }
+
+    async fn log_in(&mut self) -> Result<(), Failure> {
+        let Some((username, password)) = &self.settings.login else {
+            let text = "it wants a login: give username and password_env";
+            return Err(Failure::new(Outcome::Refused, text));
+        };
+        let mut body = Vec::new();
+        put_long(&mut body, format!("\0{username}\0{}", password.reveal()).as_bytes());
+        self.ask(AUTH_RESPONSE, &body, &[AUTH_SUCCESS]).await.map(drop)
+    }
+
+    /// Sends a request; the opcode and the body of its answer, which is one of these.
+    async fn ask(
+        &mut self,
+        opcode: u8,
+        body: &[u8],
+        answers: &[u8],
+    ) -> Result<(u8, Vec<u8>), Failure> {
+        let mut request = Vec::with_capacity(frame::HEADER + body.len());
+        frame::begin(&mut request, opcode);
+        request.extend_from_slice(body);
+        frame::set_length(&mut request);
+        let broken = |error: std::io::Error| Failure::broken(&error);
+        self.stream.write_all(&request).await.map_err(broken)?;
+        self.stream.flush().await.map_err(broken)?;
+        let mut bytes = Vec::new();
+        let length = loop {
+            if let Some(length) = frame::scan(&bytes)? {
+                break length;
+            }
+            if self.stream.read_buf(&mut bytes).await.map_err(broken)? == 0 {
+                return Err(Failure::closed(!bytes.is_empty()));
+            }
+        };
+        let frame = Frame::read(&bytes[..length]);
+        let body = frame.body(self.settings.compression, |_| ())?;
+        match frame.opcode {
+            ERROR => Err(said_by(&body)),
+            opcode if answers.contains(&opcode) => Ok((opcode, body.into_owned())),
+            opcode => Err(impossible(format!("opcode {opcode} isn't expected"))),
+        }
+    }
+}
+
+/// The compressions that a node offers.
+fn offers(body: &[u8]) -> Option<Vec<String>> {
+    let mut body = Reader(body);
+    let mut offered = Vec::new();
+    for _ in 0..body.short()? {
+        let name = body.short_bytes()?;
+        for _ in 0..body.short()? {
+            let word = body.short_bytes()?;
+            if name == b"COMPRESSION" {
+                offered.push(String::from_utf8_lossy(word).into_owned());
+            }
+        }
+    }
+    Some(offered)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compressions_are_found_among_what_a_node_offers() {
+        let mut body = 2_u16.to_be_bytes().to_vec();
+        for (name, words) in [("CQL_VERSION", &["3.4.7"][..]), ("COMPRESSION", &["lz4", "snappy"])]
+        {
+            put_short(&mut body, name.as_bytes());
+            body.extend_from_slice(&(words.len() as u16).to_be_bytes());
+            words.iter().for_each(|word| put_short(&mut body, word.as_bytes()));
+        }
+        assert_eq!(offers(&body).unwrap(), ["lz4", "snappy"]);
+        assert!((0..body.len()).all(|end| offers(&body[..end]).is_none()));
+    }
+}
