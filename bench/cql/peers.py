@@ -109,10 +109,24 @@ def run_ycsb(program: Program, job: Job) -> Once:
     return ycsb.once(execute([*program, *words], job.cores, watched=True), job.operations)
 
 
+def run_bare(program: Program, job: Job) -> Once:
+    """A loop without a benchmark, on one connection."""
+    statement = "SELECT * FROM ycsb.usertable WHERE y_id = ?"
+    words = [f"address={job.host}:{job.port}", f"statement={statement}"]
+    words += [f"in_flight={job.case.clients}", f"records={job.records}"]
+    words += [f"operations={job.operations}", f"seed={job.seed}"]
+    ended = execute([*program, *words], job.cores, watched=True)
+    answer = json.loads(ended.output)
+    if answer["rows"] != job.operations:
+        raise PeerFailedError(f"{answer['rows']} of {job.operations} reads found a row")
+    return Once(job.operations, answer["ops_per_s"], ended.cpu_ns, ended.peak_bytes)
+
+
 RUN: Mapping[str, Callable[[Program, Job], Once]] = {
     "kvmark": run_kvmark,
     "latte": run_latte,
     "YCSB": run_ycsb,
+    "bare loop": run_bare,
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bench.common import tools
-from bench.common.tools import CACHE, find_kvmark, make, program
+from bench.common.tools import CACHE, find_example, find_kvmark, make, program
 
 HERE = Path(__file__).resolve().parent
 LATTE = "latte-cli@0.29.0"
@@ -16,6 +16,8 @@ VERSIONS: Mapping[str, str] = {
     "latte": "0.29.0, one thread",
     "YCSB": "core 0.17.0 from Maven with a binding of our own over the Java driver 4.19.0, which "
     "reads a row as YCSB's own does",
+    "bare loop": "an example of our own: for each read a frame out, its header and number of rows "
+    "in, two time stamps and a record in a histogram, and nothing else",
 }
 """What stands behind a peer's name."""
 
@@ -40,5 +42,6 @@ FIND: Mapping[str, Callable[[], list[str]]] = {
     "kvmark": find_kvmark,
     "latte": find_latte,
     "YCSB": find_ycsb,
+    "bare loop": lambda: find_example("kvmark-driver-cql", "bare_wire"),
 }
 """How each program is found; the answer is the beginning of its command line."""
