@@ -58,6 +58,8 @@ pub struct Framed<P: Protocol> {
     pub(super) poller: Poller,
     pub(super) connector: Connector<P>,
     pub(super) inbox: Inbox,
+    /// Memory for the tickets that a flush sends.
+    pub(super) fresh: Vec<Ticket>,
 }
 
 impl<P: Protocol> Framed<P> {
@@ -87,6 +89,7 @@ impl<P: Protocol> Framed<P> {
             poller,
             connector,
             inbox: Inbox::new(),
+            fresh: Vec::new(),
         })
     }
 

@@ -25,9 +25,9 @@ pub struct Numbered {
     /// By number; none where it is free.
     places: Vec<Option<Place>>,
     free: Vec<u16>,
-    /// Numbers taken since the last flush, and how many of them were told.
+    /// Numbers taken since the last flush.
     fresh: Vec<u16>,
-    told: usize,
+    /// Exchanges that were given up.
     late: u32,
 }
 
@@ -78,19 +78,15 @@ impl Numbered {
 
 impl Exchanges for Numbered {
     #[inline]
-    fn fresh(&mut self) -> Option<Ticket> {
-        while let Some(number) = self.fresh.get(self.told) {
-            self.told += 1;
-            if let Some(place) = &mut self.places[usize::from(*number)] {
+    fn fresh(&mut self, mut tell: impl FnMut(Ticket)) {
+        for number in self.fresh.drain(..) {
+            if let Some(place) = &mut self.places[usize::from(number)] {
                 place.is_sent = true;
                 if place.ticket != NOBODY {
-                    return Some(place.ticket);
+                    tell(place.ticket);
                 }
             }
         }
-        self.fresh.clear();
-        self.told = 0;
-        None
     }
 
     fn is_idle(&self) -> bool {
@@ -107,7 +103,7 @@ impl Exchanges for Numbered {
         }
         self.free.clear();
         self.fresh.clear();
-        (self.told, self.late) = (0, 0);
+        self.late = 0;
     }
 }
 
@@ -124,7 +120,9 @@ mod tests {
     }
 
     fn flushed(exchanges: &mut Numbered) -> Vec<Ticket> {
-        std::iter::from_fn(|| exchanges.fresh()).collect()
+        let mut flushed = Vec::new();
+        exchanges.fresh(|ticket| flushed.push(ticket));
+        flushed
     }
 
     #[test]

@@ -96,15 +96,10 @@ impl Ordered {
 
 impl Exchanges for Ordered {
     #[inline]
-    fn fresh(&mut self) -> Option<Ticket> {
-        while self.fresh > 0 {
-            let place = self.queue[self.queue.len() - self.fresh as usize];
-            self.fresh -= 1;
-            if place.ticket != NOBODY {
-                return Some(place.ticket);
-            }
-        }
-        None
+    fn fresh(&mut self, tell: impl FnMut(Ticket)) {
+        let first = self.queue.len() - std::mem::take(&mut self.fresh) as usize;
+        let tickets = self.queue.range(first..).map(|place| place.ticket);
+        tickets.filter(|ticket| *ticket != NOBODY).for_each(tell);
     }
 
     fn is_idle(&self) -> bool {
@@ -134,6 +129,12 @@ mod tests {
         ended
     }
 
+    fn flushed(exchanges: &mut Ordered) -> Vec<Ticket> {
+        let mut flushed = Vec::new();
+        exchanges.fresh(|ticket| flushed.push(ticket));
+        flushed
+    }
+
     #[test]
     fn replies_belong_to_places_in_the_order_of_entering() {
         let mut exchanges = Ordered::default();
@@ -152,7 +153,7 @@ mod tests {
         exchanges.give_up(2, first);
         assert_eq!(exchanges.late(), 0);
         exchanges.give_up(1, first);
-        assert_eq!((exchanges.late(), exchanges.fresh()), (1, Some(2)));
+        assert_eq!((exchanges.late(), flushed(&mut exchanges)), (1, vec![2]));
         assert_eq!(exchanges.answered().map(|place| place.ticket), Some(NOBODY));
         assert_eq!(exchanges.late(), 0);
         exchanges.enter(1, 1, 0);
@@ -166,7 +167,7 @@ mod tests {
         let mut exchanges = Ordered::default();
         let first = exchanges.enter(1, 1, 0);
         assert_eq!(ended(&mut exchanges), [1]);
-        assert!(exchanges.is_idle() && exchanges.fresh().is_none());
+        assert!(exchanges.is_idle() && flushed(&mut exchanges).is_empty());
         exchanges.enter(1, 1, 0);
         exchanges.give_up(1, first);
         assert_eq!((exchanges.late(), ended(&mut exchanges)), (0, vec![1]));

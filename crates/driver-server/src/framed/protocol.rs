@@ -53,9 +53,8 @@ pub trait Protocol: Send + Sync + 'static {
 /// What is under way on one connection. What was given up stays until its reply has come, as
 /// [`NOBODY`]'s.
 pub trait Exchanges: Default {
-    /// The next ticket that came since the connection was last flushed; none when all were told,
-    /// which from now on are sent.
-    fn fresh(&mut self) -> Option<Ticket>;
+    /// Tells the tickets that came since this was last asked, which from now on are sent.
+    fn fresh(&mut self, tell: impl FnMut(Ticket));
 
     /// Whether nothing is under way.
     fn is_idle(&self) -> bool;

@@ -125,10 +125,12 @@ fn fail<P: Protocol, H: Handler<P>>(
 /// Sends what was submitted on the next few connections, each one's at its own instant.
 fn flush<P: Protocol, H: Handler<P>>(handler: &mut H, done: &mut impl Completions) {
     let most = FLUSHED_AT_ONCE.max(handler.framed().watched() / FLUSHED_OF);
+    let mut fresh = std::mem::take(&mut handler.framed().fresh);
     for _ in 0..most {
-        let Some(index) = handler.framed().next_dirty() else { return };
+        let Some(index) = handler.framed().next_dirty() else { break };
         let at_ns = done.stamp();
-        while let Some(ticket) = handler.framed().exchanges(index).fresh() {
+        handler.framed().exchanges(index).fresh(|ticket| fresh.push(ticket));
+        for ticket in fresh.drain(..) {
             if handler.issue(ticket) {
                 done.issued(ticket, at_ns);
             }
@@ -137,6 +139,7 @@ fn flush<P: Protocol, H: Handler<P>>(handler: &mut H, done: &mut impl Completion
             fail(handler, index, &failure, false);
         }
     }
+    handler.framed().fresh = fresh;
 }
 
 /// Reads each connection that is ready, once, and hands over what came.

@@ -12,6 +12,7 @@ use kvmark_driver_server::framed::{
 };
 use kvmark_driver_server::{Failure, HostPort};
 use kvmark_plan::Outcome;
+use tokio::io::AsyncReadExt;
 
 /// Longer than any answer takes.
 pub(crate) const PATIENCE_NS: u64 = 10_000_000_000;
@@ -19,7 +20,10 @@ pub(crate) const PATIENCE_NS: u64 = 10_000_000_000;
 pub(crate) const PAUSE_MAX_NS: u64 = 35_000_000;
 
 /// `NUMBER TEXT`, a line each.
-pub(crate) struct Lines<const REOPENS: bool>;
+pub(crate) struct Lines<const REOPENS: bool> {
+    /// Whether a server says a line of its own before it is asked.
+    greets: bool,
+}
 
 impl<const REOPENS: bool> Protocol for Lines<REOPENS> {
     type Target = HostPort;
@@ -29,7 +33,14 @@ impl<const REOPENS: bool> Protocol for Lines<REOPENS> {
     const REOPENS: bool = REOPENS;
 
     async fn dial(&self, target: &HostPort) -> Result<Stream, Failure> {
-        Stream::tcp((target.host.as_str(), target.port)).await
+        let mut stream = Stream::tcp((target.host.as_str(), target.port)).await?;
+        while self.greets {
+            let byte = stream.read_u8().await.map_err(|error| Failure::broken(&error))?;
+            if byte == b'\n' {
+                break;
+            }
+        }
+        Ok(stream)
     }
 
     fn connect_timeout(&self) -> Duration {
@@ -84,7 +95,16 @@ impl Completions for Clock {
 impl<const REOPENS: bool> Session<REOPENS> {
     /// With so many connections to each server.
     pub(crate) fn new(width: usize) -> Self {
-        let framed = Framed::new(Arc::new(Lines), width).unwrap();
+        Self::of(Lines { greets: false }, width)
+    }
+
+    /// The same, with servers that have to say a line before they are asked.
+    pub(crate) fn of_greeted(width: usize) -> Self {
+        Self::of(Lines { greets: true }, width)
+    }
+
+    fn of(lines: Lines<REOPENS>, width: usize) -> Self {
+        let framed = Framed::new(Arc::new(lines), width).unwrap();
         let clock = Clock::default();
         let (sent, answers, lost, opened) = Default::default();
         Self { framed, sent, answers, lost, opened, clock }

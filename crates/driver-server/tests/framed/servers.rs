@@ -47,11 +47,12 @@ fn a_forgotten_server_is_closed_for_good_and_tells_what_ended() {
 
 #[test]
 fn a_server_that_is_forgotten_while_it_is_opened_stays_closed() {
-    let (mut session, server) = (Session::<true>::new(1), Server::new());
+    let (mut session, server) = (Session::<true>::of_greeted(1), Server::new());
     let node = session.framed.find_or_add(&server.place);
     session.look();
     assert_eq!(session.framed.forget(node).len(), 0);
     let mut peer = server.accept();
+    peer.say("hello\n");
     while !peer.is_left() {
         session.look();
     }
