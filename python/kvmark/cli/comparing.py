@@ -46,5 +46,9 @@ def answer_comparison(
             print_answer(comparison_text(comparison, terminal_width(), said))
     broken = comparison.failed
     if broken:
-        told = " ".join(held_sentence(held) for held in broken[:_MOST_TOLD]).rstrip(".")
-        raise AnswerIsNo(f"the candidate is worse than allowed: {told}")
+        worse = [held for held in broken if held.answer == "worse"]
+        what = "the candidate is worse than allowed"
+        if not worse:
+            what = "whether the candidate is worse than allowed can't be told"
+        told = " ".join(held_sentence(held) for held in (worse or broken)[:_MOST_TOLD]).rstrip(".")
+        raise AnswerIsNo(f"{what}: {told}")

@@ -14,8 +14,12 @@ __all__ = ["junit"]
 def junit(comparison: Comparison) -> str:
     """The document. Without conditions each metric is a test that passes and says what it found."""
     tests = [test for case in comparison.cases for test in _tests(case)]
-    failed = str(len(comparison.failed))
-    counts = {"tests": str(len(tests)), "failures": failed, "errors": "0"}
+    counts = {
+        "tests": str(len(tests)),
+        "failures": str(len(comparison.failed)),
+        "errors": "0",
+        "skipped": str(sum(test.find("skipped") is not None for test in tests)),
+    }
     suites = ET.Element("testsuites", {"name": "kvmark compare", **counts})
     suite = ET.SubElement(suites, "testsuite", {"name": "kvmark compare", **counts})
     suite.extend(tests)
@@ -39,8 +43,11 @@ def _condition(case: CaseComparison, held: Held) -> ET.Element:
     sentence = held_sentence(held)
     test = _test(case, held.condition.text, sentence)
     if held.failed:
-        failure = ET.SubElement(test, "failure", {"type": "regression", "message": sentence})
+        kind = "regression" if held.answer == "worse" else "unknown"
+        failure = ET.SubElement(test, "failure", {"type": kind, "message": sentence})
         failure.text = f"Baseline: {case.baseline}. Candidate: {case.candidate}."
+    elif held.answer == "can't tell":
+        ET.SubElement(test, "skipped", {"message": sentence})
     return test
 
 
