@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from kvmark.analysis.metrics import level
 from kvmark.analysis.selection import runs_of
 from kvmark.errors import RecordsError, UsageError
 from kvmark.records import Records, Run
+from kvmark.report.comparison import answers
+from kvmark.report.junit import junit
 from kvmark.spec.condition import Gate, IfUnknown, parse_condition
 from kvmark.spec.metric import parse_metric
 from kvmark.stats import difference, level_of
@@ -270,6 +273,23 @@ def test_a_condition_on_an_operation_is_none_on_cases_without_it(
     gate = Gate((parse_condition("READ.p99>50%"),))
     comparison = compare(both(), both(), gate=gate)
     assert [len(case.held) for case in comparison.cases] == [1, 0]
+
+
+def test_a_case_that_the_candidate_lacks_ends_a_build_unless_it_may_pass(
+    healthy: Callable[[], Any],
+) -> None:
+    def larger(draft: Any) -> None:
+        draft.plan["dataset"]["count"] = 5000
+
+    base = [*side(healthy, 1), made(healthy, change=larger)]
+    conditions = (parse_condition("throughput<-50%"),)
+    ends = compare(base, side(healthy, 2), gate=Gate(conditions))
+    assert (ends.failed, ends.unmeasured) == ((), ("A with 5,000 records",))
+    assert ET.fromstring(junit(ends).encode()).attrib["failures"] == "1"
+    passes = compare(base, side(healthy, 2), gate=Gate(conditions, "pass"))
+    assert (passes.baseline_only, passes.unmeasured) == (("A with 5,000 records",), ())
+    assert answers(passes)[1] == "Only the baseline has A with 5,000 records."
+    assert compare(base, side(healthy, 2)).unmeasured == ()
 
 
 def test_several_conditions_share_the_error_level() -> None:

@@ -59,6 +59,8 @@ class Comparison:
     #: Cases of one side only, by name.
     baseline_only: tuple[str, ...]
     candidate_only: tuple[str, ...]
+    #: Cases of the baseline that end a build, because conditions on them can't be told.
+    unmeasured: tuple[str, ...] = ()
 
     @property
     def failed(self) -> tuple[Held, ...]:
@@ -96,10 +98,13 @@ def compare(
     conditions = sum(len(_asked_of(gate, [*one, *other])) for (_, one), (_, other) in pairs)
     asked = _Asked(allow, gate, conditions, confidence)
     paired = {case for pair in pairs for case, _ in pair}
+    only = [tuple(case.title for case in side if case not in paired) for side in (before, after)]
+    fails = bool(gate.conditions) and gate.if_unknown == "fail"
     return Comparison(
         tuple(_compare_case(pair, asked) for pair in pairs),
-        tuple(case.title for case in before if case not in paired),
-        tuple(case.title for case in after if case not in paired),
+        baseline_only=only[0],
+        candidate_only=only[1],
+        unmeasured=only[0] if fails else (),
     )
 
 

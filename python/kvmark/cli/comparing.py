@@ -14,6 +14,7 @@ import typer
 from kvmark.analysis.comparison import Comparison
 from kvmark.cli.output import print_answer, print_json, terminal_width, write_text
 from kvmark.errors import AnswerIsNo
+from kvmark.report.asked import listed
 from kvmark.report.comparison import comparison_markdown, comparison_text, held_sentence
 from kvmark.report.junit import junit
 
@@ -52,3 +53,8 @@ def answer_comparison(
             what = "whether the candidate is worse than allowed can't be told"
         told = " ".join(held_sentence(held) for held in (worse or broken)[:_MOST_TOLD]).rstrip(".")
         raise AnswerIsNo(f"{what}: {told}")
+    if comparison.unmeasured:
+        raise AnswerIsNo(
+            "whether the candidate is worse than allowed can't be told: it has no run of"
+            f" {listed(comparison.unmeasured)}; measure it, or give --if-unknown pass"
+        )

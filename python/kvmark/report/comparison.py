@@ -91,10 +91,11 @@ def case_grid(case: CaseComparison) -> Grid:
 def answers(comparison: Comparison) -> list[str]:
     """The answer in plain sentences: of one case in full, of several in numbers."""
     if len(comparison.cases) == 1:
-        return [" ".join(_case_answer(comparison.cases[0]))]
-    moved = _moves(comparison)
-    told = [f"{what} in {listed(cases)}" for what, cases in moved.items() if cases]
-    sentences = [f"Throughput {listed(told)}."]
+        sentences = [" ".join(_case_answer(comparison.cases[0]))]
+    else:
+        moved = _moves(comparison)
+        told = [f"{what} in {listed(cases)}" for what, cases in moved.items() if cases]
+        sentences = [f"Throughput {listed(told)}."]
     for side, names in (
         ("baseline", comparison.baseline_only), ("candidate", comparison.candidate_only)
     ):  # fmt: skip
