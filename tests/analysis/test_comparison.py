@@ -315,8 +315,9 @@ def in_blocks(healthy: Callable[[], Any], records: Records, blocks: int = 6) -> 
     for block in range(blocks):
         speed = float(chance.lognormal(0, 0.3))
         for name, factor in (("base", 1.0), ("candidate", 1.02)):
-            told = {"name": "ab:x", "side": name, "block": block, "metric": "throughput",
-                    "within": 0.01, "find": None, "most_blocks": 100, "first_stage": 4}  # fmt: skip
+            asked = {"metric": "throughput", "within": 0.01, "find": None, "most_blocks": 100,
+                     "first_stage": 4}  # fmt: skip
+            told = {"name": "ab:x", "side": name, "block": block, "asked": asked}
 
             def of_block(draft: Any, told: Any = told, name: str = name) -> None:
                 draft.spec = {"ab": told}

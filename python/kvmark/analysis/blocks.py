@@ -127,8 +127,8 @@ def _numbered(runs: Sequence[Run]) -> tuple[str, Mapping[int, Run]] | None:
 
 
 def _decided_by(run: Run) -> tuple[Metric, Asked] | None:
-    told: Mapping[str, Any] = experiment(run.manifest, "ab")
-    if "metric" not in told:
+    told: Mapping[str, Any] | None = experiment(run.manifest, "ab").get("asked")
+    if told is None:
         return None
     asked = Asked(told["within"], told["find"], told["most_blocks"], told["first_stage"])
     return parse_comparable(str(told["metric"])), asked

@@ -52,7 +52,7 @@ def measure_ab(
     ended: dict[Side, list[str]] = {side: [] for side in SIDES}
     invalid = "invalid" in wanted.allow
     # What a later comparison needs to give the same answer.
-    experiment = {"name": name, "metric": wanted.metric.name, **asdict(study.precision)}
+    asked = {"metric": wanted.metric.name, **asdict(study.precision)}
     standing: Standing | None = None
     with (
         Judge(records, wanted.metric, study.precision, allow_invalid=invalid) as judge,
@@ -66,11 +66,12 @@ def measure_ab(
             blocks = standing.needed if standing and standing.needed else _planned(study.precision)
             display.step(f"block {block + 1}, {side}", number, 2 * max(blocks, block + 1))
             spec = study.spec(block, side)
-            kept = {**spec.as_json(), "ab": {"side": side, "block": block, **experiment}}
+            place = {"name": name, "side": side, "block": block, "asked": asked}
             with password_lent(spec.system):
                 carried = carry_out(
-                    compile_run(spec), kept, records, settings[side], show(display), spec.faults
-                ).or_raise()
+                    compile_run(spec), {**spec.as_json(), "ab": place}, records, settings[side],
+                    show(display), spec.faults,
+                ).or_raise()  # fmt: skip
             value = judge.value(carried.folder.id)
             ended[side].append(carried.folder.id)
             return value
