@@ -89,6 +89,8 @@ class Draft:
     resources: list[dict[str, Any]] = field(default_factory=list)
     testbed: dict[str, Any] = field(default_factory=dict)
     name: str = field(default="healthy")
+    spec: dict[str, Any] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
 
     @property
     def phase(self) -> dict[str, Any]:
@@ -120,8 +122,8 @@ class Draft:
 
     def run(self) -> Run:
         folder = self.records.new(self.name)
-        header = Header(("kvmark", "run"), {}, self.plan, self.host, {"kvmark": "0.1.0"})
-        folder.begin(replace(header, testbed=self.testbed or None))
+        header = Header(("kvmark", "run"), self.spec, self.plan, self.host, {"kvmark": "0.1.0"})
+        folder.begin(replace(header, testbed=self.testbed or None, tags=self.tags))
         folder.append_resources(self.resources)
         for event in self.events:
             folder.append_event(event)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,12 +10,16 @@ import numpy as np
 import pytest
 
 from kvmark.analysis.comparison import Comparison, compare
-from kvmark.analysis.conditions import hold, parse_condition
+from kvmark.analysis.conditions import Held, hold, one_sided
 from kvmark.analysis.likeness import differences
-from kvmark.analysis.metrics import THROUGHPUT, level, parse_metric
+from kvmark.analysis.metrics import level
 from kvmark.analysis.selection import runs_of
 from kvmark.errors import RecordsError, UsageError
 from kvmark.records import Records, Run
+from kvmark.report.comparison import answers
+from kvmark.report.junit import junit
+from kvmark.spec.condition import Gate, IfUnknown, parse_condition
+from kvmark.spec.metric import parse_metric
 from kvmark.stats import difference, level_of
 
 Change = Callable[[Any], None]
@@ -150,39 +155,200 @@ def test_cases_are_compared_one_by_one_and_those_of_one_side_are_named(
     assert comparison.baseline_only == ("A with 5,000 records",)
 
 
-def condition_fails(text: str, before: Sequence[float], after: Sequence[float]) -> bool:
-    return hold(parse_condition(text), difference(level_of(before), level_of(after)), 1).failed
+def test_cases_that_differ_in_their_plans_are_compared_by_name_where_that_is_allowed(
+    healthy: Callable[[], Any],
+) -> None:
+    def more_clients(draft: Any) -> None:
+        draft.plan["groups"][0]["clients"] = 16
+
+    def larger_with_more(draft: Any) -> None:
+        more_clients(draft)
+        draft.plan["dataset"]["count"] = 5000
+
+    def larger(draft: Any) -> None:
+        draft.plan["dataset"]["count"] = 5000
+
+    base = [made(healthy), made(healthy, change=larger)]
+    more = [made(healthy, change=more_clients), made(healthy, change=larger_with_more)]
+    with pytest.raises(UsageError, match=r"groups\[0\].clients 8 against 16"):
+        compare(base, more)
+    comparison = compare(base, more, allow=("plan",))
+    assert [case.title for case in comparison.cases] == [
+        "A with 1,000 records",
+        "A with 5,000 records",
+    ]
 
 
-def test_a_condition_is_broken_only_beyond_its_margin_and_beyond_chance() -> None:
-    steady, noisy = [100, 101, 99, 100, 100.5], [100, 150, 60, 130, 80]
-    assert condition_fails("throughput<-3%", steady, [v * 0.95 for v in steady])
-    assert not condition_fails("throughput<-3%", steady, [v * 0.98 for v in steady])
-    assert not condition_fails("throughput<-3%", noisy, [v * 0.9 for v in noisy])
-    assert not condition_fails("throughput<-3%", steady, [v * 1.1 for v in steady])
-    assert condition_fails("p99>5%", steady, [v * 1.1 for v in steady])
+def held(
+    text: str,
+    before: Sequence[float],
+    after: Sequence[float],
+    *,
+    conditions: int = 1,
+    if_unknown: IfUnknown = "fail",
+) -> Held:
+    condition = parse_condition(text)
+    coverage = one_sided(0.95, conditions)
+    effect = difference(level_of(before), level_of(after), coverage)
+    return hold(condition, effect, Gate((condition,), if_unknown))
 
 
-def test_several_conditions_share_the_error_level() -> None:
-    found = difference(level_of([100, 103, 98, 101]), level_of([94, 97, 93, 98]))
-    condition = parse_condition("throughput<-1%")
-    assert hold(condition, found, 1).failed
-    assert not hold(condition, found, 1000).failed
+STEADY, NOISY = [100.0, 101, 99, 100, 100.5], [100.0, 150, 60, 130, 80]
 
 
 @pytest.mark.parametrize(
-    "text", ["p99", "p99>5", "p98>5%", "p99>-5%", "throughput<3%", "a.b.p99>1%"]
+    ("text", "before", "factor", "answer"),
+    [
+        ("throughput<-3%", STEADY, 0.95, "worse"),
+        ("throughput<-3%", STEADY, 0.99, "not worse"),
+        ("throughput<-3%", STEADY, 0.97, "can't tell"),
+        ("throughput<-3%", NOISY, 0.9, "can't tell"),
+        ("throughput<-3%", STEADY, 1.1, "not worse"),
+        ("p99>5%", STEADY, 1.1, "worse"),
+        # Surely slower, and surely by less than the margin.
+        ("p99>5%", STEADY, 1.03, "not worse"),
+        ("p99>5%", STEADY, 1.055, "can't tell"),
+    ],
 )
-def test_what_is_no_condition_is_refused(text: str) -> None:
-    with pytest.raises(UsageError):
-        parse_condition(text)
+def test_a_condition_is_tested_as_such_by_the_interval_against_its_margin(
+    text: str, before: Sequence[float], factor: float, answer: str
+) -> None:
+    assert held(text, before, [value * factor for value in before]).answer == answer
 
 
-def test_metrics_go_by_their_names() -> None:
-    for name in ("throughput", "p50", "service.p99", "READ.p999", "READ.wait.p95"):
-        assert parse_metric(name).name == name
-    assert parse_metric("p99.9") == parse_metric("p999")
-    assert parse_metric("throughput") == THROUGHPUT
+def test_what_can_not_be_told_ends_a_build_unless_it_may_pass() -> None:
+    noisy = [value * 0.9 for value in NOISY]
+    assert held("throughput<-3%", NOISY, noisy).failed
+    assert not held("throughput<-3%", NOISY, noisy, if_unknown="pass").failed
+    assert held("throughput<-3%", STEADY, [80.0, 81], if_unknown="pass").failed
+    for if_unknown in ("fail", "pass"):
+        assert not held("throughput<-3%", STEADY, STEADY, if_unknown=if_unknown).failed
+
+
+def test_a_metric_without_an_estimate_can_not_be_told(
+    healthy: Callable[[], Any], sized_total: Callable[..., dict[str, Any]]
+) -> None:
+    def rare(draft: Any) -> None:
+        draft.engine["totals"][0] = sized_total("READ", 500)
+        draft.plan["groups"][0]["mix"] = []
+
+    condition = parse_condition("READ.p99>5%")
+    sides = [made(healthy, change=rare)], [made(healthy, change=rare)]
+    ends = compare(*sides, gate=Gate((condition,)))
+    assert [(one.answer, one.effect) for one in ends.failed] == [("can't tell", None)]
+    assert not compare(*sides, gate=Gate((condition,), "pass")).failed
+
+
+def test_a_condition_on_an_operation_that_no_run_has_is_wrong_use(
+    healthy: Callable[[], Any],
+) -> None:
+    sides = side(healthy, 1), side(healthy, 2)
+    gate = Gate((parse_condition("REED.p99>5%"),))
+    with pytest.raises(UsageError, match=r"'REED.p99'.*no operation 'REED'.*READ, UPDATE"):
+        compare(*sides, gate=gate)
+
+    # Nor is one that only a case has which the other side lacks.
+    def scans(draft: Any) -> None:
+        draft.plan["name"] = "ycsb/e"
+        draft.engine["totals"][0]["operation"] = "SCAN"
+
+    only_before = [*sides[0], made(healthy, change=scans)]
+    with pytest.raises(UsageError, match="no operation 'SCAN'"):
+        compare(only_before, sides[1], gate=Gate((parse_condition("SCAN.p99>5%"),)))
+    known = Gate((parse_condition("READ.p99>500%"),))
+    assert [one.answer for one in compare(*sides, gate=known).cases[0].held] == ["not worse"]
+
+
+def test_a_condition_on_an_operation_is_none_on_cases_without_it(
+    healthy: Callable[[], Any], sized_total: Callable[..., dict[str, Any]]
+) -> None:
+    def scans(draft: Any) -> None:
+        draft.plan["name"] = "ycsb/e"
+        draft.plan["groups"][0]["mix"] = [{"kind": "scan", "weight": 1.0}]
+        draft.engine["totals"] = [sized_total("SCAN", 200_000)]
+
+    def both() -> list[Run]:
+        return [made(healthy), made(healthy), made(healthy, change=scans)]
+
+    gate = Gate((parse_condition("READ.p99>50%"),))
+    comparison = compare(both(), both(), gate=gate)
+    assert [len(case.held) for case in comparison.cases] == [1, 0]
+
+
+def test_a_case_that_the_candidate_lacks_ends_a_build_unless_it_may_pass(
+    healthy: Callable[[], Any],
+) -> None:
+    def larger(draft: Any) -> None:
+        draft.plan["dataset"]["count"] = 5000
+
+    base = [*side(healthy, 1), made(healthy, change=larger)]
+    conditions = (parse_condition("throughput<-50%"),)
+    ends = compare(base, side(healthy, 2), gate=Gate(conditions))
+    assert (ends.failed, ends.unmeasured) == ((), ("A with 5,000 records",))
+    assert ET.fromstring(junit(ends).encode()).attrib["failures"] == "1"
+    passes = compare(base, side(healthy, 2), gate=Gate(conditions, "pass"))
+    assert (passes.baseline_only, passes.unmeasured) == (("A with 5,000 records",), ())
+    assert answers(passes)[1] == "Only the baseline has A with 5,000 records."
+    assert compare(base, side(healthy, 2)).unmeasured == ()
+
+
+def test_several_conditions_share_the_error_level() -> None:
+    before, after = [100.0, 103, 98, 101], [94.0, 97, 93, 98]
+    assert held("throughput<-1%", before, after).answer == "worse"
+    assert held("throughput<-1%", before, after, conditions=1000).answer == "can't tell"
+
+
+def test_a_condition_that_holds_just_at_its_margin_ends_a_build_as_often_as_the_level_says() -> (
+    None
+):
+    chance, worse = np.random.default_rng(1), 0
+    for _ in range(400):
+        before, after = chance.lognormal(0, 0.05, 5), chance.lognormal(np.log(0.97), 0.05, 5)
+        worse += held("throughput<-3%", before.tolist(), after.tolist()).answer == "worse"
+    # 5 %, give or take three standard errors.
+    assert 7 <= worse <= 33
+
+
+def in_blocks(healthy: Callable[[], Any], records: Records, blocks: int = 6) -> None:
+    """Blocks of `kvmark ab` in which the machine's speed moves far more than the sides differ."""
+    chance = np.random.default_rng(5)
+    for block in range(blocks):
+        speed = float(chance.lognormal(0, 0.3))
+        for name, factor in (("base", 1.0), ("candidate", 1.02)):
+            asked = {"metric": "throughput", "within": 0.01, "find": None, "most_blocks": 100,
+                     "first_stage": 4}  # fmt: skip
+            told = {"name": "ab:x", "side": name, "block": block, "asked": asked}
+
+            def of_block(draft: Any, told: Any = told, name: str = name) -> None:
+                draft.spec = {"ab": told}
+                draft.tags = (f"ab:x:{name}",)
+
+            noise = float(chance.lognormal(0, 0.002))
+            made(healthy, speed * factor * noise, of_block)
+
+
+def test_blocks_that_are_compared_later_are_compared_in_pairs(
+    healthy: Callable[[], Any], records: Records
+) -> None:
+    in_blocks(healthy, records)
+    base, candidate = (runs_of(records, [f"tag:ab:x:{side}"]) for side in ("base", "candidate"))
+    found = effect(compare(base, candidate))
+    assert found.significant()
+    assert found.change == pytest.approx(0.02, abs=0.005)
+    (case,) = compare(base, candidate).cases
+    assert case.blocks == 6
+    # A block without its other side is left out, and said to be.
+    (case,) = compare(base, candidate[1:]).cases
+    assert (case.blocks, "alone" in {one.code for one in case.cautions}) == (5, True)
+
+
+def test_runs_of_different_experiments_are_no_pairs(
+    healthy: Callable[[], Any], records: Records
+) -> None:
+    in_blocks(healthy, records)
+    base = runs_of(records, ["tag:ab:x:base"])
+    (case,) = compare(base, side(healthy, 2)).cases
+    assert case.blocks is None
 
 
 def test_words_mean_ids_tags_and_commits(records: Records, healthy: Callable[[], Any]) -> None:

@@ -11,10 +11,12 @@ import pytest
 
 from kvmark.analysis.claims import claims
 from kvmark.analysis.history import histories
-from kvmark.analysis.metrics import THROUGHPUT
 from kvmark.analysis.ranking import rankings
 from kvmark.analysis.selection import newest
+from kvmark.analysis.ycsb_sequence import ycsb_sequence
 from kvmark.records import Records, Run
+from kvmark.report.history import history_sentence
+from kvmark.spec.metric import THROUGHPUT
 
 BEGAN = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -98,3 +100,73 @@ def test_growth_is_held_against_the_sentence_that_rocksdb_outgrows_redis(
 def test_the_newest_run_of_each_case_stands_for_it(healthy: Callable[[], Any]) -> None:
     runs = [run_at(healthy, 0), run_at(healthy, 1), run_at(healthy, 2, records=5000)]
     assert [run.id for run in newest(runs)] == [run.id for run in runs[1:]]
+
+
+def test_too_few_runs_say_that_they_are(healthy: Callable[[], Any]) -> None:
+    runs = [
+        run_at(healthy, minute, speed * (0.5 if minute >= 4 else 1.0))
+        for minute, speed in enumerate(scatter(1, 8))
+    ]
+    (history,) = histories(runs, THROUGHPUT)
+    assert (history.moves, history.could_be_seen) == ((), None)
+    assert history_sentence(history) == (
+        "Over 8 runs no change of the level of throughput can be seen: that takes 10 of them."
+    )
+
+
+def test_a_level_history_says_what_change_would_have_been_seen(
+    healthy: Callable[[], Any],
+) -> None:
+    runs = [run_at(healthy, minute, speed) for minute, speed in enumerate(scatter(4, 12))]
+    (history,) = histories(runs, THROUGHPUT)
+    assert history.moves == ()
+    assert history.could_be_seen == pytest.approx(0.07, abs=0.04)
+    assert history_sentence(history).endswith(
+        "% half-way would have been seen in 8 of 10 such histories."
+    )
+
+
+def changed(healthy: Callable[[], Any], minute: int, change: Callable[[Any], None]) -> Run:
+    draft = healthy()
+    draft.records = Records(draft.records.root, now=lambda: BEGAN + timedelta(minutes=minute))
+    change(draft)
+    run: Run = draft.run()
+    return run
+
+
+def more_clients(draft: Any) -> None:
+    draft.plan["groups"][0]["clients"] = 16
+
+
+def another_folder(draft: Any) -> None:
+    draft.plan["name"] = "mine/a"
+
+
+def another_rate(draft: Any) -> None:
+    draft.plan["groups"][0]["arrival"] = {
+        "process": "poisson", "rates": [{"at_ns": 0, "rate": 10_000.0}],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("change", [more_clients, another_folder, another_rate])
+def test_runs_that_differ_in_clients_folder_or_rate_are_not_put_together(
+    healthy: Callable[[], Any], change: Callable[[Any], None]
+) -> None:
+    alike = [run_at(healthy, minute) for minute in range(2)]
+    runs = [*alike, changed(healthy, 5, change)]
+    assert [len(one.points) for one in histories(runs, THROUGHPUT)] == [2, 1]
+    assert [len(row.figures.runs) for row in ycsb_sequence(runs)] in ([2, 1], [1, 2])
+    assert len(newest(runs)) == 2
+    names = [(one.setting, ranked.name, ranked.runs) for one in rankings(runs, "operation")
+             for ranked in one.ranked]  # fmt: skip
+    pooled = change is another_folder
+    # Operations of several workloads are averaged, each as important as the others.
+    assert len({setting for setting, _, _ in names}) == (1 if pooled else 2)
+
+
+def test_workloads_of_different_folders_are_ranked_by_their_whole_names(
+    healthy: Callable[[], Any],
+) -> None:
+    runs = [run_at(healthy, 0), changed(healthy, 1, another_folder)]
+    (ranking,) = rankings(runs, "workload")
+    assert {one.name for one in ranking.ranked} == {"A", "mine/a"}

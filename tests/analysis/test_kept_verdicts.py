@@ -8,10 +8,21 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis import Judgement, Verdict, judge, known_verdict, save_verdict
+from kvmark.analysis import (
+    Judgement,
+    Verdict,
+    judge,
+    known_judgement,
+    known_line,
+    known_verdict,
+    save_verdict,
+    ycsb_sequence,
+)
 from kvmark.analysis.selection import usable
 from kvmark.records import Records, Run, verdicts
 from kvmark.records.verdicts import kept_verdict
+from kvmark.report.gather import run_answer
+from kvmark.serve.library import Library
 from kvmark.study import judging
 
 Make = Callable[[], Any]
@@ -41,22 +52,15 @@ def test_a_kept_verdict_is_that_which_was_saved(
 
 
 def test_a_run_without_a_kept_verdict_is_judged(doubtful: Run, records: Records) -> None:
-    assert kept_verdict(records, doubtful.id, 1) is None
+    assert kept_verdict(records, doubtful.id) is None
     assert known_verdict(records, doubtful) == judge(doubtful)
-
-
-def test_a_verdict_on_a_single_run_is_not_that_on_a_repetition(
-    doubtful: Run, records: Records, kept: Verdict
-) -> None:
-    assert kept_verdict(records, doubtful.id, 1) is not None
-    assert kept_verdict(records, doubtful.id, 3) is None
 
 
 def test_a_verdict_of_other_rules_is_none(
     doubtful: Run, records: Records, kept: Verdict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verdicts, "_rules", lambda: "another digest")
-    assert kept_verdict(records, doubtful.id, 1) is None
+    assert kept_verdict(records, doubtful.id) is None
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "intervals.parquet"])
@@ -67,14 +71,14 @@ def test_a_verdict_on_a_run_that_was_damaged_since_is_none(
     data = path.read_bytes()
     path.unlink()
     path.write_bytes(data[:-1])
-    assert kept_verdict(records, doubtful.id, 1) is None
+    assert kept_verdict(records, doubtful.id) is None
 
 
 def test_a_verdict_on_a_run_that_is_gone_is_none(
     doubtful: Run, records: Records, kept: Verdict
 ) -> None:
     doubtful.path.rename(doubtful.path.with_name("elsewhere"))
-    assert kept_verdict(records, doubtful.id, 1) is None
+    assert kept_verdict(records, doubtful.id) is None
 
 
 def test_a_verdict_that_was_written_over_is_none(
@@ -84,14 +88,14 @@ def test_a_verdict_that_was_written_over_is_none(
     told = json.loads(path.read_text())
     for changed in ({**told, "judgement": "VALID"}, {**told, "reasons": []}, {}, []):
         path.write_text(json.dumps(changed))
-        assert kept_verdict(records, doubtful.id, 1) is None
+        assert kept_verdict(records, doubtful.id) is None
 
 
 def test_a_study_starts_no_process_for_what_is_kept(
     doubtful: Run, records: Records, kept: Verdict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(judging, "ProcessPoolExecutor")
-    assert judging.usable_apart(records, [doubtful.id], 1) == {doubtful.id: True}
+    assert judging.usable_apart(records, [doubtful.id]) == {doubtful.id: True}
 
 
 def test_a_run_that_was_cut_short_stands_for_no_case_whatever_is_kept(
@@ -100,9 +104,9 @@ def test_a_run_that_was_cut_short_stands_for_no_case_whatever_is_kept(
     draft = healthy()
     draft.engine["interrupted"] = True
     run: Run = draft.run()
-    before = judging.usable(records, [run.id], 1)
-    assert before == judging.usable_apart(records, [run.id], 1) == {run.id: False}
-    assert kept_verdict(records, run.id, 1) is not None
+    before = judging.usable(records, [run.id])
+    assert before == judging.usable_apart(records, [run.id]) == {run.id: False}
+    assert kept_verdict(records, run.id) is not None
 
 
 def test_what_is_usable_is_asked_again_when_the_rules_have_changed(
@@ -112,3 +116,56 @@ def test_what_is_usable_is_asked_again_when_the_rules_have_changed(
     assert usable(records, [doubtful]) == []
     monkeypatch.setattr(verdicts, "_rules", lambda: "another digest")
     assert usable(records, [doubtful]) == [doubtful]
+
+
+@pytest.fixture
+def short_repetitions(healthy: Make) -> list[Run]:
+    """Five repetitions of a sequence's case, each too short for an error of its own."""
+
+    def made(repetition: int) -> Run:
+        draft = healthy()
+        draft.spec = {"sequence": {"records": 1000, "repetition": repetition, "stage": 1}}
+        draft.intervals[:] = [row for row in draft.intervals if row["start_ns"] == 0]
+        run: Run = draft.run()
+        return run
+
+    return [made(repetition) for repetition in range(5)]
+
+
+def told_by_every_door(records: Records, run: Run) -> set[Judgement | None]:
+    """What lists, `show`, reports, comparisons and the server tell of a run."""
+    return {
+        known_line(records, records.line(run.id), keep=False).judgement,
+        known_verdict(records, run).judgement,
+        known_judgement(records, run),
+        run_answer(run).verdict.judgement,
+        Library(records).answer(records.line(run.id).entry).verdict.judgement,
+    }
+
+
+def test_a_run_has_one_verdict_whatever_runs_there_are_beside_it(
+    records: Records, short_repetitions: list[Run]
+) -> None:
+    for run in short_repetitions:
+        assert told_by_every_door(records, run) == {Judgement.SUSPECT}
+        save_verdict(records, run, judge(run))
+        assert told_by_every_door(records, run) == {Judgement.SUSPECT}
+
+
+def test_the_verdict_of_a_case_is_another_thing(short_repetitions: list[Run]) -> None:
+    (row,) = ycsb_sequence(short_repetitions)
+    assert row.figures.verdict.judgement is Judgement.VALID
+    assert row.figures.verdict.runs == 5
+    (few,) = ycsb_sequence(short_repetitions[:4])
+    assert few.figures.verdict.judgement is Judgement.SUSPECT
+
+
+def test_no_door_shows_a_verdict_of_stale_rules(
+    doubtful: Run, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verdicts, "_rules", lambda: "an older digest")
+    save_verdict(records, doubtful, Verdict(Judgement.INVALID, ()))
+    assert records.line(doubtful.id).judgement is Judgement.INVALID
+    monkeypatch.setattr(verdicts, "_rules", lambda: "a newer digest")
+    assert records.line(doubtful.id).judgement is None
+    assert told_by_every_door(records, doubtful) == {judge(doubtful).judgement}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kvmark.analysis import aggregate, quantile_curve, summarize
+from kvmark.analysis import aggregate, judge, quantile_curve, summarize
 from kvmark.stats import Counts, mean_interval
 
 Draft = Any
@@ -167,3 +167,42 @@ def test_the_lag_of_the_generator_stands_beside_the_times(healthy: Make) -> None
     assert lag is not None
     assert lag.count == draft.total("READ")["count"]
     assert lag.shown_ns("p99") == phase.operations[0].service.shown_ns("p99")
+
+
+@pytest.mark.parametrize(
+    ("mix", "ended", "ratio"),
+    [
+        # A scan takes what there is: it looks for no record that must be there.
+        ([("read", None), ("scan", None)], {"READ": (900, 100), "SCAN": (5000, 0)}, 0.9),
+        # An operation of the user's own looks for its record, unless it inserts or deletes.
+        ([("read", "GET"), ("insert", "PUT")], {"GET": (800, 200), "PUT": (5000, 0)}, 0.8),
+        ([], {"LOOKUP": (700, 300)}, 0.7),
+        ([("delete", None)], {"DELETE": (700, 300)}, None),
+    ],
+)
+def test_the_hit_ratio_and_the_misses_of_the_verdict_are_one_figure(
+    healthy: Make,
+    sized_total: Callable[..., dict[str, Any]],
+    mix: list[tuple[str, str | None]],
+    ended: dict[str, tuple[int, int]],
+    ratio: float | None,
+) -> None:
+    draft = healthy()
+    names = [name for _, name in mix if name is not None]
+    draft.plan["statements"] = [{"name": name} for name in names]
+    draft.plan["groups"][0]["mix"] = [
+        {"kind": kind, "weight": 1.0, "statement": names.index(name) if name else None}
+        for kind, name in mix
+    ]
+    draft.engine["totals"] = [
+        sized_total(name, count, outcome)
+        for name, counts in ended.items()
+        for outcome, count in zip(("ok", "miss"), counts, strict=True)
+        if count
+    ]
+    run = draft.run()
+    (phase,) = summarize(run).phases
+    assert phase.hit_ratio == ratio
+    misses = [reason for reason in judge(run).reasons if reason.code == "misses"]
+    found = [1 - one.evidence["misses"] / one.evidence["operations"] for one in misses]
+    assert found == ([] if ratio is None else [pytest.approx(ratio)])

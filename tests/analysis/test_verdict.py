@@ -14,7 +14,7 @@ from kvmark.analysis import (
     RULES,
     Judgement,
     Level,
-    combine,
+    case_verdict,
     judge,
     reasons_markdown,
     save_verdict,
@@ -556,13 +556,30 @@ def test_a_recovered_run_is_suspect(healthy: Make) -> None:
     assert verdict.judgement is Judgement.SUSPECT
 
 
-def test_five_repetitions_make_up_for_short_runs(healthy: Make) -> None:
+def test_five_runs_of_a_case_make_up_for_their_shortness_and_no_run_for_itself(
+    healthy: Make,
+) -> None:
     draft = healthy()
     three_intervals(draft)
-    verdict = judge(draft.run(), repetitions=5)
-    assert [(reason.code, reason.level) for reason in verdict.reasons] == [
-        ("too_short", Level.NOTE)
-    ]
+    verdict = judge(draft.run())
+    assert verdict.judgement is Judgement.SUSPECT
+    assert case_verdict([verdict] * 4).judgement is Judgement.SUSPECT
+    case = case_verdict([verdict] * 5)
+    assert case.judgement is Judgement.VALID
+    assert [(reason.code, reason.level) for reason in case.reasons] == [("too_short", Level.NOTE)]
+
+
+def test_operations_of_all_runs_of_a_case_count_together(healthy: Make) -> None:
+    few, healthy_one = healthy(), healthy()
+    few_operations(few)
+    verdict = judge(few.run())
+    assert verdict.judgement is Judgement.SUSPECT
+    # 150 of each kind in a run, and 1000 are needed for p99.
+    (reason,) = case_verdict([verdict] * 3).reasons
+    assert (reason.level, reason.evidence["count"]) == (Level.NOTE, 450)
+    assert "together clients.READ succeeded 450 times" in reason.sentence
+    assert case_verdict([verdict] * 7).reasons == ()
+    assert case_verdict([verdict, judge(healthy_one.run())]).reasons == ()
 
 
 def test_an_embedded_system_may_use_all_of_the_workers_time(healthy: Make) -> None:
@@ -637,7 +654,7 @@ def test_a_reason_is_one_sentence_with_evidence_threshold_and_advice(healthy: Ma
 def test_a_case_is_judged_by_its_worst_run_and_says_how_many(healthy: Make) -> None:
     bad, good = healthy(), healthy()
     failures("timeout", 100)(bad)
-    combined = combine([judge(bad.run()), judge(good.run()), judge(good.run())])
+    combined = case_verdict([judge(bad.run()), judge(good.run()), judge(good.run())])
     assert combined.judgement is Judgement.SUSPECT
     (reason,) = combined.reasons
     assert reason.sentence.startswith("In 1 of 3 runs: 100 of ")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvmark.analysis import Case, case_of, published, ycsb_sequence
+from kvmark.analysis import Case, published, ycsb_sequence
 from kvmark.analysis.published import ycsb_sequence as published_sequence
+from kvmark.records import by_case
 
 Draft = Any
 Make = Callable[[], Draft]
@@ -53,7 +54,8 @@ def test_a_load_has_the_records_that_it_inserts(healthy: Make) -> None:
     draft = healthy()
     draft.plan["dataset"]["count"] = 0
     draft.plan["phases"][0]["groups"][0]["operations"] = 6000
-    assert case_of(draft.run()).records == 6000
+    (case,) = by_case([draft.run()])
+    assert case.records == 6000
 
 
 def test_target_rates_are_cases_of_their_own_without_published_figures(

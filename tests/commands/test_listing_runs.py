@@ -138,16 +138,17 @@ def test_other_rules_judge_a_listed_run_anew(
     assert json.loads(records.verdict_path(run).read_text())["made_of"] != before
 
 
-def test_a_run_is_judged_anew_as_one_of_as_many_repetitions(
-    make_run: MakeRun, listed: List, records: Records, monkeypatch: pytest.MonkeyPatch
+def test_a_verdict_that_an_older_kvmark_kept_is_made_anew(
+    make_run: MakeRun, listed: List, records: Records
 ) -> None:
-    from kvmark.analysis import judge, save_verdict
-
-    run = records.open(make_run())
-    save_verdict(records, run, judge(run, 20), 20)
-    monkeypatch.setattr(verdicts, "_rules", lambda: "another digest")
-    listed()
-    assert json.loads(records.verdict_path(run.id).read_text())["repetitions"] == 20
+    run = make_run()
+    (line,) = listed()
+    path = records.verdict_path(run)
+    kept = json.loads(path.read_text())
+    # It judged a run as one of so many repetitions.
+    path.write_text(json.dumps({**kept, "format": 2, "repetitions": 20, "made_of": "older"}))
+    assert listed() == [line]
+    assert "repetitions" not in json.loads(path.read_text())
 
 
 def test_a_closed_run_that_cannot_be_read_is_in_the_list_with_its_problem(

@@ -66,9 +66,11 @@ def test_a_build_fails_only_beyond_margin_and_chance(
 ) -> None:
     sides = ("compare", "before", "after", "--allow", "system")
     report = tmp_path / "junit.xml"
-    result = answer(*sides, "--fail-if", "throughput<-3%", "p99>50%", "--junit", report, exits=1)
+    words = ("--fail-if", "throughput<-3%", "p99>50%", "--junit", report)
+    result = answer(*sides, *words, exits=1)
     assert "throughput<-3%: broken" in result.out
     assert "p99>50%: not broken" in result.out
+    assert "the candidate is worse than allowed: throughput<-3%" in result.err
     suite = ET.parse(report).getroot()
     assert suite.attrib["tests"] == "2"
     assert [test.attrib["name"] for test in suite.iter("testcase") if test.find("failure") is not
@@ -87,12 +89,28 @@ def test_a_comparison_answers_as_text_markdown_and_json(answer: Callable[..., Re
     assert throughput["effect"]["ratio"]["low"] < throughput["effect"]["ratio"]["high"] < 1
 
 
+def test_a_build_fails_where_it_can_not_be_told_unless_that_may_pass(
+    answer: Callable[..., Result], tmp_path: Path
+) -> None:
+    # A mean of a single run has no error.
+    sides = ("compare", "before", "after", "--allow", "system", "--fail-if", "READ.mean>500%")
+    told = answer(*sides, exits=1)
+    assert "READ.mean>500%: can't be told" in told.out
+    assert "can't be told: READ.mean>500%" in told.err
+    report = tmp_path / "junit.xml"
+    answer(*sides, "--if-unknown", "pass", "--junit", report)
+    suite = ET.parse(report).getroot()
+    assert (suite.attrib["failures"], suite.attrib["skipped"]) == ("0", "1")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("before", "nothing"), "nothing"),
         (("before", "after", "--allow", "plans"), "plan"),
-        (("before", "after", "--fail-if", "p98>5%"), "p98"),
+        (("before", "after", "--fail-if", "mesn>5%"), "did you mean 'mean'"),
+        (("before", "after", "--fail-if", "REED.p99>5%"), "take one of READ, UPDATE"),
+        (("before", "after", "--fail-if", "errors>5%"), "can't be compared"),
         (("before", "after", "p99>5%"), "--fail-if"),
     ],
 )
@@ -105,7 +123,9 @@ def test_wrong_words_are_told(
 def test_history_shows_each_run_with_its_commit(answer: Callable[..., Result]) -> None:
     out = answer("history", "--metric", "p99", "--workload", "ycsb/a").out
     assert "c0ffeebefore" in out
-    assert "No change of the level of p99 was found over 2 runs." in out
+    assert "Over 1 run no change of the level of p99 can be seen: that takes 10 of them." in out
+    asked = ("history", "--metric", "REED.p99", "--workload", "ycsb/a")
+    assert "take one of READ, UPDATE" in refused(answer(*asked, exits=2))
 
 
 def test_order_ranks_operations(answer: Callable[..., Result]) -> None:
@@ -140,9 +160,16 @@ def test_sides_are_measured_in_turn_and_compared(kvmark: Kvmark) -> None:
     runs = [kvmark.manifest(path.name) for path in run_folders(kvmark.runs)]
     assert len(runs) == 8
     assert [run["commit"] for run in runs].count("abc") == 4
-    # What was kept can be compared once more, then without its pairs.
-    tags = sorted({run["tags"][0] for run in runs})
-    assert len(tags) == 2
+    # What was kept is compared once more, block by block: the answer is the same.
+    base, candidate = sorted({run["tags"][0] for run in runs})
+    later = kvmark("compare", f"tag:{base}", f"tag:{candidate}", "--allow", "system", "--json")
+    (case,) = later.json["comparison"]["cases"]
+    assert case["blocks"] == 4
+    assert "Every block gave the same ratio" in str(case["cautions"])
+    again = kvmark("compare", f"tag:{base}", f"tag:{candidate}", "--allow", "system")
+    table = again.out.partition("Baseline:")[0]
+    assert "throughput, ops/s" in table
+    assert table in result.out
 
 
 @pytest.mark.parametrize(
@@ -156,6 +183,8 @@ def test_sides_are_measured_in_turn_and_compared(kvmark: Kvmark) -> None:
         ),
         (("ycsb/c --system null:", "--find", "2%", "--within", "1%"), "not both"),
         (("ycsb/c --system null:", "--find", "much"), "no share"),
+        (("ycsb/c --system null:", "--metric", "max"), "a maximum is one operation"),
+        (("ycsb/c --system null:", "--fail-if", "SCAN.p99>5%"), "take one of READ"),
     ],
 )
 def test_wrong_sides_are_told(

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import Kvmark, Result, run_folders
@@ -159,3 +160,24 @@ def test_a_load_by_the_word_of_ycsb_is_done_once(kvmark: Kvmark) -> None:
     done = kvmark("ycsb", "-load", "--records", "50", "--system", "null:", "--report", "none")
     assert done.err.splitlines()[0] == "One case, once; no limit of time."
     assert len(run_folders(kvmark.runs)) == 1
+
+
+def test_lists_and_show_tell_one_verdict_of_a_run_and_the_table_that_of_the_case(
+    default: Result,
+) -> None:
+    kvmark = Kvmark(default.folder, default.folder / "runs")
+    lines = kvmark("runs", "--limit", "1000", "--json").json
+    listed = {line["entry"]["id"]: line["judgement"] for line in lines}
+    rows = json.loads(default.out)["rows"]
+    for row in rows:
+        verdict, runs = row["figures"]["verdict"], row["figures"]["runs"]
+        assert verdict["runs"] == len(runs)
+        shown = kvmark("show", runs[0], "--json").json["verdict"]
+        assert shown["judgement"] == listed[runs[0]]
+        # A run of a hundred operations is too short by itself, and a case of five isn't.
+        assert ("too_short", "SUSPECT") in levels(shown)
+        assert ("too_short", "NOTE") in levels(verdict)
+
+
+def levels(verdict: dict[str, Any]) -> set[tuple[str, str]]:
+    return {(reason["code"], reason["level"]) for reason in verdict["reasons"]}

@@ -10,6 +10,8 @@ import polars as pl
 from kvmark.analysis import (
     Case,
     CaseSummary,
+    CaseVerdict,
+    Judgement,
     Level,
     OperationSummary,
     PhaseSummary,
@@ -89,7 +91,12 @@ def sequence_row(workload: str, records: int, *, runs: int = 20) -> SequenceRow:
     place = WORKLOADS.index(workload)
     rate = 4e5 / (place + 1) ** 1.3 * (records / 1_000) ** 0.1
     error = 0.02 if runs > 1 else None
-    verdict = Verdict.of([DRIFT, UNPINNED] if (workload, records) == ("E", 1_000) else [UNPINNED])
+    drifts = (workload, records) == ("E", 1_000)
+    verdict = CaseVerdict(
+        Judgement.SUSPECT if drifts else Judgement.VALID,
+        (DRIFT, UNPINNED) if drifts else (UNPINNED,),
+        runs,
+    )
     figures = CaseSummary(
         runs=tuple(f"run-{n}" for n in range(runs)),
         runtime_ms=estimate(records / rate * 1e3, error, runs, "ms"),

@@ -1,6 +1,7 @@
 """Scaling laws and capacities as people read them."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -87,15 +88,24 @@ def answer(found: str, low: float | None, high: float | None, reason: str = "") 
         high=high,
         reason=reason,
         estimate=estimate,
+        tag="capacity:20261123-0615-ab12",
         lines=lines,
     )
 
 
 def test_a_capacity_is_said_with_its_interval_and_the_runs_at_its_ends() -> None:
     assert capacity_sentence(answer("found", 500.0, 515.0)) == (
-        "The capacity of ycsb/a on redis://127.0.0.1:6379 with p99<10ms is 507 (503 to 512) ops/s:"
-        " 2 of 2 runs held at 500 ops/s and 0 of 2 at 515 ops/s."
+        "The capacity of ycsb/a on redis://127.0.0.1:6379 with p99<10ms is 507 (503 to 512) ops/s,"
+        " with its 95 % interval: 2 of 2 runs held at 500 ops/s and 0 of 2 at 515 ops/s."
     )
+
+
+def test_ends_of_a_search_are_not_called_an_interval() -> None:
+    bracket = Estimate(500.0, None, None, 4, "ops/s", "highest rate that held")
+    said = capacity_sentence(replace(answer("found", 500.0, 515.0), estimate=bracket))
+    assert "lies between 500 and 515 ops/s: 2 of 2 runs held at 500 ops/s" in said
+    assert said.endswith("no confidence interval.")
+    assert "95 %" not in said
 
 
 def test_figures_near_the_bound_are_not_rounded_onto_it() -> None:

@@ -1,9 +1,12 @@
 """Where the level of a history moved."""
 
+from collections.abc import Sequence
+from itertools import permutations
+
 import numpy as np
 import pytest
 
-from kvmark.stats import change_points
+from kvmark.stats import change_points, could_be_seen, least_points
 
 
 def history(*levels: tuple[float, int], noise: float = 0.03, seed: int = 1) -> list[float]:
@@ -50,3 +53,53 @@ def test_the_same_history_gives_the_same_answer() -> None:
 def test_values_must_be_above_nothing() -> None:
     with pytest.raises(ValueError, match="above 0"):
         change_points([1.0, 0.0])
+
+
+def energy(left: Sequence[float], right: Sequence[float]) -> float:
+    """The energy statistic of two sides, as it is defined."""
+
+    def mean(one: Sequence[float], other: Sequence[float]) -> float:
+        return sum(abs(a - b) for a in one for b in other) / (len(one) * len(other))
+
+    weight = len(left) * len(right) / (len(left) + len(right))
+    return weight * (2 * mean(left, right) - mean(left, left) - mean(right, right))
+
+
+def best(logs: Sequence[float]) -> float:
+    return max(energy(logs[:cut], logs[cut:]) for cut in range(3, len(logs) - 2))
+
+
+def test_of_few_points_every_order_is_counted() -> None:
+    logs = np.random.default_rng(3).normal(size=7).tolist()
+    (found,) = change_points(np.exp(logs).tolist(), error_level=1.0)
+    reached = best(logs) * (1 - 1e-9)
+    beaten = [best(order) >= reached for order in permutations(logs)]
+    assert found.p_value == pytest.approx(sum(beaten) / len(beaten))
+
+
+def test_fewer_points_than_the_least_show_no_change_however_large_and_as_many_do() -> None:
+    assert least_points() == 10
+    assert least_points(0.05) == 8
+    for n in (8, 9, 10, 11):
+        values = [1.0 + place / 1000 for place in range(n)]
+        values[n // 2 :] = [value * 100 for value in values[n // 2 :]]
+        assert len(change_points(values)) == (n >= 10)
+
+
+def test_what_could_be_seen_is_seen_in_about_eight_of_ten_histories() -> None:
+    chance = np.random.default_rng(1)
+    seen = []
+    for _ in range(150):
+        share = could_be_seen(chance.lognormal(0, 0.03, 14).tolist())
+        assert share is not None
+        other = chance.lognormal(0, 0.03, 14)
+        other[7:] *= 1 + share
+        seen.append(bool(change_points(other.tolist())))
+    assert 0.65 <= sum(seen) / len(seen) <= 0.95
+
+
+def test_what_could_be_seen_knows_the_scatter_around_levels_that_moved() -> None:
+    moved = history((100, 20), (200, 20))
+    level, stepped = could_be_seen(history((100, 40))), could_be_seen(moved, [20])
+    assert stepped == pytest.approx(level, rel=0.3)
+    assert could_be_seen(history((100, 9))) is None

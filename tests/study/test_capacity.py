@@ -93,14 +93,14 @@ def test_a_run_that_held_by_chance_does_not_move_the_answer() -> None:
     assert estimate.low < 1_000 < estimate.high
 
 
-def test_where_only_the_ends_are_known_they_are_the_interval() -> None:
+def test_where_only_the_ends_are_known_there_is_no_interval() -> None:
     found = found_in(MadeUp(1_000), 600)
     dropped = tuple(
         replace(one, figures={OBJECTIVE.text: 1e6}) if not one.holds else one for one in found.runs
     )
     estimate = estimated(replace(found, runs=dropped), [OBJECTIVE])
     assert estimate is not None
-    assert (estimate.value, estimate.low, estimate.high) == (found.low, found.low, found.high)
+    assert (estimate.value, estimate.low, estimate.high) == (found.low, None, None)
 
 
 def test_a_system_that_holds_at_no_rate_has_no_capacity_and_a_reason() -> None:
@@ -175,6 +175,9 @@ def test_the_capacity_of_a_queue_is_that_of_its_closed_form(kvmark: Kvmark, tmp_
     assert len(runs) == len(tried) + 1
     last = tried[-1]["run"]
     manifest = json.loads((tmp_path / "runs" / last / "manifest.json").read_bytes())
+    said = manifest["spec"]["capacity"]
+    assert (manifest["tags"], said["name"]) == ([answer["tag"]], answer["tag"])
+    assert said["number"] == len(tried) + 1
     assert manifest["spec"]["capacity"]["rate"] == tried[-1]["rate"]
     assert (tmp_path / "runs" / f"{last}.verdict.json").exists()
 
@@ -201,6 +204,10 @@ def test_an_objective_that_holds_at_no_rate_ends_with_the_reason(tmp_path: Path)
         (("--system", "null:"), "capacity needs an objective to hold"),
         (("--system", "null:", "--slo", "p99"), "'p99' is not an objective"),
         (("--system", "null:", "--slo", "p99<1ms", "--within", "0"), "within: must be from 0.1%"),
+        (
+            ("--system", "null:", "--slo", "REED.p99<1ms"),
+            "'REED.p99': there is no operation 'REED': take one of READ;",
+        ),
     ],
 )
 def test_wrong_use_is_told_in_a_sentence(kvmark: Kvmark, words: tuple[str, ...], said: str) -> None:

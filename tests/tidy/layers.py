@@ -3,7 +3,7 @@
 plan ← {workload, schedule, record, driver} ← engine ← pyext;
 driver ← driver-server ← driver-* ← pyext;
 spec ← plan ← run;  testbed ← run;  records ← {run, imports, analysis};
-stats ← analysis ← {report, study};  run ← study;
+{stats, spec} ← analysis ← {report, study};  run ← study;
 report ← {serve, api};  all ← cli
 """
 
@@ -57,7 +57,7 @@ PYTHON = arrows("""
     run:      plan testbed records _engine
     imports:  records
     stats:    errors
-    analysis: records
+    analysis: records spec
     report:   analysis cache
     study:    analysis run
     serve:    report

@@ -2,6 +2,7 @@
 
 from kvmark.analysis.aggregate import CaseSummary, aggregate, merged_times
 from kvmark.analysis.around_faults import Stretch, around_faults
+from kvmark.analysis.case_verdict import CaseVerdict, case_verdict
 from kvmark.analysis.course import failure_course, resource_course, time_spread
 from kvmark.analysis.fault_effects import FaultEffect, fault_effects
 from kvmark.analysis.faults import FaultSpan, fault_spans
@@ -28,14 +29,9 @@ from kvmark.analysis.summary import (
 )
 from kvmark.analysis.time_steps import KindSteps, TimeSteps, response_steps
 from kvmark.analysis.timeline import Timeline, TimelineFault, timelines
-from kvmark.analysis.verdict import (
-    Verdict,
-    combine,
-    judge,
-    worst,
-)
-from kvmark.analysis.ycsb_sequence import Case, SequenceRow, case_of, ycsb_sequence
-from kvmark.records import Judgement
+from kvmark.analysis.verdict import Verdict, judge
+from kvmark.analysis.ycsb_sequence import SequenceRow, ycsb_sequence
+from kvmark.records import Case, Judgement
 
 __all__ = [
     "LAG_FLOORS",
@@ -43,6 +39,7 @@ __all__ = [
     "YCSB_SOURCE",
     "Case",
     "CaseSummary",
+    "CaseVerdict",
     "FaultEffect",
     "FaultSpan",
     "ImportedCurve",
@@ -67,8 +64,7 @@ __all__ = [
     "Verdict",
     "aggregate",
     "around_faults",
-    "case_of",
-    "combine",
+    "case_verdict",
     "failure_course",
     "fault_effects",
     "fault_spans",
@@ -90,6 +86,5 @@ __all__ = [
     "summarize",
     "time_spread",
     "timelines",
-    "worst",
     "ycsb_sequence",
 ]

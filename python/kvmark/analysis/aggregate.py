@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kvmark.analysis.case_verdict import CaseVerdict, case_verdict
 from kvmark.analysis.imported import imported_rate
 from kvmark.analysis.summary import Times, throughput
-from kvmark.analysis.verdict import Judge, Verdict, combine, judge
+from kvmark.analysis.verdict import Judge, judge
 from kvmark.records import Run, TimeName
 from kvmark.stats import Counts, Estimate, mean_interval, two_stage_mean
 
@@ -29,7 +30,7 @@ class CaseSummary:
     wait: Times
     response_counts: Counts
     service_counts: Counts
-    verdict: Verdict
+    verdict: CaseVerdict
 
 
 def aggregate(runs: Sequence[Run], judged: Judge = judge) -> CaseSummary:
@@ -54,7 +55,7 @@ def aggregate(runs: Sequence[Run], judged: Judge = judge) -> CaseSummary:
         wait=Times.of(wait),
         response_counts=response,
         service_counts=service,
-        verdict=combine(judged(run, len(runs)) for run in runs),
+        verdict=case_verdict(map(judged, runs)),
     )
 
 

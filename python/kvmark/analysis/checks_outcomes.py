@@ -8,12 +8,11 @@ from typing import Any
 from kvmark.analysis.evidence import Phase, percent, reason
 from kvmark.analysis.faults import expected_errors
 from kvmark.analysis.reasons import RULES, Reason, Unit
+from kvmark.analysis.summary import looked_for
 from kvmark.stats import mix_test
 
 # Chance gives a wrong mix once in a million runs.
 _MIX_P_VALUE = 1e-6
-# These look for no record that must be there; all other operations do, the user's own too.
-_CANNOT_MISS = ("insert", "delete", "scan")
 _NOT_ERRORS = ("ok", "miss", "mismatch")
 #: Classes of failures with a reason of their own.
 _OWN_REASONS = {"timeout": "timeouts", "overloaded": "overloaded", "unavailable": "unavailable"}
@@ -84,10 +83,9 @@ def _failures(
 
 
 def check_misses(phase: Phase) -> Iterator[Reason | None]:
-    """Records that were looked for and not there. Deletes and inserts don't look for one."""
-    looked = [total for total in phase.whole() if phase.run.kind(total) not in _CANNOT_MISS]
-    misses = sum(total.count for total in looked if total.outcome == "miss")
-    ended = sum(total.count for total in looked if total.outcome in ("ok", "miss"))
+    """Records that were looked for and not there: the rest of the hit ratio."""
+    hits, misses = looked_for(phase.run, phase.whole())
+    ended = hits + misses
     share = misses / ended if ended else 0.0
     yield reason(
         "misses",

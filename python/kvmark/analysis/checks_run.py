@@ -13,9 +13,6 @@ from kvmark.records import Run
 from kvmark.records.intervals import TIMED
 from kvmark.stats import Drift, drift, least_observations
 
-#: With at least so many repetitions their spread gives the error that one short run can't.
-ENOUGH_REPETITIONS = 5
-
 _LEAST_INTERVALS = 5
 _LEAST_FOR_DRIFT = 10
 _DRIFT_P_VALUE = 0.01
@@ -147,18 +144,16 @@ def check_stationary(phase: Phase) -> Iterator[Reason | None]:
     )
 
 
-def check_samples(phase: Phase, repetitions: int) -> Iterator[Reason | None]:
+def check_samples(phase: Phase) -> Iterator[Reason | None]:
     """Whether there is enough for an error of the throughput and for the quantiles."""
     intervals = phase.intervals()
-    repeated = repetitions >= ENOUGH_REPETITIONS
     yield reason(
         "too_short",
         _LEAST_INTERVALS - intervals,
         f"the {phase.name} phase has {intervals} of the {_LEAST_INTERVALS} full intervals that an"
         " error of its throughput needs",
-        {"intervals": intervals, "repetitions": repetitions},
+        {"intervals": intervals},
         phase=phase.name,
-        level=None if repeated else Level.SUSPECT,
     )
     ok = {
         f"{total.group}.{total.operation}": total.count
@@ -169,14 +164,14 @@ def check_samples(phase: Phase, repetitions: int) -> Iterator[Reason | None]:
         return
     rarest = min(ok, key=lambda name: ok[name])
     needed = least_observations(0.99)
-    poor = max(ok.values()) * repetitions < least_observations(0.95)
+    most = max(ok.values())
     yield reason(
         "too_few_samples",
-        needed - ok[rarest] * repetitions,
+        needed - ok[rarest],
         f"{rarest} succeeded {ok[rarest]} times and its p99 needs {needed}, so it is not shown",
-        {"operation": rarest, "count": ok[rarest], "repetitions": repetitions},
+        {"operation": rarest, "count": ok[rarest], "most": most},
         phase=phase.name,
-        level=Level.SUSPECT if poor else None,
+        level=Level.SUSPECT if most < least_observations(0.95) else None,
     )
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Final, Literal
 
-from kvmark.analysis.metrics import THROUGHPUT, level
+from kvmark.analysis.metrics import level
 from kvmark.analysis.ranking import ERROR_LEVEL, Ranking, rankings
-from kvmark.analysis.ycsb_sequence import case_of
-from kvmark.records import Run
+from kvmark.records import Run, by_case
+from kvmark.spec.metric import THROUGHPUT
 from kvmark.stats import Effect, Level, contrast, holm
 
 __all__ = ["Claim", "Finding", "Word", "claims"]
@@ -77,17 +77,20 @@ def _steps(by_operation: Sequence[Ranking], one: str, other: str) -> Iterator[Fi
 def _growth(runs: Sequence[Run]) -> Iterator[Finding]:
     """How much more RocksDB's throughput grew than Redis's, from the least to the most records."""
     found: list[tuple[str, Effect]] = []
-    for workload, stores in _levels(runs).items():
-        rocksdb, redis = stores.get("RocksDB", {}), stores.get("Redis", {})
-        sizes = sorted(rocksdb.keys() & redis.keys())
-        if len(sizes) < 2:
-            continue
-        least, most = sizes[0], sizes[-1]
-        weighted = (
-            (1.0, rocksdb[most]), (-1.0, rocksdb[least]), (-1.0, redis[most]), (1.0, redis[least])
-        )  # fmt: skip
-        effect = contrast(weighted, "ratio of growths, Welch's interval")
-        found.append((f"{workload} from {least:,} to {most:,} records", effect))
+    for case, same in by_case(runs, without=("system", "records")).items():
+        # As fast as the clients go: at a rate nothing grows.
+        stores = _levels(same) if case.target_rate is None else {}
+        for rocksdb, redis in product(stores.get("RocksDB", ()), stores.get("Redis", ())):
+            sizes = sorted(rocksdb.keys() & redis.keys())
+            if len(sizes) < 2:
+                continue
+            least, most = sizes[0], sizes[-1]
+            weighted = (
+                (1.0, rocksdb[most]), (-1.0, rocksdb[least]),
+                (-1.0, redis[most]), (1.0, redis[least]),
+            )  # fmt: skip
+            effect = contrast(weighted, "ratio of growths, Welch's interval")
+            found.append((f"{case.title} from {least:,} to {most:,} records", effect))
     known = [effect.p_value for _, effect in found if effect.p_value is not None]
     adjusted = iter(holm(known))
     for setting, effect in found:
@@ -98,16 +101,14 @@ def _growth(runs: Sequence[Run]) -> Iterator[Finding]:
         yield Finding(setting, word, effect)
 
 
-def _levels(runs: Sequence[Run]) -> Mapping[str, Mapping[str, Mapping[int, Level]]]:
-    """Throughput by workload, store and number of records, as fast as the clients go."""
-    cases: dict[tuple[str, str, int], list[Run]] = {}
-    for run in runs:
-        case = case_of(run)
-        if case.target_rate is None:
-            cases.setdefault((case.workload, case.store, case.records), []).append(run)
-    found: dict[str, dict[str, dict[int, Level]]] = {}
-    for (workload, store, records), same in cases.items():
-        measured = level(same, THROUGHPUT)
-        if measured is not None:
-            found.setdefault(workload, {}).setdefault(store, {})[records] = measured
+def _levels(runs: Sequence[Run]) -> Mapping[str, list[dict[int, Level]]]:
+    """Throughput by number of records, of each store and of each way in which it was measured."""
+    found: dict[str, list[dict[int, Level]]] = {}
+    for store, same in by_case(runs, without=("records",)).items():
+        sizes = {}
+        for case, repeated in by_case(same).items():
+            measured = level(repeated, THROUGHPUT)
+            if measured is not None:
+                sizes[case.records] = measured
+        found.setdefault(store.store, []).append(sizes)
     return found

@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from kvmark.analysis.conditions import Condition, Held, hold
+from kvmark.analysis.blocks import in_blocks, pair_cautions, pairs_of
+from kvmark.analysis.case_verdict import case_verdict
+from kvmark.analysis.compared import Compared, Rows, independent
+from kvmark.analysis.conditions import Held, hold, one_sided
 from kvmark.analysis.likeness import Caution, Difference, cautions, differences
-from kvmark.analysis.metrics import Metric, level, metrics_of
+from kvmark.analysis.metrics import check_known, metrics_of, operations_of
 from kvmark.analysis.verdict import Verdict, judge
-from kvmark.analysis.ycsb_sequence import Case, case_of
 from kvmark.errors import UsageError
-from kvmark.records import Judgement, Run
-from kvmark.stats import CONFIDENCE, Effect, Estimate, Level, difference
+from kvmark.records import Case, Judgement, Run, by_case
+from kvmark.spec.condition import Condition, Gate
+from kvmark.stats import CONFIDENCE, Effect
 
-__all__ = [
-    "CaseComparison", "Compared", "Comparison", "Effect", "Row", "compare", "compare_case",
-    "compared",
-]  # fmt: skip
+__all__ = ["CaseComparison", "Compared", "Comparison", "Effect", "compare"]
 
 _MOST_TOLD: Final = 6
+_NO_CONDITION: Final = Gate()
 
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """One metric on both sides. A side is none where it has too few operations for it."""
-
-    metric: Metric
-    baseline: Estimate | None
-    candidate: Estimate | None
-    effect: Effect | None
-
-
-Row = Callable[[Sequence[Run], Sequence[Run], Metric], Compared]
+Pair = tuple[tuple[Case, list[Run]], tuple[Case, list[Run]]]
+"""A case of the baseline and one of the candidate, with their runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +42,12 @@ class CaseComparison:
     #: What is not alike and was allowed to be.
     differences: tuple[Difference, ...]
     held: tuple[Held, ...]
+    #: In how many blocks the runs were made, one of each side; none where they are no pairs.
+    blocks: int | None = None
 
     @property
     def failed(self) -> tuple[Held, ...]:
-        """The conditions that it doesn't meet."""
+        """The conditions that end a build."""
         return tuple(one for one in self.held if one.failed)
 
 
@@ -66,10 +59,12 @@ class Comparison:
     #: Cases of one side only, by name.
     baseline_only: tuple[str, ...]
     candidate_only: tuple[str, ...]
+    #: Cases of the baseline that end a build, because conditions on them can't be told.
+    unmeasured: tuple[str, ...] = ()
 
     @property
     def failed(self) -> tuple[Held, ...]:
-        """Every condition that a case doesn't meet."""
+        """Every condition that ends a build."""
         return tuple(one for case in self.cases for one in case.failed)
 
 
@@ -78,117 +73,136 @@ def compare(
     candidate: Sequence[Run],
     *,
     allow: Collection[str] = (),
-    conditions: Sequence[Condition] = (),
+    gate: Gate = _NO_CONDITION,
     confidence: float = CONFIDENCE,
 ) -> Comparison:
     """Compares the cases that both sides have; where each side has one, whatever they are.
 
+    Runs that were made in blocks of one experiment are compared in pairs.
+
     Raises:
         UsageError: the sides share no case, are unlike, or hold runs that are INVALID, and that
-            wasn't allowed.
+            wasn't allowed; or a condition names an operation that none of the runs that are
+            compared has.
         RecordsError: a run's files can't be read.
     """
-    before, after = _by_case(baseline), _by_case(candidate)
-    pairs = [(case, case) for case in before if case in after]
-    if len(before) == len(after) == 1:
-        pairs = [(next(iter(before)), next(iter(after)))]
+    before, after = _sides(baseline, candidate)
+    pairs = _paired(before, after)
     if not pairs:
         raise UsageError(
             f"the sides have no case in common: the baseline has {_listed(before)} and the"
             f" candidate {_listed(after)}"
         )
-    asked = len(conditions) * len(pairs)
-    cases = tuple(
-        compare_case(
-            before[one], after[other], allow=allow, conditions=conditions, asked=asked,
-            confidence=confidence, title=_title(one),
-        )
-        for one, other in pairs
-    )  # fmt: skip
-    paired = {case for pair in pairs for case in pair}
+    compared = [run for pair in pairs for _, runs in pair for run in runs]
+    check_known([one.metric for one in gate.conditions], compared)
+    conditions = sum(len(_asked_of(gate, [*one, *other])) for (_, one), (_, other) in pairs)
+    asked = _Asked(allow, gate, conditions, confidence)
+    paired = {case for pair in pairs for case, _ in pair}
+    only = [tuple(case.title for case in side if case not in paired) for side in (before, after)]
+    fails = bool(gate.conditions) and gate.if_unknown == "fail"
     return Comparison(
-        cases,
-        tuple(_title(case) for case in before if case not in paired),
-        tuple(_title(case) for case in after if case not in paired),
+        tuple(_compare_case(pair, asked) for pair in pairs),
+        baseline_only=only[0],
+        candidate_only=only[1],
+        unmeasured=only[0] if fails else (),
     )
 
 
-def compare_case(
-    baseline: Sequence[Run],
-    candidate: Sequence[Run],
-    *,
-    allow: Collection[str] = (),
-    conditions: Sequence[Condition] = (),
-    asked: int | None = None,
-    confidence: float = CONFIDENCE,
-    title: str = "",
-    row: Row | None = None,
-) -> CaseComparison:
-    """Compares the runs of one case; ``asked`` is how many conditions are looked at in all.
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """How cases are compared."""
 
-    ``row`` compares a metric where the runs aren't independent of each other.
+    allow: Collection[str]
+    gate: Gate
+    #: How many conditions are looked at in all.
+    conditions: int
+    confidence: float
 
-    Raises:
-        UsageError: the sides are unlike or hold runs that are INVALID, and that wasn't allowed.
-        RecordsError: a run's files can't be read.
-    """
+
+def _compare_case(pair: Pair, asked: _Asked) -> CaseComparison:
+    (case, baseline), (other, candidate) = pair
     unlike = differences(baseline, candidate)
-    _refuse(unlike, allow)
-    verdicts = {run.id: judge(run, len(side)) for side in (baseline, candidate) for run in side}
-    _refuse_invalid(verdicts, allow)
-    metrics = metrics_of([*baseline, *candidate])
-    named = [one.metric for one in conditions if one.metric not in metrics]
-    made = row or independent(confidence)
-    rows = [made(baseline, candidate, one) for one in (*metrics, *named)]
-    effects = {row.metric: row.effect for row in rows}
-    held = [
-        hold(one, effects[one.metric], len(conditions) if asked is None else asked)
-        for one in conditions
-    ]
+    _refuse(unlike, asked.allow)
+    runs = [*baseline, *candidate]
+    verdicts = {run.id: judge(run) for run in runs}
+    _refuse_invalid(verdicts, asked.allow)
+    pairs = pairs_of(baseline, candidate)
+    rows = independent(baseline, candidate) if pairs is None else in_blocks(pairs)
     return CaseComparison(
-        title=title or _title(case_of(baseline[0])),
+        title=(case if case == other else replace(case, apart="")).title,
         baseline_runs=tuple(run.id for run in baseline),
         candidate_runs=tuple(run.id for run in candidate),
         baseline=_called(baseline),
         candidate=_called(candidate),
-        rows=tuple(row for row in rows if row.baseline or row.candidate),
+        rows=_rows(rows, runs, asked),
         cautions=(
             *_doubts(verdicts, baseline, candidate),
             *cautions(baseline, candidate),
             *_unrepeated(baseline, candidate),
+            *([] if pairs is None else pair_cautions(pairs)),
         ),
         differences=unlike,
-        held=tuple(held),
+        held=_held(rows, runs, asked),
+        blocks=None if pairs is None else len(pairs.baseline),
     )
 
 
-def independent(confidence: float) -> Row:
-    """Compares a metric of runs that have nothing to do with each other."""
-
-    def row(baseline: Sequence[Run], candidate: Sequence[Run], metric: Metric) -> Compared:
-        sides = level(baseline, metric), level(candidate, metric)
-        before, after = sides
-        effect = difference(before, after, confidence) if before and after else None
-        return compared(metric, sides, effect, confidence)
-
-    return row
+def _rows(rows: Rows, runs: Sequence[Run], asked: _Asked) -> tuple[Compared, ...]:
+    """Every metric, those of the conditions too, as far as a side says something of it."""
+    row = rows(asked.confidence)
+    named = [one.metric for one in _asked_of(asked.gate, runs)]
+    found = (row(metric) for metric in dict.fromkeys([*metrics_of(runs), *named]))
+    return tuple(one for one in found if one.baseline or one.candidate)
 
 
-def compared(
-    metric: Metric, sides: tuple[Level | None, Level | None], effect: Effect | None, share: float
-) -> Compared:
-    """Both sides' figures with their intervals of coverage ``share``, and the effect."""
-    before, after = (side.estimate(metric.unit, share) if side else None for side in sides)
-    return Compared(metric, before, after, effect)
+def _held(rows: Rows, runs: Sequence[Run], asked: _Asked) -> tuple[Held, ...]:
+    row = rows(one_sided(asked.confidence, asked.conditions))
+    conditions = _asked_of(asked.gate, runs)
+    return tuple(hold(one, row(one.metric).effect, asked.gate) for one in conditions)
 
 
-def _by_case(runs: Sequence[Run]) -> Mapping[Case, list[Run]]:
-    """The runs of each case, whatever the store."""
-    cases: dict[Case, list[Run]] = {}
-    for run in runs:
-        case = case_of(run)
-        cases.setdefault(Case(case.workload, "", case.records, case.target_rate), []).append(run)
-    return cases
+def _asked_of(gate: Gate, runs: Sequence[Run]) -> list[Condition]:
+    """The conditions on a case: not those on operations that it doesn't have on either side."""
+    there = {None, *operations_of(runs)}
+    return [one for one in gate.conditions if one.metric.operation in there]
+
+
+def _sides(
+    baseline: Sequence[Run], candidate: Sequence[Run]
+) -> tuple[dict[Case, list[Run]], dict[Case, list[Run]]]:
+    """The runs of each case on each side, whatever the store."""
+    ids = {run.id for run in baseline}, {run.id for run in candidate}
+    cases = by_case({run.id: run for run in (*baseline, *candidate)}.values(), without=("system",))
+    before, after = (
+        {case: same for case, runs in cases.items() if (same := [r for r in runs if r.id in side])}
+        for side in ids
+    )
+    return before, after
+
+
+def _paired(before: Mapping[Case, list[Run]], after: Mapping[Case, list[Run]]) -> list[Pair]:
+    """The cases that belong together: the same, or else those that go by one name on each side.
+
+    The latter differ in their plans, which is told and refused unless it is allowed.
+    """
+    if len(before) == len(after) == 1:
+        return [(next(iter(before.items())), next(iter(after.items())))]
+    pairs = [((case, runs), (case, after[case])) for case, runs in before.items() if case in after]
+    paired = {case for (case, _), _ in pairs}
+    rest = _by_name(before, paired), _by_name(after, paired)
+    named = [(rest[0][name], rest[1][name]) for name in rest[0] if name in rest[1]]
+    return pairs + [(one[0], other[0]) for one, other in named if len(one) == len(other) == 1]
+
+
+def _by_name(
+    cases: Mapping[Case, list[Run]], but: Collection[Case]
+) -> dict[Case, list[tuple[Case, list[Run]]]]:
+    """Cases by what they are called without what tells them apart."""
+    found: dict[Case, list[tuple[Case, list[Run]]]] = {}
+    for case, runs in cases.items():
+        if case not in but:
+            found.setdefault(replace(case, apart=""), []).append((case, runs))
+    return found
 
 
 def _refuse(unlike: Sequence[Difference], allow: Collection[str]) -> None:
@@ -217,20 +231,22 @@ def _refuse_invalid(verdicts: Mapping[str, Verdict], allow: Collection[str]) -> 
 def _doubts(
     verdicts: Mapping[str, Verdict], baseline: Sequence[Run], candidate: Sequence[Run]
 ) -> list[Caution]:
+    """What the verdict of the case says against each side."""
     found = []
     for side, runs in (("baseline", baseline), ("candidate", candidate)):
+        case = case_verdict(verdicts[run.id] for run in runs)
         for word in (Judgement.INVALID, Judgement.SUSPECT):
-            doubtful = [run.id for run in runs if verdicts[run.id].judgement is word]
+            codes = {reason.code for reason in case.reasons if reason.level.value == word.value}
+            doubtful = [run for run in runs if codes & _codes(verdicts[run.id])]
             if doubtful:
-                codes = dict.fromkeys(
-                    reason.code
-                    for run in doubtful
-                    for reason in verdicts[run].reasons
-                    if reason.level.value == word.value
-                )
                 told = f"{len(doubtful)} of {len(runs)} runs of the {side}"
-                found.append(Caution("verdict", f"{word.value}: {told} ({', '.join(codes)})."))
+                named = ", ".join(sorted(codes))
+                found.append(Caution("verdict", f"{word.value}: {told} ({named})."))
     return found
+
+
+def _codes(verdict: Verdict) -> set[str]:
+    return {reason.code for reason in verdict.reasons}
 
 
 def _unrepeated(baseline: Sequence[Run], candidate: Sequence[Run]) -> list[Caution]:
@@ -258,12 +274,7 @@ def _called(runs: Sequence[Run]) -> str:
     return f"{', '.join(systems)}{named}, {count}"
 
 
-def _title(case: Case) -> str:
-    rate = "" if case.target_rate is None else f" at {case.target_rate:,.10g} ops/s"
-    return f"{case.workload} with {case.records:,} records{rate}"
-
-
-def _listed(cases: Collection[Case]) -> str:
-    titles = [_title(case) for case in cases]
+def _listed(cases: Iterable[Case]) -> str:
+    titles = [case.title for case in cases]
     more = len(titles) - _MOST_TOLD
     return ", ".join(titles[:_MOST_TOLD]) + (f" and {more} more" if more > 0 else "")

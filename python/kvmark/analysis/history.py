@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kvmark.analysis.likeness import cautions
-from kvmark.analysis.metrics import Metric, run_value
-from kvmark.analysis.ycsb_sequence import Case, case_of
-from kvmark.records import Run
-from kvmark.stats import change_points
+from kvmark.analysis.metrics import run_value
+from kvmark.records import Run, by_case
+from kvmark.spec.metric import Metric
+from kvmark.stats import change_points, could_be_seen, least_points
 
 __all__ = ["History", "Moved", "Point", "histories"]
 
@@ -49,6 +49,11 @@ class History:
     metric: Metric
     points: tuple[Point, ...]
     moves: tuple[Moved, ...]
+    #: With fewer runs no change is found, however large.
+    least_runs: int
+    #: The smallest change half-way that 8 of 10 such histories would show, as a share; none with
+    #: too few runs.
+    could_be_seen: float | None
 
 
 def histories(runs: Iterable[Run], metric: Metric) -> tuple[History, ...]:
@@ -57,11 +62,8 @@ def histories(runs: Iterable[Run], metric: Metric) -> tuple[History, ...]:
     Raises:
         RecordsError: a run's files can't be read.
     """
-    cases: dict[tuple[Case, int], list[Run]] = {}
-    for run in sorted(runs, key=lambda run: run.manifest.created):
-        cases.setdefault((case_of(run), _clients(run)), []).append(run)
-    found = (_history(_title(case, clients), same, metric)
-             for (case, clients), same in cases.items())  # fmt: skip
+    in_order = sorted(runs, key=lambda run: run.manifest.created)
+    found = (_history(case.title, same, metric) for case, same in by_case(in_order).items())
     return tuple(history for history in found if history.points)
 
 
@@ -73,6 +75,7 @@ def _history(title: str, runs: Sequence[Run], metric: Metric) -> History:
         )
         for run, value in kept
     )  # fmt: skip
+    values = [point.value for point in points]
     moves = tuple(
         Moved(
             index=one.index,
@@ -81,9 +84,10 @@ def _history(title: str, runs: Sequence[Run], metric: Metric) -> History:
             better=(one.ratio > 1) == metric.more_is_better,
             beside=_beside(kept[one.index - 1][0], kept[one.index][0]),
         )
-        for one in change_points([point.value for point in points])
+        for one in change_points(values)
     )
-    return History(title, metric, points, moves)
+    seen = could_be_seen(values, [move.index for move in moves])
+    return History(title, metric, points, moves, least_points(), seen)
 
 
 def _beside(before: Run, after: Run) -> tuple[str, ...]:
@@ -96,21 +100,3 @@ def _beside(before: Run, after: Run) -> tuple[str, ...]:
     if systems[0] != systems[1]:
         told.append(f"The system changed: {systems[0]} against {systems[1]}.")
     return tuple(told)
-
-
-def _clients(run: Run) -> int:
-    """Those of the groups that measure; a sequence's loads have groups of their own."""
-    groups = run.manifest.plan.get("groups", ())
-    active = {
-        part.get("group")
-        for phase in run.manifest.plan.get("phases", ())
-        if phase.get("name") == "measure"
-        for part in phase.get("groups", ())
-    }
-    return sum(int(group.get("clients", 0)) for i, group in enumerate(groups) if i in active)
-
-
-def _title(case: Case, clients: int) -> str:
-    rate = "" if case.target_rate is None else f" at {case.target_rate:,.10g} ops/s"
-    many = f", {clients:,} {'client' if clients == 1 else 'clients'}" if clients else ""
-    return f"{case.workload} on {case.store} with {case.records:,} records{rate}{many}"

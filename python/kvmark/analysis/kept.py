@@ -13,29 +13,29 @@ from kvmark.analysis.summary import summarize
 from kvmark.analysis.verdict import Verdict, judge
 from kvmark.errors import RecordsError, RunError
 from kvmark.records import Entry, Judgement, Records, Run, RunLine
-from kvmark.records.verdicts import keep_verdict, kept_repetitions, kept_verdict
+from kvmark.records.verdicts import keep_verdict, kept_verdict
 
 __all__ = ["known_judgement", "known_line", "known_verdict", "save_verdict"]
 
 
-def known_verdict(records: Records, run: Run, repetitions: int = 1) -> Verdict:
+def known_verdict(records: Records, run: Run) -> Verdict:
     """The verdict kept beside the run where judging it now would give the same, or else a new one.
 
     Raises:
         RecordsError: the run's files can't be read.
     """
-    kept = kept_verdict(records, run.id, repetitions)
-    return judge(run, repetitions) if kept is None else Verdict.of_json(kept)
+    kept = kept_verdict(records, run.id)
+    return judge(run) if kept is None else Verdict.of_json(kept)
 
 
 def known_judgement(records: Records, run: Run) -> Judgement:
-    """The judgement on a run as one of the repetitions it was made with, kept or else made now.
+    """The judgement on a run, kept or else made now.
 
     Raises:
         RecordsError: the run's files can't be read.
     """
     kept = records.line(run.id).judgement
-    return kept or judge(run, kept_repetitions(records, run.id)).judgement
+    return kept or judge(run).judgement
 
 
 def known_line(records: Records, line: RunLine, *, keep: bool) -> RunLine:
@@ -46,21 +46,20 @@ def known_line(records: Records, line: RunLine, *, keep: bool) -> RunLine:
     """
     if line.entry.state != "closed" or line.judgement is not None:
         return line
-    repetitions = kept_repetitions(records, line.entry.id)
     try:
         run = Run.open(line.entry.path)
-        verdict = judge(run, repetitions)
+        verdict = judge(run)
         made = _line(line.entry, run, verdict)
     except RecordsError as problem:
         return RunLine(replace(line.entry, state="broken", problem=str(problem)))
     if keep:
         # A list can be read where nothing can be written.
         with suppress(RunError):
-            keep_verdict(records, made, repetitions, verdict.to_json())
+            keep_verdict(records, made, verdict.to_json())
     return made
 
 
-def save_verdict(records: Records, run: Run, verdict: Verdict, repetitions: int = 1) -> None:
+def save_verdict(records: Records, run: Run, verdict: Verdict) -> None:
     """Keeps the verdict beside the run's folder, replacing an earlier one.
 
     Raises:
@@ -68,7 +67,7 @@ def save_verdict(records: Records, run: Run, verdict: Verdict, repetitions: int 
         RunError: the file can't be written.
     """
     line = _line(records.line(run.id).entry, run, verdict)
-    keep_verdict(records, line, repetitions, verdict.to_json())
+    keep_verdict(records, line, verdict.to_json())
 
 
 def _line(entry: Entry, run: Run, verdict: Verdict) -> RunLine:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from kvmark.records import PhaseRecord, Run
+from kvmark.records.case import PLACES, described
 
 __all__ = ["Caution", "Difference", "cautions", "differences"]
 
 Kind = Literal["plan", "system"]
 
-#: Chance, and where something stands: differences that no comparison is about.
-_OF_NO_MATTER: Final = ("seeds", "share", "format", "system")
-_PLACES: Final = frozenset({
-    "address", "bind", "bind-source-addr", "cluster-announce-port", "cluster-config-file",
-    "cluster-port", "create", "dir", "logfile", "path", "pidfile", "port", "proc-title-template",
-    "seed", "tls-ca-cert-file", "tls-cert-file", "tls-key-file", "tls-port", "unixsocket",
-})  # fmt: skip
 _HOST: Final = ("processor", "cores", "memory_bytes", "kernel", "governor")
 #: A generator this busy, and this much busier than on the other side, may be what is compared.
 _BUSY: Final = 0.5
@@ -78,39 +72,14 @@ def _names(one: Difference) -> bool:
 
 
 def _described(run: Run) -> dict[str, str]:
-    manifest = run.manifest
-    plan = {key: part for key, part in manifest.plan.items() if key not in _OF_NO_MATTER}
-    # Steps of a sequence find what those before them left, which chance decides.
-    sequence = manifest.spec.get("sequence")
-    if sequence:
-        plan = {**plan, "sequence": {"records": sequence.get("records")}}
-    flat = dict(_flat(plan, ""))
-    if sequence:
-        flat = {place: text for place, text in flat.items() if not _left_by_others(place)}
-    system = manifest.engine.system
-    options = manifest.plan.get("system", {}).get("options", {})
-    flat["system.name"], flat["system.version"] = system.system, system.version
-    for name, value in (*options.items(), *system.configuration.items()):
-        if name not in _PLACES:
-            flat[f"system.{name}"] = str(value)
-    return flat
-
-
-def _left_by_others(place: str) -> bool:
-    ends = ("dataset.count", "keys.count", "operations")
-    return place.endswith(ends)
-
-
-def _flat(value: Any, place: str) -> Iterator[tuple[str, str]]:
-    """Every plain value with its place."""
-    if isinstance(value, Mapping):
-        for name, part in value.items():
-            yield from _flat(part, f"{place}.{name}" if place else str(name))
-    elif isinstance(value, list | tuple):
-        for number, part in enumerate(value):
-            yield from _flat(part, f"{place}[{number}]")
-    elif value is not None:
-        yield place, str(value)
+    """What makes the run its case, and the settings of its system."""
+    system = run.manifest.engine.system
+    settings = {
+        f"system.{name}": value
+        for name, value in system.configuration.items()
+        if name not in PLACES
+    }
+    return {**described(run.manifest), "system.version": system.version, **settings}
 
 
 def _versions(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Caution]:

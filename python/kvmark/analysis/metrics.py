@@ -1,85 +1,45 @@
-"""The figures that runs are compared by: how they are called, and what runs say of them."""
+"""The metrics that runs are compared by: which there are, and what runs say of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from kvmark.analysis.aggregate import merged_times, rate_of
 from kvmark.analysis.imported import imported_rates
 from kvmark.analysis.summary import QUANTILES, interval_rates
-from kvmark.errors import UsageError
-from kvmark.records import Run, TimeName
+from kvmark.records import Run
 from kvmark.records.slices import interval_times
+from kvmark.spec.metric import THROUGHPUT, Metric, check_operations
 from kvmark.stats import Counts, Level, block_bootstrap, effective_sample_size, jackknife, level_of
 
-__all__ = [
-    "THROUGHPUT", "Metric", "counts_of", "level", "metrics_of", "parse_metric", "run_value",
-]  # fmt: skip
+__all__ = ["check_known", "counts_of", "level", "metrics_of", "operations_of", "run_value"]
 
-_TIMES: Final[tuple[TimeName, ...]] = ("response", "service", "wait")
 # Student's t needs a few intervals before its error says anything.
 _LEAST_INTERVALS: Final = 5
+_NS_PER_S: Final = 1e9
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """Throughput, or a quantile of one of the three times of all operations or of one kind."""
-
-    quantile: str | None = None
-    time: TimeName = "response"
-    operation: str | None = None
-
-    @property
-    def name(self) -> str:
-        """How it is called where one is asked for, such as `p99` or `READ.service.p99`."""
-        if self.quantile is None:
-            return "throughput"
-        time = "" if self.time == "response" else f"{self.time}."
-        operation = "" if self.operation is None else f"{self.operation}."
-        return f"{operation}{time}{self.quantile}"
-
-    @property
-    def unit(self) -> str:
-        """Of its values."""
-        return "ops/s" if self.quantile is None else "ns"
-
-    @property
-    def more_is_better(self) -> bool:
-        """Whether a rise is welcome."""
-        return self.quantile is None
-
-    @property
-    def q(self) -> float:
-        """The quantile as a share."""
-        return QUANTILES[self.quantile or ""]
-
-
-THROUGHPUT: Final = Metric()
-
-
-def parse_metric(text: str) -> Metric:
-    """A metric from its name.
+def check_known(metrics: Iterable[Metric], runs: Sequence[Run]) -> None:
+    """Refuses metrics of operations that none of the runs has.
 
     Raises:
-        UsageError: there is no such metric.
+        UsageError: there is no such operation; says which there are.
     """
-    if text == "throughput":
-        return THROUGHPUT
-    *before, last = text.replace("p99.9", "p999").split(".")
-    time: TimeName = "response"
-    if before and before[-1] in _TIMES:
-        time = next(one for one in _TIMES if one == before[-1])
-        before.pop()
-    if last not in QUANTILES or len(before) > 1:
-        known = ", ".join(["throughput", *QUANTILES])
-        raise UsageError(
-            f"'{text}' is no metric: take one of {known}, with an operation or a time before it as"
-            " in READ.p99 or service.p99"
-        )
-    return Metric(last, time, before[0] if before else None)
+    check_operations(metrics, operations_of(runs), "the runs have")
+
+
+def operations_of(runs: Iterable[Run]) -> tuple[str, ...]:
+    """The operations that are told apart in the counted phases, however they ended."""
+    found = dict.fromkeys(
+        total.operation
+        for run in runs
+        for phase in run.counted
+        for total in run.totals(phase.index)
+    )
+    return tuple(found)
 
 
 def metrics_of(runs: Sequence[Run]) -> tuple[Metric, ...]:
@@ -94,8 +54,8 @@ def metrics_of(runs: Sequence[Run]) -> tuple[Metric, ...]:
     kinds = operations if len(operations) > 1 else ()
     return (
         THROUGHPUT,
-        *(Metric(name) for name in QUANTILES),
-        *(Metric(name, operation=kind) for kind in kinds for name in ("p50", "p99")),
+        *(Metric("quantile", name) for name in QUANTILES),
+        *(Metric("quantile", name, operation=kind) for kind in kinds for name in ("p50", "p99")),
     )
 
 
@@ -108,8 +68,10 @@ def level(runs: Sequence[Run], metric: Metric) -> Level | None:
     Raises:
         RecordsError: a run's files can't be read.
     """
-    if metric.quantile is None:
+    if metric == THROUGHPUT:
         return _throughput(runs)
+    if metric.quantile is None:
+        return _of_runs(runs, metric)
     found = counts_of(runs, metric)
     together = Counts.merge(found)
     if not together.shows(metric.q):
@@ -131,10 +93,33 @@ def counts_of(runs: Sequence[Run], metric: Metric) -> list[Counts]:
 
 def run_value(run: Run, metric: Metric) -> float | None:
     """A run's own value; none when it is 0 or there are too few operations for it."""
-    if metric.quantile is None:
+    if metric == THROUGHPUT:
         return rate_of(run) or None
+    if metric.measure == "throughput":
+        return _operation_rate(run, metric.operation) or None
     counts = merged_times([run], metric.time, metric.operation)
+    if metric.measure == "mean":
+        return counts.mean() or None
     return float(counts.quantile(metric.q) or 0) or None if counts.shows(metric.q) else None
+
+
+def _of_runs(runs: Sequence[Run], metric: Metric) -> Level | None:
+    """A figure that each run has of its own: a single run says nothing of its error."""
+    values = [run_value(run, metric) for run in runs]
+    known = [value for value in values if value]
+    return level_of(known) if known and len(known) == len(values) else None
+
+
+def _operation_rate(run: Run, operation: str | None) -> float:
+    """Successful operations of a kind per second in all windows of the counted phases."""
+    window_ns = sum(phase.window_ns for phase in run.counted)
+    done = sum(
+        total.in_window
+        for phase in run.counted
+        for total in run.totals(phase.index)
+        if total.outcome == "ok" and total.operation == operation
+    )
+    return done * _NS_PER_S / window_ns if window_ns else 0.0
 
 
 def _throughput(runs: Sequence[Run]) -> Level | None:

@@ -11,11 +11,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Literal
+from typing import Final, Literal
 
-from kvmark.analysis.metrics import THROUGHPUT, level
-from kvmark.analysis.ycsb_sequence import Case, case_of
-from kvmark.records import Run, TotalRecord
+from kvmark.analysis.metrics import level
+from kvmark.records import Case, Run, TotalRecord, by_case
+from kvmark.records.case import Aspect
+from kvmark.spec.metric import THROUGHPUT
 from kvmark.stats import Effect, Estimate, Level, combined, difference, holm, level_of
 
 __all__ = ["ERROR_LEVEL", "By", "Pair", "Ranked", "Ranking", "costs", "ranking", "rankings"]
@@ -24,6 +25,11 @@ By = Literal["operation", "workload", "store"]
 
 #: Chance that a ranking calls a pair ordered that isn't, over all of its pairs together.
 ERROR_LEVEL = 0.05
+
+#: In what the things that are ranked may differ; in nothing else.
+_RANKED: Final[Mapping[By, tuple[Aspect, ...]]] = {
+    "operation": ("workload",), "workload": ("workload",), "store": ("system",),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +92,10 @@ def rankings(runs: Iterable[Run], by: By) -> tuple[Ranking, ...]:
 
 def costs(runs: Iterable[Run], by: By) -> dict[str, dict[str, Cost]]:
     """Costs by setting and by what is ranked in it."""
-    cases: dict[Case, list[Run]] = {}
-    for run in runs:
-        cases.setdefault(case_of(run), []).append(run)
-    found: dict[str, dict[str, list[Cost]]] = {}
-    for case, same in sorted(cases.items(), key=lambda item: _place(item[0])):
-        for name, cost in _case_costs(case, same, by).items():
-            found.setdefault(_setting(case, by), {}).setdefault(name, []).append(cost)
+    settings = by_case(runs, without=_RANKED[by])
     return {
-        setting: {name: _together(parts) for name, parts in items.items()}
-        for setting, items in found.items()
+        setting.title: _setting_costs(same, by)
+        for setting, same in sorted(settings.items(), key=lambda item: _place(item[0]))
     }
 
 
@@ -119,15 +119,25 @@ def ranking(setting: str, found: Mapping[str, Cost]) -> Ranking:
     return Ranking(setting, ranked, pairs)
 
 
+def _setting_costs(runs: Sequence[Run], by: By) -> dict[str, Cost]:
+    found: dict[str, list[Cost]] = {}
+    for case, same in by_case(runs).items():
+        for name, cost in _case_costs(case, same, by).items():
+            found.setdefault(name, []).append(cost)
+    return {name: _together(parts) for name, parts in found.items()}
+
+
 def _case_costs(case: Case, runs: Sequence[Run], by: By) -> dict[str, Cost]:
     if by == "operation":
         return _operation_costs(runs)
     found = level(runs, THROUGHPUT)
     if found is None:
         return {}
+    name = case.workload if by == "workload" else case.store
+    apart = f", {case.apart}" if case.apart else ""
     # The time of one operation is the inverse of their rate.
     inverse = replace(found, log=math.log(1e9) - found.log)
-    return {case.workload if by == "workload" else case.store: Cost(inverse, len(runs))}
+    return {f"{name}{apart}": Cost(inverse, len(runs))}
 
 
 def _operation_costs(runs: Sequence[Run]) -> dict[str, Cost]:
@@ -156,12 +166,6 @@ def _together(parts: Sequence[Cost]) -> Cost:
     repeated = [part for part in parts if part.level.spread is not None]
     used = repeated or list(parts)
     return Cost(combined([part.level for part in used]), sum(part.runs for part in used))
-
-
-def _setting(case: Case, by: By) -> str:
-    rate = "" if case.target_rate is None else f" at {case.target_rate:,.10g} ops/s"
-    what = case.workload if by == "store" else case.store
-    return f"{what} with {case.records:,} records{rate}"
 
 
 def _place(case: Case) -> tuple[str, int, str, float]:

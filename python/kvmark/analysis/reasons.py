@@ -356,10 +356,10 @@ _RULES = (
     _rule(
         "too_short",
         "full intervals missing from the five that an error of the throughput needs",
-        (0, None, None),
+        (None, 0, None),
         "Student's t with fewer than four degrees of freedom says next to nothing.",
         "repeat the run at least five times, measure longer, or shorten the interval",
-        applies="SUSPECT with fewer than five repetitions",
+        applies="always; in the verdict of a case a note where it has five runs or more",
         unit=Unit.COUNT,
     ),
     _rule(
@@ -369,7 +369,8 @@ _RULES = (
         "A quantile q is shown when n * (1 - q) >= 10: with ten operations beyond it their number"
         " already scatters by a third.",
         "do more operations, or repeat the run: histograms of repetitions are merged",
-        applies="SUSPECT when even the most frequent operation lacks the 200 that p95 needs",
+        applies="SUSPECT when even the most frequent operation lacks the 200 that p95 needs; in the"
+        " verdict of a case all runs' operations together",
         unit=Unit.COUNT,
     ),
     _rule(

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from kvmark.analysis.case_verdict import case_verdict
 from kvmark.analysis.summary import throughput
-from kvmark.analysis.verdict import judge
+from kvmark.analysis.verdict import Verdict, judge
 from kvmark.errors import UsageError
 from kvmark.records import Judgement, Run
 from kvmark.stats import Estimate, UslFit, fit_usl, mean_interval
@@ -153,12 +154,14 @@ def scaling_laws(runs: Sequence[Run], over: str = "clients") -> tuple[ScalingLaw
 
 
 def _law_of(title: str, over: str, runs: Sequence[Run]) -> ScalingLaw:
-    verdicts = {run.id: judge(run, repetitions=len(runs)).judgement for run in runs}
-    used = [run for run in runs if verdicts[run.id] is not Judgement.INVALID]
+    verdicts = {run.id: judge(run) for run in runs}
+    left_out = [run for run in runs if verdicts[run.id].judgement is Judgement.INVALID]
+    used = [run for run in runs if verdicts[run.id].judgement is not Judgement.INVALID]
     measured = [_Measured(_level(run, over), _rate(run), run.id) for run in used]
+    doubtful = _doubtful(used, verdicts, over)
     caveats = [
-        *_named(runs, verdicts, Judgement.INVALID, "left_out", "left out because INVALID"),
-        *_named(runs, verdicts, Judgement.SUSPECT, "doubtful", "SUSPECT, and in the figures"),
+        *_named(left_out, len(runs), "left_out", "left out because INVALID"),
+        *_named(doubtful, len(runs), "doubtful", "SUSPECT, and in the figures"),
         *_sharing(used, over),
     ]
     return _law(title, over, measured, tuple(caveats))
@@ -291,19 +294,30 @@ def _rising(points: Sequence[ScalingPoint], over: str) -> list[Caveat]:
     ]
 
 
+def _doubtful(runs: Sequence[Run], verdicts: Mapping[str, Verdict], over: str) -> list[Run]:
+    """The SUSPECT runs of levels whose runs together are SUSPECT."""
+    levels: dict[float, list[Run]] = {}
+    for run in runs:
+        levels.setdefault(_level(run, over), []).append(run)
+    suspect = Judgement.SUSPECT
+    return [
+        run
+        for same in levels.values()
+        if case_verdict(verdicts[run.id] for run in same).judgement is suspect
+        for run in same
+        if verdicts[run.id].judgement is suspect
+    ]
+
+
 def _named(
-    runs: Sequence[Run],
-    verdicts: Mapping[str, Judgement],
-    judgement: Judgement,
-    code: Literal["left_out", "doubtful"],
-    said: str,
+    runs: Sequence[Run], of: int, code: Literal["left_out", "doubtful"], said: str
 ) -> list[Caveat]:
-    found = [run.id for run in runs if verdicts[run.id] is judgement]
+    found = [run.id for run in runs]
     if not found:
         return []
     are = "run is" if len(found) == 1 else "runs are"
     shown = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
-    return [Caveat(code, f"{len(found)} of {len(runs)} {are} {said}: {shown}.")]
+    return [Caveat(code, f"{len(found)} of {of} {are} {said}: {shown}.")]
 
 
 def _sharing(runs: Sequence[Run], over: str) -> list[Caveat]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from kvmark.analysis.kept import known_judgement
-from kvmark.analysis.ycsb_sequence import Case, case_of
-from kvmark.records import Entry, Judgement, Records, Run
+from kvmark.records import Entry, Judgement, Records, Run, by_case, repetition_of
 from kvmark.records.words import USABLE, entries_of
 
 __all__ = ["newest", "runs_of", "select", "usable"]
@@ -56,33 +54,21 @@ def newest(runs: Iterable[Run]) -> list[Run]:
 
     They stand in the order of their time.
     """
-    cases: dict[Case, list[Run]] = {}
-    for run in sorted(runs, key=lambda run: (run.manifest.created, run.id), reverse=True):
-        cases.setdefault(case_of(run), []).append(run)
-    chosen = [run for same in cases.values() for run in _last_pass(same)]
+    back = sorted(runs, key=lambda run: (run.manifest.created, run.id), reverse=True)
+    chosen = [run for same in by_case(back).values() for run in _last_pass(same)]
     return sorted(chosen, key=lambda run: (run.manifest.created, run.id))
 
 
 def _last_pass(runs: Sequence[Run]) -> Iterator[Run]:
     """From the newest one back, as long as it is another repetition of the same command."""
-    first, seen = runs[0], set()
+    first, seen = runs[0], set[int | None]()
     for run in runs:
-        repetition = _repetition(run)
+        repetition = repetition_of(run.manifest)
         same = run.manifest.command == first.manifest.command
         if run is not first and (repetition is None or repetition in seen or not same):
             return
         seen.add(repetition)
         yield run
-
-
-def _repetition(run: Run) -> Any:
-    """Which repetition of a sequence, a study or an interleaved comparison a run is."""
-    spec = run.manifest.spec
-    for part, name in (("sequence", "repetition"), ("study", "repetition"), ("ab", "block")):
-        told = spec.get(part)
-        if isinstance(told, dict) and told.get(name) is not None:
-            return told[name]
-    return None
 
 
 def _is_invalid(records: Records, run: Run) -> bool:

@@ -16,7 +16,7 @@ from kvmark.analysis.aggregate import CaseSummary, aggregate, merged_times
 from kvmark.analysis.server_counters import disk_bytes_per_operation
 from kvmark.analysis.summary import throughput
 from kvmark.analysis.verdict import Judge, judge
-from kvmark.records import Judgement, PhaseRecord, Run
+from kvmark.records import Case, Judgement, PhaseRecord, Run
 from kvmark.stats import Estimate, mean_interval, paired_ratio
 
 __all__ = [
@@ -94,6 +94,11 @@ class StudyRow:
     disk_bytes: float | None = None
     #: Attempts beyond an operation's first; none where the driver doesn't count them.
     retries: int | None = None
+
+    @property
+    def title(self) -> str:
+        """The case in words."""
+        return Case.of_levels(self.levels).title
 
     @property
     def errors_total(self) -> int:

@@ -20,7 +20,8 @@ _NS_PER_MS = 1e6
 _FULL = 0.99
 # Student's t needs a few intervals before its error says anything.
 _LEAST_INTERVALS = 5
-_CAN_MISS = ("read", "update", "read_modify_write", "scan")
+#: These look for no record that must be there; all other operations do, the user's own too.
+_CANNOT_MISS = ("insert", "delete", "scan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,10 +276,22 @@ def _rows(totals: Iterable[TotalRecord]) -> int | None:
     return rows if rows != sum(total.count for total in ok) else None
 
 
+def looked_for(run: Run, totals: Iterable[TotalRecord]) -> tuple[int, int]:
+    """How many operations that look for a record found it, and how many found none.
+
+    Totals are those of whole operations. Deletes and inserts look for none, and a scan takes what
+    there is.
+    """
+    looked = [total for total in totals if run.kind(total) not in _CANNOT_MISS]
+    hits, misses = (
+        sum(total.count for total in looked if total.outcome == outcome)
+        for outcome in ("ok", "miss")
+    )
+    return hits, misses
+
+
 def _hit_ratio(run: Run, totals: Iterable[TotalRecord]) -> float | None:
-    looked = [total for total in totals if run.kind(total) in _CAN_MISS]
-    hits = sum(total.count for total in looked if total.outcome == "ok")
-    misses = sum(total.count for total in looked if total.outcome == "miss")
+    hits, misses = looked_for(run, totals)
     return hits / (hits + misses) if hits + misses else None
 
 

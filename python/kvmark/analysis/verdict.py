@@ -25,9 +25,6 @@ from kvmark.records import Judgement, Run
 _MUST_SUCCEED = ("load", "measure", "verify")
 
 
-_SEVERITY = (Judgement.VALID, Judgement.SUSPECT, Judgement.INVALID)
-
-
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The judgement on a run and its reasons, the gravest first."""
@@ -70,12 +67,12 @@ class Verdict:
         }
 
 
-Judge = Callable[[Run, int], Verdict]
-"""Gives the verdict on a run, which is one of so many repetitions."""
+Judge = Callable[[Run], Verdict]
+"""Gives the verdict on a run."""
 
 
-def judge(run: Run, repetitions: int = 1) -> Verdict:
-    """The verdict on a run; ``repetitions`` is the number of runs of the same case, this one too.
+def judge(run: Run) -> Verdict:
+    """The verdict on a run: a function of its folder, whatever runs there are beside it.
 
     An imported run isn't judged: it is SUSPECT for that one reason.
 
@@ -84,32 +81,11 @@ def judge(run: Run, repetitions: int = 1) -> Verdict:
     """
     if run.manifest.imported is not None:
         return Verdict.of([imported_reason(run.manifest.imported)])
-    found = (reason for reason in _reasons(run, repetitions) if reason is not None)
+    found = (reason for reason in _reasons(run) if reason is not None)
     return Verdict.of(found)
 
 
-def worst(verdicts: Iterable[Verdict]) -> Judgement:
-    """The gravest judgement; VALID when there is none."""
-    return max(
-        (verdict.judgement for verdict in verdicts), key=_SEVERITY.index, default=Judgement.VALID
-    )
-
-
-def combine(verdicts: Iterable[Verdict]) -> Verdict:
-    """One verdict on the repetitions of a case: the gravest, each reason once with its worst run.
-
-    The evidence says in how many of the runs a reason was found.
-    """
-    verdicts = list(verdicts)
-    found: dict[str, list[Reason]] = {}
-    for verdict in verdicts:
-        for code in dict.fromkeys(reason.code for reason in verdict.reasons):
-            same = [reason for reason in verdict.reasons if reason.code == code]
-            found.setdefault(code, []).append(Verdict.of(same).reasons[0])
-    return Verdict.of(_counted(reasons, len(verdicts)) for reasons in found.values())
-
-
-def _reasons(run: Run, repetitions: int) -> Iterator[Reason | None]:
+def _reasons(run: Run) -> Iterator[Reason | None]:
     yield from checks_run.check_ending(run)
     yield from checks_fleet.check_fleet(run)
     yield from checks_run.check_machine(run)
@@ -133,24 +109,4 @@ def _reasons(run: Run, repetitions: int) -> Iterator[Reason | None]:
         yield from checks_servers.check_servers(phase)
         yield from checks_run.check_resolution(phase)
         yield from checks_run.check_stationary(phase)
-        yield from checks_run.check_samples(phase, repetitions)
-
-
-def _counted(reasons: list[Reason], runs: int) -> Reason:
-    gravest = Verdict.of(reasons).reasons[0]
-    if runs == 1:
-        return gravest
-    evidence: Mapping[str, float | int | str] = {
-        **gravest.evidence,
-        "runs_with_this": len(reasons),
-        "runs": runs,
-    }
-    return Reason(
-        code=gravest.code,
-        level=gravest.level,
-        phase=gravest.phase,
-        sentence=f"In {len(reasons)} of {runs} runs: {gravest.sentence}",
-        evidence=evidence,
-        threshold=gravest.threshold,
-        advice=gravest.advice,
-    )
+        yield from checks_run.check_samples(phase)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from kvmark.cli import options
-from kvmark.cli.compare_options import Allow, FailIf, Form, Junit, allowed, share
+from kvmark.cli.compare_options import Allow, FailIf, Form, IfUnknown, Junit, allowed, gate, share
 from kvmark.errors import SpecError
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def ab(
     seed: options.Seed = 1,
     allow: Allow = "",
     fail_if: FailIf = None,
+    if_unknown: IfUnknown = "fail",
     format: Form = "text",
     junit_file: Junit = None,
     folder: options.Runs = None,
@@ -58,8 +59,11 @@ def ab(
     quiet: options.Quiet = False,
 ) -> None:
     """Compares two sides A and B, measured in turn in blocks until the difference is known."""
+    from kvmark.plan.operations import operation_names
+    from kvmark.spec.metric import check_operations, parse_comparable
     from kvmark.study.ab import AbStudy, Precision
 
+    decided_by, asked = parse_comparable(metric), gate(fail_if or (), if_unknown)
     within = _WITHIN if within is None and find is None else within
     sides = {
         name: _side(name, shared, words)
@@ -71,14 +75,16 @@ def ab(
         precision=Precision(within, find, max_blocks),
         seed=seed,
     )
-    study.check()
+    plans = study.check()
+    names = dict.fromkeys(name for plan in plans for name in operation_names(plan))
+    check_operations([decided_by, *(one.metric for one in asked.conditions)], names, "there is")
     words = allowed(allow)
     # What follows takes a second to load, and a usage error is told before it.
     from kvmark.cli.interleaving import Wanted, measure_ab
     from kvmark.records import Records
 
     form: Literal["text", "md", "json"] = "json" if json else format
-    wanted = Wanted(metric, words, tuple(fail_if or ()), form, junit_file, quiet)
+    wanted = Wanted(decided_by, words, asked, form, junit_file, quiet)
     measure_ab(study, sides, wanted, Records.at(folder))
 
 

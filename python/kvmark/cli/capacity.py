@@ -93,6 +93,8 @@ def capacity(
     from kvmark import catalog
     from kvmark.cli.fleet import asked_fleet
     from kvmark.cli.system import named_system
+    from kvmark.plan.operations import operation_names
+    from kvmark.spec.metric import check_operations
     from kvmark.spec.objective import share
     from kvmark.spec.run import RunSpec
     from kvmark.study.capacity import Asked
@@ -103,6 +105,7 @@ def capacity(
     first = None if begin is None else rate(begin)
     spec = RunSpec(workload=catalog.find(workload), system=named_system(system), **given)
     plan = probe_plan(spec)
+    check_operations([one.metric for one in objectives], operation_names(plan), "there is")
     shared_by = asked_fleet(fleet, machines)
     # What follows takes a second to load, and a usage error is told before it.
     from kvmark.cli.searching import search_capacity

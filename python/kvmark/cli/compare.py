@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kvmark.cli import complete, options
-from kvmark.cli.compare_options import Allow, FailIf, Form, Junit, allowed
+from kvmark.cli.compare_options import Allow, FailIf, Form, IfUnknown, Junit, allowed, gate
 from kvmark.errors import UsageError
 from kvmark.records import Records
 
@@ -42,6 +42,7 @@ def compare(
     more: More = None,
     allow: Allow = "",
     fail_if: FailIf = None,
+    if_unknown: IfUnknown = "fail",
     confidence: Confidence = 0.95,
     format: Form = "text",
     junit_file: Junit = None,
@@ -52,16 +53,13 @@ def compare(
     if more and not fail_if:
         raise UsageError(f"'{more[0]}' is one word too many: name conditions behind --fail-if")
     from kvmark.analysis import comparison as comparing
-    from kvmark.analysis.conditions import parse_condition
     from kvmark.analysis.selection import runs_of
     from kvmark.cli.comparing import answer_comparison
 
-    conditions = [parse_condition(text) for text in (*(fail_if or ()), *(more or ()))]
+    asked = gate((*(fail_if or ()), *(more or ())), if_unknown)
     if not 0.5 <= confidence < 1:
         raise UsageError(f"confidence: must be from 0.5 to below 1, not {confidence:g}")
     records = Records.at(folder)
     sides = [runs_of(records, [word]) for word in (base, candidate)]
-    comparison = comparing.compare(
-        *sides, allow=allowed(allow), conditions=conditions, confidence=confidence
-    )
+    comparison = comparing.compare(*sides, allow=allowed(allow), gate=asked, confidence=confidence)
     answer_comparison(comparison, "json" if json else format, junit_file)

@@ -1,16 +1,18 @@
-"""Options that commands which compare have in common."""
+"""Options that commands which compare have in common, and what they mean."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import typer
 
 from kvmark.errors import UsageError
+from kvmark.spec import condition
 from kvmark.spec.suggest import did_you_mean
 
-__all__ = ["Allow", "FailIf", "Form", "Junit", "allowed", "share"]
+__all__ = ["Allow", "FailIf", "Form", "IfUnknown", "Junit", "allowed", "gate", "share"]
 
 ALLOWED: Final = ("invalid", "plan", "system")
 """What may speak against a comparison and be allowed by name."""
@@ -26,8 +28,12 @@ FailIf = Annotated[
     list[str] | None,
     typer.Option(
         metavar="CONDITION",
-        help="Exit with 1 if it holds beyond chance: 'p99>5%', 'throughput<-3%'; repeatable.",
+        help="Exit with 1 if a change is or may be beyond: 'p99>5%', 'throughput<-3%'; repeatable.",
     ),
+]
+IfUnknown = Annotated[
+    condition.IfUnknown,
+    typer.Option(help="Whether a build fails or passes where the runs can't tell."),
 ]
 Form = Annotated[Literal["text", "md"], typer.Option("--format", help="How the answer is set.")]
 Junit = Annotated[
@@ -49,6 +55,15 @@ def share(metavar: str, help: str) -> Any:
             raise typer.BadParameter(f"'{value}' is no share: write one such as 2%") from None
 
     return typer.Option(parser=parse, metavar=metavar, help=help, show_default=False)
+
+
+def gate(texts: Iterable[str], if_unknown: condition.IfUnknown) -> condition.Gate:
+    """The conditions of `--fail-if`.
+
+    Raises:
+        SpecError: one of them is none.
+    """
+    return condition.Gate(tuple(map(condition.parse_condition, texts)), if_unknown)
 
 
 def allowed(text: str) -> tuple[str, ...]:

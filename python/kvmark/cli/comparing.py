@@ -14,6 +14,7 @@ import typer
 from kvmark.analysis.comparison import Comparison
 from kvmark.cli.output import print_answer, print_json, terminal_width, write_text
 from kvmark.errors import AnswerIsNo
+from kvmark.report.asked import listed
 from kvmark.report.comparison import comparison_markdown, comparison_text, held_sentence
 from kvmark.report.junit import junit
 
@@ -46,5 +47,14 @@ def answer_comparison(
             print_answer(comparison_text(comparison, terminal_width(), said))
     broken = comparison.failed
     if broken:
-        told = " ".join(held_sentence(held) for held in broken[:_MOST_TOLD]).rstrip(".")
-        raise AnswerIsNo(f"the candidate is worse than allowed: {told}")
+        worse = [held for held in broken if held.answer == "worse"]
+        what = "the candidate is worse than allowed"
+        if not worse:
+            what = "whether the candidate is worse than allowed can't be told"
+        told = " ".join(held_sentence(held) for held in (worse or broken)[:_MOST_TOLD]).rstrip(".")
+        raise AnswerIsNo(f"{what}: {told}")
+    if comparison.unmeasured:
+        raise AnswerIsNo(
+            "whether the candidate is worse than allowed can't be told: it has no run of"
+            f" {listed(comparison.unmeasured)}; measure it, or give --if-unknown pass"
+        )

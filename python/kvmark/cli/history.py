@@ -35,14 +35,17 @@ def history(
 ) -> None:
     """Shows a figure over the runs of each case, and where its level moved."""
     from kvmark.analysis.history import histories
-    from kvmark.analysis.metrics import parse_metric
+    from kvmark.analysis.metrics import check_known
     from kvmark.analysis.selection import select, usable
     from kvmark.report.history import history_text
+    from kvmark.spec.metric import parse_comparable
 
-    asked = parse_metric(metric)
+    asked = parse_comparable(metric)
     records = Records.at(folder)
     runs = [records.open(entry.id) for entry in select(records, tag or (), workload, store)]
     used = runs if every else usable(records, runs)
+    if used:
+        check_known([asked], used)
     found = histories(used, asked)
     if json:
         print_json({"histories": found, "invalid": len(runs) - len(used)})

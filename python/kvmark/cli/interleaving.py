@@ -7,7 +7,7 @@ are imported when nothing is measured any more.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +18,8 @@ from kvmark.cli.system import command_line, password_lent
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records
 from kvmark.run import Setting, carry_out, make_setting
+from kvmark.spec.condition import Gate
+from kvmark.spec.metric import Metric
 from kvmark.study.ab import SIDES, AbStudy, Precision, Side, Standing, interleaved
 from kvmark.study.ab_judging import Judge
 
@@ -28,9 +30,9 @@ __all__ = ["Wanted", "measure_ab"]
 class Wanted:
     """What is decided by, and how the answer is given."""
 
-    metric: str
+    metric: Metric
     allow: tuple[str, ...]
-    conditions: tuple[str, ...]
+    gate: Gate
     form: Literal["text", "md", "json"]
     junit_file: Path | None
     quiet: bool
@@ -49,6 +51,8 @@ def measure_ab(
     settings = {side: _setting(study, sides[side], f"{name}:{side}") for side in SIDES}
     ended: dict[Side, list[str]] = {side: [] for side in SIDES}
     invalid = "invalid" in wanted.allow
+    # What a later comparison needs to give the same answer.
+    asked = {"metric": wanted.metric.name, **asdict(study.precision)}
     standing: Standing | None = None
     with (
         Judge(records, wanted.metric, study.precision, allow_invalid=invalid) as judge,
@@ -62,11 +66,12 @@ def measure_ab(
             blocks = standing.needed if standing and standing.needed else _planned(study.precision)
             display.step(f"block {block + 1}, {side}", number, 2 * max(blocks, block + 1))
             spec = study.spec(block, side)
-            kept = {**spec.as_json(), "ab": {"name": name, "side": side, "block": block}}
+            place = {"name": name, "side": side, "block": block, "asked": asked}
             with password_lent(spec.system):
                 carried = carry_out(
-                    compile_run(spec), kept, records, settings[side], show(display), spec.faults
-                ).or_raise()
+                    compile_run(spec), {**spec.as_json(), "ab": place}, records, settings[side],
+                    show(display), spec.faults,
+                ).or_raise()  # fmt: skip
             value = judge.value(carried.folder.id)
             ended[side].append(carried.folder.id)
             return value
@@ -94,24 +99,17 @@ def _answer(
     records: Records,
     wanted: Wanted,
 ) -> None:
-    from kvmark.analysis.blocks import compare_blocks
-    from kvmark.analysis.conditions import parse_condition
-    from kvmark.analysis.metrics import parse_metric
+    from kvmark.analysis.comparison import compare
     from kvmark.cli.comparing import answer_comparison
-    from kvmark.stats import Asked
 
-    precision = study.precision
-    asked = Asked(precision.within, precision.find, precision.most_blocks, precision.first_stage)
-    comparison = compare_blocks(
+    comparison = compare(
         [records.open(run) for run in ended["base"]],
         [records.open(run) for run in ended["candidate"]],
-        parse_metric(wanted.metric),
-        asked,
         allow=wanted.allow,
-        conditions=[parse_condition(text) for text in wanted.conditions],
+        gate=wanted.gate,
     )
     tags = f"The runs have the tags {name}:base and {name}:candidate."
-    said = (_blocks_sentence(standing, precision), tags)
+    said = (_blocks_sentence(standing, study.precision), tags)
     answer_comparison(comparison, wanted.form, wanted.junit_file, said=said)
 
 

@@ -44,7 +44,8 @@ def search_capacity(
         AnswerIsNo: there is no capacity, or it could not be bounded.
         KvmarkError: a run failed or was interrupted; those before it are kept.
     """
-    common = make_setting(command_line(), plan, tags)
+    name = f"capacity:{records.now():%Y%m%d-%H%M%S}-{records.token()}"
+    common = make_setting(command_line(), plan, (name, *tags))
     with (
         on_fleet(common, fleet, plan) as setting,
         LiveDisplay(quiet=quiet) as display,
@@ -54,13 +55,13 @@ def search_capacity(
         def step(title: str, number: int) -> None:
             display.step(title, number, max(number, asked.steps + (first is None)))
 
-        trying = Trying(spec, arrival, objectives, records, setting, step, show(display))
+        trying = Trying(name, spec, arrival, objectives, records, setting, step, show(display))
         found = capacity_of(trying, asked, first)
-    _answer(found, spec, objectives, json=json)
+    _answer(found, spec, objectives, name, json=json)
 
 
 def _answer(
-    found: Capacity, spec: RunSpec, objectives: tuple[Objective, ...], *, json: bool
+    found: Capacity, spec: RunSpec, objectives: tuple[Objective, ...], tag: str, *, json: bool
 ) -> None:
     from kvmark.cli.output import print_answer, print_json, terminal_width
     from kvmark.report.capacity import (
@@ -81,6 +82,7 @@ def _answer(
         high=found.high,
         reason=found.reason,
         estimate=estimate,
+        tag=tag,
         lines=tuple(
             CapacityLine(
                 one.rate,
@@ -98,6 +100,7 @@ def _answer(
     if json:
         texts = [objective.text for objective in objectives]
         document = {"workload": answer.workload, "system": answer.system, "objectives": texts}
+        document["tag"] = tag
         sentence = capacity_sentence(answer)
         print_json({**document, "capacity": estimate, "search": found, "sentence": sentence})
     else:

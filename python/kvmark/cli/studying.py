@@ -83,7 +83,7 @@ def _carry(
     resumed: bool,
     quiet: bool,
 ) -> None:
-    best = best_attempts(journal, study.repetitions) if resumed else {}
+    best = best_attempts(journal) if resumed else {}
     done = {place for place, one in best.items() if one.usable}
     todo = missing(study, done)
     if not todo:

@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from kvmark.records.block import Block, block_of, repetition_of
+    from kvmark.records.case import Case, by_case
     from kvmark.records.events import read_events
     from kvmark.records.going import GoingRun
     from kvmark.records.imported import (
@@ -37,7 +39,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentRecord",
+    "Block",
     "BucketsRecord",
+    "Case",
     "Entry",
     "FigureRecord",
     "GoingRun",
@@ -59,13 +63,18 @@ __all__ = [
     "TimeName",
     "TotalRecord",
     "WorkerRecord",
+    "block_of",
+    "by_case",
     "read_events",
     "recover",
+    "repetition_of",
 ]
 
 _PARTS: Final = {
     "AgentRecord": "model",
+    "Block": "block",
     "BucketsRecord": "imported",
+    "Case": "case",
     "Entry": "listed",
     "FigureRecord": "imported",
     "GoingRun": "going",
@@ -87,8 +96,11 @@ _PARTS: Final = {
     "TimeName": "names",
     "TotalRecord": "model",
     "WorkerRecord": "model",
+    "block_of": "block",
+    "by_case": "case",
     "read_events": "events",
     "recover": "recovery",
+    "repetition_of": "block",
 }
 """Each name, and the module of this package that has it."""
 

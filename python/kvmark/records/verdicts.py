@@ -30,14 +30,13 @@ __all__ = [
     "VERDICT_ENDING",
     "keep_verdict",
     "kept_line",
-    "kept_repetitions",
     "kept_verdict",
     "verdict_path",
 ]
 
 VERDICT_ENDING: Final = ".verdict.json"
 
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 _JUDGING: Final = ("analysis", "records", "stats")
 """The packages whose source decides a verdict."""
 _JUDGED: Final = ("judgement", "reasons")
@@ -50,10 +49,8 @@ def verdict_path(root: Path, run: str) -> Path:
     return root / f"{run}{VERDICT_ENDING}"
 
 
-def keep_verdict(
-    records: Records, line: RunLine, repetitions: int, judged: Mapping[str, object]
-) -> None:
-    """Keeps the verdict on one of so many repetitions, replacing an earlier one.
+def keep_verdict(records: Records, line: RunLine, judged: Mapping[str, object]) -> None:
+    """Keeps the verdict on a run, replacing an earlier one.
 
     Raises:
         RunError: the file can't be written.
@@ -67,10 +64,8 @@ def keep_verdict(
         "throughput": line.throughput,
         "response_ns_p99": line.response_ns_p99,
     }
-    made_of = _made_of(records.root, run, repetitions, found)
-    document = {
-        "format": _FORMAT, "run": run, "repetitions": repetitions, **found, "made_of": made_of,
-    }  # fmt: skip
+    made_of = _made_of(records.root, run, found)
+    document = {"format": _FORMAT, "run": run, **found, "made_of": made_of}
     try:
         files.write_atomically(path, files.to_json(document))
     except OSError as problem:
@@ -80,21 +75,10 @@ def keep_verdict(
         ) from problem
 
 
-def kept_verdict(records: Records, run: str, repetitions: int) -> Mapping[str, Any] | None:
+def kept_verdict(records: Records, run: str) -> Mapping[str, Any] | None:
     """What was kept, if judging the run now would give the same; none otherwise."""
     kept = _kept(records.root, run)
-    if kept is None or kept["repetitions"] != repetitions:
-        return None
-    return {name: kept[name] for name in _JUDGED}
-
-
-def kept_repetitions(records: Records, run: str) -> int:
-    """Of how many repetitions a run was one when it was last judged; 1 where nothing is known."""
-    try:
-        told = json.loads(verdict_path(records.root, run).read_bytes())["repetitions"]
-    except (OSError, ValueError, TypeError, KeyError):
-        return 1
-    return told if isinstance(told, int) and told > 0 else 1
+    return None if kept is None else {name: kept[name] for name in _JUDGED}
 
 
 def kept_line(root: Path, run: str) -> RunLine | None:
@@ -117,13 +101,13 @@ def _kept(root: Path, run: str) -> Mapping[str, Any] | None:
         with open(f"{root}/{run}{VERDICT_ENDING}", "rb") as file:  # noqa: PTH123 - of thousands
             kept = json.load(file)
         found = {name: kept[name] for name in (*_JUDGED, *_LISTED)}
-        repetitions, made_of = kept["repetitions"], kept["made_of"]
+        made_of = kept["made_of"]
     except (OSError, ValueError, TypeError, KeyError):
         return None
-    return kept if made_of == _made_of(root, run, repetitions, found) else None
+    return kept if made_of == _made_of(root, run, found) else None
 
 
-def _made_of(root: Path, run: str, repetitions: int, found: Mapping[str, object]) -> str:
+def _made_of(root: Path, run: str, found: Mapping[str, object]) -> str:
     """A file is known by its size and the instant of its last change."""
     known = []
     for name in files.CLOSED_FILES:
@@ -132,7 +116,7 @@ def _made_of(root: Path, run: str, repetitions: int, found: Mapping[str, object]
         except OSError:
             continue
         known.append((name, stat.st_size, stat.st_mtime_ns))
-    parts = [_rules(), run, repetitions, known, found]
+    parts = [_rules(), run, known, found]
     return sha256(json.dumps(parts).encode()).hexdigest()
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from kvmark.analysis.claims import claims
 from kvmark.analysis.comparison import compare
 from kvmark.analysis.history import histories
-from kvmark.analysis.metrics import parse_metric
+from kvmark.analysis.metrics import check_known
 from kvmark.analysis.ranking import By, rankings
 from kvmark.analysis.selection import newest, runs_of, select, usable
 from kvmark.errors import KvmarkError, SpecError
@@ -24,6 +24,7 @@ from kvmark.report.history import history_markdown
 from kvmark.report.marks import Block
 from kvmark.report.ranking import ranking_markdown
 from kvmark.report.table import operations_grid, sequence_grid
+from kvmark.spec.metric import parse_comparable
 
 __all__ = ["KINDS", "content"]
 
@@ -133,7 +134,8 @@ def _order(asked: _Asked) -> str:
 
 def _history(asked: _Asked) -> str:
     runs = asked.runs(newest_only=False)
-    metric = parse_metric(asked.options.get("metric", "throughput"))
+    metric = parse_comparable(asked.options.get("metric", "throughput"))
+    check_known([metric], runs)
     limit = int(asked.options.get("limit", "20"))
     told = [history_markdown(one, limit).strip() for one in histories(runs, metric)]
     return "\n\n".join(told)

@@ -67,8 +67,10 @@ class CapacityAnswer:
     low: float | None
     high: float | None
     reason: str
-    #: With its interval; none where there is no capacity.
+    #: With its interval, or the highest rate that held without one; none where there is none.
     estimate: units.Bounded | None
+    #: That all of its runs have.
+    tag: str
     lines: tuple[CapacityLine, ...]
 
 
@@ -92,11 +94,17 @@ def capacity_sentence(answer: CapacityAnswer) -> str:
     if answer.high is None:
         return f"The capacity {of} is at least {low} ops/s: {answer.reason}."
     high = units.significant(answer.high)
-    value = low if answer.estimate is None else between(answer.estimate)
-    return (
-        f"The capacity {of} is {value} ops/s: {_held(answer, answer.low)} runs held at {low} ops/s"
-        f" and {_held(answer, answer.high)} at {high} ops/s."
+    held = (
+        f"{_held(answer, answer.low)} runs held at {low} ops/s and {_held(answer, answer.high)} at"
+        f" {high} ops/s"
     )
+    estimate = answer.estimate
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return (
+            f"The capacity {of} lies between {low} and {high} ops/s: {held}. These are the ends of"
+            " the search and no confidence interval."
+        )
+    return f"The capacity {of} is {between(estimate)} ops/s, with its 95 % interval: {held}."
 
 
 def capacity_grid(answer: CapacityAnswer) -> Grid:

@@ -12,6 +12,7 @@ from kvmark.report import units
 from kvmark.report.asked import listed
 from kvmark.report.grid import Cell, Column, Grid, Tone, escape_markdown, to_markdown, to_text, wrap
 from kvmark.report.grid import printable as printed
+from kvmark.spec.metric import THROUGHPUT, Metric
 
 __all__ = [
     "answers", "case_grid", "comparison_markdown", "comparison_text", "held_sentence", "percent",
@@ -23,6 +24,12 @@ _COLUMNS_NOTE = (
     "Interval: 95 % confidence of each change alone. Could be seen: the smallest change that 8 of"
     " 10 such comparisons would find."
 )
+_PAIRS = "Compared in pairs: {blocks} blocks, each with a run of both sides."
+_WORDS = {
+    "worse": "broken, it is",
+    "not worse": "not broken, it is",
+    "can't tell": "can't be told, it is",
+}
 _SHOWN_IN_SHORT = ("throughput", "p50", "p99")
 
 
@@ -34,7 +41,7 @@ def comparison_text(comparison: Comparison, width: int, said: Sequence[str] = ()
     for sentence in answers(comparison):
         lines += [Text(line) for line in wrap(printed(sentence), width)]
     for held in _all_held(comparison):
-        style = "bold red" if held.failed else "green"
+        style = "bold red" if held.failed else "yellow" if held.answer == "can't tell" else "green"
         lines.append(Text(printed(held_sentence(held)), style))
     for sentence in said:
         lines += [Text(line, "dim") for line in wrap(printed(sentence), width)]
@@ -59,9 +66,7 @@ def comparison_markdown(comparison: Comparison, said: Sequence[str] = ()) -> str
 
 def case_grid(case: CaseComparison) -> Grid:
     """Every metric of one case."""
-    times = [
-        row.baseline.value for row in case.rows if row.baseline and row.metric.quantile is not None
-    ]
+    times = [row.baseline.value for row in case.rows if row.baseline and row.metric.is_time]
     unit = units.time_unit(times)
     return Grid(
         title=case.title,
@@ -77,6 +82,7 @@ def case_grid(case: CaseComparison) -> Grid:
         rows=tuple(_row(row, unit) for row in case.rows),
         notes=(
             f"Baseline: {case.baseline}. Candidate: {case.candidate}.",
+            *([] if case.blocks is None else [_PAIRS.format(blocks=case.blocks)]),
             _COLUMNS_NOTE,
         ),
     )
@@ -85,10 +91,11 @@ def case_grid(case: CaseComparison) -> Grid:
 def answers(comparison: Comparison) -> list[str]:
     """The answer in plain sentences: of one case in full, of several in numbers."""
     if len(comparison.cases) == 1:
-        return [" ".join(_case_answer(comparison.cases[0]))]
-    moved = _moves(comparison)
-    told = [f"{what} in {listed(cases)}" for what, cases in moved.items() if cases]
-    sentences = [f"Throughput {listed(told)}."]
+        sentences = [" ".join(_case_answer(comparison.cases[0]))]
+    else:
+        moved = _moves(comparison)
+        told = [f"{what} in {listed(cases)}" for what, cases in moved.items() if cases]
+        sentences = [f"Throughput {listed(told)}."]
     for side, names in (
         ("baseline", comparison.baseline_only), ("candidate", comparison.candidate_only)
     ):  # fmt: skip
@@ -101,13 +108,21 @@ def held_sentence(held: Held) -> str:
     """How a condition came out."""
     text = held.condition.text
     if held.effect is None:
-        return f"{text}: can't be said, there are too few operations for it."
-    found = f"{percent(held.effect.change)} ({percent_range(held.effect.ratio)})"
-    if held.failed:
-        return f"{text}: broken, it is {found}."
-    if held.beyond_margin:
-        return f"{text}: not broken, because {found} may be chance."
-    return f"{text}: not broken, it is {found}."
+        said = f"{text}: can't be told, there are too few operations or runs for it"
+    else:
+        said = f"{text}: {_WORDS[held.answer]} {percent(held.effect.change)}, {_surely(held)}"
+    if held.answer != "can't tell":
+        return f"{said}."
+    what = "a build ends there unless --if-unknown pass" if held.failed else "let pass"
+    return f"{said}; {what}."
+
+
+def _surely(held: Held) -> str:
+    """The bounds of a change, each of which holds with the confidence asked for."""
+    ratio = held.effect.ratio if held.effect else None
+    if ratio is None or ratio.low is None or ratio.high is None:
+        return "without an error"
+    return f"at least {percent(ratio.low - 1)} and at most {percent(ratio.high - 1)}"
 
 
 def percent(share: float) -> str:
@@ -154,7 +169,7 @@ def _short_row(case: CaseComparison) -> tuple[Cell, ...]:
 
 
 def _row(row: Compared, unit: units.TimeUnit) -> tuple[Cell, ...]:
-    timed = row.metric.quantile is not None
+    timed = row.metric.is_time
     name = f"{row.metric.name}, {unit.name}" if timed else f"{row.metric.name}, ops/s"
     sides = []
     for side in (row.baseline, row.candidate):
@@ -183,12 +198,10 @@ def _tone(row: Compared) -> Tone:
 
 
 def _case_answer(case: CaseComparison) -> Iterator[str]:
-    throughput = next((row for row in case.rows if row.metric.quantile is None), None)
+    throughput = next((row for row in case.rows if row.metric == THROUGHPUT), None)
     if throughput is not None:
         yield _throughput_sentence(throughput)
-    times = [
-        row for row in case.rows if row.metric.quantile is not None and row.metric.operation is None
-    ]
+    times = [row for row in case.rows if _is_of_all(row.metric)]
     moved = {
         row.metric.name: row.effect for row in times if row.effect and row.effect.significant()
     }
@@ -201,6 +214,11 @@ def _case_answer(case: CaseComparison) -> Iterator[str]:
         yield f"Response time at {listed(told)}."
     if still:
         yield f"No difference of response time was seen at {listed(still)}."
+
+
+def _is_of_all(metric: Metric) -> bool:
+    """Whether it is a quantile of the response time of all operations."""
+    return metric == Metric("quantile", metric.quantile)
 
 
 def _throughput_sentence(row: Compared) -> str:
@@ -231,7 +249,7 @@ def _moves(comparison: Comparison) -> dict[str, list[str]]:
         "rose": [], "fell": [], "showed no difference": [], "can't be compared": [],
     }  # fmt: skip
     for case in comparison.cases:
-        row = next((row for row in case.rows if row.metric.quantile is None), None)
+        row = next((row for row in case.rows if row.metric == THROUGHPUT), None)
         effect = row.effect if row else None
         if effect is None or effect.p_value is None:
             moves["can't be compared"].append(case.title)

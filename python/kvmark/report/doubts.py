@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kvmark.analysis import Level, Reason, Verdict
+from kvmark.analysis import CaseVerdict, Level, Reason, Verdict
 from kvmark.report import units
 from kvmark.report.answers import RunAnswer, SequenceAnswer
-from kvmark.report.table import case_name
 
+Named = tuple[str, Verdict | CaseVerdict]
+"""A run or a case by name, and its verdict."""
 _GRAVEST_FIRST = (Level.INVALID, Level.SUSPECT, Level.NOTE)
 
 
@@ -42,7 +43,7 @@ class Doubt:
 
 def of_sequence(answer: SequenceAnswer) -> list[Doubt]:
     """The doubts about a sequence's cases, gravest first."""
-    return _gathered([(case_name(row), row.figures.verdict) for row in answer.rows])
+    return _gathered([(row.case.title, row.figures.verdict) for row in answer.rows])
 
 
 def of_runs(runs: Sequence[RunAnswer]) -> list[Doubt]:
@@ -50,12 +51,12 @@ def of_runs(runs: Sequence[RunAnswer]) -> list[Doubt]:
     return _gathered([(run.summary.id, run.verdict) for run in runs])
 
 
-def of_cases(verdicts: Sequence[tuple[str, Verdict]]) -> list[Doubt]:
+def of_cases(verdicts: Sequence[Named]) -> list[Doubt]:
     """The doubts about cases with names, gravest first."""
     return _gathered(verdicts)
 
 
-def _gathered(verdicts: Sequence[tuple[str, Verdict]]) -> list[Doubt]:
+def _gathered(verdicts: Sequence[Named]) -> list[Doubt]:
     """Reasons of the same level and code together."""
     reasons: dict[tuple[Level, str], list[tuple[str, Reason]]] = {}
     for name, reason in _each(verdicts):
@@ -64,7 +65,7 @@ def _gathered(verdicts: Sequence[tuple[str, Verdict]]) -> list[Doubt]:
     return sorted(doubts, key=lambda doubt: _GRAVEST_FIRST.index(doubt.reason.level))
 
 
-def _each(verdicts: Iterable[tuple[str, Verdict]]) -> Iterable[tuple[str, Reason]]:
+def _each(verdicts: Iterable[Named]) -> Iterable[tuple[str, Reason]]:
     return ((name, reason) for name, verdict in verdicts for reason in verdict.reasons)
 
 

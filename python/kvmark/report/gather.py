@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -10,11 +11,9 @@ import polars as pl
 
 from kvmark.analysis import (
     YCSB_SOURCE,
-    Case,
     SequenceRow,
     Verdict,
     around_faults,
-    case_of,
     failure_course,
     fault_spans,
     judge,
@@ -27,7 +26,7 @@ from kvmark.analysis import (
     timelines,
     ycsb_sequence,
 )
-from kvmark.records import Run, TimeName
+from kvmark.records import Case, Run, TimeName, by_case
 from kvmark.report import asked, units
 from kvmark.report.answers import (
     Course,
@@ -93,25 +92,18 @@ def run_answer(run: Run, verdict: Verdict | None = None) -> RunAnswer:
 
 
 def _sequence_curves(rows: Sequence[SequenceRow]) -> Iterable[Curve]:
-    """The curves of each workload, store and target rate at its largest number of records."""
-    largest: dict[tuple[str, str, float | None], SequenceRow] = {}
+    """The curves of each case at its largest number of records."""
+    largest: dict[Case, SequenceRow] = {}
     for row in rows:
-        case = row.case
-        key = (case.workload, case.store, case.target_rate)
-        if key not in largest or largest[key].case.records < case.records:
+        key = replace(row.case, records=0)
+        if key not in largest or largest[key].case.records < row.case.records:
             largest[key] = row
-    stores = {row.case.store for row in rows}
-    for row in largest.values():
-        panel = _panel(row.case, several_stores=len(stores) > 1)
+    several_stores = len({row.case.store for row in rows}) > 1
+    for case, row in largest.items():
+        panel = (case if several_stores else replace(case, store="")).title
         counts = (row.figures.response_counts, row.figures.service_counts)
         curves = zip(_TIMES, map(quantile_curve, counts), strict=True)
         yield from (Curve(panel, time, points) for time, points in curves if points)
-
-
-def _panel(case: Case, *, several_stores: bool) -> str:
-    store = f", {case.store}" if several_stores else ""
-    rate = "" if case.target_rate is None else f", {units.significant(case.target_rate)}/s"
-    return f"{case.workload}{store}{rate}"
 
 
 def _course(run: Run) -> Course:
@@ -144,21 +136,19 @@ def _run_provenance(run: Run) -> Provenance:
 def _sequence_provenance(runs: Sequence[Run]) -> Provenance:
     """What all runs have in common from the first of them, and one plan per case."""
     first = runs[0].manifest
-    plans: dict[Case, Mapping[str, Any]] = {}
-    ids: dict[str, list[str]] = {}
-    for run in runs:
-        case = case_of(run)
-        plans.setdefault(case, run.manifest.plan)
-        ids.setdefault(_case(case), []).append(run.id)
+    cases = {case.title: same for case, same in by_case(runs).items()}
+    plans = {
+        f"Plan of {title}, first repetition": same[0].manifest.plan for title, same in cases.items()
+    }
     return Provenance(
         facts=(*_facts(runs[0]), Fact("Runs", f"{units.whole(len(runs))}, each with own seeds")),
         command=first.command,
         documents={
-            **{f"Plan of {_case(case)}, first repetition": plan for case, plan in plans.items()},
+            **plans,
             "Configuration of the system": first.engine.system.configuration,
             **_servers(runs[0]),
             "Host": first.host,
-            "Runs of each case": ids,
+            "Runs of each case": {title: [run.id for run in same] for title, same in cases.items()},
         },
     )
 
@@ -166,10 +156,6 @@ def _sequence_provenance(runs: Sequence[Run]) -> Provenance:
 def _servers(run: Run) -> Mapping[str, object]:
     """What is known of the servers, where there are any."""
     return {"Servers": run.manifest.testbed} if run.manifest.testbed else {}
-
-
-def _case(case: Case) -> str:
-    return f"{_panel(case, several_stores=True)}, {units.whole(case.records)} records"
 
 
 def _facts(run: Run) -> Iterable[Fact]:

@@ -40,7 +40,7 @@ def history_markdown(history: History, limit: int) -> str:
 
 def history_grid(history: History, limit: int) -> Grid:
     """The newest runs, the last one at the bottom; a new level begins a new section."""
-    timed = history.metric.quantile is not None
+    timed = history.metric.is_time
     unit = units.time_unit(point.value for point in history.points)
     first = max(len(history.points) - limit, 0)
     moves = {move.index: move for move in history.moves}
@@ -68,14 +68,27 @@ def history_grid(history: History, limit: int) -> Grid:
 
 
 def history_sentence(history: History) -> str:
-    """Where the level moved."""
+    """Where the level moved, or what change would have been seen."""
     n, name = len(history.points), history.metric.name
     runs = f"{n} {'run' if n == 1 else 'runs'}"
+    if n < history.least_runs:
+        return (
+            f"Over {runs} no change of the level of {name} can be seen: that takes"
+            f" {history.least_runs} of them."
+        )
     if not history.moves:
-        return f"No change of the level of {name} was found over {runs}."
+        return f"No change of the level of {name} was found over {runs}{_seen(history)}."
     told = [_place(history.points[move.index], move) for move in history.moves]
     beside = [sentence for move in history.moves for sentence in move.beside]
     return " ".join([f"Over {runs} the level of {name} moved {listed(told)}.", *beside])
+
+
+def _seen(history: History) -> str:
+    seen = history.could_be_seen
+    if not seen:
+        return ""
+    change = units.significant(seen * 100)
+    return f"; one of {change} % half-way would have been seen in 8 of 10 such histories"
 
 
 def _place(point: Point, move: Moved) -> str:

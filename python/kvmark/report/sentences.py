@@ -9,7 +9,7 @@ from kvmark.report import units
 from kvmark.report.answers import RunAnswer, SequenceAnswer
 from kvmark.report.asked import listed
 from kvmark.report.imported import imported_sentence
-from kvmark.report.table import case_name, verdict_counts
+from kvmark.report.table import verdict_counts
 
 
 def sequence(answer: SequenceAnswer) -> str:
@@ -24,10 +24,10 @@ def sequence(answer: SequenceAnswer) -> str:
     fastest = max(usable, key=lambda row: row.figures.throughput.value)
     slowest = min(usable, key=lambda row: row.figures.throughput.value)
     if fastest is slowest:
-        return f"Throughput of {case_name(fastest)} is {_speed(fastest)}. {belief}"
+        return f"Throughput of {fastest.case.title} is {_speed(fastest)}. {belief}"
     return (
-        f"The fastest case is {case_name(fastest)}, at {_speed(fastest)}; "
-        f"the slowest is {case_name(slowest)}, at {_speed(slowest)}. {belief}"
+        f"The fastest case is {fastest.case.title}, at {_speed(fastest)}; "
+        f"the slowest is {slowest.case.title}, at {_speed(slowest)}. {belief}"
     )
 
 

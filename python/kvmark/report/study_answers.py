@@ -62,11 +62,6 @@ class StudyAnswer:
     operations: tuple[OperationFigures, ...] = ()
 
 
-def row_name(row: StudyRow) -> str:
-    """A case in words, where it stands away from its row."""
-    return ", ".join(f"{name} {label}" for name, label in row.levels.items()) or "the only case"
-
-
 def speed(answer: StudyAnswer, row: StudyRow) -> str:
     """A case's throughput with its unit."""
     return f"{units.estimate(row.throughput)} {answer.unit}"

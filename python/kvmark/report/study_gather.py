@@ -9,7 +9,6 @@ from kvmark.analysis.study import StudyRow
 from kvmark.records import Run
 from kvmark.report import units
 from kvmark.report.answers import Fact, Provenance
-from kvmark.report.study_answers import row_name
 
 __all__ = ["study_provenance"]
 
@@ -18,7 +17,7 @@ def study_provenance(
     study: str, definition: Mapping[str, Any], rows: Sequence[StudyRow], runs: Sequence[Run]
 ) -> Provenance:
     """What all runs have in common from the first of them, and the runs of each case."""
-    ids = {row_name(row): list(row.figures.runs) for row in rows if row.figures}
+    ids = {row.title: list(row.figures.runs) for row in rows if row.figures}
     documents: dict[str, object] = {"Study": dict(definition), "Runs of each case": ids}
     if runs:
         first = runs[0].manifest

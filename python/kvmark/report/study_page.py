@@ -12,7 +12,7 @@ from kvmark.report.grid import Grid, to_text
 from kvmark.report.page import Page, Part, Source
 from kvmark.report.path_costs import cost_sentences, costs_grid
 from kvmark.report.sentences import beliefs
-from kvmark.report.study_answers import StudyAnswer, row_name, speed
+from kvmark.report.study_answers import StudyAnswer, speed
 from kvmark.report.study_tables import (
     change_text,
     effects_by_case_grid,
@@ -96,10 +96,10 @@ def _extremes(answer: StudyAnswer) -> list[str]:
         return []
     usable.sort(key=lambda row: row.throughput.value if row.throughput else 0.0)
     slowest, fastest = usable[0], usable[-1]
-    told = f"The fastest case is {row_name(fastest)}, at {speed(answer, fastest)}"
+    told = f"The fastest case is {fastest.title}, at {speed(answer, fastest)}"
     if fastest is slowest:
         return [f"{told}."]
-    return [f"{told}; the slowest is {row_name(slowest)}, at {speed(answer, slowest)}."]
+    return [f"{told}; the slowest is {slowest.title}, at {speed(answer, slowest)}."]
 
 
 def _effects(answer: StudyAnswer) -> list[str]:
@@ -124,7 +124,7 @@ def _grids(answer: StudyAnswer) -> list[Grid]:
 
 
 def _doubts(answer: StudyAnswer) -> list[doubts.Doubt]:
-    named = [(row_name(row), row.figures.verdict) for row in answer.rows if row.figures]
+    named = [(row.title, row.figures.verdict) for row in answer.rows if row.figures]
     return doubts.of_cases(named)
 
 

@@ -8,7 +8,8 @@ from kvmark.analysis.study import Effect, StudyRow
 from kvmark.report import units
 from kvmark.report.grid import Cell, Column, Grid
 from kvmark.report.runs_list import verdict_cell
-from kvmark.report.study_answers import StudyAnswer, row_name
+from kvmark.report.study_answers import StudyAnswer
+from kvmark.report.table import CASE_VERDICT
 
 _TIMES = ("p50", "p95", "p99", "max")
 _LEAST_SECTION = 2
@@ -96,7 +97,7 @@ def failures_grid(answer: StudyAnswer) -> Grid | None:
     reasons: dict[str, list[str]] = {}
     for row in answer.rows:
         for reason in dict.fromkeys(row.failures):
-            reasons.setdefault(reason, []).append(row_name(row))
+            reasons.setdefault(reason, []).append(row.title)
     if not reasons:
         return None
     return Grid(
@@ -226,6 +227,7 @@ def _notes(answer: StudyAnswer) -> Iterable[str]:
     if answer.repetitions > 1:
         n = answer.repetitions
         yield f"± is half the width of the 95 % confidence interval of the mean over n = {n} runs."
+        yield CASE_VERDICT
     elif any(row.throughput is not None and row.throughput.error for row in answer.rows):
         yield "± is half the width of the 95 % confidence interval over the intervals of one run."
     else:

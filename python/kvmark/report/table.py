@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from itertools import accumulate, groupby
 from typing import Self
 
-from kvmark.analysis import Judgement, OperationSummary, PhaseSummary, SequenceRow, Times, Verdict
+from kvmark.analysis import (
+    CaseVerdict,
+    Judgement,
+    OperationSummary,
+    PhaseSummary,
+    SequenceRow,
+    Times,
+    Verdict,
+)
 from kvmark.report import units
 from kvmark.report.answers import SequenceAnswer
 from kvmark.report.grid import Cell, Column, Grid, Tone
@@ -56,7 +64,7 @@ def operations_grid(phase: PhaseSummary, title: str = "Operations") -> Grid:
     )
 
 
-def verdict_counts(verdicts: Iterable[Verdict]) -> dict[Judgement, int]:
+def verdict_counts(verdicts: Iterable[Verdict | CaseVerdict]) -> dict[Judgement, int]:
     """How many of each, every word present."""
     counts = dict.fromkeys(Judgement, 0)
     for verdict in verdicts:
@@ -64,18 +72,12 @@ def verdict_counts(verdicts: Iterable[Verdict]) -> dict[Judgement, int]:
     return counts
 
 
-def case_name(row: SequenceRow) -> str:
-    """A case in words, where it stands away from its row."""
-    case = row.case
-    rate = "" if case.target_rate is None else f" at {units.significant(case.target_rate)} ops/s"
-    return f"{case.workload} on {case.store} with {units.whole(case.records)} records{rate}"
-
-
 @dataclass(frozen=True, slots=True)
 class _Shown:
     """Which columns a sequence needs besides those it always has."""
 
     targets: bool
+    apart: bool
     counts: bool
     published: bool
 
@@ -83,6 +85,7 @@ class _Shown:
     def of(cls, rows: Sequence[SequenceRow]) -> Self:
         return cls(
             targets=any(row.case.target_rate is not None for row in rows),
+            apart=any(row.case.apart for row in rows),
             counts=len({len(row.figures.runs) for row in rows}) > 1,
             published=any(row.published is not None for row in rows),
         )
@@ -94,6 +97,7 @@ def _sequence_columns(unit: units.TimeUnit, shown: _Shown) -> tuple[Column, ...]
         Column("store", number=False, key=True),
         Column("records", key=True),
         *([Column("target ops/s", key=True)] if shown.targets else []),
+        *([Column("case", number=False, key=True)] if shown.apart else []),
         Column("runtime ms", "measured"),
         Column("ops/s", "measured"),
         *([Column("n", "measured")] if shown.counts else []),
@@ -116,6 +120,7 @@ def _sequence_row(row: SequenceRow, unit: units.TimeUnit, shown: _Shown) -> tupl
         Cell(case.store),
         Cell(units.whole(case.records)),
         *([Cell(target)] if shown.targets else []),
+        *([Cell(case.apart)] if shown.apart else []),
         Cell(units.estimate(figures.runtime_ms)),
         Cell(units.estimate(figures.throughput), "strong"),
         *([Cell(units.whole(len(figures.runs)))] if shown.counts else []),
@@ -128,6 +133,8 @@ def _sequence_row(row: SequenceRow, unit: units.TimeUnit, shown: _Shown) -> tupl
 
 def _sequence_notes(answer: SequenceAnswer) -> Iterable[str]:
     yield _error_note(answer.rows)
+    if any(row.figures.verdict.runs > 1 for row in answer.rows):
+        yield CASE_VERDICT
     yield "Response time runs from the intended start, service time from the issue of an operation."
     if _lacking(
         time for row in answer.rows for time in (row.figures.response, row.figures.service)
@@ -181,6 +188,7 @@ def _operation_notes(rows: Sequence[OperationSummary]) -> Iterable[str]:
         yield "Times are those of operations that ended ok."
 
 
+CASE_VERDICT = "The verdict is that of the case: of its runs together, and their number."
 _LACKING = f"{units.ABSENT} stands where fewer than ten operations lie beyond a quantile."
 
 

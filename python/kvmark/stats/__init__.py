@@ -4,7 +4,7 @@ Nothing here reads a file or knows what a benchmark is. Samples are sequences of
 :class:`Counts`; what comes out is an :class:`Estimate` or a small frozen result.
 """
 
-from kvmark.stats.change_points import ChangePoint, change_points
+from kvmark.stats.change_points import ChangePoint, change_points, could_be_seen, least_points
 from kvmark.stats.counts import Counts, least_observations, rank_interval
 from kvmark.stats.crossing import crossing
 from kvmark.stats.estimate import CONFIDENCE, Estimate
@@ -44,6 +44,7 @@ __all__ = [
     "change_points",
     "combined",
     "contrast",
+    "could_be_seen",
     "crossing",
     "decide",
     "difference",
@@ -54,6 +55,7 @@ __all__ = [
     "jackknife",
     "kish_effective_size",
     "least_observations",
+    "least_points",
     "level_of",
     "mean_interval",
     "mix_test",

@@ -4,23 +4,34 @@ E-divisive (Matteson and James, A Nonparametric Approach for Multiple Change Poi
 Multivariate Data, 2014): the history is cut where the two sides differ most by the energy
 statistic, and again within the pieces, as long as a permutation test says that chance doesn't
 explain the cut. It asks for no law of the noise, which in histories of benchmarks has outliers.
+
+Of short pieces every order is counted. Of n points no order gives a cut less often than
+2 ÷ C(n, n/2), so that fewer than `least_points` can show no change however large it is.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 #: A level needs so many points: with fewer a single outlier is one.
 LEAST_POINTS = 3
 #: A cut stands when chance gives such a one less often.
 ERROR_LEVEL = 0.01
+#: Share of the changes of the size that could be seen which are found.
+POWER = 0.8
 
 _PERMUTATIONS = 499
+# The orders of so many points are counted by their subsets, 65,536.
+_MOST_COUNTED = 16
+# What rounding leaves between sums of the same numbers in another order.
+_HAIR = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +48,14 @@ def change_points(
 ) -> tuple[ChangePoint, ...]:
     """The places where the level moved, in order. Values are compared on a logarithmic scale.
 
-    Each cut is tested at ``error_level`` by the same seeded permutations, so that a history gives
-    the same answer whenever it is asked.
+    Each cut is tested at ``error_level`` by all orders or by the same seeded permutations, so that
+    a history gives the same answer whenever it is asked.
 
     Raises:
         ValueError: a value isn't above 0.
     """
-    series = np.asarray(values, dtype=np.float64)
-    if not bool(np.all(series > 0)):
-        raise ValueError("a change of level needs values above 0")
-    if len(series) < 2 * LEAST_POINTS:
+    series = _above_zero(values)
+    if len(series) < least_points(error_level):
         return ()
     logs = np.log(series)
     found = sorted(_cuts(logs, 0, len(logs), error_level, np.random.default_rng(seed)))
@@ -58,6 +67,47 @@ def change_points(
     )
 
 
+def least_points(error_level: float = ERROR_LEVEL) -> int:
+    """With fewer points than this no change is found, however large: chance explains any."""
+    return next(n for n in count(2 * LEAST_POINTS) if 2 / math.comb(n, n // 2) <= error_level)
+
+
+def could_be_seen(
+    values: Sequence[float], changes: Sequence[int] = (), *, error_level: float = ERROR_LEVEL
+) -> float | None:
+    """The smallest change half-way that 8 of 10 histories which scatter like this one would show.
+
+    As a share of the level before; ``changes`` are where the level moved, whose steps are no
+    scatter. None with too few points to see any.
+
+    The scatter is that around the levels. A change is taken to be seen where Student's t of both
+    halves would see it at the error level shared by all points: nobody knows before where it is.
+
+    Raises:
+        ValueError: a value isn't above 0.
+    """
+    series = _above_zero(values)
+    n = len(series)
+    if n < least_points(error_level):
+        return None
+    edges = [0, *changes, n]
+    pieces = [np.log(series[start:end]) for start, end in pairwise(edges)]
+    freedom = n - len(pieces) - 1
+    if freedom < 1:
+        return None
+    spread = (sum(float(((one - one.mean()) ** 2).sum()) for one in pieces) / freedom) ** 0.5
+    shared = error_level / n
+    reach = float(special.stdtrit(freedom, 1 - shared / 2) + special.stdtrit(freedom, POWER))
+    return math.expm1(min(reach * spread * 2 / n**0.5, 700.0))
+
+
+def _above_zero(values: Sequence[float]) -> NDArray[np.float64]:
+    series = np.asarray(values, dtype=np.float64)
+    if not bool(np.all(series > 0)):
+        raise ValueError("a change of level needs values above 0")
+    return series
+
+
 def _cuts(
     logs: NDArray[np.float64],
     start: int,
@@ -67,20 +117,76 @@ def _cuts(
 ) -> Iterator[tuple[int, float]]:
     """The cuts within a piece, with their p-values."""
     piece = logs[start:end]
-    if len(piece) < 2 * LEAST_POINTS:
+    if len(piece) < least_points(error_level):
         return
     distances = np.abs(piece[:, None] - piece[None, :])
     place, statistic = _best_cut(distances)
-    beaten = 0
-    for _ in range(_PERMUTATIONS):
-        order = chance.permutation(len(piece))
-        beaten += _best_cut(distances[np.ix_(order, order)])[1] >= statistic
-    p_value = (beaten + 1) / (_PERMUTATIONS + 1)
-    if statistic <= 0 or p_value > error_level:
+    if statistic <= 0:
+        return
+    p_value = _p_value(distances, statistic, chance)
+    if p_value > error_level:
         return
     yield from _cuts(logs, start, start + place, error_level, chance)
     yield start + place, p_value
     yield from _cuts(logs, start + place, end, error_level, chance)
+
+
+def _p_value(
+    distances: NDArray[np.float64], statistic: float, chance: np.random.Generator
+) -> float:
+    """How often another order has so good a cut: of all orders, or of many drawn by chance."""
+    n, reached = len(distances), statistic * (1 - _HAIR)
+    if n <= _MOST_COUNTED:
+        return _share_of_orders(_energies(distances), n, reached)
+    beaten = 0
+    for _ in range(_PERMUTATIONS):
+        order = chance.permutation(n)
+        beaten += _best_cut(distances[np.ix_(order, order)])[1] >= reached
+    return (beaten + 1) / (_PERMUTATIONS + 1)
+
+
+def _energies(distances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The energy statistic between each subset of the points and the rest; bits name the points."""
+    n = len(distances)
+    within, touching = np.zeros(1), np.zeros(1)
+    to_each = [np.zeros(1) for _ in range(n)]
+    for bit in range(n):
+        # Subsets with this point too: their sums are those without it and its own distances.
+        within = np.concatenate([within, within + 2 * to_each[bit]])
+        touching = np.concatenate([touching, touching + distances[bit].sum()])
+        to_each = [
+            np.concatenate([sums, sums + distances[one, bit]]) for one, sums in enumerate(to_each)
+        ]
+    across = touching - within
+    left = _sizes(n).astype(np.float64)
+    return _statistic(within, distances.sum() - within - 2 * across, across, left, n - left)
+
+
+def _share_of_orders(energies: NDArray[np.float64], n: int, reached: float) -> float:
+    """The share of all orders in which the points of some cut's left side reach a statistic.
+
+    An order is a way from the empty set to the whole, a point at a time. Counted are the ways that
+    meet no set which reaches it: as many as lead to the sets with one point less.
+    """
+    sizes = _sizes(n)
+    can_be_cut = (sizes >= LEAST_POINTS) & (sizes <= n - LEAST_POINTS)
+    open_sets = ~(can_be_cut & (energies >= reached))
+    ways = np.zeros(1 << n)
+    ways[0] = 1.0
+    subsets = np.arange(1 << n)
+    for size in range(1, n + 1):
+        these = subsets[(sizes == size) & open_sets]
+        for bit in range(n):
+            having = these[(these >> bit) & 1 == 1]
+            ways[having] += ways[having ^ (1 << bit)]
+    return 1.0 - float(ways[-1]) / math.factorial(n)
+
+
+def _sizes(n: int) -> NDArray[np.int64]:
+    sizes = np.zeros(1, dtype=np.int64)
+    for _ in range(n):
+        sizes = np.concatenate([sizes, sizes + 1])
+    return sizes
 
 
 def _best_cut(distances: NDArray[np.float64]) -> tuple[int, float]:
@@ -93,7 +199,20 @@ def _best_cut(distances: NDArray[np.float64]) -> tuple[int, float]:
     within_left = sums[places, places]
     across = sums[places, n] - within_left
     within_right = sums[n, n] - 2 * across - within_left
-    energy = 2 * across / (left * right) - within_left / left**2 - within_right / right**2
-    statistics = energy * left * right / n
+    statistics = _statistic(within_left, within_right, across, left, right)
     best = int(np.argmax(statistics))
     return int(places[best]), float(statistics[best])
+
+
+def _statistic(
+    within_left: NDArray[np.float64],
+    within_right: NDArray[np.float64],
+    across: NDArray[np.float64],
+    left: NDArray[np.float64],
+    right: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """The energy statistic of sides of so many points, from the sums of their distances."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        energy = 2 * across / (left * right) - within_left / left**2 - within_right / right**2
+        found: NDArray[np.float64] = energy * left * right / (left + right)
+    return found

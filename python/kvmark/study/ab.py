@@ -19,6 +19,7 @@ from typing import Final, Literal
 from kvmark import _engine
 from kvmark.errors import UsageError
 from kvmark.plan.compile import compile_run
+from kvmark.plan.model import Plan
 from kvmark.spec.run import RunSpec
 
 __all__ = ["BLOCK_NS", "SIDES", "AbStudy", "Precision", "Side", "Standing", "interleaved", "order"]
@@ -87,14 +88,16 @@ class AbStudy:
         seed = self.seed * 1_000_003 + block
         return replace(spec, seed=seed, duration_ns=spec.duration_ns or duration_ns)
 
-    def check(self) -> None:
-        """Checks both sides before the first block begins.
+    def check(self) -> tuple[Plan, ...]:
+        """Checks both sides before the first block begins, and gives their plans.
 
         Raises:
             KvmarkError: a side can't be carried out.
         """
-        for side in SIDES:
-            _engine.check_plan(compile_run(self.spec(0, side)).to_json())
+        plans = tuple(compile_run(self.spec(0, side)) for side in SIDES)
+        for plan in plans:
+            _engine.check_plan(plan.to_json())
+        return plans
 
 
 def order(seed: int) -> Iterator[tuple[Side, Side]]:

@@ -18,6 +18,7 @@ from typing import Self
 
 from kvmark.errors import AnswerIsNo, RunError
 from kvmark.records import Records
+from kvmark.spec.metric import Metric
 from kvmark.study.ab import Precision, Standing
 
 __all__ = ["Judge", "decided", "needed_apart"]
@@ -35,7 +36,7 @@ class Judge:
     """The process that decides, as a context."""
 
     def __init__(
-        self, records: Records, metric: str, precision: Precision, *, allow_invalid: bool
+        self, records: Records, metric: Metric, precision: Precision, *, allow_invalid: bool
     ) -> None:
         self._root = records.root
         self._metric = metric
@@ -67,8 +68,8 @@ class Judge:
             )
         if found.value is None:
             raise RunError(
-                f"run {run} has too few operations for its {self._metric}: measure longer blocks"
-                " with --duration"
+                f"run {run} has too few operations for its {self._metric.name}: measure longer"
+                " blocks with --duration"
             )
         return found.value
 
@@ -100,16 +101,14 @@ def decided(log_ratios: Sequence[float], precision: Precision) -> Standing:
     return Standing(len(log_ratios), found.needed, found.wanted, found.done)
 
 
-def _value(root: Path, run: str, metric: str) -> _Found:
+def _value(root: Path, run: str, metric: Metric) -> _Found:
     from kvmark.analysis import Judgement, judge, save_verdict  # noqa: PLC0415
-    from kvmark.analysis.checks_run import ENOUGH_REPETITIONS  # noqa: PLC0415
-    from kvmark.analysis.metrics import parse_metric, run_value  # noqa: PLC0415
+    from kvmark.analysis.metrics import run_value  # noqa: PLC0415
 
     records = Records(root)
     opened = records.open(run)
-    # Blocks repeat their case, so each of them may be short.
-    verdict = judge(opened, ENOUGH_REPETITIONS)
-    save_verdict(records, opened, verdict, ENOUGH_REPETITIONS)
+    verdict = judge(opened)
+    save_verdict(records, opened, verdict)
     invalid = verdict.judgement is Judgement.INVALID
     reason = verdict.reasons[0].sentence.rstrip(".") if invalid else ""
-    return _Found(run_value(opened, parse_metric(metric)), reason)
+    return _Found(run_value(opened, metric), reason)

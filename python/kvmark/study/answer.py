@@ -61,7 +61,7 @@ def answered(study: Study, journal: Journal) -> Answered:
     Raises:
         RecordsError: a run's files can't be read.
     """
-    best = best_attempts(journal, study.repetitions, usable)
+    best = best_attempts(journal, usable)
     cases = [_case(study, case, best, journal.records) for case in study.cases]
     in_records = study.spec.measure == "records"
     published = {

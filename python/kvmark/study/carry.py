@@ -31,7 +31,7 @@ __all__ = ["Audience", "Carrier", "best_attempts", "missing"]
 
 Place = tuple[str, int]
 """A case by its title, and a repetition."""
-Judge = Callable[[Records, Sequence[str], int], Mapping[str, bool]]
+Judge = Callable[[Records, Sequence[str]], Mapping[str, bool]]
 """Says of each run whether it can stand for its case."""
 
 
@@ -50,13 +50,11 @@ class Best:
     usable: bool
 
 
-def best_attempts(
-    journal: Journal, repetitions: int, judge: Judge = usable_apart
-) -> Mapping[Place, Best]:
+def best_attempts(journal: Journal, judge: Judge = usable_apart) -> Mapping[Place, Best]:
     """The try that stands for each run: the newest that is usable, or else the newest."""
     attempts = journal.attempts()
     runs = [attempt.run for attempt in attempts if attempt.run is not None]
-    usable = judge(journal.records, runs, repetitions)
+    usable = judge(journal.records, runs)
     found: dict[Place, Best] = {}
     for attempt in attempts:
         place = (attempt.case, attempt.repetition)

@@ -20,27 +20,28 @@ _NEAR: Final = 1.5
 
 
 def estimated(capacity: Capacity, objectives: Sequence[Objective]) -> Estimate | None:
-    """The capacity in ops/s with its interval; none where there is none.
+    """The capacity in ops/s; none where there is none.
 
     The logarithm of the worst figure over its bound rises with that of the rate, and where a line
     through the runs near the ends crosses 0 the objective is just met. Where the rate itself was
-    not carried, or the line's slope may be 0, the two ends are all that is known.
+    not carried, or the line's slope may be 0, it is the highest rate that held: both ends of the
+    search enclose the capacity, and say nothing of how surely.
     """
     low, high = capacity.low, capacity.high
     if low is None or high is None:
         return None
     step = (high / low) ** _NEAR
     near = [one for one in capacity.runs if low / step <= one.rate <= high * step]
-    ends = Estimate(low, low, high, len(near), "ops/s", "rates that hold and don't")
+    held = Estimate(low, None, None, len(near), "ops/s", "highest rate that held")
     over = [_over(one, objectives) for one in near]
     known = [(math.log(one.rate), y) for one, y in zip(near, over, strict=True) if y is not None]
     if len(known) < len(near):
-        return ends
+        return held
     found = crossing([x for x, _ in known], [y for _, y in known], "ops/s")
     if found is None or found.low is None or found.high is None:
-        return ends
+        return held
     if not low / step <= math.exp(found.value) <= high * step:
-        return ends
+        return held
     low, value, high = map(math.exp, (found.low, found.value, found.high))
     return Estimate(value, low, high, found.n, "ops/s", found.method)
 

@@ -22,43 +22,43 @@ _CUT_SHORT: Final = frozenset({"interrupted", "recovered"})
 """Codes of the reasons that a run has which didn't come to its end."""
 
 
-def usable_apart(records: Records, runs: Sequence[str], repetitions: int) -> Mapping[str, bool]:
+def usable_apart(records: Records, runs: Sequence[str]) -> Mapping[str, bool]:
     """Whether each run can stand for its case: it came to its end and isn't INVALID.
 
     A run that was killed or interrupted is closed and kept, and can't.
     """
-    known = _known(records, runs, repetitions)
+    known = _known(records, runs)
     rest = tuple(run for run in runs if run not in known)
     if not rest:
         return known
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
-        return {**known, **apart.submit(_usable, records.root, rest, repetitions).result()}
+        return {**known, **apart.submit(_usable, records.root, rest).result()}
 
 
-def usable(records: Records, runs: Sequence[str], repetitions: int) -> Mapping[str, bool]:
+def usable(records: Records, runs: Sequence[str]) -> Mapping[str, bool]:
     """The same in this process, when nothing is measured any more."""
-    known = _known(records, runs, repetitions)
+    known = _known(records, runs)
     rest = (run for run in runs if run not in known)
-    return {**known, **{run: _is_usable(records, run, repetitions) for run in rest}}
+    return {**known, **{run: _is_usable(records, run) for run in rest}}
 
 
-def _usable(root: Path, runs: Sequence[str], repetitions: int) -> Mapping[str, bool]:
-    return usable(Records(root), runs, repetitions)
+def _usable(root: Path, runs: Sequence[str]) -> Mapping[str, bool]:
+    return usable(Records(root), runs)
 
 
-def _known(records: Records, runs: Sequence[str], repetitions: int) -> dict[str, bool]:
+def _known(records: Records, runs: Sequence[str]) -> dict[str, bool]:
     """What the verdicts say that are kept."""
-    kept = {run: kept_verdict(records, run, repetitions) for run in runs}
+    kept = {run: kept_verdict(records, run) for run in runs}
     return {run: _can_stand(verdict) for run, verdict in kept.items() if verdict is not None}
 
 
-def _is_usable(records: Records, run: str, repetitions: int) -> bool:
+def _is_usable(records: Records, run: str) -> bool:
     from kvmark.analysis import judge, save_verdict  # noqa: PLC0415
 
     try:
         opened = records.open(run)
-        verdict = judge(opened, repetitions)
-        save_verdict(records, opened, verdict, repetitions)
+        verdict = judge(opened)
+        save_verdict(records, opened, verdict)
     except KvmarkError:
         return False
     return _can_stand(verdict.to_json())

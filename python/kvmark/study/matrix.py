@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TypeVar
 
+from kvmark import records
 from kvmark.errors import SpecError
 from kvmark.spec.study import Level, StudySpec
 from kvmark.spec.suggest import did_you_mean, shown
@@ -32,8 +33,7 @@ class Case:
     @property
     def title(self) -> str:
         """The case in words; the same for no other case of the study."""
-        named = ", ".join(f"{name} {label}" for name, label in self.labels.items())
-        return named or "the only case"
+        return records.Case.of_levels(self.labels).title
 
 
 def combinations(

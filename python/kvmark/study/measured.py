@@ -5,7 +5,6 @@ It brings Polars and SciPy: nothing here is imported while an engine runs.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -25,25 +24,16 @@ class Measured:
 
 
 def measured(ended: Iterable[Carried], records: Records) -> list[Measured]:
-    """Closes and judges runs. Those of one case of a sequence are its repetitions.
+    """Closes and judges runs.
 
     Raises:
         KvmarkError: a run's records couldn't be written; what was measured is kept.
     """
-    ended = list(ended)
-    repetitions = Counter(map(_case, ended))
-    return [_measured(carried, records, repetitions[_case(carried)]) for carried in ended]
+    return [_measured(carried, records) for carried in ended]
 
 
-def _case(carried: Carried) -> tuple[object, ...]:
-    step = carried.manifest.spec.get("sequence")
-    if step is None:
-        return (carried.folder.id,)
-    return step["workload"], step["records"], step["target"]
-
-
-def _measured(carried: Carried, records: Records, repetitions: int) -> Measured:
+def _measured(carried: Carried, records: Records) -> Measured:
     run = recover(carried.folder.path)
-    verdict = judge(run, repetitions)
-    save_verdict(records, run, verdict, repetitions)
+    verdict = judge(run)
+    save_verdict(records, run, verdict)
     return Measured(run, verdict)

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Final
 
 from kvmark.analysis import Level, Reason, Verdict, judge, merged_times, save_verdict
+from kvmark.analysis.metrics import run_value
 from kvmark.analysis.summary import throughput
 from kvmark.errors import AnswerIsNo
 from kvmark.records import Records, Run, recover
+from kvmark.spec.metric import Metric
 from kvmark.spec.objective import Objective
 from kvmark.stats import least_observations
 from kvmark.study.capacity import Outcome, RateRun, Stage
@@ -25,6 +27,7 @@ _NOT_KEPT_UP: Final = frozenset({"offered_rate_not_reached", "dropped"})
 _ERRORS: Final = frozenset({"errors", "timeouts", "overloaded", "unavailable"})
 _FAILED: Final = frozenset({"nothing_measured", "abandoned"})
 _GENERATOR: Final = frozenset({"schedule_late", "generator_saturated"})
+_ALL_ERRORS: Final = Metric("errors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ def judged(
     for run, verdict in closed:
         _raise_if_useless(run, verdict)
     figures = [_figure([run for run, _ in closed], objective) for objective in objectives]
-    own_errors = any(objective.measure == "errors" for objective in objectives)
+    own_errors = any(objective.metric == _ALL_ERRORS for objective in objectives)
     verdicts = [verdict for _, verdict in closed]
     reasons = [*_refused(verdicts, own_errors=own_errors), *filter(None, map(_missed, figures))]
     lacking = [figure.lacking for figure in figures if figure.lacking]
@@ -131,16 +134,18 @@ def _raise_if_useless(run: Run, verdict: Verdict) -> None:
 
 
 def _figure(runs: Sequence[Run], objective: Objective) -> _Figure:
-    match objective.measure:
+    metric = objective.metric
+    match metric.measure:
         case "throughput":
-            return _Figure(objective, _throughput(runs))
+            rates = [run_value(run, metric) or 0.0 for run in runs]
+            return _Figure(objective, sum(rates) / len(rates))
         case "errors":
-            return _Figure(objective, _failed_share(runs))
-        case "mean":
-            mean = merged_times(runs, objective.time).mean()
-            return _Figure(objective, mean, "" if mean is not None else "no operation succeeded")
-    counts = merged_times(runs, objective.time)
-    q = 1.0 if objective.q is None else objective.q
+            return _Figure(objective, _failed_share(runs, metric.operation))
+    counts = merged_times(runs, metric.time, metric.operation)
+    if metric.measure == "mean":
+        mean = counts.mean()
+        return _Figure(objective, mean, "" if mean is not None else "no operation succeeded")
+    q = 1.0 if metric.measure == "max" else metric.q
     if not counts.shows(q):
         needed = least_observations(q)
         lacking = f"{objective.text} needs {needed:,} operations and there are {counts.n:,}"
@@ -154,13 +159,13 @@ def _throughput(runs: Sequence[Run]) -> float:
     return sum(rates) / len(rates) if rates else 0.0
 
 
-def _failed_share(runs: Sequence[Run]) -> float:
+def _failed_share(runs: Sequence[Run], operation: str | None) -> float:
     totals = [
         total
         for run in runs
         for phase in run.counted
         for total in run.totals(phase.index)
-        if not total.part
+        if (not total.part if operation is None else total.operation == operation)
     ]
     failed = sum(total.count for total in totals if total.outcome not in ("ok", "miss"))
     done = sum(total.count for total in totals)

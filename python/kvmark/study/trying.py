@@ -34,6 +34,8 @@ _SEEDS: Final = 1_000_003
 class Trying:
     """Who carries out the runs, and for what."""
 
+    name: str
+    """Of the search, in all of its runs."""
     spec: RunSpec
     """The run at no rate yet."""
     arrival: Literal["constant", "poisson"]
@@ -55,7 +57,11 @@ class Trying:
         self.step(title, self._number)
         spec = _at(self.spec, rate, self.arrival, self._number)
         objectives = [objective.text for objective in self.objectives]
-        kept = {**spec.as_json(), "capacity": {"objectives": objectives, "rate": rate}}
+        search = {"name": self.name, "number": self._number}
+        kept = {
+            **spec.as_json(),
+            "capacity": {**search, "objectives": objectives, "rate": rate},
+        }
         plan = compile_run(spec)
         return carry_out(plan, kept, self.records, self.setting, self.progress).or_raise()
 

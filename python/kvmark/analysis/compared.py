@@ -1,0 +1,51 @@
+"""One metric of two sides: their figures, and how much they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kvmark.analysis.metrics import level
+from kvmark.records import Run
+from kvmark.spec.metric import Metric
+from kvmark.stats import Effect, Estimate, Level, difference
+
+__all__ = ["Compared", "Row", "Rows", "compared", "independent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One metric on both sides. A side is none where it has too few operations for it."""
+
+    metric: Metric
+    baseline: Estimate | None
+    candidate: Estimate | None
+    effect: Effect | None
+
+
+Row = Callable[[Metric], Compared]
+"""Compares both sides by a metric."""
+Rows = Callable[[float], Row]
+"""Makes what compares with intervals of a coverage."""
+
+
+def independent(baseline: Sequence[Run], candidate: Sequence[Run]) -> Rows:
+    """Compares runs that have nothing to do with each other."""
+
+    def rows(confidence: float) -> Row:
+        def row(metric: Metric) -> Compared:
+            before, after = level(baseline, metric), level(candidate, metric)
+            effect = difference(before, after, confidence) if before and after else None
+            return compared(metric, (before, after), effect, confidence)
+
+        return row
+
+    return rows
+
+
+def compared(
+    metric: Metric, sides: tuple[Level | None, Level | None], effect: Effect | None, share: float
+) -> Compared:
+    """Both sides' figures with their intervals of coverage ``share``, and the effect."""
+    before, after = (side.estimate(metric.unit, share) if side else None for side in sides)
+    return Compared(metric, before, after, effect)

@@ -1,0 +1,232 @@
+"""Which case a run belongs to, and what it is called.
+
+A case is what repetitions have in common: their plan without seeds and without what only brought
+the records there, and the levels of the study that they were made for. Whoever puts runs together
+asks here: tables, histories, comparisons, rankings and studies. Nothing of weight is imported.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, TypeVar
+
+if TYPE_CHECKING:
+    from kvmark.records.model import Manifest
+
+__all__ = ["PLACES", "Aspect", "Case", "by_case", "described"]
+
+Aspect = Literal["workload", "system", "records"]
+"""What cases may differ in and be put together all the same."""
+
+#: Options that say where something stands: no case is about them.
+PLACES: Final = frozenset({
+    "address", "bind", "bind-source-addr", "cluster-announce-port", "cluster-config-file",
+    "cluster-port", "create", "dir", "logfile", "path", "pidfile", "port", "proc-title-template",
+    "seed", "tls-ca-cert-file", "tls-cert-file", "tls-key-file", "tls-port", "unixsocket",
+})  # fmt: skip
+#: Chance, and the part of one machine. The system's options are looked at one by one.
+_OF_NO_MATTER: Final = ("seeds", "share", "format", "system")
+_LOADING: Final = ("load", "settle")
+_RECORDS: Final = ("dataset.count", "dataset.full_at", "keys.count", "operations")
+#: What is left of a group where the workload doesn't matter: how much load it is.
+_LOAD: Final = re.compile(
+    r"(system|levels|faults|pin)\b.*|workers|timeout_ns|groups\[\d+\]\.(clients|arrival\..*)"
+)
+#: Factors of studies that go by another name in the plan.
+_FACTORS: Final[Mapping[Aspect, frozenset[str]]] = {
+    "workload": frozenset({"levels.workload", "levels.operation", "levels.application"}),
+    "system": frozenset({"levels.system", "levels.store", "levels.database"}),
+    "records": frozenset({"levels.records"}),
+}
+_MOST_TOLD: Final = 3
+
+
+class _HasManifest(Protocol):
+    @property
+    def manifest(self) -> Manifest: ...
+
+
+R = TypeVar("R", bound=_HasManifest)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A case as it is called. What is empty, 0 or none isn't said."""
+
+    workload: str
+    store: str
+    #: Those that it began with; for a run alone those that are there or inserted.
+    records: int
+    #: Operations per second; none when clients go as fast as the store lets them.
+    target_rate: float | None = None
+    #: What tells it from those beside it which are alike in all of this, in words.
+    apart: str = ""
+
+    @classmethod
+    def of_levels(cls, levels: Mapping[str, str]) -> Self:
+        """A study's case, from the labels of its levels by factor."""
+        told = ", ".join(f"{name} {label}" for name, label in levels.items())
+        return cls("", "", 0, apart=told or "the only case")
+
+    @property
+    def title(self) -> str:
+        """The case in words."""
+        what = " on ".join(part for part in (self.workload, self.store) if part)
+        many = f" with {self.records:,} records" if self.records else ""
+        rate = "" if self.target_rate is None else f" at {self.target_rate:,.10g} ops/s"
+        return ", ".join(part for part in (f"{what}{many}{rate}".strip(), self.apart) if part)
+
+
+def by_case(runs: Iterable[R], without: tuple[Aspect, ...] = ()) -> dict[Case, list[R]]:
+    """The runs of each case, in the order of the first runs.
+
+    Cases that differ only in an aspect ``without`` which they are to be told apart are one, and
+    that aspect isn't in its name.
+    """
+    together: dict[str, list[R]] = {}
+    places: dict[str, dict[str, str]] = {}
+    for run in runs:
+        known = _but(run.manifest, without)
+        key = sha256(json.dumps(sorted(known.items())).encode()).hexdigest()
+        together.setdefault(key, []).append(run)
+        places[key] = known
+    alike: dict[Case, list[str]] = {}
+    for key, same in together.items():
+        alike.setdefault(_named(same[0].manifest, without), []).append(key)
+    apart = {
+        key: replace(case, apart=words)
+        for case, keys in alike.items()
+        for key, words in zip(keys, _apart(keys, [places[key] for key in keys]), strict=True)
+    }
+    return {apart[key]: same for key, same in together.items()}
+
+
+def described(manifest: Manifest) -> dict[str, str]:
+    """Everything that makes a run this case and no other, by the place where it stands."""
+    plan = {key: part for key, part in manifest.plan.items() if key not in _OF_NO_MATTER}
+    places = dict(_flat({**plan, **_measuring(plan)}, ""))
+    sequence = manifest.spec.get("sequence")
+    if sequence:
+        # Steps find what those before them left, which chance decides.
+        places = {place: text for place, text in places.items() if not place.endswith(_RECORDS)}
+        places["sequence.records"] = str(sequence.get("records"))
+    study = manifest.spec.get("study")
+    levels = study.get("levels", {}) if isinstance(study, Mapping) else {}
+    places |= dict(_flat({"levels": levels, "faults": manifest.spec.get("faults", ())}, ""))
+    options = manifest.plan.get("system", {}).get("options", {})
+    places["system.name"] = manifest.engine.system.system
+    told = {f"system.{name}": str(value) for name, value in options.items() if name not in PLACES}
+    return {**places, **told}
+
+
+def _but(manifest: Manifest, without: tuple[Aspect, ...]) -> dict[str, str]:
+    """The description without some aspects."""
+    places = described(manifest)
+    left_out = {place for aspect in without for place in _FACTORS[aspect]}
+    if "workload" in without:
+        places = {place: text for place, text in places.items() if _LOAD.fullmatch(place)}
+        places["records"] = str(_records(manifest))
+    if "system" in without:
+        left_out |= {place for place in places if place.startswith("system.")}
+    if "records" in without:
+        left_out |= {place for place in places if place.endswith(_RECORDS)}
+        left_out |= {"records", "sequence.records"}
+    return {place: text for place, text in places.items() if place not in left_out}
+
+
+def _named(manifest: Manifest, without: tuple[Aspect, ...]) -> Case:
+    return Case(
+        workload="" if "workload" in without else _workload(str(manifest.plan.get("name", ""))),
+        store="" if "system" in without else manifest.engine.system.system,
+        records=0 if "records" in without else _records(manifest),
+        target_rate=_target_rate(manifest.plan),
+    )
+
+
+def _workload(name: str) -> str:
+    """YCSB's own go by the letter or word behind their folder, others by their whole name."""
+    step = name.removeprefix("ycsb/")
+    return step.upper() if step != name and len(step) == 1 else step
+
+
+def _records(manifest: Manifest) -> int:
+    sequence = manifest.spec.get("sequence", {})
+    if "records" in sequence:
+        return int(sequence["records"])
+    plan = manifest.plan
+    there = int(plan.get("dataset", {}).get("count", 0))
+    return there or sum(active.get("operations") or 0 for active in _measured(plan))
+
+
+def _target_rate(plan: Mapping[str, Any]) -> float | None:
+    groups = plan.get("groups", ())
+    arrivals = [groups[active["group"]].get("arrival", {}) for active in _measured(plan)]
+    rates = [arrival["rates"][-1]["rate"] for arrival in arrivals if arrival.get("rates")]
+    return float(sum(rates)) if rates else None
+
+
+def _measured(plan: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    phases = [phase for phase in plan.get("phases", ()) if phase.get("name") == "measure"]
+    return [active for phase in phases for active in phase.get("groups", ())]
+
+
+def _measuring(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Phases and groups without those that only bring the records there."""
+    groups, phases = plan.get("groups", ()), plan.get("phases", ())
+    kept = [phase for phase in phases if phase.get("name") not in _LOADING]
+    if not any(phase.get("name") == "measure" for phase in kept):
+        return {}
+    active = {part["group"] for phase in kept for part in phase.get("groups", ())}
+    loading = {part["group"] for phase in phases for part in phase.get("groups", ())} - active
+    # Groups are known by name, because a load has one among them.
+    named = [
+        {**phase, "groups": [{**part, "group": _name(groups, part["group"])} for part in parts]}
+        for phase in kept
+        for parts in [phase.get("groups", ())]
+    ]
+    rest = [group for index, group in enumerate(groups) if index not in loading]
+    return {"groups": rest, "phases": named}
+
+
+def _name(groups: Sequence[Mapping[str, Any]], index: int) -> str:
+    return str(groups[index].get("name", index)) if index < len(groups) else str(index)
+
+
+def _flat(value: Any, place: str) -> Iterator[tuple[str, str]]:
+    """Every plain value with its place."""
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from _flat(part, f"{place}.{name}" if place else str(name))
+    elif isinstance(value, list | tuple):
+        for number, part in enumerate(value):
+            yield from _flat(part, f"{place}[{number}]")
+    elif value is not None:
+        yield place, str(value)
+
+
+def _apart(keys: Sequence[str], described: Sequence[Mapping[str, str]]) -> list[str]:
+    """What each has otherwise than another of them, in words that no other has."""
+    places = dict.fromkeys(place for one in described for place in one)
+    differing = [place for place in places if len({one.get(place) for one in described}) > 1]
+    told = [[_word(place, one[place]) for place in differing if place in one] for one in described]
+    short = [", ".join(words[:_MOST_TOLD]) for words in told]
+    return [
+        one if len(words) <= _MOST_TOLD and short.count(one) == 1 else f"{one}, plan {key[:8]}"
+        for key, words, one in zip(keys, told, short, strict=True)
+    ]
+
+
+def _word(place: str, text: str) -> str:
+    if place.endswith(".clients"):
+        return f"{text} {'client' if text == '1' else 'clients'}"
+    if place == "name":
+        return text
+    if place == "sequence.records":
+        return "in a sequence"
+    for beginning in ("groups[0].", "system.", "levels."):
+        place = place.removeprefix(beginning)
+    return f"{place} {text}"

@@ -1,0 +1,177 @@
+"""Figures of a run as people write them: `throughput`, `p99`, `service p99.9`, `READ.wait.p50`.
+
+| metric                  | what it is                                                |
+|-------------------------|-----------------------------------------------------------|
+| `p99` `p99.9` `p999`    | a quantile of response time; `p999` is `p99.9`            |
+| `mean` `max`            | its mean, its maximum                                     |
+| `service.p99`           | the same of service time; `wait` likewise                 |
+| `READ.p99`              | the same of one operation; `READ.service.p99` of both     |
+| `throughput`            | successful operations per second                          |
+| `errors`                | failed operations as a share of all with a known outcome  |
+
+Parts stand with a dot or a space between them. Objectives, conditions and `--metric` take the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Literal, get_args
+
+from kvmark.errors import SpecError, UsageError
+from kvmark.spec.quantity import LONGEST
+from kvmark.spec.suggest import did_you_mean, shown
+
+__all__ = [
+    "THROUGHPUT", "Measure", "Metric", "TimeKind", "check_operations", "parse_comparable",
+    "parse_metric",
+]  # fmt: skip
+
+Measure = Literal["quantile", "mean", "max", "errors", "throughput"]
+TimeKind = Literal["response", "service", "wait"]
+
+_FORM: Final = re.compile(r"(?:(.*[^\s.])(?:\s*\.\s*|\s+))?([A-Za-z]\w*(?:\.[0-9]+)?)")
+_QUANTILE: Final = re.compile(r"p([0-9]{1,2})([0-9]*)(?:\.([0-9]+))?", re.ASCII)
+_TIMES: Final[Mapping[str, TimeKind]] = {name: name for name in get_args(TimeKind)}
+_TIMELESS: Final = ("errors", "throughput")
+_NAMES: Final = ("p50", "p95", "p99", "p999", "mean", "max", "errors", "throughput")
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A figure of all operations of a run, or of those of one kind."""
+
+    measure: Measure = "throughput"
+    #: Such as `p99`, and `p999` for 99.9 %; none for what is no quantile.
+    quantile: str | None = None
+    #: Of no meaning for errors and throughput.
+    time: TimeKind = "response"
+    operation: str | None = None
+
+    @property
+    def name(self) -> str:
+        """How it is called where one is asked for, such as `p99` or `READ.service.p99`."""
+        parts = [self.operation or "", "" if self.time == "response" else self.time]
+        return ".".join([*filter(None, parts), self.quantile or self.measure])
+
+    @property
+    def unit(self) -> str:
+        """Of its values."""
+        if self.measure == "errors":
+            return "share"
+        return "ops/s" if self.measure == "throughput" else "ns"
+
+    @property
+    def is_time(self) -> bool:
+        """Whether its values are nanoseconds."""
+        return self.measure not in _TIMELESS
+
+    @property
+    def more_is_better(self) -> bool:
+        """Whether a rise is welcome."""
+        return self.measure == "throughput"
+
+    @property
+    def q(self) -> float:
+        """The quantile as a share.
+
+        Raises:
+            ValueError: it is no quantile.
+        """
+        found = None if self.quantile is None else _QUANTILE.fullmatch(self.quantile)
+        if found is None:
+            raise ValueError(f"{self.name} is no quantile")
+        return _share(found)
+
+
+THROUGHPUT: Final = Metric()
+
+
+def parse_metric(text: str) -> Metric:
+    """A metric from its name.
+
+    Raises:
+        SpecError: there is no such metric.
+    """
+    found = _FORM.fullmatch(text.strip()) if len(text) <= LONGEST else None
+    if found is None:
+        raise SpecError(
+            f"{shown(text)} is not a metric; write throughput, p99, READ.p99 or service.p99"
+        )
+    before, name = re.split(r"[\s.]+", found[1] or ""), found[2]
+    words = [word for word in before if word]
+    measure, quantile = _measure(name)
+    time = _TIMES[words.pop()] if words and words[-1] in _TIMES else None
+    if time is not None and measure in _TIMELESS:
+        raise SpecError(f"{name} has no {time} time; write {name} alone")
+    if len(words) > 1:
+        raise SpecError(
+            f"{shown(text)} has more than an operation and a time before {name}; write it like"
+            " READ.service.p99"
+        )
+    return Metric(measure, quantile, time or "response", words[0] if words else None)
+
+
+def parse_comparable(text: str) -> Metric:
+    """A metric by which runs can be compared as a ratio.
+
+    Raises:
+        SpecError: there is no such metric, or its ratio has no error.
+    """
+    metric = parse_metric(text)
+    if metric.measure == "errors":
+        raise SpecError(
+            f"{shown(text)} can't be compared: a share of errors is often 0 and has no ratio then;"
+            " the verdict judges errors"
+        )
+    if metric.measure == "max":
+        raise SpecError(
+            f"{shown(text)} can't be compared: a maximum is one operation and has no error; take a"
+            " quantile such as p99.9"
+        )
+    return metric
+
+
+def check_operations(metrics: Iterable[Metric], known: Collection[str], where: str) -> None:
+    """Refuses names of operations that aren't there; ``where`` says where they were looked for.
+
+    Raises:
+        UsageError: there is no such operation; says which there are.
+    """
+    for metric in metrics:
+        if metric.operation is not None and metric.operation not in known:
+            operation = shown(metric.operation)
+            there = f"take one of {', '.join(known)}" if known else "none is told apart there"
+            raise UsageError(
+                f"{shown(metric.name)}: {where} no operation {operation}: {there}; times are"
+                f" {', '.join(_TIMES)}"
+            )
+
+
+def _measure(name: str) -> tuple[Measure, str | None]:
+    match name:
+        case "mean" | "max" | "errors" | "throughput":
+            return name, None
+    found = _QUANTILE.fullmatch(name)
+    if found is None:
+        raise SpecError(f"there is no figure {shown(name)}{did_you_mean(name, _NAMES)}")
+    whole, nines, rest = found.groups()
+    if nines and rest:
+        raise SpecError(f"{shown(name)} is not a quantile; write p99.9 or p999")
+    if whole == "10" and nines and not nines.strip("0"):
+        raise SpecError("p100 is the maximum; write max")
+    q = _share(found)
+    if not 0 < q < 1:
+        raise SpecError(f"{shown(name)} is not a quantile above p0")
+    digits = (nines or rest or "").rstrip("0")
+    # Below ten a point tells p5.5 from p55.
+    point = "." if digits and len(whole) == 1 else ""
+    return "quantile", f"p{whole}{point}{digits}"
+
+
+def _share(found: re.Match[str]) -> float:
+    """Of p99.9 and of p999, as tools write it, 0.999."""
+    whole, nines, rest = found.groups()
+    return float(Fraction(f"{whole}.{nines or rest or '0'}") / 100)
