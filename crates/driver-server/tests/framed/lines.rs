@@ -34,11 +34,8 @@ impl<const REOPENS: bool> Protocol for Lines<REOPENS> {
 
     async fn dial(&self, target: &HostPort) -> Result<Stream, Failure> {
         let mut stream = Stream::tcp((target.host.as_str(), target.port)).await?;
-        while self.greets {
-            let byte = stream.read_u8().await.map_err(|error| Failure::broken(&error))?;
-            if byte == b'\n' {
-                break;
-            }
+        if self.greets {
+            while stream.read_u8().await.map_err(|error| Failure::broken(&error))? != b'\n' {}
         }
         Ok(stream)
     }
