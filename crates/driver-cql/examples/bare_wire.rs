@@ -1,10 +1,10 @@
 //! A bare epoll loop over CQL's wire: the floor of what an operation costs its client.
 //!
-//! It prepares one statement, keeps so many executions of it in flight on its connections, and reads
-//! of each answer the header, the kind of its result and the number of its rows. For each operation
-//! there are two time stamps and a record in a histogram: no generator, no driver, no schedule, no
-//! interval and no timeout. Keys are `user0`, `user1`, … drawn uniformly; behind the key stand so
-//! many fields of so many bytes, all zero.
+//! It prepares one statement, keeps so many executions of it in flight on its connections, and
+//! reads of each answer the header, the kind of its result and the number of its rows. For each
+//! operation there are two time stamps and a record in a histogram: no generator, no driver, no
+//! schedule, no interval and no timeout. Keys are `user0`, `user1`, … drawn uniformly; behind the
+//! key stand so many fields of so many bytes, all zero.
 //!
 //! ```text
 //! bare_wire address=HOST:PORT statement=CQL records=N operations=N

@@ -33,6 +33,7 @@ mod rows;
 mod schema;
 mod session;
 mod settings;
+mod shared;
 mod statement;
 mod text;
 mod tls;
@@ -48,9 +49,8 @@ use kvmark_driver::{
 };
 
 use cluster::Cluster;
-use counters::Counters;
-use prepared::Prepared;
 use settings::Settings;
+use shared::Shared;
 use wire::Wire;
 
 pub use options::{options, statement_options};
@@ -61,16 +61,6 @@ pub struct Cql {
     shared: Shared,
     cluster: Cluster,
     description: Description,
-}
-
-/// What every session works with.
-#[derive(Clone)]
-struct Shared {
-    settings: Arc<Settings>,
-    wire: Arc<Wire>,
-    prepared: Arc<Prepared>,
-    counters: Arc<Counters>,
-    watch: Arc<topology::Watch>,
 }
 
 impl Cql {

@@ -7,7 +7,7 @@ use scylla::statement::Consistency;
 use crate::failure::Failure;
 use crate::prepared::Prepared;
 use crate::records;
-use crate::retry::Trials;
+use crate::retry::Repeats;
 use crate::statement::Own;
 use crate::text::{Batch, Places, Text};
 
@@ -25,7 +25,7 @@ pub(crate) enum Sent {
 /// What was tried for a step that failed once.
 #[derive(Debug)]
 pub(crate) struct Tried {
-    pub(crate) trials: Trials,
+    pub(crate) repeats: Repeats,
     /// Nodes that aren't asked again.
     pub(crate) nodes: Vec<usize>,
     pub(crate) level: Consistency,
@@ -285,7 +285,7 @@ pub(crate) enum Next {
 impl Step {
     /// What was tried so far, from this level on.
     pub(crate) fn tried(&mut self, level: Consistency) -> &mut Tried {
-        let begun = || Box::new(Tried { trials: Trials::default(), nodes: Vec::new(), level });
+        let begun = || Box::new(Tried { repeats: Repeats::default(), nodes: Vec::new(), level });
         self.tried.get_or_insert_with(begun)
     }
 

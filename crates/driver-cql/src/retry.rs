@@ -22,7 +22,7 @@ pub(crate) enum Decision {
 
 /// What was tried for one request.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Trials {
+pub(crate) struct Repeats {
     on_unavailable: bool,
     on_read_timeout: bool,
     on_write_timeout: bool,
@@ -31,7 +31,7 @@ pub(crate) struct Trials {
 /// Decides on a request that a node answered with an error.
 pub(crate) fn decide(
     retry: Retry,
-    trials: &mut Trials,
+    repeats: &mut Repeats,
     error: &DbError,
     is_idempotent: bool,
     level: Consistency,
@@ -55,9 +55,9 @@ pub(crate) fn decide(
         | DbError::ReadTimeout { .. }
         | DbError::WriteTimeout { .. } => {
             if retry == Retry::Default {
-                by_default(trials, error, is_idempotent)
+                by_default(repeats, error, is_idempotent)
             } else {
-                at_lower_level(trials, error, is_idempotent, level)
+                at_lower_level(repeats, error, is_idempotent, level)
             }
         }
         _ => Decision::Fail,
@@ -68,25 +68,25 @@ fn first_time(tried: &mut bool, decision: Decision) -> Decision {
     if std::mem::replace(tried, true) { Decision::Fail } else { decision }
 }
 
-fn by_default(trials: &mut Trials, error: &DbError, is_idempotent: bool) -> Decision {
+fn by_default(repeats: &mut Repeats, error: &DbError, is_idempotent: bool) -> Decision {
     match error {
-        DbError::Unavailable { .. } => first_time(&mut trials.on_unavailable, Decision::OtherNode),
+        DbError::Unavailable { .. } => first_time(&mut repeats.on_unavailable, Decision::OtherNode),
         // Enough replicas answered, but not the one that was to send the data.
         DbError::ReadTimeout { received, required, data_present: false, .. }
             if received >= required =>
         {
-            first_time(&mut trials.on_read_timeout, Decision::SameNode(None))
+            first_time(&mut repeats.on_read_timeout, Decision::SameNode(None))
         }
         // By now the nodes that didn't answer are known to be down.
         DbError::WriteTimeout { write_type: WriteType::BatchLog, .. } if is_idempotent => {
-            first_time(&mut trials.on_write_timeout, Decision::SameNode(None))
+            first_time(&mut repeats.on_write_timeout, Decision::SameNode(None))
         }
         _ => Decision::Fail,
     }
 }
 
 fn at_lower_level(
-    trials: &mut Trials,
+    repeats: &mut Repeats,
     error: &DbError,
     is_idempotent: bool,
     level: Consistency,
@@ -108,7 +108,7 @@ fn at_lower_level(
     match decision {
         Decision::Fail => Decision::Fail,
         // One chance in all.
-        decision => first_time(&mut trials.on_unavailable, decision),
+        decision => first_time(&mut repeats.on_unavailable, decision),
     }
 }
 
@@ -144,8 +144,8 @@ mod tests {
 
     /// What is decided at first, and then.
     fn twice(retry: Retry, error: &DbError, idempotent: bool) -> [Decision; 2] {
-        let mut trials = Trials::default();
-        [(); 2].map(|()| decide(retry, &mut trials, error, idempotent, QUORUM))
+        let mut repeats = Repeats::default();
+        [(); 2].map(|()| decide(retry, &mut repeats, error, idempotent, QUORUM))
     }
 
     #[test]
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn a_condition_is_tried_elsewhere_only_when_it_was_not_looked_at() {
         let decided = |retry, error: &DbError| {
-            decide(retry, &mut Trials::default(), error, true, Consistency::Serial)
+            decide(retry, &mut Repeats::default(), error, true, Consistency::Serial)
         };
         assert_eq!(decided(Retry::Downgrading, &unavailable(1)), Decision::OtherNode);
         assert_eq!(decided(Retry::Downgrading, &read_timeout(2, false)), Decision::Fail);

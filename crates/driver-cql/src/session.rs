@@ -8,7 +8,6 @@ use kvmark_plan::Outcome;
 use scylla::errors::DbError;
 use scylla::policies::timestamp_generator::{MonotonicTimestampGenerator, TimestampGenerator};
 
-use crate::Shared;
 use crate::counters::{Count, Tally};
 use crate::failure::{Failure, db_error, impossible, said, said_by};
 use crate::frame::{self, ERROR, Frame, RESULT};
@@ -17,6 +16,7 @@ use crate::retry::{self, Decision};
 use crate::routing::Routing;
 use crate::rows::{self, Answer, Rows};
 use crate::settings::Retry;
+use crate::shared::Shared;
 use crate::text::{self, Result as Wanted};
 use crate::wire::Wire;
 
@@ -279,7 +279,7 @@ impl CqlSession {
         let step = operation.step(number);
         let tried = step.tried(terms.consistency);
         let decision =
-            retry::decide(retry, &mut tried.trials, error, terms.idempotent, tried.level);
+            retry::decide(retry, &mut tried.repeats, error, terms.idempotent, tried.level);
         if let Decision::SameNode(Some(level)) = decision {
             tried.level = level;
             text::set_level(&mut step.frame, &step.places, level);
