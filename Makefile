@@ -9,7 +9,7 @@ RELEASE := --release --locked
 .DEFAULT_GOAL := help
 .PHONY: help quickstart setup check format test counts wheel fresh fresh-setup fresh-wheel docs
 .PHONY: readme bench bench-engine bench-rocksdb bench-rocksdb-build bench-redis bench-cql bench-apps
-.PHONY: bench-scale bench-stress bench-report bench-startup lock clean
+.PHONY: bench-scale bench-stress bench-report bench-startup coverage lock clean
 
 help: ## List the commands
 	@$(PYTHON) scripts/help.py $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ bench-startup: setup ## How long help, completion and the list of 1,000 runs tak
 docs: setup ## Write the references and pictures that are made from the source
 	$(BIN)/python scripts/references.py
 	$(BIN)/python scripts/pictures.py
+
+coverage: setup ## Simulate how often intervals hold the truth, into docs/method/intervals.md
+	$(BIN)/python scripts/interval_coverage.py
 
 readme: setup ## Measure the quickstart's sequence and put its table into the README
 	@$(BIN)/python scripts/readme.py

@@ -18,8 +18,8 @@ from kvmark.stats import Counts
 SECOND = 1_000_000_000
 GROUP = "clients"
 CLIENTS = 8
-INTERVALS = 20
-PER_INTERVAL = 10_000
+SECONDS = 20
+PER_SECOND = 10_000
 
 
 def distribution(count: int, median_ns: int = 50_000, seed: int = 1) -> dict[str, Any]:
@@ -55,20 +55,22 @@ def total(operation: str, count: int, outcome: str = "ok", **changes: Any) -> di
     }
 
 
-def rows(index: int, counts: dict[str, int], mean_ns: float = 57_000.0) -> list[dict[str, Any]]:
-    """The interval rows of one second: a total, and a row per operation."""
+def rows(
+    index: int, counts: dict[str, int], length_ns: int, mean_ns: float = 57_000.0
+) -> list[dict[str, Any]]:
+    """The rows of one interval: a total, and a row per operation."""
     common = {
         "phase": 0,
         "phase_name": "measure",
         "drain": False,
-        "start_ns": index * SECOND,
-        "end_ns": (index + 1) * SECOND,
+        "start_ns": index * length_ns,
+        "end_ns": (index + 1) * length_ns,
         "group": GROUP,
         "part": False,
     }
     done = sum(counts.values())
     first = {"operation": "TOTAL", "outcome": "any", "count": done, "late": 0, "in_flight": 2}
-    issued = {"issued": (index + 1) * PER_INTERVAL}
+    issued = {"issued": (index + 1) * PER_SECOND * length_ns // SECOND}
     each = [
         {"operation": name, "outcome": "ok", "count": count, "service_ns_mean": mean_ns}
         for name, count in counts.items()
@@ -156,15 +158,15 @@ def _engine(counts: dict[str, int]) -> dict[str, Any]:
         "cpu_ns": 8 * SECOND,
         "waiting_for_core_ns": SECOND // 10,
         "idle_spin_ns": 0,
-        "wall_ns": INTERVALS * SECOND,
+        "wall_ns": SECONDS * SECOND,
         "cores": [1],
     }
     phase = {
         "index": 0,
         "name": "measure",
         "start_ns": 0,
-        "end_ns": INTERVALS * SECOND,
-        "drained_ns": INTERVALS * SECOND,
+        "end_ns": SECONDS * SECOND,
+        "drained_ns": SECONDS * SECOND,
         "stopped_by": "duration",
         "groups": [group],
         "workers": [worker],
@@ -184,11 +186,13 @@ def _engine(counts: dict[str, int]) -> dict[str, Any]:
     }
 
 
-def _healthy(records: Records) -> Draft:
+def _healthy(records: Records, length_ns: int = SECOND // 2) -> Draft:
     random = np.random.default_rng(7)
     each = [
         {name: int(count) for name, count in zip(("READ", "UPDATE"), pair, strict=True)}
-        for pair in random.normal(PER_INTERVAL / 2, 20, (INTERVALS, 2))
+        for pair in random.normal(
+            PER_SECOND * length_ns / SECOND / 2, 20, (SECONDS * SECOND // length_ns, 2)
+        )
     ]
     counts = {name: sum(second[name] for second in each) for name in ("READ", "UPDATE")}
     host = {
@@ -196,7 +200,7 @@ def _healthy(records: Records) -> Draft:
         "other_busy_cores_before": 0.2,
         "engine_overhead_ns_per_operation": 80.0,
     }
-    intervals = [row for index, second in enumerate(each) for row in rows(index, second)]
+    intervals = [row for index, second in enumerate(each) for row in rows(index, second, length_ns)]
     return Draft(records, _plan(), host, _engine(counts), intervals)
 
 
@@ -212,6 +216,12 @@ def healthy(records: Records) -> Callable[[], Draft]:
 
 
 @pytest.fixture
+def by_seconds(records: Records) -> Callable[[], Draft]:
+    """The same with an interval for each second: too few for an error of the throughput."""
+    return lambda: _healthy(records, SECOND)
+
+
+@pytest.fixture
 def healthy_open(records: Records) -> Callable[[], Draft]:
     """Makes a healthy run in the open model: 10,000 arrivals per second, all completed."""
 
@@ -219,7 +229,7 @@ def healthy_open(records: Records) -> Callable[[], Draft]:
         draft = _healthy(records)
         draft.plan["groups"][0]["arrival"] = {
             "process": "poisson",
-            "rates": [{"at_ns": 0, "rate": float(PER_INTERVAL)}],
+            "rates": [{"at_ns": 0, "rate": float(PER_SECOND)}],
         }
         draft.group.update(due=draft.group["issued"], dropped=0, late=0)
         return draft

@@ -18,9 +18,9 @@ FAULT = "5500ms kill node-2 for 2700ms"
 
 
 @pytest.fixture
-def broken(healthy: Callable[[], Draft]) -> Draft:
+def broken(by_seconds: Callable[[], Draft]) -> Draft:
     """Twenty seconds; a server is gone from 5.5 to 8.2, and the rate low until 10."""
-    draft = healthy()
+    draft = by_seconds()
     for state, at_s in (("begun", 5.5), ("ended", 8.2)):
         event = {"kind": "fault", "fault": FAULT, "node": "node-2", "state": state}
         draft.events.append({**event, "at_ns": int(at_s * SECOND)})
@@ -88,5 +88,5 @@ def test_each_of_two_faults_has_its_own_stretches(broken: Draft) -> None:
     assert names == ["before", FAULT, "after", "15s kill node-3", "after"]
 
 
-def test_without_a_fault_there_is_nothing_around_it(healthy: Callable[[], Draft]) -> None:
-    assert stretches_of(healthy().run()) == ()
+def test_without_a_fault_there_is_nothing_around_it(by_seconds: Callable[[], Draft]) -> None:
+    assert stretches_of(by_seconds().run()) == ()

@@ -14,9 +14,9 @@ SECOND = 1_000_000_000
 
 
 @pytest.fixture
-def broken(healthy: Callable[[], Draft]) -> Draft:
+def broken(by_seconds: Callable[[], Draft]) -> Draft:
     """Twenty seconds, of which a server is gone from 5.5 to 8.2."""
-    draft = healthy()
+    draft = by_seconds()
     common = {"kind": "fault", "fault": "5500ms kill node-2 for 2700ms", "node": "node-2"}
     for state, at_s in (("begun", 5.5), ("ended", 8.2)):
         draft.events.append({**common, "at_ns": int(at_s * SECOND), "state": state})
@@ -79,5 +79,5 @@ def test_each_fault_is_followed_until_the_next_one(broken: Draft) -> None:
     assert (first.without_service_ns, second.without_service_ns) == (SECOND, 2 * SECOND)
 
 
-def test_without_a_fault_there_is_no_effect(healthy: Callable[[], Draft]) -> None:
-    assert fault_effects(healthy().run()) == ()
+def test_without_a_fault_there_is_no_effect(by_seconds: Callable[[], Draft]) -> None:
+    assert fault_effects(by_seconds().run()) == ()

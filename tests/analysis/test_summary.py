@@ -27,9 +27,10 @@ def test_throughput_counts_successes_in_the_window(healthy: Make) -> None:
 
 def test_the_error_of_one_run_comes_from_its_intervals(healthy: Make) -> None:
     (phase,) = summarize(healthy().run()).phases
-    assert phase.throughput.n == 20
-    # A second holds 10,000 with a deviation of √2 · 20: the mean of twenty is known to about 13.
-    assert phase.throughput.error == pytest.approx(13, rel=0.6)
+    assert phase.throughput.n == 40
+    # Half a second holds 5,000 with a deviation of √2 · 20: were they known to be independent, the
+    # mean of forty would be known to 18 ops/s.
+    assert 9 < (phase.throughput.error or 0) < 60
 
 
 def test_a_run_of_few_intervals_has_no_error(healthy: Make) -> None:
@@ -45,7 +46,7 @@ def test_drain_and_cut_intervals_do_not_count_for_the_error(healthy: Make) -> No
     row = {**draft.intervals[1], "start_ns": last, "end_ns": last + 10_000_000, "count": 1}
     draft.intervals += [row, {**row, "drain": True, "end_ns": last + 1_000_000_000}]
     (phase,) = summarize(draft.run()).phases
-    assert phase.throughput.n == 20
+    assert phase.throughput.n == 40
 
 
 def test_times_are_those_of_successes_and_other_outcomes_are_counted(healthy: Make) -> None:
@@ -140,7 +141,7 @@ def test_quantiles_of_repetitions_are_merged_and_not_averaged(
 
 def test_one_run_alone_keeps_the_error_of_its_intervals(healthy: Make) -> None:
     case = aggregate([healthy().run()])
-    assert case.throughput.n == 20
+    assert case.throughput.n == 40
     assert case.runtime_ms.error is None
 
 

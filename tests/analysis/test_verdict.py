@@ -165,7 +165,7 @@ def failures_at(second: int, count: int = 100) -> Plant:
 
     def plant(draft: Draft) -> None:
         draft.turn(count, "READ", "connection")
-        row = {**draft.intervals[second * 3 + 1], "outcome": "connection", "count": count}
+        row = {**draft.intervals[second * 6 + 1], "outcome": "connection", "count": count}
         draft.intervals.append(row)
 
     return plant
@@ -264,6 +264,19 @@ def three_intervals(draft: Draft) -> None:
     draft.intervals[:] = [row for row in draft.intervals if row["start_ns"] < 3_000_000_000]
 
 
+def swinging(draft: Draft) -> None:
+    """Lets slow and fast seconds follow each other by chance."""
+    swings = np.random.default_rng(3).choice([0.2, 1.8], 20)
+    for row in draft.intervals:
+        row["count"] = int(row["count"] * swings[row["start_ns"] // 1_000_000_000])
+
+
+def all_at_once(draft: Draft) -> None:
+    """Lets everything end in one of the seconds."""
+    for row in draft.intervals:
+        row["count"] *= 20 * int(row["start_ns"] == 9_000_000_000)
+
+
 def few_operations(draft: Draft) -> None:
     for operation in ("READ", "UPDATE"):
         draft.total(operation).update(count=150, in_window=150)
@@ -344,6 +357,8 @@ CLOSED: list[tuple[str, Plant, Level]] = [
     ("busy_machine", busy_machine, Level.SUSPECT),
     ("not_stationary", slower_and_slower, Level.SUSPECT),
     ("too_short", three_intervals, Level.SUSPECT),
+    ("imprecise", swinging, Level.SUSPECT),
+    ("imprecise", all_at_once, Level.INVALID),
     ("too_few_samples", few_operations, Level.SUSPECT),
     ("too_few_samples", rare_operation, Level.NOTE),
     ("abandoned", abandoned, Level.SUSPECT),
@@ -684,3 +699,21 @@ def test_a_damaged_verdict_is_as_good_as_none(healthy: Make, records: Records) -
 
 def test_the_document_has_the_table_of_all_reasons() -> None:
     assert reasons_markdown() in DOCUMENT.read_text(encoding="utf-8")
+
+
+def test_a_run_in_which_not_each_client_ended_an_operation_is_invalid(
+    healthy: Make, sized_total: Callable[..., dict[str, Any]]
+) -> None:
+    evidence = []
+    for ended in (7, 8):
+        draft = healthy()
+        draft.engine["totals"] = [sized_total("READ", ended)]
+        reasons = judge(draft.run()).reasons
+        evidence += [one.evidence for one in reasons if one.level is Level.INVALID]
+    assert evidence == [{"clients": 8, "ended": 7}]
+
+
+def test_the_clients_of_the_open_model_are_a_limit(healthy_open: Make) -> None:
+    draft = healthy_open()
+    draft.plan["groups"][0]["clients"] = 10_000_000
+    assert judge(draft.run()).reasons == ()

@@ -51,6 +51,25 @@ def test_settling_can_be_left_out() -> None:
     assert phase_names(compiled(settle=False)) == ["load", "measure"]
 
 
+@pytest.mark.parametrize(
+    ("asked", "interval_ns"),
+    [
+        ({}, 500_000_000),
+        ({"duration_ns": 60 * 10**9}, 10**9),
+        ({"duration_ns": 59 * 10**9}, 500_000_000),
+        ({"duration_ns": 12 * 10**9}, 200_000_000),
+        ({"duration_ns": 10**9}, 100_000_000),
+        ({"operations": 1000}, 10**9),
+        ({"until_stderr": 0.02}, 10**9),
+        ({"duration_ns": 10**9, "interval_ns": 7}, 7),
+    ],
+)
+def test_a_measured_phase_has_sixty_intervals_where_it_lasts_long_enough(
+    asked: dict[str, Any], interval_ns: int
+) -> None:
+    assert compiled(**asked).interval_ns == interval_ns
+
+
 def test_the_warm_up_is_the_same_group_at_the_same_rate() -> None:
     plan = compiled(warmup_ns=5, load="never", rate=100.0)
     warm_up, measure = plan.phases

@@ -81,6 +81,7 @@ def without_load() -> Made:
 @pytest.mark.parametrize(
     "same",
     [
+        made(interval_ns=500),
         made(seeds={"keys": 2}),
         made(system__options={"address": "10.0.0.1:7000", "seed": 4}),
         made(phases__0__only_if_missing=False),
@@ -88,7 +89,7 @@ def without_load() -> Made:
         made(spec={"ab": {"name": "x", "side": "base", "block": 3}}),
         without_load(),
     ],
-    ids=["seeds", "address", "load", "share", "block", "loaded before"],
+    ids=["interval", "seeds", "address", "load", "share", "block", "loaded before"],
 )
 def test_seeds_places_and_how_the_records_came_there_make_no_other_case(same: Made) -> None:
     assert titles(made(), same) == ["A on Redis with 1,000 records"]

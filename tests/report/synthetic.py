@@ -80,7 +80,7 @@ def times(p50_ns: float, *, tail: bool = True) -> Times:
     factors = {"p50": 1.0, "p95": 2.31, "p99": 5.77, "p999": 14.2}
     orders = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
     quantiles = {
-        name: Quantile(orders[name], int(p50_ns * factor), tail or factor < 3, None, None)
+        name: Quantile(orders[name], int(p50_ns * factor), tail or factor < 3)
         for name, factor in factors.items()
     }
     return Times(1_000, p50_ns * 1.3, int(p50_ns * 61), quantiles)

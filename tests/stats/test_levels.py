@@ -5,7 +5,17 @@ import math
 import numpy as np
 import pytest
 
-from kvmark.stats import Level, combined, contrast, difference, holm, level_of
+from kvmark.stats import (
+    Asked,
+    Level,
+    combined,
+    contrast,
+    decide,
+    difference,
+    holm,
+    level_of,
+    level_of_stages,
+)
 from kvmark.stats.level import paired_difference
 
 
@@ -114,3 +124,40 @@ def test_holm_multiplies_the_smallest_by_all_and_never_reverses_an_order() -> No
 def test_a_level_needs_samples_above_nothing() -> None:
     with pytest.raises(ValueError, match="above 0"):
         level_of([1.0, 0.0])
+
+
+def test_equal_repetitions_that_differ_by_a_hair_are_no_certain_difference() -> None:
+    floor = 0.5 / 1000
+    found = difference(level_of([1000.0] * 5, floor), level_of([1000.4] * 5, floor))
+    assert found.p_value is not None
+    assert found.p_value > 0.5
+    assert found.ratio.low is not None
+    assert found.ratio.low < 1
+
+
+def test_an_error_of_nothing_is_not_known() -> None:
+    found = difference(level_of([1000.0] * 5), level_of([1000.4] * 5))
+    assert (found.p_value, found.ratio.low, found.detectable) == (None, None, None)
+    assert not found.significant()
+
+
+def test_a_single_run_beside_equal_ones_has_their_floor() -> None:
+    found = difference(level_of([1000.0] * 5, 0.01), within(1001, 0.0001, 10))
+    assert found.p_value is not None
+    assert found.p_value > 0.5
+
+
+def test_blocks_that_all_give_the_same_ratio_have_the_floor_for_an_error() -> None:
+    found = paired_difference([0.001] * 12, floor=0.001)
+    assert found.p_value is not None
+    assert 0.2 < found.p_value < 0.5
+    decided = decide([0.001] * 12, Asked(0.01, None, 20), floor=0.001).effect
+    assert decided.p_value == pytest.approx(found.p_value)
+
+
+def test_repetitions_in_two_stages_have_the_wider_of_both_errors() -> None:
+    early, late = [100.0, 110.0, 90.0], [100.0] * 5
+    found, plain = level_of_stages(early, late), level_of([*early, *late])
+    assert found.log == plain.log
+    assert (found.estimate("").error or 0) > (plain.estimate("").error or 0)
+    assert level_of_stages([100.0, 100.1, 99.9], [80.0, 120.0]).units == 5

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from kvmark.stats import Counts, block_bootstrap, jackknife, paired_jackknife
+from kvmark.stats import Counts, difference, jackknife, paired_jackknife
 
 MEDIAN_NS = 50_000
 
@@ -55,27 +55,39 @@ def test_paired_runs_lose_the_shift_that_both_sides_of_a_block_share() -> None:
     assert found.significant()
 
 
-def test_intervals_that_resemble_their_neighbours_are_worth_less() -> None:
-    chance = np.random.default_rng(5)
-    steady = [drawn(chance, 200, shift) for shift in chance.normal(0, 0.1, 60)]
-    slow = np.repeat(chance.normal(0, 0.1, 6), 10)
-    waves = [drawn(chance, 200, shift) for shift in slow]
-    one, other = block_bootstrap(steady, 0.5), block_bootstrap(waves, 0.5)
+def bucket(low: int, width: int, runs: int) -> list[Counts]:
+    """Runs whose every time fell into one bucket."""
+    one = Counts(np.array([low]), np.array([low + width - 1]), np.array([1000]))
+    return [one] * runs
+
+
+def test_runs_in_one_bucket_are_known_to_half_its_width_however_many_they_are() -> None:
+    for runs in (2, 20):
+        found = jackknife(bucket(50_000, 64, runs), 0.5)
+        assert found is not None
+        assert found.stderr == pytest.approx(32 / 50_063)
+
+
+def test_neighbouring_buckets_are_not_called_different() -> None:
+    base, candidate = bucket(50_000, 64, 20), bucket(50_064, 64, 20)
+    one, other = jackknife(base, 0.5), jackknife(candidate, 0.5)
     assert one is not None
     assert other is not None
-    assert (other.stderr or 0) > 1.5 * (one.stderr or 0)
+    for found in (difference(one, other), paired_jackknife(base, candidate, 0.5, 0.95)):
+        assert found is not None
+        assert found.p_value is not None
+        assert 0.1 < found.p_value < 1
+        assert not found.significant()
 
 
-def test_the_same_seed_gives_the_same_error() -> None:
-    parts = [drawn(np.random.default_rng(seed), 300) for seed in range(20)]
-    first, again, other = (block_bootstrap(parts, 0.99, seed) for seed in (1, 1, 2))
-    assert first == again
-    assert first != other
+def test_buckets_far_apart_are_called_different() -> None:
+    one, other = (jackknife(bucket(low, 64, 20), 0.5) for low in (50_000, 51_000))
+    assert one is not None
+    assert other is not None
+    assert difference(one, other).significant()
 
 
-def test_a_few_intervals_have_no_error() -> None:
-    parts = [drawn(np.random.default_rng(seed), 300) for seed in range(4)]
-    found = block_bootstrap(parts, 0.5)
+def test_a_coarse_clock_makes_the_error_its_step() -> None:
+    found = jackknife(bucket(1000, 1, 5), 0.5, step=100.0)
     assert found is not None
-    assert found.stderr is None
-    assert block_bootstrap([], 0.5) is None
+    assert found.stderr == pytest.approx(0.1)

@@ -12,7 +12,7 @@ name: tiny
 question: Does anything get lost?
 system: "null:"
 workload: ycsb/c
-run: {operations: 3000, records: 200, interval: 5ms}
+run: {operations: 3000, records: 200, interval: 50ms}
 factors:
   clients: [1, 2, 3]
   value_size: {path: workload.dataset.fields.length, levels: [10, 20]}

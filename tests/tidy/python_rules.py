@@ -58,3 +58,11 @@ def numeric_imports(source: Source) -> Iterator[Finding]:
     for line, name in imported(source):
         if name.split(".")[0] in NUMERIC_MODULES or name.startswith("kvmark.stats"):
             yield source.find(line, f"{name}: report draws answers and computes none")
+
+
+def estimates_made(source: Source) -> Iterator[Finding]:
+    """An interval is made in `stats`: elsewhere an `Estimate` is put into other terms, or alone."""
+    for node in ast.walk(ast.parse(source.text)):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "Estimate":
+            problem = "an Estimate is made in kvmark.stats; elsewhere use its put() or alone()"
+            yield source.find(node.lineno, problem)

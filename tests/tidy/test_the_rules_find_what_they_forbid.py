@@ -201,6 +201,13 @@ def test_a_number_computed_by_report_is_found() -> None:
     assert lines(python_rules.numeric_imports(python(text))) == [1, 2]
 
 
+def test_an_interval_made_elsewhere_is_found() -> None:
+    text = (
+        "a = Estimate(1, 0, 2, 5, 's', '')\nb = Estimate.alone(1, 's', '')\nc = a.put(abs, 's')\n"
+    )
+    assert lines(python_rules.estimates_made(python(text))) == [1]
+
+
 def test_a_long_python_function_is_found() -> None:
     text = "def a():\n" + "    b\n" * 69 + "def c():\n" + "    d\n" * 70
     assert lines(python_rules.long_functions(python(text))) == [71]

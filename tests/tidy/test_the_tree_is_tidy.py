@@ -129,6 +129,16 @@ def test_report_computes_no_number() -> None:
     holds(each(python_rules.numeric_imports, modules))
 
 
+def test_intervals_are_made_in_one_place() -> None:
+    elsewhere = [
+        file
+        for file in sources(".py", under="python/kvmark/")
+        if not file.path.startswith("python/kvmark/stats/")
+    ]
+    assert elsewhere
+    holds(each(python_rules.estimates_made, elsewhere))
+
+
 def test_documents_have_one_title() -> None:
     holds(each(project_rules.titles, sources(".md")))
 

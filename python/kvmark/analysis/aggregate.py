@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kvmark.analysis.case_verdict import CaseVerdict, case_verdict
-from kvmark.analysis.imported import imported_rate
-from kvmark.analysis.summary import Times, throughput
+from kvmark.analysis.imported import imported_rate, imported_throughput
+from kvmark.analysis.precision import with_precision
+from kvmark.analysis.resolution import clock_step_ns, rate_resolution
+from kvmark.analysis.summary import Times, rate_level
 from kvmark.analysis.verdict import Judge, judge
 from kvmark.records import Run, TimeName
-from kvmark.stats import Counts, Estimate, mean_interval, two_stage_mean
+from kvmark.stats import CONFIDENCE, Counts, Estimate, mean_interval, two_stage_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +47,18 @@ def aggregate(runs: Sequence[Run], judged: Judge = judge) -> CaseSummary:
     """
     if not runs:
         raise ValueError("a case needs at least one run")
+    throughput = case_throughput(runs)
     response, service, wait = (merged_times(runs, time) for time in ("response", "service", "wait"))
     return CaseSummary(
         runs=tuple(run.id for run in runs),
-        runtime_ms=_mean(runs, [_runtime_ms(run) for run in runs], "ms"),
-        throughput=_throughput(runs),
+        runtime_ms=_mean(runs, [_runtime_ms(run) for run in runs], "ms", clock_step_ns(runs) / 1e6),
+        throughput=throughput,
         response=Times.of(response),
         service=Times.of(service),
         wait=Times.of(wait),
         response_counts=response,
         service_counts=service,
-        verdict=case_verdict(map(judged, runs)),
+        verdict=with_precision(case_verdict(map(judged, runs)), throughput),
     )
 
 
@@ -78,24 +81,53 @@ def _runtime_ms(run: Run) -> float:
     return sum(phase.window_ns for phase in run.counted) / 1e6
 
 
-def _throughput(runs: Sequence[Run]) -> Estimate:
-    if len(runs) == 1 and len(runs[0].counted) == 1:
-        return throughput(runs[0], runs[0].counted[0])
-    return _mean(runs, [rate_of(run) for run in runs], "ops/s")
-
-
-def _mean(runs: Sequence[Run], figures: Sequence[float], unit: str) -> Estimate:
-    stages: tuple[list[float], list[float]] = ([], [])
-    for run, figure in zip(runs, figures, strict=True):
-        stages[run.manifest.spec.get("sequence", {}).get("stage") == 2].append(figure)
-    first, second = stages
-    if len(first) < 2 or not second:
-        return mean_interval(figures, unit)
-    return two_stage_mean(first, second, unit)
-
-
 def rate_of(run: Run) -> float:
     """Successful operations per second in all windows of the run's counted phases."""
     if run.manifest.imported is not None:
         return imported_rate(run) or 0.0
     return run.manifest.engine.rate
+
+
+def case_throughput(runs: Sequence[Run], confidence: float = CONFIDENCE) -> Estimate:
+    """Operations per second: the mean over runs, or of one run with what its intervals say.
+
+    Raises:
+        ValueError: there is no run.
+    """
+    if len(runs) > 1:
+        rates = [rate_of(run) for run in runs]
+        floor = rate_resolution(runs) * max(rates)
+        return _mean(runs, rates, "ops/s", floor, confidence)
+    (run,) = runs
+    imported = imported_throughput(run)
+    if imported is not None:
+        return imported
+    found = rate_level(run, run.counted)
+    if found is None:
+        return Estimate.alone(rate_of(run), "ops/s", "no interval: no operation succeeded")
+    return found.plain("ops/s", confidence)
+
+
+def stages(
+    runs: Sequence[Run], figures: Sequence[float]
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Their figures: those of a first stage, and those whose number it decided."""
+    second = [run.manifest.spec.get("sequence", {}).get("stage") == 2 for run in runs]
+    both = list(zip(figures, second, strict=True))
+    return (
+        tuple(figure for figure, late in both if not late),
+        tuple(figure for figure, late in both if late),
+    )
+
+
+def _mean(
+    runs: Sequence[Run],
+    figures: Sequence[float],
+    unit: str,
+    floor: float,
+    confidence: float = CONFIDENCE,
+) -> Estimate:
+    first, second = stages(runs, figures)
+    if len(first) < 2 or not second:
+        return mean_interval(figures, unit, confidence, floor)
+    return two_stage_mean(first, second, unit, confidence, floor)

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from kvmark.analysis.compared import Compared, Row, Rows, compared
+from kvmark.analysis.compared import Compared, Row, Rows
 from kvmark.analysis.likeness import Caution
-from kvmark.analysis.metrics import counts_of, level, run_value
+from kvmark.analysis.metrics import counts_of, figure, resolution, run_value
+from kvmark.analysis.resolution import clock_step_ns
 from kvmark.records import Run, block_of
 from kvmark.records.block import experiment
 from kvmark.spec.metric import Metric, parse_comparable
@@ -68,9 +69,10 @@ def in_blocks(pairs: Pairs) -> Rows:
 
     def rows(confidence: float) -> Row:
         def row(metric: Metric) -> Compared:
-            sides = level(pairs.baseline, metric), level(pairs.candidate, metric)
-            found = _effect(pairs, metric, confidence) if all(sides) else None
-            return compared(metric, sides, found, confidence)
+            sides = (pairs.baseline, pairs.candidate)
+            before, after = (figure(side, metric, confidence) for side in sides)
+            found = _effect(pairs, metric, confidence) if before and after else None
+            return Compared(metric, before, after, found)
 
         return row
 
@@ -95,15 +97,16 @@ def pair_cautions(pairs: Pairs) -> list[Caution]:
 
 
 def _effect(pairs: Pairs, metric: Metric, confidence: float) -> Effect | None:
-    decided_by = pairs.decided_by
+    logs, decided_by = _log_ratios(pairs, metric), pairs.decided_by
+    floor = resolution(pairs.baseline, pairs.candidate, metric)
     if decided_by is not None and metric == decided_by[0]:
-        logs = _log_ratios(pairs, metric)
-        return decide(logs, replace(decided_by[1], confidence=confidence)).effect if logs else None
+        asked = replace(decided_by[1], confidence=confidence)
+        return decide(logs, asked, floor).effect if logs else None
     if metric.quantile is None:
-        logs = _log_ratios(pairs, metric)
-        return paired_difference(logs, confidence=confidence) if logs else None
+        return paired_difference(logs, None, confidence, floor) if logs else None
     before, after = counts_of(pairs.baseline, metric), counts_of(pairs.candidate, metric)
-    return paired_jackknife(before, after, metric.q, confidence)
+    step_ns = clock_step_ns((*pairs.baseline, *pairs.candidate))
+    return paired_jackknife(before, after, metric.q, confidence, step_ns)
 
 
 def _log_ratios(pairs: Pairs, metric: Metric) -> list[float]:

@@ -11,9 +11,8 @@ from kvmark.analysis.evidence import Phase, percent, real_clock, reason
 from kvmark.analysis.reasons import RULES, Level, Reason
 from kvmark.records import Run
 from kvmark.records.intervals import TIMED
-from kvmark.stats import Drift, drift, least_observations
+from kvmark.stats import LEAST_INTERVALS, Drift, drift, least_observations
 
-_LEAST_INTERVALS = 5
 _LEAST_FOR_DRIFT = 10
 _DRIFT_P_VALUE = 0.01
 
@@ -149,8 +148,8 @@ def check_samples(phase: Phase) -> Iterator[Reason | None]:
     intervals = phase.intervals()
     yield reason(
         "too_short",
-        _LEAST_INTERVALS - intervals,
-        f"the {phase.name} phase has {intervals} of the {_LEAST_INTERVALS} full intervals that an"
+        LEAST_INTERVALS - intervals,
+        f"the {phase.name} phase has {intervals} of the {LEAST_INTERVALS} full intervals that an"
         " error of its throughput needs",
         {"intervals": intervals},
         phase=phase.name,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kvmark.analysis.metrics import level
+from kvmark.analysis.metrics import level, shown
 from kvmark.records import Run
 from kvmark.spec.metric import Metric
-from kvmark.stats import Effect, Estimate, Level, difference
+from kvmark.stats import Effect, Estimate, difference
 
-__all__ = ["Compared", "Row", "Rows", "compared", "independent"]
+__all__ = ["Compared", "Row", "Rows", "independent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +36,13 @@ def independent(baseline: Sequence[Run], candidate: Sequence[Run]) -> Rows:
         def row(metric: Metric) -> Compared:
             before, after = level(baseline, metric), level(candidate, metric)
             effect = difference(before, after, confidence) if before and after else None
-            return compared(metric, (before, after), effect, confidence)
+            return Compared(
+                metric,
+                baseline=shown(baseline, metric, before, confidence) if before else None,
+                candidate=shown(candidate, metric, after, confidence) if after else None,
+                effect=effect,
+            )
 
         return row
 
     return rows
-
-
-def compared(
-    metric: Metric, sides: tuple[Level | None, Level | None], effect: Effect | None, share: float
-) -> Compared:
-    """Both sides' figures with their intervals of coverage ``share``, and the effect."""
-    before, after = (side.estimate(metric.unit, share) if side else None for side in sides)
-    return Compared(metric, before, after, effect)

@@ -5,6 +5,7 @@ A figure that the tool didn't give is none or left out; no other stands in for i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -16,19 +17,18 @@ from kvmark.analysis.summary import QUANTILES, quantile_curve
 from kvmark.analysis.time_steps import TimeSteps, steps_of
 from kvmark.records import BucketsRecord, FigureRecord, ImportedRecord, Run, TimeName
 from kvmark.records.imported import OPERATIONS, RUNTIME, THROUGHPUT, TIMES, VALUE
-from kvmark.stats import Counts, Estimate, series_mean_interval
+from kvmark.stats import Counts, Estimate, rate_of_intervals
+from kvmark.stats import Level as RateLevel
 
 __all__ = [
-    "ImportedCurve", "ImportedRow", "imported_curves", "imported_rate", "imported_rates",
-    "imported_reason", "imported_rows", "imported_steps", "imported_throughput",
+    "ImportedCurve", "ImportedRow", "imported_curves", "imported_level", "imported_rate",
+    "imported_rates", "imported_reason", "imported_rows", "imported_steps", "imported_throughput",
 ]  # fmt: skip
 
 _NS: Mapping[str, float] = {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 _RATES = frozenset({"ops/s", "op/s"})
 _MEDIAN = "median"
 _FULL = 0.9
-# As for our own runs: Student's t needs a few intervals.
-_LEAST_INTERVALS = 5
 _MOST_CURVES = 24
 _FINE = 0.1
 
@@ -74,21 +74,20 @@ def imported_throughput(run: Run, case: int = 0) -> Estimate | None:
 
     None when the tool gave neither a throughput nor intervals with counts.
     """
+    found = imported_level(run, case)
+    return None if found is None else found.plain("ops/s")
+
+
+def imported_level(run: Run, case: int = 0) -> RateLevel | None:
+    """The same as a level; none where it is 0, too."""
     imported = run.manifest.imported
     if imported is None:
         return None
     rows = [row for row in imported_rows(imported) if (row.case, row.operation) == (case, None)]
     stated = next((row.throughput for row in rows), None)
     rates = imported_rates(run, case)
-    if len(rates) < _LEAST_INTERVALS:
-        if stated is None:
-            return None
-        return Estimate(stated, None, None, 1, "ops/s", "as the tool gave it")
-    mean = series_mean_interval(rates, "ops/s")
-    value = mean.value if stated is None else stated
-    error = mean.error
-    low, high = (None, None) if error is None else (value - error, value + error)
-    return Estimate(value, low, high, len(rates), "ops/s", mean.method)
+    value = stated if stated is not None else math.fsum(rates) / len(rates) if rates else 0.0
+    return rate_of_intervals(value, rates) if value > 0 else None
 
 
 def imported_curves(imported: ImportedRecord) -> tuple[ImportedCurve, ...]:

@@ -7,18 +7,29 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kvmark.analysis.aggregate import merged_times, rate_of
-from kvmark.analysis.imported import imported_rates
-from kvmark.analysis.summary import QUANTILES, interval_rates
+from kvmark.analysis.aggregate import case_throughput, merged_times, rate_of, stages
+from kvmark.analysis.imported import imported_level
+from kvmark.analysis.resolution import clock_step_ns, rate_resolution
+from kvmark.analysis.summary import QUANTILES, rate_level
 from kvmark.records import Run
 from kvmark.records.slices import interval_times
 from kvmark.spec.metric import THROUGHPUT, Metric, check_operations
-from kvmark.stats import Counts, Level, block_bootstrap, effective_sample_size, jackknife, level_of
+from kvmark.stats import (
+    CONFIDENCE,
+    Counts,
+    Estimate,
+    Level,
+    jackknife,
+    level_of,
+    level_of_stages,
+    quantile_of_intervals,
+)
 
-__all__ = ["check_known", "counts_of", "level", "metrics_of", "operations_of", "run_value"]
+__all__ = [
+    "check_known", "counts_of", "figure", "level", "metrics_of", "operations_of", "resolution",
+    "response_quantiles", "run_value", "shown",
+]  # fmt: skip
 
-# Student's t needs a few intervals before its error says anything.
-_LEAST_INTERVALS: Final = 5
 _NS_PER_S: Final = 1e9
 
 
@@ -44,14 +55,8 @@ def operations_of(runs: Iterable[Run]) -> tuple[str, ...]:
 
 def metrics_of(runs: Sequence[Run]) -> tuple[Metric, ...]:
     """Throughput, every quantile of all operations, and median and p99 of each kind."""
-    operations = dict.fromkeys(
-        total.operation
-        for run in runs
-        for phase in run.counted
-        for total in run.totals(phase.index)
-        if total.outcome == "ok" and not total.part
-    )
-    kinds = operations if len(operations) > 1 else ()
+    operations = _operations(runs)
+    kinds = operations if len(operations) > 1 else []
     return (
         THROUGHPUT,
         *(Metric("quantile", name) for name in QUANTILES),
@@ -76,14 +81,64 @@ def level(runs: Sequence[Run], metric: Metric) -> Level | None:
     together = Counts.merge(found)
     if not together.shows(metric.q):
         return None
+    step_ns = clock_step_ns(runs)
     if len(runs) > 1:
-        return jackknife(found, metric.q)
-    within = _within(runs[0], metric)
+        return jackknife(found, metric.q, step_ns)
+    slices = _slices(runs[0], metric)
+    within = quantile_of_intervals(slices or found, metric.q, step_ns)
     value = together.quantile(metric.q)
     if within is None or not value:
         return None
     # Of all operations, those that ended in the drain too.
     return replace(within, log=math.log(value))
+
+
+def figure(runs: Sequence[Run], metric: Metric, confidence: float = CONFIDENCE) -> Estimate | None:
+    """The same as a figure with its interval, as every table and figure shows it.
+
+    Raises:
+        RecordsError: a run's files can't be read.
+    """
+    found = level(runs, metric)
+    return None if found is None else shown(runs, metric, found, confidence)
+
+
+def shown(
+    runs: Sequence[Run], metric: Metric, found: Level, confidence: float = CONFIDENCE
+) -> Estimate:
+    """The figure of a level that is known already."""
+    if metric == THROUGHPUT:
+        return case_throughput(runs, confidence)
+    return found.estimate(metric.unit, confidence)
+
+
+def response_quantiles(run: Run) -> dict[tuple[str, str], Estimate]:
+    """Median and p99 of response time by operation and name, with what its intervals say.
+
+    Raises:
+        RecordsError: a run's files can't be read.
+    """
+    return {
+        (operation, name): found
+        for operation in _operations([run])
+        for name in ("p50", "p99")
+        if (found := figure([run], Metric("quantile", name, operation=operation))) is not None
+    }
+
+
+def resolution(baseline: Sequence[Run], candidate: Sequence[Run], metric: Metric) -> float:
+    """What a ratio of two sides can't tell apart, as a share of it."""
+    return math.hypot(_resolution(baseline, metric), _resolution(candidate, metric))
+
+
+def _resolution(runs: Sequence[Run], metric: Metric) -> float:
+    if metric.measure == "throughput":
+        return rate_resolution(runs)
+    times, step_ns = Counts.merge(counts_of(runs, metric)), clock_step_ns(runs)
+    if metric.quantile is not None:
+        return times.resolution(metric.q, step_ns)
+    mean = times.mean()
+    return step_ns / mean if mean else 0.0
 
 
 def counts_of(runs: Sequence[Run], metric: Metric) -> list[Counts]:
@@ -107,7 +162,9 @@ def _of_runs(runs: Sequence[Run], metric: Metric) -> Level | None:
     """A figure that each run has of its own: a single run says nothing of its error."""
     values = [run_value(run, metric) for run in runs]
     known = [value for value in values if value]
-    return level_of(known) if known and len(known) == len(values) else None
+    if not known or len(known) < len(values):
+        return None
+    return level_of(known, _resolution(runs, metric))
 
 
 def _operation_rate(run: Run, operation: str | None) -> float:
@@ -123,26 +180,34 @@ def _operation_rate(run: Run, operation: str | None) -> float:
 
 
 def _throughput(runs: Sequence[Run]) -> Level | None:
-    rates = [rate_of(run) for run in runs]
-    if not rates or min(rates) <= 0:
+    if not runs or min(rate_of(run) for run in runs) <= 0:
         return None
-    if len(runs) > 1:
-        return level_of(rates, "mean over runs, t-interval on logs")
-    within = [rate for phase in runs[0].counted for rate in interval_rates(runs[0], phase)]
-    within = within or imported_rates(runs[0])
-    log, method = math.log(rates[0]), "rate of intervals, corrected for autocorrelation"
-    units = effective_sample_size(within)
-    if len(within) < _LEAST_INTERVALS or units < 2:
-        return Level(log, None, 1.0, between_runs=False, method=method)
-    mean = sum(within) / len(within)
-    variance = sum((rate - mean) ** 2 for rate in within) / (len(within) - 1)
-    return Level(log, variance**0.5 / mean, units, between_runs=False, method=method)
+    if len(runs) == 1:
+        (run,) = runs
+        return imported_level(run) if run.manifest.imported else rate_level(run, run.counted)
+    first, second = stages(runs, [rate_of(run) for run in runs])
+    floor = rate_resolution(runs)
+    if len(first) > 1 and second:
+        return level_of_stages(first, second, floor)
+    return level_of([*first, *second], floor)
 
 
-def _within(run: Run, metric: Metric) -> Level | None:
-    slices = [
+def _slices(run: Run, metric: Metric) -> list[Counts]:
+    return [
         part
         for phase in run.counted
         for part in interval_times(run, phase, metric.time, metric.operation)
     ]
-    return block_bootstrap(slices, metric.q) or jackknife(counts_of([run], metric), metric.q)
+
+
+def _operations(runs: Sequence[Run]) -> list[str]:
+    """The kinds of which some succeeded, without parts of read-modify-writes."""
+    return list(
+        dict.fromkeys(
+            total.operation
+            for run in runs
+            for phase in run.counted
+            for total in run.totals(phase.index)
+            if total.outcome == "ok" and not total.part
+        )
+    )

@@ -6,6 +6,7 @@ difference were measured under the same conditions.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,8 +14,9 @@ from typing import Any, Final
 import polars as pl
 
 from kvmark.analysis.aggregate import merged_times, rate_of
+from kvmark.analysis.resolution import clock_step_ns, rate_resolution
 from kvmark.analysis.server_counters import rises
-from kvmark.analysis.study import CaseRuns
+from kvmark.analysis.study import CaseRuns, is_precise_case
 from kvmark.records import Run
 from kvmark.stats import (
     CONFIDENCE,
@@ -59,7 +61,7 @@ class PathCost:
     through: str
     #: None where kvmark didn't start it.
     proxy: Proxy | None
-    #: How many blocks have both ways.
+    #: How many blocks have both ways, each precise enough to be compared; the rest has none.
     blocks: int
     #: Share of the straight way's throughput that is missing, in percent.
     throughput_lost: Estimate | None
@@ -110,51 +112,43 @@ def _others(case: CaseRuns, factor: str) -> tuple[tuple[str, str], ...]:
 
 def _cost(before: CaseRuns, after: CaseRuns, factor: str) -> PathCost:
     blocks = sorted(before.usable & after.usable)
-    sides = [before.runs[n] for n in blocks], [after.runs[n] for n in blocks]
+    measured = [after.runs[n] for n in blocks]
+    # What the proxy used is measured without the other side, whose throughput may be imprecise.
+    compared = blocks if is_precise_case(before) and is_precise_case(after) else []
+    sides = [before.runs[n] for n in compared], [after.runs[n] for n in compared]
+    before_rates, after_rates = ([rate_of(run) for run in side] for side in sides)
     times = [[merged_times([run], "response") for run in side] for side in sides]
-    memory = [most for run in sides[1] if (most := _memory_bytes(run)) is not None]
-    cpu = [used for run in sides[1] if (used := _cpu_us(run)) is not None]
+    memory = [most for run in measured if (most := _memory_bytes(run)) is not None]
+    cpu = [used for run in measured if (used := _cpu_us(run)) is not None]
     return PathCost(
         levels=dict(_others(after, factor)),
         through=after.levels[factor],
         proxy=next((found for run in after.runs.values() if (found := _proxy(run))), None),
-        blocks=len(blocks),
-        throughput_lost=_lost(*([rate_of(run) for run in side] for side in sides)),
-        response_added={name: _added(times[0], times[1], q) for name, q in COST_QUANTILES.items()},
+        blocks=len(compared),
+        throughput_lost=_lost(before_rates, after_rates, math.hypot(*map(rate_resolution, sides))),
+        response_added={
+            name: _added(times[0], times[1], q, clock_step_ns([*sides[0], *sides[1]]))
+            for name, q in COST_QUANTILES.items()
+        },
         proxy_cpu=mean_interval(cpu, "µs") if cpu else None,
         proxy_memory_bytes=max(memory, default=None),
     )
 
 
-def _lost(before: Sequence[float], after: Sequence[float]) -> Estimate | None:
+def _lost(before: Sequence[float], after: Sequence[float], floor: float) -> Estimate | None:
     if not before or min(*before, *after) <= 0:
         return None
-    ratio = paired_ratio(before, after)
-
-    def percent(share: float | None) -> float | None:
-        return None if share is None else (1 - share) * 100
-
     # What is lost is the other way round than what is left.
-    return Estimate(
-        (1 - ratio.value) * 100, percent(ratio.high), percent(ratio.low), ratio.n, "%",
-        ratio.method, ratio.confidence,
-    )  # fmt: skip
+    return paired_ratio(before, after, floor=floor).put(lambda left: (1 - left) * 100, "%")
 
 
-def _added(before: Sequence[Counts], after: Sequence[Counts], q: float) -> Estimate | None:
+def _added(
+    before: Sequence[Counts], after: Sequence[Counts], q: float, step_ns: float
+) -> Estimate | None:
     if not all(Counts.merge(side).shows(q) for side in (before, after)):
         return None
-    found = paired_difference_of(before, after, q, "ns", CONFIDENCE)
-    if found is None:
-        return None
-
-    def ms(ns: float | None) -> float | None:
-        return None if ns is None else ns / _NS_PER_MS
-
-    return Estimate(
-        found.value / _NS_PER_MS, ms(found.low), ms(found.high), found.n, "ms", found.method,
-        found.confidence,
-    )  # fmt: skip
+    found = paired_difference_of(before, after, q, "ns", CONFIDENCE, step_ns)
+    return None if found is None else found.put(lambda ns: ns / _NS_PER_MS, "ms")
 
 
 def _description(run: Run) -> Mapping[str, Any]:
@@ -219,4 +213,4 @@ def _published(straight: Mapping[str, str], row: Mapping[str, str]) -> PathCost:
 
 
 def _known(value: float, unit: str) -> Estimate:
-    return Estimate(round(value, 6), None, None, 1, unit, _NOTHING)
+    return Estimate.alone(round(value, 6), unit, _NOTHING)

@@ -14,6 +14,7 @@ from itertools import combinations
 from typing import Final, Literal
 
 from kvmark.analysis.metrics import level
+from kvmark.analysis.resolution import clock_step_ns
 from kvmark.records import Case, Run, TotalRecord, by_case
 from kvmark.records.case import Aspect
 from kvmark.spec.metric import THROUGHPUT
@@ -148,7 +149,11 @@ def _operation_costs(runs: Sequence[Run]) -> dict[str, Cost]:
             mean_ns = sum(total.service.mean * total.count for total in totals) / count
             if mean_ns > 0:
                 means.setdefault(name, []).append(mean_ns)
-    return {name: Cost(level_of(values), len(values)) for name, values in means.items()}
+    step_ns = clock_step_ns(runs)
+    return {
+        name: Cost(level_of(values, step_ns / min(values)), len(values))
+        for name, values in means.items()
+    }
 
 
 def _operations(run: Run) -> dict[str, list[TotalRecord]]:

@@ -355,12 +355,23 @@ _RULES = (
     ),
     _rule(
         "too_short",
-        "full intervals missing from the five that an error of the throughput needs",
+        "full intervals missing from the 25 that an error of the throughput needs",
         (None, 0, None),
-        "Student's t with fewer than four degrees of freedom says next to nothing.",
-        "repeat the run at least five times, measure longer, or shorten the interval",
+        "Neighbouring intervals resemble each other: of fewer no method"
+        " says what their mean is worth.",
+        "repeat the run at least five times, measure longer, or shorten the interval (--interval)",
         applies="always; in the verdict of a case a note where it has five runs or more",
         unit=Unit.COUNT,
+    ),
+    _rule(
+        "imprecise",
+        "half the width of the throughput's interval, as a share of it; or fewer operations ended"
+        " than there are clients",
+        (None, 0.20, 1.0),
+        "Above a fifth, cases that differ by a third can't be told apart; an interval that holds 0"
+        " says nothing. The second is INVALID: not each client has been served.",
+        "measure longer, or repeat the run: such a case stands in no effect and no headline",
+        applies="runs with enough intervals; cases with two runs or more, by their scatter",
     ),
     _rule(
         "too_few_samples",

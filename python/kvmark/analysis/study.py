@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeVar
 
-from kvmark.analysis.aggregate import CaseSummary, aggregate, merged_times
+from kvmark.analysis.aggregate import CaseSummary, aggregate, case_throughput, merged_times
+from kvmark.analysis.checks_precision import imprecise
+from kvmark.analysis.metrics import figure
+from kvmark.analysis.resolution import clock_step_ns, rate_resolution
 from kvmark.analysis.server_counters import disk_bytes_per_operation
-from kvmark.analysis.summary import throughput
 from kvmark.analysis.verdict import Judge, judge
 from kvmark.records import Case, Judgement, PhaseRecord, Run
+from kvmark.spec.metric import Metric
 from kvmark.stats import Estimate, mean_interval, paired_ratio
 
 __all__ = [
@@ -27,6 +30,7 @@ __all__ = [
     "PublishedFigures",
     "StudyRow",
     "effect",
+    "is_precise_case",
     "nodes_shared",
     "study_rows",
 ]
@@ -39,6 +43,7 @@ T = TypeVar("T")
 
 _NS_PER_S = 1e9
 _ONE_EACH: Mapping[str, int] = MappingProxyType({})
+_P99 = Metric("quantile", "p99")
 _QUANTILES: Mapping[str, float] = {"response_p50": 0.5, "response_p95": 0.95, "response_p99": 0.99}
 _PUBLISHED_NAMES: Mapping[str, str] = {
     "throughput": "throughput",
@@ -94,6 +99,8 @@ class StudyRow:
     disk_bytes: float | None = None
     #: Attempts beyond an operation's first; none where the driver doesn't count them.
     retries: int | None = None
+    #: Of all operations together, with its interval; none with too few of them.
+    response_p99: Estimate | None = None
 
     @property
     def title(self) -> str:
@@ -145,6 +152,8 @@ class Effect:
     #: The same of the published figures, over the cases that were published on both sides.
     published: Estimate | None
     published_cases: int
+    #: Pairs of cases that are left out, because the throughput of one is imprecise.
+    imprecise: int = 0
 
 
 def study_rows(
@@ -179,11 +188,14 @@ def effect(
         RecordsError: a run's files can't be read.
     """
     pairs = _pairs(asked, {tuple(sorted(case.levels.items())): case for case in cases})
-    compared = []
+    compared, left_out = [], 0
     for levels, before, after in pairs:
+        if not (is_precise_case(before) and is_precise_case(after)):
+            left_out += 1
+            continue
         blocks = _blocks(asked.of, before, after, records=records)
         if blocks:
-            compared.append((levels, blocks))
+            compared.append((levels, blocks, _resolution(asked.of, before, after)))
     theirs = [
         (one, two)
         for _, before, after in _pairs(asked, published)
@@ -191,12 +203,17 @@ def effect(
     ]
     return Effect(
         asked=asked,
-        change=_overall([blocks for _, blocks in compared]),
-        by_case=tuple(
-            EffectOfCase(levels, _change(list(blocks.values()))) for levels, blocks in compared
+        change=_overall(
+            [blocks for _, blocks, _ in compared],
+            max((floor for *_, floor in compared), default=0.0),
         ),
-        published=_change(theirs) if theirs else None,
+        by_case=tuple(
+            EffectOfCase(levels, _change(list(blocks.values()), floor))
+            for levels, blocks, floor in compared
+        ),
+        published=_change(theirs, 0.0) if theirs else None,
         published_cases=len(theirs),
+        imprecise=left_out,
     )
 
 
@@ -233,6 +250,7 @@ def _row(case: CaseRuns, judged: Judge, *, records: bool) -> StudyRow:
         published=case.published,
         disk_bytes=disk_bytes_per_operation(runs) if runs else None,
         retries=_retries(runs),
+        response_p99=figure(runs, _P99) if runs else None,
     )
 
 
@@ -254,13 +272,12 @@ def _throughput(
         return figures.throughput
     unit = "records/s" if records else "ops/s"
     rates = [_rate(run, case.commands, records=records) for run in runs]
-    if len(runs) > 1 or len(runs[0].counted) != 1:
-        return mean_interval(rates, unit)
+    if len(runs) > 1:
+        return mean_interval(rates, unit, floor=rate_resolution(runs) * max(rates))
     # The error of one run is that of its operations, each of so many records or commands.
-    (rate,), operations = rates, throughput(runs[0], runs[0].counted[0])
-    error = None if operations.error is None or not operations.value else operations.relative_error
-    low, high = (None, None) if error is None else (rate * (1 - error), rate * (1 + error))
-    return Estimate(rate, low, high, operations.n, unit, operations.method)
+    (rate,), operations = rates, figures.throughput.value
+    each = rate / operations if operations else 0.0
+    return figures.throughput.put(lambda value: value * each, unit)
 
 
 def _rate(run: Run, commands: Mapping[str, int] = _ONE_EACH, *, records: bool) -> float:
@@ -292,6 +309,23 @@ def _pairs(asked: EffectAsked, cases: Mapping[Levels, T]) -> list[tuple[dict[str
     return found
 
 
+def is_precise_case(case: CaseRuns) -> bool:
+    """Whether the throughput of the runs that can be used is known well enough for an effect."""
+    runs = [case.runs[repetition] for repetition in sorted(case.usable)]
+    return not runs or imprecise(case_throughput(runs)) is None
+
+
+def _resolution(of: str, before: CaseRuns, after: CaseRuns) -> float:
+    """What the ratio of a block can't tell apart, as a share of it."""
+    sides = [[case.runs[repetition] for repetition in case.usable] for case in (before, after)]
+    if of == "throughput":
+        return math.hypot(*map(rate_resolution, sides))
+    q = _QUANTILES[of]
+    return math.hypot(
+        *(merged_times(runs, "response").resolution(q, clock_step_ns(runs)) for runs in sides)
+    )
+
+
 def _blocks(of: str, before: CaseRuns, after: CaseRuns, *, records: bool) -> Sides:
     """Both sides of each repetition in which both can be used."""
     sides = {}
@@ -315,7 +349,7 @@ def _published(figures: PublishedFigures, of: str) -> float | None:
     return value
 
 
-def _overall(cases: Sequence[Sides]) -> Estimate | None:
+def _overall(cases: Sequence[Sides], floor: float) -> Estimate | None:
     """Over all pairs of cases: with two blocks or more the interval is that of the blocks.
 
     Each block gives one ratio, the geometric mean over the pairs of cases that every block has.
@@ -326,8 +360,9 @@ def _overall(cases: Sequence[Sides]) -> Estimate | None:
     shared = set.intersection(*(set(blocks) for blocks in cases))
     if len(shared) < 2:
         firsts = [blocks[min(blocks)] for blocks in cases]
-        return _change(firsts)
-    return _change([_geometric([blocks[block] for blocks in cases]) for block in sorted(shared)])
+        return _change(firsts, floor)
+    together = [_geometric([blocks[block] for blocks in cases]) for block in sorted(shared)]
+    return _change(together, floor)
 
 
 def _geometric(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
@@ -337,17 +372,9 @@ def _geometric(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return before, after
 
 
-def _change(pairs: Sequence[tuple[float, float]]) -> Estimate:
+def _change(pairs: Sequence[tuple[float, float]], floor: float) -> Estimate:
     """The ratio of each pair's sides, together, as a change in percent."""
-    ratio = paired_ratio([before for before, _ in pairs], [after for _, after in pairs])
-
-    def percent(value: float | None) -> float | None:
-        return None if value is None else (value - 1) * 100
-
-    return replace(
-        ratio,
-        value=(ratio.value - 1) * 100,
-        low=percent(ratio.low),
-        high=percent(ratio.high),
-        unit="%",
+    ratio = paired_ratio(
+        [before for before, _ in pairs], [after for _, after in pairs], floor=floor
     )
+    return ratio.put(lambda share: (share - 1) * 100, "%")

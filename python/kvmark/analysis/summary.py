@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
 
 from kvmark.analysis.fault_effects import FaultEffect, fault_effects
+from kvmark.analysis.resolution import rate_resolution
 from kvmark.records import PhaseRecord, Run, TimeName, TotalRecord
-from kvmark.stats import Counts, Estimate, series_mean_interval
+from kvmark.stats import Counts, Estimate, Level, rate_of_intervals
 
 #: The quantiles of a summary, by name.
 QUANTILES: Mapping[str, float] = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
@@ -18,21 +19,20 @@ _NS_PER_S = 1e9
 _NS_PER_MS = 1e6
 # An interval counts as full when it lacks at most this share of the usual length.
 _FULL = 0.99
-# Student's t needs a few intervals before its error says anything.
-_LEAST_INTERVALS = 5
 #: These look for no record that must be there; all other operations do, the user's own too.
 _CANNOT_MISS = ("insert", "delete", "scan")
 
 
 @dataclass(frozen=True, slots=True)
 class Quantile:
-    """A quantile in nanoseconds. ``enough`` says whether it may be shown: ten operations beyond."""
+    """A quantile in nanoseconds. ``enough`` says whether it may be shown: ten operations beyond.
+
+    It has no interval: a number of operations doesn't give one (see `kvmark.analysis.metrics`).
+    """
 
     q: float
     ns: int
     enough: bool
-    low_ns: float | None
-    high_ns: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,10 @@ class Times:
         """The figures of a histogram."""
         if counts.n == 0:
             return cls(0, None, None)
-        quantiles = {}
-        for name, q in QUANTILES.items():
-            estimate = counts.quantile_interval(q, "ns")
-            if estimate is not None:
-                quantiles[name] = Quantile(
-                    q, int(estimate.value), counts.shows(q), estimate.low, estimate.high
-                )
+        quantiles = {
+            name: Quantile(q, counts.quantile(q) or 0, counts.shows(q))
+            for name, q in QUANTILES.items()
+        }
         return cls(counts.n, counts.mean(), counts.quantile(1.0), quantiles)
 
     def shown_ns(self, name: str) -> int | None:
@@ -193,18 +190,25 @@ def summarize_phase(run: Run, phase: PhaseRecord) -> PhaseSummary:
 def throughput(run: Run, phase: PhaseRecord) -> Estimate:
     """Successful operations per second in the window, with the error that its intervals give.
 
-    The value is the exact ratio; the error is that of the mean rate of the full intervals,
-    corrected for autocorrelation. Fewer than five full intervals give none.
+    The value is the exact ratio; the error is that of the mean rate of the full intervals. Too few
+    of them give none.
     """
-    ok = run.manifest.engine.succeeded(phase)
-    value = ok * _NS_PER_S / phase.window_ns if phase.window_ns > 0 else 0.0
-    rates = interval_rates(run, phase)
-    if len(rates) < _LEAST_INTERVALS:
-        return Estimate(value, None, None, len(rates), "ops/s", "count in the window")
-    mean = series_mean_interval(rates, "ops/s")
-    error = mean.error
-    low, high = (None, None) if error is None else (value - error, value + error)
-    return Estimate(value, low, high, len(rates), "ops/s", mean.method)
+    found = rate_level(run, [phase])
+    if found is None:
+        return Estimate.alone(0.0, "ops/s", "no interval: no operation succeeded")
+    return found.plain("ops/s")
+
+
+def rate_level(run: Run, phases: Sequence[PhaseRecord]) -> Level | None:
+    """The rate in the windows of some phases of a run; none where no operation succeeded."""
+    ok = sum(run.manifest.engine.succeeded(phase) for phase in phases)
+    window_ns = sum(phase.window_ns for phase in phases)
+    if not ok or not window_ns:
+        return None
+    rates = [rate for phase in phases for rate in interval_rates(run, phase)]
+    until_known = any(phase.stopped_by == "until" for phase in phases)
+    floor = rate_resolution([run])
+    return rate_of_intervals(ok * _NS_PER_S / window_ns, rates, floor, until_known=until_known)
 
 
 def full_intervals(run: Run, phase: PhaseRecord) -> pl.DataFrame:

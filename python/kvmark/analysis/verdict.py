@@ -13,6 +13,7 @@ from kvmark.analysis import (
     checks_fleet,
     checks_load,
     checks_outcomes,
+    checks_precision,
     checks_run,
     checks_servers,
 )
@@ -110,3 +111,4 @@ def _reasons(run: Run) -> Iterator[Reason | None]:
         yield from checks_run.check_resolution(phase)
         yield from checks_run.check_stationary(phase)
         yield from checks_run.check_samples(phase)
+        yield from checks_precision.check_precision(phase)

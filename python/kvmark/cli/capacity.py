@@ -61,7 +61,7 @@ def capacity(
     pipeline_depth: options.PipelineDepth = None,
     workers: options.Workers = None,
     seed: options.Seed = 1,
-    interval: options.Interval = _SECOND_NS,
+    interval: options.Interval = None,
     timeout: options.Timeout = None,
     drain_limit: options.DrainLimit = 30 * _SECOND_NS,
     pin: options.Pin = None,

@@ -213,7 +213,8 @@ Workers = Annotated[
     quantity(count, "N", "Executor threads of an asynchronous driver; else one per core."),
 ]
 Interval = Annotated[
-    int, quantity(duration_ns, "TIME", "Length of a recorded interval; 1s when not said.")
+    int | None,
+    quantity(duration_ns, "TIME", "Length of a recorded interval; else 100ms to 1s, as it lasts."),
 ]
 DrainLimit = Annotated[
     int,
@@ -297,7 +298,12 @@ Budget = Annotated[
 ]
 StepInterval = Annotated[
     int | None,
-    quantity(duration_ns, "TIME", "Length of a recorded interval; 1s when not said.", "--interval"),
+    quantity(
+        duration_ns,
+        "TIME",
+        "Length of a recorded interval; else 100ms to 1s, as it lasts.",
+        "--interval",
+    ),
 ]
 SequenceReport = Annotated[
     Path | None,

@@ -70,7 +70,7 @@ def run(
     verify: options.Verify = False,
     workers: options.Workers = None,
     seed: options.Seed = 1,
-    interval: options.Interval = _SECOND_NS,
+    interval: options.Interval = None,
     timeout: options.Timeout = None,
     drain_limit: options.DrainLimit = 30 * _SECOND_NS,
     pin: options.Pin = None,

@@ -42,7 +42,7 @@ from kvmark.spec.workload import LOAD_GROUP, VERIFY_GROUP, GroupSpec, WorkloadSp
 from kvmark.spec.ycsb import YcsbProperties
 from kvmark.spec.ycsb_run import ycsb_run
 
-__all__ = ["compile_run", "plan_ycsb"]
+__all__ = ["compile_run", "interval_ns", "plan_ycsb"]
 
 CLOSED_CLIENTS: Final = 1
 """Clients when not said: one, as YCSB has."""
@@ -51,6 +51,11 @@ OPEN_CLIENTS: Final = 16
 enough threads for a driver whose calls block."""
 MIN_INTERVALS: Final = 30
 """A standard error from fewer intervals means little; cassandra-stress's number."""
+INTERVALS_NS: Final = (10**9, 5 * 10**8, 2 * 10**8, 10**8)
+"""Lengths that a recorded interval may have when none is said, the longest first."""
+INTERVALS_WANTED: Final = 60
+"""As many as a measured phase should have, where its duration allows: its throughput's error is not
+known from fewer than 25 (`kvmark.stats.LEAST_INTERVALS`), and well known from these."""
 MAX_INTERVALS: Final = {"cassandra-stress": 200, "autocorrelated": 600}
 """cassandra-stress's own end, and ten minutes of seconds for the rule that needs more of them."""
 
@@ -74,6 +79,7 @@ def compile_run(spec: RunSpec, cores: int | None = None) -> Plan:
         groups.append(_load_group(dataset, clients, None if load is None else indices[load]))
         phases += _load_phases(spec, len(active), records)
     phases += _measured_phases(spec, operations)
+    measured = phases[-1]
     if spec.verify:
         groups.append(_verify_group(dataset, clients))
         phases.append(_verify_phase(len(groups) - 1))
@@ -89,12 +95,20 @@ def compile_run(spec: RunSpec, cores: int | None = None) -> Plan:
         statements=statements,
         groups=tuple(groups),
         phases=tuple(phases),
-        interval_ns=spec.interval_ns,
+        interval_ns=spec.interval_ns or interval_ns(measured.duration_ns),
         timeout_ns=spec.timeout_ns,
         drain_limit_ns=spec.drain_limit_ns,
         workers=spec.workers or len(spec.pin) or usable,
         pin=spec.pin,
     )
+
+
+def interval_ns(duration_ns: int | None) -> int:
+    """The longest interval of which the measured phase has as many as its error should have."""
+    if duration_ns is None:
+        return INTERVALS_NS[0]
+    long_enough = (one for one in INTERVALS_NS if one * INTERVALS_WANTED <= duration_ns)
+    return next(long_enough, INTERVALS_NS[-1])
 
 
 def plan_ycsb(

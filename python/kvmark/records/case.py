@@ -28,8 +28,9 @@ PLACES: Final = frozenset({
     "cluster-port", "create", "dir", "logfile", "path", "pidfile", "port", "proc-title-template",
     "seed", "tls-ca-cert-file", "tls-cert-file", "tls-key-file", "tls-port", "unixsocket",
 })  # fmt: skip
-#: Chance, and the part of one machine. The system's options are looked at one by one.
-_OF_NO_MATTER: Final = ("seeds", "share", "format", "system")
+#: Chance, the part of one machine, and how finely it was recorded. The system's options are looked
+#: at one by one.
+_OF_NO_MATTER: Final = ("seeds", "share", "format", "system", "interval_ns")
 _LOADING: Final = ("load", "settle")
 _RECORDS: Final = ("dataset.count", "dataset.full_at", "keys.count", "operations")
 #: What is left of a group where the workload doesn't matter: how much load it is.

@@ -21,6 +21,7 @@ from kvmark.analysis import (
     Verdict,
 )
 from kvmark.records import ImportedRecord, TimeName
+from kvmark.report.units import Bounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,5 +117,8 @@ class RunAnswer:
     time_steps: Callable[[], TimeSteps | None] = lambda: None
     #: Gives the counted phases in at most so many cells of time. For text.
     timelines: Callable[[int], tuple[Timeline, ...]] = lambda _: ()
+    #: Gives p50 and p99 of response time of each operation, with their intervals. Every histogram
+    #: of the run is read for it.
+    response_quantiles: Callable[[], Mapping[tuple[str, str], Bounded]] = dict
     #: Another tool's figures; none for a run of kvmark's own.
     imported: ImportedRecord | None = None

@@ -26,6 +26,7 @@ from kvmark.analysis import (
     timelines,
     ycsb_sequence,
 )
+from kvmark.analysis.metrics import response_quantiles
 from kvmark.records import Case, Run, TimeName, by_case
 from kvmark.report import asked, units
 from kvmark.report.answers import (
@@ -88,6 +89,7 @@ def run_answer(run: Run, verdict: Verdict | None = None) -> RunAnswer:
         course=cache(partial(_course, run)),
         time_steps=partial(response_steps, run),
         timelines=partial(timelines, run),
+        response_quantiles=cache(partial(response_quantiles, run)),
     )
 
 

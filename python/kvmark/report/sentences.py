@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kvmark.analysis import Judgement, Level, PhaseSummary, SequenceRow
+from kvmark.analysis.extremes import extremes
 from kvmark.report import units
 from kvmark.report.answers import RunAnswer, SequenceAnswer
 from kvmark.report.asked import listed
+from kvmark.report.ends import ends_sentence
 from kvmark.report.imported import imported_sentence
 from kvmark.report.table import verdict_counts
 
@@ -17,18 +19,9 @@ def sequence(answer: SequenceAnswer) -> str:
     rows = answer.rows
     if not rows:
         return "Nothing was measured."
-    usable = [row for row in rows if row.figures.verdict.judgement is not Judgement.INVALID]
+    found = extremes(rows, lambda row: row.figures.throughput, lambda row: row.figures.verdict)
     belief = beliefs(verdict_counts(row.figures.verdict for row in rows))
-    if not usable:
-        return belief
-    fastest = max(usable, key=lambda row: row.figures.throughput.value)
-    slowest = min(usable, key=lambda row: row.figures.throughput.value)
-    if fastest is slowest:
-        return f"Throughput of {fastest.case.title} is {_speed(fastest)}. {belief}"
-    return (
-        f"The fastest case is {fastest.case.title}, at {_speed(fastest)}; "
-        f"the slowest is {slowest.case.title}, at {_speed(slowest)}. {belief}"
-    )
+    return f"{ends_sentence(found, lambda row: row.case.title, _speed)} {belief}".lstrip()
 
 
 def run(answer: RunAnswer) -> str:

@@ -17,7 +17,7 @@ from kvmark.report.runs_list import verdict_cell
 __all__ = ["side_by_side_figures", "side_by_side_grid"]
 
 _NS_PER_S = 1e9
-_SHOWN = ("p50", "p99")
+_BARS = "bars are 95 % confidence intervals by what moves within each run"
 _QUANTILES = {"p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9"}
 
 
@@ -82,7 +82,7 @@ def _rates_figure(data: pl.DataFrame) -> Figure:
     return Figure(
         name="throughputs",
         title="Throughput, run by run",
-        caption="Successful operations per second; bars are 95 % confidence intervals.",
+        caption=f"Successful operations per second; {_BARS}.",
         data=data,
         spec=charts.level_chart(data, "operations per second", "run", "panel"),
     )
@@ -92,7 +92,7 @@ def _quantiles_figure(data: pl.DataFrame) -> Figure:
     return Figure(
         name="response-quantiles",
         title="Response time, run by run",
-        caption="Seconds, on a logarithmic axis; bars are 95 % confidence intervals.",
+        caption=f"Seconds, on a logarithmic axis; {_BARS}.",
         data=data,
         spec=charts.level_chart(data, "seconds", "run", "panel"),
     )
@@ -119,17 +119,9 @@ def _rates(runs: Sequence[RunAnswer]) -> Iterator[Level]:
 
 def _quantiles(runs: Sequence[RunAnswer]) -> Iterator[Level]:
     for number, run in enumerate(runs, 1):
-        for phase in run.summary.phases:
-            for each in phase.operations:
-                if each.part:
-                    continue
-                for name in _SHOWN:
-                    found = each.response.quantiles.get(name)
-                    if found is None or not found.enough or found.ns <= 0:
-                        continue
-                    low, high = _seconds(found.low_ns), _seconds(found.high_ns)
-                    bounds = (found.ns / _NS_PER_S, low, high)
-                    yield Level(each.operation, str(number), name, bounds)
+        for (operation, name), found in run.response_quantiles().items():
+            bounds = (found.value / _NS_PER_S, _seconds(found.low), _seconds(found.high))
+            yield Level(operation, str(number), name, bounds)
 
 
 def _curves(runs: Sequence[RunAnswer]) -> Iterator[pl.DataFrame]:

@@ -95,11 +95,11 @@ def _value(row: StudyRow, quantity: str) -> tuple[float | None, float | None, fl
             if throughput is None
             else (throughput.value, throughput.low, throughput.high)
         )
-    shown = row.figures.response.quantiles.get("p99")
-    if shown is None or not shown.enough:
+    p99 = row.response_p99
+    if p99 is None:
         return None, None, None
-    low, high = (None if ns is None else ns / _NS_PER_MS for ns in (shown.low_ns, shown.high_ns))
-    return shown.ns / _NS_PER_MS, low, high
+    low, high = (None if ns is None else ns / _NS_PER_MS for ns in (p99.low, p99.high))
+    return p99.value / _NS_PER_MS, low, high
 
 
 def _published(row: StudyRow, quantity: str) -> float | None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from kvmark.analysis import Judgement
+from kvmark.analysis import Verdict
+from kvmark.analysis.extremes import extremes
+from kvmark.analysis.precision import Judged
+from kvmark.analysis.study import StudyRow
 from kvmark.report import doubts, units
 from kvmark.report.answers import Fact
 from kvmark.report.app_table import case_grid, operations_by_workload
+from kvmark.report.ends import ends_sentence
 from kvmark.report.grid import Grid, to_text
 from kvmark.report.page import Page, Part, Source
 from kvmark.report.path_costs import cost_sentences, costs_grid
@@ -85,21 +89,14 @@ def study_sentence(answer: StudyAnswer) -> str:
 
 
 def _extremes(answer: StudyAnswer) -> list[str]:
-    usable = [
-        row
-        for row in answer.rows
-        if row.throughput is not None
-        and row.figures is not None
-        and row.figures.verdict.judgement is not Judgement.INVALID
-    ]
-    if not usable:
-        return []
-    usable.sort(key=lambda row: row.throughput.value if row.throughput else 0.0)
-    slowest, fastest = usable[0], usable[-1]
-    told = f"The fastest case is {fastest.title}, at {speed(answer, fastest)}"
-    if fastest is slowest:
-        return [f"{told}."]
-    return [f"{told}; the slowest is {slowest.title}, at {speed(answer, slowest)}."]
+    measured = [row for row in answer.rows if row.figures is not None]
+    found = extremes(measured, lambda row: row.throughput, _verdict)
+    told = ends_sentence(found, lambda row: row.title, lambda row: speed(answer, row))
+    return [told] if told else []
+
+
+def _verdict(row: StudyRow) -> Judged:
+    return row.figures.verdict if row.figures else Verdict.of(())
 
 
 def _effects(answer: StudyAnswer) -> list[str]:
@@ -115,7 +112,7 @@ def _effects(answer: StudyAnswer) -> list[str]:
 
 def _grids(answer: StudyAnswer) -> list[Grid]:
     grids = [study_grid(answer)]
-    if any(effect.by_case for effect in answer.effects):
+    if any(effect.by_case or effect.imprecise for effect in answer.effects):
         grids.append(effects_grid(answer))
     if answer.ways is not None and answer.ways.costs:
         grids.append(costs_grid(answer.factors, answer.ways))

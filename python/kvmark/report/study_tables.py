@@ -67,7 +67,7 @@ def effects_grid(answer: StudyAnswer) -> Grid:
             ),
         ),
         rows=tuple(_effect_row(effect, published=published) for effect in answer.effects),
-        notes=(_EFFECTS_NOTE,),
+        notes=(_EFFECTS_NOTE, *_left_out(answer.effects)),
     )
 
 
@@ -155,6 +155,16 @@ def _verdict(row: StudyRow) -> Cell:
         return verdict_cell(row.figures.verdict.judgement)
     failed = any(reason != "not run" for reason in row.failures)
     return Cell("FAILED", "invalid") if failed else Cell("not run", "muted")
+
+
+def _left_out(effects: Sequence[Effect]) -> list[str]:
+    """How many pairs of cases aren't in the effects."""
+    return [
+        f"{effect.asked.title}: {pairs} left out, since a side's throughput is imprecise."
+        for effect in effects
+        if effect.imprecise
+        for pairs in ["one pair of cases" if effect.imprecise == 1 else f"{effect.imprecise} pairs"]
+    ]
 
 
 def _effect_row(effect: Effect, *, published: bool) -> tuple[Cell, ...]:

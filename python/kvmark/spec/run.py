@@ -42,7 +42,8 @@ class RunSpec:
     until_rule: Literal["cassandra-stress", "autocorrelated"] = "autocorrelated"
     warmup_ns: int = 0
     seed: int = 1
-    interval_ns: int = SECOND_NS
+    interval_ns: int | None = None
+    """Length of a recorded interval; None for a round one that suits the duration."""
     timeout_ns: int | None = None
     pin: tuple[int, ...] = ()
     """Cores to bind workers to, in turn."""

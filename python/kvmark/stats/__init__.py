@@ -5,30 +5,36 @@ Nothing here reads a file or knows what a benchmark is. Samples are sequences of
 """
 
 from kvmark.stats.change_points import ChangePoint, change_points, could_be_seen, least_points
-from kvmark.stats.counts import Counts, least_observations, rank_interval
+from kvmark.stats.counts import Counts, least_observations
 from kvmark.stats.crossing import crossing
 from kvmark.stats.estimate import CONFIDENCE, Estimate
-from kvmark.stats.level import Effect, Level, combined, contrast, difference, holm, level_of
-from kvmark.stats.mean import mean_interval, paired_ratio, two_stage_mean, unpaired_ratio
-from kvmark.stats.proportions import MixTest, kish_effective_size, mix_test
-from kvmark.stats.resampling import (
-    block_bootstrap,
-    jackknife,
-    paired_difference_of,
-    paired_jackknife,
+from kvmark.stats.level import (
+    Effect,
+    Level,
+    combined,
+    contrast,
+    difference,
+    holm,
+    level_of,
+    level_of_stages,
 )
+from kvmark.stats.mean import mean_interval, paired_ratio, two_stage_mean
+from kvmark.stats.proportions import MixTest, kish_effective_size, mix_test
+from kvmark.stats.resampling import jackknife, paired_difference_of, paired_jackknife
 from kvmark.stats.sequential import Asked, Decision, decide
 from kvmark.stats.series import (
+    LEAST_INTERVALS,
     cassandra_stress_stderr,
     effective_sample_size,
-    relative_stderr,
-    series_mean_interval,
+    mean_error,
 )
 from kvmark.stats.trend import Drift, drift
 from kvmark.stats.usl import UslFit, fit_usl
+from kvmark.stats.within import quantile_of_intervals, rate_of_intervals
 
 __all__ = [
     "CONFIDENCE",
+    "LEAST_INTERVALS",
     "Asked",
     "ChangePoint",
     "Counts",
@@ -39,7 +45,6 @@ __all__ = [
     "Level",
     "MixTest",
     "UslFit",
-    "block_bootstrap",
     "cassandra_stress_stderr",
     "change_points",
     "combined",
@@ -57,14 +62,14 @@ __all__ = [
     "least_observations",
     "least_points",
     "level_of",
+    "level_of_stages",
+    "mean_error",
     "mean_interval",
     "mix_test",
     "paired_difference_of",
     "paired_jackknife",
     "paired_ratio",
-    "rank_interval",
-    "relative_stderr",
-    "series_mean_interval",
+    "quantile_of_intervals",
+    "rate_of_intervals",
     "two_stage_mean",
-    "unpaired_ratio",
 ]

@@ -1,4 +1,4 @@
-"""Counts by value range, their quantiles, and how sure a quantile is."""
+"""Counts by value range, and their quantiles."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
-
-from kvmark.stats.estimate import CONFIDENCE, Estimate
 
 #: A quantile is shown only when at least so many observations are expected beyond it.
 OBSERVATIONS_BEYOND = 10
@@ -92,22 +89,16 @@ class Counts:
             return None
         return int(self.high[self._place(max(1, math.ceil(q * n * _HAIR)))])
 
-    def quantile_interval(
-        self, q: float, unit: str, confidence: float = CONFIDENCE
-    ) -> Estimate | None:
-        """The quantile between two order statistics; a bound that n can't give is none.
+    def resolution(self, q: float, step: float = 0.0) -> float:
+        """How far a quantile is known at best, as a share of it: half the width of its range.
 
-        Free of any law of the values, but taken as independent, which operations of one run are
-        not quite: between runs expect more.
+        Or ``step``, in the unit of the values, where that is more: the step of their clock.
         """
-        value, n = self.quantile(q), self.n
-        if value is None:
-            return None
-        lower, upper = rank_interval(n, q, confidence)
-        low = None if lower is None else float(self.low[self._place(lower)])
-        high = None if upper is None else float(self.high[self._place(upper)])
-        method = "order statistics of merged counts"
-        return Estimate(float(value), low, high, n, unit, method, confidence)
+        if self.n == 0:
+            return 0.0
+        place = self._place(max(1, math.ceil(q * self.n * _HAIR)))
+        low, high = int(self.low[place]), int(self.high[place])
+        return max((high - low + 1) / 2, step) / max(high, 1)
 
     def shows(self, q: float) -> bool:
         """Whether there are enough observations beyond the quantile to show it."""
@@ -127,22 +118,3 @@ def least_observations(q: float) -> int:
         return 1
     # Rounded, since 1 - 0.99 is a hair above 0.01.
     return max(1, math.ceil(round(OBSERVATIONS_BEYOND / (1 - q), 6)))
-
-
-def rank_interval(n: int, q: float, confidence: float) -> tuple[int | None, int | None]:
-    """Ranks (from 1) of the order statistics that hold the quantile between them.
-
-    The number of observations below a quantile is binomial (n, q); the ranks cut off at most half
-    of 1 - confidence on either side. None where n is too small for a bound.
-    """
-    tail = (1 - confidence) / 2
-    lower = _binomial_quantile(tail, n, q)
-    upper = _binomial_quantile(1 - tail, n, q) + 1
-    return (lower if lower >= 1 else None, upper if upper <= n else None)
-
-
-def _binomial_quantile(p: float, n: int, q: float) -> int:
-    """The least k with at least the probability p that k or fewer of n happen."""
-    # The inverse is continuous and rounds; the step below it may do as well.
-    above = math.ceil(special.bdtrik(p, n, q))
-    return above - 1 if above >= 1 and special.bdtr(above - 1, n, q) >= p else above

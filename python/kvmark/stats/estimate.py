@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Self
 
 #: Coverage of every interval unless said otherwise.
 CONFIDENCE = 0.95
@@ -10,10 +12,11 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value with its confidence interval.
+    """A value with its confidence interval. One is made in this package only.
 
     ``low`` and ``high`` are none when the data can't bound the value: one sample, or too few
-    independent ones. ``n`` is the number of samples, ``method`` names how the interval was made.
+    independent ones. ``n`` is the number of samples, ``method`` names how the interval was made,
+    or why there is none.
     """
 
     value: float
@@ -23,6 +26,11 @@ class Estimate:
     unit: str
     method: str
     confidence: float = CONFIDENCE
+
+    @classmethod
+    def alone(cls, value: float, unit: str, method: str, n: int = 1) -> Self:
+        """A value without an interval; ``method`` says why."""
+        return cls(value, None, None, n, unit, method)
 
     @property
     def error(self) -> float | None:
@@ -37,3 +45,10 @@ class Estimate:
         if self.error is None or self.value == 0:
             return None
         return self.error / abs(self.value)
+
+    def put(self, function: Callable[[float], float], unit: str) -> Self:
+        """The same in other terms: a function that rises, or falls, of value and bounds."""
+        if self.low is None or self.high is None:
+            return replace(self, value=function(self.value), low=None, high=None, unit=unit)
+        low, high = sorted((function(self.low), function(self.high)))
+        return replace(self, value=function(self.value), low=low, high=high, unit=unit)

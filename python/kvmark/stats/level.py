@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
@@ -25,7 +25,8 @@ class Level:
 
     ``spread`` is the standard deviation of one unit on the logarithmic scale, ``units`` the number
     of independent ones. A unit is a run where ``between_runs``, and else a stretch of a single
-    run. Without a spread nothing is known of the error.
+    run. Without a spread nothing is known of the error. ``floor`` is what the instrument can't tell
+    apart, as a share of the figure: no number of units makes the error smaller.
     """
 
     log: float
@@ -33,16 +34,25 @@ class Level:
     units: float
     between_runs: bool
     method: str
+    floor: float = 0.0
+    #: What it was made from, such as intervals; 0 for as many as there are units.
+    samples: int = 0
 
     @property
     def value(self) -> float:
         """The figure itself."""
-        return math.exp(self.log)
+        # What went through a logarithm and back is as it was.
+        return float(f"{math.exp(self.log):.12g}")
 
     @property
     def stderr(self) -> float | None:
         """The standard error of the logarithm; none where it isn't known."""
-        return None if self.spread is None else self.spread / self.units**0.5
+        return None if self.spread is None else max(self.spread / self.units**0.5, self.floor)
+
+    @property
+    def n(self) -> int:
+        """Number of samples behind it."""
+        return self.samples or round(self.units)
 
     @property
     def freedom(self) -> float:
@@ -50,9 +60,18 @@ class Level:
         return self.units - 1
 
     def estimate(self, unit: str, confidence: float = CONFIDENCE) -> Estimate:
-        """The figure with its interval."""
+        """The figure with its interval, which is symmetric on the logarithmic scale."""
         bounds = _bounds(self.log, self.stderr, self.freedom, confidence)
-        return Estimate(self.value, *bounds, round(self.units), unit, self.method, confidence)
+        return Estimate(self.value, *bounds, self.n, unit, self.method, confidence)
+
+    def plain(self, unit: str, confidence: float = CONFIDENCE) -> Estimate:
+        """The same with an interval that reaches as far up as down, as a ± says."""
+        error = self.stderr
+        if not error or self.freedom <= 0:
+            return Estimate(self.value, None, None, self.n, unit, self.method, confidence)
+        half = _t(self.freedom, 0.5 + confidence / 2) * error * self.value
+        low, high = self.value - half, self.value + half
+        return Estimate(self.value, low, high, self.n, unit, self.method, confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +96,7 @@ class Effect:
         return self.p_value < (1 - self.ratio.confidence if error_level is None else error_level)
 
 
-def level_of(samples: Sequence[float], method: str = "runs, t-interval on logs") -> Level:
+def level_of(samples: Sequence[float], floor: float = 0.0) -> Level:
     """The level of independent runs: their geometric mean.
 
     Raises:
@@ -88,7 +107,30 @@ def level_of(samples: Sequence[float], method: str = "runs, t-interval on logs")
         raise ValueError("a level needs samples above 0")
     logs = np.log(values)
     spread = float(logs.std(ddof=1)) if len(logs) > 1 else None
-    return Level(float(logs.mean()), spread, float(len(logs)), len(logs) > 1, method)
+    method = "runs, t-interval on logs"
+    return Level(float(logs.mean()), spread, float(len(logs)), len(logs) > 1, method, floor)
+
+
+def level_of_stages(first: Sequence[float], second: Sequence[float], floor: float = 0.0) -> Level:
+    """The level of runs of which the scatter of the first few decided how many there are.
+
+    Its error is Stein's, from the scatter of the first stage alone, or that of all runs where its
+    interval is wider.
+
+    Raises:
+        ValueError: the first stage has fewer than two samples, or one isn't above 0.
+    """
+    plain, early = level_of([*first, *second], floor), level_of(first)
+    if early.spread is None or plain.spread is None:
+        raise ValueError("a first stage needs at least two samples")
+    stein = replace(
+        plain,
+        spread=early.spread * (early.units / plain.units) ** 0.5,
+        units=early.units,
+        method="runs in two stages, Stein's interval on logs",
+        samples=round(plain.units),
+    )
+    return max(stein, plain, key=lambda one: (one.stderr or 0.0) * _t(one.freedom, 0.975))
 
 
 def combined(parts: Sequence[Level]) -> Level:
@@ -120,9 +162,11 @@ def difference(baseline: Level, candidate: Level, confidence: float = CONFIDENCE
     """
     change = candidate.log - baseline.log
     sides = (baseline, candidate)
-    runs = [(side.spread, side.units) for side in sides if side.between_runs and side.spread]
+    runs = [
+        (side.spread, side.units) for side in sides if side.between_runs and side.spread is not None
+    ]
     if len(runs) == 1:
-        return _borrowed(change, *runs[0], confidence)
+        return _borrowed(change, *runs[0], math.hypot(baseline.floor, candidate.floor), confidence)
     method = "log-ratio, Welch's interval" if runs else "log-ratio within one run of each side"
     return contrast(((-1.0, baseline), (1.0, candidate)), method, confidence)
 
@@ -151,9 +195,14 @@ def contrast(
 
 
 def paired_difference(
-    samples: Sequence[float], log: float | None = None, confidence: float = CONFIDENCE
+    samples: Sequence[float],
+    log: float | None = None,
+    confidence: float = CONFIDENCE,
+    floor: float = 0.0,
 ) -> Effect:
     """Candidate ÷ baseline from the log-ratios of blocks; ``log`` where their mean isn't the value.
+
+    ``floor`` is the least error: what the instrument can't tell apart, as a share.
 
     Raises:
         ValueError: there is no sample.
@@ -163,7 +212,9 @@ def paired_difference(
         raise ValueError("a difference needs at least one block")
     # What rounding leaves of equal blocks is no scatter.
     values = np.round(values, 12)
-    error = float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else None
+    error = None
+    if len(values) > 1:
+        error = max(float(values.std(ddof=1)) / len(values) ** 0.5, floor)
     centre = float(values.mean()) if log is None else log
     method = "log-ratio of blocks, t-interval"
     return effect(centre, error, len(values) - 1.0, len(values), method, confidence)
@@ -172,13 +223,14 @@ def paired_difference(
 def effect(
     log: float, error: float | None, freedom: float, n: int, method: str, confidence: float
 ) -> Effect:
-    """The effect of a log-ratio with its standard error."""
+    """The effect of a log-ratio with its standard error.
+
+    An error of 0 is none that is known: nobody measures without one.
+    """
     bounds = _bounds(log, error, freedom, confidence)
     ratio = Estimate(math.exp(log), *bounds, n, "ratio", method, confidence)
-    if error is None or bounds[0] is None:
+    if not error or bounds[0] is None:
         return Effect(ratio, None, None)
-    if error == 0:
-        return Effect(ratio, 1.0 if log == 0 else 0.0, 0.0)
     p_value = 2 * float(special.stdtr(freedom, -abs(log) / error))
     found = _t(freedom, 0.5 + confidence / 2) + _t(freedom, POWER)
     return Effect(ratio, p_value, math.expm1(min(found * error, 700.0)))
@@ -197,9 +249,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def _borrowed(change: float, spread: float, runs: float, confidence: float) -> Effect:
+def _borrowed(change: float, spread: float, runs: float, floor: float, confidence: float) -> Effect:
     """A run against several: one variance, so the degrees of freedom are those of the several."""
-    error = spread * (1 + 1 / runs) ** 0.5
+    error = max(spread * (1 + 1 / runs) ** 0.5, floor)
     method = "log-ratio of one run and several, t-interval"
     return effect(change, error, runs - 1, round(runs) + 1, method, confidence)
 
@@ -216,9 +268,9 @@ def _welch(errors: Sequence[tuple[float, float]]) -> tuple[float, float]:
 def _bounds(
     log: float, error: float | None, freedom: float, confidence: float
 ) -> tuple[float | None, float | None]:
-    if error is None or freedom <= 0:
+    if not error or freedom <= 0:
         return None, None
-    half = _t(freedom, 0.5 + confidence / 2) * error if error else 0.0
+    half = _t(freedom, 0.5 + confidence / 2) * error
     # Beyond this a ratio is no number a machine can hold, and nothing is known of it.
     if half + abs(log) > 700:
         return None, None

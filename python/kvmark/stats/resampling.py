@@ -1,6 +1,7 @@
-"""How sure a quantile of merged histograms is, when it is taken anew from part of them.
+"""How sure a quantile of merged histograms is: from runs and from blocks.
 
-Quantiles are never averaged: each replicate merges counts and takes the quantile of all of them.
+Quantiles are never averaged: what is repeated to find the error is the merging. No error is
+smaller than what the histograms, and the step of the clock that filled them, can tell apart.
 """
 
 from __future__ import annotations
@@ -17,39 +18,37 @@ from kvmark.stats.counts import Counts
 from kvmark.stats.estimate import Estimate
 from kvmark.stats.level import Effect, Level, paired_difference
 from kvmark.stats.mean import mean_interval
-from kvmark.stats.series import effective_sample_size
 
-#: Replicates of a bootstrap: the error of a standard error from so many is about 3 %.
-REPLICATES = 500
-
-# More parts than this are merged with their neighbours first: blocks are longer anyway.
-_MOST_PARTS = 256
-# With fewer intervals a bootstrap resamples next to nothing.
-_LEAST_PARTS = 5
-_AT_ONCE = 100
 # As in `Counts.quantile`: a product may lie a hair above the integer it means.
 _HAIR = 1 - 2**-50
 
 
-def jackknife(parts: Sequence[Counts], q: float) -> Level | None:
+def jackknife(parts: Sequence[Counts], q: float, step: float = 0.0) -> Level | None:
     """The quantile of all runs' histograms together; its error from leaving out each run in turn.
 
     None without an observation. A single run has no error. Source: Miller, The Jackknife, 1974;
     the units left out are whole runs, of which the merged quantile is a smooth function.
     """
-    table = _Table.of([part for part in parts if part.n])
+    parts = [part for part in parts if part.n]
+    table = _Table.of(parts)
     n = len(table.counts)
     if n == 0:
         return None
     log = float(np.log(table.quantiles(table.total, q))[0])
+    floor = Counts.merge(parts).resolution(q, step)
     method = "quantile of merged counts, leaving out each run"
     if n == 1:
-        return Level(log, None, 1.0, between_runs=False, method=method)
-    return Level(log, _spread(log, table.left_out(q)), float(n), between_runs=True, method=method)
+        return Level(log, None, 1.0, between_runs=False, method=method, floor=floor)
+    spread = _spread(log, table.left_out(q))
+    return Level(log, spread, float(n), between_runs=True, method=method, floor=floor)
 
 
 def paired_jackknife(
-    baseline: Sequence[Counts], candidate: Sequence[Counts], q: float, confidence: float
+    baseline: Sequence[Counts],
+    candidate: Sequence[Counts],
+    q: float,
+    confidence: float,
+    step: float = 0.0,
 ) -> Effect | None:
     """The ratio of two merged quantiles; its error from leaving out each block in turn.
 
@@ -66,11 +65,17 @@ def paired_jackknife(
     if n == 1:
         return paired_difference([log], confidence=confidence)
     left = sides[1].left_out(q) - sides[0].left_out(q)
-    return paired_difference((n * log - (n - 1) * left).tolist(), log, confidence)
+    floor = math.hypot(*(Counts.merge(one).resolution(q, step) for one in (baseline, candidate)))
+    return paired_difference((n * log - (n - 1) * left).tolist(), log, confidence, floor)
 
 
 def paired_difference_of(
-    baseline: Sequence[Counts], candidate: Sequence[Counts], q: float, unit: str, confidence: float
+    baseline: Sequence[Counts],
+    candidate: Sequence[Counts],
+    q: float,
+    unit: str,
+    confidence: float,
+    step: float = 0.0,
 ) -> Estimate | None:
     """How much a quantile of the candidate lies above the baseline's, in their unit.
 
@@ -89,7 +94,9 @@ def paired_difference_of(
     if n == 1:
         return Estimate(value, None, None, n, unit, method, confidence)
     left = np.exp(sides[1].left_out(q)) - np.exp(sides[0].left_out(q))
-    found = mean_interval((n * value - (n - 1) * left).tolist(), unit, confidence)
+    resolved = [Counts.merge(one).resolution(q, step) for one in (baseline, candidate)]
+    floor = math.hypot(resolved[0] * before, resolved[1] * after)
+    found = mean_interval((n * value - (n - 1) * left).tolist(), unit, confidence, floor)
     error = found.error or 0.0
     return Estimate(value, value - error, value + error, n, unit, method, confidence)
 
@@ -101,37 +108,6 @@ def _pairs(baseline: Sequence[Counts], candidate: Sequence[Counts]) -> tuple[_Ta
     if not baseline or not all(part.n for part in (*baseline, *candidate)):
         return None
     return _Table.of(baseline), _Table.of(candidate)
-
-
-def block_bootstrap(parts: Sequence[Counts], q: float, seed: int = 1) -> Level | None:
-    """The quantile of one run; its error from drawing stretches of its intervals anew.
-
-    Blocks of neighbouring intervals are drawn with replacement, so that what resembles its
-    neighbours stays together (Künsch, The Jackknife and the Bootstrap for General Stationary
-    Observations, 1989). They are as long as n^⅓ (Hall, Horowitz and Jing 1995) times the
-    autocorrelation time of the share of operations beyond the quantile, at most a third of all.
-    None without an observation; no error from fewer than five intervals.
-    """
-    table = _Table.of(_condensed([part for part in parts if part.n]))
-    n = len(table.counts)
-    if n == 0:
-        return None
-    log = float(np.log(table.quantiles(table.total, q))[0])
-    method = "quantile of one run, moving-block bootstrap"
-    length = _block_length(table, math.exp(log))
-    if n < _LEAST_PARTS or n / length < 2:
-        return Level(log, None, float(n), between_runs=False, method=method)
-    chance = np.random.default_rng(seed)
-    logs = np.concatenate(
-        [
-            np.log(table.quantiles(_drawn(n, length, chance) @ table.counts, q))
-            for _ in range(REPLICATES // _AT_ONCE)
-        ]
-    )
-    # Replicates are centred on what was drawn from, which hides a share of the variance.
-    blocks = n / length
-    error = float(logs.std(ddof=1)) * (blocks / (blocks - 1)) ** 0.5
-    return Level(log, error * blocks**0.5, blocks, between_runs=False, method=method)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,28 +151,3 @@ def _spread(log: float, left: NDArray[np.float64]) -> float:
     """The deviation of one unit, from the pseudo-values of a jackknife."""
     n = len(left)
     return float((n * log - (n - 1) * left).std(ddof=1))
-
-
-def _block_length(table: _Table, value: float) -> int:
-    n = len(table.counts)
-    # A hair more: the value went through a logarithm and back.
-    beyond = table.counts[:, table.high > value * (1 + 1e-9)].sum(axis=1)
-    time = n / effective_sample_size(beyond / table.counts.sum(axis=1))
-    most = max(1, n // 3)
-    return min(math.ceil(math.cbrt(n) * time), most)
-
-
-def _drawn(n: int, length: int, chance: np.random.Generator) -> NDArray[np.float64]:
-    """How often each interval is in each of many replicates."""
-    starts = chance.integers(0, n - length + 1, (_AT_ONCE, math.ceil(n / length)))
-    places = (starts[:, :, None] + np.arange(length)).reshape(_AT_ONCE, -1)[:, :n]
-    weights = np.zeros((_AT_ONCE, n))
-    np.add.at(weights, (np.arange(_AT_ONCE)[:, None], places), 1)
-    return weights
-
-
-def _condensed(parts: Sequence[Counts]) -> list[Counts]:
-    if len(parts) <= _MOST_PARTS:
-        return list(parts)
-    groups = np.array_split(np.arange(len(parts)), _MOST_PARTS)
-    return [Counts.merge(parts[place] for place in group) for group in groups]

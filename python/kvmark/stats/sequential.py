@@ -53,11 +53,12 @@ class Decision:
     effect: Effect
 
 
-def decide(log_ratios: Sequence[float], asked: Asked) -> Decision:
+def decide(log_ratios: Sequence[float], asked: Asked, floor: float = 0.0) -> Decision:
     """Whether the blocks so far are enough.
 
     The interval is Stein's, or the ordinary t-interval of all blocks where that is wider because
-    the noise grew after the first stage.
+    the noise grew after the first stage. ``floor`` is the least error, as a share: what the
+    instrument can't tell apart.
 
     Raises:
         ValueError: there is no block.
@@ -70,14 +71,19 @@ def decide(log_ratios: Sequence[float], asked: Asked) -> Decision:
     spread = float(values.std(ddof=1)) if n > 1 else None
     log, method = float(values.mean()), "log-ratio of blocks, t-interval"
     if n < first or spread is None:
-        error = None if spread is None else spread / n**0.5
+        error = None if spread is None else max(spread / n**0.5, floor)
         so_far = effect(log, error, n - 1.0, n, method, asked.confidence)
         return Decision(None, None, done=False, effect=so_far)
     early = float(values[:first].std(ddof=1))
     wanted = blocks_needed(early, asked)
     needed = min(max(wanted, first), asked.most_blocks)
-    stein = effect(log, early / n**0.5, first - 1.0, n, "two stages, Stein", asked.confidence)
-    plain = effect(log, spread / n**0.5, n - 1.0, n, method, asked.confidence)
+    stein, plain = (
+        effect(log, max(deviation / n**0.5, floor), freedom - 1.0, n, named, asked.confidence)
+        for deviation, freedom, named in (
+            (early, first, "two stages, Stein"),
+            (spread, n, method),
+        )
+    )
     wider = max(stein, plain, key=_width)
     return Decision(needed, wanted, done=n >= needed, effect=wider)
 

@@ -1,14 +1,76 @@
-"""Means of correlated samples: what a time series is worth in independent observations."""
+"""Means of correlated samples: their error, and what they are worth in independent observations."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from kvmark.stats.estimate import CONFIDENCE, Estimate
+from kvmark.stats.estimate import CONFIDENCE
+
+#: A series with fewer values gives no error: no method covers what it says from so few.
+LEAST_INTERVALS: Final = 25
+
+# More contrasts make an interval hardly narrower, and a slow wave of the series break it.
+_CONTRASTS: Final = (2, 12)
+# Independent observations to a contrast: with fewer, the contrasts reach into frequencies at which
+# a correlated series has less power than in its mean.
+_WORTH: Final = 7.0
+# The part of the error level that is Student's. The rest is for the little power that the slowest
+# contrasts lack all the same. `scripts/interval_coverage.py` shows what these four come to.
+_STUDENTS: Final = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class MeanError:
+    """The standard error of a series' mean, and the degrees of freedom of that error.
+
+    It is raised a little, so that Student's interval of it holds the truth as often as it says.
+    """
+
+    stderr: float
+    freedom: int
+
+    def critical(self, confidence: float = CONFIDENCE) -> float:
+        """How many standard errors the interval reaches to either side."""
+        return float(special.stdtrit(self.freedom, 0.5 + confidence / 2))
+
+    def raised(self, share: float) -> Self:
+        """The same with an interval of so small a part of the error level."""
+        tail = (1 - CONFIDENCE) / 2
+        reach = float(special.stdtrit(self.freedom, 1 - tail * share)) / self.critical()
+        return type(self)(self.stderr * reach, self.freedom)
+
+    def half(self, confidence: float = CONFIDENCE) -> float:
+        """Half the width of the mean's interval."""
+        return self.critical(confidence) * self.stderr
+
+
+def mean_error(series: Sequence[float] | NDArray[np.float64]) -> MeanError | None:
+    """The error of the mean of a series whose neighbours resemble each other.
+
+    The series is projected on a few slow cosines, each orthogonal to the mean: what remains of it
+    at the lowest frequencies is what the mean's own error is made of. The mean square of k
+    projections has k degrees of freedom, and the mean over it is Student's t (Müller, A Theory of
+    Robust Long-Run Variance Estimation, 2007; Lazarus, Lewis, Stock and Watson, HAR Inference,
+    2018). The less the series is worth in independent observations, the fewer cosines are taken.
+    None with fewer than :data:`LEAST_INTERVALS` values.
+    """
+    values = np.asarray(series, dtype=np.float64)
+    n = len(values)
+    if n < LEAST_INTERVALS:
+        return None
+    fewest, most = _CONTRASTS
+    count = int(min(max(effective_sample_size(values) // _WORTH, fewest), most))
+    places = (np.arange(n) + 0.5) * np.pi / n
+    waves = np.cos(np.outer(np.arange(1, count + 1), places))
+    # Each wave has the sum of squares n / 2.
+    powers = (waves @ (values - values.mean())) ** 2 * 2 / n
+    return MeanError(float((powers.mean() / n) ** 0.5), count).raised(_STUDENTS)
 
 
 def effective_sample_size(series: Sequence[float] | NDArray[np.float64]) -> float:
@@ -33,38 +95,6 @@ def effective_sample_size(series: Sequence[float] | NDArray[np.float64]) -> floa
     positive = pairs[: ends[0]] if len(ends) else pairs
     tau = 2 * float(np.minimum.accumulate(positive).sum()) - 1 if len(positive) else 1.0
     return min(float(n), max(1.0, n / max(tau, 1.0)))
-
-
-def series_mean_interval(
-    series: Sequence[float], unit: str, confidence: float = CONFIDENCE
-) -> Estimate:
-    """The mean of a correlated series, with the t-interval of its effective sample size.
-
-    Unbounded when the series is worth fewer than two independent observations.
-
-    Raises:
-        ValueError: the series is empty.
-    """
-    values = np.asarray(series, dtype=np.float64)
-    n = len(values)
-    if n == 0:
-        raise ValueError("a mean needs at least one sample")
-    mean, effective = float(values.mean()), effective_sample_size(values)
-    method = "mean of intervals, t-interval corrected for autocorrelation"
-    if effective < 2:
-        return Estimate(mean, None, None, n, unit, method, confidence)
-    t = float(special.stdtrit(effective - 1, 0.5 + confidence / 2))
-    error = float(values.std(ddof=1)) / effective**0.5 * t
-    return Estimate(mean, mean - error, mean + error, n, unit, method, confidence)
-
-
-def relative_stderr(series: Sequence[float]) -> float | None:
-    """Standard error of the mean ÷ mean, corrected for autocorrelation; none if it isn't known."""
-    values = np.asarray(series, dtype=np.float64)
-    if len(values) < 2 or values.mean() == 0:
-        return None
-    effective = effective_sample_size(values)
-    return float(values.std(ddof=1) / effective**0.5 / abs(values.mean()))
 
 
 def cassandra_stress_stderr(rates: Sequence[float]) -> float | None:

@@ -32,7 +32,7 @@ def estimated(capacity: Capacity, objectives: Sequence[Objective]) -> Estimate |
         return None
     step = (high / low) ** _NEAR
     near = [one for one in capacity.runs if low / step <= one.rate <= high * step]
-    held = Estimate(low, None, None, len(near), "ops/s", "highest rate that held")
+    held = Estimate.alone(low, "ops/s", "highest rate that held", len(near))
     over = [_over(one, objectives) for one in near]
     known = [(math.log(one.rate), y) for one, y in zip(near, over, strict=True) if y is not None]
     if len(known) < len(near):
@@ -42,8 +42,7 @@ def estimated(capacity: Capacity, objectives: Sequence[Objective]) -> Estimate |
         return held
     if not low / step <= math.exp(found.value) <= high * step:
         return held
-    low, value, high = map(math.exp, (found.low, found.value, found.high))
-    return Estimate(value, low, high, found.n, "ops/s", found.method)
+    return found.put(math.exp, "ops/s")
 
 
 def _over(one: RateRun, objectives: Sequence[Objective]) -> float | None:

@@ -1,0 +1,156 @@
+"""What is imprecise stands in no effect and no headline, and a leader leads by its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from kvmark.analysis import Judgement, Verdict, aggregate
+from kvmark.analysis.extremes import Extremes, extremes
+from kvmark.analysis.metrics import figure
+from kvmark.analysis.path_costs import path_costs
+from kvmark.analysis.study import CaseRuns, EffectAsked, effect
+from kvmark.records import Run
+from kvmark.report.ends import ends_sentence
+from kvmark.spec.metric import THROUGHPUT, parse_metric
+from kvmark.stats import Estimate, mean_interval
+
+Make = Callable[[], Any]
+
+
+def run_at(healthy: Make, speed: float) -> Run:
+    """The same operations in a time that is so much shorter."""
+    draft = healthy()
+    draft.phase["end_ns"] = int(draft.phase["end_ns"] / speed)
+    for row in draft.intervals:
+        row["start_ns"], row["end_ns"] = int(row["start_ns"] / speed), int(row["end_ns"] / speed)
+    run: Run = draft.run()
+    return run
+
+
+def case(healthy: Make, levels: Mapping[str, str], *speeds: float) -> CaseRuns:
+    runs = {number: run_at(healthy, speed) for number, speed in enumerate(speeds)}
+    return CaseRuns(levels, runs, frozenset(runs))
+
+
+def test_two_runs_that_lie_far_apart_are_an_imprecise_case(healthy: Make) -> None:
+    figures = aggregate([run_at(healthy, 1.0), run_at(healthy, 1.1)])
+    assert [reason.code for reason in figures.verdict.reasons] == ["imprecise"]
+    assert figures.verdict.judgement is Judgement.SUSPECT
+    wild = aggregate([run_at(healthy, 1.0), run_at(healthy, 3.0)])
+    assert wild.verdict.judgement is Judgement.INVALID
+    assert wild.throughput.low is not None
+    assert wild.throughput.low < 0
+
+
+def test_five_runs_that_lie_so_far_apart_are_precise_enough(healthy: Make) -> None:
+    runs = [run_at(healthy, speed) for speed in (1.0, 1.1, 1.05, 1.02, 1.08)]
+    assert aggregate(runs).verdict.reasons == ()
+
+
+def test_what_intervals_say_of_a_run_is_no_matter_where_runs_are_repeated(healthy: Make) -> None:
+    draft = healthy()
+    for row in draft.intervals:
+        row["count"] *= 20 * int(row["start_ns"] == 9_000_000_000)
+    uneven = draft.run()
+    assert aggregate([uneven]).verdict.judgement is Judgement.INVALID
+    others = [run_at(healthy, speed) for speed in (1.0, 1.01)]
+    assert aggregate([uneven, *others]).verdict.judgement is Judgement.VALID
+
+
+ASKED = EffectAsked("writes", {"mode": "a"}, {"mode": "b"})
+
+
+def test_an_imprecise_case_enters_no_effect(healthy: Make) -> None:
+    steady = [case(healthy, {"mode": "a"}, 1.0, 1.01), case(healthy, {"mode": "b"}, 1.2, 1.21)]
+    found = effect(ASKED, steady, {})
+    assert found.change is not None
+    assert found.change.value == pytest.approx(19.9, abs=0.5)
+    assert found.imprecise == 0
+    wild = [steady[0], case(healthy, {"mode": "b"}, 1.2, 1.8)]
+    refused = effect(ASKED, wild, {})
+    assert (refused.change, refused.by_case, refused.imprecise) == (None, (), 1)
+    assert path_costs(steady, "mode", "a")[0].throughput_lost is not None
+    assert path_costs(wild, "mode", "a")[0].throughput_lost is None
+
+
+def test_equal_blocks_make_no_effect_certain(healthy: Make) -> None:
+    """The same number of operations in the same time: rounding to one operation is left."""
+    cases = [case(healthy, {"mode": label}, 1.0, 1.0, 1.0) for label in "ab"]
+    found = effect(ASKED, cases, {})
+    assert found.change is not None
+    assert found.change.low is not None
+    assert found.change.high is not None
+    assert found.change.low < 0 < found.change.high
+
+
+def test_a_figure_is_the_same_wherever_it_is_made(healthy: Make) -> None:
+    runs = [run_at(healthy, speed) for speed in (1.0, 1.01, 1.03)]
+    assert figure(runs, THROUGHPUT) == aggregate(runs).throughput
+    assert figure(runs[:1], THROUGHPUT) == aggregate(runs[:1]).throughput
+
+
+def test_a_number_of_operations_alone_gives_no_interval(healthy: Make) -> None:
+    """The healthy run has 200,000 operations, and no histograms of its intervals."""
+    p50 = figure([healthy().run()], parse_metric("p50"))
+    assert p50 is not None
+    assert p50.error is None
+    assert p50.method.startswith("no interval")
+
+
+VALID = Verdict.of(())
+
+
+def of(*bounds: tuple[float, float]) -> Extremes[Estimate]:
+    """The ends of cases with these intervals."""
+    made = [mean_interval([low, high], "ops/s", confidence=0.5) for low, high in bounds]
+    return extremes(made, lambda one: one, lambda _: VALID)
+
+
+def said(found: Extremes[Estimate]) -> str:
+    return ends_sentence(
+        found, lambda one: f"case {one.value:g}", lambda one: f"{one.value:g} ops/s"
+    )
+
+
+def test_a_case_is_the_fastest_where_no_other_interval_reaches_into_its_own() -> None:
+    found = of((99, 101), (199, 201), (299, 301))
+    assert [one.value for one in found.fastest] == [300]
+    assert [one.value for one in found.slowest] == [100]
+    assert said(found) == (
+        "The fastest case is case 300, at 300 ops/s; the slowest is case 100, at 100 ops/s."
+    )
+
+
+def test_cases_whose_intervals_overlap_are_named_together() -> None:
+    found = of((99, 101), (290, 310), (285, 305))
+    assert [one.value for one in found.fastest] == [300, 295]
+    assert said(found) == (
+        "The fastest are case 300, at 300 ops/s, with case 295, whose intervals overlap its own;"
+        " the slowest is case 100, at 100 ops/s."
+    )
+
+
+def test_where_the_ends_overlap_none_is_the_fastest() -> None:
+    assert said(of((90, 110), (95, 115))) == (
+        "No case is the fastest: the intervals of the highest throughput, case 105, at 105 ops/s,"
+        " and of the lowest, case 100, at 100 ops/s, overlap."
+    )
+
+
+def test_what_is_imprecise_or_has_no_interval_is_not_placed(healthy: Make) -> None:
+    wide = aggregate([run_at(healthy, 1.0), run_at(healthy, 1.5)])
+    alone = Estimate.alone(5000.0, "ops/s", "one count")
+    steady = mean_interval([99, 101], "ops/s", confidence=0.5)
+    cases = [(wide.throughput, wide.verdict), (alone, VALID), (steady, VALID)]
+    found = extremes(cases, lambda one: one[0], lambda one: one[1])
+    assert [one[0] for one in found.fastest] == [steady]
+    assert [one[0] for one in found.left_out] == [wide.throughput, alone]
+
+
+def test_the_only_case_is_named_whatever_is_known_of_it() -> None:
+    alone = Estimate.alone(5000.0, "ops/s", "one count")
+    found = extremes([alone], lambda one: one, lambda _: VALID)
+    assert said(found) == "Throughput of case 5000 is 5000 ops/s."

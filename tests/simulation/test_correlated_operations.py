@@ -1,0 +1,60 @@
+"""Operations that wait for each other are not independent, and reports know."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("kvmark._engine")
+
+from kvmark import catalog
+from kvmark.analysis.metrics import figure, response_quantiles
+from kvmark.plan.compile import compile_run
+from kvmark.records import Records, Run, recover
+from kvmark.report.gather import run_answer
+from kvmark.report.side_by_side import side_by_side_figures
+from kvmark.run import Setting, carry_out
+from kvmark.spec.metric import parse_metric
+from kvmark.spec.run import RunSpec
+from kvmark.spec.url import parse_system_url
+
+SECOND = 10**9
+
+
+def queue(folder: Path, duration_s: int) -> Run:
+    """A queue at 99 % of its capacity: who waits makes the next one wait."""
+    spec = RunSpec(
+        workload=catalog.load("ycsb/c"),
+        system=parse_system_url("sim:?clock=virtual&service=exponential&mean_us=1000"),
+        clients=100_000,
+        rate=990,
+        arrival="poisson",
+        duration_ns=duration_s * SECOND,
+        load="never",
+    )
+    setting = Setting(command=(), host={}, versions={})
+    carried = carry_out(
+        compile_run(spec), spec.as_json(), Records(folder), setting, lambda *_: None
+    )
+    return recover(carried.folder.path)
+
+
+def test_a_thousand_operations_of_one_second_bound_no_quantile(tmp_path: Path) -> None:
+    run = queue(tmp_path, 1)
+    for found in response_quantiles(run).values():
+        assert found.error is None
+        assert found.method == "no interval: 10 of the 25 intervals that an error needs"
+    drawn = {one.name: one.data for one in side_by_side_figures([run_answer(run)] * 2)}
+    assert drawn["response-quantiles"]["low"].is_null().all()
+
+
+def test_a_queue_s_median_is_known_far_less_than_its_operations_would_say(tmp_path: Path) -> None:
+    run = queue(tmp_path, 30)
+    found = figure([run], parse_metric("p50"))
+    assert found is not None
+    assert found.relative_error is not None
+    # As independent operations, 30,000 would know their median to 1 %.
+    assert found.relative_error > 0.1
+    drawn = {one.name: one.data for one in side_by_side_figures([run_answer(run)] * 2)}
+    shown = drawn["response-quantiles"]
+    median = shown.filter(shown["series"] == "p50")
+    assert median["low"][0] == pytest.approx((found.low or 0) / 1e9, rel=0.01)
