@@ -36,6 +36,8 @@ from kvmark.report.frames import histogram_frame, runs_frame, summary_frame
 from kvmark.report.gather import run_answer
 from kvmark.report.html import run_fragment, write_html
 from kvmark.report.page import run_page
+from kvmark.secret import Secret
+from kvmark.spec.url import PASSWORD_VARIABLE, SystemName, without_password
 from kvmark.stats import Counts, Estimate
 
 __all__ = ["MeasuredRun", "load", "run", "runs"]
@@ -204,12 +206,14 @@ def run(  # noqa: PLR0913 - they are the options of the command
         "timeout": timeout,
         "seed": seed,
     }
-    words = [str(workload), "--system", system]
+    # Whoever lists processes reads their words.
+    url, password = without_password(SystemName(system))
+    words = [str(workload), "--system", url]
     for name, value in said.items():
         words += [] if value is None else [f"--{name}", str(value)]
     for tag in tags:
         words += ["--tag", tag]
-    answer = _carried_out([*words, *more], folder)
+    answer = _carried_out([*words, *more], folder, password)
     return load(answer["run"], folder=folder)
 
 
@@ -242,9 +246,13 @@ def _records(folder: str | Path | None) -> Records:
     return Records.at(None if folder is None else Path(folder))
 
 
-def _carried_out(words: Sequence[str], folder: str | Path | None) -> dict[str, Any]:
+def _carried_out(
+    words: Sequence[str], folder: str | Path | None, password: Secret | None
+) -> dict[str, Any]:
     """What `kvmark run` with these words answers."""
     environment = {**os.environ, "KVMARK_RUNS": str(_records(folder).root)}
+    if password is not None:
+        environment[PASSWORD_VARIABLE] = password.reveal()
     # A group of its own: what interrupts the notebook reaches the run once, from here.
     with subprocess.Popen(  # noqa: S603 - our own program
         [sys.executable, "-c", _PROGRAM, "run", *words, "--json", "--quiet"],

@@ -8,6 +8,7 @@ from applications import CASSANDRA, asked, plan, run, statement, workload
 
 from kvmark import catalog
 from kvmark.errors import SpecError
+from kvmark.secret import Secret
 from kvmark.spec.app.flags import APPS
 from kvmark.spec.app.run import ENDLESS_NS
 from kvmark.spec.app.workload import counted_commands, workload_of
@@ -185,7 +186,7 @@ def test_connections_consistency_and_limits_are_the_drivers() -> None:
     assert options["datacenter"] == "dc2"
     made = run("CassandraKeyValue --cql_read_timeout_ms 250 --username a --password b")
     assert made.timeout_ns == 250_000_000
-    assert made.system.password == "b"
+    assert made.system.password == Secret("b")
     assert "b" not in made.system.options.values()
     assert run("RedisKeyValue --use_redis_cluster").system.options["cluster"] == "true"
 

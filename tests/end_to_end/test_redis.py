@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from command_line import Going, Kvmark, run_folders, wait_until
 
+from kvmark.secret import Secret
 from kvmark.testbed import redis
 from kvmark.testbed.redis.health import connect
 from kvmark.testbed.state import Testbed
@@ -153,7 +154,7 @@ def test_a_server_elsewhere_is_measured_and_not_watched(user: Kvmark, tmp_path: 
 
 
 def test_a_testbed_goes_by_its_name(user: Kvmark) -> None:
-    up(user, name="mine", password="hush")
+    up(user, name="mine", password=Secret("hush"))
     for word in ("up:mine", "up:", "up:mine?protocol=3"):
         user("run", "ycsb/c", "--system", word, "--operations", "100", "-q")
     options = user.manifest()["plan"]["system"]["options"]
@@ -165,7 +166,7 @@ def test_a_testbed_goes_by_its_name(user: Kvmark) -> None:
 def test_a_password_stands_in_no_record_and_no_list_of_processes(
     user: Kvmark, going: Callable[..., Going], who: str
 ) -> None:
-    testbed = up(user, password=SECRET)
+    testbed = up(user, password=Secret(SECRET))
     url = f"redis://{who}@{testbed.nodes[0].address}/0"
     run = going("ycsb/a", "--system", url, "--duration", "1h", "--interval", "50ms")
     run.wait_for_intervals(3)
@@ -184,7 +185,7 @@ def test_a_password_stands_in_no_record_and_no_list_of_processes(
 
 
 def test_a_wrong_password_is_one_sentence_without_it(user: Kvmark) -> None:
-    address = up(user, password="hush").nodes[0].address
+    address = up(user, password=Secret("hush")).nodes[0].address
     words = ("--system", f"redis://:{SECRET}@{address}", "-q")
     assert SECRET not in user.refuses("run", "ycsb/a", *words, exits=3)
     assert SECRET not in user.refuses("ycsb", *words, exits=3)

@@ -12,6 +12,7 @@ from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.run.existing import emptier
 from kvmark.run.served import served_by
+from kvmark.secret import Secret
 from kvmark.spec.faults import parse_fault
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
@@ -38,7 +39,7 @@ def keys(testbed: Testbed, database: int = 0) -> object:
 
 
 def test_the_testbed_behind_an_address_is_described(up: Up) -> None:
-    testbed = up(password="hush", settings=(("maxmemory", "64mb"),))
+    testbed = up(password=Secret("hush"), settings=(("maxmemory", "64mb"),))
     served = served_by(plan_of(testbed.url))
     assert served.testbed is not None
     description = served.description or {}
@@ -128,7 +129,7 @@ def test_a_cluster_holds_what_all_its_primaries_hold(up: Up) -> None:
 
 @pytest.mark.parametrize("tls", [False, True])
 def test_a_password_and_certificates_are_used(up: Up, *, tls: bool) -> None:
-    testbed = up(password="hush", tls=tls)
+    testbed = up(password=Secret("hush"), tls=tls)
     fill(testbed)
     with pytest.raises(UsageError, match="already holds 2 keys"):
         emptier(parse_system_url(testbed.url), "refuse")
@@ -137,7 +138,7 @@ def test_a_password_and_certificates_are_used(up: Up, *, tls: bool) -> None:
 def test_a_password_of_the_url_or_a_variable_is_used(
     up: Up, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    testbed = up(password="hush")
+    testbed = up(password=Secret("hush"))
     address = testbed.nodes[0].address
     monkeypatch.setenv("MY_WORD", "hush")
     for url in (

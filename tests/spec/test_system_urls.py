@@ -5,7 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.errors import SpecError
-from kvmark.spec.url import PASSWORD_VARIABLE, SCHEMES, Place, Scheme, masked, parse_system_url
+from kvmark.secret import Secret
+from kvmark.spec.suggest import without_credentials
+from kvmark.spec.url import (
+    PASSWORD_VARIABLE,
+    SCHEMES,
+    Place,
+    Scheme,
+    SystemName,
+    parse_system_url,
+    without_password,
+)
 
 
 def test_the_folder_of_rocksdb_is_the_option_path() -> None:
@@ -105,7 +115,7 @@ def test_a_path_without_a_host_is_a_unix_socket() -> None:
 
 def test_a_password_reaches_the_driver_by_a_variable_and_no_option() -> None:
     url = parse_system_url("redis://user%40x:p%2Fa%3Fss@host:6379/0")
-    assert url.password == "p/a?ss"
+    assert url.password == Secret("p/a?ss")
     assert dict(url.options) == {
         "address": "host:6379",
         "database": "0",
@@ -124,7 +134,9 @@ def test_credentials_are_not_in_the_text_that_is_shown(who: str) -> None:
 def test_names_of_places_of_secrets_are_shown_and_secrets_are_not() -> None:
     text = "redis://host?password_file=/etc/word&password_env=WORD&ca_file=/etc/ca"
     assert str(parse_system_url(text)) == text
-    assert masked("redis://host?token=abc&x=1") == "redis://host?token=***&x=1"
+    with pytest.raises(SpecError, match="a password is no option") as refused:
+        parse_system_url("redis://host?token=abc&x=1")
+    assert "abc" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -132,15 +144,15 @@ def test_names_of_places_of_secrets_are_shown_and_secrets_are_not() -> None:
     [
         ("--system=redis://u:secret@h/1", "--system=redis://h/1"),
         ("redis://u:se?cret@h", "redis://h"),
-        ("--password=secret", "--password=***"),
-        ("--password-file=f", "--password-file=f"),
-        ("cassandra.password=secret", "cassandra.password=***"),
+        ("mine=redis://u:secret@h:1", "mine=redis://h:1"),
+        ("--system redis://u:a@h --tag x://y@z", "--system redis://z"),
         ("rocksdb:/db?sync=true", "rocksdb:/db?sync=true"),
         ("a@b", "a@b"),
     ],
 )
-def test_words_of_a_command_are_kept_without_their_secrets(word: str, kept: str) -> None:
-    assert masked(word) == kept
+def test_a_word_is_kept_without_the_credentials_of_its_url(word: str, kept: str) -> None:
+    assert without_credentials(word) == kept
+    assert str(SystemName(word)) == kept
 
 
 @given(st.text(alphabet="ab:/?@&=%,1", max_size=20))
@@ -153,8 +165,9 @@ def test_no_password_is_shown_however_it_is_written(password: str) -> None:
         shown = str(refusal)
     assert "S3" not in shown
     assert "CR" not in shown
-    assert "S3" not in masked(text)
-    assert "CR" not in masked(text)
+    for said in (str(SystemName(text)), repr(SystemName(text)), without_credentials(text)):
+        assert "S3" not in said
+        assert "CR" not in said
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:
@@ -168,3 +181,22 @@ def test_no_text_raises_anything_but_a_spec_error(text: str) -> None:
         parse_system_url(text)
     except SpecError as refusal:
         assert "\n" not in str(refusal)
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("redis://a:pw@h/1?tls=true", "redis://a@h/1?tls=true&password_env=KVMARK_URL_PASSWORD"),
+        ("redis://:pw@h", "redis://h?password_env=KVMARK_URL_PASSWORD"),
+        ("redis://:pw@h?username=a", "redis://h?username=a&password_env=KVMARK_URL_PASSWORD"),
+        ("redis://a@h?password_file=f", "redis://a@h?password_file=f"),
+        ("up:mine", "up:mine"),
+    ],
+)
+def test_another_process_is_given_the_password_in_a_variable(typed: str, words: str) -> None:
+    url, password = without_password(SystemName(typed))
+    assert url == words
+    assert password == (Secret("pw") if "pw" in typed else None)
+    if typed != "up:mine":
+        whole, asking = parse_system_url(typed), parse_system_url(url)
+        assert dict(whole.options) == dict(asking.options)

@@ -13,6 +13,7 @@ from preloaded import Ended
 
 from kvmark.cli.system import named_system
 from kvmark.spec.study import parse_study
+from kvmark.spec.url import SystemName, system_name
 from kvmark.study.definition import Asked, Study
 
 PATIENCE_S = 300.0
@@ -20,7 +21,12 @@ PATIENCE_S = 300.0
 
 def make_study(text: str, folder: Path, **asked: Any) -> Study:
     """The study of a text, as if it stood in a file of the folder."""
-    return Study(parse_study(text, "study.yaml", folder), Asked(**asked), named_system)
+    words = {
+        **asked,
+        "system": system_name(asked.get("system")),
+        "through": tuple(map(SystemName, asked.get("through", ()))),
+    }
+    return Study(parse_study(text, "study.yaml", folder), Asked(**words), named_system)
 
 
 class Program:

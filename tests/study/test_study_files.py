@@ -10,6 +10,7 @@ from kvmark import catalog
 from kvmark.errors import SpecError
 from kvmark.spec.study import parse_study
 from kvmark.spec.study_paths import changed, multiplied, split
+from kvmark.spec.url import SystemName
 from kvmark.study.contents import run_spec
 from kvmark.study.definition import Study
 
@@ -103,7 +104,7 @@ factors:
 """
     made = study(text)
     [case] = made.cases
-    spec = run_spec(made, case, made.resolve(made.system_text(case)), 0)
+    spec = run_spec(made, case, made.resolve(made.system_name(case)), 0)
     assert spec.clients == 4
     assert spec.workload.dataset.fields.length.model_dump()["size"] == 7
     assert spec.workload.groups[0].mix.read == 0.25
@@ -124,7 +125,7 @@ workloads:
 factors: {workload: [own, ./beside.yaml, ycsb/c]}
 """
     made = study(text)
-    system = made.resolve("null:")
+    system = made.resolve(SystemName("null:"))
     names = [run_spec(made, case, system, 0).workload.name for case in made.cases]
     assert names == ["mine/own", "beside", "ycsb/c"]
 
@@ -152,3 +153,44 @@ def test_a_ready_study_says_what_it_is(name: str) -> None:
     assert file.spec.name == name
     assert file.spec.question.rstrip().endswith("?")
     assert file.text.startswith("#")
+
+
+WITH_SECRETS = """
+# Was redis://u:s3cret@old/0 # and cql://u:s3cret@older
+name: secretive
+question: 'Is "it" kept?'  # redis://s3cret@h is not.
+system: &one "redis://u:s3cret\\u0040x@h/0?tls=true"
+workload: ycsb/c
+through:
+  proxies:
+    folded: >-
+      redis://u:s3cret@h:2
+    plain: redis://:s3cret@h:3/1   # said
+factors:
+  system:
+    levels: [*one, !!str 'redis://u:s3''cret@h:4', "null:"]
+  clients: [1, 2]
+"""
+
+
+def test_a_file_is_kept_without_the_credentials_in_it_and_is_the_same_file() -> None:
+    file = parse_study(WITH_SECRETS, "study.yaml")
+    assert "s3" not in file.text
+    kept = parse_study(file.text, "study.yaml")
+    assert kept.text == file.text
+    assert [one.label for one in kept.spec.levels["system"]] == [
+        "redis://h/0?tls=true", "redis://h:4", "null:",
+    ]  # fmt: skip
+    assert [str(one) for one in kept.spec.through.proxies.values()] == [
+        "redis://h:2", "redis://h:3/1",
+    ]  # fmt: skip
+    # What is no system stands as it stood.
+    rest = (one for one in WITH_SECRETS.splitlines() if "redis" not in one and "folded" not in one)
+    assert set(rest) <= set(file.text.splitlines())
+    assert file.spec.system.reveal() == "redis://u:s3cret@x@h/0?tls=true"
+
+
+def test_a_file_without_credentials_is_kept_as_it_is() -> None:
+    for name in catalog.study_names():
+        text = catalog.study_text(name)
+        assert parse_study(text, f"{name}.yaml").text == text

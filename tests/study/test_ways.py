@@ -17,6 +17,7 @@ from kvmark.errors import KvmarkError, SpecError, UsageError
 from kvmark.report.grid import to_text
 from kvmark.report.path_costs import cost_sentences, costs_grid
 from kvmark.report.study_answers import Ways
+from kvmark.spec.url import SystemName
 from kvmark.stats import Counts, Estimate, paired_difference_of
 from kvmark.study.definition import Study
 from kvmark.study.through import named_proxies, read_published_ways
@@ -42,19 +43,20 @@ repetitions: 3
 
 def test_a_way_is_called_by_its_testbed_its_address_or_as_one_likes() -> None:
     words = ["up:haproxy", "redis://user:secret@h:7000/0", "mine=redis://h:7001?tls=true"]
-    assert list(named_proxies(words)) == ["haproxy", "h:7000", "mine"]
-    assert named_proxies(words)["mine"] == "redis://h:7001?tls=true"
+    found = named_proxies([*map(SystemName, words)])
+    assert list(found) == ["haproxy", "h:7000", "mine"]
+    assert found["mine"] == SystemName("redis://h:7001?tls=true")
 
 
 @pytest.mark.parametrize("words", [["up:a", "a=redis://h"], ["direct=redis://h"]])
 def test_two_ways_of_one_name_are_refused(words: list[str]) -> None:
     with pytest.raises(SpecError, match="through: two ways are called"):
-        named_proxies(words)
+        named_proxies([*map(SystemName, words)])
 
 
 def test_a_secret_is_in_no_refusal() -> None:
     with pytest.raises(SpecError) as refused:
-        named_proxies(["a=redis://u:secret@h", "a=redis://u:secret@h"])
+        named_proxies([SystemName("a=redis://u:secret@h")] * 2)
     assert "secret" not in str(refused.value)
 
 
@@ -83,8 +85,8 @@ def test_ways_are_one_more_factor_of_any_study(study: Callable[..., Study]) -> N
     found = study(text, through=("one=sim:", "two=sim:?servers=2"))
     assert found.factors == ("clients", "through")
     assert [case.labels["through"] for case in found.cases] == ["direct", "one", "two"] * 2
-    assert found.system_text(found.cases[2]) == "sim:?servers=2"
-    assert found.system_text(found.cases[0]).startswith("sim:?clock=virtual&servers=8")
+    assert str(found.system_name(found.cases[2])) == "sim:?servers=2"
+    assert str(found.system_name(found.cases[0])).startswith("sim:?clock=virtual&servers=8")
 
 
 # Costs.

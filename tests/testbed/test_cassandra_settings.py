@@ -8,6 +8,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from kvmark.errors import UsageError
+from kvmark.secret import Secret
 from kvmark.testbed.cassandra.artifacts import Artifacts
 from kvmark.testbed.cassandra.config import (
     Keystore,
@@ -109,10 +110,10 @@ def test_a_killed_node_of_cassandra_6_may_start_again() -> None:
 
 
 def test_a_password_turns_logging_in_on_and_is_shown_nowhere() -> None:
-    assert settings(password="sesame")["authenticator"] == "PasswordAuthenticator"
+    assert settings(password=Secret("sesame"))["authenticator"] == "PasswordAuthenticator"
     assert "authenticator" not in settings()
-    assert "sesame" not in repr(settings(password="sesame"))
-    assert "sesame" not in repr(Wanted(password="sesame"))
+    assert "sesame" not in repr(settings(password=Secret("sesame")))
+    assert "sesame" not in repr(Wanted(password=Secret("sesame")))
 
 
 def test_the_virtual_machine_gets_the_heap_and_quoted_paths(tmp_path: Path) -> None:
@@ -142,8 +143,8 @@ def test_the_virtual_machine_gets_the_heap_and_quoted_paths(tmp_path: Path) -> N
         ({"settings": (("a", "1\nb: 2"),)}, "the value of a must be one line"),
         ({"settings": (("a", "[1, 2"),)}, "set: the value of a is not YAML: "),
         ({"settings": (("a", "1"), ("a.b", "2"))}, "set: a.b is inside a, which was given a value"),
-        ({"password": ""}, "the password must have 1 to 72 bytes, not 0"),
-        ({"password": "a\nb"}, "the password must be one line"),
+        ({"password": Secret("")}, "the password must have 1 to 72 bytes, not 0"),
+        ({"password": Secret("a\nb")}, "the password must be one line"),
     ],
 )
 def test_a_wrong_wish_is_refused(wishes: dict[str, Any], sentence: str) -> None:

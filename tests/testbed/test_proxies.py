@@ -13,6 +13,8 @@ import pytest
 from kvmark.cli.main import main
 from kvmark.cli.system import named_system
 from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.secret import Secret
+from kvmark.spec.url import SystemName
 from kvmark.testbed import proxy
 from kvmark.testbed.control import describe, restart_node, take_down
 from kvmark.testbed.observe import Observer
@@ -226,8 +228,8 @@ def test_the_command_names_what_it_started(
     assert told["name"] == "front"
     assert told["system"] == "proxy"
     assert psutil.pid_exists(told["nodes"][0]["pid"])
-    assert named_system("up:").text == system.url
-    assert named_system("up:front").text == told["url"]
+    assert named_system(SystemName("up:")).text == system.url
+    assert named_system(SystemName("up:front")).text == told["url"]
     assert main(["down", "front"]) == 0
     assert capsys.readouterr().out.startswith("Stopped front: haproxy 127.0.0.1:")
 
@@ -235,7 +237,7 @@ def test_the_command_names_what_it_started(
 def test_options_of_the_system_stay_in_the_proxys_url(
     up: Up, root: Path, with_haproxy: None
 ) -> None:
-    system = up(password="open sesame")
+    system = up(password=Secret("open sesame"))
     made = proxy.up(proxy.Wanted("haproxy", before(system, password=True)), root)
     options = system.url.partition("?")[2]
     assert made.url == f"redis://{made.nodes[0].address}?{options}"

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from kvmark.secret import Secret
 from kvmark.testbed.control import kill_node, restart_node, take_down, wait_until_healthy
 from kvmark.testbed.redis.client import ReplyError
 from kvmark.testbed.redis.cluster import slots_of
@@ -14,7 +15,7 @@ Ask = Callable[..., Any]
 
 
 def test_a_replica_has_what_its_primary_was_given(up: Up, ask: Ask) -> None:
-    testbed = up(replicas=1, password="sesame")
+    testbed = up(replicas=1, password=Secret("sesame"))
     assert [node.role for node in testbed.nodes] == ["primary", "replica"]
     ask(testbed, "primary-1", "SET", "key", "value")
     assert ask(testbed, "primary-1", "WAIT", 1, 30_000) == 1
@@ -66,7 +67,7 @@ def test_a_cluster_serves_all_slots_and_each_primary_has_its_replica(
 def test_a_cluster_with_password_and_tls_sends_clients_to_the_right_server(
     up: Up, ask: Ask
 ) -> None:
-    testbed = up(cluster=2, password="sesame", tls=True)
+    testbed = up(cluster=2, password=Secret("sesame"), tls=True)
     slot = ask(testbed, "primary-1", "CLUSTER", "KEYSLOT", "key")
     right = next(index for index in range(2) if slot in slots_of(index, 2))
     assert ask(testbed, testbed.nodes[right].name, "SET", "key", "value") == "OK"

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.secret import Secret
 from kvmark.testbed.control import (
     describe,
     kill_node,
@@ -97,7 +98,7 @@ def test_names_are_taken_in_turn_and_a_given_one_once(up: Up, root: Path) -> Non
 
 
 def test_the_password_is_asked_for_and_stands_in_private_files_only(up: Up, ask: Ask) -> None:
-    testbed = up(password=SECRET)
+    testbed = up(password=Secret(SECRET))
     assert ask(testbed, FIRST, "PING") == "PONG"
     with (
         Client("127.0.0.1", testbed.nodes[0].port) as stranger,
@@ -181,7 +182,7 @@ def test_a_number_that_another_process_has_now_is_left_alone(up: Up, root: Path)
 
 
 def test_a_folder_is_removed_unless_it_holds_a_strange_file(up: Up, root: Path) -> None:
-    testbed = up(appendonly=True, password=SECRET, tls=True)
+    testbed = up(appendonly=True, password=Secret(SECRET), tls=True)
     strange = testbed.folder / "notes.txt"
     strange.write_text("mine")
     with pytest.raises(SystemUnderTestError, match=r"notes\.txt was not made by kvmark"):

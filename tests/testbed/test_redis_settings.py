@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kvmark.errors import UsageError
+from kvmark.secret import Secret
 from kvmark.testbed import redis
 from kvmark.testbed.redis.config import Place, Wanted, check, settings_text
 
@@ -30,7 +31,7 @@ def test_snapshots_are_one_line_each() -> None:
 
 
 def test_a_password_with_blanks_and_quotation_marks_stays_one_word() -> None:
-    assert r'requirepass "a \"b\" \\c #d"' in lines(password=r'a "b" \c #d')
+    assert r'requirepass "a \"b\" \\c #d"' in lines(password=Secret(r'a "b" \c #d'))
 
 
 def test_further_settings_come_last_and_may_be_empty() -> None:
@@ -39,7 +40,7 @@ def test_further_settings_come_last_and_may_be_empty() -> None:
 
 
 def test_the_password_is_not_shown_with_the_wishes() -> None:
-    assert "sesame" not in repr(Wanted(password="sesame"))
+    assert "sesame" not in repr(Wanted(password=Secret("sesame")))
 
 
 @pytest.mark.parametrize(
@@ -54,8 +55,8 @@ def test_the_password_is_not_shown_with_the_wishes() -> None:
         ({"settings": (("requirepass", "x"),)}, "requirepass is the testbed's own"),
         ({"settings": (("max memory", "x"),)}, "'max memory' is not the name of a setting"),
         ({"settings": (("maxmemory", "1\nport 1"),)}, "must be one line of printable characters"),
-        ({"password": ""}, "the password must have 1 to 512 bytes, not 0"),
-        ({"password": "a\nb"}, "the password must be one line"),
+        ({"password": Secret("")}, "the password must have 1 to 512 bytes, not 0"),
+        ({"password": Secret("a\nb")}, "the password must be one line"),
     ],
 )
 def test_a_wrong_wish_is_refused(wishes: dict[str, Any], sentence: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from kvmark.cli.main import main
 from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.secret import Secret
 from kvmark.testbed import proxy, redis
 from kvmark.testbed.control import bring_back, kill_node, take_down
 from kvmark.testbed.network import choose_network
@@ -82,7 +83,12 @@ def test_a_server_that_keeps_nothing_says_so_when_it_is_back(
 
 
 @pytest.mark.parametrize(
-    "wishes", [{"replicas": 1}, {"cluster": 2, "replicas": 1}, {"password": SECRET, "tls": True}]
+    "wishes",
+    [
+        {"replicas": 1},
+        {"cluster": 2, "replicas": 1},
+        {"password": Secret(SECRET), "tls": True},
+    ],
 )
 def test_every_arrangement_of_servers_comes_back(
     up: Up, ask: Ask, root: Path, wishes: dict[str, Any]
@@ -227,7 +233,7 @@ def test_words_that_say_the_same_are_fine(
     secret = tmp_path / "secret"
     secret.write_text(f"{SECRET}\n")
     more = (("hz", "20"), ("maxmemory-policy", "allkeys-lru"))
-    made = up(appendonly=True, password=SECRET, settings=more, cores=(0,))
+    made = up(appendonly=True, password=Secret(SECRET), settings=more, cores=(0,))
     take_down(root)
     words = ["--appendonly", "yes", "--set", "hz=20", "--port", made.nodes[0].port, "--core", "0"]
     assert said("up", "redis", *words, "--password-file", secret)[0] == 0
@@ -238,7 +244,7 @@ def test_words_that_say_the_same_are_fine(
 
 
 def test_no_secret_is_in_what_a_testbed_was_made_with(up: Up) -> None:
-    made = up(password=SECRET)
+    made = up(password=Secret(SECRET))
     assert SECRET not in json.dumps(made.made_with)
     assert "password" not in made.made_with
 

@@ -43,16 +43,17 @@ RUST = arrows("""
     testing:       driver
     pyext:         engine driver-*
 """)
-# What the picture leaves out: `errors` is beneath everything, `cache` names a folder, `catalog`
-# holds ready specs, `_engine` is the door to Rust.
+# What the picture leaves out: `errors` and `secret` are beneath everything, `cache` names a folder,
+# `catalog` holds ready specs, `_engine` is the door to Rust.
 PYTHON = arrows("""
     errors:
     cache:
     _engine:
-    spec:     errors
+    secret:
+    spec:     errors secret
     catalog:  spec
     plan:     catalog
-    testbed:  errors cache
+    testbed:  errors cache secret
     records:  stats
     run:      plan testbed records _engine
     imports:  records
@@ -60,8 +61,8 @@ PYTHON = arrows("""
     analysis: records spec
     report:   analysis cache
     study:    analysis run
-    serve:    report
-    api:      report
+    serve:    report secret
+    api:      report spec
     cli:      study report imports serve
 """)
 

@@ -90,12 +90,12 @@ def _system(asked: Asked) -> SystemUrl:
     from kvmark.cli.system import named_system
     from kvmark.spec.app.run import nodes_url
 
-    text = asked.text("system")
-    if text is None:
+    name = asked.system("system")
+    if name is None:
         return nodes_url(asked)
     if asked.has("nodes"):
         raise SpecError("--nodes and --system can't both be given")
-    return named_system(text)
+    return named_system(name)
 
 
 def _server(asked: Asked, system: SystemUrl) -> Server:
@@ -131,8 +131,9 @@ def _login(system: SystemUrl) -> tuple[str, str] | None:
     user = system.options.get("username")
     if user is None:
         return None
-    variable = system.options.get("password_env", "")
-    return user, system.password or os.environ.get(variable, "")
+    if system.password is not None:
+        return user, system.password.reveal()
+    return user, os.environ.get(system.options.get("password_env", ""), "")
 
 
 def _authority(system: SystemUrl) -> Path | None:
@@ -157,12 +158,10 @@ def _kept(asked: Asked, server: Server, workload: WorkloadSpec) -> dict[str, Any
     from kvmark.spec.app.tables import notes
     from kvmark.spec.app.workload import counted_commands
 
-    secret = {"password"}
-    flags = {name: value for name, value in asked.given.items() if name not in secret}
     return {
         "name": "" if asked.app is None else asked.app.name,
         "server": server.kind,
-        "flags": flags,
+        "flags": asked.plain(),
         "commands": counted_commands(asked, workload),
         "notes": notes(asked, server),
     }
@@ -204,8 +203,11 @@ def _help(chosen: App | None) -> str:
 
 
 def _flag_lines(flags: tuple[Flag, ...]) -> list[str]:
-    metavar = {"nothing": "", "whole": " N", "number": " X", "text": " TEXT", "duration": " TIME"}
+    metavar = {"nothing": "", "whole": " N", "number": " X", "duration": " TIME"}
     return [
         "Flags:",
-        *(f"  {'--' + flag.name + metavar[flag.takes]:<{_WIDTH + 6}}{flag.help}" for flag in flags),
+        *(
+            f"  {'--' + flag.name + metavar.get(flag.takes, ' TEXT'):<{_WIDTH + 6}}{flag.help}"
+            for flag in flags
+        ),
     ]

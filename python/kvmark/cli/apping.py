@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kvmark.cli.command_line import command_line
 from kvmark.cli.live import LiveDisplay
 from kvmark.cli.progress import show
-from kvmark.cli.system import command_line, password_lent
+from kvmark.cli.system import password_lent
 from kvmark.plan.model import Plan
 from kvmark.records import Records
 from kvmark.run import carry_out, make_setting
@@ -42,7 +43,7 @@ def measure_app(
             isn't VALID and that was asked for; it is printed all the same.
     """
     exporters = [NodeExporter(url) for url in observe]
-    setting = make_setting(_command(), plan, tags)
+    setting = make_setting(command_line(), plan, tags)
     with LiveDisplay(quiet=quiet) as display, password_lent(spec.system):
         display.step(spec.workload.name, 1, 1)
         told = {**spec.as_json(), "app": dict(kept)}
@@ -50,17 +51,3 @@ def measure_app(
     from kvmark.cli.app_answering import answer_app
 
     answer_app(carried, records, report, strict=strict, json=json)
-
-
-def _command() -> tuple[str, ...]:
-    """The command as it was typed, without the password."""
-    words = command_line()
-    after = ("", *words)
-    return tuple(
-        "***" if before == "--password" else _masked(word)
-        for before, word in zip(after, words, strict=False)
-    )
-
-
-def _masked(word: str) -> str:
-    return "--password=***" if word.startswith("--password=") else word

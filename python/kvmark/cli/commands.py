@@ -8,9 +8,12 @@ from keyword import iskeyword
 from typing import Any, Final
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-__all__ = ["COMMANDS", "LazyCommands", "WholeCommands", "function_of"]
+from kvmark.errors import SpecError
+from kvmark.spec.suggest import shown
+
+__all__ = ["COMMANDS", "LazyCommands", "OneCommand", "WholeCommands", "function_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,21 @@ COMMANDS: Final = {
 """Every command, in the order of the help."""
 
 
+class OneCommand(TyperCommand):
+    """A command that tells of a word too many as others of its sentences tell of words."""
+
+    allow_extra_args = True
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The words as values; those that belong to nothing are refused."""
+        others = super().parse_args(ctx, args)
+        if others and not ctx.resilient_parsing:
+            raise SpecError(
+                f"{shown(others[0])} is one word too many; see {ctx.command_path} --help"
+            )
+        return others
+
+
 class LazyCommands(TyperGroup):
     """The list of commands without their modules: these bring libraries that take a while."""
 
@@ -135,11 +153,11 @@ def _loaded(name: str) -> Any:
     )  # fmt: skip
     if under is None:
         settings = getattr(module, "CONTEXT_SETTINGS", None)
-        app.command(name, context_settings=settings)(function_of(name))
+        app.command(name, cls=OneCommand, context_settings=settings)(function_of(name))
     else:
         app.callback()(function_of(name))
         for word, function in under.items():
-            app.command(word)(function)
+            app.command(word, cls=OneCommand)(function)
     command = typer.main.get_command(app)
     command.name = name
     return command

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import typer
 
 from kvmark import __version__
 from kvmark.cli import import_options, options
+from kvmark.cli.command_line import command_line
 from kvmark.cli.output import print_answer, print_json, terminal_width
 from kvmark.errors import ImportFileError, UsageError
 from kvmark.records import Records
@@ -45,7 +45,7 @@ def import_(
             file.reading,
             name=name or Path(file.source.name).stem,
             tags=tag or (),
-            command=("kvmark", *sys.argv[1:]),
+            command=command_line(),
             versions={"kvmark": __version__},
         )
         save_verdict(records, run, judge(run))

@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from kvmark.cli.command_line import command_line
 from kvmark.cli.live import LiveDisplay
 from kvmark.cli.progress import show
 from kvmark.cli.single import AskedRun
-from kvmark.cli.system import command_line, password_lent
+from kvmark.cli.system import password_lent
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records
 from kvmark.run import Setting, carry_out, make_setting

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from kvmark import __version__
+from kvmark.cli.command_line import hide_secrets
 from kvmark.cli.commands import COMMANDS, LazyCommands
 from kvmark.errors import Interrupted, KvmarkError, RunError, UsageError
 
@@ -35,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0 done, 1 the answer is no, 2 usage error, 3 the system under test failed, 130 interrupted.
     """
+    if arguments is None:
+        hide_secrets()
     if os.environ.get(_COMPLETES) == "complete_bash":
         # The others take words with colons as they are.
         from kvmark.cli.bash import whole_words

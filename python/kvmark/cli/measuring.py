@@ -13,12 +13,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from kvmark.cli.command_line import command_line
 from kvmark.cli.fleet import AskedFleet, on_fleet
 from kvmark.cli.live import Left, LiveDisplay
 from kvmark.cli.metrics import exported
 from kvmark.cli.progress import show
 from kvmark.cli.sequence_said import Teller, announced
-from kvmark.cli.system import command_line, password_lent
+from kvmark.cli.system import password_lent
 from kvmark.errors import Interrupted
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan

@@ -16,6 +16,7 @@ from kvmark.cli import complete
 from kvmark.errors import SpecError
 from kvmark.spec.quantity import count, duration_ns, listed, rate
 from kvmark.spec.suggest import did_you_mean, shown
+from kvmark.spec.url import SystemName, system_name
 
 REPORT_ENDINGS: Final = (".html", ".md")
 
@@ -98,8 +99,9 @@ def _folder(text: str) -> Path:
 # Of several commands.
 
 System = Annotated[
-    str | None,
+    SystemName | None,
     typer.Option(
+        parser=system_name,
         metavar="URL",
         autocompletion=complete.system,
         help="What to measure: rocksdb:PATH, redis://HOST, cql://HOST, up:TESTBED, null: or sim:.",

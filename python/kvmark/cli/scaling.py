@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from kvmark.cli import complete, options
+from kvmark.cli.command_line import command_line
 from kvmark.cli.output import print_answer, print_json, terminal_width, write_report
-from kvmark.cli.system import command_line
 from kvmark.errors import UsageError
 from kvmark.records import Records
 

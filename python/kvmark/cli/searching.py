@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Literal
 
+from kvmark.cli.command_line import command_line
 from kvmark.cli.fleet import AskedFleet, on_fleet
 from kvmark.cli.live import LiveDisplay
 from kvmark.cli.progress import show
-from kvmark.cli.system import command_line, password_lent
+from kvmark.cli.system import password_lent
 from kvmark.errors import AnswerIsNo
 from kvmark.plan.model import Plan
 from kvmark.records import Records

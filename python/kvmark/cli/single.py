@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from kvmark.cli import options
+from kvmark.cli.commands import OneCommand
 from kvmark.errors import SpecError
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def parse_run(words: Sequence[str]) -> AskedRun:
         return AskedRun(_spec(given), tuple(given["tag"] or ()), given["commit"])
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command("run")(told)
+    app.command("run", cls=OneCommand)(told)
     try:
         asked = app(args=list(words), prog_name="kvmark run", standalone_mode=False)
     except typer.TyperException as problem:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from kvmark.cli.command_line import command_line
 from kvmark.cli.stress_output import ladder_text, log_histograms, results_of, settings_text
 from kvmark.cli.system import named_system, password_lent
 from kvmark.errors import AnswerIsNo, RunError, SpecError
@@ -26,7 +27,7 @@ from kvmark.run import Carried, carry_out, make_setting
 from kvmark.run.setting import Setting
 from kvmark.spec.stress.command import StressSpec
 from kvmark.spec.stress.profile import load_profile
-from kvmark.spec.url import PASSWORD_VARIABLE, SystemUrl, masked
+from kvmark.spec.url import PASSWORD_VARIABLE, SystemUrl
 from kvmark.study.stress import PAUSE_S, goes_on, levels, target_uncertainty
 from kvmark.study.stress_lines import Line, LineMaker, LogTail
 
@@ -79,15 +80,10 @@ def carry_out_stress(spec: StressSpec, wanted: Wanted, records: Records) -> None
         if spec.log.settings:
             out(settings_text(spec))
         tags = (*wanted.tags, *spec.log.tags)
-        setting = make_setting(_command(), _pinned(first, wanted), tags)
+        setting = make_setting(command_line(), _pinned(first, wanted), tags)
         with password_lent(system):
             ended = list(_climb(spec, plans, records, setting, wanted, out))
         _answer(spec, plans, ended, records, wanted, out)
-
-
-def _command() -> tuple[str, ...]:
-    """The command as it was typed, word by word, without its password."""
-    return ("kvmark", *(masked(word) for one in sys.argv[1:] for word in one.split()))
 
 
 def _system(spec: StressSpec) -> SystemUrl:

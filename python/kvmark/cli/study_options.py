@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from kvmark.cli import complete
+from kvmark.spec.url import SystemName, system_name
 
 Name = Annotated[
     str | None,
@@ -17,16 +18,18 @@ Name = Annotated[
     ),
 ]
 System = Annotated[
-    str | None,
+    SystemName | None,
     typer.Option(
+        parser=system_name,
         metavar="URL",
         autocompletion=complete.system,
         help="Measure this system and not the one that the study names.",
     ),
 ]
 Through = Annotated[
-    list[str] | None,
+    list[SystemName] | None,
     typer.Option(
+        parser=system_name,
         metavar="URL",
         autocompletion=complete.system,
         help="Measure through this proxy too, a URL or up:NAME, LEVEL= before it for another name;"

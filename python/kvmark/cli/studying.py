@@ -14,15 +14,16 @@ from typing import Any
 
 import typer
 
+from kvmark.cli.command_line import command_line
 from kvmark.cli.fleet import AskedFleet, on_fleet
 from kvmark.cli.live import LiveDisplay
 from kvmark.cli.progress import show
-from kvmark.cli.system import command_line, named_system, password_lent
+from kvmark.cli.system import named_system, password_lent
 from kvmark.errors import AnswerIsNo, Interrupted, KvmarkError, SystemUnderTestError, UsageError
 from kvmark.records import Records
 from kvmark.run import make_setting
 from kvmark.spec.study import StudyFile
-from kvmark.spec.url import masked
+from kvmark.spec.url import SystemName, system_name
 from kvmark.study.carry import Carrier, best_attempts, missing
 from kvmark.study.definition import Asked, Study
 from kvmark.study.journal import Journal, begin, find, tag
@@ -139,10 +140,9 @@ def _found(records: Records, name: str) -> Journal:
 
 
 def _definition(study: Study) -> Mapping[str, Any]:
-    asked = {name: _without_secrets(value) for name, value in study.asked.as_json().items()}
     return {
         "digest": study.digest(),
-        "asked": asked,
+        "asked": study.asked.as_json(),
         "command": list(command_line()),
         "text": study.file.text,
     }
@@ -156,23 +156,22 @@ def _as_before(asked: Asked, journal: Journal) -> Asked:
     """
     before = journal.definition.get("asked", {})
     said: dict[str, Any] = {}
+    # A password isn't kept: the system must be said again, and is compared without it.
     for name, value in asked.as_json().items():
         kept = before.get(name)
         kept = tuple(kept) if isinstance(kept, list) else kept
-        # A password isn't kept: the system must be said again, and is compared without it.
-        shown = _without_secrets(value)
         if value in (None, ()):
-            said[name] = kept
-        elif shown != kept:
+            said[name] = _named(name, kept)
+        elif value != kept:
             raise UsageError(
-                f"{name}: study {journal.id} was begun with {kept}, not {shown}; leave it out, or"
+                f"{name}: study {journal.id} was begun with {kept}, not {value}; leave it out, or"
                 " begin anew without --resume"
             )
     return replace(asked, **said)
 
 
-def _without_secrets(value: Any) -> Any:
-    """What a user said, without the passwords of URLs."""
-    if isinstance(value, tuple):
-        return tuple(map(masked, value))
-    return masked(value) if isinstance(value, str) else value
+def _named(word: str, kept: Any) -> Any:
+    """What was kept of a word, as it is said: the names of systems."""
+    if word == "through":
+        return tuple(map(SystemName, kept or ()))
+    return system_name(kept) if word == "system" else kept

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from kvmark.cli import complete
+from kvmark.spec.url import SystemName, system_name
 
 # What a user types after `kvmark up`.
 
@@ -103,8 +104,9 @@ Kind = Annotated[
     typer.Option(help="Proxy: which one. Shotover and cql-proxy are built once."),
 ]
 To = Annotated[
-    str | None,
+    SystemName | None,
     typer.Option(
+        parser=system_name,
         metavar="URL",
         autocompletion=complete.system,
         help="Proxy: the system to stand before, a URL or up:NAME.",

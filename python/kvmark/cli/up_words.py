@@ -11,7 +11,9 @@ import typer
 
 from kvmark.cli.system import named_system
 from kvmark.errors import SpecError, UsageError
+from kvmark.secret import Secret
 from kvmark.spec.quantity import count, listed
+from kvmark.spec.url import SystemName
 from kvmark.testbed import cassandra, proxy
 from kvmark.testbed.state import Testbed, known_testbed, names_of_testbeds
 from kvmark.testbed.systems import SYSTEMS
@@ -183,7 +185,7 @@ def _wish(word: str, value: Any) -> Any:
     return value
 
 
-def _target(to: str) -> proxy.Target:
+def _target(to: SystemName) -> proxy.Target:
     """The system that a proxy stands before."""
     system = named_system(to)
     known = system.options
@@ -210,12 +212,13 @@ def _setting(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _password(file: Path | None, *, generate: bool) -> str | None:
+def _password(file: Path | None, *, generate: bool) -> Secret | None:
     """The password that clients will need; a line's end in a file isn't part of it."""
     if file is None:
-        return secrets.token_urlsafe(_PASSWORD_BYTES) if generate else None
+        return Secret(secrets.token_urlsafe(_PASSWORD_BYTES)) if generate else None
     try:
-        return file.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
+        text = file.read_text(encoding="utf-8")
+        return Secret(text.removesuffix("\n").removesuffix("\r"))
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or "it isn't UTF-8 text"
         raise SpecError(f"the password file {file} can't be read because {reason}") from problem

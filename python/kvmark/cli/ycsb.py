@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kvmark.cli import options
 from kvmark.cli.system import named_system
 from kvmark.errors import SpecError
+from kvmark.spec.url import SystemName
 
 if TYPE_CHECKING:
     from kvmark.spec.ycsb import YcsbProperties
@@ -68,7 +69,7 @@ def ycsb(
     limits = {"duration_ns": duration, "interval_ns": interval, "timeout_ns": timeout}
     said: dict[str, Any] = {"clients": clients, "pin": pin and tuple(pin), **limits}
     study = YcsbStudy(
-        system=named_system(system or "rocksdb:scratch"),
+        system=named_system(system or SystemName("rocksdb:scratch")),
         properties=asked,
         records=sizes,
         operations=operations,

@@ -30,6 +30,7 @@ from kvmark.plan.model import Plan
 from kvmark.records import files
 from kvmark.run.sampler import sample
 from kvmark.run.setting import engine_overhead_ns
+from kvmark.secret import Secret
 from kvmark.spec.url import PASSWORD_VARIABLE
 from kvmark.testbed.host import describe_host
 
@@ -109,7 +110,7 @@ class Agent:
         """Ends the run as the user's interrupt would; the second time at once."""
         self._stops += 1
 
-    def run(self, plan: str, password: str | None, *, all_cores: bool) -> Iterator[Report]:
+    def run(self, plan: str, password: Secret | None, *, all_cores: bool) -> Iterator[Report]:
         """Carries out a share of a run; `all_cores` puts a worker on each core of this machine."""
         self._renewed_s = time.monotonic()
         self._instants, self._stops, self._heard = {}, 0, 0
@@ -252,12 +253,12 @@ def _together(one: Report, next_one: Report) -> Report:
 
 
 @contextmanager
-def _lent(password: str | None) -> Iterator[None]:
+def _lent(password: Secret | None) -> Iterator[None]:
     """Sets the variable from which a driver takes the system's password."""
     if password is None:
         yield
         return
-    os.environ[PASSWORD_VARIABLE] = password
+    os.environ[PASSWORD_VARIABLE] = password.reveal()
     try:
         yield
     finally:

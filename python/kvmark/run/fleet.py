@@ -28,6 +28,7 @@ from kvmark.run.clocks import clock_offset
 from kvmark.run.coordinator import Lost, conduct
 from kvmark.run.gathering import Machine
 from kvmark.run.shares import check_divisible, check_reachable, machines_used
+from kvmark.secret import Secret
 from kvmark.spec.url import PASSWORD_VARIABLE
 
 __all__ = ["RayFleet", "joined"]
@@ -258,7 +259,8 @@ class _Crew:
 
     def start(self, share: int, plan: Plan) -> None:
         """Lets an agent carry out its share."""
-        password = os.environ.get(PASSWORD_VARIABLE)
+        lent = os.environ.get(PASSWORD_VARIABLE)
+        password = None if lent is None else Secret(lent)
         run = self._agents[share].run.options(num_returns="streaming")
         self._streams[share] = run.remote(plan.to_json(), password, all_cores=self.all_cores)
 

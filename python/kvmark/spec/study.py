@@ -8,15 +8,17 @@ the top of the file (`workload.dataset.fields.length`, `options.cql.consistency`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, PlainValidator, model_validator
+from pydantic_core import PydanticCustomError
 
 from kvmark.spec.study_words import RunWords, TestbedWords
 from kvmark.spec.suggest import did_you_mean, shown
+from kvmark.spec.url import SystemName, system_name
 from kvmark.spec.workload import WorkloadSpec
 from kvmark.spec.yaml_file import (
     Count,
@@ -76,6 +78,11 @@ class Level:
     """Where it stands in the file."""
 
 
+def _change(path: str, value: object) -> object:
+    """A value that a level changes; a system that it names is none that is printed whole."""
+    return system_name(value) if path in {"system", THROUGH} else value
+
+
 def _factor(value: object) -> object:
     """A bare list is the levels of the value that the factor is named after."""
     return {"levels": value} if isinstance(value, list) else value
@@ -101,14 +108,32 @@ class FactorSpec(Strict):
         """The levels in the file's order; `name` is the factor's."""
         path, place = self.path or name, ("factors", name, "levels")
         if isinstance(self.levels, list):
+            values = [_change(path, value) for value in self.levels]
             return tuple(
                 Level(word(value), {path: value}, (*place, number))
-                for number, value in enumerate(self.levels)
+                for number, value in enumerate(values)
             )
-        return tuple(
-            Level(label, value if isinstance(value, dict) else {path: value}, (*place, label))
+        changes = {
+            label: value if isinstance(value, dict) else {path: value}
             for label, value in self.levels.items()
+        }
+        return tuple(
+            Level(
+                label, {path: _change(path, value) for path, value in own.items()}, (*place, label)
+            )
+            for label, own in changes.items()
         )
+
+
+def _named(value: object) -> object:
+    """A text as the name of a system."""
+    if isinstance(value, str | SystemName):
+        return system_name(value)
+    text = f"{shown(str(value))} is not the URL of a system"
+    raise PydanticCustomError("quantity", "{s}", {"s": text})
+
+
+_Named = Annotated[SystemName, PlainValidator(_named)]
 
 
 def _words(value: object) -> object:
@@ -194,7 +219,7 @@ class ThroughPublishedSpec(Strict):
 class ThroughSpec(Strict):
     """The ways to the system: straight, and through proxies. They are levels of `through`."""
 
-    proxies: Mapping[str, str] = {}
+    proxies: Mapping[str, _Named] = {}
     """URLs or `up:NAME`, by the name of the level; none where `--through` must say them."""
     published: ThroughPublishedSpec | None = None
 
@@ -214,7 +239,7 @@ class StudySpec(Strict):
     name: Annotated[str, Field(pattern=_NAME)]
     question: Annotated[str, Field(min_length=1)]
     description: str = ""
-    system: str | None = None
+    system: _Named | None = None
     """URL of the system or `up:NAME`; None where the study starts a testbed."""
     testbed: TestbedWords | None = None
     options: Mapping[str, Mapping[str, str | int | float | bool]] = {}
@@ -329,6 +354,7 @@ class StudyFile:
 
     spec: StudySpec
     text: str
+    """The file as it may be kept and printed: without the credentials of systems."""
     folder: Path | None
     """Where the files that it names are; None for a ready study."""
     document: Document
@@ -340,10 +366,20 @@ class StudyFile:
         return value if isinstance(value, Mapping) else {}
 
 
+def _systems(spec: StudySpec) -> Iterator[tuple[str | int, ...]]:
+    """Where systems stand in the file."""
+    yield ("system",)
+    for levels in spec.levels.values():
+        for level in levels:
+            named = (path for path, value in level.changes.items() if isinstance(value, SystemName))
+            yield from ((*level.place, path) for path in named)
+
+
 def parse_study(text: str, file: str, folder: Path | None = None) -> StudyFile:
     """Reads a study from YAML text; `file` is the name that errors show."""
     document = read_document(text, file)
-    return StudyFile(document.check(StudySpec), text, folder, document)
+    spec = document.check(StudySpec)
+    return StudyFile(spec, document.text_without(_systems(spec)), folder, document)
 
 
 def load_study(path: Path) -> StudyFile:

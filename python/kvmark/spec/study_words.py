@@ -23,6 +23,8 @@ from kvmark.spec.yaml_file import Count, Duration, Strict, at_key
 __all__ = ["RunWords", "StudyFault", "TestbedWords"]
 
 _SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)%(?:\.\.(\d+(?:\.\d+)?)%)?")
+# Settings of servers whose value is a password.
+_SECRET: Final = re.compile(r"(pass|password|auth|^user)$")
 
 
 def _rate(value: object) -> object:
@@ -162,6 +164,17 @@ class TestbedWords(Strict):
         for name in self.said():
             if name in others:
                 raise at_key(name, f"{name} is no option of {self.system}; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _holds_no_secret(self) -> TestbedWords:
+        secret = next((name for name in self.set if _SECRET.search(name)), None)
+        if secret is not None:
+            raise at_key(
+                ("set", secret),
+                f"{secret} is a secret, and a study is kept: start the servers with kvmark up"
+                " --password-file and name them with system: up:NAME",
+            )
         return self
 
     def said(self) -> dict[str, Any]:

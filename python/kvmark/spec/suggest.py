@@ -30,7 +30,17 @@ def is_text(text: str) -> bool:
     return True
 
 
+def without_credentials(text: str) -> str:
+    """A word without the user and password of a URL in it; one that has no URL is as it was.
+
+    Whatever stands in a password: the last @ ends it.
+    """
+    before, mark, rest = text.partition("://")
+    return f"{before}://{rest.rpartition('@')[2]}" if mark else text
+
+
 def shown(text: str) -> str:
-    """A user's text, quoted for a sentence: printable and not too long."""
+    """A user's text, quoted for a sentence: printable, not too long, a URL without credentials."""
+    text = without_credentials(text)
     plain = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
     return f"'{plain if len(plain) <= LONGEST_SHOWN else plain[: LONGEST_SHOWN - 1] + '…'}'"

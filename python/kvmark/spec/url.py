@@ -5,7 +5,7 @@ escapes are resolved; `+` is a plus sign.
 
 A password is no option: plans are kept. It travels in `SystemUrl.password`, and the option
 `password_env` names the environment variable in which the driver will find it. The text that is
-shown and kept has neither user nor password.
+shown and kept has neither user nor password: what a user typed is a `SystemName` from the first.
 """
 
 from __future__ import annotations
@@ -15,20 +15,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 from kvmark.errors import SpecError
-from kvmark.spec.suggest import did_you_mean, is_text, shown
+from kvmark.secret import Secret
+from kvmark.spec.suggest import did_you_mean, is_text, shown, without_credentials
 
 __all__ = [
     "PASSWORD_VARIABLE",
     "SCHEMES",
     "Place",
     "Scheme",
+    "SystemName",
     "SystemUrl",
-    "masked",
+    "check_options",
     "parse_system_url",
+    "system_name",
+    "without_password",
 ]
 
 PASSWORD_VARIABLE: Final = "KVMARK_URL_PASSWORD"  # noqa: S105 - a name
@@ -76,6 +80,20 @@ _SECRET: Final = re.compile(r"pass|secret|token|credential|auth", re.IGNORECASE)
 _WHERE: Final = re.compile(r".*[_-](env|file)", re.IGNORECASE)
 
 
+class SystemName(Secret):
+    """A system as a user names it: a URL, or `up:NAME`. Printed it has no user and password."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return without_credentials(self.reveal())
+
+
+def system_name(value: Any) -> Any:
+    """A user's text as the name of a system; what is none yet, or one already, as it is."""
+    return SystemName(value) if isinstance(value, str) else value
+
+
 @dataclass(frozen=True)
 class SystemUrl:
     """A system to measure, as the user named it."""
@@ -86,7 +104,7 @@ class SystemUrl:
     """The driver's options as raw text; a folder is `path`, hosts are `address`."""
     text: str
     """The URL to show and to keep, without credentials."""
-    password: str | None = field(default=None, repr=False)
+    password: Secret | None = None
     """What the variable `PASSWORD_VARIABLE` must hold while the driver opens."""
 
     def __str__(self) -> str:
@@ -100,11 +118,11 @@ def parse_system_url(text: str) -> SystemUrl:
     folder, and an option without a value or given twice.
     """
     if not is_text(text):
-        raise SpecError(f"{shown(masked(text))} is not UTF-8 text, as a system's URL must be")
+        raise SpecError(f"{shown(text)} is not UTF-8 text, as a system's URL must be")
     name, colon, rest = text.partition(":")
     if not colon:
         forms = ", ".join(scheme.example for scheme in SCHEMES.values())
-        raise SpecError(f"{shown(masked(text))} is not the URL of a system; write one of {forms}")
+        raise SpecError(f"{shown(text)} is not the URL of a system; write one of {forms}")
     scheme = SCHEMES.get(name)
     if scheme is None:
         hint = did_you_mean(name, SCHEMES)
@@ -126,7 +144,36 @@ def parse_system_url(text: str) -> SystemUrl:
         options, password = _with_hosts(options, who, path, scheme, name)
     elif path:
         raise SpecError(f"{name}: takes options only, like {scheme.example}, not {shown(path)}")
-    return SystemUrl(scheme.driver, MappingProxyType(options), masked(text), password)
+    shown_text = without_credentials(text) if scheme.place is Place.HOSTS else text
+    return SystemUrl(scheme.driver, MappingProxyType(options), shown_text, password)
+
+
+def without_password(name: SystemName) -> tuple[str, Secret | None]:
+    """A URL that asks for its password in `PASSWORD_VARIABLE`, and what that must hold.
+
+    For another process, whose words everybody can read.
+
+    Raises:
+        SpecError: it is the URL of no system.
+    """
+    typed = name.reveal()
+    if typed == str(name):
+        return typed, None
+    url = parse_system_url(typed)
+    if url.password is None:
+        return typed, None
+    user = typed.partition("://")[2].rpartition("@")[0].partition(":")[0]
+    text = url.text.replace("://", f"://{user}@", 1) if user else url.text
+    more = f"password_env={PASSWORD_VARIABLE}"
+    return f"{text}{'&' if '?' in text else '?'}{more}", url.password
+
+
+def check_options(options: Mapping[str, Any], name: str) -> None:
+    """Refuses an option that holds a secret: options are kept."""
+    if any(_SECRET.search(key) and not _WHERE.fullmatch(key) for key in options):
+        raise SpecError(
+            f"{name}: a password is no option; name its place with password_env or password_file"
+        )
 
 
 def _with_folder(options: dict[str, str], path: str, scheme: Scheme, name: str) -> dict[str, str]:
@@ -141,7 +188,7 @@ def _with_folder(options: dict[str, str], path: str, scheme: Scheme, name: str) 
 
 def _with_hosts(
     options: dict[str, str], who: str, path: str, scheme: Scheme, name: str
-) -> tuple[dict[str, str], str | None]:
+) -> tuple[dict[str, str], Secret | None]:
     """The options with those that stand before the question mark, and the password apart."""
     place = path.removeprefix("//")
     if not place or place == path:
@@ -158,17 +205,13 @@ def _with_hosts(
         found["password_env"] = PASSWORD_VARIABLE
     found |= scheme.implied
     _check_once(options, found, name)
-    return {**found, **options}, unquote(password) if colon and password else None
+    return {**found, **options}, Secret(unquote(password)) if colon and password else None
 
 
 def _check_once(options: Mapping[str, str], found: Mapping[str, str], name: str) -> None:
-    """Refuses an option that the rest of the URL says as well, and a password as an option."""
+    """Refuses an option that the rest of the URL says as well."""
     if "address" in options:
         raise SpecError(f"{name}: the host stands after the colon, not in the option 'address'")
-    if "password" in options:
-        raise SpecError(
-            f"{name}: a password is no option; name its place with password_env or password_file"
-        )
     if "password_env" in found and "password_file" in options:
         raise SpecError(f"{name}: the password is given twice; leave it out of the URL")
     twice = next((key for key in found if key in options), None)
@@ -185,19 +228,5 @@ def _options(query: str, scheme: str) -> dict[str, str]:
         if key in options:
             raise SpecError(f"{scheme}: option {shown(key)} is given twice")
         options[key] = unquote(value)
+    check_options(options, scheme)
     return options
-
-
-def masked(text: str) -> str:
-    """A word of a command without the user, the password and the secret options of a URL in it."""
-    scheme, mark, authority = text.partition("://")
-    text = f"{scheme}://{authority.rpartition('@')[2]}" if mark else text
-    head, question, query = text.partition("?")
-    head = head if mark else _masked_option(head)
-    return head + question + "&".join(map(_masked_option, query.split("&")))
-
-
-def _masked_option(part: str) -> str:
-    key, equals, value = part.partition("=")
-    secret = _SECRET.search(key) and not _WHERE.fullmatch(key)
-    return f"{key}=***" if equals and value and secret else part

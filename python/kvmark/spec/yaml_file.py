@@ -5,7 +5,9 @@ The text is composed into nodes, never into objects, so a file can name no type 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, TypeVar
@@ -18,7 +20,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from kvmark.errors import SpecError
 from kvmark.spec import quantity
-from kvmark.spec.suggest import did_you_mean, is_text, shown
+from kvmark.spec.suggest import did_you_mean, is_text, shown, without_credentials
 
 __all__ = [
     "Count",
@@ -35,8 +37,10 @@ __all__ = [
 LARGEST_FILE: Final = 1 << 20
 MOST_NODES: Final = 100_000
 _TAG: Final = "tag:yaml.org,2002:"
+_PROPERTIES: Final = re.compile(r"([&!]\S*\s+)*")
 
 Path_ = tuple[str | int, ...]
+_Span = tuple[int, int]
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -109,7 +113,7 @@ def parse_yaml(text: str, file: str, model: type[M]) -> M:
 def read_document(text: str, file: str) -> Document:
     """One YAML document as plain values with their places."""
     tree = _Tree(file)
-    return Document(tree.read(_composed(text, file)), tree)
+    return Document(tree.read(_composed(text, file)), tree, text)
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,7 @@ class Document:
 
     value: object
     _tree: _Tree
+    _text: str
 
     def check(self, model: type[M]) -> M:
         """The whole document as a model; raises `SpecError` with the place of what is wrong."""
@@ -135,10 +140,31 @@ class Document:
             apart.mark(value, ())
             raise self.problem(apart.error(problem.errors()[0]).message, *path) from None
 
+    def text_without(self, systems: Iterable[Path_]) -> str:
+        """The file's text without credentials: of the systems at these paths, and in comments."""
+        tree, parts, end = self._tree, [], 0
+        hidden = {tree.spans.get(tree.known_path(path)) for path in systems}
+        for span in sorted(tree.texts):
+            own, said = self._text[span[0] : span[1]], without_credentials(tree.texts[span])
+            if span in hidden and said != tree.texts[span]:
+                # An anchor before it stays, and a block's last line ends.
+                anchor = _PROPERTIES.match(own)
+                ending = "\n" if own.endswith("\n") else ""
+                own = f"{anchor[0] if anchor else ''}{json.dumps(said)}{ending}"
+            parts += [_comments(self._text[end : span[0]]), own]
+            end = span[1]
+        return "".join([*parts, _comments(self._text[end:])])
+
     def problem(self, sentence: str, *path: str | int) -> SpecError:
         """A complaint about the value at a path, or about the nearest one above it."""
         mark = self._tree.marks[self._tree.known_path(path)]
         return SpecError(sentence, file=self._tree.file, line=mark.key[0], column=mark.key[1])
+
+
+def _comments(text: str) -> str:
+    """What stands between values, whose comments may name systems too."""
+    lines = (line.partition("#") for line in text.split("\n"))
+    return "\n".join(f"{before}{sign}{without_credentials(told)}" for before, sign, told in lines)
 
 
 def _composed(text: str, file: str) -> Node:
@@ -173,6 +199,8 @@ class _Tree:
     def __init__(self, file: str) -> None:
         self.file = file
         self.marks: dict[Path_, _Mark] = {}
+        self.spans: dict[Path_, _Span] = {}
+        self.texts: dict[_Span, str] = {}
         self.nodes = 0
 
     def read(self, root: Node) -> object:
@@ -189,6 +217,7 @@ class _Tree:
             raise self._at(_start(node), "too many values; are aliases nested?")
         self.marks[path] = _Mark(key, _start(node))
         if isinstance(node, ScalarNode):
+            self.spans[path] = self._noted(node)
             return self._scalar(node)
         if isinstance(node, SequenceNode):
             return [
@@ -204,11 +233,18 @@ class _Tree:
         for key_node, value_node in node.value:
             if not isinstance(key_node, ScalarNode):
                 raise self._at(_start(key_node), "a key must be a word")
+            self._noted(key_node)
             key = str(key_node.value)
             if key in values:
                 raise self._at(_start(key_node), f"key {shown(key)} is given twice")
             values[key] = self._value(value_node, (*path, key), _start(key_node))
         return values
+
+    def _noted(self, node: ScalarNode) -> _Span:
+        """Where a scalar stands in the text, which is remembered with what it says."""
+        span = (node.start_mark.index, node.end_mark.index)
+        self.texts[span] = str(node.value)
+        return span
 
     def _scalar(self, node: ScalarNode) -> object:
         text, tag = str(node.value), str(node.tag)

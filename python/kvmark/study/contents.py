@@ -15,7 +15,7 @@ from kvmark.spec.run import RunSpec
 from kvmark.spec.study import ROOTS, StudyFile, word
 from kvmark.spec.study_paths import changed, multiplied, split, value_at
 from kvmark.spec.study_words import RunWords
-from kvmark.spec.url import SystemUrl
+from kvmark.spec.url import SystemUrl, check_options
 from kvmark.spec.workload import WorkloadSpec
 from kvmark.spec.yaml_file import Document, read_document, read_text
 from kvmark.study.matrix import Case
@@ -39,6 +39,7 @@ def content(
         SpecError: a path leads nowhere; says where it stands.
     """
     values: dict[str, Any] = {name: file.raw.get(name) for name in (*ROOTS, "run")}
+    values |= {"system": file.spec.system, "through": None}
     # The workload as a whole is chosen before something in it is changed.
     for deep in (False, True):
         for level in case.levels.values():
@@ -182,6 +183,7 @@ def _with_options(system: SystemUrl, options: Mapping[str, Any]) -> SystemUrl:
     """The system with more options of its driver; they win over those of the URL."""
     if not options:
         return system
+    check_options(options, system.driver)
     texts = {name: word(value) for name, value in options.items()}
     head, _, query = system.text.partition("?")
     kept = [part for part in query.split("&") if part and part.partition("=")[0] not in texts]

@@ -16,7 +16,7 @@ from kvmark.plan.model import Plan
 from kvmark.spec.study import THROUGH, Level, StudyFile, StudySpec
 from kvmark.spec.study_paths import split
 from kvmark.spec.study_words import TestbedWords
-from kvmark.spec.url import SystemUrl, parse_system_url
+from kvmark.spec.url import SystemName, SystemUrl, parse_system_url
 from kvmark.study import contents
 from kvmark.study.matrix import Case, combinations, ordered, parse_choice
 from kvmark.study.published import PublishedCase, read_published
@@ -24,7 +24,7 @@ from kvmark.study.through import check_through, with_proxies
 
 __all__ = ["PUBLISHED", "Asked", "Resolve", "Study"]
 
-Resolve = Callable[[str], SystemUrl]
+Resolve = Callable[[SystemName], SystemUrl]
 """Makes a system of what a user names: a URL, or `up:NAME`."""
 
 PUBLISHED: Final = "published"
@@ -40,17 +40,19 @@ _ANYWHERE: Final = {"cassandra": "cql://127.0.0.1:9042", "redis": "redis://127.0
 class Asked:
     """What the user said beside the file; None where the file decides."""
 
-    system: str | None = None
+    system: SystemName | None = None
     scale: float | None = None
     only: tuple[str, ...] = ()
     repetitions: int | None = None
     seed: int | None = None
-    through: tuple[str, ...] = ()
+    through: tuple[SystemName, ...] = ()
     """Proxies to go through too: URLs or `up:NAME`, `LEVEL=` before them where that is given."""
 
     def as_json(self) -> dict[str, Any]:
-        """The words as plain values."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        """The words as plain values, to be kept."""
+        said = {name: getattr(self, name) for name in self.__slots__}
+        system = None if self.system is None else str(self.system)
+        return {**said, "system": system, "through": tuple(map(str, self.through))}
 
 
 @dataclass(frozen=True)
@@ -143,15 +145,17 @@ class Study:
         place = contents.place_of(case, "testbed")
         return self.file.document.check_part(content["testbed"], TestbedWords, *place)
 
-    def system_text(self, case: Case) -> str:
+    def system_name(self, case: Case) -> SystemName:
         """The system of a case as it was named, or the proxy before it; for a testbed, its kind."""
         way = case.levels.get(THROUGH)
         if way is not None and THROUGH in way.changes:
-            return str(way.changes[THROUGH])
+            named: SystemName = way.changes[THROUGH]
+            return named
         if self.asked.system is not None:
             return self.asked.system
         testbed = self.testbed(case)
-        return testbed.system if testbed else str(self.content(case)["system"])
+        found = testbed.system if testbed else self.content(case)["system"]
+        return found if isinstance(found, SystemName) else SystemName(str(found))
 
     def content(self, case: Case) -> dict[str, Any]:
         """The file's values with a case's levels, as far as they apply."""
@@ -178,7 +182,7 @@ class Study:
         for case in self.cases:
             system = self._stand_in(case)
             spec = contents.run_spec(self, case, system, 0).as_json()
-            named = {**spec, "system": self.system_text(case)}
+            named = {**spec, "system": str(self.system_name(case))}
             testbed = self.testbed(case)
             words = None if testbed is None else testbed.model_dump(mode="json")
             parts.append([case.title, named, dict(system.options), words])
@@ -199,7 +203,7 @@ class Study:
         testbed = self.testbed(case)
         if testbed is not None:
             return parse_system_url(_ANYWHERE[testbed.system])
-        return self.resolve(self.system_text(case))
+        return self.resolve(self.system_name(case))
 
     def _together(self, case: Case) -> str:
         testbed = self.testbed(case)
@@ -224,14 +228,14 @@ class Study:
     @cached_property
     def _driver(self) -> str | None:
         """The driver of all cases; None where that is a factor itself."""
-        text = self.asked.system or self.spec.system
-        if text is not None:
-            return self.resolve(text).driver
+        name = self.asked.system or self.spec.system
+        if name is not None:
+            return self.resolve(name).driver
         return None if self.spec.testbed is None else _DRIVERS[self.spec.testbed.system]
 
     @property
     def _is_up(self) -> bool:
-        return (self.asked.system or self.spec.system or "").startswith(_UP)
+        return str(self.asked.system or self.spec.system or "").startswith(_UP)
 
     def _is_published(self, case: Case) -> bool:
         return any(matches_published(case.labels, one) for one in self.published)

@@ -56,7 +56,7 @@ class Stage:
         """
         wanted = self.study.testbed(case)
         if wanted is None:
-            return self.study.resolve(self.study.system_text(case))
+            return self.study.resolve(self.study.system_name(case))
         return parse_system_url(self._testbed(wanted).url)
 
     def empty(self, system: SystemUrl) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 from kvmark.errors import SpecError, UsageError
 from kvmark.spec.study import DIRECT, StudyFile, StudySpec, ThroughSpec
 from kvmark.spec.suggest import shown
-from kvmark.spec.url import masked
+from kvmark.spec.url import SystemName
 from kvmark.spec.yaml_file import read_text
 
 __all__ = ["check_through", "named_proxies", "read_published_ways", "with_proxies"]
@@ -25,7 +25,7 @@ _COLUMNS: Final = (
 )  # fmt: skip
 
 
-def named_proxies(texts: Sequence[str]) -> Mapping[str, str]:
+def named_proxies(names: Sequence[SystemName]) -> Mapping[str, SystemName]:
     """Reads `URL`, `up:NAME` or `LEVEL=URL`, as they stand on a command line, by their level.
 
     Without a name a level is called as the testbed is, or by the proxy's host and port.
@@ -33,29 +33,30 @@ def named_proxies(texts: Sequence[str]) -> Mapping[str, str]:
     Raises:
         SpecError: two have the same name, or one has that of the straight way.
     """
-    found: dict[str, str] = {}
-    for text in texts:
-        named = _NAMED.fullmatch(text)
-        name, url = (named[1], named[2]) if named else (_name_of(text), text)
+    found: dict[str, SystemName] = {}
+    for one in names:
+        named = _NAMED.fullmatch(one.reveal())
+        url = SystemName(named[2]) if named else one
+        name = named[1] if named else _name_of(str(one))
         if name in found or name == DIRECT:
             raise SpecError(
                 f"through: two ways are called {shown(name)}; give one another name, as in"
-                f" other={shown(masked(url))}"
+                f" other={shown(str(url))}"
             )
         found[name] = url
     return found
 
 
-def with_proxies(spec: StudySpec, texts: Sequence[str]) -> StudySpec:
+def with_proxies(spec: StudySpec, names: Sequence[SystemName]) -> StudySpec:
     """The study with these proxies in place of those that its file names."""
-    if not texts:
+    if not names:
         return spec
     through = spec.through or ThroughSpec()
-    proxies = {"proxies": named_proxies(texts)}
+    proxies = {"proxies": named_proxies(names)}
     return spec.model_copy(update={"through": through.model_copy(update=proxies)})
 
 
-def check_through(spec: StudySpec, system: str | None) -> None:
+def check_through(spec: StudySpec, system: SystemName | None) -> None:
     """Makes sure that ways are named, and lead to a system that is there.
 
     Raises:
@@ -106,5 +107,5 @@ def _text(file: StudyFile, name: str) -> str:
 def _name_of(text: str) -> str:
     if text.startswith(_UP):
         return text.removeprefix(_UP).partition("?")[0] or "proxy"
-    hosts = _HOSTS.match(masked(text))
-    return hosts[1] if hosts else masked(text)
+    hosts = _HOSTS.match(text)
+    return hosts[1] if hosts else text

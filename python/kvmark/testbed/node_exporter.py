@@ -41,6 +41,8 @@ class NodeExporter:
             SystemUnderTestError: there is no answer, or not an exporter's.
         """
         parts = urlsplit(url)
+        if parts.username is not None:
+            raise UsageError("observe: a node exporter is asked without a user; leave it out")
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise UsageError(
                 f"observe: '{url}' is not a node exporter's address;"

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from kvmark.errors import UsageError
+from kvmark.secret import Secret
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -46,14 +47,15 @@ def check_setting(name: str, value: str, names: re.Pattern[str]) -> None:
         raise UsageError(f"set: the value of {name} must be one line of printable characters")
 
 
-def check_password(password: str, longest_bytes: int) -> None:
+def check_password(password: Secret, longest_bytes: int) -> None:
     """Refuses a password that a server can't keep.
 
     Raises:
         UsageError: it is refused.
     """
-    found_bytes = len(password.encode())
+    text = password.reveal()
+    found_bytes = len(text.encode())
     if not 0 < found_bytes <= longest_bytes:
         raise UsageError(f"the password must have 1 to {longest_bytes} bytes, not {found_bytes}")
-    if not password.isprintable():
+    if not text.isprintable():
         raise UsageError("the password must be one line of printable characters")

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 __all__ = ["APPS", "FLAGS", "App", "Flag", "flags_of"]
 
-Takes = Literal["nothing", "whole", "number", "text", "duration"]
+Takes = Literal["nothing", "whole", "number", "text", "duration", "secret", "system"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
             Flag("local_reads", "nothing", "Read at consistency ONE.", _LOCAL),
             Flag("with_local_dc", "text", "Datacenter to prefer.", CQL),
             Flag("username", "text", "User."),
-            Flag("password", "text", "Password; needs --username. Others may see it typed."),
+            Flag("password", "secret", "Password; needs --username. Others may see it typed."),
             Flag("ssl_cert", "text", "TLS, with this certificate of the servers' authority."),
             Flag("ssl_key", "text", "The client's key, whose certificate is --ssl_cert."),
             Flag("concurrent_clients", "whole", "Connections to each node; else 4.", CQL, 1),
@@ -207,7 +207,7 @@ FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
             Flag("subkey_value_size_zipf_exponent", "number", "0 for one size.", _HASHES),
             Flag("subkey_value_max_size", "whole", "Longest value then.", _HASHES, 10),
             Flag("index", "text", "secondary, sai, view or table.", _INDEX),
-            Flag("system", "text", "A URL or up:NAME in place of --nodes."),
+            Flag("system", "system", "A URL or up:NAME in place of --nodes."),
             Flag("observe", "text", "Node exporter of a server, http://host:9100/metrics."),
             Flag("strict", "nothing", "Exit 1 unless the run is VALID."),
             Flag(

@@ -59,7 +59,7 @@ def with_flags(url: SystemUrl, asked: Asked) -> SystemUrl:
     options |= _tls(asked)
     if app.store == "cql":
         options |= _cql(asked)
-    password = asked.text("password")
+    password = asked.secret("password")
     if password is not None:
         options["password_env"] = PASSWORD_VARIABLE
     merged = MappingProxyType({**options, **url.options})

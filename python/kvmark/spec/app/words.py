@@ -9,13 +9,15 @@ from types import MappingProxyType
 from typing import Final
 
 from kvmark.errors import SpecError
+from kvmark.secret import Secret
 from kvmark.spec.app.flags import APPS, FLAGS, App, Flag
 from kvmark.spec.quantity import duration_ns
-from kvmark.spec.suggest import did_you_mean, shown
+from kvmark.spec.suggest import did_you_mean, shown, without_credentials
+from kvmark.spec.url import SystemName
 
-__all__ = ["Asked", "Value", "parse_words"]
+__all__ = ["Asked", "Value", "kept", "parse_words"]
 
-Value = str | int | float | bool
+Value = str | int | float | bool | Secret
 _REPEATED: Final = ("observe", "tag")
 
 
@@ -47,6 +49,23 @@ class Asked:
         """A flag's text."""
         value = self.given.get(name)
         return value if isinstance(value, str) else None
+
+    def secret(self, name: str) -> Secret | None:
+        """A flag's text that nothing prints."""
+        value = self.given.get(name)
+        return value if isinstance(value, Secret) else None
+
+    def system(self, name: str) -> SystemName | None:
+        """A flag's system."""
+        value = self.given.get(name)
+        return value if isinstance(value, SystemName) else None
+
+    def plain(self) -> dict[str, str | int | float | bool]:
+        """What was given, as it may be kept."""
+        return {
+            name: str(value) if isinstance(value, Secret) else value
+            for name, value in self.given.items()
+        }
 
     @property
     def idle(self) -> tuple[str, ...]:
@@ -95,6 +114,28 @@ def parse_words(words: Sequence[str]) -> Asked:
     return asked
 
 
+def kept(words: Sequence[str]) -> tuple[str, ...]:
+    """The words as they may be kept: each secret as stars, each system without credentials."""
+    found: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.lstrip("-").partition("=")
+        flag = FLAGS.get(name) if word.startswith("-") else None
+        if flag is None or flag.takes == "nothing":
+            found.append(without_credentials(word))
+        elif equals:
+            found.append(word.removesuffix(value) + _kept(flag, value))
+        else:
+            found += [word, *(_kept(flag, one) for one in rest[:1])]
+            rest = rest[1:]
+    return tuple(found)
+
+
+def _kept(flag: Flag, text: str) -> str:
+    return str(Secret(text)) if flag.takes == "secret" else without_credentials(text)
+
+
 def _flag(word: str, rest: list[str]) -> tuple[Flag, Value]:
     name, equals, value = word.lstrip("-").partition("=")
     name = "quiet" if word == "-q" else "help" if word == "-h" else name
@@ -128,9 +169,13 @@ def _value(flag: Flag, text: str) -> Value:
                     raise ValueError
             case "duration":
                 number = duration_ns(text)
+            case _ if not text:
+                raise ValueError
+            case "secret":
+                return Secret(text)
+            case "system":
+                return SystemName(text)
             case _:
-                if not text:
-                    raise ValueError
                 return text
     except SpecError as problem:
         raise SpecError(f"--{flag.name}: {problem.message}") from None

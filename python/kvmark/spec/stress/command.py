@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from kvmark.errors import SpecError
+from kvmark.secret import Secret
 from kvmark.spec.stress.laws import Law, Ratio, fixed, parse_count, parse_law, parse_ratio
 from kvmark.spec.stress.reading import Given, read_line
 from kvmark.spec.stress.target import TargetSpec, read_target
@@ -154,10 +155,10 @@ class StressSpec:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _plain(part) for name, part in value.items() if name != "password"}
+        return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
-    return str(value) if isinstance(value, Path) else value
+    return str(value) if isinstance(value, Path | Secret) else value
 
 
 def read_stress(arguments: Sequence[str]) -> StressSpec:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvmark.errors import SpecError
+from kvmark.secret import Secret
 from kvmark.spec.stress.words import ANYWHERE, COMMANDS, GROUPS, REFUSED_GROUPS, Word
-from kvmark.spec.suggest import did_you_mean, shown
+from kvmark.spec.suggest import did_you_mean, shown, without_credentials
 
-__all__ = ["Given", "read_line"]
+__all__ = ["Given", "kept", "read_line"]
 
 _ALIASES: Final = {
     "insert": "write",
@@ -33,16 +34,22 @@ class Given:
     """What was said: the command, its words, and those of each group of options."""
 
     command: str
-    groups: Mapping[str, Mapping[str, str]]
+    groups: Mapping[str, Mapping[str, str | Secret]]
     """By group, the command's own under its name: words and their values."""
 
     def text(self, group: str, name: str) -> str | None:
         """A word's value as it was given; empty for a word without one, None if it wasn't."""
-        return self.groups.get(group, {}).get(name)
+        value = self.groups.get(group, {}).get(name)
+        return value if isinstance(value, str) else None
+
+    def secret(self, group: str, name: str) -> Secret | None:
+        """The value of a word whose value is a secret; None if it wasn't given."""
+        value = self.groups.get(group, {}).get(name)
+        return value if isinstance(value, Secret) else None
 
     def said(self, group: str, name: str) -> bool:
         """Whether the word was given."""
-        return self.text(group, name) is not None
+        return name in self.groups.get(group, {})
 
     def own(self, name: str) -> str | None:
         """One of the command's own words."""
@@ -59,7 +66,7 @@ def read_line(arguments: Sequence[str]) -> Given:
     if not words:
         raise SpecError(f"stress needs a command; give one of {', '.join(COMMANDS)}, or help")
     command = _command(words[0])
-    groups: dict[str, dict[str, str]] = {command: {}}
+    groups: dict[str, dict[str, str | Secret]] = {command: {}}
     group, table = command, COMMANDS[command]
     for word in words[1:]:
         if word.startswith("-"):
@@ -68,8 +75,21 @@ def read_line(arguments: Sequence[str]) -> Given:
         found, value = _found(word, table, group)
         if found.name in groups[group]:
             raise SpecError(f"{group}: {found.name} is given twice; give it once")
-        groups[group][found.name] = value
+        groups[group][found.name] = Secret(value) if found.secret else value
     return Given(command, groups)
+
+
+def kept(arguments: Sequence[str]) -> tuple[str, ...]:
+    """The words as they may be kept: each secret as stars, each system without credentials."""
+    table: Sequence[Word] = ()
+    found = []
+    for word in _joined(arguments):
+        if word.startswith("-"):
+            table = GROUPS.get(word.lower(), ())
+        names = (one.name for one in table if one.secret)
+        name = next((name for name in names if word.lower().startswith(name)), None)
+        found.append(without_credentials(word) if name is None else f"{name}{Secret(word)}")
+    return tuple(found)
 
 
 def _joined(arguments: Sequence[str]) -> list[str]:
@@ -88,7 +108,7 @@ def _command(word: str) -> str:
     return name
 
 
-def _group(word: str, groups: dict[str, dict[str, str]]) -> tuple[str, tuple[Word, ...]]:
+def _group(word: str, groups: dict[str, dict[str, str | Secret]]) -> tuple[str, tuple[Word, ...]]:
     name = word.lower()
     if name in REFUSED_GROUPS:
         raise SpecError(f"{name} is not carried out: {REFUSED_GROUPS[name]}")
@@ -116,7 +136,8 @@ def _found(text: str, table: Sequence[Word], group: str) -> tuple[Word, str]:
     # Without the characters that end them, so that the nearest is found by what people type.
     known = [word.name for word in table if word.name != ANYWHERE]
     hint = did_you_mean(bare + text[len(bare) : len(bare) + 1], known)
-    raise SpecError(f"{group}: {shown(text)} is not one of its words{hint}")
+    # Its value isn't at fault, and may be a secret.
+    raise SpecError(f"{group}: {shown(text[: len(bare) + 1])} is not one of its words{hint}")
 
 
 def _value(text: str, word: Word) -> str | None:

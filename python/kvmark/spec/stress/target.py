@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from kvmark.errors import SpecError
+from kvmark.secret import Secret
 from kvmark.spec.stress.reading import Given
 from kvmark.spec.stress.words import ANYWHERE
 from kvmark.spec.suggest import shown
+from kvmark.spec.url import SystemName
 
 __all__ = ["TargetSpec", "read_target"]
 
@@ -22,13 +24,13 @@ _URLS: Final = ("up:", "null:", "sim:", "cql:")
 class TargetSpec:
     """The nodes and how they are spoken to."""
 
-    url: str | None
+    url: SystemName | None
     """One of kvmark's own URLs, if that was given in place of hosts."""
     hosts: tuple[str, ...]
     port: int
     datacenter: str | None
     user: str | None
-    password: str | None = field(repr=False)
+    password: Secret | None
     compression: str
     connections: int
     """To each node."""
@@ -58,7 +60,7 @@ def read_target(given: Given) -> TargetSpec:
     port = next((int(text) for text in ports if text is not None), _PORT)
     if not 1 <= port <= 65535:
         raise SpecError(f"-port: native= must be from 1 to 65535, not {port}")
-    user, password = given.text("-mode", "user="), given.text("-mode", "password=")
+    user, password = given.text("-mode", "user="), given.secret("-mode", "password=")
     if (user is None) != (password is None):
         raise SpecError("-mode: user= and password= go together; give both")
     ca_file = given.text("-transport", "truststore=")
@@ -70,10 +72,10 @@ def read_target(given: Given) -> TargetSpec:
             " -rfc"
         )
     pending = given.text("-mode", "maxPending=")
-    url = hosts[0] if hosts[0].startswith(_URLS) else None
+    url = SystemName(hosts[0]) if hosts[0].startswith(_URLS) else None
     return TargetSpec(
         url=url,
-        hosts=hosts,
+        hosts=hosts if url is None else (str(url),),
         port=port,
         datacenter=given.text("-node", "datacenter="),
         user=user,

@@ -27,6 +27,8 @@ class Word:
     meaning: str = ""
     refused: str = ""
     """Why kvmark doesn't do it, and what to do instead."""
+    secret: bool = False
+    """Whether the value is printed nowhere."""
 
     @property
     def usage(self) -> str:
@@ -167,7 +169,7 @@ GROUPS: Final[Mapping[str, tuple[Word, ...]]] = MappingProxyType(
             Word("compression=", r"(?i:none|lz4|snappy)", "none|lz4|snappy", "none", "of frames"),
             Word("port=", _WHOLE, "PORT", "9042", "where nodes listen"),
             Word("user=", _ANY, "NAME", meaning="whom to log in as"),
-            Word("password=", _ANY, "TEXT", meaning="with this password"),
+            Word("password=", _ANY, "TEXT", meaning="with this password", secret=True),
             Word(
                 "auth-provider=",
                 r"(.+\.)?PlainTextAuthProvider",
@@ -202,9 +204,9 @@ GROUPS: Final[Mapping[str, tuple[Word, ...]]] = MappingProxyType(
         ),
         "-transport": (
             Word("truststore=", _ANY, "FILE", meaning="PEM file of the authorities to trust"),
-            Word("truststore-password=", _ANY, refused=_PEM),
+            Word("truststore-password=", _ANY, refused=_PEM, secret=True),
             Word("keystore=", _ANY, refused="kvmark logs in by password, not by certificate"),
-            Word("keystore-password=", _ANY, refused=_PEM),
+            Word("keystore-password=", _ANY, refused=_PEM, secret=True),
             Word("ssl-protocol=", r"TLS", "TLS", "TLS", "TLS is the one there is"),
             Word("ssl-alg=", _ANY, refused="it is Java's; leave it out"),
             Word("store-type=", r"(?i:PEM)", "PEM", "PEM", "PEM is the one there is"),

@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from kvmark.errors import UsageError
+from kvmark.secret import Secret
 from kvmark.testbed.cassandra.artifacts import Artifacts, exact_version
 from kvmark.testbed.wishes import check_password, check_setting
 
@@ -74,7 +75,7 @@ class Wanted:
     """Most that a node and the page cache for its files take together; None for no bound."""
     port: int | None = None
     """Where clients connect, on each node's own address; None for 9042, or a free one if taken."""
-    password: str | None = field(default=None, repr=False)
+    password: Secret | None = None
     """Of the user `cassandra`; None for nodes that let everybody in."""
     tls: bool = False
     settings: tuple[tuple[str, str], ...] = ()

@@ -16,6 +16,7 @@ from urllib.parse import quote
 import psutil
 
 from kvmark.errors import UsageError
+from kvmark.secret import Secret
 from kvmark.testbed import certificates as tls
 from kvmark.testbed import network as networks
 from kvmark.testbed import process, state
@@ -291,7 +292,7 @@ def _prepare(
 ) -> Testbed:
     """Writes everything the nodes read; the testbed with bounds on memory, if any are wanted."""
     if wanted.password is not None:
-        write_private(testbed.folder / "password", wanted.password)
+        write_private(testbed.folder / "password", wanted.password.reveal())
     keystore = None
     if wanted.tls:
         made = tls.make_certificates(testbed.folder, places[0].hosts)
@@ -320,11 +321,11 @@ def _healthy(wanted: Wanted, testbed: Testbed, tell: Tell) -> Testbed:
     return testbed.model_copy(update={"version": version_of(testbed)})
 
 
-def _change_password(testbed: Testbed, password: str) -> None:
+def _change_password(testbed: Testbed, password: Secret) -> None:
     """Gives the first user its password, as soon as the nodes have made that user."""
     first = testbed.nodes[0]
     authority = testbed.facts.get("ca_file")
-    quoted = password.replace("'", "''")
+    quoted = password.reveal().replace("'", "''")
 
     def changed() -> bool:
         try:

@@ -16,6 +16,7 @@ Reply: TypeAlias = "str | int | list[Reply] | None"
 """A reply of protocol version 2; texts are decoded, whatever they hold."""
 
 _LONGEST_LINE: Final = 64 * 1024
+_LOGIN_ERRORS: Final = ("WRONGPASS", "NOAUTH", "NOPERM", "ERR", "LOADING", "MASTERDOWN", "BUSY")
 
 
 class Client(Connection):
@@ -42,7 +43,7 @@ class Client(Connection):
         super().__init__(host, port, encryption or trusting(authority, host), timeout_s)
         try:
             if password is not None:
-                self.ask("AUTH", *([username] if username else []), password)
+                self._log_in([*([username] if username else []), password])
         except BaseException:
             self.close()
             raise
@@ -53,6 +54,15 @@ class Client(Connection):
         lengths = (b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
         self.send(b"*%d\r\n%s" % (len(parts), b"".join(lengths)))
         return self._read()
+
+    def _log_in(self, words: list[str]) -> None:
+        try:
+            self.ask("AUTH", *words)
+        except ReplyError as refusal:
+            # Old servers repeat what they don't understand, so only the kind of the error is told.
+            said = str(refusal).partition(" ")[0]
+            kind = said if said in _LOGIN_ERRORS else "an error"
+            raise ReplyError(f"the server answered the login with {kind}") from None
 
     def text(self, *words: str | int) -> str:
         """Sends a command whose reply is a text."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from kvmark.errors import UsageError
+from kvmark.secret import Secret
 from kvmark.testbed.certificates import Certificates
 from kvmark.testbed.wishes import check_password, check_setting
 
@@ -60,7 +61,7 @@ class Wanted:
     appendfsync: str = "everysec"
     save: str = ""
     """Snapshots, as `seconds changes` once or several times; empty for none."""
-    password: str | None = field(default=None, repr=False)
+    password: Secret | None = None
     tls: bool = False
     replicas: int = 0
     """Replicas of each primary."""
@@ -144,7 +145,7 @@ def settings_text(wanted: Wanted, place: Place, certificates: Certificates | Non
     if wanted.io_threads is not None:
         lines.append(f"io-threads {wanted.io_threads}")
     if wanted.password is not None:
-        quoted = _quoted(wanted.password)
+        quoted = _quoted(wanted.password.reveal())
         lines += [f"requirepass {quoted}", f"masterauth {quoted}"]
     if place.follows is not None:
         lines.append("replicaof {} {}".format(*place.follows))

@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
 from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.secret import Secret
 from kvmark.testbed.redis.client import Client, Reply, ReplyError
 
 __all__ = ["Database"]
@@ -29,7 +30,7 @@ class Database:
 
     options: Mapping[str, str]
     """The driver's, as text."""
-    password: str | None = field(default=None, repr=False)
+    password: Secret | None = None
     """None where the options say where it is, or there is none."""
 
     def keys(self) -> int | None:
@@ -87,7 +88,7 @@ class Database:
     def _password(self) -> str | None:
         variable, file = self.options.get("password_env"), self.options.get("password_file")
         if self.password is not None:
-            return self.password
+            return self.password.reveal()
         if variable is not None and variable not in os.environ:
             raise UsageError(f"password_env names {variable}, which isn't set: set it")
         if variable is not None:

@@ -156,7 +156,7 @@ def _url(nodes: tuple[Node, ...], facts: dict[str, Any]) -> str:
 def _prepare(wanted: Wanted, testbed: Testbed) -> Testbed:
     """Writes everything the servers read."""
     if wanted.password is not None:
-        write_private(testbed.folder / "password", wanted.password)
+        write_private(testbed.folder / "password", wanted.password.reveal())
     hosts = list(dict.fromkeys(node.host for node in testbed.nodes))
     hosts += [testbed.network.service] if testbed.network else []
     made = tls.make_certificates(testbed.folder, hosts) if wanted.tls else None
