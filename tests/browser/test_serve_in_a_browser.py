@@ -31,15 +31,25 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Records:
 
 
 @pytest.fixture(scope="module")
-def address(records: Records) -> Iterator[str]:
+def entrance(records: Records) -> Iterator[str]:
     words = ["serve", "--runs", str(records.root), "--port", "0", "--json"]
     process = subprocess.Popen([*KVMARK, *words], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
-        yield json.loads(process.stdout.readline())["address"].rstrip("/")
+        yield json.loads(process.stdout.readline())["address"]
     finally:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def address(browser: Chromium, entrance: str) -> str:
+    """The application for a browser that was at its entrance."""
+    place, _, _ = entrance.partition("/?")
+    page = browser.open(entrance)
+    page.wait_for(f"location.href === '{place}/'")
+    page.close()
+    return place
 
 
 def test_runs_are_found_opened_and_compared(

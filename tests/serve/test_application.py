@@ -14,11 +14,14 @@ from runs_on_disk import begun, closed, killed, write_second
 
 from kvmark.analysis import Judgement, Verdict, save_verdict
 from kvmark.records import Records, RunFolder
+from kvmark.secret import Secret
 from kvmark.serve.app import make_app
 from kvmark.serve.library import Library
 
 PORT = 8765
 HOST = f"127.0.0.1:{PORT}"
+TOKEN = "q1w2e3r4-t5z6"
+KNOWN = {"Cookie": f"kvmark-{PORT}={TOKEN}"}
 HOSTILE = "<script>alert(1)</script>"
 
 
@@ -36,13 +39,13 @@ class Shelf:
     def ask(
         self, address: str, method: str = "GET", headers: dict[str, str] | None = None
     ) -> httpx.Response:
-        """Asks the application without a network."""
-        transport = httpx.ASGITransport(app=make_app(self.library, PORT))
+        """Asks the application without a network, as one who has its token."""
+        transport = httpx.ASGITransport(app=make_app(self.library, PORT, Secret(TOKEN)))
 
         async def asked() -> httpx.Response:
             base = f"http://{HOST}"
             async with httpx.AsyncClient(transport=transport, base_url=base) as client:
-                return await client.request(method, address, headers=headers)
+                return await client.request(method, address, headers={**KNOWN, **(headers or {})})
 
         return asyncio.run(asked())
 
@@ -240,3 +243,74 @@ def test_a_verdict_that_is_kept_later_shows_in_the_list(tmp_path: Path) -> None:
     shelf.ask("/")
     save_verdict(records, run, Verdict(Judgement.INVALID, ()))
     assert 'class="verdict invalid"' in shelf.ask("/").text
+
+
+def every_address(shelf: Shelf) -> list[str]:
+    runs = [f"/runs/{shelf.fast}", f"/runs/{shelf.going.id}", f"/runs/{shelf.going.id}/live"]
+    return ["/", *runs, f"/compare?run={shelf.fast}", "/static/live.js", "/nowhere", "/runs/none"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Cookie": ""},
+        {"Cookie": f"kvmark-{PORT}="},
+        {"Cookie": f"kvmark-{PORT}={TOKEN[:-1]}"},
+        {"Cookie": f"kvmark-{PORT}={TOKEN}x"},
+        {"Cookie": f"kvmark-{PORT + 1}={TOKEN}"},
+        {"Cookie": f"{TOKEN}"},
+        {"Cookie": "", "Authorization": f"token {TOKEN}"},
+    ],
+)
+def test_without_the_token_nothing_is_shown(shelf: Shelf, headers: dict[str, str]) -> None:
+    for address in every_address(shelf):
+        for method in ("GET", "HEAD"):
+            answer = shelf.ask(address, method, headers)
+            assert answer.status_code == 403, address
+            assert shelf.fast not in answer.text
+            assert TOKEN not in answer.text + str(answer.headers)
+    assert "open the address that kvmark serve printed" in shelf.ask("/", headers=headers).text
+
+
+@pytest.mark.parametrize("query", ["token=", "token=x", f"token={TOKEN}x", f"Token={TOKEN}"])
+def test_a_wrong_token_opens_nothing(shelf: Shelf, query: str) -> None:
+    answer = shelf.ask(f"/?{query}", headers={"Cookie": ""})
+    assert answer.status_code == 403
+    assert "set-cookie" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        (f"/?token={TOKEN}", "/"),
+        (f"/?words=a&token={TOKEN}&tag=b%26c", "/?words=a&tag=b%26c"),
+        (f"/compare?run=a&run=b&token={TOKEN}", "/compare?run=a&run=b"),
+        (f"//evil.example/?token={TOKEN}", "//evil.example/"),
+    ],
+)
+def test_the_token_of_the_address_becomes_a_cookie_and_is_gone(
+    shelf: Shelf, address: str, place: str
+) -> None:
+    answer = shelf.ask(f"http://{HOST}{address}", headers={"Cookie": ""})
+    assert answer.status_code == 303
+    assert answer.headers["location"] == f"http://{HOST}{place}"
+    cookie = answer.headers["set-cookie"]
+    assert cookie.startswith(f"kvmark-{PORT}={TOKEN};")
+    assert {"httponly", "samesite=strict"} <= {part.strip().lower() for part in cookie.split(";")}
+    assert TOKEN not in answer.text
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", f"http://127.0.0.1:{PORT + 1}"])
+def test_another_origin_gets_no_answer_even_with_the_token(shelf: Shelf, origin: str) -> None:
+    for address in ("/", f"/?token={TOKEN}"):
+        answer = shelf.ask(address, headers={"Origin": origin})
+        assert answer.status_code == 403
+        assert shelf.fast not in answer.text
+        assert "set-cookie" not in answer.headers
+    assert shelf.ask("/", headers={"Origin": f"http://{HOST}"}).status_code == 200
+
+
+def test_a_name_that_is_not_ours_is_given_no_cookie(shelf: Shelf) -> None:
+    answer = shelf.ask(f"/?token={TOKEN}", headers={"Host": "evil.example"})
+    assert answer.status_code == 421
+    assert "set-cookie" not in answer.headers

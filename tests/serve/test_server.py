@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import psutil
@@ -27,10 +28,15 @@ class Served:
     process: subprocess.Popen[str]
     address: str
     run: str
+    folder: Path
 
     @property
     def port(self) -> int:
-        return int(self.address.rstrip("/").rpartition(":")[2])
+        return int(urlsplit(self.address).port or 0)
+
+    @property
+    def token(self) -> str:
+        return self.address.partition("token=")[2]
 
 
 @pytest.fixture
@@ -38,34 +44,40 @@ def served(tmp_path: Path) -> Iterator[Served]:
     records = Records(tmp_path / "runs")
     run = closed(records)
     words = ["serve", "--runs", str(records.root), "--port", "0", "--json"]
-    process = subprocess.Popen([*KVMARK, *words], stdout=subprocess.PIPE, text=True)
+    err = (tmp_path / "err").open("w")
+    process = subprocess.Popen([*KVMARK, *words], stdout=subprocess.PIPE, stderr=err, text=True)
     assert process.stdout is not None
     try:
-        yield Served(process, json.loads(process.stdout.readline())["address"], run.id)
+        address = json.loads(process.stdout.readline())["address"]
+        yield Served(process, address, run.id, tmp_path)
     finally:
         process.kill()
         process.communicate()
+        err.close()
 
 
 def test_the_runs_of_a_folder_are_served_on_loopback_until_ctrl_c(served: Served) -> None:
-    text = httpx.get(served.address).text
-    assert served.run in text
+    with httpx.Client(follow_redirects=True) as client:
+        assert served.run in client.get(served.address).text
+        assert served.run in client.get(f"http://127.0.0.1:{served.port}/").text
     listening = [
         each.laddr.ip
         for each in psutil.Process(served.process.pid).net_connections("tcp")
         if each.status == psutil.CONN_LISTEN
     ]
     assert listening == ["127.0.0.1"]
-    assert raw(served.port, "/../../etc/passwd").startswith("HTTP/1.1 404")
-    assert raw(served.port, "/runs/../../../etc/passwd").startswith("HTTP/1.1 404")
+    cookie = f"kvmark-{served.port}={served.token}"
+    assert raw(served.port, "/../../etc/passwd", cookie).startswith("HTTP/1.1 404")
+    assert raw(served.port, "/runs/../../../etc/passwd", cookie).startswith("HTTP/1.1 404")
     served.process.send_signal(signal.SIGINT)
     assert served.process.wait(timeout=300) == 0
 
 
-def raw(port: int, target: str) -> str:
+def raw(port: int, target: str, cookie: str = "") -> str:
     """The answer to an address that no client would send as it stands."""
     with socket.create_connection(("127.0.0.1", port)) as connection:
-        head = f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n"
+        head = f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n"
+        head += f"Cookie: {cookie}\r\n\r\n"
         connection.sendall(head.encode())
         with connection.makefile() as answer:
             return answer.read()
@@ -99,3 +111,28 @@ def test_without_its_extra_the_sentence_names_it(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['uvicorn'] = None\n")
     told = refused("--port", "0", PYTHONPATH=str(tmp_path))
     assert "pip install 'kvmark[serve]'" in told
+
+
+def test_the_token_is_in_no_log_no_file_and_no_list_of_processes(served: Served) -> None:
+    assert len(served.token) >= 32
+    for target in (f"/?token={served.token}", f"/runs/none?token={served.token}", "not http"):
+        raw(served.port, target)
+    raw(served.port, "/", f"kvmark-{served.port}={served.token}")
+    words = Path(f"/proc/{served.process.pid}/cmdline").read_bytes()
+    served.process.send_signal(signal.SIGINT)
+    out, _ = served.process.communicate(timeout=300)
+    files = [path for path in served.folder.rglob("*") if path.is_file()]
+    assert served.folder / "err" in files
+    for said in (words, out.encode(), *(path.read_bytes() for path in files)):
+        assert served.token.encode() not in said
+
+
+def test_each_start_has_another_token(served: Served, tmp_path: Path) -> None:
+    words = ["serve", "--runs", str(tmp_path / "runs"), "--port", "0", "-q"]
+    with subprocess.Popen([*KVMARK, *words], stdout=subprocess.PIPE, text=True) as second:
+        assert second.stdout is not None
+        address = second.stdout.readline().strip()
+        second.send_signal(signal.SIGINT)
+    token = address.partition("/?token=")[2]
+    assert len(token) >= 32
+    assert token != served.token

@@ -10,6 +10,7 @@ import typer
 from kvmark.cli import options
 from kvmark.errors import UsageError
 from kvmark.records import Records
+from kvmark.secret import Secret
 
 __all__ = ["serve"]
 
@@ -37,10 +38,12 @@ def serve(
             " pip install 'kvmark[serve]'"
         ) from problem
 
-    def ready(address: str) -> None:
+    def ready(address: Secret) -> None:
+        # It is for the user who started this, and stands nowhere else.
+        url = address.reveal()
         if json:
-            print(json_text.dumps({"address": address}), flush=True)
-        elif not quiet:
-            typer.echo(f"The runs are at {address} until Ctrl-C", err=True)
+            print(json_text.dumps({"address": url}), flush=True)
+        else:
+            print(url if quiet else f"The runs are at {url} until Ctrl-C", flush=True)
 
     server.serve(Records.at(folder), port, ready)

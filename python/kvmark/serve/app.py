@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from kvmark.errors import KvmarkError, RecordsError
 from kvmark.report.html import Document, document
 from kvmark.report.page import runs_page
+from kvmark.secret import Secret
 from kvmark.serve.guard import Guard
 from kvmark.serve.library import Asked, Library, NotThere
 from kvmark.serve.pages import list_page, live_page, live_values, problem_page, static_text
@@ -26,8 +27,8 @@ _LIVE_POLICY: Final = (
 _FRAMES: Final = "; frame-ancestors 'none'"
 
 
-def make_app(library: Library, port: int) -> Guard:
-    """The application, for a server that listens on a port of 127.0.0.1."""
+def make_app(library: Library, port: int, token: Secret) -> Guard:
+    """The application, for a server on a port of 127.0.0.1 and whoever has the token."""
     app = FastAPI(title="kvmark", docs_url=None, redoc_url=None, openapi_url=None)
 
     @app.get("/")
@@ -72,7 +73,7 @@ def make_app(library: Library, port: int) -> Guard:
         return Response(text, media_type=f"{kind}; charset=utf-8")
 
     _explain_problems(app)
-    return Guard(app, port)
+    return Guard(app, port, token)
 
 
 def _explain_problems(app: FastAPI) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 from collections.abc import Callable
 from typing import Final
@@ -10,16 +11,21 @@ import uvicorn
 
 from kvmark.errors import UsageError
 from kvmark.records import Records
+from kvmark.secret import Secret
 from kvmark.serve.app import make_app
+from kvmark.serve.guard import TOKEN
 from kvmark.serve.library import Library
 
 __all__ = ["serve"]
 
 _HOST: Final = "127.0.0.1"
+_TOKEN_BYTES: Final = 24
 
 
-def serve(records: Records, port: int, ready: Callable[[str], None]) -> None:
+def serve(records: Records, port: int, ready: Callable[[Secret], None]) -> None:
     """Shows the runs until Ctrl-C; ``ready`` gets the address before the first page is asked for.
+
+    In the address is a new token, without which nothing is shown.
 
     Port 0 is one that is free.
 
@@ -27,9 +33,9 @@ def serve(records: Records, port: int, ready: Callable[[str], None]) -> None:
         UsageError: the port is in use or isn't ours to use.
     """
     with _listening(port) as listening:
-        port = listening.getsockname()[1]
+        port, token = listening.getsockname()[1], Secret(secrets.token_urlsafe(_TOKEN_BYTES))
         config = uvicorn.Config(
-            make_app(Library(records), port),
+            make_app(Library(records), port, token),
             log_config=None,
             access_log=False,
             server_header=False,
@@ -37,7 +43,7 @@ def serve(records: Records, port: int, ready: Callable[[str], None]) -> None:
             lifespan="off",
             timeout_graceful_shutdown=1,
         )
-        ready(f"http://{_HOST}:{port}/")
+        ready(Secret(f"http://{_HOST}:{port}/?{TOKEN}={token.reveal()}"))
         try:
             uvicorn.Server(config).run(sockets=[listening])
         except KeyboardInterrupt:
