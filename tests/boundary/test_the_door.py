@@ -43,7 +43,7 @@ def test_both_halves_have_one_version() -> None:
 
 
 def test_the_build_profile_can_be_read() -> None:
-    assert _engine.build_profile in ("release", "debug")
+    assert _engine.build_profile == "release"
 
 
 def test_every_driver_of_a_url_is_in_the_build() -> None:
@@ -53,7 +53,8 @@ def test_every_driver_of_a_url_is_in_the_build() -> None:
 def test_the_clock_is_calibrated() -> None:
     stamp_ns, resolution_ns = _engine.calibrate()
     assert stamp_ns > 0
-    assert resolution_ns >= 0
+    # One that can't tell milliseconds apart is none for this.
+    assert resolution_ns < 10**6
 
 
 def test_the_machines_own_part_of_a_stamps_lag_is_measured() -> None:

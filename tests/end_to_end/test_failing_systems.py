@@ -28,7 +28,9 @@ def test_a_folder_of_other_files_is_not_taken_for_a_database(kvmark: Kvmark) -> 
 def test_a_file_is_not_taken_for_a_database(kvmark: Kvmark) -> None:
     (kvmark.folder / "file").write_text("")
     system = f"rocksdb:{kvmark.folder}/file"
-    assert "file" in kvmark.refuses("run", "ycsb/a", "--system", system, *SHORT, exits=3)
+    sentence = kvmark.refuses("run", "ycsb/a", "--system", system, *SHORT, exits=3)
+    assert f"{kvmark.folder}/file" in sentence
+    assert (kvmark.folder / "file").read_text() == ""
 
 
 def test_a_folder_in_a_missing_one_is_not_made(kvmark: Kvmark) -> None:
@@ -57,7 +59,7 @@ def test_runs_that_have_no_place_are_refused(kvmark: Kvmark) -> None:
     for words in (("run", "ycsb/c", "--system", "null:", *SHORT), ("ycsb", "--records", "10")):
         elsewhere = Kvmark(kvmark.folder, kvmark.folder / "file")
         result = elsewhere(*words, exits=3)
-        assert "file" in result.err.splitlines()[-1], result
+        assert str(elsewhere.runs) in result.err.splitlines()[-1], result
         assert result.err.splitlines()[-1].startswith("kvmark: "), result
         assert "Traceback" not in result.err
 
@@ -80,7 +82,9 @@ def test_an_overloaded_system_makes_an_invalid_run(kvmark: Kvmark) -> None:
     words = ("--rate", "2000", "--duration", "1s", "--interval", "100ms", "--load", "never", "-q")
     result = kvmark("run", "ycsb/c", "--system", system, *words, exits=1)
     assert "The run is INVALID" in result.out
-    assert "offered" in result.out or "rate" in result.out
+    verdict = kvmark("show", "last", "--json").json["verdict"]
+    reasons = {reason["code"]: reason["level"] for reason in verdict["reasons"]}
+    assert reasons["offered_rate_not_reached"] == "INVALID"
 
 
 def test_a_sequence_with_an_invalid_case_says_so(kvmark: Kvmark) -> None:
@@ -96,7 +100,8 @@ def test_two_runs_do_not_share_a_database(kvmark: Kvmark, going: Callable[..., G
     second = kvmark("run", *words, "--operations", "100", "-q", exits=3)
     assert second.err.startswith("kvmark: ")
     assert second.err.count("\n") == 1
-    assert "db" in second.err
+    place = f"{kvmark.folder}/db"
+    assert f"another process has opened the RocksDB database at {place}: " in second.err
     assert run_folders(kvmark.runs) == [first.folder]
     first.interrupt()
     first.finish(exits=130)

@@ -30,7 +30,7 @@ def refused(read: Read, content: str | bytes) -> ImportFileError:
         read(content)
     sentence = str(caught.value)
     assert "\n" not in sentence
-    assert "/results:" in sentence or "/results: " in sentence
+    assert "/results:" in sentence
     return caught.value
 
 
