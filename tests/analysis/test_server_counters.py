@@ -68,3 +68,9 @@ def test_attempts_beyond_the_first_are_those_of_the_counted_phases(healthy: Make
     twice = CaseRuns({}, {0: draft.run(), 1: draft.run()})
     silent = CaseRuns({}, {0: healthy().run()})
     assert [row.retries for row in study_rows([twice, silent])] == [24, None]
+
+
+def test_the_others_reads_are_not_called_those_of_all(healthy: Make) -> None:
+    draft = healthy()
+    watch(draft, 3_000_000, None)
+    assert disk_bytes_per_operation([draft.run()]) is None

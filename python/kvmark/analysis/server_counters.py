@@ -57,13 +57,13 @@ def disk_bytes_per_operation(runs: Sequence[Run]) -> float | None:
     """What the servers read from their disks for an operation, in the counted phases of runs.
 
     All they read counts, compaction too; what the page cache held isn't read. None where a phase
-    is too short for two samples of each server, or the kernel keeps the counter to itself.
+    is too short for two samples of one server, or the kernel keeps the counter to itself.
     """
     read_bytes, operations = 0.0, 0
     for run in runs:
         for record in run.counted:
-            found = rises(run, record).filter(pl.col("disk_read_bytes").is_not_null())
-            if found.is_empty():
+            found = rises(run, record)
+            if found.is_empty() or found["disk_read_bytes"].null_count():
                 return None
             # Samples don't reach to the phase's ends: what was read between them is a rate.
             per_s = float((found["disk_read_bytes"] / found["wall_s"]).sum())

@@ -1,0 +1,201 @@
+"""A slice of each ready study on real servers: what a factor says it varies is what was varied."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from studies import Program, manifests
+
+from kvmark import catalog
+from kvmark.study.definition import Study
+from kvmark.testbed import cassandra, proxy, redis
+from kvmark.testbed.control import take_down
+from kvmark.testbed.memory_group import make_group, remove_group
+from kvmark.testbed.state import Testbed
+
+QUIET = ("-q", "--json", "--report", "none")
+THREE_NODES_BYTES = 8 * 2**30
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the testbeds are."""
+    found = tmp_path / "testbeds"
+    monkeypatch.setenv("KVMARK_TESTBEDS", str(found))
+    return found
+
+
+def needs(*programs: str) -> None:
+    path = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/usr/local/sbin"])
+    missing = [one for one in programs if shutil.which(one, path=path) is None]
+    if missing:
+        pytest.skip(f"{missing[0]} isn't installed")
+
+
+def up(root: Path) -> Testbed:
+    needs("redis-server")
+    return redis.up(redis.Wanted(), root)
+
+
+def by_levels(folder: Path, *names: str) -> dict[tuple[str, ...], dict[str, Any]]:
+    """The manifest of each case by its levels of these factors."""
+    made = manifests(folder / "runs").values()
+    found = {}
+    for one in made:
+        levels = one["spec"]["study"]["levels"]
+        found[tuple(levels[name] for name in names)] = one
+    return found
+
+
+def group(manifest: dict[str, Any], name: str = "clients") -> dict[str, Any]:
+    """One of a plan's groups."""
+    (found,) = (one for one in manifest["plan"]["groups"] if one["name"] == name)
+    return found
+
+
+def done(manifest: dict[str, Any]) -> set[str]:
+    """How operations ended."""
+    return {total["outcome"] for total in manifest["engine"]["totals"] if total["count"]}
+
+
+def test_smoke_has_so_many_clients_and_bytes(tmp_path: Path, program: Program, root: Path) -> None:
+    system = up(root)
+    words = ("--system", system.url, "--only", "clients=1,4", "--repetitions", "1")
+    ended = program(tmp_path, "study", "smoke", *words, *QUIET)
+    take_down(root)
+    assert ended.json["missing"] == 0, ended
+    found = by_levels(tmp_path, "clients", "value_size")
+    assert len(found) == 4
+    for (clients, size), manifest in found.items():
+        assert group(manifest)["clients"] == int(clients)
+        assert manifest["plan"]["dataset"]["fields"]["length"]["size"] == int(size)
+        assert manifest["engine"]["system"]["system"] == "Redis"
+        assert done(manifest) == {"ok"}
+
+
+def test_proxy_goes_straight_and_through_at_a_rate(
+    tmp_path: Path, program: Program, root: Path
+) -> None:
+    needs("haproxy")
+    system = up(root)
+    target = proxy.Target("redis", system.nodes[0].address, system.url)
+    way = proxy.up(proxy.Wanted("haproxy", target, threads=1), root)
+    words = ("--system", "up:redis", "--through", "up:haproxy", "--repetitions", "1")
+    ended = program(tmp_path, "study", "proxy", *words, "--scale", "0.2", *QUIET)
+    take_down(root)
+    assert ended.json["missing"] == 0, ended
+    found = by_levels(tmp_path, "load", "through")
+    assert len(found) == 4
+    addresses = {"direct": system.nodes[0].address, "haproxy": way.nodes[0].address}
+    for (load, through), manifest in found.items():
+        assert manifest["plan"]["system"]["options"]["address"] == addresses[through]
+        arrival = group(manifest)["arrival"]
+        assert arrival["process"] == ("closed" if load == "closed" else "constant")
+        assert done(manifest) == {"ok"}
+
+
+def test_yugabyte_has_the_applications_writers_and_readers(
+    tmp_path: Path, program: Program, root: Path
+) -> None:
+    system = up(root)
+    words = ["--system", system.url, "--scale", "0.002"]
+    words += ["--only", "application=RedisKeyValue,RedisHashPipelined", "--only", "writers=10,192"]
+    ended = program(tmp_path, "study", "yugabyte-1.0.7", *words, *QUIET)
+    take_down(root)
+    assert ended.json["missing"] == 0, ended
+    found = by_levels(tmp_path, "application", "writers", "readers")
+    assert set(found) == {("RedisKeyValue", "192", "16"), ("RedisHashPipelined", "10", "6")}
+    for (application, writers, readers), manifest in found.items():
+        assert group(manifest, "writers")["clients"] == int(writers)
+        assert group(manifest, "readers")["clients"] == int(readers)
+        assert manifest["plan"]["name"] == f"apps/{application}"
+        assert done(manifest) <= {"ok", "miss"}
+
+
+# Cassandra's, on nodes that they start.
+
+
+def test_what_exceeds_the_nodes_memory_does_so_however_many_share_it(
+    study: Callable[..., Study],
+) -> None:
+    made = study(catalog.study_text("cassandra-initial"))
+    bounded = [case for case in made.cases if case.labels["data"] == "exceeds"]
+    assert {case.labels["nodes"] for case in bounded} == {"1", "2", "3"}
+    for case in bounded:
+        testbed = made.testbed(case)
+        assert testbed is not None
+        sizes = (cassandra.read_size(name, getattr(testbed, name)) for name in ("memory", "heap"))
+        memory_bytes, heap_bytes = sizes
+        dataset = made.plan(case).dataset
+        size = dataset.fields.length.model_dump()["size"]
+        own_bytes = dataset.count * size / (testbed.nodes or 1)
+        # As good as nothing but the files' cache is beside the heap, and half must be read anew.
+        assert own_bytes > 2 * (memory_bytes - heap_bytes), case.title
+
+
+def bounds_memory() -> None:
+    """Skips where this user or machine can't bound what a server takes."""
+    try:
+        remove_group(make_group(f"kvmark-test-{os.getpid()}", 2**30))
+    except Exception as refused:  # noqa: BLE001 - whatever it is, there is no bound
+        pytest.skip(str(refused))
+
+
+def test_cassandra_initial_reads_what_exceeds_memory_from_the_disk(
+    tmp_path: Path, program: Program, root: Path
+) -> None:
+    needs("java", "mvn")
+    bounds_memory()
+    # As many records as outgrow one node, and as long as samples of each second take.
+    text = catalog.study_text("cassandra-initial").replace("duration: 60s", "duration: 500s")
+    (tmp_path / "slice.yaml").write_text(text)
+    words = ("--only", "nodes=1", "--only", "study=random-lookup", "--only", "in_flight=10")
+    ended = program(tmp_path, "study", "slice.yaml", *words, "--scale", "0.01", *QUIET)
+    assert ended.json["missing"] == 0, ended
+    read = {row["levels"]["data"]: row["disk_bytes"] for row in ended.json["rows"]}
+    # A record has 20,000 bytes.
+    assert read["exceeds"] > 2_000, read
+    assert read["exceeds"] > 5 * (read["fits"] or 0), read
+    found = by_levels(tmp_path, "data")
+    assert found[("exceeds",)]["testbed"]["memory_bytes"] == 960 * 2**20
+    assert found[("fits",)]["testbed"].get("memory_bytes") is None
+    for manifest in found.values():
+        assert group(manifest)["clients"] == 10
+        assert len(manifest["testbed"]["nodes"]) == 1
+        assert done(manifest) == {"ok"}
+
+
+@pytest.mark.three_nodes
+def test_hcassandra_has_its_copies_levels_and_a_node_down(
+    tmp_path: Path, program: Program, root: Path
+) -> None:
+    needs("java", "mvn")
+    available = psutil.virtual_memory().available
+    if available < THREE_NODES_BYTES:
+        pytest.skip(
+            f"three nodes of Cassandra need {THREE_NODES_BYTES / 1e9:.1f} GB of free memory, and"
+            f" {available / 1e9:.1f} GB are free"
+        )
+    words = ["--only", "scenario=2", "--only", "operation=write", "--only", "clients=10"]
+    words += ["--only", "replication_factor=2", "--only", "consistency=ONE,TWO"]
+    # Of five minutes: long enough for a node to go and to come back.
+    ended = program(tmp_path, "study", "hcassandra", *words, "--scale", "0.03", *QUIET)
+    assert ended.json["missing"] == 0, ended
+    found = by_levels(tmp_path, "consistency", "node_down")
+    assert set(found) == {(level, down) for level in ("ONE", "TWO") for down in ("no", "yes")}
+    for (level, down), manifest in found.items():
+        options = manifest["plan"]["system"]["options"]
+        assert options["write_consistency"] == level.lower()
+        assert (options["keyspace"], options["replication"]) == ("hcassandra_2", "simple:2")
+        assert group(manifest)["clients"] == 10
+        assert len(manifest["testbed"]["nodes"]) == 3
+        log = tmp_path / "runs" / manifest["id"] / "events.jsonl"
+        assert ('"kill node-2' in log.read_text()) == (down == "yes")
+        if down == "no":
+            assert done(manifest) == {"ok"}
