@@ -1,0 +1,96 @@
+"""The words of a command, as they are kept: without the secrets that its grammar knows."""
+
+from __future__ import annotations
+
+import inspect
+from typing import get_args, get_type_hints
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvmark.cli.command_line import kept_words
+from kvmark.cli.commands import COMMANDS, function_of
+from kvmark.secret import Secret
+from kvmark.spec.url import SystemName
+
+WORDS = st.text(alphabet=st.characters(blacklist_categories=("Z", "C")), min_size=1, max_size=12)
+
+
+@pytest.mark.parametrize(
+    ("typed", "kept"),
+    [
+        ("run ycsb/a --system redis://u:pw@h/1 -q", "run ycsb/a --system redis://h/1 -q"),
+        ("run ycsb/a --system=redis://u:pw@h", "run ycsb/a --system=redis://h"),
+        ("run ycsb/a --system rocksdb:/a@b", "run ycsb/a --system rocksdb:/a@b"),
+        ("study mine --through a=cql://u:pw@h,g", "study mine --through a=cql://h,g"),
+        ("app X --username u --password pw -q", "app X --username u --password *** -q"),
+        ("app X -password=pw --tag a", "app X -password=*** --tag a"),
+        ("app X --password", "app X --password"),
+        ("app X --password -q --tag a", "app X --password *** --tag a"),
+        ("app X --system redis://u:pw@h --strict", "app X --system redis://h --strict"),
+        ("app X --num_reads 7 --nothing=4", "app X --num_reads 7 --nothing=4"),
+        ("stress write n=1 -mode user=u password=pw", "stress write n=1 -mode user=u password=***"),
+        ("stress read -mode password = pw user = u", "stress read -mode password=*** user=u"),
+        ("stress read -MODE PassWord= pw", "stress read -MODE password=***"),
+        ("stress read -node cql://u:pw@h -rate auto", "stress read -node cql://h -rate auto"),
+        ("stress read -transport keystore-password=pw",
+         "stress read -transport keystore-password=***"),
+        ("stress --tag password=x read n=1", "stress --tag password=x read n=1"),
+        ("ycsb -p recordcount=10 -P file", "ycsb -p recordcount=10 -P file"),
+    ],
+)  # fmt: skip
+def test_words_are_kept_as_their_grammar_has_them(typed: str, kept: str) -> None:
+    assert kept_words(typed.split()) == tuple(kept.split())
+
+
+def test_the_words_of_a_side_are_kept_in_one() -> None:
+    words = ("ab", "--base", "--system redis://u:pw@h --clients 3", "--candidate", "--clients 4")
+    kept = ("ab", "--base", "--system redis://h --clients 3", "--candidate", "--clients 4")
+    assert kept_words(words) == kept
+
+
+@given(WORDS)
+def test_no_password_of_a_flag_is_kept_however_it_is_written(word: str) -> None:
+    secret = f"S3{word}CR"
+    for words in (
+        ("app", "X", "--username", "u", "--password", secret),
+        ("app", "X", f"-password={secret}"),
+        ("stress", "write", "n=1", "-mode", "user=u", f"password={secret}"),
+        ("run", "w", "--system", f"redis://u:{secret}@h"),
+    ):
+        kept = " ".join(kept_words(words))
+        assert "S3" not in kept
+        assert "CR" not in kept
+
+
+@given(st.lists(st.text(max_size=12), max_size=6))
+def test_any_words_can_be_kept(words: list[str]) -> None:
+    for first in ("app", "stress", "run"):
+        assert kept_words([first, *words])[0] == first
+
+
+def test_every_option_that_takes_a_url_makes_the_name_of_a_system() -> None:
+    found = []
+    for command in COMMANDS:
+        function = function_of(command)
+        for name, hint in get_type_hints(function, include_extras=True).items():
+            told = get_args(hint)[1:]
+            if any(getattr(one, "metavar", None) == "URL" for one in told):
+                found.append((command, name))
+                assert "SystemName" in str(get_args(hint)[0]), (command, name)
+    assert len(inspect.signature(function_of("run")).parameters) > 10
+    assert {("run", "system"), ("study", "through"), ("up", "to"), ("ycsb", "system")} <= {*found}
+
+
+def test_a_secret_is_equal_to_itself_and_shown_by_nothing() -> None:
+    secret, name = Secret("pw"), SystemName("redis://u:pw@h")
+    assert secret == Secret("pw") != Secret("pw2")
+    assert secret != "pw"
+    assert name != Secret("redis://u:pw@h")
+    assert {secret, Secret("pw")} == {secret}
+    assert secret.reveal() == "pw"
+    for said in (str(secret), repr([secret]), f"{secret}", f"{secret!r}"):
+        assert "pw" not in said
+    for said in (str(name), repr({"system": name}), f"{name}"):
+        assert "pw" not in said
