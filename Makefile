@@ -7,9 +7,10 @@ CARGO := $(PYTHON) scripts/cargo.py
 RELEASE := --release --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart setup check format test counts wheel fresh fresh-setup fresh-wheel docs
-.PHONY: readme bench bench-engine bench-rocksdb bench-rocksdb-build bench-redis bench-cql bench-apps
-.PHONY: bench-scale bench-stress bench-report bench-startup coverage lock clean
+.PHONY: help quickstart setup check format test test-long counts wheel fresh fresh-setup
+.PHONY: fresh-wheel docs readme bench bench-engine bench-rocksdb bench-rocksdb-build bench-redis
+.PHONY: bench-cql bench-apps bench-scale bench-stress bench-report bench-startup coverage lock
+.PHONY: clean
 
 help: ## List the commands
 	@$(PYTHON) scripts/help.py $(MAKEFILE_LIST)
@@ -41,6 +42,9 @@ test: setup ## Run all tests, Rust then Python, on real servers; the end names w
 	$(CARGO) test $(RELEASE) --workspace --exclude kvmark-pyext --no-run
 	@$(BIN)/python scripts/counts.py --check
 	@$(PYTHON) scripts/mounted_root.py $(BIN)/python scripts/all_tests.py
+
+test-long: setup ## Property tests with new cases, from a seed that is printed; SEED=N repeats
+	@$(BIN)/python scripts/long_tests.py $(if $(SEED),--seed $(SEED))
 
 counts: setup ## Write how many tests there are into tests/counts.txt; fewer fail make test
 	@$(BIN)/python scripts/counts.py

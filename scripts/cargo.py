@@ -1,6 +1,9 @@
 """Cargo as the Makefile calls it: in the shared target folder, never with another clone's code.
 
 python3 scripts/cargo.py test --release --workspace
+
+Tests have the product's profile and one thing more: a sum that overflows ends them. Dependencies
+keep the product's, so that RocksDB and all others are compiled once for both.
 """
 
 from __future__ import annotations
@@ -11,6 +14,19 @@ from pathlib import Path
 import progress
 import rocksdb_library
 import target_folder
+
+# For the crates of the workspace; "*" are all others.
+CHECKED = (
+    "--config", "profile.release.overflow-checks=true",
+    "--config", 'profile.release.package."*".overflow-checks=false',
+)  # fmt: skip
+FROZEN = {"PROPTEST_RNG_SEED": "1"}
+"""The cases that property tests draw, unless another seed is given."""
+
+
+def command(arguments: list[str]) -> list[str]:
+    """The call of cargo that arguments stand for."""
+    return ["cargo", *(CHECKED if arguments[:1] == ["test"] else ()), *arguments]
 
 
 def rocksdb_is_built(folder: Path) -> bool:
@@ -35,8 +51,8 @@ def main(arguments: list[str]) -> int:
     """Runs cargo with the arguments and returns its exit code."""
     with target_folder.held() as folder:
         announce(folder)
-        environment = target_folder.environment(folder)
-        return progress.run(["cargo", *arguments], cwd=target_folder.ROOT, environment=environment)
+        environment = {**FROZEN, **target_folder.environment(folder)}
+        return progress.run(command(arguments), cwd=target_folder.ROOT, environment=environment)
 
 
 if __name__ == "__main__":

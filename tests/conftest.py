@@ -7,6 +7,11 @@ from hypothesis import HealthCheck, settings
 settings.register_profile(
     "kvmark", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
+# `make test-long`: other examples each time, from the seed that it prints.
+settings.register_profile(
+    "long", settings.get_profile("kvmark"), derandomize=False, max_examples=1000, database=None,
+    print_blob=True,
+)  # fmt: skip
 settings.load_profile("kvmark")
 
 # What is started in the background has interrupts ignored, and so would all that it starts.
