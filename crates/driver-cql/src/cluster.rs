@@ -98,10 +98,7 @@ async fn build(settings: &Settings) -> Result<Session, Failure> {
         );
         Failure::new(Outcome::Connection, text)
     })?;
-    session.map_err(|error| {
-        let failure = error.failure();
-        Failure::new(failure.outcome, settings.without_secret(&failure.text))
-    })
+    session.map_err(|error| error.failure())
 }
 
 fn profile(settings: &Settings) -> ExecutionProfile {

@@ -57,6 +57,15 @@ pub(crate) fn said_by(body: &[u8]) -> Failure {
     }
 }
 
+/// Why a node refused a login, by the body of its answer. In its own words it could repeat it.
+#[cold]
+pub(crate) fn refused_login(body: &[u8]) -> Failure {
+    match db_error(body) {
+        Ok(Error { error, .. }) => said(&error, ""),
+        Err(failure) => failure,
+    }
+}
+
 /// What a node said instead of a result.
 #[cold]
 pub(crate) fn db_error(mut body: &[u8]) -> Result<Error, Failure> {
@@ -173,6 +182,11 @@ impl Fails for ConnectionError {
             }
             ConnectionError::UseKeyspaceError(error) => error.failure(),
             ConnectionError::ConnectionSetupRequestError(error) => match error.get_error() {
+                // In its own words a node could repeat a login.
+                ConnectionSetupRequestErrorKind::DbError(
+                    error @ DbError::AuthenticationError,
+                    _,
+                ) => said(error, ""),
                 ConnectionSetupRequestErrorKind::DbError(error, message) => said(error, message),
                 ConnectionSetupRequestErrorKind::BrokenConnection(error) => error.failure(),
                 ConnectionSetupRequestErrorKind::MissingAuthentication => {

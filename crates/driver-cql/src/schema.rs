@@ -50,7 +50,7 @@ impl Schema {
             })?;
         }
         for text in &layout.prepare {
-            send(session, settings, text).await.map_err(|failure| {
+            send(session, text).await.map_err(|failure| {
                 let start: String = text.trim().chars().take(60).collect();
                 let text = format!("the preparation '{start}' failed: {}", failure.text);
                 OpenError::System(text)
@@ -107,11 +107,8 @@ fn text_of_record(
     Text::new(prepared, terms, page_size, result)
 }
 
-async fn send(session: &Session, settings: &Settings, text: &str) -> Result<(), Failure> {
-    session.query_unpaged(text, ()).await.map(drop).map_err(|error| {
-        let failure = error.failure();
-        Failure::new(failure.outcome, settings.without_secret(&failure.text))
-    })
+async fn send(session: &Session, text: &str) -> Result<(), Failure> {
+    session.query_unpaged(text, ()).await.map(drop).map_err(|error| error.failure())
 }
 
 async fn make_keyspace(
@@ -128,7 +125,7 @@ async fn make_keyspace(
     }
     let map = settings.replication.cql();
     let text = format!("CREATE KEYSPACE IF NOT EXISTS {} WITH REPLICATION = {map}", quoted(name));
-    send(session, settings, &text).await.map_err(|failure| {
+    send(session, &text).await.map_err(|failure| {
         let text = format!("the keyspace {name} can't be made: {}", failure.text);
         refused_at(&hosts, &Failure::new(failure.outcome, text))
     })
@@ -147,7 +144,7 @@ async fn ready(
         if own {
             return Ok(None);
         }
-        send(session, settings, &table.create()).await.map_err(|failure| {
+        send(session, &table.create()).await.map_err(|failure| {
             let text = format!("the table {} can't be made: {}", table.name, failure.text);
             refused_at(&hosts, &Failure::new(failure.outcome, text))
         })?;

@@ -180,8 +180,7 @@ impl CqlSession {
         self.deadlines.disarm(ticket);
         let operation = &mut self.operations[ticket as usize];
         if let Some(failure) = operation.failure.take() {
-            let text = self.shared.settings.without_secret(&failure.text);
-            done.failed(ticket, at_ns, failure.outcome, &text);
+            done.failed(ticket, at_ns, failure.outcome, &failure.text);
             return;
         }
         let (outcome, reply) = operation.reply(&mut self.alone);

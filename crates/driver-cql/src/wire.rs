@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use crate::failure::{impossible, said_by};
+use crate::failure::{impossible, refused_login, said_by};
 use crate::frame::{
     self, AUTH_RESPONSE, AUTH_SUCCESS, AUTHENTICATE, ERROR, Frame, OPTIONS, QUERY, READY, RESULT,
     Reader, STARTUP, SUPPORTED, cut_off, put_long, put_short,
@@ -43,9 +43,7 @@ impl Protocol for Wire {
     async fn dial(&self, target: &SocketAddr) -> Result<Stream, Failure> {
         let stream = self.reach(*target).await?;
         let mut talk = Talk { stream, settings: &self.settings };
-        talk.introduce(self.keyspace.as_deref()).await.map_err(|failure| {
-            Failure::new(failure.outcome, self.settings.without_secret(&failure.text))
-        })?;
+        talk.introduce(self.keyspace.as_deref()).await?;
         Ok(talk.stream)
     }
 
@@ -159,6 +157,7 @@ impl Talk<'_> {
         let frame = Frame::read(&bytes[..length]);
         let body = frame.body(self.settings.compression, |_| ())?;
         match frame.opcode {
+            ERROR if opcode == AUTH_RESPONSE => Err(refused_login(&body)),
             ERROR => Err(said_by(&body)),
             opcode if answers.contains(&opcode) => Ok((opcode, body.into_owned())),
             opcode => Err(impossible(format!("opcode {opcode} isn't expected"))),

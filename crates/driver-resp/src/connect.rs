@@ -10,7 +10,7 @@ use kvmark_plan::Outcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::address::Target;
-use crate::failure::{Failure, said};
+use crate::failure::{Failure, refused_login, said};
 use crate::options::Settings;
 use crate::resp::{Cursor, Scan, Token, is_push, put_all};
 use crate::slots::{CLUSTER_SLOTS, Share, read_shares};
@@ -35,12 +35,7 @@ impl Protocol for Settings {
             let name = name.map_err(|why| Failure::new(Outcome::Connection, why))?;
             stream = stream.encrypted(&tls.config, name).await?;
         }
-        let password = self.credentials.password.as_ref();
-        introduce(&mut stream, self).await.map_err(|failure| match password {
-            // Old servers repeat what they don't understand.
-            Some(password) => Failure::new(failure.outcome, password.hide_in(&failure.text)),
-            None => failure,
-        })?;
+        introduce(&mut stream, self).await?;
         Ok(stream)
     }
 
@@ -68,28 +63,23 @@ impl Protocol for Settings {
 async fn introduce(stream: &mut Stream, settings: &Settings) -> Result<(), Failure> {
     let Credentials { username, password } = &settings.credentials;
     let password = password.as_ref().map(|password| password.reveal());
-    let mut commands: Vec<Vec<&str>> = Vec::new();
-    if settings.protocol == 3 {
-        let mut hello = vec!["HELLO", "3"];
-        if let Some(password) = password {
-            hello.extend(["AUTH", username.as_deref().unwrap_or("default"), password]);
+    match (password, settings.protocol) {
+        (Some(password), 3) => {
+            let username = username.as_deref().unwrap_or("default");
+            log_in(stream, &["HELLO", "3", "AUTH", username, password]).await?;
         }
-        commands.push(hello);
-    } else if let Some(password) = password {
-        let mut auth = vec!["AUTH"];
-        auth.extend(username.as_deref());
-        auth.push(password);
-        commands.push(auth);
+        (Some(password), _) => {
+            let mut auth = vec!["AUTH"];
+            auth.extend(username.as_deref());
+            auth.push(password);
+            log_in(stream, &auth).await?;
+        }
+        (None, 3) => drop(call(stream, &["HELLO", "3"]).await?),
+        (None, _) if settings.database == 0 => drop(call(stream, &["PING"]).await?),
+        (None, _) => {}
     }
-    let database = settings.database.to_string();
     if settings.database != 0 {
-        commands.push(vec!["SELECT", &database]);
-    }
-    if commands.is_empty() {
-        commands.push(vec!["PING"]);
-    }
-    for command in commands {
-        call(stream, &command).await?;
+        call(stream, &["SELECT", &settings.database.to_string()]).await?;
     }
     Ok(())
 }
@@ -119,13 +109,31 @@ pub(crate) fn no_slots(target: &Target) -> OpenError {
 
 /// Sends one command and returns its reply, unless that is an error.
 async fn call(stream: &mut Stream, command: &[&str]) -> Result<Vec<u8>, Failure> {
+    send(stream, &encoded(command)).await
+}
+
+/// Sends one command that has the password in it.
+async fn log_in(stream: &mut Stream, command: &[&str]) -> Result<(), Failure> {
+    exchange(stream, &encoded(command), refused_login).await.map(drop)
+}
+
+fn encoded(command: &[&str]) -> Vec<u8> {
     let mut bytes = Vec::new();
     put_all(&mut bytes, command);
-    send(stream, &bytes).await
+    bytes
 }
 
 /// Sends one encoded command and returns its reply, unless that is an error.
 pub(crate) async fn send(stream: &mut Stream, command: &[u8]) -> Result<Vec<u8>, Failure> {
+    exchange(stream, command, said).await
+}
+
+/// Sends one encoded command and returns its reply; an error of the server's is told by `refusal`.
+async fn exchange(
+    stream: &mut Stream,
+    command: &[u8],
+    refusal: fn(&[u8]) -> Failure,
+) -> Result<Vec<u8>, Failure> {
     let broken = |error| Failure::broken(&error);
     stream.write_all(command).await.map_err(broken)?;
     stream.flush().await.map_err(broken)?;
@@ -145,7 +153,7 @@ pub(crate) async fn send(stream: &mut Stream, command: &[u8]) -> Result<Vec<u8>,
         }
     }
     match Cursor::new(&bytes).token()? {
-        Token::Error(message) => Err(said(message)),
+        Token::Error(message) => Err(refusal(message)),
         _ => Ok(bytes),
     }
 }

@@ -7,6 +7,9 @@ use crate::resp::Garbage;
 
 /// Characters of a server's message that are kept.
 const MESSAGE_MAX: usize = 200;
+/// Kinds of errors that a login can end with.
+const LOGIN_ERRORS: [&str; 9] =
+    ["WRONGPASS", "NOAUTH", "NOPERM", "NOPROTO", "ERR", "LOADING", "MASTERDOWN", "BUSY", "DENIED"];
 
 /// The server said no.
 pub(crate) fn said(message: &[u8]) -> Failure {
@@ -14,6 +17,15 @@ pub(crate) fn said(message: &[u8]) -> Failure {
     let text: String = text.chars().take(MESSAGE_MAX).collect();
     let advice = if is_redirection(&text) { ": set the option cluster to true" } else { "" };
     Failure::new(class(&text), format!("the server answered: {text}{advice}"))
+}
+
+/// The server said no to a login. Old ones repeat what they don't understand, so only the kind of
+/// the error is told.
+pub(crate) fn refused_login(message: &[u8]) -> Failure {
+    let text = String::from_utf8_lossy(message);
+    let said = text.split(' ').next().unwrap_or_default();
+    let kind = LOGIN_ERRORS.iter().find(|kind| **kind == said).unwrap_or(&"an error");
+    Failure::new(class(&text), format!("the server answered the login with {kind}"))
 }
 
 /// Whether another server of the cluster has the key.
