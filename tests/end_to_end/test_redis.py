@@ -84,7 +84,8 @@ def test_a_sequence_is_repeated_on_an_empty_database_each_time(user: Kvmark) -> 
     testbed = up(user)
     words = ("--records", "100,50", "--workloads", "load,c", "--repetitions", "2")
     words = (*words, "--report", "none", "-q")
-    user("ycsb", "--system", testbed.url, *words)
+    # Two repetitions of so little may be imprecise, which is no.
+    user("ycsb", "--system", testbed.url, *words, exits=(0, 1))
     assert len(run_folders(user.runs)) == 8
     # What a smaller load would have left of a larger one is gone.
     assert keys(testbed) in (51, 101)

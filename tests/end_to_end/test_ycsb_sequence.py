@@ -18,7 +18,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def sequence(folder: Path) -> Result:
-    return Kvmark(folder, folder / "runs")("ycsb", *SMALL)
+    # Two repetitions of so few operations may be imprecise, which is no.
+    return Kvmark(folder, folder / "runs")("ycsb", *SMALL, exits=(0, 1))
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def default(tmp_path_factory: pytest.TempPathFactory) -> Result:
     words = ("--records", "100", "--workloads", "load,a,e", "--report", "none", "--json")
     kvmark = Kvmark(folder, folder / "runs")
     # It looks at the scatter in a process of its own, which one that was preloaded can't start.
-    return kvmark.finish(kvmark.start("ycsb", *words), exits=0)
+    return kvmark.finish(kvmark.start("ycsb", *words), exits=(0, 1))
 
 
 def test_what_a_default_run_will_do_is_announced_before_it_begins(default: Result) -> None:
