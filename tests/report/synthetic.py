@@ -267,6 +267,11 @@ def run_answer(title: str = "ycsb/f on RocksDB 8.10.0") -> RunAnswer:
         ),
         provenance=PROVENANCE,
         course=lambda: Course(resources(), failures(), spread()),
+        response_quantiles=lambda: {
+            (name, quantile): estimate(15_000 * factor, 0.05, 60, "ns")
+            for name in ("READ", "READ-MODIFY-WRITE")
+            for quantile, factor in (("p50", 1.0), ("p99", 5.77))
+        },
     )
 
 
