@@ -61,8 +61,8 @@ PYTHON = arrows("""
     analysis: records spec
     report:   analysis cache
     study:    analysis run
-    serve:    report secret
-    api:      report spec
+    serve:    report
+    api:      report
     cli:      study report imports serve
 """)
 
