@@ -37,6 +37,23 @@ with Rescue(folder) as rescue:
 """
 
 
+FAULT_AND_WAIT = """
+import json, sys, time
+from datetime import UTC, datetime
+from pathlib import Path
+from kvmark.records import RunFolder
+from kvmark.run.faults import Faults
+from kvmark.spec.faults import parse_fault
+from kvmark.testbed.state import Testbed
+testbed, folder = Testbed.read(Path(sys.argv[1])), RunFolder(Path(sys.argv[2]), datetime.now(UTC))
+opened = {"at_ns": 0, "kind": "opened", "started_wall_ns": time.time_ns()}
+begun = {"at_ns": 1, "kind": "phase_started", "phase": 0, "name": "measure"}
+folder.events.write_text(json.dumps(opened) + "\\n" + json.dumps(begun) + "\\n")
+with Faults([parse_fault(f"0s {sys.argv[3]} primary-1 for 1h")], testbed, folder, None):
+    sys.stdin.read()
+"""
+
+
 def state_of(testbed: Testbed) -> str | None:
     """The state of the server's process as the kernel has it: T for stopped, None when gone."""
     process = Testbed.read(testbed.folder).node(NODE).process
@@ -47,7 +64,7 @@ def state_of(testbed: Testbed) -> str | None:
 
 
 @contextmanager
-def breaking(testbed: Testbed, back: str = "") -> Iterator[subprocess.Popen[str]]:
+def breaking(testbed: Testbed, wait_until: Wait, back: str = "") -> Iterator[subprocess.Popen[str]]:
     """A process that has paused a server, and waits."""
     with subprocess.Popen(
         [sys.executable, "-c", BREAK_AND_WAIT, str(testbed.folder), "paused", back],
@@ -59,7 +76,8 @@ def breaking(testbed: Testbed, back: str = "") -> Iterator[subprocess.Popen[str]
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "broken\n"
-        assert state_of(testbed) == "T"
+        # The kernel stops it when it is on a core next.
+        wait_until(lambda: state_of(testbed) == "T", "the server feels it")
         yield process
         process.kill()
 
@@ -69,7 +87,7 @@ def test_a_paused_server_goes_on_when_its_breaker_is_killed(
     up: Up, wait_until: Wait, *, group: bool
 ) -> None:
     testbed = up()
-    with breaking(testbed) as process:
+    with breaking(testbed, wait_until) as process:
         if group:
             # As when a terminal is closed by force: all of its processes are killed at once.
             os.killpg(process.pid, signal.SIGKILL)
@@ -78,9 +96,25 @@ def test_a_paused_server_goes_on_when_its_breaker_is_killed(
         wait_until(lambda: state_of(testbed) in {"S", "R"}, "the server goes on")
 
 
-def test_what_is_back_already_is_left_alone(up: Up) -> None:
+@pytest.mark.parametrize(("do", "state"), [("pause", "T"), ("kill", None)])
+def test_a_fault_is_over_when_the_process_that_measures_is_killed(
+    up: Up, tmp_path: Path, wait_until: Wait, do: str, state: str | None
+) -> None:
+    testbed, folder = up(), tmp_path / "run"
+    folder.mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-c", FAULT_AND_WAIT, str(testbed.folder), str(folder), do],
+        stdin=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    ) as process:
+        wait_until(lambda: state_of(testbed) == state, "the server feels it")
+        process.kill()
+        wait_until(lambda: state_of(testbed) in {"S", "R"}, "the server is back")
+
+
+def test_what_is_back_already_is_left_alone(up: Up, wait_until: Wait) -> None:
     testbed = up()
-    with breaking(testbed, "back") as process:
+    with breaking(testbed, wait_until, "back") as process:
         assert process.stdin is not None
         # The context is left, and with it the process that brings servers back has ended.
         process.stdin.close()
