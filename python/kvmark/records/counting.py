@@ -33,6 +33,10 @@ COUNTINGS: Final[Mapping[int, Counting]] = {
         " kernel has its bytes, and all answers that are there are stamped before one is looked at",
         "throughput and times after a warm-up, service times of several clients, and timeouts",
     ),
+    4: Counting(
+        "CQL is spoken at the wire, and all the time without a client's step is waiting",
+        "throughput and service times on CQL, and how busy the generator is said to be",
+    ),
 }
 """By number. The changelog names each under its heading Measurement."""
 
