@@ -7,6 +7,7 @@ __all__ = [
     "build_profile",
     "calibrate",
     "check_plan",
+    "counting",
     "drivers",
     "run",
     "stamp_lag",
@@ -15,12 +16,14 @@ __all__ = [
 
 version: str
 build_profile: str
+counting: int
 
 def run(
     plan: str,
     folder: str | PathLike[str],
     progress: Callable[[str], object],
     may_begin: Callable[[str], bool | int] | None = None,
+    may_go_on: Callable[[], bool] | None = None,
 ) -> str: ...
 def check_plan(plan: str) -> str: ...
 def calibrate() -> tuple[float, int]: ...

@@ -94,7 +94,7 @@ def test_a_verdict_that_was_written_over_is_none(
 def test_a_study_starts_no_process_for_what_is_kept(
     doubtful: Run, records: Records, kept: Verdict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(judging, "ProcessPoolExecutor")
+    monkeypatch.delattr(judging, "apart")
     assert judging.usable_apart(records, [doubtful.id]) == {doubtful.id: True}
 
 

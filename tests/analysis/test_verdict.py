@@ -141,6 +141,14 @@ def costly_engine(draft: Draft) -> None:
     draft.host["engine_overhead_ns_per_operation"] = 8000.0
 
 
+def disturbed_calibration(draft: Draft) -> None:
+    draft.host |= {
+        "engine_overhead_ns_per_operation": None,
+        "engine_overhead_ns_least": 150.0,
+        "engine_overhead_ns_median": 105_108.0,
+    }
+
+
 def coarse_clock(draft: Draft) -> None:
     draft.engine["clock"]["resolution_ns"] = 10_000
 
@@ -353,6 +361,7 @@ CLOSED: list[tuple[str, Plant, Level]] = [
     ("evictions", statistic("evicted_keys", 10, 11), Level.SUSPECT),
     ("waiting_for_core", waiting, Level.SUSPECT),
     ("engine_overhead", costly_engine, Level.SUSPECT),
+    ("calibration_disturbed", disturbed_calibration, Level.NOTE),
     ("coarse_clock", coarse_clock, Level.SUSPECT),
     ("busy_machine", busy_machine, Level.SUSPECT),
     ("not_stationary", slower_and_slower, Level.SUSPECT),

@@ -20,6 +20,7 @@ from kvmark import _engine, catalog, errors
 from kvmark.errors import PlanError, RunError, SystemUnderTestError, UsageError
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
+from kvmark.records.counting import COUNTINGS
 from kvmark.records.model import RunRecord
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
@@ -225,3 +226,39 @@ def test_an_interrupt_is_honoured_while_the_engine_runs(
 def environment() -> dict[str, str]:
     python = str(Path(kvmark.__file__).parent.parent)
     return {**os.environ, "PYTHONPATH": python, "MYPYPATH": python}
+
+
+def test_a_caller_that_lets_a_run_not_go_on_ends_it_once(
+    make_plan: MakePlan, tmp_path: Path
+) -> None:
+    plan = make_plan("ycsb/c", "sim:?mean_us=1000", duration_ns=3600 * ONE_SECOND)
+    asked: list[int] = []
+
+    def may_go_on() -> bool:
+        asked.append(1)
+        return len(asked) < 4
+
+    answer = json.loads(_engine.run(plan.to_json(), tmp_path, ignore, None, may_go_on))
+    assert answer["record"]["interrupted"]
+    assert answer["record"]["phases"][-1]["stopped_by"] == "cancelled"
+    # Who has said no is not asked again: a second no would drop what is under way.
+    assert len(asked) == 4
+
+
+def test_a_caller_whose_answer_fails_ends_the_run_with_its_own_error(
+    make_plan: MakePlan, tmp_path: Path
+) -> None:
+    plan = make_plan("ycsb/c", "sim:?mean_us=1000", duration_ns=3600 * ONE_SECOND)
+
+    def may_go_on() -> bool:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        _engine.run(plan.to_json(), tmp_path, ignore, None, may_go_on)
+
+
+def test_the_engine_says_how_it_counts(make_plan: MakePlan, tmp_path: Path) -> None:
+    answer = carry_out(make_plan("ycsb/a", "null:", operations=1000), tmp_path, ignore)
+    assert answer["record"]["counting"] == _engine.counting == max(COUNTINGS)
+    opened = json.loads((tmp_path / "events.jsonl").read_text().splitlines()[0])
+    assert opened["counting"] == _engine.counting

@@ -60,10 +60,9 @@ def carry_out(
 ) -> None:
     """The whole command; ends the process."""
     from kvmark.cli import main
-    from kvmark.study import ab_judging, judging, trying
+    from kvmark.study import apart
 
-    for module in (ab_judging, judging, trying):
-        vars(module)["ProcessPoolExecutor"] = Here
+    vars(apart)["ProcessPoolExecutor"] = Here
     os.chdir(folder)
     # Those of the process that this one comes from are those of the first test.
     os.environ.clear()

@@ -91,3 +91,21 @@ def test_a_database_on_a_full_disk_stops_the_load_as_a_failure_of_storage(
     [folder] = run_folders(kvmark.runs)
     totals = kvmark.manifest(folder.name)["engine"]["totals"]
     assert "storage" in {total["outcome"] for total in totals}
+
+
+def test_of_several_files_none_is_imported_when_the_disk_has_no_room_for_all(
+    kvmark: Kvmark, tiny_disk: Callable[[str], Path]
+) -> None:
+    small, large = kvmark.folder / "small.csv", kvmark.folder / "large.csv"
+    small.write_text("threads,throughput_ops_s\n1,1000\n")
+    rows = "".join(f"{row},{row}\n" for row in range(1, 40_000))
+    large.write_text(f"threads,throughput_ops_s\n{rows}")
+    disk = tiny_disk("512k")
+    tiny = Kvmark(kvmark.folder, disk)
+    sentence = sentence_of(tiny("import", small, small, large, exits=3).err)
+    assert "the disk is full" in sentence
+    assert str(disk) in sentence
+    assert list(disk.iterdir()) == []
+    # Alone the small one has room.
+    tiny("import", small)
+    assert len(run_folders(disk)) == 1

@@ -1,5 +1,6 @@
 """Runs that end before their time: killed, interrupted, and interrupted twice."""
 
+import json
 import signal
 from collections.abc import Callable
 
@@ -98,3 +99,60 @@ def test_a_killed_sequence_leaves_a_database_that_the_next_one_removes(kvmark: K
     assert len(list(kvmark.runs.glob("scratch-*"))) == 1
     kvmark("ycsb", *words, "--report", "none")
     assert not list(kvmark.runs.glob("scratch-*"))
+
+
+def loaded(run: Going) -> int:
+    """How many records a load has put there so far, as its log says."""
+    log = run.folder / files.INTERVAL_LOG
+    rows = map(json.loads, files.whole_lines(log).splitlines())
+    return max((row["frontier"] for row in rows if row["operation"] == "TOTAL"), default=0)
+
+
+def test_a_load_that_was_killed_goes_on_where_it_ended(
+    kvmark: Kvmark, going: Callable[..., Going]
+) -> None:
+    words = ("ycsb/c", "--system", f"rocksdb:{kvmark.folder}/db", "--records", "1M")
+    killed = going(*words, "--interval", "20ms", "--duration", "1h", "-q")
+    wait_until(lambda: loaded(killed) > 20_000, "a part is loaded")
+    killed.kill()
+    ended = loaded(killed)
+
+    kvmark("run", *words, "--operations", "20000", "-q")
+    manifest = kvmark.manifest(run_folders(kvmark.runs)[-1].name)
+    load, *_ = manifest["engine"]["phases"]
+    assert load["name"] == "load"
+    assert load["records_found"] > ended - 5_000
+    assert load["groups"][0]["issued"] == 1_000_000 - load["records_found"]
+    # Every record is there: none of those read at random is missing.
+    assert {total["outcome"] for total in manifest["engine"]["totals"]} == {"ok"}
+
+    always = ("--records", "10000", "--load", "always", "--operations", "10", "-q")
+    kvmark("run", *words[:3], *always)
+    load, *_ = kvmark.manifest(run_folders(kvmark.runs)[-1].name)["engine"]["phases"]
+    assert (load["records_found"], load["groups"][0]["issued"]) == (None, 10_000)
+
+
+def test_a_command_that_is_terminated_keeps_what_was_measured(
+    kvmark: Kvmark, going: Callable[..., Going]
+) -> None:
+    run = going("ycsb/c", "--system", "sim:?mean_us=100", "--load", "never", *LONG)
+    run.wait_for_intervals(6)
+    run.process.terminate()
+    result = run.finish(exits=130)
+    assert f"kept as run {run.folder.name}" in result.err
+    record = kvmark.manifest(run.folder.name)["engine"]
+    assert record["interrupted"] is True
+    assert sum(total["count"] for total in record["totals"]) > 0
+
+
+def test_a_command_in_the_background_is_terminated_too(kvmark: Kvmark) -> None:
+    # A shell that runs a script lets what it puts in the background not hear Ctrl-C.
+    words = ("run", "ycsb/c", "--system", "sim:?mean_us=100", "--load", "never", *LONG)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        started = kvmark.start(*words)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    wait_until(lambda: list(kvmark.runs.glob("*/intervals.jsonl")), "the run goes")
+    started.terminate()
+    assert "kept as run" in kvmark.finish(started, 130).err

@@ -208,3 +208,27 @@ def test_an_answer_that_cannot_be_written_is_one_sentence(kvmark: Kvmark) -> Non
     assert result.err == (
         "kvmark: standard output can't be written because No space left on device\n"
     )
+
+
+@pytest.mark.parametrize("name", ["histograms.hlog", "events.jsonl", "intervals.parquet"])
+def test_a_file_that_can_not_be_read_is_named_and_not_the_one_to_be_written(
+    kvmark: Kvmark, name: str
+) -> None:
+    words = ("--system", "sim:?clock=virtual&mean_us=1000", "--load", "never", "--duration", "3s")
+    kvmark("run", "ycsb/a", *words, "-q")
+    (folder,) = run_folders(kvmark.runs)
+    damaged = folder / name
+    damaged.unlink()
+    # Nobody can read a folder as a file, not even root.
+    damaged.mkdir()
+    sentence = sentence_of(kvmark("report", "last", exits=2).err)
+    assert f"{damaged} can't be read" in sentence
+    assert "report.html" not in sentence
+    assert not (kvmark.folder / "kvmark-report.html").exists()
+
+
+def test_a_report_that_can_not_be_written_is_named(kvmark: Kvmark) -> None:
+    kvmark("run", "ycsb/a", "--system", "null:", "--load", "never", "--operations", "1k", "-q")
+    (kvmark.folder / "page.html").mkdir()
+    sentence = sentence_of(kvmark("report", "last", "-o", "page.html", exits=3).err)
+    assert "page.html can't be written because Is a directory" in sentence

@@ -95,7 +95,8 @@ class LocalFleet:
         folder: RunFolder,
         progress: Callable[[Mapping[str, Any]], object],
         may_begin: Callable[[str], bool] | None,
+        may_go_on: Callable[[], bool] | None,
         *,
         all_cores: bool,
     ) -> Mapping[str, Any]:
-        return conduct(plan, self.crew(), folder, progress, may_begin)
+        return conduct(plan, self.crew(), folder, progress, may_begin, may_go_on)

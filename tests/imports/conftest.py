@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kvmark.imports import ReadFile, Reading, keep, read_file
+from kvmark.imports import Import, ReadFile, Reading, keep, read_file
 from kvmark.records import FigureRecord, Records, Run
 
 DATA = Path(__file__).parent / "data"
@@ -56,6 +56,6 @@ def imported(records: Records) -> Callable[[ReadFile], Run]:
     """Keeps a file that was read."""
 
     def apply(file: ReadFile) -> Run:
-        return keep(records, file.source, file.kind, file.reading, name="theirs")
+        return keep(records, [Import(file.source, file.kind, file.reading, "theirs")])[0]
 
     return apply

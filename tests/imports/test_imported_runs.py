@@ -11,7 +11,7 @@ import pytest
 from kvmark.analysis import Judgement, imported_rows, judge, save_verdict, summarize
 from kvmark.cli import main
 from kvmark.errors import RecordsError, RunError
-from kvmark.imports import ReadFile, keep, read_file, writing
+from kvmark.imports import Import, ReadFile, keep, read_file, writing
 from kvmark.records import Records, Run
 from kvmark.records.export import as_hlog, as_json, as_ycsb
 from kvmark.report import page
@@ -178,7 +178,7 @@ def test_a_killed_import_is_in_no_list(records: Records, sample: Callable[[str],
     records.root.mkdir()
     (records.root / ".importing-x").mkdir()
     assert records.list() == []
-    keep(records, file.source, file.kind, file.reading, name="a")
+    keep(records, [Import(file.source, file.kind, file.reading, "a")])
     assert len(records.list()) == 1
 
 
@@ -265,3 +265,38 @@ def test_a_verdict_of_an_imported_run_is_kept_beside_it(
     run = imported(sample("ycsb-a.txt"))
     save_verdict(records, run, judge(run))
     assert json.loads(records.verdict_path(run.id).read_text())["judgement"] == "SUSPECT"
+
+
+def test_of_several_files_none_stays_when_the_last_can_not_be_moved_into_place(
+    records: Records, sample: Callable[[str], ReadFile], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [sample(name) for name in ("ycsb-a.txt", "redis-benchmark.csv", "memtier.json")]
+    imports = [Import(one.source, one.kind, one.reading, f"run {n}") for n, one in enumerate(files)]
+    replace, moved = Path.replace, []
+
+    def fail_at_the_third(path: Path, target: Path) -> Path:
+        if path.name.startswith(".importing-"):
+            moved.append(target)
+            if len(moved) == 3:
+                raise OSError(28, "No space left on device")
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", fail_at_the_third)
+    with pytest.raises(RunError, match="disk is full"):
+        keep(records, imports)
+    assert len(moved) == 3
+    assert list(records.root.iterdir()) == []
+
+
+def test_a_verdict_that_can_not_be_kept_is_no_reason_to_import_nothing(
+    command: Callable[..., tuple[int, str, str]],
+    records: Records,
+    data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*_: object) -> None:
+        raise RunError("the verdict can't be written")
+
+    monkeypatch.setattr("kvmark.analysis.save_verdict", full)
+    assert command("import", data / "samples/ycsb-a.txt")[0] == 0
+    assert [entry.state for entry in records.list()] == ["closed"]

@@ -168,11 +168,4 @@ def engine_record() -> Callable[..., dict[str, Any]]:
 @pytest.fixture
 def kill() -> Callable[[RunFolder], None]:
     """Makes a run look as if its process were gone."""
-
-    def apply(folder: RunFolder) -> None:
-        path = folder.path / "running.json"
-        document = json.loads(path.read_text())
-        document["writer"]["started"] = "another boot/1"
-        path.write_text(json.dumps(document))
-
-    return apply
+    return RunFolder.release

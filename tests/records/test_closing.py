@@ -15,6 +15,7 @@ import pytest
 
 from kvmark.errors import RecordsError, RunError
 from kvmark.records import Header, Records, Run, RunFolder, recover
+from kvmark.records.formats import NEWEST
 from kvmark.records.intervals import TIMED
 
 Going = Callable[[], RunFolder]
@@ -200,8 +201,8 @@ def test_a_manifest_of_a_later_format_asks_for_an_update(
     path = run.path / "manifest.json"
     document = json.loads(path.read_text())
     path.chmod(0o644)
-    path.write_text(json.dumps({**document, "format": 2}))
-    with pytest.raises(RecordsError, match="it has format 2 and this kvmark reads 1: update"):
+    path.write_text(json.dumps({**document, "format": NEWEST + 1}))
+    with pytest.raises(RecordsError, match=f"it has format {NEWEST + 1} and this kvmark reads"):
         Run.open(run.path)
 
 

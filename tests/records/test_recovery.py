@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from kvmark.errors import RecordsError
-from kvmark.records import Records, RunFolder, recover
+from kvmark.records import Records, RunFolder, files, process, recover
 from kvmark.records.histograms import encode
 from kvmark.records.process import Writer
 from kvmark.stats import Counts
@@ -147,9 +148,53 @@ def test_another_process_of_the_same_number_is_not_taken_for_the_writer() -> Non
     assert not this.model_copy(update={"started": "an earlier boot/17"}).lives()
 
 
-def test_a_run_of_another_host_is_taken_as_going() -> None:
+def test_a_run_of_another_host_and_an_older_kvmark_is_taken_as_going(tmp_path: Path) -> None:
     elsewhere = Writer(pid=1, started="unknown", host="another-host.invalid")
-    assert elsewhere.lives()
+    assert elsewhere.writes(tmp_path)
+
+
+def seen_from_elsewhere(path: Path) -> None:
+    """Lets a run say what another container would see: a host and a process unknown here."""
+    running = path / "running.json"
+    document = json.loads(running.read_text())
+    document["writer"] |= {"host": "another-host.invalid", "pid": 1, "started": "unknown"}
+    running.write_text(json.dumps(document))
+
+
+def test_a_run_is_seen_as_going_and_as_killed_whatever_its_host_is_called(
+    records: Records, going: Going, kill: Kill
+) -> None:
+    folder = going()
+    seen_from_elsewhere(folder.path)
+    assert records.find(folder.id).state == "going"
+    with pytest.raises(RecordsError, match="still going"):
+        recover(folder.path)
+    kill(folder)
+    assert records.find(folder.id).state == "killed"
+    assert recover(folder.path).histogram(0, "clients", "READ").n == 300
+
+
+def test_a_look_at_a_run_that_goes_leaves_its_lock_alone(records: Records, going: Going) -> None:
+    folder = going()
+    assert [records.find(folder.id).state for _ in range(3)] == ["going"] * 3
+    assert not (folder.path / "manifest.json").exists()
+
+
+def test_a_closed_run_has_no_lock_any_more(going: Going, engine_record: Engine) -> None:
+    run = going().close(engine_record())
+    assert not (run.path / files.LOCK).exists()
+
+
+def test_a_file_system_without_locks_is_written_to_all_the_same(
+    records: Records, header: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(process.fcntl, "flock", refuse)
+    folder = records.new("unlocked")
+    folder.begin(header)
+    assert records.find(folder.id).state == "going"
 
 
 def test_a_process_killed_with_kill_9_leaves_a_run_that_can_be_recovered(
@@ -162,12 +207,13 @@ def test_a_process_killed_with_kill_9_leaves_a_run_that_can_be_recovered(
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    ) as process:
-        assert process.stdout is not None
-        path = Path(process.stdout.readline().strip())
+    ) as begun:
+        assert begun.stdout is not None
+        path = Path(begun.stdout.readline().strip())
+        seen_from_elsewhere(path)
         assert records.find(path.name).state == "going"
-        process.send_signal(signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
+        begun.send_signal(signal.SIGKILL)
+    assert begun.returncode == -signal.SIGKILL
     for log in going().path.glob("*[lg]"):
         (path / log.name).write_bytes(log.read_bytes())
     assert records.find(path.name).state == "killed"

@@ -145,7 +145,8 @@ def test_last_passes_over_runs_that_go_or_are_broken(
 ) -> None:
     records = at(tmp_path, *(NOON + timedelta(seconds=step) for step in range(3)))
     good = close(records.new("x"))
-    records.new("x").begin(header)
+    going = records.new("x")
+    going.begin(header)
     records.new("x")
     assert records.find("last").id == good
     with pytest.raises(RecordsError, match=r"no run 'last~1' in .*: too few were made"):

@@ -5,11 +5,14 @@ from typing import Any
 
 import pytest
 
-from kvmark.errors import UsageError
+from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.run.faults import Faults
 from kvmark.run.served import Served
 from kvmark.spec.faults import parse_fault
+from kvmark.testbed.control import disturb_link, heal_link
+from kvmark.testbed.network import Disturbance
 from kvmark.testbed.redis.health import connect
+from kvmark.testbed.rescue import Broken, Rescue, main
 from kvmark.testbed.state import Testbed
 
 Up = Callable[..., Testbed]
@@ -83,3 +86,18 @@ def test_servers_on_the_loopback_address_have_no_link_to_disturb(up: Up) -> None
 def test_who_is_kept_from_whom_must_be_there(pair: Testbed) -> None:
     with pytest.raises(UsageError, match="has no node 'replica-2'; it has primary-1, replica-1"):
         Served(pair, {}).check_faults([parse_fault(f"0s partition {NODE} from replica-2 for 1s")])
+
+
+@pytest.mark.parametrize("towards", [(), ("replica-1",)])
+def test_a_link_that_is_still_cut_when_its_breaker_is_killed_is_healed(
+    pair: Testbed, towards: tuple[str, ...]
+) -> None:
+    cut = Disturbance("partition", towards=towards)
+    disturb_link(pair, NODE, cut)
+    told = [Rescue.line(Broken(NODE, "disturbed", cut), is_back=False)]
+    main(pair.folder, told)
+    assert answers(pair)
+    # Nothing is left to be undone: a neighbour that isn't there can't be forgotten again.
+    if towards:
+        with pytest.raises(SystemUnderTestError):
+            heal_link(pair, NODE, cut)

@@ -1,10 +1,13 @@
 """Studies that start their own servers, and break them on purpose."""
 
 import shutil
+import time
 from pathlib import Path
 
 import pytest
-from studies import Program, manifests
+from studies import PATIENCE_S, Program, manifests
+
+from kvmark.testbed.state import all_testbeds
 
 # Nothing is kept on a disk: what is killed has lost all its records.
 TEXT = """
@@ -41,3 +44,33 @@ def test_after_a_fault_a_case_finds_the_same_servers_and_all_records_again(
     loads = [phase for phase in found["no"]["engine"]["phases"] if phase["name"] == "load"]
     assert [phase["stopped_by"] for phase in loads] == ["operations"]
     assert not list((tmp_path / "testbeds").iterdir())
+
+
+def test_a_study_that_is_terminated_takes_its_servers_down(
+    tmp_path: Path, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("redis-server") is None:
+        pytest.skip("redis-server isn't installed: apt-get install redis-server")
+    root = tmp_path / "testbeds"
+    monkeypatch.setenv("KVMARK_TESTBEDS", str(root))
+    text = """
+name: long
+question: Who stops the server?
+testbed: {system: redis}
+workload: ycsb/c
+run: {records: 300, interval: 50ms, duration: 1h}
+"""
+    (tmp_path / "long.yaml").write_text(text)
+    process = program.start(tmp_path, "study", "long.yaml", "-q", "--report", "none")
+    deadline = time.monotonic() + PATIENCE_S
+    while not any(log.stat().st_size for log in tmp_path.glob("runs/*/intervals.jsonl")):
+        assert process.is_alive(), (tmp_path / "err").read_text()
+        assert time.monotonic() < deadline, "waited in vain for the first interval"
+        time.sleep(0.02)
+    [testbed] = all_testbeds(root)
+    assert testbed.lives
+    process.terminate()
+    process.join(PATIENCE_S)
+    assert process.exitcode == 130, (tmp_path / "err").read_text()
+    assert not testbed.lives
+    assert not list(root.iterdir())

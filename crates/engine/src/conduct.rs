@@ -522,6 +522,7 @@ impl<'a> Conduct<'a> {
             statistics: before.changes_until(after),
             generator_lag: conducted.aggregate.generator_lag(),
             sweep: self.stretch.sweep.as_ref().map(Sweep::record),
+            records_found: None,
         };
         (record, totals)
     }

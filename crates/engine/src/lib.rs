@@ -18,6 +18,7 @@ mod error;
 mod executed;
 mod lag;
 mod ledger;
+mod loaded;
 mod observer;
 mod operation;
 mod phase;

@@ -125,6 +125,8 @@ pub(crate) struct Books {
     pub(crate) inserts: Arc<InsertSequence>,
     /// None where nothing is read back at the end.
     pub(crate) remembered: Option<Arc<Remembered>>,
+    /// Records of this share that an earlier load put there, behind which a load goes on.
+    pub(crate) there: u64,
 }
 
 impl Books {
@@ -135,6 +137,7 @@ impl Books {
         Self {
             inserts: inserts_from(plan, end),
             remembered: verifies.then(|| Arc::new(Remembered::new())),
+            there: 0,
         }
     }
 }
@@ -171,7 +174,7 @@ pub(crate) fn begin(
     start: impl FnOnce() -> u64,
 ) -> Stretch {
     let phases = &plan.phases[index..index + streams.len()];
-    let Books { inserts, remembered } = books;
+    let Books { inserts, remembered, there } = books;
     let verifies = phases[0].name == PhaseName::Verify;
     let sweep = remembered.as_ref().filter(|_| verifies).map(Sweep::of);
     let written = remembered.filter(|_| !verifies);
@@ -192,6 +195,7 @@ pub(crate) fn begin(
         for (active, numbering) in phase.groups.iter().zip(&mut numberings) {
             numbering.push(Numbering {
                 operations: records.or(active.operations),
+                done: there,
                 seed: seed_of(plan.seeds.schedule, index as u32, active.group),
                 start_ns,
                 end_ns: if is_last { u64::MAX } else { end_ns },
@@ -200,7 +204,10 @@ pub(crate) fn begin(
         let groups = phase.groups.iter().zip(streams).zip(&turns);
         let groups = groups.map(|((active, stream), turns)| {
             let operations = records.or(active.operations);
-            compile(plan, active.group, stream, *turns, operations, written.as_ref())
+            let compiled =
+                compile(plan, active.group, stream, *turns, operations, written.as_ref());
+            let operations = compiled.operations.map(|all| all.saturating_sub(there));
+            GroupShared { operations, ..compiled }
         });
         legs.push(Leg { index, start_ns, groups: groups.collect() });
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use kvmark_driver::{Capabilities, Driver, Execution};
 use kvmark_plan::{PhaseName, Plan};
 use kvmark_record::{
-    ClockRecord, Event, EventKind, Names, PhaseRecord, RunRecord, RunWriter, StoppedBy,
+    COUNTING, ClockRecord, Event, EventKind, Names, PhaseRecord, RunRecord, RunWriter, StoppedBy,
 };
 use kvmark_workload::Stream;
 
@@ -20,10 +20,9 @@ use crate::conduct::Conduct;
 use crate::coordinator::{Coordinator, LOOK_UP, Mark};
 use crate::crew::{Crew, MAX_BLOCKING_CLIENTS, slots};
 use crate::error::EngineError;
-use crate::ledger::Report;
+use crate::loaded::{self, There};
 use crate::observer::{Control, Leave, Observer};
 use crate::phase::{self, Books, Setting};
-use crate::probe::Probe;
 use crate::usage::ProcessUsage;
 use crate::worker::Order;
 
@@ -146,7 +145,11 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
             let legs = index..index + phase::legs_from(self.plan, index);
             let streams: Vec<_> = streams.by_ref().take(legs.len()).collect();
             // Before leave is given: of several engines none loads while another still looks.
-            let loaded = phase.only_if_missing && self.is_loaded(&streams[0])?;
+            let there = if phase.only_if_missing {
+                self.look_for_records(&streams[0])?
+            } else {
+                There::First(0)
+            };
             // Who goes over into the next phase without a gap has leave for it before.
             let mut due_ns = 0;
             for leg in legs.clone() {
@@ -154,12 +157,11 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
             }
             if self.interrupted {
                 break;
-            } else if loaded {
-                self.skip(index)?;
-            } else if phase.groups.is_empty() {
-                self.settle(index)?;
-            } else {
-                self.measure(index, streams, due_ns)?;
+            }
+            match there {
+                There::All => self.skip(index)?,
+                There::First(_) if phase.groups.is_empty() => self.settle(index)?,
+                There::First(records) => self.measure(index, streams, records, due_ns)?,
             }
             index = legs.end;
         }
@@ -189,34 +191,6 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
             }
         }
         Ok(0)
-    }
-
-    /// Whether the first, the middle and the last record are there.
-    fn is_loaded(&mut self, streams: &[Stream]) -> Result<bool, EngineError> {
-        let dataset = &self.plan.dataset;
-        let Some(stream) = streams.first() else { return Ok(true) };
-        if dataset.count == 0 {
-            return Ok(true);
-        }
-        let ordinals = [0, dataset.count / 2, dataset.count - 1].map(|n| dataset.start + n);
-        let records = ordinals.map(|ordinal| Probe::new(stream, ordinal));
-        let order = Order::Probe(Arc::new(records.into()));
-        drop(self.crew.workers[0].orders.send(order));
-        loop {
-            match self.next_report(LOOK_UP) {
-                Some(Report::Probed { present }) => return Ok(present),
-                Some(Report::Panicked { worker, message }) => {
-                    return Err(EngineError::Panicked { worker, message });
-                }
-                Some(_) | None => {}
-            }
-            if self.observer.poll() != Control::Continue {
-                // The worker still waits for the system, so that it can't be told to end.
-                self.crew.abandoned = true;
-                self.interrupt()?;
-                return Ok(false);
-            }
-        }
     }
 
     fn skip(&mut self, index: usize) -> Result<(), EngineError> {
@@ -257,16 +231,20 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         Ok(())
     }
 
-    /// Phases with groups, which begin at the due instant or as soon after it as can be.
+    /// Phases with groups, which begin at the due instant or as soon after it as can be. A load
+    /// goes on behind so many records of this share.
     fn measure(
         &mut self,
         index: usize,
         streams: Vec<Vec<Stream>>,
+        there: u64,
         due_ns: u64,
     ) -> Result<(), EngineError> {
         let mut books = self.books.clone();
         if self.plan.phases[index].name == PhaseName::Load {
-            books.inserts = phase::inserts_from(self.plan, self.plan.dataset.start);
+            let start = self.plan.dataset.start + there * u64::from(self.plan.share.of);
+            books.inserts = phase::inserts_from(self.plan, start);
+            books.there = there;
         }
         let mark = self.mark();
         let start = || due_ns.max(self.clock.now_ns() + LEAD_NS);
@@ -274,6 +252,9 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         let stretch = Arc::new(stretch);
         self.crew.order_all(&Order::Stretch(Arc::clone(&stretch)));
         self.phase_event(index, stretch.start_ns(), None)?;
+        if there > 0 {
+            self.notice(loaded::goes_on(index, there))?;
+        }
         let mut conduct = Conduct::new(self.plan, &stretch, self.crew.workers.len(), mark);
         let mut failure = conduct.follow(self).err();
         if failure.is_some() {
@@ -285,6 +266,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         let last = records.len() - 1;
         let mut end_event = Ok(());
         for (leg, (mut record, totals)) in records.into_iter().enumerate() {
+            record.records_found = (there > 0).then_some(there);
             let failures = conduct.failure_notices(leg, &totals);
             let load_failed = conduct.load_failure(&record, &failures);
             if leg == last {
@@ -322,12 +304,14 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
             statistics: BTreeMap::new(),
             generator_lag: None,
             sweep: None,
+            records_found: None,
         }
     }
 
     fn finish(self, opened: Opened, failure: Option<EngineError>) -> Completed {
         self.crew.dismiss();
         let record = RunRecord {
+            counting: COUNTING,
             started_wall_ns: opened.started_wall_ns,
             system: opened.system,
             capabilities: opened.capabilities,
@@ -367,6 +351,7 @@ impl Opened {
 
     fn event(&self) -> EventKind {
         EventKind::Opened {
+            counting: COUNTING,
             started_wall_ns: self.started_wall_ns,
             system: self.system.clone(),
             capabilities: self.capabilities.clone(),

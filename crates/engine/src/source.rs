@@ -95,6 +95,9 @@ impl Turns {
 pub(crate) struct Numbering {
     /// Operations over all shares.
     pub(crate) operations: Option<u64>,
+    /// Numbers of this share, from the first on, that an earlier load has taken; 0 but in the
+    /// closed model, in which loads are carried out.
+    pub(crate) done: u64,
     pub(crate) seed: u64,
     pub(crate) start_ns: u64,
     /// Where the next phase of the stretch goes on.
@@ -145,7 +148,8 @@ impl Counter {
     fn new(numbering: &Numbering, turns: Turns) -> Self {
         let limit = numbering.operations.map_or(u64::MAX, |all| part_of(all, turns.share));
         let chunk = (limit / (u64::from(turns.clients) * 16)).clamp(1, CHUNK_MAX);
-        Self { next: Apart(AtomicU64::new(0)), start_ns: numbering.start_ns, limit, chunk }
+        let next = Apart(AtomicU64::new(numbering.done));
+        Self { next, start_ns: numbering.start_ns, limit, chunk }
     }
 
     #[inline(always)]
@@ -308,7 +312,8 @@ mod tests {
     #[test]
     fn closed_numbers_are_handed_out_once_each() {
         let turns = Turns { share: Share { index: 1, of: 3 }, clients: 6, first_slot: 0 };
-        let leg = Numbering { operations: Some(100), seed: 0, start_ns: 0, end_ns: u64::MAX };
+        let leg =
+            Numbering { operations: Some(100), done: 0, seed: 0, start_ns: 0, end_ns: u64::MAX };
         let closed = Arrival::Closed { think_time_ns: 5 };
         let numbers = Numbers::new(&closed, turns, None, vec![leg]);
         let (one, two) = (numbers.source(0).unwrap(), numbers.source(1).unwrap());
@@ -327,7 +332,7 @@ mod tests {
     #[test]
     fn a_turn_belongs_to_the_phase_in_which_it_is_due() {
         let turns = Turns { share: Share { index: 0, of: 1 }, clients: 1, first_slot: 0 };
-        let warm = Numbering { operations: None, seed: 0, start_ns: 100, end_ns: 130 };
+        let warm = Numbering { operations: None, done: 0, seed: 0, start_ns: 100, end_ns: 130 };
         let measured = Numbering { start_ns: 130, end_ns: u64::MAX, operations: Some(2), ..warm };
         let rates = vec![RatePoint { at_ns: 0, rate: 1e8 }];
         let constant = Arrival::Constant { rates };

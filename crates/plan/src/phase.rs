@@ -13,7 +13,8 @@ pub struct Phase {
     pub name: PhaseName,
     /// The groups that are active; none for `settle`.
     pub groups: Vec<ActiveGroup>,
-    /// Skip the phase when the dataset's first, middle and last record are already there.
+    /// Skip the phase when the dataset's first, middle and last record are already there, and go on
+    /// where an earlier load ended when only the first ones are.
     pub only_if_missing: bool,
     /// Ends the phase after this time.
     pub duration_ns: Option<u64>,

@@ -26,20 +26,22 @@ use crate::watch::Watch;
 /// early (`kind` and `message`), or null. Calls `progress` with a JSON text about once per
 /// interval, and `may_begin` with the name of each phase before it begins, until that is true or an
 /// instant for it, in nanoseconds of wall time since the Unix epoch, is near. The first interrupt
-/// ends the run and keeps what was measured, the second one returns at once.
+/// ends the run and keeps what was measured, the second one returns at once. `may_go_on` is asked
+/// about twenty times a second; its first false is an interrupt.
 ///
 /// Raises a class of `kvmark.errors` when the run can't begin; then nothing was written.
 #[pyfunction]
-#[pyo3(signature = (plan, folder, progress, may_begin=None))]
+#[pyo3(signature = (plan, folder, progress, may_begin=None, may_go_on=None))]
 fn run(
     py: Python<'_>,
     plan: &str,
     folder: PathBuf,
     progress: Py<PyAny>,
     may_begin: Option<Py<PyAny>>,
+    may_go_on: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let plan = Plan::from_json(plan).map_err(|error| raise_plan(py, &error))?;
-    let mut watch = Watch::new(progress, may_begin);
+    let mut watch = Watch::new(progress, may_begin, may_go_on);
     let result =
         py.detach(|| catch_unwind(AssertUnwindSafe(|| registry::run(&plan, &folder, &mut watch))));
     let Completed { record, failure } = match result {
@@ -82,6 +84,7 @@ fn drivers() -> Vec<&'static str> {
 #[pymodule]
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("version", env!("CARGO_PKG_VERSION"))?;
+    module.add("counting", kvmark_record::COUNTING)?;
     module.add("build_profile", if cfg!(debug_assertions) { "debug" } else { "release" })?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(check_plan, module)?)?;

@@ -1,4 +1,4 @@
-//! Signals, progress and leave to begin, on the coordinator's thread.
+//! Signals, progress, and leave to begin and to go on, on the coordinator's thread.
 
 use kvmark_engine::{Control, Leave, Observer, Progress};
 use kvmark_plan::PhaseName;
@@ -10,19 +10,30 @@ pub(crate) struct Watch {
     progress: Py<PyAny>,
     /// None when every phase may begin at once.
     may_begin: Option<Py<PyAny>>,
+    /// None when the run may go on until its plan ends.
+    may_go_on: Option<Py<PyAny>>,
     interrupts: u32,
     /// What a callback raised; the run ends and the error goes on to the caller.
     raised: Option<PyErr>,
 }
 
 impl Watch {
-    pub(crate) fn new(progress: Py<PyAny>, may_begin: Option<Py<PyAny>>) -> Self {
-        Self { progress, may_begin, interrupts: 0, raised: None }
+    pub(crate) fn new(
+        progress: Py<PyAny>,
+        may_begin: Option<Py<PyAny>>,
+        may_go_on: Option<Py<PyAny>>,
+    ) -> Self {
+        Self { progress, may_begin, may_go_on, interrupts: 0, raised: None }
     }
 
     /// A callback's error, if one raised.
     pub(crate) fn into_result(self) -> PyResult<()> {
         self.raised.map_or(Ok(()), Err)
+    }
+
+    /// Whether the run may go on, as far as the caller says.
+    fn goes_on(&self, py: Python<'_>) -> PyResult<bool> {
+        self.may_go_on.as_ref().map_or(Ok(true), |asked| asked.call0(py)?.extract(py))
     }
 
     fn take(&mut self, error: PyErr, py: Python<'_>) {
@@ -48,6 +59,14 @@ impl Observer for Watch {
         Python::attach(|py| {
             if let Err(error) = py.check_signals() {
                 self.take(error, py);
+            }
+            // What the user wants goes before what the caller wants.
+            if self.interrupts == 0 && self.raised.is_none() {
+                match self.goes_on(py) {
+                    Ok(true) => {}
+                    Ok(false) => self.interrupts = 1,
+                    Err(error) => self.take(error, py),
+                }
             }
         });
         match self.interrupts {

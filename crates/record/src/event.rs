@@ -22,6 +22,8 @@ pub struct Event {
 pub enum EventKind {
     /// The system is open: what a killed run's records would otherwise not tell.
     Opened {
+        /// [`crate::COUNTING`] of the engine that measures.
+        counting: u32,
         /// Wall time of the origin, since the Unix epoch.
         started_wall_ns: u64,
         /// What was opened, as the driver describes it.

@@ -34,7 +34,7 @@ pub use notice::Notice;
 pub use phase::{ClosedInterval, PhaseAggregate};
 pub use recorder::{Batch, Recorder};
 pub use row::{IntervalRow, RowOutcome, TotalColumns};
-pub use run::{Change, ClockRecord, GroupRecord, PhaseRecord, ProcessRecord, RunRecord};
+pub use run::{COUNTING, Change, ClockRecord, GroupRecord, PhaseRecord, ProcessRecord, RunRecord};
 pub use run::{StoppedBy, SweepRecord, TotalRecord, WorkerRecord};
 pub use series::{LATE_TOLERANCE_NS, Sample};
 pub use stop::{RateSample, StopRule};

@@ -9,9 +9,16 @@ use crate::durations::Distribution;
 use crate::lag::LagRecord;
 use crate::notice::Notice;
 
+/// How this engine counts, as a number that rises with every change by which the same work gives
+/// other figures. The table in Python's `records/counting.py` says what changed with each, and the
+/// changelog's heading Measurement names it.
+pub const COUNTING: u32 = 4;
+
 /// Everything known of a run when it ends. Instants count from the origin, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
+    /// [`COUNTING`] of the engine that measured.
+    pub counting: u32,
     /// Wall time of the origin, since the Unix epoch.
     pub started_wall_ns: u64,
     /// What was opened, as the driver describes it: system, version, configuration.
@@ -71,6 +78,9 @@ pub struct PhaseRecord {
     pub generator_lag: Option<LagRecord>,
     /// What the verify phase read back; none for other phases.
     pub sweep: Option<SweepRecord>,
+    /// Records that an earlier load had put there, behind which this load went on; none where it
+    /// began with the first record, and for other phases.
+    pub records_found: Option<u64>,
 }
 
 /// The records that were written and read back. Those lost are the phase's reads that missed, or

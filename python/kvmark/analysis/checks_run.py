@@ -20,6 +20,9 @@ _DRIFT_P_VALUE = 0.01
 HOST_LOAD = "other_busy_cores_before"
 HOST_CORES = "cores"
 HOST_OVERHEAD = "engine_overhead_ns_per_operation"
+#: Instead of it, where the calibrations were too far apart to say what the engine costs.
+HOST_OVERHEAD_LEAST = "engine_overhead_ns_least"
+HOST_OVERHEAD_MEDIAN = "engine_overhead_ns_median"
 
 
 def check_ending(run: Run) -> Iterator[Reason | None]:
@@ -70,9 +73,27 @@ def check_machine(run: Run) -> Iterator[Reason | None]:
             f"other programs kept {load:.2g} of {cores:.0f} cores busy before the run",
             {HOST_LOAD: load, HOST_CORES: cores},
         )
+    yield from _check_calibration(run)
     workers = [worker for phase in run.counted for worker in phase.workers]
     unpinned = any(not worker.cores for worker in workers)
     yield reason("unpinned", int(unpinned), "the kernel chose the cores of the workers", {})
+
+
+def _check_calibration(run: Run) -> Iterator[Reason | None]:
+    """Whether what the engine costs could be measured on each machine."""
+    known = [
+        (_number(host, HOST_OVERHEAD_LEAST), _number(host, HOST_OVERHEAD_MEDIAN))
+        for host in _hosts(run)
+    ]
+    apart = [(median / least, least, median) for least, median in known if least and median]
+    for times, least, median in [max(apart)] if apart else []:
+        yield reason(
+            "calibration_disturbed",
+            times,
+            f"what the engine costs isn't known: calibrated several times, it took {least:.0f} ns"
+            f" per operation at the least and {median:.0f} ns in the median",
+            {HOST_OVERHEAD_LEAST: least, HOST_OVERHEAD_MEDIAN: median},
+        )
 
 
 def check_notices(run: Run) -> Iterator[Reason | None]:

@@ -152,7 +152,7 @@ def _cells(counts: Counts) -> Iterator[tuple[float, float, int, float]]:
 
 def _response_lines(run: Run) -> Iterator[LogLine]:
     """The recorded histograms of response time, without parts of read-modify-writes."""
-    text = files.whole_lines(run.path / files.HISTOGRAMS).decode()
+    text = files.whole_lines(run.path / files.HISTOGRAMS).decode(errors="replace")
     for line in log_lines(text):
         if line.tag.endswith("-rt") and _PART not in line.tag and line.length_s > 0:
             yield line

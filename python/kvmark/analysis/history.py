@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from kvmark.analysis.likeness import cautions
+from kvmark.analysis.likeness import cautions, recounted
 from kvmark.analysis.metrics import run_value
 from kvmark.records import Run, by_case
 from kvmark.spec.metric import Metric
 from kvmark.stats import change_points, could_be_seen, least_points
 
-__all__ = ["History", "Moved", "Point", "histories"]
+__all__ = ["History", "Moved", "Point", "Recounted", "histories"]
 
 #: More points are no clearer, and permutations take the square of their time.
 MOST_POINTS = 300
@@ -42,6 +43,14 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
+class Recounted:
+    """A place from which on the engine counts differently than in the run before."""
+
+    index: int
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
 class History:
     """The runs of a case in the order of their time."""
 
@@ -54,6 +63,7 @@ class History:
     #: The smallest change half-way that 8 of 10 such histories would show, as a share; none with
     #: too few runs.
     could_be_seen: float | None
+    recounted: tuple[Recounted, ...] = ()
 
 
 def histories(runs: Iterable[Run], metric: Metric) -> tuple[History, ...]:
@@ -87,12 +97,22 @@ def _history(title: str, runs: Sequence[Run], metric: Metric) -> History:
         for one in change_points(values)
     )
     seen = could_be_seen(values, [move.index for move in moves])
-    return History(title, metric, points, moves, least_points(), seen)
+    counted = _recounted([run for run, _ in kept])
+    return History(title, metric, points, moves, least_points(), seen, counted)
+
+
+def _recounted(runs: Sequence[Run]) -> tuple[Recounted, ...]:
+    return tuple(
+        Recounted(index, caution.sentence)
+        for index, (before, after) in enumerate(pairwise(runs), start=1)
+        for caution in recounted([before], [after])
+    )
 
 
 def _beside(before: Run, after: Run) -> tuple[str, ...]:
-    """What changed of machine, kvmark and system between two runs."""
-    told = [one.sentence for one in cautions([before], [after]) if one.code != "generator"]
+    """What changed of machine, kvmark and system between two runs; how it counts is told apart."""
+    told = [one.sentence for one in cautions([before], [after])
+            if one.code not in {"counting", "generator"}]  # fmt: skip
     systems = [
         f"{run.manifest.engine.system.system} {run.manifest.engine.system.version}".strip()
         for run in (before, after)

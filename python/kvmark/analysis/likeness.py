@@ -8,8 +8,9 @@ from typing import Final, Literal
 
 from kvmark.records import PhaseRecord, Run
 from kvmark.records.case import PLACES, described
+from kvmark.records.counting import moved_between
 
-__all__ = ["Caution", "Difference", "cautions", "differences"]
+__all__ = ["Caution", "Difference", "cautions", "differences", "recounted"]
 
 Kind = Literal["plan", "system"]
 
@@ -59,12 +60,24 @@ def differences(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Diff
 
 
 def cautions(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Caution, ...]:
-    """What else was not alike: versions of kvmark, machines, and how free the generator was."""
+    """What else was not alike: kvmark and how it counts, machines, how free the generator was."""
     return (
+        *recounted(baseline, candidate),
         *_versions(baseline, candidate),
         *_machines(baseline, candidate),
         *_generators(baseline, candidate),
     )
+
+
+def recounted(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Caution, ...]:
+    """Whether engines that count differently measured two sides, as far as that is known."""
+    known = [run.manifest.engine.counting for run in (*baseline, *candidate)]
+    numbers = sorted({number for number in known if number is not None})
+    if len(numbers) < 2:
+        return ()
+    first, last = numbers[0], numbers[-1]
+    told = f"The runs were measured by engines that count differently ({first} against {last})"
+    return (Caution("counting", f"{told}: {moved_between(first, last)}."),)
 
 
 def _names(one: Difference) -> bool:

@@ -328,6 +328,16 @@ _RULES = (
         applies="the host was calibrated and the system isn't the null driver",
     ),
     _rule(
+        "calibration_disturbed",
+        "how many times the least of five calibrations of the engine their median is",
+        (2, None, None),
+        "Five calibrations of a few milliseconds scatter by some percent; where their median is"
+        " more than twice the least, something else took the cores, and no cost is kept.",
+        "stop other programs before measuring",
+        applies="the calibrations were so far apart that none is kept",
+        unit=Unit.COUNT,
+    ),
+    _rule(
         "coarse_clock",
         "the clock's smallest step as a share of the median service time",
         (None, 0.10, None),

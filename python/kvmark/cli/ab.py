@@ -38,6 +38,13 @@ Metric = Annotated[
     str, typer.Option(metavar="NAME", help="What decides: throughput, p50, p99, READ.p99, ….")
 ]
 MaxBlocks = Annotated[int, typer.Option(metavar="N", help="End after so many blocks in any case.")]
+Answer = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Measure nothing: answer with the blocks of a comparison that was cut short.",
+    ),
+]
 
 
 def ab(
@@ -48,6 +55,7 @@ def ab(
     find: Find = None,
     metric: Metric = "throughput",
     max_blocks: MaxBlocks = 100,
+    answer: Answer = None,
     seed: options.Seed = 1,
     allow: Allow = "",
     fail_if: FailIf = None,
@@ -64,6 +72,17 @@ def ab(
     from kvmark.study.ab import AbStudy, Precision
 
     decided_by, asked = parse_comparable(metric), gate(fail_if or (), if_unknown)
+    form: Literal["text", "md", "json"] = "json" if json else format
+    words = allowed(allow)
+    if answer is not None:
+        if shared or base or candidate:
+            raise SpecError("--answer measures nothing: leave the words of the sides out")
+        from kvmark.cli.interleaving import Wanted, answer_kept
+        from kvmark.records import Records
+
+        wanted = Wanted(decided_by, words, asked, form, junit_file, quiet)
+        answer_kept(answer, wanted, Records.at(folder))
+        return
     within = _WITHIN if within is None and find is None else within
     sides = {
         name: _side(name, shared, words)
@@ -78,12 +97,10 @@ def ab(
     plans = study.check()
     names = dict.fromkeys(name for plan in plans for name in operation_names(plan))
     check_operations([decided_by, *(one.metric for one in asked.conditions)], names, "there is")
-    words = allowed(allow)
     # What follows takes a second to load, and a usage error is told before it.
     from kvmark.cli.interleaving import Wanted, measure_ab
     from kvmark.records import Records
 
-    form: Literal["text", "md", "json"] = "json" if json else format
     wanted = Wanted(decided_by, words, asked, form, junit_file, quiet)
     measure_ab(study, sides, wanted, Records.at(folder))
 

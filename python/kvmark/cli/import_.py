@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from kvmark import __version__
 from kvmark.cli import import_options, options
 from kvmark.cli.command_line import command_line
 from kvmark.cli.output import print_answer, print_json, terminal_width
-from kvmark.errors import ImportFileError, UsageError
+from kvmark.errors import ImportFileError, RunError, UsageError
 from kvmark.records import Records
 
 if TYPE_CHECKING:
@@ -33,23 +34,24 @@ def import_(
     if name is not None and len(files) > 1:
         raise UsageError("--name is for one file: import the files one by one to name them")
     from kvmark.analysis import judge, save_verdict
-    from kvmark.imports import keep
+    from kvmark.imports import Import, keep
 
-    records = Records.at(folder)
-    runs = []
-    for file in _read(files):
-        run = keep(
-            records,
-            file.source,
-            file.kind,
-            file.reading,
-            name=name or Path(file.source.name).stem,
-            tags=tag or (),
-            command=command_line(),
-            versions={"kvmark": __version__},
-        )
-        save_verdict(records, run, judge(run))
-        runs.append((file, run))
+    records, read = Records.at(folder), _read(files)
+    kept = keep(
+        records,
+        [
+            Import(file.source, file.kind, file.reading, name or Path(file.source.name).stem)
+            for file in read
+        ],
+        tags=tag or (),
+        command=command_line(),
+        versions={"kvmark": __version__},
+    )
+    for run in kept:
+        # It is made anew whenever somebody wants it: no reason to say that the import failed.
+        with suppress(RunError):
+            save_verdict(records, run, judge(run))
+    runs = list(zip(read, kept, strict=True))
     if json:
         print_json({"runs": [_document(file, run) for file, run in runs]})
         return

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Final
 
 import typer
@@ -34,17 +37,43 @@ def program() -> typer.Typer:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line and returns its exit code.
 
-    0 done, 1 the answer is no, 2 usage error, 3 the system under test failed, 130 interrupted.
+    0 done, 1 the answer is no, 2 usage error, 3 the system under test failed, 130 interrupted, by
+    Ctrl-C or by SIGTERM.
     """
     if arguments is None:
         hide_secrets()
+    with _ended_in_order():
+        return _main(list(sys.argv[1:] if arguments is None else arguments))
+
+
+def _main(words: list[str]) -> int:
     if os.environ.get(_COMPLETES) == "complete_bash":
         # The others take words with colons as they are.
         from kvmark.cli.bash import whole_words
 
         with whole_words():
             return _carry_out(["--help"])
-    return _carry_out(list(sys.argv[1:] if arguments is None else arguments) or ["--help"])
+    return _carry_out(words or ["--help"])
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Lets SIGTERM do what Ctrl-C does: what was measured is kept, what was started is stopped."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(*_: object) -> None:
+    """Does what whoever hears of Ctrl-C just now wants done; nobody does in the background."""
+    if not callable(signal.getsignal(signal.SIGINT)):
+        raise KeyboardInterrupt
+    signal.raise_signal(signal.SIGINT)
 
 
 def _carry_out(words: list[str]) -> int:
@@ -74,12 +103,18 @@ def _sentence(error: typer.TyperException, words: Sequence[str]) -> str:
 
 
 def _cannot_write(problem: OSError) -> int:
-    """Tells of an answer that couldn't be written, and drops it, or Python would try once more."""
+    """Tells of a file that nobody told of, or of an answer that couldn't be written.
+
+    The answer is dropped, or Python would try to write it once more.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(problem, BrokenPipeError):
         return 0
-    place = problem.filename or "standard output"
-    return _complain(f"{place} can't be written because {problem.strerror}", RunError.exit_code)
+    if problem.filename is not None:
+        said = f"{problem.filename} can't be used because {problem.strerror}"
+        return _complain(f"{said}: check it and its permissions", RunError.exit_code)
+    said = f"standard output can't be written because {problem.strerror}"
+    return _complain(said, RunError.exit_code)
 
 
 def _complain(sentence: str, code: int) -> int:

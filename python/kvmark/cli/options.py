@@ -194,7 +194,7 @@ Warmup = Annotated[
 Records = Annotated[int | None, quantity(count, "N", "Records of the dataset, such as 1M.")]
 Load = Annotated[
     Literal["auto", "always", "never"],
-    typer.Option(help="Whether to load the records first; auto: when they are missing."),
+    typer.Option(help="Whether to load the records first; auto: those that are missing."),
 ]
 Settle = Annotated[bool, typer.Option(help="After a load, wait until the system is quiet.")]
 Groups = Annotated[

@@ -63,13 +63,16 @@ def write_report(make: Callable[[ModuleType], Any], path: Path, format: str | No
 
     writers = {"html": html.write_html, "md": markdown.write_markdown}
     form = format or path.suffix.removeprefix(".")
+    # What fails here has nothing to do with the file that is written next.
+    made = make(page)
     try:
         if form in folder.FOLDER_FORMATS:
-            folder.write_folder(make(page), path, form)
+            folder.write_folder(made, path, form)
         else:
-            writers[form](make(page), path)
+            writers[form](made, path)
     except OSError as problem:
-        raise RunError(f"{path} can't be written because {problem.strerror}") from problem
+        place = problem.filename or path
+        raise RunError(f"{place} can't be written because {problem.strerror}") from problem
 
 
 def write_text(path: Path, text: str) -> None:

@@ -1,7 +1,7 @@
 """Other tools' results, read into runs. One file per format, one registry.
 
 `read_file` recognises a file by its content and reads all of it or refuses it with a sentence;
-`keep` makes a run of it. What a file doesn't say stays unknown.
+`keep` makes runs of such files, of all or of none. What a file doesn't say stays unknown.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from pathlib import Path
 from kvmark.imports.reading import Format, Reading
 from kvmark.imports.registry import FORMATS, recognise
 from kvmark.imports.source import Source, read_source
-from kvmark.imports.writing import TAG, keep
+from kvmark.imports.writing import TAG, Import, keep
 
-__all__ = ["FORMATS", "TAG", "Format", "ReadFile", "Reading", "Source", "keep", "read_file"]
+__all__ = [
+    "FORMATS", "TAG", "Format", "Import", "ReadFile", "Reading", "Source", "keep", "read_file",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

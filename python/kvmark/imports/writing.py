@@ -1,16 +1,17 @@
-"""An imported file as a run on disk: whole, or not there.
+"""Imported files as runs on disk: all of them whole, or none there.
 
-The folder is made under a name that no list shows and moved into place when it is complete. It has
-the manifest, the intervals that were reported, the tool's own columns beside them, and the file
-itself, so that nothing that it said is lost.
+Each folder is made under a name that no list shows, and all are moved into place when the last one
+is complete: by then whatever needs space on the disk is done. A folder has the manifest, the
+intervals that were reported, the tool's own columns beside them, and the file itself, so that
+nothing that it said is lost.
 """
 
 from __future__ import annotations
 
 import hashlib
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,11 +29,12 @@ from kvmark.records import (
     RunRecord,
     files,
 )
+from kvmark.records.formats import NEWEST
 from kvmark.records.intervals import SCHEMA, to_parquet
 from kvmark.records.model import SystemRecord
 from kvmark.records.writer import one_sentence
 
-__all__ = ["TAG", "intervals_table", "keep", "written_table"]
+__all__ = ["TAG", "Import", "intervals_table", "keep", "written_table"]
 
 TAG: Final = "imported"
 """Every imported run has it, so that lists show and filter them."""
@@ -43,70 +45,89 @@ _STATISTICS: Final = {"median": "p50", "p99.9": "p999"}
 _HIDDEN: Final = ".importing-"
 
 
+@dataclass(frozen=True, slots=True)
+class Import:
+    """A file that was read, and the name of the run that is made of it."""
+
+    source: Source
+    kind: Format
+    reading: Reading
+    name: str
+
+
 def keep(
     records: Records,
-    source: Source,
-    kind: Format,
-    reading: Reading,
+    imports: Sequence[Import],
     *,
-    name: str,
     tags: Sequence[str] = (),
     command: Sequence[str] = (),
     versions: Mapping[str, str] | None = None,
-) -> Run:
-    """Keeps a file that was read as a run.
+) -> list[Run]:
+    """Keeps files that were read as a run each.
 
     Raises:
-        RunError: the run can't be written; nothing of it stays.
+        RunError: a run can't be written; nothing of any of them stays.
     """
-    folder = records.new(name)
-    with one_sentence(folder.path):
-        staged = Path(tempfile.mkdtemp(prefix=_HIDDEN, dir=records.root))
-        try:
-            _write(staged, source, reading)
-            manifest = _manifest(folder, source, kind, reading, name, tags, command, versions)
-            text = files.to_json(manifest.model_dump(mode="json"))
-            files.write_atomically(staged / files.MANIFEST, text)
-            for path in staged.iterdir():
-                path.chmod(_READ_ONLY)
-            staged.chmod(folder.path.stat().st_mode)
-            # A folder takes the place of an empty one in one step.
-            staged.replace(folder.path)
-        except BaseException:
-            shutil.rmtree(staged, ignore_errors=True)
-            folder.path.rmdir()
-            raise
-        files.sync_folder(records.root)
-    return Run.open(folder.path)
+    staged: list[tuple[RunFolder, Path]] = []
+    try:
+        for one in imports:
+            folder = records.new(one.name)
+            staged.append((folder, records.root / f"{_HIDDEN}{folder.id}"))
+            with one_sentence(folder.path):
+                _stage(*staged[-1], one, _manifest(folder, one, tags, command, versions))
+        for folder, path in staged:
+            with one_sentence(folder.path):
+                # A folder takes the place of an empty one in one step.
+                path.replace(folder.path)
+    except BaseException:
+        for folder, path in staged:
+            shutil.rmtree(path, ignore_errors=True)
+            shutil.rmtree(folder.path, ignore_errors=True)
+        raise
+    files.sync_folder(records.root)
+    return [Run.open(folder.path) for folder, _ in staged]
+
+
+def _stage(folder: RunFolder, staged: Path, one: Import, manifest: Manifest) -> None:
+    """Writes a run's files to a folder that no list shows; the run's own is empty meanwhile.
+
+    Raises:
+        OSError: they can't be written.
+    """
+    staged.mkdir()
+    _write(staged, one.source, one.reading)
+    text = files.to_json(manifest.model_dump(mode="json"))
+    files.write_atomically(staged / files.MANIFEST, text)
+    for path in staged.iterdir():
+        path.chmod(_READ_ONLY)
+    staged.chmod(folder.path.stat().st_mode)
 
 
 def _manifest(
     folder: RunFolder,
-    source: Source,
-    kind: Format,
-    reading: Reading,
-    name: str,
+    one: Import,
     tags: Sequence[str],
     command: Sequence[str],
     versions: Mapping[str, str] | None,
 ) -> Manifest:
+    source, reading = one.source, one.reading
     origin = OriginRecord(
         file=Path(source.name).name,
         size_bytes=len(source.data),
         sha256=hashlib.sha256(source.data).hexdigest(),
         tool=reading.tool,
         version=reading.version,
-        format=kind.code,
+        format=one.kind.code,
         started_wall_ns=reading.started_wall_ns,
         said=dict(reading.said),
     )
     return Manifest(
-        format=1,
+        format=NEWEST,
         id=folder.id,
         tags=tuple(dict.fromkeys([TAG, *tags])),
         created=folder.created.isoformat(),
         command=tuple(command),
-        plan={"name": name},
+        plan={"name": one.name},
         versions=dict(versions or {}),
         closed_by="import",
         engine=RunRecord(

@@ -10,7 +10,11 @@ from kvmark.records import files
 
 
 def read_events(path: Path) -> tuple[dict[str, Any], ...]:
-    """The events of a log, without what isn't a whole JSON object."""
+    """The events of a log, without what isn't a whole JSON object.
+
+    Raises:
+        RecordsError: the log can't be read.
+    """
     events = []
     for line in files.whole_lines(path).splitlines():
         try:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from kvmark.errors import RecordsError
 
 RUNNING = "running.json"
 MANIFEST = "manifest.json"
 #: The manifest of a run whose engine has returned and whose tables are yet to be made.
 ENDED = "ended.manifest.json"
+#: Held by the process that writes a run, for as long as it does.
+LOCK = "writer.lock"
 INTERVAL_LOG = "intervals.jsonl"
 INTERVALS = "intervals.parquet"
 RESOURCE_LOG = "resources.jsonl"
@@ -25,7 +30,7 @@ WRITTEN = "imported.parquet"
 #: What a closed run consists of. Resources are there when they were sampled.
 CLOSED_FILES = (MANIFEST, INTERVALS, RESOURCES, HISTOGRAMS, EVENTS)
 #: What only a run that isn't closed has.
-LOGS = (RUNNING, ENDED, INTERVAL_LOG, RESOURCE_LOG)
+LOGS = (RUNNING, ENDED, LOCK, INTERVAL_LOG, RESOURCE_LOG)
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -62,23 +67,44 @@ def to_json(value: Mapping[str, Any]) -> bytes:
 
 
 def whole_lines(path: Path) -> bytes:
-    """The lines that end, since a killed writer may leave part of one; empty without the file."""
-    try:
-        text = path.read_bytes()
-    except FileNotFoundError:
-        return b""
+    """The lines that end, since a killed writer may leave part of one; empty without the file.
+
+    Raises:
+        RecordsError: the file can't be read.
+    """
+    with _read_in_one_sentence(path):
+        try:
+            text = path.read_bytes()
+        except FileNotFoundError:
+            return b""
     return text[: text.rfind(b"\n") + 1]
 
 
 def last_lines(path: Path, most_bytes: int) -> bytes:
-    """The whole lines among a file's last bytes; empty without the file."""
-    try:
-        with path.open("rb") as file:
-            length = file.seek(0, os.SEEK_END)
-            file.seek(max(length - most_bytes, 0))
-            text = file.read()
-    except FileNotFoundError:
-        return b""
+    """The whole lines among a file's last bytes; empty without the file.
+
+    Raises:
+        RecordsError: the file can't be read.
+    """
+    with _read_in_one_sentence(path):
+        try:
+            with path.open("rb") as file:
+                length = file.seek(0, os.SEEK_END)
+                file.seek(max(length - most_bytes, 0))
+                text = file.read()
+        except FileNotFoundError:
+            return b""
     # The first line was cut unless the file begins with it.
     first = text.find(b"\n") + 1 if length > most_bytes else 0
     return text[first : max(text.rfind(b"\n") + 1, first)]
+
+
+@contextmanager
+def _read_in_one_sentence(path: Path) -> Iterator[None]:
+    """Says which file it was that couldn't be read, whatever it was read for."""
+    try:
+        yield
+    except OSError as problem:
+        raise RecordsError(
+            f"{path} can't be read because {problem.strerror}: check the file and its permissions"
+        ) from problem

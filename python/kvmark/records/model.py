@@ -1,6 +1,6 @@
 """What a run's files say, as frozen models: the manifest and the engine's record in it.
 
-Fields that a later version adds are ignored, so that an older kvmark can still read its runs.
+They are of the newest format; `formats` makes them of what an older kvmark wrote.
 Durations and instants are nanoseconds; instants count from the run's origin unless they say wall.
 """
 
@@ -11,9 +11,6 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from kvmark.records.imported import ImportedRecord
-
-#: The version of the manifest's format that is written, and the only one that is read.
-FORMAT = 1
 
 
 class _Frozen(BaseModel):
@@ -134,6 +131,9 @@ class PhaseRecord(_Frozen):
     #: None where no read was sampled, or an older kvmark sampled none.
     generator_lag: LagRecord | None = None
     sweep: SweepRecord | None = None
+    #: Records that an earlier load had put there, behind which this one went on; none where it
+    #: began with the first.
+    records_found: int | None = None
 
     @property
     def window_ns(self) -> int:
@@ -219,6 +219,8 @@ class RunRecord(_Frozen):
     engine: it has neither phases nor totals, and its figures are in :class:`ImportedRecord`.
     """
 
+    #: How the engine counted; none for an imported run, or where that isn't known.
+    counting: int | None = None
     #: Of an imported run the instant of the import: when it was measured its origin tells.
     started_wall_ns: int
     system: SystemRecord
@@ -255,7 +257,7 @@ class RunRecord(_Frozen):
 class Manifest(_Frozen):
     """What was run, where, with what, and what came of it."""
 
-    format: Literal[1]
+    format: Literal[2]
     id: str
     tags: tuple[str, ...] = ()
     #: Of the code that was measured; none where nobody named it.

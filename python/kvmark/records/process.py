@@ -1,16 +1,58 @@
-"""Which process writes a run, and whether it still lives."""
+"""Which process writes a run, and whether it still does.
+
+The writer holds a lock on a file of the run's folder for as long as it writes. The kernel lets the
+lock go when the process ends, however it ends. Every process that sees the folder sees the lock: in
+another container, under another host name, or where numbers of processes mean something else.
+"""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import platform
+import weakref
 from pathlib import Path
+from typing import Final
 
 import psutil
 from pydantic import BaseModel, ConfigDict
 
+from kvmark.records import files
+
 # The n-th field of /proc/PID/stat after the name in parentheses: start in ticks since boot.
 _START_FIELD = 19
+_MODE: Final = 0o644
+_NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
+"""What a file system says that knows no locks."""
+
+
+class Lock:
+    """A lock on a file, held until it is released or nobody knows it any more."""
+
+    def __init__(self, path: Path) -> None:
+        """Makes the file if need be, and waits for whoever is just looking at the lock.
+
+        Raises:
+            OSError: the file can't be made, or its file system knows no locks.
+        """
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, _MODE)
+        self.release = weakref.finalize(self, os.close, handle)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+
+
+def take_lock(folder: Path) -> Lock | None:
+    """The lock of the one who writes a run; None where the file system knows no locks.
+
+    Raises:
+        OSError: its file can't be made.
+    """
+    try:
+        return Lock(folder / files.LOCK)
+    except OSError as problem:
+        if problem.errno in _NO_LOCKS:
+            return None
+        raise
 
 
 class Writer(BaseModel):
@@ -21,16 +63,37 @@ class Writer(BaseModel):
     pid: int
     started: str
     host: str
+    #: Whether it holds the run's lock while it writes. No kvmark of format 1 did.
+    locks: bool = False
 
     @classmethod
-    def this(cls) -> Writer:
+    def this(cls, *, locks: bool = False) -> Writer:
         """The process that asks."""
         pid = os.getpid()
-        return cls(pid=pid, started=_start_of(pid) or "", host=platform.node())
+        return cls(pid=pid, started=_start_of(pid) or "", host=platform.node(), locks=locks)
+
+    def writes(self, folder: Path) -> bool:
+        """Whether it still writes the run of this folder."""
+        return _is_locked(folder / files.LOCK) if self.locks else self.lives()
 
     def lives(self) -> bool:
         """Whether the process is still there. On another host that isn't known: taken as yes."""
         return self.host != platform.node() or _start_of(self.pid) == self.started
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether another process holds the lock; a look of one's own doesn't disturb other looks."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
 
 
 def _start_of(pid: int) -> str | None:

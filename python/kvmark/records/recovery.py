@@ -48,7 +48,7 @@ def recover(folder: Path) -> Run:
         if (folder / files.ENDED).exists():
             return seal(folder)
         running = Running.read(folder)
-        if running.writer.lives():
+        if running.writer.writes(folder):
             raise RecordsError(
                 f"run {folder.name} is still going in process {running.writer.pid}: wait until it"
                 " ends or stop it"
@@ -76,7 +76,8 @@ def record_of_logs(folder: Path, plan: Mapping[str, Any], created: str) -> dict[
     """The engine's record as far as the logs in a folder tell."""
     intervals = read_intervals(files.whole_lines(folder / files.INTERVAL_LOG))
     events = read_events(folder / files.EVENTS)
-    lines = list(log_lines(files.whole_lines(folder / files.HISTOGRAMS).decode()))
+    histograms = files.whole_lines(folder / files.HISTOGRAMS).decode(errors="replace")
+    lines = list(log_lines(histograms))
     several_groups = len(plan.get("groups", ())) > 1
     phases: list[dict[str, Any]] = []
     totals: list[dict[str, Any]] = []
@@ -90,6 +91,7 @@ def record_of_logs(folder: Path, plan: Mapping[str, Any], created: str) -> dict[
     opened = next((event for event in events if event.get("kind") == "opened"), {})
     driver = plan.get("system", {}).get("driver", "unknown")
     return {
+        "counting": opened.get("counting"),
         "started_wall_ns": opened.get("started_wall_ns", _wall_ns(created)),
         "system": opened.get("system", {"system": driver, "version": "unknown"}),
         "capabilities": opened.get("capabilities"),
@@ -112,6 +114,11 @@ def _phase(
     window = rows.filter(~pl.col("drain"))
     window = rows if window.is_empty() else window
     last_end = max(window["end_ns"].to_list())
+    went_on = [
+        event
+        for event in events
+        if event.get("code") == "load_went_on" and event.get("phase") == index
+    ]
     totals = rows.filter(pl.col("operation") == "TOTAL")
     return {
         "index": index,
@@ -124,6 +131,7 @@ def _phase(
             _group(str(keys[0]), group_totals, rows)
             for keys, group_totals in totals.group_by("group", maintain_order=True)
         ],
+        "records_found": went_on[0].get("evidence", {}).get("records_found") if went_on else None,
     }
 
 

@@ -15,9 +15,10 @@ from pydantic import ValidationError
 from kvmark.errors import RecordsError
 from kvmark.records import files
 from kvmark.records.events import read_events
+from kvmark.records.formats import as_newest
 from kvmark.records.histograms import decode
 from kvmark.records.intervals import SCHEMA, with_all_columns
-from kvmark.records.model import FORMAT, Manifest, PhaseRecord, TimeRecord, TotalRecord
+from kvmark.records.model import Manifest, PhaseRecord, TimeRecord, TotalRecord
 from kvmark.records.names import TimeName
 from kvmark.stats import Counts
 
@@ -158,11 +159,9 @@ class Run:
 
 def _parse(text: bytes) -> Manifest:
     value = json.loads(text)
-    written = value.get("format") if isinstance(value, dict) else None
-    if isinstance(written, int) and written > FORMAT:
-        raise ValueError(f"it has format {written} and this kvmark reads {FORMAT}: update kvmark")
+    newest = as_newest(value) if isinstance(value, dict) else value
     try:
-        return Manifest.model_validate(value)
+        return Manifest.model_validate(newest)
     except ValidationError as problem:
         first = problem.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the document"

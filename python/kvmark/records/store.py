@@ -184,8 +184,8 @@ class Records:
             if running is not None:
                 from kvmark.records.process import Writer  # noqa: PLC0415
 
-                lives = Writer.model_validate(running["writer"]).lives()
-                return _described(path, running, "going" if lives else "killed")
+                writes = Writer.model_validate(running["writer"]).writes(path)
+                return _described(path, running, "going" if writes else "killed")
             problem = f"it has neither {files.MANIFEST} nor {files.RUNNING}"
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             problem = f"its description is damaged ({type(error).__name__}: {error})"

@@ -22,8 +22,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kvmark.errors import RecordsError, RunError
 from kvmark.records import files
-from kvmark.records.model import FORMAT, Manifest
-from kvmark.records.process import Writer
+from kvmark.records.formats import NEWEST, as_newest
+from kvmark.records.model import Manifest
+from kvmark.records.process import Lock, Writer, take_lock
 
 if TYPE_CHECKING:
     from kvmark.records.run import Run
@@ -70,13 +71,13 @@ class Running(BaseModel):
         """
         path = folder / files.RUNNING
         try:
-            return cls.model_validate_json(path.read_bytes())
+            return cls.model_validate(as_newest(json.loads(path.read_bytes())))
         except FileNotFoundError:
             raise RecordsError(
                 f"run {folder.name} has neither a manifest nor {files.RUNNING}, so it holds no"
                 f" run: remove the folder {folder}"
             ) from None
-        except (OSError, ValidationError) as problem:
+        except (OSError, ValueError, AttributeError) as problem:
             raise RecordsError(
                 f"{path} can't be read ({_first_line(problem)}), so run {folder.name} can't be"
                 " recovered"
@@ -89,6 +90,8 @@ class RunFolder:
 
     path: Path
     created: datetime
+    #: Held from begin to end; empty before and after.
+    _lock: list[Lock] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def id(self) -> str:
@@ -106,8 +109,20 @@ class RunFolder:
         Raises:
             RunError: the file can't be written; the folder is gone.
         """
-        running = Running(
-            format=FORMAT,
+        try:
+            with one_sentence(self.path):
+                lock = take_lock(self.path)
+                self._lock[:] = [] if lock is None else [lock]
+                running = self._running(header, locks=lock is not None)
+                text = files.to_json(running.model_dump(mode="json"))
+                files.write_atomically(self.path / files.RUNNING, text)
+        except RunError:
+            self.abandon()
+            raise
+
+    def _running(self, header: Header, *, locks: bool) -> Running:
+        return Running(
+            format=NEWEST,
             id=self.id,
             created=self.created.isoformat(),
             command=header.command,
@@ -118,15 +133,8 @@ class RunFolder:
             tags=header.tags,
             commit=header.commit,
             testbed=None if header.testbed is None else dict(header.testbed),
-            writer=Writer.this(),
+            writer=Writer.this(locks=locks),
         )
-        try:
-            with one_sentence(self.path):
-                text = files.to_json(running.model_dump(mode="json"))
-                files.write_atomically(self.path / files.RUNNING, text)
-        except RunError:
-            self.abandon()
-            raise
 
     def append_resources(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Appends samples of processor, memory, disk and network, one row each.
@@ -156,7 +164,13 @@ class RunFolder:
             RunError: a file can't be written, or the record isn't of the known form. The logs are
                 still there and the run can be recovered from them.
         """
-        return write_end(self.path, Running.read(self.path), engine, "engine")
+        manifest = write_end(self.path, Running.read(self.path), engine, "engine")
+        self.release()
+        return manifest
+
+    def release(self) -> None:
+        """Writes no more: from here on the run has ended, or it was killed."""
+        self._lock.clear()
 
     def close(self, engine: Mapping[str, Any]) -> Run:
         """Ends the run and closes it at once.
@@ -172,6 +186,7 @@ class RunFolder:
 
     def abandon(self) -> bool:
         """Removes the folder if nothing was measured in it; says whether it is gone."""
+        self.release()
         kept = (files.MANIFEST, files.ENDED)
         if any((self.path / name).exists() for name in kept) or _measured(self.path):
             return False
@@ -209,7 +224,7 @@ def _measured(folder: Path) -> bool:
     """Whether the log of intervals counts an operation."""
     try:
         lines = files.whole_lines(folder / files.INTERVAL_LOG).splitlines()
-    except OSError:  # What can't be read may hold something: it is not ours to remove.
+    except RecordsError:  # What can't be read may hold something: it is not ours to remove.
         return True
     return any(map(_counts, lines))
 

@@ -68,7 +68,14 @@ def history_grid(history: History, limit: int) -> Grid:
 
 
 def history_sentence(history: History) -> str:
-    """Where the level moved, or what change would have been seen."""
+    """Where the level moved, or what change would have been seen; and where counting changed."""
+    counted = [
+        f"From {history.points[one.index].run} on: {one.sentence}" for one in history.recounted
+    ]
+    return " ".join([_moved_sentence(history), *counted])
+
+
+def _moved_sentence(history: History) -> str:
     n, name = len(history.points), history.metric.name
     runs = f"{n} {'run' if n == 1 else 'runs'}"
     if n < history.least_runs:

@@ -29,7 +29,7 @@ from kvmark.errors import KvmarkError
 from kvmark.plan.model import Plan
 from kvmark.records import files
 from kvmark.run.sampler import sample
-from kvmark.run.setting import engine_overhead_ns
+from kvmark.run.setting import engine_overhead
 from kvmark.secret import Secret
 from kvmark.spec.url import PASSWORD_VARIABLE
 from kvmark.testbed.host import describe_host
@@ -85,14 +85,8 @@ class Agent:
 
     def describe(self, calibration: str) -> dict[str, Any]:
         """The machine, what the engine costs there with this plan, and kvmark's version."""
-        overhead_ns = engine_overhead_ns(Plan.from_json(calibration))
-        return {
-            "host": {
-                **describe_host(),
-                "engine_overhead_ns_per_operation": round(overhead_ns, 1),
-            },
-            "version": version(),
-        }
+        host = {**describe_host(), **engine_overhead(Plan.from_json(calibration))}
+        return {"host": host, "version": version()}
 
     def wall_ns(self) -> int:
         """The machine's wall time since the Unix epoch."""

@@ -73,8 +73,11 @@ def conduct(
     folder: RunFolder,
     progress: Callable[[Mapping[str, Any]], object],
     may_begin: Callable[[str], bool] | None,
+    may_go_on: Callable[[], bool] | None = None,
 ) -> dict[str, Any]:
     """Carries out a run on all machines of a crew.
+
+    The first time that `may_go_on` says no is like an interrupt of the user's.
 
     Returns what an engine returns, `record` and `failure`; the record has `agents` too.
 
@@ -84,23 +87,26 @@ def conduct(
     plans = divided(plan, len(crew.machines))
     with tempfile.TemporaryDirectory(prefix="kvmark-fleet-") as logs:
         gathering = Gathering(plan, plans, crew.machines, folder, Path(logs))
-        return _Coordinator(plan, crew, gathering, progress, may_begin).conduct()
+        asked = _Asked(progress, may_begin, may_go_on)
+        return _Coordinator(plan, crew, gathering, asked).conduct()
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the caller is told, and what it is asked for."""
+
+    progress: Callable[[Mapping[str, Any]], object]
+    may_begin: Callable[[str], bool] | None
+    may_go_on: Callable[[], bool] | None
 
 
 class _Coordinator:
     """One run, from its first agent to its record."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        crew: Crew,
-        gathering: Gathering,
-        progress: Callable[[Mapping[str, Any]], object],
-        may_begin: Callable[[str], bool] | None,
-    ) -> None:
+    def __init__(self, plan: Plan, crew: Crew, gathering: Gathering, asked: _Asked) -> None:
         self._plan, self._crew, self._gathering = plan, crew, gathering
         self._shares = gathering.shares
-        self._progress, self._may_begin = progress, may_begin
+        self._asked = asked
         self._begun = -1
         self._stops_passed_on = 0
         self._goes_on = True
@@ -133,7 +139,7 @@ class _Coordinator:
         if told.progress is not None:
             shown = self._gathering.progress()
             if shown is not None:
-                self._progress(shown)
+                self._asked.progress(shown)
         if told.waits_for is not None and self._goes_on:
             # The first has made what was missing of the system's tables: others may open it now.
             for other, waiting in enumerate(self._shares):
@@ -162,8 +168,13 @@ class _Coordinator:
             self._end_all()
 
     def _pass_on_stops(self) -> None:
-        """Lets the agents know how often the user asked to stop."""
-        while self._stops_passed_on < self._crew.stops_asked():
+        """Lets the agents know how often the user, or once the caller, asked to stop."""
+        asked = self._crew.stops_asked()
+        may_go_on = self._asked.may_go_on
+        # What the user wants goes before what the caller wants.
+        if asked == self._stops_passed_on == 0 and may_go_on is not None and not may_go_on():
+            asked = 1
+        while self._stops_passed_on < asked:
             if self._stops_passed_on == 0:
                 self._gathering.write_event("interrupted")
             self._stops_passed_on += 1
@@ -184,7 +195,8 @@ class _Coordinator:
             return
         self._gathering.end_phases(self._begun)
         name = self._plan.phases[phase].name
-        if self._may_begin is not None and not self._may_begin(name):
+        may_begin = self._asked.may_begin
+        if may_begin is not None and not may_begin(name):
             return
         wall_ns = time.time_ns() + LEAD_NS
         self._begun = phase

@@ -2,7 +2,8 @@
 
 The engine's own log says when the phase that measures began. Each fault is written down as events
 of the run: when it really began, when it was over, or why it wasn't carried out. Whatever ends the
-run, each server is back when the context is left. What was written is read back only when all of
+run, each server is back when the context is left, and if this process is killed before, another one
+brings them back. What was written is read back only when all of
 them work together again, or didn't within the time that their system is given for it.
 """
 
@@ -19,6 +20,7 @@ from kvmark.records import RunFolder, read_events
 from kvmark.run.served import disturbance_of
 from kvmark.spec.faults import FaultSpec
 from kvmark.testbed import control
+from kvmark.testbed.rescue import Broken, Rescue
 from kvmark.testbed.state import Testbed
 from kvmark.testbed.systems import system_of
 
@@ -69,13 +71,19 @@ class Faults:
         self._broken: dict[str, FaultSpec] = {}
         self._last: FaultSpec | None = None
         self._log_bytes = 0
+        self._rescue = Rescue(testbed.folder)
         self._over = threading.Event()
         self._settled = threading.Event()
         # Not a daemon: even when the user is impatient, the servers are brought back first.
         self._thread = threading.Thread(target=self._carry_out, name="kvmark-faults")
 
     def __enter__(self) -> Self:
-        """Begins to wait for the measurement."""
+        """Begins to wait for the measurement.
+
+        Raises:
+            SystemUnderTestError: nobody would bring the servers back if this process were killed.
+        """
+        self._rescue.__enter__()
         self._thread.start()
         return self
 
@@ -83,6 +91,7 @@ class Faults:
         """Returns when all servers are back."""
         self._over.set()
         self._thread.join()
+        self._rescue.__exit__()
 
     def may_begin(self, phase: str) -> bool:
         """Whether the servers are as that phase of the run needs them."""
@@ -142,13 +151,15 @@ class Faults:
         return any(map(_ends_measurement, read_events(self._folder.events)))
 
     def _break(self, fault: FaultSpec) -> None:
+        self._rescue.breaks(_broken_by(fault))
         at_wall_ns = time.time_ns()
         try:
-            if not self._hit(fault):
-                self._write(fault, "failed", "the server had ended by itself")
-                return
-        except (KvmarkError, OSError) as problem:
-            self._write(fault, "failed", str(problem))
+            problem = "" if self._hit(fault) else "the server had ended by itself"
+        except (KvmarkError, OSError) as failed:
+            problem = str(failed)
+        if problem:
+            self._rescue.is_back(_broken_by(fault))
+            self._write(fault, "failed", problem)
             return
         self._broken[fault.node] = fault
         self._write(fault, "begun", at_wall_ns=at_wall_ns)
@@ -187,6 +198,8 @@ class Faults:
         except (KvmarkError, OSError) as problem:
             self._write(fault, "failed", f"the server isn't back: {problem}")
             return
+        finally:
+            self._rescue.is_back(_broken_by(fault))
         self._write(fault, "ended")
 
     def _settle(self) -> None:
@@ -233,6 +246,19 @@ class Faults:
 
 def _turn(step: _Step) -> tuple[int, bool, bool]:
     return step.at_ns, step.breaks, _is_promotion(step.fault)
+
+
+def _broken_by(fault: FaultSpec) -> Broken:
+    """What has to be undone after a fault."""
+    match fault.do:
+        case "pause":
+            return Broken(fault.node, "paused")
+        case "kill" | "restart":
+            return Broken(fault.node, "down")
+        case "promote":
+            return Broken(fault.node, "promoted")
+        case "delay" | "loss" | "partition":
+            return Broken(fault.node, "disturbed", disturbance_of(fault))
 
 
 def _is_promotion(fault: FaultSpec) -> bool:

@@ -107,6 +107,7 @@ class RayFleet:
         folder: RunFolder,
         progress: Callable[[Mapping[str, Any]], object],
         may_begin: Callable[[str], bool] | None,
+        may_go_on: Callable[[], bool] | None,
         *,
         all_cores: bool,
     ) -> dict[str, Any]:
@@ -124,7 +125,7 @@ class RayFleet:
         crew.all_cores = all_cores
         try:
             with crew.heeding_the_user():
-                answer = conduct(plan, crew, folder, progress, may_begin)
+                answer = conduct(plan, crew, folder, progress, may_begin, may_go_on)
         except BaseException:
             self.dismiss()
             raise

@@ -265,7 +265,7 @@ class Gathering:
         share.origin_wall_ns = int(event["started_wall_ns"]) - share.machine.clock_offset_ns
         if self._origin_wall_ns is None:
             self._origin_wall_ns = share.origin_wall_ns
-            told = {name: event[name] for name in ("system", "capabilities", "clock")}
+            told = {name: event[name] for name in ("counting", "system", "capabilities", "clock")}
             self.write_event("opened", 0, started_wall_ns=share.origin_wall_ns, **told)
             self._append(files.HISTOGRAMS, _log_head(share.origin_wall_ns))
         self._intervals.shifts_ns[index] = share.origin_wall_ns - self._origin_wall_ns

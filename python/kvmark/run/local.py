@@ -58,8 +58,12 @@ def carry_out(
     progress: Progress,
     faults: Sequence[FaultSpec] = (),
     exporters: Sequence[NodeExporter] = (),
+    may_go_on: Callable[[], bool] | None = None,
 ) -> Carried:
     """Carries out a plan with its faults and keeps what the engine returned.
+
+    `may_go_on` is asked while the engine is at work and at no other time: what it says ends the run
+    as the user would, and never what is done with a run that came to its end.
 
     The run is left to be closed later: that brings libraries whose memory would count as the
     generator's in the runs that follow.
@@ -83,6 +87,7 @@ def carry_out(
         testbed=served.description,
     )
     folder.begin(header)
+    result: Mapping[str, Any] | None = None
     try:
         with (
             Sampler(folder, served.testbeds, exporters, _own_name(setting)),
@@ -93,15 +98,34 @@ def carry_out(
             may_begin = None if broken is None else broken.may_begin
             tell = partial(progress, folder)
             if setting.fleet is None:
-                result = _generate(plan, folder, tell, may_begin)
+                result = _generate(plan, folder, tell, may_begin, may_go_on)
             else:
                 all_cores = spec.get("workers") is None and not plan.pin
-                result = setting.fleet.generate(plan, folder, tell, may_begin, all_cores=all_cores)
+                result = setting.fleet.generate(
+                    plan, folder, tell, may_begin, may_go_on, all_cores=all_cores
+                )
+    except KeyboardInterrupt:
+        if result is None:
+            folder.abandon()
+            raise
+        # The engine had returned: the run is whole, and the user wants nothing to follow it.
+        return _kept(plan, folder, result, _interrupted(folder.id))
+    except BaseException:
+        folder.abandon()
+        raise
+    return _kept(plan, folder, result, _failure(result, folder.id))
+
+
+def _kept(
+    plan: Plan, folder: RunFolder, result: Mapping[str, Any], failure: KvmarkError | None
+) -> Carried:
+    """The run with what the engine returned on the disk."""
+    try:
         manifest = folder.end(result["record"])
     except BaseException:
         folder.abandon()
         raise
-    return Carried(folder, _present(plan, manifest), _failure(result, folder.id), manifest)
+    return Carried(folder, _present(plan, manifest), failure, manifest)
 
 
 def _generate(
@@ -109,6 +133,7 @@ def _generate(
     folder: RunFolder,
     progress: Callable[[Mapping[str, Any]], object],
     may_begin: Callable[[str], bool] | None,
+    may_go_on: Callable[[], bool] | None,
 ) -> Mapping[str, Any]:
     """The engine in this process."""
 
@@ -116,7 +141,7 @@ def _generate(
         progress(json.loads(text))
 
     answer: Mapping[str, Any] = json.loads(
-        _engine.run(plan.to_json(), folder.path, tell, may_begin)
+        _engine.run(plan.to_json(), folder.path, tell, may_begin, may_go_on)
     )
     return answer
 
@@ -148,8 +173,12 @@ def _present(plan: Plan, manifest: Manifest) -> int:
 def _failure(result: Mapping[str, Any], run: str) -> KvmarkError | None:
     failure = result["failure"]
     if result["record"]["interrupted"]:
-        return Interrupted(f"interrupted: what was measured until then is kept as run {run}")
+        return _interrupted(run)
     if failure is None:
         return None
     kind: type[KvmarkError] = getattr(errors, failure["kind"])
     return kind(f"{failure['message']}; the run is kept as {run}")
+
+
+def _interrupted(run: str) -> Interrupted:
+    return Interrupted(f"interrupted: what was measured until then is kept as run {run}")

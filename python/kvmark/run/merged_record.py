@@ -52,6 +52,7 @@ def merge_records(
     first = parts[0].record
     numbers = sorted({phase["index"] for part in parts for phase in part.record["phases"]})
     return {
+        "counting": first.get("counting"),
         "started_wall_ns": origin_wall_ns,
         "system": first["system"],
         "capabilities": first["capabilities"],
@@ -141,6 +142,7 @@ def _phase(index: int, parts: Sequence[Part], plan: Plan, of: int) -> dict[str, 
         "statistics": _statistics(phases, plan.system.driver),
         "generator_lag": merge_lags(phase.get("generator_lag") for phase in phases),
         "sweep": _sweep([phase["sweep"] for phase in phases if phase.get("sweep")]),
+        "records_found": _sum(phase.get("records_found") for phase in phases),
     }
 
 

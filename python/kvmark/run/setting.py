@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import platform
+import statistics
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -18,9 +19,13 @@ from kvmark.testbed.host import describe_host
 if TYPE_CHECKING:
     from kvmark.run.prometheus import Exporter
 
-__all__ = ["Fleet", "Setting", "engine_overhead_ns", "make_setting"]
+__all__ = ["Fleet", "Setting", "engine_overhead", "make_setting", "overhead_of"]
 
-_CALIBRATION_OPERATIONS: Final = 20_000
+_CALIBRATIONS: Final = 5
+"""How often the engine's cost is measured: what takes a core away for a while spoils few."""
+_CALIBRATION_OPERATIONS: Final = 4_000
+_DISTURBED: Final = 2.0
+"""Where the median is so many times the least, most calibrations measured something else too."""
 
 
 class Fleet(Protocol):
@@ -32,6 +37,7 @@ class Fleet(Protocol):
         folder: RunFolder,
         progress: Callable[[Mapping[str, Any]], object],
         may_begin: Callable[[str], bool] | None,
+        may_go_on: Callable[[], bool] | None,
         *,
         all_cores: bool,
     ) -> Mapping[str, Any]:
@@ -63,8 +69,7 @@ def make_setting(
     commit: str | None = None,
 ) -> Setting:
     """Looks at the host and measures the engine with this plan's workload on the null driver."""
-    overhead_ns = engine_overhead_ns(plan)
-    host = {**describe_host(), "engine_overhead_ns_per_operation": round(overhead_ns, 1)}
+    host = {**describe_host(), **engine_overhead(plan)}
     versions = {
         "kvmark": kvmark.__version__,
         "engine": f"{_engine.version} ({_engine.build_profile})",
@@ -73,8 +78,25 @@ def make_setting(
     return Setting(command, host, versions, tags, commit)
 
 
-def engine_overhead_ns(plan: Plan) -> float:
-    """What the engine adds per operation: the plan's mix on the null driver, one client."""
+def engine_overhead(plan: Plan) -> dict[str, float | None]:
+    """What the engine adds per operation, for a manifest: the plan's mix on the null driver."""
+    return overhead_of([_overhead_ns(plan) for _ in range(_CALIBRATIONS)])
+
+
+def overhead_of(costs_ns: Sequence[float]) -> dict[str, float | None]:
+    """What calibrations say together: their median, or else how far apart they are."""
+    least, median = min(costs_ns), statistics.median(costs_ns)
+    if median <= _DISTURBED * least:
+        return {"engine_overhead_ns_per_operation": round(median, 1)}
+    return {
+        "engine_overhead_ns_per_operation": None,
+        "engine_overhead_ns_least": round(least, 1),
+        "engine_overhead_ns_median": round(median, 1),
+    }
+
+
+def _overhead_ns(plan: Plan) -> float:
+    """One calibration, with one client."""
     measured = next(phase for phase in plan.phases if phase.name == "measure")
     active = measured.groups[0]
     group = plan.groups[active.group].model_copy(update={"clients": 1, "check_values": False})

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final, Literal
 
@@ -20,15 +20,22 @@ from kvmark import _engine
 from kvmark.errors import UsageError
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
+from kvmark.spec.metric import Metric
 from kvmark.spec.run import RunSpec
 
-__all__ = ["BLOCK_NS", "SIDES", "AbStudy", "Precision", "Side", "Standing", "interleaved", "order"]
+__all__ = [
+    "BLOCK_NS", "MOST_LEFT_OUT", "SIDES", "AbStudy", "Blocks", "Kept", "Precision", "Side",
+    "Standing", "interleaved", "order",
+]  # fmt: skip
 
 Side = Literal["base", "candidate"]
 SIDES: Final[tuple[Side, Side]] = ("base", "candidate")
 
 BLOCK_NS: Final = 5 * 10**9
 """How long a run of a block measures when its words don't say."""
+
+MOST_LEFT_OUT: Final = 3
+"""So many blocks one after the other that can't be used are no chance: it isn't gone on with."""
 
 _LEAST_BLOCKS: Final = 4
 
@@ -71,6 +78,31 @@ class Standing:
     done: bool
 
 
+@dataclass
+class Blocks:
+    """What a comparison has measured so far."""
+
+    #: The runs of each block of which both can be used, by side.
+    complete: list[dict[Side, str]] = field(default_factory=list)
+    #: Why others can't, a sentence each.
+    left_out: list[str] = field(default_factory=list)
+    #: Where the answer stood after the last complete one; none before the first.
+    standing: Standing | None = None
+
+    def runs(self, side: Side) -> list[str]:
+        """A side's runs, in the order of their blocks."""
+        return [block[side] for block in self.complete]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a comparison was to find, and the blocks that there are."""
+
+    metric: Metric
+    precision: Precision
+    blocks: Blocks
+
+
 @dataclass(frozen=True, kw_only=True)
 class AbStudy:
     """What was asked."""
@@ -109,17 +141,30 @@ def order(seed: int) -> Iterator[tuple[Side, Side]]:
 
 def interleaved(
     seed: int,
-    measure: Callable[[int, Side], float],
+    measure: Callable[[int, Side], float | None],
     decide: Callable[[Sequence[float]], Standing],
 ) -> Iterator[Standing]:
     """Measures block after block until it is decided that there are enough.
 
-    ``measure`` carries out one run and returns its figure, above 0; ``decide`` is given the
-    logarithms of candidate ÷ base so far.
+    ``measure`` carries out one run and returns its figure, above 0, or none if the run can't be
+    used: then its block is left out, and several such blocks in a row end the comparison.
+    ``decide`` is given the logarithms of candidate ÷ base so far.
     """
     log_ratios: list[float] = []
+    left_out = 0
     for block, sides in zip(count(), order(seed), strict=False):
-        values = {side: measure(block, side) for side in sides}
+        values: dict[Side, float] = {}
+        for side in sides:
+            value = measure(block, side)
+            if value is None:
+                break
+            values[side] = value
+        if len(values) < len(sides):
+            left_out += 1
+            if left_out == MOST_LEFT_OUT:
+                return
+            continue
+        left_out = 0
         log_ratios.append(math.log(values["candidate"] / values["base"]))
         standing = decide(log_ratios)
         yield standing

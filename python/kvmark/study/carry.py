@@ -6,13 +6,12 @@ further run senseless ends it: the user, and records that can't be written.
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+import math
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, Self
 
 from kvmark.errors import Interrupted, KvmarkError, RunError, SystemUnderTestError
 from kvmark.plan.compile import compile_run
@@ -124,10 +123,12 @@ class Carrier:
         own = {"id": self.journal.id, "case": case.title, "levels": case.labels}
         kept = {**spec.as_json(), "study": {**own, "repetition": repetition}}
         plan = compile_run(spec)
-        with self.lend(spec.system), _limited(self.study.spec.limit_ns) as limit:
+        limit = _Limit.from_now(self.study.spec.limit_ns)
+        with self.lend(spec.system):
             carried = carry_out(
-                plan, kept, self.journal.records, self.setting, self.progress, spec.faults
-            )
+                plan, kept, self.journal.records, self.setting, self.progress, spec.faults,
+                may_go_on=limit.may_go_on,
+            )  # fmt: skip
         if limit.is_over and isinstance(carried.failure, Interrupted):
             seconds = (self.study.spec.limit_ns or 0) / 1e9
             reason = SystemUnderTestError(f"the case took longer than its limit of {seconds:g} s")
@@ -158,29 +159,19 @@ class Carrier:
 
 @dataclass
 class _Limit:
+    """The time that a case may take. Only an engine that is at work is ended by it."""
+
+    until_s: float
+    clock: Callable[[], float]
+    #: Whether it ended the run.
     is_over: bool = False
 
+    @classmethod
+    def from_now(cls, limit_ns: int | None, clock: Callable[[], float] = time.monotonic) -> Self:
+        """So long from now, or for ever."""
+        return cls(math.inf if limit_ns is None else clock() + limit_ns / 1e9, clock)
 
-@contextmanager
-def _limited(limit_ns: int | None) -> Iterator[_Limit]:
-    """Interrupts the engine, as the user would, when the time is over."""
-    limit = _Limit()
-    if limit_ns is None:
-        yield limit
-        return
-
-    def interrupt() -> None:
-        limit.is_over = True
-        os.kill(os.getpid(), signal.SIGINT)
-
-    timer = threading.Timer(limit_ns / 1e9, interrupt)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield limit
-    except KeyboardInterrupt:
-        if limit.is_over:
-            raise SystemUnderTestError("the case took longer than its limit") from None
-        raise
-    finally:
-        timer.cancel()
+    def may_go_on(self) -> bool:
+        """Whether there is time left."""
+        self.is_over = self.is_over or self.clock() > self.until_s
+        return not self.is_over

@@ -7,18 +7,17 @@ was judged before is read from beside the runs, which needs none of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
 from kvmark.errors import KvmarkError
 from kvmark.records import Records
 from kvmark.records.verdicts import kept_verdict
+from kvmark.study.apart import apart
 
-__all__ = ["usable", "usable_apart"]
+__all__ = ["CUT_SHORT", "usable", "usable_apart"]
 
-_CUT_SHORT: Final = frozenset({"interrupted", "recovered"})
+CUT_SHORT: Final = frozenset({"interrupted", "recovered"})
 """Codes of the reasons that a run has which didn't come to its end."""
 
 
@@ -31,8 +30,8 @@ def usable_apart(records: Records, runs: Sequence[str]) -> Mapping[str, bool]:
     rest = tuple(run for run in runs if run not in known)
     if not rest:
         return known
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
-        return {**known, **apart.submit(_usable, records.root, rest).result()}
+    with apart() as other:
+        return {**known, **other.submit(_usable, records.root, rest).result()}
 
 
 def usable(records: Records, runs: Sequence[str]) -> Mapping[str, bool]:
@@ -66,4 +65,4 @@ def _is_usable(records: Records, run: str) -> bool:
 
 def _can_stand(verdict: Mapping[str, Any]) -> bool:
     codes = {reason["code"] for reason in verdict["reasons"]}
-    return verdict["judgement"] != "INVALID" and codes.isdisjoint(_CUT_SHORT)
+    return verdict["judgement"] != "INVALID" and codes.isdisjoint(CUT_SHORT)

@@ -6,12 +6,9 @@ as the generator's memory.
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Final, Literal
 
@@ -22,6 +19,7 @@ from kvmark.records import Records
 from kvmark.run import Carried, Progress, Setting, carry_out
 from kvmark.spec.objective import Objective
 from kvmark.spec.run import RunSpec
+from kvmark.study.apart import apart
 from kvmark.study.capacity import Asked, Capacity, RateRun, Stage, search
 
 __all__ = ["Trying", "capacity_of", "probe_plan"]
@@ -96,17 +94,17 @@ def capacity_of(trying: Trying, asked: Asked, first: float | None = None) -> Cap
         KvmarkError: a run failed or was interrupted.
     """
     root = trying.records.root
-    with _apart() as apart:
+    with apart() as other:
         if first is None:
             probe = trying.carry_out("closed model", None)
-            most = apart.submit(_rate, root, probe.folder.path).result()
+            most = other.submit(_rate, root, probe.folder.path).result()
             if most <= 0:
                 raise AnswerIsNo(
                     f"no operation of run {probe.folder.id} succeeded: see kvmark show"
                 )
             first = most / 2
 
-        return search(_Attempts(trying, apart), first, asked)
+        return search(_Attempts(trying, other), first, asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +135,6 @@ def _at(
     """The run at a rate, with seeds of its own."""
     law = None if rate is None else arrival
     return replace(spec, rate=rate, arrival=law, seed=spec.seed * _SEEDS + number)
-
-
-@contextmanager
-def _apart() -> Iterator[ProcessPoolExecutor]:
-    """The process that judges. It doesn't hear the user's interrupt: this one does."""
-    ignore = (signal.SIGINT, signal.SIG_IGN)
-    with ProcessPoolExecutor(
-        1, mp_context=get_context("spawn"), initializer=signal.signal, initargs=ignore
-    ) as apart:
-        yield apart
 
 
 def _rate(root: Path, folder: Path) -> float:

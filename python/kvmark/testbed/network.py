@@ -205,8 +205,10 @@ def heal(network: Network, server: str, disturbance: Disturbance) -> None:
     Raises:
         SystemUnderTestError: the link isn't there any more.
     """
-    for command in _undoing(network, server, disturbance):
-        _must(command)
+    # Each is tried: one that fails is no reason to leave the others undone.
+    problems = [_run(command) for command in _undoing(network, server, disturbance)]
+    for problem in filter(None, problems):
+        raise _unchangeable(problem)
 
 
 def move_service(network: Network, server: str) -> None:
@@ -358,7 +360,11 @@ def _run(command: Sequence[str]) -> str | None:
 def _must(command: Sequence[str]) -> None:
     problem = _run(command)
     if problem is not None:
-        raise SystemUnderTestError(f"the link can't be changed: {problem}")
+        raise _unchangeable(problem)
+
+
+def _unchangeable(problem: str) -> SystemUnderTestError:
+    return SystemUnderTestError(f"the link can't be changed: {problem}")
 
 
 def _refused(why: str) -> UsageError:

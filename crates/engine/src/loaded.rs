@@ -1,0 +1,189 @@
+//! How much of a dataset an earlier load put there, found by looking at records of it.
+//!
+//! Clients take the records of a load in order, so that one which was cut short left all records up
+//! to some place, but for a few before it that were still under way. That place is found by halves;
+//! what lies close before it is loaded again, and a sample of the rest is looked at.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kvmark_driver::Driver;
+use kvmark_plan::{Plan, Share};
+use kvmark_record::Notice;
+use kvmark_workload::Stream;
+
+use crate::clock::Clock;
+use crate::coordinator::{Coordinator, LOOK_UP};
+use crate::error::EngineError;
+use crate::ledger::Report;
+use crate::observer::Control;
+use crate::probe::Probe;
+use crate::source::part_of;
+use crate::worker::Order;
+
+/// So many records before the place where a load seems to have ended are loaded again: more than
+/// all clients have under way at once.
+const AGAIN: u64 = 4096;
+/// And at least this part of what seems to be there: a store that was killed too may have lost the
+/// last that it acknowledged.
+const AGAIN_OF: u64 = 100;
+/// Records that are looked at all over what is taken to be there, and as many at its end.
+const SAMPLE: u64 = 256;
+/// The golden ratio's share of the numbers: multiples of it spread evenly over any range.
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// What an earlier load put there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum There {
+    /// Everything, as far as its first, middle and last record say.
+    All,
+    /// So many of this share's records, from the first on.
+    First(u64),
+}
+
+impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
+    /// What is there of the dataset that a load would put there.
+    pub(crate) fn look_for_records(&mut self, streams: &[Stream]) -> Result<There, EngineError> {
+        let dataset = &self.plan.dataset;
+        let Some(stream) = streams.first() else { return Ok(There::All) };
+        if dataset.count == 0 {
+            return Ok(There::All);
+        }
+        let whole = [0, dataset.count / 2, dataset.count - 1].map(|n| dataset.start + n);
+        if self.are_there(stream, whole.into())? {
+            return Ok(There::All);
+        }
+        let plan = self.plan;
+        let share = plan.share;
+        let count = part_of(plan.dataset.count, share);
+        let there = ended_at(count, |positions| {
+            let ordinals = positions.iter().map(|position| ordinal(plan, share, *position));
+            self.are_there(stream, ordinals.collect())
+        })?;
+        Ok(There::First(there))
+    }
+
+    /// Whether records are all there; none is when the user doesn't wait for the answer.
+    fn are_there(&mut self, stream: &Stream, ordinals: Vec<u64>) -> Result<bool, EngineError> {
+        if self.interrupted {
+            return Ok(false);
+        }
+        let records: Vec<_> = ordinals.iter().map(|one| Probe::new(stream, *one)).collect();
+        drop(self.crew.workers[0].orders.send(Order::Probe(Arc::new(records))));
+        loop {
+            match self.next_report(LOOK_UP) {
+                Some(Report::Probed { present }) => return Ok(present),
+                Some(Report::Panicked { worker, message }) => {
+                    return Err(EngineError::Panicked { worker, message });
+                }
+                Some(_) | None => {}
+            }
+            if self.observer.poll() != Control::Continue {
+                // The worker still waits for the system, so that it can't be told to end.
+                self.crew.abandoned = true;
+                self.interrupt()?;
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// That a load goes on behind so many records of this share. What a killed run's logs say of it
+/// stands here.
+pub(crate) fn goes_on(phase: usize, records: u64) -> Notice {
+    let evidence = BTreeMap::from([("records_found".to_owned(), records.into())]);
+    Notice {
+        code: "load_went_on".to_owned(),
+        phase: Some(phase as u32),
+        message: format!(
+            "the load went on behind {records} records that an earlier one had put there"
+        ),
+        evidence,
+        advice:
+            "if those are of another size, or of other fields, load all anew with --load always"
+                .to_owned(),
+    }
+}
+
+/// The ordinal of a share's record by its position in the share.
+fn ordinal(plan: &Plan, share: Share, position: u64) -> u64 {
+    plan.dataset.start + u64::from(share.index) + position * u64::from(share.of)
+}
+
+/// How many of `count` records a load can count on that goes on where another one ended: none when
+/// what is there isn't what such a load leaves.
+fn ended_at<E>(count: u64, mut are_there: impl FnMut(&[u64]) -> Result<bool, E>) -> Result<u64, E> {
+    if count == 0 || !are_there(&[0])? {
+        return Ok(0);
+    }
+    let (mut there, mut missing) = (0, count);
+    while missing - there > 1 {
+        let middle = there + (missing - there) / 2;
+        if are_there(&[middle])? {
+            there = middle;
+        } else {
+            missing = middle;
+        }
+    }
+    let end = missing.saturating_sub(AGAIN.max(missing / AGAIN_OF));
+    if end == 0 {
+        return Ok(0);
+    }
+    let spread = (1..=SAMPLE).map(|n| n.wrapping_mul(SPREAD) % end);
+    let sample: Vec<_> = spread.chain(end.saturating_sub(SAMPLE)..end).collect();
+    Ok(if are_there(&sample)? { end } else { 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    fn found(count: u64, holds: impl Fn(u64) -> bool) -> (u64, usize) {
+        let mut asked = 0;
+        let Ok(end) = ended_at(count, |positions| {
+            asked += positions.len();
+            Ok::<_, Infallible>(positions.iter().all(|position| holds(*position)))
+        });
+        (end, asked)
+    }
+
+    #[test]
+    fn a_load_goes_on_shortly_before_the_place_where_it_ended() {
+        for ended in [5_000, 123_456, 999_999, 50_000_000] {
+            let (end, asked) = found(100_000_000, |position| position < ended);
+            let again = ended - end;
+            assert!(end < ended && again <= AGAIN.max(ended / AGAIN_OF), "{ended}: {again}");
+            assert!(asked < 600, "{asked}");
+        }
+    }
+
+    #[test]
+    fn what_was_under_way_when_it_ended_is_loaded_again() {
+        // Of the last thousand every third one is missing.
+        let holds =
+            |position: u64| position < 70_000 || (position < 71_000 && !position.is_multiple_of(3));
+        let (end, _) = found(100_000, holds);
+        assert!((0..end).all(holds), "{end}");
+        assert!(end > 65_000, "{end}");
+    }
+
+    #[test]
+    fn records_that_no_such_load_left_are_not_counted_on() {
+        // Another number of machines had loaded: of two shares one came further.
+        let (end, _) = found(100_000, |position| position < 20_000 || position % 2 == 0);
+        assert_eq!(end, 0);
+        // A part was removed again.
+        let (end, _) = found(100_000, |position| position < 90_000 && position % 10 != 5);
+        assert_eq!(end, 0);
+    }
+
+    #[test]
+    fn a_load_that_hardly_began_begins_anew() {
+        for ended in [0, 1, 4096] {
+            assert_eq!(found(100_000, |position| position < ended).0, 0);
+        }
+        assert_eq!(found(0, |_| true).0, 0);
+    }
+}

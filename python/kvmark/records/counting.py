@@ -1,0 +1,60 @@
+"""How engines have counted, as numbers: with each the same work gives other figures than before.
+
+An engine writes its number into the record of a run. Those of records of format 1 didn't; which one
+it was is told from what it wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+__all__ = ["COUNTINGS", "Counting", "counting_of_format_1", "moved_between"]
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """What changed, as the end of "since then …", and which figures it moves."""
+
+    changed: str
+    moves: str
+
+
+COUNTINGS: Final[Mapping[int, Counting]] = {
+    1: Counting("everything is counted as kvmark 0.1.0 began", "nothing"),
+    2: Counting(
+        "each client of the open model has its share of the arrivals, and why an operation is late"
+        " is told when it is issued",
+        "wait and response times of the open model, and late operations",
+    ),
+    3: Counting(
+        "a warm-up goes over into the measurement with its queue, an operation is issued when the"
+        " kernel has its bytes, and all answers that are there are stamped before one is looked at",
+        "throughput and times after a warm-up, service times of several clients, and timeouts",
+    ),
+    4: Counting(
+        "CQL is spoken at the wire, and all the time without a client's step is waiting",
+        "throughput and service times on CQL, and how busy the generator is said to be",
+    ),
+}
+"""By number. The changelog names each under its heading Measurement."""
+
+
+def moved_between(one: int, other: int) -> str:
+    """What counts differently in two runs, and which figures that moves, as a sentence's end."""
+    low, high = min(one, other), max(one, other)
+    known = [COUNTINGS[number] for number in range(low + 1, high + 1) if number in COUNTINGS]
+    if not known:
+        return "which figures that moves a newer kvmark knows"
+    changed = "; ".join(step.changed for step in known)
+    return f"since then {changed}; this moves {'; '.join(step.moves for step in known)}"
+
+
+def counting_of_format_1(engine: Mapping[str, Any]) -> int:
+    """How the engine counted that wrote this record of format 1, by what stands in it."""
+    phases = engine.get("phases", ())
+    groups = [group for phase in phases for group in phase.get("groups", ())]
+    if any("generator_lag" in phase for phase in phases):
+        return 3
+    return 2 if any("late_busy" in group for group in groups) else 1

@@ -1,0 +1,124 @@
+"""Interleaved comparisons that end before their time answer with the blocks that there are."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Kvmark, run_folders, wait_until
+
+from kvmark.cli import interleaving, main
+from kvmark.study.ab_judging import Found, Judge
+
+# Time passes as it does: there is an instant at which it can be cut short.
+SLOW = "ycsb/c --system 'sim:?mean_us=100' --load never --duration 300ms --interval 20ms"
+# Virtual time passes at once.
+QUICK = "ycsb/c --load never --operations 500"
+SIM = "--system 'sim:?clock=virtual&mean_us={}&seed=1'"
+SIDES = ("--base", SIM.format(100), "--candidate", SIM.format(120), "--allow", "system")
+
+
+def closed(kvmark: Kvmark) -> int:
+    """How many runs have been closed and judged."""
+    return len(list(kvmark.runs.glob("*.verdict.json")))
+
+
+def name_of(kvmark: Kvmark) -> str:
+    """The comparison that the first run belongs to."""
+    tag: str = kvmark.manifest(run_folders(kvmark.runs)[0].name)["tags"][0]
+    return tag.rpartition(":")[0]
+
+
+def test_an_interrupted_comparison_answers_with_its_complete_blocks(kvmark: Kvmark) -> None:
+    started = kvmark.start("ab", SLOW, "-q")
+    wait_until(lambda: closed(kvmark) >= 5, "two blocks are complete")
+    started.send_signal(signal.SIGINT)
+    result = kvmark.finish(started, 130)
+    assert "It was cut short after" in result.out
+    assert "throughput" in result.out
+    assert "interrupted" in result.err
+    # Asked once more, the runs that it left say the same.
+    again = kvmark("ab", "--answer", name_of(kvmark), "-q").out
+    table = [line for line in result.out.splitlines() if line.startswith(("Throughput", "Reading"))]
+    assert all(line in again for line in table)
+
+
+def test_what_a_killed_comparison_left_is_answered_with(kvmark: Kvmark) -> None:
+    started = kvmark.start("ab", SLOW, "-q")
+    wait_until(lambda: closed(kvmark) >= 5, "two blocks are complete")
+    started.kill()
+    started.communicate()
+    blocks = closed(kvmark) // 2
+    result = kvmark("ab", "--answer", name_of(kvmark), "--json")
+    (case,) = result.json["comparison"]["cases"]
+    assert len(case["baseline_runs"]) == len(case["candidate_runs"]) >= blocks
+    said = " ".join(result.json["said"])
+    assert "It was cut short after" in said
+    assert "asked for was an interval of ± 1 %" in said
+
+
+def test_a_comparison_that_nobody_made_is_told(kvmark: Kvmark) -> None:
+    kvmark.runs.mkdir(exist_ok=True)
+    said = kvmark.refuses("ab", "--answer", "ab:never")
+    assert "no run of a comparison 'ab:never'" in said
+    assert "leave the words" in kvmark.refuses("ab", "ycsb/c", "--answer", "ab:never")
+
+
+class Doubting(Judge):
+    """A judge that holds some runs for INVALID, by their number from 0."""
+
+    doubted: tuple[int, ...] = ()
+    asked = 0
+
+    def found(self, run: str) -> Found:
+        found, number = super().found(run), Doubting.asked
+        Doubting.asked += 1
+        doubtful = number in Doubting.doubted
+        return Found(None, f"run {run} is INVALID (a planted reason)") if doubtful else found
+
+
+@pytest.fixture
+def ab(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Compares in this process with a judge that doubts these runs."""
+    monkeypatch.setenv("KVMARK_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setattr(interleaving, "Judge", Doubting)
+
+    def compare(*words: str, doubted: tuple[int, ...] = ()) -> tuple[int, str, str]:
+        Doubting.doubted, Doubting.asked = doubted, 0
+        code = main(["ab", QUICK, *SIDES, *words, "-q"])
+        told: Any = capsys.readouterr()
+        return code, told.out, told.err
+
+    return compare
+
+
+def test_one_invalid_block_is_left_out_and_the_others_answer(
+    ab: Callable[..., tuple[int, str, str]],
+) -> None:
+    code, out, _ = ab("--max-blocks", "4", doubted=(2,))
+    assert code == 0
+    assert "Throughput fell by 16.7 %" in out
+    assert "A block was left out: run" in out
+    assert "a planted reason" in out
+
+
+def test_a_comparison_whose_blocks_become_invalid_answers_with_those_before(
+    ab: Callable[..., tuple[int, str, str]],
+) -> None:
+    code, out, err = ab(doubted=tuple(range(6, 100)))
+    assert code == 1
+    assert "It was cut short after 3 blocks" in out
+    assert "3 blocks one after the other can't be used: run" in err
+
+
+def test_a_comparison_without_one_usable_block_says_why(
+    ab: Callable[..., tuple[int, str, str]],
+) -> None:
+    code, out, err = ab(doubted=tuple(range(100)))
+    assert (code, out) == (1, "")
+    assert "a planted reason" in err
