@@ -90,6 +90,17 @@ def test_reading_an_old_run_changes_nothing_of_it(records: Records) -> None:
             assert (records.root / run / path.name).read_bytes() == path.read_bytes()
 
 
+def of_one_case(records: Records, *runs: str) -> list[Run]:
+    """Runs as if they had carried out the first one's plan."""
+    plan = document_of(runs[0])["plan"]
+    for run in runs:
+        path = records.root / run / "manifest.json"
+        written = json.loads(path.read_text())
+        path.chmod(0o644)
+        path.write_text(json.dumps({**written, "plan": plan}))
+    return [records.open(run) for run in runs]
+
+
 def two(records: Records) -> tuple[Run, Run]:
     return records.open(FIRST), records.open(LAST_OF_1)
 
@@ -105,7 +116,7 @@ def test_a_comparison_says_when_its_sides_were_counted_differently(records: Reco
 
 
 def test_a_history_says_from_which_run_on_it_is_counted_differently(records: Records) -> None:
-    runs = [records.open(run) for run in (FIRST, LAST_OF_1, OF_2)]
+    runs = of_one_case(records, FIRST, LAST_OF_1, OF_2)
     (history,) = histories(runs, THROUGHPUT)
     (place,) = history.recounted
     assert history.points[place.index].run == LAST_OF_1
