@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kvmark.records import Case, Manifest, block_of, by_case, repetition_of
+from kvmark.records.formats import NEWEST
 
 PLAN: dict[str, Any] = {
     "name": "ycsb/a",
@@ -59,7 +60,7 @@ def made(store: str = "Redis", spec: dict[str, Any] | None = None, **changes: An
     return Made(
         Manifest.model_validate(
             {
-                "format": 1, "id": "x", "created": "", "plan": plan, "closed_by": "engine",
+                "format": NEWEST, "id": "x", "created": "", "plan": plan, "closed_by": "engine",
                 "engine": engine, "spec": spec or {},
             }
         )
