@@ -128,6 +128,20 @@ def test_an_invalid_run_is_refused_unless_it_is_allowed(healthy: Callable[[], An
     assert "verdict" in codes(compare(*sides, allow=("invalid",)))
 
 
+def test_a_side_is_doubted_by_the_verdict_of_its_case(healthy: Callable[[], Any]) -> None:
+    def few_intervals(draft: Any) -> None:
+        draft.intervals[:] = [row for row in draft.intervals if row["start_ns"] == 0]
+
+    apart, near = ([made(healthy, speed) for speed in (1.0, other)] for other in (1.1, 1.001))
+    (case,) = compare(apart, near).cases
+    said = [one.sentence for one in case.cautions if one.code == "verdict"]
+    assert said == ["SUSPECT: the runs of the baseline together (imprecise)."]
+    # Each of them is too short by itself, and five of them are not.
+    short = [made(healthy, change=few_intervals) for _ in range(5)]
+    assert "verdict" not in codes(compare(short, short[::-1]))
+    assert "verdict" in codes(compare(short[:4], short[:4]))
+
+
 @pytest.mark.parametrize(
     ("code", "change"),
     [

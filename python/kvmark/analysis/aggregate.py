@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kvmark.analysis.case_verdict import CaseVerdict, case_verdict
@@ -10,7 +10,7 @@ from kvmark.analysis.imported import imported_rate, imported_throughput
 from kvmark.analysis.precision import with_precision
 from kvmark.analysis.resolution import clock_step_ns, rate_resolution
 from kvmark.analysis.summary import Times, rate_level
-from kvmark.analysis.verdict import Judge, judge
+from kvmark.analysis.verdict import Judge, Verdict, judge
 from kvmark.records import Run, TimeName
 from kvmark.stats import CONFIDENCE, Counts, Estimate, mean_interval, two_stage_mean
 
@@ -58,8 +58,17 @@ def aggregate(runs: Sequence[Run], judged: Judge = judge) -> CaseSummary:
         wait=Times.of(wait),
         response_counts=response,
         service_counts=service,
-        verdict=with_precision(case_verdict(map(judged, runs)), throughput),
+        verdict=verdict_of(runs, map(judged, runs)),
     )
+
+
+def verdict_of(runs: Sequence[Run], verdicts: Iterable[Verdict]) -> CaseVerdict:
+    """The verdict of a case from those of its runs, and from how well it is known.
+
+    Raises:
+        ValueError: there is no run.
+    """
+    return with_precision(case_verdict(verdicts), case_throughput(runs))
 
 
 def merged_times(runs: Sequence[Run], time: TimeName, operation: str | None = None) -> Counts:

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from kvmark.analysis.aggregate import verdict_of
 from kvmark.analysis.blocks import in_blocks, pair_cautions, pairs_of
-from kvmark.analysis.case_verdict import case_verdict
 from kvmark.analysis.compared import Compared, Rows, independent
 from kvmark.analysis.conditions import Held, hold, one_sided
 from kvmark.analysis.likeness import Caution, Difference, cautions, differences
@@ -234,12 +234,13 @@ def _doubts(
     """What the verdict of the case says against each side."""
     found = []
     for side, runs in (("baseline", baseline), ("candidate", candidate)):
-        case = case_verdict(verdicts[run.id] for run in runs)
+        case = verdict_of(runs, (verdicts[run.id] for run in runs))
         for word in (Judgement.INVALID, Judgement.SUSPECT):
             codes = {reason.code for reason in case.reasons if reason.level.value == word.value}
             doubtful = [run for run in runs if codes & _codes(verdicts[run.id])]
-            if doubtful:
+            if codes:
                 told = f"{len(doubtful)} of {len(runs)} runs of the {side}"
+                told = told if doubtful else f"the runs of the {side} together"
                 named = ", ".join(sorted(codes))
                 found.append(Caution("verdict", f"{word.value}: {told} ({named})."))
     return found

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from kvmark.analysis.case_verdict import case_verdict
+from kvmark.analysis.aggregate import verdict_of
 from kvmark.analysis.summary import throughput
 from kvmark.analysis.verdict import Verdict, judge
 from kvmark.errors import UsageError
@@ -303,7 +303,7 @@ def _doubtful(runs: Sequence[Run], verdicts: Mapping[str, Verdict], over: str) -
     return [
         run
         for same in levels.values()
-        if case_verdict(verdicts[run.id] for run in same).judgement is suspect
+        if verdict_of(same, (verdicts[run.id] for run in same)).judgement is suspect
         for run in same
         if verdicts[run.id].judgement is suspect
     ]
