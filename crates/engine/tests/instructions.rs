@@ -5,9 +5,10 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A tenth above what was counted, for another compiler or processor.
-const BLOCKING_MOST: u64 = 820;
-const ASYNCHRONOUS_MOST: u64 = 970;
+/// A tenth above what was counted, for another compiler or processor: 834 and 998 with the checks
+/// of overflow that tests are compiled with.
+const BLOCKING_MOST: u64 = 910;
+const ASYNCHRONOUS_MOST: u64 = 1_090;
 
 /// Instructions of the program `null` for so many operations, by valgrind's cachegrind.
 fn instructions(yields: u32, clients: u32, operations: u64) -> u64 {
