@@ -8,6 +8,7 @@ import pytest
 from command_line import Kvmark
 
 from kvmark import catalog
+from kvmark.secret import Secret
 from kvmark.testbed import cassandra
 from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed
@@ -44,7 +45,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
         if shutil.which(program) is None:
             pytest.skip(f"{program} isn't installed")
     root = tmp_path_factory.mktemp("testbeds")
-    wanted = cassandra.Wanted(password=SECRET, tls=True, settings=SETTINGS)
+    wanted = cassandra.Wanted(password=Secret(SECRET), tls=True, settings=SETTINGS)
     try:
         yield cassandra.up(wanted, root, lambda _: None)
     finally:
