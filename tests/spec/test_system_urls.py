@@ -200,3 +200,8 @@ def test_another_process_is_given_the_password_in_a_variable(typed: str, words: 
     if typed != "up:mine":
         whole, asking = parse_system_url(typed), parse_system_url(url)
         assert dict(whole.options) == dict(asking.options)
+
+
+@pytest.mark.parametrize("option", ["token_aware", "initial_token", "authenticator"])
+def test_a_word_that_only_sounds_like_a_secret_is_an_option(option: str) -> None:
+    assert parse_system_url(f"cql://h?{option}=x").options[option] == "x"

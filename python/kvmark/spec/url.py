@@ -75,7 +75,12 @@ SCHEMES: Final[Mapping[str, Scheme]] = MappingProxyType(
 )
 """Every scheme that is recognised. A new driver adds its line here."""
 
-_SECRET: Final = re.compile(r"pass|secret|token|credential|auth", re.IGNORECASE)
+# Not `token_aware`, `initial_token` or `authenticator`, which are none.
+_SECRET: Final = re.compile(
+    r"pass(word|wd|phrase)|pass$|masterauth|(^|[_-])(secret|credentials?)([_-]|$)"
+    r"|(^|[_-])(auth|access|api|bearer|session)[_-](token|key)$|^(auth|token)$",
+    re.IGNORECASE,
+)
 # Options that say where a secret is. They hold none.
 _WHERE: Final = re.compile(r".*[_-](env|file)", re.IGNORECASE)
 
