@@ -112,11 +112,13 @@ fn each_phase_keeps_how_late_the_stamps_of_its_own_reads_were() {
     let [warm_up, measure] = [0, 1].map(|phase| lag(&record.phases[phase]));
     assert_eq!((warm_up.count, measure.count), (100, 1000));
     assert_eq!((warm_up.discarded, measure.discarded), (0, 0));
-    // A stamp can be later than planned where the thread loses its core, and never earlier.
-    assert!(warm_up.lag.quantiles.min >= 400 * MS, "{warm_up:?}");
+    // A stamp can be later than planned where the thread loses its core. It is earlier by what
+    // the two clocks have drifted apart since an interval began: nanoseconds.
+    let rounded = |ns: u64| (ns + MS / 2) / MS;
+    assert!(rounded(warm_up.lag.quantiles.min) >= 400, "{warm_up:?}");
     let quantiles = &measure.lag.quantiles;
-    let [p50, p90, p99] = [quantiles.p50, quantiles.p90, quantiles.p99].map(|ns| ns / MS);
-    assert_eq!((quantiles.min / MS, p50, p90, p99), (30, 30, 30, 90), "{measure:?}");
+    let found = [quantiles.min, quantiles.p50, quantiles.p90, quantiles.p99].map(rounded);
+    assert_eq!(found, [30, 30, 30, 90], "{measure:?}");
 }
 
 #[test]
