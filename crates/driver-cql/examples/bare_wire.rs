@@ -19,9 +19,7 @@ use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 
 use hdrhistogram::Histogram;
-use kvmark_testing::Arguments;
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeValLike;
+use kvmark_testing::{Arguments, Uniform, cpu_ns};
 use quanta::Clock;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
@@ -66,7 +64,7 @@ fn main() -> Result<(), Failure> {
     for field in tail.chunks_mut(4 + field_bytes as usize) {
         field[..4].copy_from_slice(&field_bytes.to_be_bytes());
     }
-    let requests = Requests { head, tail, records, chance: seed.wrapping_mul(2) | 1 };
+    let requests = Requests { head, tail, records, chance: Uniform::new(seed) };
     let mut bare = Loop::new(connections, requests)?;
     let report = measured(&mut bare, operations, in_flight)?;
     writeln!(io::stdout(), "{report}")?;
@@ -88,12 +86,6 @@ fn measured(bare: &mut Loop, operations: u64, in_flight: u16) -> Result<Value, F
     }))
 }
 
-/// User and system time of this process.
-fn cpu_ns() -> Result<i64, Failure> {
-    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
-    Ok(usage.user_time().num_nanoseconds() + usage.system_time().num_nanoseconds())
-}
-
 /// A frame up to the values.
 fn head(id: &[u8], values: u16) -> Vec<u8> {
     let mut head = vec![4, 0, 0, 0, EXECUTE, 0, 0, 0, 0];
@@ -110,17 +102,13 @@ struct Requests {
     head: Vec<u8>,
     tail: Vec<u8>,
     records: u64,
-    chance: u64,
+    chance: Uniform,
 }
 
 impl Requests {
-    /// Appends the next request, its key by xorshift64* (S. Vigna, ACM TOMS 42, 2016).
+    /// Appends the next request, its key drawn uniformly.
     fn draw(&mut self, stream: u16, output: &mut Vec<u8>) -> io::Result<()> {
-        self.chance ^= self.chance >> 12;
-        self.chance ^= self.chance << 25;
-        self.chance ^= self.chance >> 27;
-        let uniform = self.chance.wrapping_mul(0x2545_F491_4F6C_DD1D);
-        let number = ((u128::from(uniform) * u128::from(self.records)) >> 64) as u64;
+        let number = self.chance.below(self.records);
         let from = output.len();
         output.extend_from_slice(&self.head);
         output[from + 2..from + 4].copy_from_slice(&stream.to_be_bytes());

@@ -9,7 +9,7 @@ use crate::prepared::Prepared;
 use crate::records;
 use crate::retry::Repeats;
 use crate::statement::Own;
-use crate::text::{Batch, Places, Text};
+use crate::text::{Batch, Places, Terms, Text};
 
 /// Where a step's frame is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -111,12 +111,10 @@ impl Operation {
         (self.commands, self.outstanding) = (1, 1);
         let number = prepared.of_record(request)?;
         let text = prepared.text(number);
-        let step = self.add(number, 0, true);
-        step.places = text.begin(&mut step.frame);
-        records::bind(request, &mut step.frame);
-        let time = if text.is_select() { None } else { time() };
-        step.end(text, time);
-        Ok(())
+        self.add(number, 0, true).write(text, &mut time, |values| {
+            records::bind(request, values);
+            Ok(())
+        })
     }
 
     fn of_statement(
@@ -129,7 +127,7 @@ impl Operation {
         let commands = call.commands.len();
         (self.all_pages, self.batch) = (own.all_pages, own.batch);
         self.commands = commands as u32;
-        self.counts_commands = !own.parts.iter().any(|part| prepared.text(part.text).is_select());
+        self.counts_commands = !own.selects;
         if let Some(batch) = own.batch {
             self.outstanding = 1;
             return self.of_batch(prepared, own, batch, call, time());
@@ -142,10 +140,7 @@ impl Operation {
             for (place, part) in own.parts.iter().enumerate() {
                 let text = prepared.text(part.text);
                 let step = self.add(part.text, command as u32, place + 1 == own.parts.len());
-                step.places = text.begin(&mut step.frame);
-                part.bind(text, call, command, &mut step.frame)?;
-                let time = if text.is_select() { None } else { time() };
-                step.end(text, time);
+                step.write(text, &mut time, |values| part.bind(text, call, command, values))?;
             }
         }
         Ok(())
@@ -203,13 +198,13 @@ impl Operation {
     }
 
     /// Numbers of the steps that go out at once: the first of each command.
-    pub(crate) fn firsts(&self) -> impl Iterator<Item = u32> + use<> {
+    pub(crate) fn firsts(&self) -> impl ExactSizeIterator<Item = u32> + use<> {
         let each = self.count.checked_div(self.outstanding as usize).unwrap_or(1).max(1);
         (0..self.count as u32).step_by(each)
     }
 
     /// With which terms a step is carried out.
-    pub(crate) fn terms<'a>(&'a self, prepared: &'a Prepared, number: u32) -> crate::text::Terms {
+    pub(crate) fn terms(&self, prepared: &Prepared, number: u32) -> Terms {
         let text = self.steps[number as usize].text;
         self.batch.as_ref().map_or(prepared.text(text).terms, |batch| batch.terms)
     }
@@ -289,10 +284,20 @@ impl Step {
         self.tried.get_or_insert_with(begun)
     }
 
+    /// Writes the frame of a text, whose values `bind` appends; a write has the client's time.
     #[inline]
-    fn end(&mut self, text: &Text, time: Option<i64>) {
+    fn write(
+        &mut self,
+        text: &Text,
+        time: &mut impl FnMut() -> Option<i64>,
+        bind: impl FnOnce(&mut Vec<u8>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.places = text.begin(&mut self.frame);
+        bind(&mut self.frame)?;
         self.token = text.token(&self.frame[self.places.values as usize..]);
+        let time = if text.is_select() { None } else { time() };
         text.end(&mut self.frame, &mut self.places, time);
+        Ok(())
     }
 }
 

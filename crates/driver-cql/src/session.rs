@@ -91,14 +91,10 @@ impl CqlSession {
         let time = || times.as_ref().map(TimestampGenerator::next_timestamp);
         operation.begin(&shared.prepared, request, time)?;
         let firsts = operation.firsts();
-        let mut any = false;
-        for number in firsts {
-            any = true;
-            self.send(ticket, number);
-        }
-        if !any {
+        if firsts.len() == 0 {
             self.ended.push((ticket, Ok(())));
         }
+        firsts.for_each(|number| self.send(ticket, number));
         Ok(())
     }
 
@@ -198,6 +194,7 @@ impl CqlSession {
     ) {
         let (ticket, number, index) = at;
         self.operations[ticket as usize].step(number).sent = Sent::Nowhere;
+        self.alone.clear();
         let counters = &self.shared.counters;
         let body = frame.body(self.shared.settings.compression, |text| counters.warned(text));
         let body = match body {
@@ -225,9 +222,6 @@ impl CqlSession {
     ) -> Result<bool, Failure> {
         let Self { operations, shared, alone, .. } = self;
         let operation = &mut operations[ticket as usize];
-        if operation.replies.is_empty() {
-            alone.clear();
-        }
         let text = shared.prepared.text(operation.step(number).text);
         match rows::read(body)? {
             Answer::Rows(rows) if text.is_select() => {

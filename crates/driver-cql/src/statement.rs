@@ -26,6 +26,8 @@ pub(crate) struct Part {
 #[derive(Debug)]
 pub(crate) struct Own {
     pub(crate) parts: Vec<Part>,
+    /// Whether a part returns rows of the user's.
+    pub(crate) selects: bool,
     /// Whether pages after the first are fetched.
     pub(crate) all_pages: bool,
     /// How its commands go out together, if they do.
@@ -56,6 +58,7 @@ impl Own {
             return Err(wrong("there is no text: give what is to be sent".to_owned()));
         }
         let mut parts = Vec::with_capacity(statement.texts.len());
+        let mut selects = false;
         for text in &statement.texts {
             let wording = Wording::parse(text, &statement.arguments)
                 .map_err(|why| wrong(format!("its text {why}")))?;
@@ -64,7 +67,8 @@ impl Own {
             })?;
             check(&wording, &prepared, statement).map_err(wrong)?;
             let text = asked.text(&prepared);
-            if batch.is_some() && text.is_select() {
+            selects |= text.is_select();
+            if batch.is_some() && selects {
                 let why = "a batch can't hold a select: leave option 'batch' out";
                 return Err(wrong(why.to_owned()));
             }
@@ -72,7 +76,7 @@ impl Own {
             let slots = slots.map(|index| slot(*index, &statement.arguments)).collect();
             parts.push(Part { text: add(text), slots });
         }
-        Ok(Self { parts, all_pages: asked.given.text("pages") == Some("all"), batch })
+        Ok(Self { parts, selects, all_pages: asked.given.text("pages") == Some("all"), batch })
     }
 }
 

@@ -5,11 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kvmark_driver_server::Failure;
-use kvmark_driver_server::framed::{Numbered, Protocol, Stream};
+use kvmark_driver_server::framed::{Numbered, Protocol, Stream, ask};
 use kvmark_plan::Outcome;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::failure::{impossible, refused_login, said_by};
@@ -41,7 +38,10 @@ impl Protocol for Wire {
     const REOPENS: bool = true;
 
     async fn dial(&self, target: &SocketAddr) -> Result<Stream, Failure> {
-        let stream = self.reach(*target).await?;
+        let mut stream = Stream::tcp(*target, self.settings.tcp_nodelay).await?;
+        if let Some(tls) = &self.settings.tls {
+            stream = stream.encrypted(&tls.0, ServerName::IpAddress(target.ip().into())).await?;
+        }
         let mut talk = Talk { stream, settings: &self.settings };
         talk.introduce(self.keyspace.as_deref()).await?;
         Ok(talk.stream)
@@ -58,23 +58,6 @@ impl Protocol for Wire {
     #[inline]
     fn scan((): &mut (), bytes: &[u8]) -> Result<Option<usize>, Failure> {
         frame::scan(bytes)
-    }
-}
-
-impl Wire {
-    async fn reach(&self, target: SocketAddr) -> Result<Stream, Failure> {
-        let unreachable =
-            |error| Failure::new(Outcome::Connection, format!("it can't be reached ({error})"));
-        let stream = TcpStream::connect(target).await.map_err(unreachable)?;
-        let broken = |error: std::io::Error| Failure::broken(&error);
-        stream.set_nodelay(self.settings.tcp_nodelay).map_err(broken)?;
-        let stream = Stream::Tcp(stream);
-        let Some(tls) = &self.settings.tls else { return Ok(stream) };
-        let name = ServerName::IpAddress(target.ip().into());
-        let secured = TlsConnector::from(Arc::clone(&tls.0)).connect(name, stream).await;
-        secured.map(|stream| Stream::Tls(Box::new(stream))).map_err(|error| {
-            Failure::new(Outcome::Connection, format!("TLS isn't agreed on ({error})"))
-        })
     }
 }
 
@@ -142,19 +125,9 @@ impl Talk<'_> {
         frame::begin(&mut request, opcode);
         request.extend_from_slice(body);
         frame::set_length(&mut request);
-        let broken = |error: std::io::Error| Failure::broken(&error);
-        self.stream.write_all(&request).await.map_err(broken)?;
-        self.stream.flush().await.map_err(broken)?;
-        let mut bytes = Vec::new();
-        let length = loop {
-            if let Some(length) = frame::scan(&bytes)? {
-                break length;
-            }
-            if self.stream.read_buf(&mut bytes).await.map_err(broken)? == 0 {
-                return Err(Failure::closed(!bytes.is_empty()));
-            }
-        };
-        let frame = Frame::read(&bytes[..length]);
+        let is_answer = |frame: &[u8]| !Frame::read(frame).is_unasked();
+        let bytes = ask::<Wire>(&mut self.stream, &request, is_answer).await?;
+        let frame = Frame::read(&bytes);
         let body = frame.body(self.settings.compression, |_| ())?;
         match frame.opcode {
             ERROR if opcode == AUTH_RESPONSE => Err(refused_login(&body)),

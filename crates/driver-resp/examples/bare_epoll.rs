@@ -17,9 +17,7 @@ use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 
 use hdrhistogram::Histogram;
-use kvmark_testing::Arguments;
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeValLike;
+use kvmark_testing::{Arguments, Uniform, cpu_ns};
 use quanta::Clock;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
@@ -65,34 +63,23 @@ fn measured(bare: &mut Loop, operations: u64) -> Result<Value, Failure> {
     }))
 }
 
-/// User and system time of this process.
-fn cpu_ns() -> Result<i64, Failure> {
-    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
-    Ok(usage.user_time().num_nanoseconds() + usage.system_time().num_nanoseconds())
-}
-
 /// One request after the other; only the digits of its key change.
 struct Requests {
     text: Vec<u8>,
     records: u64,
-    chance: u64,
+    chance: Uniform,
 }
 
 impl Requests {
     fn new(records: u64, seed: u64) -> Self {
         let key = format!("key:{}", "0".repeat(KEY_DIGITS));
         let text = format!("*2\r\n$3\r\nGET\r\n${}\r\n{key}\r\n", key.len()).into_bytes();
-        // Any number but 0 begins a sequence.
-        Self { text, records, chance: seed.wrapping_mul(2) | 1 }
+        Self { text, records, chance: Uniform::new(seed) }
     }
 
-    /// The next request, its key by xorshift64* (S. Vigna, ACM TOMS 42, 2016).
+    /// The next request, its key drawn uniformly.
     fn draw(&mut self) -> &[u8] {
-        self.chance ^= self.chance >> 12;
-        self.chance ^= self.chance << 25;
-        self.chance ^= self.chance >> 27;
-        let uniform = self.chance.wrapping_mul(0x2545_F491_4F6C_DD1D);
-        let mut number = ((u128::from(uniform) * u128::from(self.records)) >> 64) as u64;
+        let mut number = self.chance.below(self.records);
         let end = self.text.len() - b"\r\n".len();
         for digit in self.text[end - KEY_DIGITS..end].iter_mut().rev() {
             *digit = b'0' + (number % 10) as u8;

@@ -4,10 +4,9 @@
 use std::time::Duration;
 
 use kvmark_driver::OpenError;
-use kvmark_driver_server::framed::{Framed, Ordered, Protocol, Stream, in_time};
+use kvmark_driver_server::framed::{Framed, Ordered, Protocol, Stream, ask, in_time};
 use kvmark_driver_server::{Credentials, HostPort};
 use kvmark_plan::Outcome;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::address::Target;
 use crate::failure::{Failure, refused_login, said};
@@ -27,7 +26,9 @@ impl Protocol for Settings {
 
     async fn dial(&self, target: &Target) -> Result<Stream, Failure> {
         let mut stream = match target {
-            Target::Tcp(HostPort { host, port }) => Stream::tcp((host.as_str(), *port)).await?,
+            Target::Tcp(HostPort { host, port }) => {
+                Stream::tcp((host.as_str(), *port), true).await?
+            }
             Target::Unix(path) => Stream::unix(path).await?,
         };
         if let Some(tls) = &self.tls {
@@ -88,11 +89,11 @@ async fn introduce(stream: &mut Stream, settings: &Settings) -> Result<(), Failu
 pub(crate) async fn first_map(settings: &Settings) -> Result<Vec<Share>, OpenError> {
     let mut refusal = None;
     for target in &settings.targets {
-        let ask = async {
+        let map = async {
             let mut stream = settings.dial(target).await?;
             read_shares(&call(&mut stream, &CLUSTER_SLOTS).await?, target)
         };
-        match in_time(settings.connect_timeout, ask).await {
+        match in_time(settings.connect_timeout, map).await {
             Ok(shares) if !shares.is_empty() => return Ok(shares),
             Ok(_) => refusal = Some(no_slots(target)),
             Err(failure) => refusal = Some(failure.at(target)),
@@ -134,26 +135,9 @@ async fn exchange(
     command: &[u8],
     refusal: fn(&[u8]) -> Failure,
 ) -> Result<Vec<u8>, Failure> {
-    let broken = |error| Failure::broken(&error);
-    stream.write_all(command).await.map_err(broken)?;
-    stream.flush().await.map_err(broken)?;
-    let mut bytes = Vec::new();
-    let mut scan = Scan::START;
-    loop {
-        if let Some(length) = scan.advance(&bytes)? {
-            let rest = bytes.split_off(length);
-            if !is_push(&bytes) {
-                break;
-            }
-            (bytes, scan) = (rest, Scan::START);
-            continue;
-        }
-        if stream.read_buf(&mut bytes).await.map_err(broken)? == 0 {
-            return Err(Failure::closed(!bytes.is_empty()));
-        }
-    }
-    match Cursor::new(&bytes).token()? {
+    let reply = ask::<Settings>(stream, command, |reply| !is_push(reply)).await?;
+    match Cursor::new(&reply).token()? {
         Token::Error(message) => Err(refusal(message)),
-        _ => Ok(bytes),
+        _ => Ok(reply),
     }
 }

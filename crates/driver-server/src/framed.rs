@@ -15,6 +15,7 @@
 //!
 //! A client that gave up leaves its exchange behind, and its late reply is passed over.
 
+mod ask;
 mod connection;
 mod connections;
 mod connector;
@@ -27,6 +28,7 @@ mod socket;
 mod stream;
 mod turn;
 
+pub use ask::ask;
 pub use connections::{Framed, Lost};
 pub use numbered::Numbered;
 pub use ordered::{Awaited, Ordered};

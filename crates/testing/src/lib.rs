@@ -2,11 +2,15 @@
 
 mod allocations;
 mod arguments;
+mod chance;
 mod forward;
 pub mod plans;
+mod processor;
 mod worker;
 
 pub use allocations::{CountingAllocator, allocations};
 pub use arguments::Arguments;
+pub use chance::Uniform;
 pub use forward::{Forward, Hooks};
+pub use processor::cpu_ns;
 pub use worker::{Shared, cells, execute, layout, request, run, session};

@@ -109,6 +109,21 @@ fn a_retry_is_made_when_asked_for_and_counted() {
 }
 
 #[test]
+fn a_write_that_counts_as_done_returns_nothing_of_what_was_read_before() {
+    let peer = Peer::new(|text| match text.starts_with("SELECT") {
+        true => Act::Row("k", "v"),
+        false => Act::Error(0x1100, with(counts(1, 2), b"\0\x06SIMPLE")),
+    });
+    let driver = open(&peer.address, json!({"retry": "downgrading"}), &layout(1)).unwrap();
+    run(async {
+        let session = session(&driver);
+        assert_eq!(execute(&session, &request(Kind::Read, "k")).await.2.rows, 1);
+        let (outcome, cells, reply) = execute(&session, &request(Kind::Delete, "k")).await;
+        assert_eq!((outcome, cells.len(), reply.rows), (Outcome::Ok, 0, 0));
+    });
+}
+
+#[test]
 fn a_write_ends_as_its_node_says() {
     let peer = Peer::new(|_| Act::Done);
     let driver = open(&peer.address, json!({}), &layout(1)).unwrap();

@@ -29,14 +29,14 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Reaches a server over the network. What is written goes out at once.
+    /// Reaches a server over the network. `at_once` says whether small packets wait for nothing.
     ///
     /// # Errors
     /// The server can't be reached.
-    pub async fn tcp(place: impl ToSocketAddrs) -> Result<Self, Failure> {
+    pub async fn tcp(place: impl ToSocketAddrs, at_once: bool) -> Result<Self, Failure> {
         let reached = TcpStream::connect(place).await;
         let stream = reached.map_err(|error| Failure::unreachable(&error))?;
-        stream.set_nodelay(true).map_err(|error| Failure::broken(&error))?;
+        stream.set_nodelay(at_once).map_err(|error| Failure::broken(&error))?;
         Ok(Self::Tcp(stream))
     }
 

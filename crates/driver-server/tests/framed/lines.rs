@@ -33,7 +33,7 @@ impl<const REOPENS: bool> Protocol for Lines<REOPENS> {
     const REOPENS: bool = REOPENS;
 
     async fn dial(&self, target: &HostPort) -> Result<Stream, Failure> {
-        let mut stream = Stream::tcp((target.host.as_str(), target.port)).await?;
+        let mut stream = Stream::tcp((target.host.as_str(), target.port), true).await?;
         if self.greets {
             while stream.read_u8().await.map_err(|error| Failure::broken(&error))? != b'\n' {}
         }
