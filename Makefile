@@ -80,7 +80,7 @@ bench-redis: setup ## kvmark, redis-benchmark, resp-benchmark, YCSB and go-ycsb 
 	@$(BIN)/python -m bench.redis
 
 bench-cql: setup ## kvmark, latte and YCSB on one Cassandra node
-	@$(BIN)/python -m bench.cql
+	@$(BIN)/python -m bench.cql --only read --only "read, checked"
 
 bench-apps: setup ## The YugabyteDB sample applications' cost, and memory over ten minutes
 	@$(BIN)/python -m bench.apps
@@ -89,7 +89,7 @@ bench-scale: setup ## Memory and processor time of 10,000 clients in one process
 	@$(BIN)/python -m bench.scale
 
 bench-stress: setup ## kvmark stress, cassandra-stress and cql-stress on one Cassandra node
-	@$(BIN)/python -m bench.stress
+	@$(BIN)/python -m bench.cql --only "stress write"
 
 bench-report: setup ## How long the page of 200 cases takes, and its size
 	@$(BIN)/python -m bench.report

@@ -1,6 +1,6 @@
-"""Prints what reading a row costs kvmark beside latte and YCSB, with the bounds it is held to.
+"""Prints what CQL costs kvmark beside its peers, with the bounds it is held to.
 
-python -m bench.cql [--blocks 6] [--operations 200000] [--results FOLDER]
+python -m bench.cql [--blocks 6] [--operations 200000] [--only CASE] [--results FOLDER]
 python -m bench.cql --clients 10000 [--duration 20]
 
 One Cassandra node has a core to itself, and each client another. A block runs every peer once, in
@@ -18,18 +18,19 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from bench.common.blocks import Repetition, repetitions
 from bench.common.console import carried_out, keep, say
-from bench.common.figures import Measured, Program
+from bench.common.figures import Measured
 from bench.common.limits import SPARE_FILES, raise_file_limit
 from bench.common.table import medians, ratios
 from bench.common.tools import find, find_kvmark
 from bench.cql.cases import CASES, CROWD_NODES, CROWD_OWN_CONNECTIONS, FIGURES, HEAP_MIB
 from bench.cql.crowd import Crowd, Wanted, crowd_rows, crowds
-from bench.cql.peers import FIELD_BYTES, FIELDS, Case, Job, load, measure, run_kvmark
+from bench.cql.job import Case, Job
+from bench.cql.peers import FIELD_BYTES, FIELDS, measure, prepare
 from bench.cql.server import serving
 from bench.cql.tools import FIND, VERSIONS
 
@@ -51,12 +52,14 @@ class Answer:
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench.cql", description="Measure kvmark beside latte and YCSB."
+        prog="python -m bench.cql", description="Measure kvmark beside others on Cassandra."
     )
     parser.add_argument("--blocks", type=int, default=6)
     parser.add_argument("--operations", type=int, default=200_000, help="of a run")
-    parser.add_argument("--warmup", type=int, default=400_000, help="reads before the first block")
+    parser.add_argument("--warmup", type=int, default=400_000, help="before the first block")
     parser.add_argument("--records", type=int, default=100_000)
+    names = [case.name for case in CASES]
+    parser.add_argument("--only", action="append", choices=names, help="repeatable; else all")
     parser.add_argument("--generator-core", default="0", help="one, or several such as 0,1")
     parser.add_argument("--server-core", default="1", help="one, or several such as 0,1")
     parser.add_argument("--clients", type=int, help=f"so many on {CROWD_NODES} nodes instead")
@@ -95,12 +98,13 @@ def compare(given: argparse.Namespace) -> Answer:
     with serving(1, HEAP_MIB, cores) as testbed:
         answer.version = testbed.version
         say("loading, and warming the node up")
-        warm_up(given, testbed, programs["kvmark"])
+        for case in chosen(given):
+            prepare(programs["kvmark"], job_of(given, testbed, case), given.warmup)
 
         def measured(case: Case, peer: str, block: int) -> Measured:
             return measure(peer, programs[peer], job_of(given, testbed, case, block))
 
-        for one in repetitions(CASES, programs, given.blocks, given.seed, measured):
+        for one in repetitions(chosen(given), programs, given.blocks, given.seed, measured):
             said = one.said(given.blocks)
             say(said)
             answer.repetitions.append(one)
@@ -110,11 +114,9 @@ def compare(given: argparse.Namespace) -> Answer:
     return answer
 
 
-def warm_up(given: argparse.Namespace, testbed: Testbed, program: Program) -> None:
-    """Loads, and reads until Java has compiled the node's way there."""
-    job = job_of(given, testbed, CASES[0])
-    load(program, job)
-    run_kvmark(program, replace(job, operations=given.warmup))
+def chosen(given: argparse.Namespace) -> Sequence[Case]:
+    """The cases that were asked for."""
+    return [case for case in CASES if given.only is None or case.name in given.only]
 
 
 def many(given: argparse.Namespace) -> Answer:
@@ -153,10 +155,10 @@ def text_of(answer: Answer, given: argparse.Namespace) -> str:
     """Everything that is printed."""
     lines = [setting(given, answer.version), ""]
     if answer.repetitions:
-        lines += [*medians(answer.repetitions, CASES, FIGURES), ""]
+        lines += [*medians(answer.repetitions, chosen(given), FIGURES), ""]
         many_blocks = f"{given.blocks} paired blocks of {given.operations:,} operations"
         lines += [f"kvmark ÷ peer, 95 % intervals, {many_blocks}"]
-        lines += [*ratios(answer.repetitions, CASES, FIGURES), ""]
+        lines += [*ratios(answer.repetitions, chosen(given), FIGURES), ""]
         lines += [f"{peer}: {version}." for peer, version in VERSIONS.items()]
     lines += [*crowd_rows(answer.crowds), *answer.notes]
     return "\n".join(lines) + "\n"

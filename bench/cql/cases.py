@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bench.common.figures import CPU, MEMORY, THROUGHPUT, Bound
-from bench.cql.peers import Case
+from bench.cql.job import Case
+from bench.cql.stress import THREADS
 
 FIGURES = (THROUGHPUT, CPU, MEMORY)
 PEERS = ("kvmark", "latte", "YCSB", "bare loop")
@@ -14,7 +15,17 @@ BOUNDS = (
     Bound("latte", THROUGHPUT, 0.9, most=False),
     Bound("YCSB", THROUGHPUT, 0.9, most=False),
 )
-CASES: tuple[Case, ...] = (Case("read, 64 in flight", PEERS, BOUNDS, clients=64),)
+STRESS_PEERS = ("kvmark", "cassandra-stress", "cql-stress", "bare loop")
+STRESS_BOUNDS = (
+    Bound("cassandra-stress", CPU, 0.2),
+    Bound("cql-stress", CPU, 1.0),
+    Bound("bare loop", CPU, 1.2),
+)
+CASES: tuple[Case, ...] = (
+    Case("read", PEERS, BOUNDS, clients=64, workload="reads"),
+    Case("read, checked", PEERS, BOUNDS, clients=64, workload="reads-checked"),
+    Case("stress write", STRESS_PEERS, STRESS_BOUNDS, clients=THREADS),
+)
 
 HEAP_MIB = 1024
 """Of each node."""

@@ -9,46 +9,24 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from bench.common import kvmark, ycsb
-from bench.common.figures import SHORT, Bound, Measured, Once, Program, cost
+from bench.common.figures import SHORT, Measured, Once, Program, cost
 from bench.common.process import PeerFailedError, execute
+from bench.cql import stress
+from bench.cql.job import Job
 from bench.cql.tools import HERE
 
 FIELDS = 5
 FIELD_BYTES = 34
 
 
-@dataclass(frozen=True)
-class Case:
-    """What is compared between peers."""
-
-    name: str
-    peers: tuple[str, ...]
-    bounds: tuple[Bound, ...]
-    #: Operations in flight.
-    clients: int
-
-
-@dataclass(frozen=True)
-class Job:
-    """One run of a case."""
-
-    case: Case
-    host: str
-    port: int
-    records: int
-    operations: int
-    seed: int
-    cores: str
-
-
 def kvmark_words(job: Job, *more: object) -> list[str]:
     """The words behind the program's name, but for how long the run goes on."""
     url = f"cql://{job.host}:{job.port}/ycsb?consistency=one"
-    words: list[object] = ["run", HERE / "reads.yaml", "--system", url]
+    words: list[object] = ["run", HERE / f"{job.case.workload}.yaml", "--system", url]
     words += ["--records", job.records, "--seed", job.seed, "--clients", job.case.clients]
     words += ["--pin", job.cores, "--workers", 1, "--json", "--quiet"]
     return [str(word) for word in (*words, *more)]
@@ -122,11 +100,19 @@ def run_bare(program: Program, job: Job) -> Once:
     return Once(job.operations, answer["ops_per_s"], ended.cpu_ns, ended.peak_bytes)
 
 
-RUN: Mapping[str, Callable[[Program, Job], Once]] = {
+Run = Callable[[Program, Job], Once]
+
+READ: Mapping[str, Run] = {
     "kvmark": run_kvmark,
     "latte": run_latte,
     "YCSB": run_ycsb,
     "bare loop": run_bare,
+}
+WRITE: Mapping[str, Run] = {
+    "kvmark": stress.run_kvmark,
+    "cassandra-stress": stress.run_cassandra_stress,
+    "cql-stress": stress.run_cql_stress,
+    "bare loop": stress.run_bare,
 }
 
 
@@ -136,5 +122,17 @@ def measure(peer: str, program: Program, job: Job) -> Measured:
     Raises:
         PeerFailedError: the peer ended badly, or not every operation went well.
     """
-    short = RUN[peer](program, replace(job, operations=job.operations // SHORT))
-    return cost(short, RUN[peer](program, job))
+    run = (READ if job.case.workload else WRITE)[peer]
+    short = run(program, replace(job, operations=job.operations // SHORT))
+    return cost(short, run(program, job))
+
+
+def prepare(program: Program, job: Job, warmup: int) -> None:
+    """Makes the table, and does a case's work until Java has compiled the node's way there.
+
+    Raises:
+        PeerFailedError: it ended badly, or not every operation went well.
+    """
+    if job.case.workload:
+        load(program, job)
+    (READ if job.case.workload else WRITE)["kvmark"](program, replace(job, operations=warmup))

@@ -1,1 +1,0 @@
-"""kvmark stress beside cassandra-stress and cql-stress."""
