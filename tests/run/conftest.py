@@ -13,6 +13,7 @@ import pytest
 from kvmark.records import RunFolder, read_events
 from kvmark.testbed import redis
 from kvmark.testbed.control import take_down
+from kvmark.testbed.process import lives
 from kvmark.testbed.state import Testbed
 
 PATIENCE_S = 300.0
@@ -81,3 +82,17 @@ def wait_until() -> Callable[[Callable[[], object], str], None]:
             time.sleep(0.005)
 
     return wait
+
+
+@pytest.fixture
+def state_of() -> Callable[[Testbed], str | None]:
+    """The state of a server's process as the kernel has it: T for stopped, None when gone."""
+
+    def state(testbed: Testbed) -> str | None:
+        process = Testbed.read(testbed.folder).node("primary-1").process
+        if process is None or not lives(process):
+            return None
+        line = Path(f"/proc/{process.pid}/stat").read_text()
+        return line.rpartition(")")[2].split()[0]
+
+    return state

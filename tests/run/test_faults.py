@@ -1,7 +1,6 @@
 """Faults are carried out when they are due, written down, and undone whatever happens."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +8,6 @@ import pytest
 from kvmark.run.faults import Faults
 from kvmark.spec.faults import parse_fault
 from kvmark.testbed.control import kill_node
-from kvmark.testbed.process import lives
 from kvmark.testbed.redis.health import connect
 from kvmark.testbed.state import Testbed
 
@@ -18,15 +16,6 @@ Going = Any
 Wait = Callable[[Callable[[], object], str], None]
 NODE = "primary-1"
 MEASURED = {"kind": "phase_ended", "name": "measure"}
-
-
-def state_of(testbed: Testbed) -> str | None:
-    """The state of the server's process as the kernel has it: T for stopped, None when gone."""
-    process = Testbed.read(testbed.folder).node(NODE).process
-    if process is None or not lives(process):
-        return None
-    line = Path(f"/proc/{process.pid}/stat").read_text()
-    return line.rpartition(")")[2].split()[0]
 
 
 def answers(testbed: Testbed) -> bool:
@@ -88,7 +77,12 @@ def test_a_server_is_restarted(up: Up, going: Going, wait_until: Wait, lasting: 
 
 @pytest.mark.parametrize(("do", "state"), [("pause", "T"), ("kill", None)])
 def test_the_end_of_a_run_brings_its_servers_back(
-    up: Up, going: Going, wait_until: Wait, do: str, state: str | None
+    up: Up,
+    going: Going,
+    wait_until: Wait,
+    state_of: Callable[[Testbed], str | None],
+    do: str,
+    state: str | None,
 ) -> None:
     testbed = up()
 
