@@ -9,9 +9,6 @@ from kvmark.secret import Secret
 from kvmark.spec.suggest import without_credentials
 from kvmark.spec.url import (
     PASSWORD_VARIABLE,
-    SCHEMES,
-    Place,
-    Scheme,
     SystemName,
     parse_system_url,
     without_password,
@@ -80,15 +77,6 @@ def test_a_wrong_url_is_refused_in_one_sentence(text: str, sentence: str) -> Non
 def test_a_text_without_a_scheme_is_answered_with_the_forms(text: str) -> None:
     with pytest.raises(SpecError, match="write one of rocksdb:PATH, null:"):
         parse_system_url(text)
-
-
-def test_a_driver_that_is_missing_is_told_with_those_that_are_there(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    schemes = {**SCHEMES, "odd": Scheme("odd", Place.HOSTS, False, "odd://host")}
-    monkeypatch.setattr("kvmark.spec.url.SCHEMES", schemes)
-    with pytest.raises(SpecError, match="no driver for odd; it has rocksdb:, null:, sim:, redis:"):
-        parse_system_url("odd://h")
 
 
 def test_a_redis_server_is_named_by_address_and_database() -> None:

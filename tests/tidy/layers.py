@@ -2,7 +2,7 @@
 
 plan ← {workload, schedule, record, driver} ← engine ← pyext;
 driver ← driver-server ← driver-* ← pyext;
-spec ← plan ← run;  testbed ← run;  records ← {run, imports, analysis};
+testbed ← spec ← plan ← run;  records ← {run, imports, analysis};
 {stats, spec} ← analysis ← {report, study};  run ← study;
 report ← {serve, api};  all ← cli
 """
@@ -44,16 +44,17 @@ RUST = arrows("""
     pyext:         engine driver-*
 """)
 # What the picture leaves out: `errors` and `secret` are beneath everything, `cache` names a folder,
-# `catalog` holds ready specs, `_engine` is the door to Rust.
+# `catalog` holds ready specs, `_engine` is the door to Rust, `drivers` what is behind it.
 PYTHON = arrows("""
     errors:
     cache:
     _engine:
+    drivers:  _engine
     secret:
-    spec:     errors secret
+    spec:     testbed
     catalog:  spec
     plan:     catalog
-    testbed:  errors cache secret
+    testbed:  errors cache secret drivers
     records:  stats
     run:      plan testbed records _engine
     imports:  records

@@ -4,7 +4,7 @@ use kvmark_driver::OpenError;
 use kvmark_driver_server::{Credentials, HostPort};
 
 /// The port of CQL.
-const PORT: u16 = 9042;
+pub(crate) const PORT: u16 = 9042;
 
 /// `[user[:password]@]host[:port][,host[:port]…][/keyspace]`.
 #[derive(Clone, Debug, PartialEq, Eq)]

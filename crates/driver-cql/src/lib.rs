@@ -45,7 +45,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kvmark_driver::{
-    AnySession, Capabilities, Description, Driver, Execution, Layout, Never, OpenError,
+    About, AnySession, Capabilities, Description, Driver, Execution, Layout, Never, OpenError,
+    Place, Scheme,
 };
 
 use cluster::Cluster;
@@ -64,6 +65,15 @@ pub struct Cql {
 }
 
 impl Cql {
+    /// What the driver says of itself.
+    pub const ABOUT: About = About {
+        path: Some("keyspace"),
+        port: Some(address::PORT),
+        ycsb_bindings: &["cassandra-cql", "scylla", "site.ycsb.db.CassandraCQLClient"],
+        ycsb_properties: &["cassandra.", "scylla."],
+        ..About::new("cql", Place::Hosts, &[Scheme::new("cql", "cql://host:9042/keyspace")])
+    };
+
     /// Reaches the cluster, logs in, makes keyspace and table where they are missing, sends the
     /// layout's preparation and prepares every statement. Not to be called within an asynchronous
     /// runtime, nor are `session` and `settle`.

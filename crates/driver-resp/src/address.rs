@@ -7,7 +7,7 @@ use kvmark_driver::OpenError;
 use kvmark_driver_server::{Credentials, HostPort};
 
 /// The port of the Redis protocol.
-const PORT: u16 = 6379;
+pub(crate) const PORT: u16 = 6379;
 
 /// One server.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -40,7 +40,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kvmark_driver::{
-    AnySession, Capabilities, Description, Driver, Execution, Layout, Never, OpenError,
+    About, AnySession, Capabilities, Description, Driver, Execution, Layout, Never, OpenError,
+    Place, Scheme,
 };
 
 use commands::Fields;
@@ -59,6 +60,26 @@ pub struct Resp {
 }
 
 impl Resp {
+    /// What the driver says of itself.
+    pub const ABOUT: About = About {
+        path: Some("database"),
+        port: Some(address::PORT),
+        counts_whole_server: true,
+        ycsb_bindings: &["redis", "site.ycsb.db.RedisClient"],
+        ycsb_properties: &["redis."],
+        ..About::new(
+            "redis",
+            Place::Hosts,
+            &[
+                Scheme::new("redis", "redis://host:6379"),
+                Scheme {
+                    implied: &[("tls", "true")],
+                    ..Scheme::new("rediss", "rediss://host:6379")
+                },
+            ],
+        )
+    };
+
     /// Reaches the server and logs in. Not to be called within an asynchronous runtime, nor are
     /// `describe`, `statistics` and `settle`.
     ///

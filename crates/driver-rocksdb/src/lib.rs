@@ -23,7 +23,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kvmark_driver::{
-    AnySession, Capabilities, Description, Driver, Execution, Layout, Never, OpenError,
+    About, AnySession, Capabilities, Description, Driver, Execution, Layout, Never, OpenError,
+    Place, Scheme,
 };
 
 use database::Database;
@@ -39,6 +40,13 @@ pub struct RocksDb {
 }
 
 impl RocksDb {
+    /// What the driver says of itself.
+    pub const ABOUT: About = About {
+        ycsb_bindings: &["rocksdb", "site.ycsb.db.rocksdb.RocksDBClient"],
+        ycsb_properties: &["rocksdb."],
+        ..About::new("rocksdb", Place::Folder, &[Scheme::new("rocksdb", "rocksdb:PATH")])
+    };
+
     /// Opens the database, or creates it where the option `create` allows that.
     ///
     /// # Errors

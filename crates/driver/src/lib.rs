@@ -9,6 +9,7 @@ pub mod null;
 pub mod options;
 pub mod sim;
 
+mod about;
 mod deadlines;
 mod elements;
 mod reply;
@@ -20,6 +21,7 @@ use std::collections::BTreeMap;
 use kvmark_plan::{Kind, Plan, Statement};
 use serde::Serialize;
 
+pub use about::{About, Place, Scheme};
 pub use deadlines::Deadlines;
 pub use elements::Elements;
 pub use reply::{Cell, Reply};

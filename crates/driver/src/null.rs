@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::options::{Accepts, Given, OptionDoc};
 use crate::{
-    AnySession, Blocking, Capabilities, Completions, Description, Driver, Execution, OpenError,
-    Reply, Request, Session, Ticket,
+    About, AnySession, Blocking, Capabilities, Completions, Description, Driver, Execution,
+    OpenError, Place, Reply, Request, Scheme, Session, Ticket,
 };
 
 static TABLE: [OptionDoc; 1] = [OptionDoc {
@@ -27,6 +27,13 @@ pub struct Null {
 }
 
 impl Null {
+    /// What the driver says of itself.
+    pub const ABOUT: About = About {
+        ycsb_bindings: &["basic", "site.ycsb.BasicDB"],
+        ycsb_properties: &["basicdb."],
+        ..About::new("null", Place::Nothing, &[Scheme::new("null", "null:")])
+    };
+
     /// Opens the null driver.
     ///
     /// # Errors

@@ -18,8 +18,8 @@ use serde_json::Value;
 
 use crate::options::{Accepts, Given, OptionDoc};
 use crate::{
-    AnySession, Capabilities, Completions, Description, Driver, Execution, Never, OpenError, Reply,
-    Request, Session, Ticket,
+    About, AnySession, Capabilities, Completions, Description, Driver, Execution, Never, OpenError,
+    Place, Reply, Request, Scheme, Session, Ticket,
 };
 
 /// How service times are distributed.
@@ -144,6 +144,10 @@ struct Queue {
 }
 
 impl Sim {
+    /// What the driver says of itself.
+    pub const ABOUT: About =
+        About::new("sim", Place::Nothing, &[Scheme::new("sim", "sim:?servers=1")]);
+
     /// Opens a simulated system.
     ///
     /// # Errors

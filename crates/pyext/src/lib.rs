@@ -74,10 +74,10 @@ fn stamp_lag(py: Python<'_>) -> PyResult<Option<(u64, u64)>> {
     Ok(py.detach(lag::measure)?)
 }
 
-/// Names of the drivers in this build.
+/// What the drivers of this build say of themselves, as JSON: a list of `kvmark_driver::About`.
 #[pyfunction]
-fn drivers() -> Vec<&'static str> {
-    registry::NAMES.to_vec()
+fn drivers() -> String {
+    json!(registry::about()).to_string()
 }
 
 /// The native half of kvmark.

@@ -2,15 +2,35 @@
 
 use std::path::Path;
 
-use kvmark_driver::{Layout, null::Null, sim::Sim};
-use kvmark_driver_cql::Cql;
-use kvmark_driver_resp::Resp;
-use kvmark_driver_rocksdb::RocksDb;
+use kvmark_driver::{About, Layout};
 use kvmark_engine::{Completed, EngineError, Observer};
 use kvmark_plan::Plan;
 
-/// Names of the drivers, as plans spell them.
-pub(crate) const NAMES: [&str; 5] = ["cql", "null", "redis", "rocksdb", "sim"];
+/// A driver, and what opens it for a plan and carries that out.
+type Entry = (About, fn(&Plan, &Path, &mut dyn Observer) -> Result<Completed, EngineError>);
+
+/// The entry of a driver, which is opened with its options and, where that is said, the layout.
+macro_rules! entry {
+    ($driver:ty $(, $layout:expr)?) => {
+        (<$driver>::ABOUT, |plan, folder, observer| {
+            let driver = <$driver>::open(&plan.system.options $(, &$layout(plan))?)?;
+            kvmark_engine::run(plan, driver, folder, observer)
+        })
+    };
+}
+
+const DRIVERS: &[Entry] = &[
+    entry!(kvmark_driver_rocksdb::RocksDb, Layout::of),
+    entry!(kvmark_driver::null::Null),
+    entry!(kvmark_driver::sim::Sim),
+    entry!(kvmark_driver_resp::Resp, Layout::of),
+    entry!(kvmark_driver_cql::Cql, Layout::of),
+];
+
+/// What the drivers say of themselves.
+pub(crate) fn about() -> Vec<About> {
+    DRIVERS.iter().map(|(about, _)| *about).collect()
+}
 
 /// Opens the plan's driver and carries the plan out.
 pub(crate) fn run(
@@ -18,17 +38,16 @@ pub(crate) fn run(
     folder: &Path,
     observer: &mut dyn Observer,
 ) -> Result<Completed, EngineError> {
-    let options = &plan.system.options;
-    let layout = Layout::of(plan);
-    match plan.system.driver.as_str() {
-        "cql" => kvmark_engine::run(plan, Cql::open(options, &layout)?, folder, observer),
-        "null" => kvmark_engine::run(plan, Null::open(options)?, folder, observer),
-        "redis" => kvmark_engine::run(plan, Resp::open(options, &layout)?, folder, observer),
-        "rocksdb" => kvmark_engine::run(plan, RocksDb::open(options, &layout)?, folder, observer),
-        "sim" => kvmark_engine::run(plan, Sim::open(options)?, folder, observer),
-        other => Err(EngineError::Unsupported(format!(
-            "this build has no driver '{other}'; it has {}",
-            NAMES.join(", ")
-        ))),
+    let wanted = plan.system.driver.as_str();
+    match DRIVERS.iter().find(|(about, _)| about.name == wanted) {
+        Some((_, carry_out)) => carry_out(plan, folder, observer),
+        None => {
+            let mut names: Vec<_> = DRIVERS.iter().map(|(about, _)| about.name).collect();
+            names.sort_unstable();
+            Err(EngineError::Unsupported(format!(
+                "this build has no driver '{wanted}'; it has {}",
+                names.join(", ")
+            )))
+        }
     }
 }

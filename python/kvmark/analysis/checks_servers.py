@@ -23,8 +23,6 @@ _YCSB_THETA = 0.99
 _YCSB_ITEMS = 10_000_000_000
 #: Seconds of processor time that a system counts itself, where nobody watched it.
 _OWN_CPU = ("used_cpu_user", "used_cpu_sys")
-#: Systems that carry out commands on one thread, and the setting that gives them more.
-_ONE_THREAD = {"redis": "io-threads"}
 
 #: A row of :func:`rises`.
 _Rise = Mapping[str, Any]
@@ -185,16 +183,18 @@ def _usable_cores(run: Run, name: str) -> float:
 
     A system of one thread may use a little more than a core, for what it does in the background.
     """
+    from kvmark.testbed.systems import SYSTEMS  # noqa: PLC0415 - it loads all that starts servers
+
     testbed = _testbed_of(run, name)
     nodes: list[Mapping[str, Any]] = list(testbed.get("nodes", ()))
     node = next((one for one in nodes if one.get("name") == name), {})
     bound = len(node.get("cores") or ()) or run.manifest.host.get("cores") or 1
     if testbed.get("system") == "proxy":
         return float(min(int(testbed.get("threads") or bound), bound))
-    setting = _ONE_THREAD.get(str(testbed.get("system")))
-    if setting is None:
+    system = SYSTEMS.get(str(testbed.get("system")))
+    if system is None or system.one_thread_unless is None:
         return float(bound)
-    threads = str(testbed.get("settings", {}).get(setting, "1"))
+    threads = str(testbed.get("settings", {}).get(system.one_thread_unless, "1"))
     return float(min(int(threads) if threads.isdecimal() else 1, bound))
 
 

@@ -7,7 +7,6 @@ complain: where something can't be read, nothing is offered.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
 
 import typer
 
@@ -25,8 +24,6 @@ __all__ = [
 ]
 
 Completer = Callable[[typer.Context, str], Iterator[str]]
-
-_SYSTEMS: Final = ("cql://", "null:", "redis://", "rediss://", "rocksdb:", "sim:")
 
 
 def _offered(words: Completer) -> Callable[[typer.Context, str], list[str]]:
@@ -97,9 +94,10 @@ def application(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
 @_offered
 def system(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     """How a URL begins, and the testbeds."""
+    from kvmark.drivers import schemes
     from kvmark.testbed.folders import names_of_testbeds, testbeds_root
 
-    yield from _SYSTEMS
+    yield from sorted(scheme.beginning for scheme in schemes().values())
     yield from (f"up:{name}" for name in names_of_testbeds(testbeds_root()))
 
 

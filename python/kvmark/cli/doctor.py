@@ -60,10 +60,11 @@ def _lines(findings: list[Finding]) -> Iterator[Text]:
 
 def _findings(runs: Path) -> Iterator[Finding]:
     from kvmark import _engine
+    from kvmark.drivers import drivers
     from kvmark.testbed.host import describe_host
 
     host = describe_host()
-    yield Finding("engine", "good", f"{_engine.version}, drivers {', '.join(_engine.drivers())}")
+    yield Finding("engine", "good", f"{_engine.version}, drivers {', '.join(sorted(drivers()))}")
     yield _build()
     yield _clock()
     yield from _lag()

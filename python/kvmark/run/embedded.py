@@ -6,19 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from kvmark.drivers import is_embedded
 from kvmark.errors import KvmarkError, SystemUnderTestError
 from kvmark.plan.model import Plan
-from kvmark.testbed.rocksdb import remove_database
+from kvmark.testbed.systems import STORES
 
 __all__ = ["created_on_demand", "removed_if_refused"]
-
-_CREATED: frozenset[str] = frozenset({"rocksdb"})
-"""Drivers whose option `create` says so."""
 
 
 def created_on_demand(plan: Plan) -> Plan:
     """The plan, with its system made where there is none, if the plan puts records in it."""
-    if plan.system.driver not in _CREATED or "create" in plan.system.options:
+    if not is_embedded(plan.system.driver) or "create" in plan.system.options:
         return plan
     if not (plan.dataset.count == 0 or any(phase.name == "load" for phase in plan.phases)):
         return plan
@@ -30,12 +28,15 @@ def created_on_demand(plan: Plan) -> Plan:
 def removed_if_refused(plan: Plan) -> Iterator[None]:
     """Removes a database that was made only now when the run within can't begin."""
     path = plan.system.options.get("path")
-    made = plan.system.driver in _CREATED and isinstance(path, str) and not Path(path).exists()
+    is_folder = is_embedded(plan.system.driver) and isinstance(path, str)
+    made = is_folder and not Path(str(path)).exists()
     try:
         yield
     except KvmarkError:
         if made:
             # Files of others would be a reason to keep the folder, not to hide why it was refused.
             with suppress(SystemUnderTestError):
-                remove_database(Path(str(path)))
+                contents = STORES[plan.system.driver].contents({"path": str(path)}, None)
+                if contents is not None:
+                    contents.remove()
         raise

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 from kvmark.errors import UsageError
 from kvmark.spec.url import SystemUrl
-from kvmark.testbed.redis.data import Database
-from kvmark.testbed.rocksdb import holds_database, remove_database
+from kvmark.testbed.systems import STORES
 
 __all__ = ["OnExisting", "emptier"]
 
@@ -27,38 +25,20 @@ def emptier(system: SystemUrl, on_existing: OnExisting) -> Callable[[], None]:
         UsageError: there are records, and nothing was said about them.
         SystemUnderTestError: the system doesn't say, or doesn't let go of them.
     """
-    if on_existing == "keep":
+    store = STORES.get(system.driver)
+    if on_existing == "keep" or store is None:
         return _nothing
-    if system.driver == "rocksdb":
-        return _folder_emptier(Path(system.options["path"]), on_existing)
-    if system.driver == "redis":
-        return _server_emptier(system, on_existing)
-    return _nothing
+    contents = store.contents(system.options, system.password)
+    if contents is None:
+        # What can't be known to be empty isn't emptied.
+        return _nothing
+    if contents.found and on_existing == "refuse":
+        raise UsageError(
+            f"{system.options.get('path', system)} already holds {contents.found}, and the sequence"
+            f" begins with a load: {contents.advice}"
+        )
+    return contents.remove
 
 
 def _nothing() -> None:
     """Leaves a system as it is."""
-
-
-def _folder_emptier(folder: Path, on_existing: OnExisting) -> Callable[[], None]:
-    if on_existing == "refuse" and holds_database(folder):
-        raise UsageError(
-            f"{folder} already holds a database, and the sequence begins with a load: remove it"
-            " with --on-existing remove, name another folder, or leave load out of --workloads"
-        )
-    return lambda: remove_database(folder)
-
-
-def _server_emptier(system: SystemUrl, on_existing: OnExisting) -> Callable[[], None]:
-    database = Database(system.options, system.password)
-    keys = database.keys()
-    if keys is None:
-        # A server that can't count its keys can't be known to hold none: nothing is removed.
-        return _nothing
-    if keys and on_existing == "refuse":
-        raise UsageError(
-            f"{system} already holds {keys:,} keys, and the sequence begins with a load: remove"
-            " them with --on-existing remove, load over them with --on-existing keep, or name an"
-            " empty database such as redis://HOST:PORT/1"
-        )
-    return database.remove_keys

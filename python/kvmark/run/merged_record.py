@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kvmark.drivers import drivers
 from kvmark.plan.model import Plan
 from kvmark.records.histograms import TIME_TAGS, decode, time_record
 from kvmark.run.shares import acknowledged
@@ -21,8 +22,6 @@ _PROCESS: Final = (
     "voluntary_switches",
     "involuntary_switches",
 )
-# Drivers whose counters are the servers' own: each machine sees the same.
-_SERVERS_COUNT: Final = frozenset({"redis"})
 # What ended a phase for one share says most about the whole in this order.
 _GRAVEST: Final = ("failed", "cancelled", "until", "duration", "operations", "skipped", "killed")
 _SERIES: Final = ("phase", "group", "operation", "part", "outcome")
@@ -175,7 +174,7 @@ def _workers(phases: Sequence[Record]) -> list[dict[str, Any]]:
 
 def _statistics(phases: Sequence[Record], driver: str) -> dict[str, dict[str, float]]:
     all_of = [phase["statistics"] for phase in phases if phase.get("statistics")]
-    if not all_of or driver in _SERVERS_COUNT:
+    if not all_of or drivers()[driver].counts_whole_server:
         return dict(all_of[0]) if all_of else {}
     return {
         name: {

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
-from typing import Final
 
+from kvmark.drivers import is_embedded
 from kvmark.errors import UsageError
 from kvmark.plan.model import Plan, Share
 
@@ -25,11 +25,6 @@ __all__ = [
     "machines_used",
 ]
 
-_OWN_SYSTEM: Final = {
-    "rocksdb": "each machine would have a database of its own",
-}
-"""Drivers whose system lives in the engine's process and holds records."""
-
 
 def check_divisible(plan: Plan) -> None:
     """Refuses what makes no sense on several machines.
@@ -38,10 +33,10 @@ def check_divisible(plan: Plan) -> None:
         UsageError: says what, and why.
     """
     driver = plan.system.driver
-    if driver in _OWN_SYSTEM:
+    if is_embedded(driver):
         raise UsageError(
-            f"fleet: {driver} is embedded, so that {_OWN_SYSTEM[driver]}; leave --fleet out, or"
-            " measure a server"
+            f"fleet: {driver} is embedded, so that each machine would have a database of its own;"
+            " leave --fleet out, or measure a server"
         )
     if plan.system.options.get("clock") == "virtual":
         raise UsageError(

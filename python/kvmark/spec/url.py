@@ -12,21 +12,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import unquote
 
+from kvmark.drivers import Place, Scheme, schemes
 from kvmark.errors import SpecError
 from kvmark.secret import Secret
 from kvmark.spec.suggest import did_you_mean, is_text, shown, without_credentials
 
 __all__ = [
     "PASSWORD_VARIABLE",
-    "SCHEMES",
-    "Place",
-    "Scheme",
     "SystemName",
     "SystemUrl",
     "check_options",
@@ -38,42 +35,6 @@ __all__ = [
 PASSWORD_VARIABLE: Final = "KVMARK_URL_PASSWORD"  # noqa: S105 - a name
 """Environment variable of kvmark's own process that carries a URL's password to the driver."""
 
-
-class Place(Enum):
-    """What stands between the scheme and the options."""
-
-    FOLDER = "a folder"
-    HOSTS = "hosts"
-    NOTHING = "nothing"
-
-
-@dataclass(frozen=True)
-class Scheme:
-    """One kind of system URL and the driver that serves it."""
-
-    driver: str
-    place: Place
-    available: bool
-    example: str
-    path: str | None = None
-    """The option that stands behind the hosts as a path."""
-    implied: Mapping[str, str] = field(default_factory=dict)
-    """Options that the scheme itself says."""
-
-
-SCHEMES: Final[Mapping[str, Scheme]] = MappingProxyType(
-    {
-        "rocksdb": Scheme("rocksdb", Place.FOLDER, True, "rocksdb:PATH"),
-        "null": Scheme("null", Place.NOTHING, True, "null:"),
-        "sim": Scheme("sim", Place.NOTHING, True, "sim:?servers=1"),
-        "redis": Scheme("redis", Place.HOSTS, True, "redis://host:6379", "database"),
-        "rediss": Scheme(
-            "redis", Place.HOSTS, True, "rediss://host:6379", "database", {"tls": "true"}
-        ),
-        "cql": Scheme("cql", Place.HOSTS, True, "cql://host:9042/keyspace", "keyspace"),
-    }
-)
-"""Every scheme that is recognised. A new driver adds its line here."""
 
 # Not `token_aware`, `initial_token` or `authenticator`, which are none.
 _SECRET: Final = re.compile(
@@ -119,38 +80,35 @@ class SystemUrl:
 def parse_system_url(text: str) -> SystemUrl:
     """Reads a system URL.
 
-    Raises `SpecError` for an unknown scheme, a scheme without a driver in this build, a missing
-    folder, and an option without a value or given twice.
+    Raises `SpecError` for an unknown scheme, a missing folder, and an option without a value or
+    given twice.
     """
     if not is_text(text):
         raise SpecError(f"{shown(text)} is not UTF-8 text, as a system's URL must be")
     name, colon, rest = text.partition(":")
     if not colon:
-        forms = ", ".join(scheme.example for scheme in SCHEMES.values())
+        forms = ", ".join(scheme.example for scheme in schemes().values())
         raise SpecError(f"{shown(text)} is not the URL of a system; write one of {forms}")
-    scheme = SCHEMES.get(name)
+    scheme = schemes().get(name)
     if scheme is None:
-        hint = did_you_mean(name, SCHEMES)
+        hint = did_you_mean(name, schemes())
         raise SpecError(f"unknown kind of system {shown(name)}{hint}")
-    if not scheme.available:
-        usable = ", ".join(f"{key}:" for key, known in SCHEMES.items() if known.available)
-        raise SpecError(f"this build has no driver for {name}; it has {usable}")
-    who = ""
-    if scheme.place is Place.HOSTS:
+    place, who = scheme.driver.place, ""
+    if place is Place.HOSTS:
         # Whatever stands in a password: the last @ ends it. In an option it is written %40.
         slashes = "//" if rest.startswith("//") else ""
         who, _, rest = rest.removeprefix("//").rpartition("@")
         rest = slashes + rest
     path, _, query = rest.partition("?")
     options, password = _options(query, name), None
-    if scheme.place is Place.FOLDER:
+    if place is Place.FOLDER:
         options = _with_folder(options, path, scheme, name)
-    elif scheme.place is Place.HOSTS:
+    elif place is Place.HOSTS:
         options, password = _with_hosts(options, who, path, scheme, name)
     elif path:
         raise SpecError(f"{name}: takes options only, like {scheme.example}, not {shown(path)}")
-    shown_text = without_credentials(text) if scheme.place is Place.HOSTS else text
-    return SystemUrl(scheme.driver, MappingProxyType(options), shown_text, password)
+    shown_text = without_credentials(text) if place is Place.HOSTS else text
+    return SystemUrl(scheme.driver.name, MappingProxyType(options), shown_text, password)
 
 
 def without_password(name: SystemName) -> tuple[str, Secret | None]:
@@ -202,8 +160,8 @@ def _with_hosts(
     hosts, slash, inner = place.partition("/")
     # Without a host the path is that of a Unix socket.
     found = {"address": hosts} if hosts else {"address": f"{slash}{unquote(inner)}"}
-    if hosts and inner and scheme.path:
-        found[scheme.path] = unquote(inner)
+    if hosts and inner and scheme.driver.path:
+        found[scheme.driver.path] = unquote(inner)
     if user:
         found["username"] = unquote(user)
     if colon and password:

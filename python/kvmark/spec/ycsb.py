@@ -8,13 +8,14 @@ are refused. Counts are 64-bit, where YCSB cuts several of them to 31 bits.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
+from kvmark.drivers import Place, drivers, schemes
 from kvmark.errors import SpecError, UnsupportedProperty
 from kvmark.spec.properties import Given, merged
 from kvmark.spec.quantity import LARGEST
@@ -45,20 +46,14 @@ def _honoured(name: str, parse: Callable[[str], T], default: T) -> T:
     return dataclasses.field(default=default, metadata={"name": name, "parse": parse})
 
 
-_BINDINGS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "rocksdb": "rocksdb",
-        "site.ycsb.db.rocksdb.RocksDBClient": "rocksdb",
-        "redis": "redis",
-        "site.ycsb.db.RedisClient": "redis",
-        "cassandra-cql": "cql",
-        "scylla": "cql",
-        "site.ycsb.db.CassandraCQLClient": "cql",
-        "basic": "null",
-        "site.ycsb.BasicDB": "null",
-    }
-)
-"""YCSB's bindings and the drivers that measure the same systems."""
+def _bindings() -> Mapping[str, str]:
+    """YCSB's bindings and the drivers that measure the same systems."""
+    return {name: one.name for one in drivers().values() for name in one.ycsb_bindings}
+
+
+def _binding(given: str) -> str:
+    """A binding's name or class."""
+    return choice(*_bindings())(given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +117,7 @@ class YcsbProperties:
     """Becomes the length of a recorded interval."""
     label: str = _honoured("label", exactly, "")
     """Text to tell this run by."""
-    db: str = _honoured("db", choice(*_BINDINGS), "")
+    db: str = _honoured("db", _binding, "")
     """A hint at the system; it must not contradict the system's URL."""
     hdrhistogram_percentiles: tuple[float, ...] = _honoured(
         "hdrhistogram.percentiles", percentiles, (50.0, 95.0, 99.0)
@@ -174,7 +169,7 @@ class YcsbProperties:
 
     def check_driver(self, driver: str) -> None:
         """Raises `SpecError` when the property `db` names another system than the one measured."""
-        wanted = _BINDINGS.get(self.db, driver)
+        wanted = _bindings().get(self.db, driver)
         if wanted != driver:
             raise self.error("db", f"asks for {wanted}, but the system measured is {driver}")
 
@@ -315,13 +310,23 @@ def _always(given: Given) -> Callable[[str], object]:
     name = given.name
     if name in ALWAYS:
         return ALWAYS[name]
-    prefixed = (why for prefix, why in BINDING_PREFIXES.items() if name.startswith(prefix))
+    prefixed = (why for prefix, why in _refused_beginnings() if name.startswith(prefix))
     reason = REFUSED.get(name) or next(prefixed, None)
     if reason is not None:
         sentence = f"property {shown(name)} is not supported: {reason}"
         raise UnsupportedProperty(sentence, file=given.file, line=given.line)
     hint = did_you_mean(name, [*_FIELDS, *ALWAYS, *REFUSED])
     raise given.error(f"unknown property {shown(name)}{hint}")
+
+
+def _refused_beginnings() -> Iterator[tuple[str, str]]:
+    """How the names of properties begin that are refused, and why."""
+    yield from BINDING_PREFIXES.items()
+    for scheme in schemes().values():
+        is_server = scheme.driver.place is Place.HOSTS
+        with_options = f"give options in the URL, --system {scheme.example}?option=value"
+        why = REFUSED["host"] if is_server else with_options
+        yield from ((beginning, why) for beginning in scheme.driver.ycsb_properties)
 
 
 def _check(properties: YcsbProperties) -> None:

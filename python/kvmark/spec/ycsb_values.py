@@ -220,11 +220,6 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
 BINDING_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "htrace.": "kvmark does not trace single operations",
-        "basicdb.": "use --system null: or sim: with options in the URL",
-        "rocksdb.": "give RocksDB's options in the URL, --system rocksdb:PATH?option=value",
-        "redis.": "name the system with its URL in --system",
-        "cassandra.": "name the system with its URL in --system",
-        "scylla.": "name the system with its URL in --system",
     }
 )
-"""Beginnings of the names of properties that belong to YCSB's bindings."""
+"""Beginnings of the names of properties that no binding has; drivers know those of theirs."""

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from kvmark import _engine
+from kvmark.drivers import schemes
 from kvmark.errors import UsageError
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
@@ -21,6 +22,7 @@ from kvmark.study import contents
 from kvmark.study.matrix import Case, combinations, ordered, parse_choice
 from kvmark.study.published import PublishedCase, read_published
 from kvmark.study.through import check_through, with_proxies
+from kvmark.testbed.systems import SYSTEMS
 
 __all__ = ["PUBLISHED", "Asked", "Resolve", "Study"]
 
@@ -31,9 +33,6 @@ PUBLISHED: Final = "published"
 """The choice of the cases that somebody published figures for."""
 
 _UP: Final = "up:"
-_DRIVERS: Final = {"cassandra": "cql", "redis": "redis"}
-_ANYWHERE: Final = {"cassandra": "cql://127.0.0.1:9042", "redis": "redis://127.0.0.1:6379"}
-"""Stands for a testbed that isn't there yet, when plans are only checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +199,12 @@ class Study:
             )
 
     def _stand_in(self, case: Case) -> SystemUrl:
+        """The system of a case; one that is nowhere for a testbed, which isn't there yet."""
         testbed = self.testbed(case)
         if testbed is not None:
-            return parse_system_url(_ANYWHERE[testbed.system])
+            driver = SYSTEMS[testbed.system].driver
+            usual = next(one for one in schemes().values() if one.driver.name == driver)
+            return parse_system_url(f"{usual.beginning}127.0.0.1:{usual.driver.port}")
         return self.resolve(self.system_name(case))
 
     def _together(self, case: Case) -> str:
@@ -231,7 +233,7 @@ class Study:
         name = self.asked.system or self.spec.system
         if name is not None:
             return self.resolve(name).driver
-        return None if self.spec.testbed is None else _DRIVERS[self.spec.testbed.system]
+        return None if self.spec.testbed is None else SYSTEMS[self.spec.testbed.system].driver
 
     @property
     def _is_up(self) -> bool:

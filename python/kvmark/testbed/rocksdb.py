@@ -7,14 +7,16 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from kvmark.errors import SystemUnderTestError
+from kvmark.secret import Secret
+from kvmark.testbed.system import Contents, Store
 
-__all__ = ["holds_database", "remove_database", "scratch_folder"]
+__all__ = ["STORE", "scratch_folder"]
 
 _SCRATCH: Final = "scratch-"
 _OWN_FILE = re.compile(
@@ -22,12 +24,22 @@ _OWN_FILE = re.compile(
 )
 
 
-def holds_database(folder: Path) -> bool:
-    """Whether the folder is a RocksDB database."""
-    return (folder / "CURRENT").exists()
+def _contents(options: Mapping[str, str], _: Secret | None) -> Contents:
+    """What is in the folder of a database."""
+    folder = Path(options["path"])
+    return Contents(
+        "a database" if (folder / "CURRENT").exists() else None,
+        "remove it with --on-existing remove, name another folder, or leave load out of"
+        " --workloads",
+        lambda: _remove_database(folder),
+    )
 
 
-def remove_database(folder: Path) -> None:
+STORE: Final = Store("rocksdb", _contents)
+"""What a folder holds, and removing it."""
+
+
+def _remove_database(folder: Path) -> None:
     """Removes a database and its folder.
 
     Raises:

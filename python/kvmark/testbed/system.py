@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+from kvmark.secret import Secret
 from kvmark.testbed.state import Node, Testbed
 
-__all__ = ["Counted", "Meter", "OwnFiles", "Promotion", "System"]
+__all__ = ["Contents", "Counted", "Meter", "OwnFiles", "Promotion", "Store", "System"]
 
 OwnFiles: TypeAlias = re.Pattern[str]
 """Paths within a testbed's folder that its servers or kvmark make."""
@@ -50,6 +51,28 @@ class Promotion:
 
 
 @dataclass(frozen=True, slots=True)
+class Contents:
+    """What a system holds, whoever started it."""
+
+    found: str | None
+    """What a load would find there, in words; None for nothing."""
+    advice: str
+    """What a user can do then."""
+    remove: Callable[[], None]
+    """Removes all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """What can be known and removed of what a driver's systems hold."""
+
+    driver: str
+    contents: Callable[[Mapping[str, str], Secret | None], Contents | None]
+    """Asked with the driver's options as text, and a password that isn't among them; None where
+    the system doesn't tell."""
+
+
+@dataclass(frozen=True, slots=True)
 class System:
     """One kind of system."""
 
@@ -64,6 +87,11 @@ class System:
     own_files: OwnFiles
     healthy_within_s: float
     """How long its servers may take to start."""
+    driver: str | None = None
+    """What speaks to it; None where that is another system's."""
+    store: Store | None = None
+    one_thread_unless: str | None = None
+    """The setting that gives it more threads than one; None where it has more anyway."""
     promotion: Promotion | None = None
     """How a replica takes its primary's place; None where that can't be said from outside."""
     check_again: Callable[[Testbed, Callable[[str], None]], None] = lambda _, __: None

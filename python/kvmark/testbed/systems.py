@@ -7,15 +7,23 @@ from types import MappingProxyType
 from typing import Final
 
 from kvmark.errors import SystemUnderTestError
-from kvmark.testbed import cassandra, proxy, redis
+from kvmark.testbed import cassandra, proxy, redis, rocksdb
 from kvmark.testbed.state import Testbed
-from kvmark.testbed.system import System
+from kvmark.testbed.system import Store, System
 
-__all__ = ["SYSTEMS", "system_of"]
+__all__ = ["STORES", "SYSTEMS", "system_of"]
 
 SYSTEMS: Final[Mapping[str, System]] = MappingProxyType(
-    {"cassandra": cassandra.SYSTEM, "proxy": proxy.SYSTEM, "redis": redis.SYSTEM}
+    {each.name: each for each in (cassandra.SYSTEM, proxy.SYSTEM, redis.SYSTEM)}
 )
+STORES: Final[Mapping[str, Store]] = MappingProxyType(
+    {
+        store.driver: store
+        for store in (rocksdb.STORE, *(system.store for system in SYSTEMS.values()))
+        if store is not None
+    }
+)
+"""By driver; those of testbeds too."""
 
 
 def system_of(testbed: Testbed) -> System:

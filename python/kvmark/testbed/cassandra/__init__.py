@@ -20,6 +20,7 @@ SYSTEM: Final = System(
     ExporterMeter,
     OWN_FILES,
     HEALTHY_WITHIN_S,
+    driver="cql",
     check_again=check_again,
 )
 """What testbeds of this kind can be asked."""

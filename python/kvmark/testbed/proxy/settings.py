@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kvmark.testbed.proxy.wanted import Kind, Target
+from kvmark.testbed.proxy.wanted import SHOTOVER_SPEAKS, Kind, Target
 
 __all__ = ["Place", "command", "files"]
 
@@ -53,10 +53,6 @@ contact-points: ["{to_host}"]
 port: {to_port}
 bind: "{host}:{port}"
 """
-_SPOKEN: Final = {
-    "redis": ("Valkey", "ValkeySinkSingle"),
-    "cql": ("Cassandra", "CassandraSinkSingle"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +66,7 @@ class Place:
 
 def files(kind: Kind, place: Place, to: Target, threads: int) -> Mapping[str, str]:
     """The files that a proxy reads, by name."""
-    source, sink = _SPOKEN[to.driver]
+    source, sink = SHOTOVER_SPEAKS.get(to.driver, ("", ""))
     values = {
         "host": place.host,
         "port": place.port,

@@ -6,18 +6,34 @@ import os
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
+from kvmark.drivers import drivers, schemes
 from kvmark.errors import UsageError
 
-__all__ = ["BUILDS", "KINDS", "Build", "Kind", "Target", "Wanted", "check", "threads_of"]
+__all__ = [
+    "BUILDS",
+    "KINDS",
+    "SHOTOVER_SPEAKS",
+    "Build",
+    "Kind",
+    "Target",
+    "Wanted",
+    "check",
+    "threads_of",
+]
 
 Kind = Literal["haproxy", "shotover", "cql-proxy"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 Build = Literal["debug", "release"]
 BUILDS: Final[tuple[Build, ...]] = get_args(Build)
 
+SHOTOVER_SPEAKS: Final = {
+    "redis": ("Valkey", "ValkeySinkSingle"),
+    "cql": ("Cassandra", "CassandraSinkSingle"),
+}
+"""What Shotover calls the protocols of drivers, as a source and as a sink."""
+
 _LONGEST_PORT: Final = 5
 _MOST_THREADS: Final = 64
-_USUAL_PORTS: Final = {"redis": 6379, "cql": 9042}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +41,7 @@ class Target:
     """The system that a proxy stands before."""
 
     driver: str
-    """What speaks to it: `redis` or `cql`."""
+    """What speaks to it."""
     address: str
     """Its host and port; a host alone has the driver's usual port."""
     text: str
@@ -51,7 +67,7 @@ class Target:
         host, colon, port = self.address.rpartition(":")
         if colon and port.isdecimal() and len(port) <= _LONGEST_PORT:
             return host.strip("[]"), int(port)
-        return self.address.strip("[]"), _USUAL_PORTS[self.driver]
+        return self.address.strip("[]"), drivers()[self.driver].port or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +100,15 @@ def check(wanted: Wanted) -> None:
         UsageError: says what, and what to do instead.
     """
     kind, to = wanted.kind, wanted.to
-    if to.driver not in _USUAL_PORTS:
+    if drivers()[to.driver].port is None:
+        servers = " or ".join(one.beginning for one in schemes().values() if one.driver.port)
         raise UsageError(
-            f"to: {to.text} is no server that a proxy can stand before; give a redis:// or cql://"
-            " URL"
+            f"to: {to.text} is no server that a proxy can stand before; give a {servers} URL"
         )
     if to.address.startswith("/") or "," in to.address:
         raise UsageError(f"to: a proxy stands before one host and port, not before {to.address}")
+    if kind == "shotover" and to.driver not in SHOTOVER_SPEAKS:
+        raise UsageError(f"to: shotover doesn't speak what {to.text} does; take haproxy")
     if kind == "cql-proxy" and to.driver != "cql":
         raise UsageError(f"to: cql-proxy speaks CQL, and {to.text} doesn't; give a cql:// URL")
     if to.cluster and kind != "cql-proxy":

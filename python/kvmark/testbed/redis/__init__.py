@@ -3,11 +3,12 @@
 from typing import Final
 
 from kvmark.testbed.redis.config import Wanted
+from kvmark.testbed.redis.data import contents
 from kvmark.testbed.redis.describe import NetworkMeter, describe
 from kvmark.testbed.redis.health import wait_for_answer, wait_for_node
 from kvmark.testbed.redis.promotion import check_promotion, demote, promote
 from kvmark.testbed.redis.up import HEALTHY_WITHIN_S, OWN_FILES, up
-from kvmark.testbed.system import Promotion, System
+from kvmark.testbed.system import Promotion, Store, System
 
 __all__ = ["SYSTEM", "Wanted", "up"]
 
@@ -19,6 +20,9 @@ SYSTEM: Final = System(
     NetworkMeter,
     OWN_FILES,
     HEALTHY_WITHIN_S,
-    Promotion(check_promotion, promote, demote),
+    driver="redis",
+    store=Store("redis", contents),
+    one_thread_unless="io-threads",
+    promotion=Promotion(check_promotion, promote, demote),
 )
 """What testbeds of this kind can be asked."""

@@ -15,8 +15,9 @@ from typing import Final, TypeVar
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.secret import Secret
 from kvmark.testbed.redis.client import Client, Reply, ReplyError
+from kvmark.testbed.system import Contents
 
-__all__ = ["Database"]
+__all__ = ["Database", "contents"]
 
 _PORT: Final = 6379
 _UNKNOWN: Final = "unknown command"
@@ -98,6 +99,25 @@ class Database:
         except (OSError, ValueError) as problem:
             raise UsageError(f"the password file {file} can't be read: {problem}") from problem
         return lines[0] if lines else None
+
+
+def contents(options: Mapping[str, str], password: Secret | None) -> Contents | None:
+    """What a server holds; None where it can't count its keys, and so can't be known to be empty.
+
+    Raises:
+        SystemUnderTestError: the server can't be reached, or refuses.
+        UsageError: the password can't be read.
+    """
+    database = Database(options, password)
+    keys = database.keys()
+    if keys is None:
+        return None
+    return Contents(
+        f"{keys:,} keys" if keys else None,
+        "remove them with --on-existing remove, load over them with --on-existing keep, or name an"
+        " empty database such as redis://HOST:PORT/1",
+        database.remove_keys,
+    )
 
 
 def _place(address: str) -> tuple[str, int]:
