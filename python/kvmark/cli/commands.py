@@ -21,7 +21,8 @@ class Listed:
     """A command in the list of all."""
 
     #: The module of this package that has the function of the command's name. Where it has a
-    #: mapping `UNDER` with that name, these functions are commands under it.
+    #: mapping `UNDER` with that name, these functions are commands under it; where `WITH_OPTIONS`
+    #: has that name, what stands there gives the function its options.
     module: str
     #: The first line of that function's docstring.
     purpose: str
@@ -137,7 +138,9 @@ class WholeCommands(LazyCommands):
 def function_of(name: str) -> Any:
     """The function that a command calls; a word that Python keeps for itself can't be its name."""
     module = import_module(f"kvmark.cli.{COMMANDS[name].module}")
-    return getattr(module, f"{name}_" if iskeyword(name) else name)
+    function = getattr(module, f"{name}_" if iskeyword(name) else name)
+    with_options = getattr(module, "WITH_OPTIONS", {}).get(name)
+    return function if with_options is None else with_options(function)
 
 
 def _nothing() -> None:

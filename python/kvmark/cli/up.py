@@ -2,55 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from kvmark.cli import options
 from kvmark.cli import up_options as words
 from kvmark.cli.output import print_answer, print_json
-from kvmark.errors import SpecError
 from kvmark.testbed.folders import testbeds_root
 
 if TYPE_CHECKING:
     from kvmark.cli.up_output import How
     from kvmark.testbed.state import Testbed
 
-__all__ = ["down", "up"]
+__all__ = ["WITH_OPTIONS", "down", "up"]
 
 
 def up(
-    context: typer.Context,
-    system: words.System = None,
-    name: words.Name = None,
-    new: words.New = False,
-    port: words.Port = None,
-    replicas: words.Replicas = 0,
-    cluster: words.Cluster = None,
-    appendonly: words.Appendonly = "no",
-    appendfsync: words.Appendfsync = "everysec",
-    save: words.Save = "",
-    password: words.Password = False,
-    password_file: words.PasswordFile = None,
-    tls: words.Tls = False,
-    network: words.Network = False,
-    io_threads: words.IoThreads = None,
-    maxclients: words.Maxclients = 10_000,
-    settings: words.Settings = None,
-    core: words.Core = None,
-    server: words.Server = "redis-server",
-    nodes: words.Nodes = 1,
-    version: words.Version = "5.0",
-    heap: words.Heap = None,
-    memory: words.Memory = None,
-    kind: words.Kind = None,
-    to: words.To = None,
-    threads: words.Threads = None,
-    build: words.Build = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    context: typer.Context, *, system: str | None, json: bool, quiet: bool, **typed: Any
 ) -> None:
     """Starts a system to measure, on this machine, or one again that is down; else lists all."""
     from rich.text import Text
@@ -62,14 +33,14 @@ def up(
     if system is None:
         list_testbeds(json=json)
         return
-    root, typed = testbeds_root(), up_words.said(context)
+    root, said = testbeds_root(), up_words.said(context)
     how: How = "up"
     kept = up_words.kept_testbed(root, system, context)
-    up_words.check_words(kept.system if kept else system, typed)
+    up_words.check_words(kept.system if kept else system, said)
     if kept is None:
-        testbed = _made(system, context.params, root, quiet=quiet)
+        testbed = _made(system, typed, said, root, quiet=quiet)
     else:
-        up_words.check_same(kept, context.params, typed)
+        up_words.check_same(kept, typed, said)
         how = "up already" if kept.lives else "up again"
         with telling(quiet=quiet) as tell:
             testbed = bring_back(kept, tell)
@@ -95,19 +66,19 @@ def down(
         print_answer(Text("\n").join(ended(stopped, named=name is not None)))
 
 
-def _made(system: str, params: Mapping[str, Any], root: Path, *, quiet: bool) -> Testbed:
+def _made(
+    name: str, typed: Mapping[str, Any], said: Sequence[str], root: Path, *, quiet: bool
+) -> Testbed:
     """A new testbed."""
-    from kvmark.cli import up_words
     from kvmark.cli.up_output import telling
-    from kvmark.testbed import cassandra, proxy, redis
+    from kvmark.cli.up_words import wishes
+    from kvmark.testbed.systems import SYSTEMS
 
-    if system == "proxy" and (params["kind"] is None or params["to"] is None):
-        kinds = "|".join(proxy.KINDS)
-        raise SpecError(f"a proxy needs its kind and a system: write --kind {kinds} --to URL")
-    wished = up_words.wishes(system, params)
-    if system == "redis":
-        return redis.up(redis.Wanted(**wished), root)
+    system = SYSTEMS[name]
+    wanted = system.wanted(**wishes(system, typed, said))
     with telling(quiet=quiet) as tell:
-        if system == "cassandra":
-            return cassandra.up(cassandra.Wanted(**wished), root, tell)
-        return proxy.up(proxy.Wanted(**wished), root, tell)
+        return system.up(wanted, root, tell)
+
+
+WITH_OPTIONS: Final = {"up": words.with_options}
+"""Commands that get their options when they are asked for."""

@@ -12,6 +12,7 @@ from rich.text import Text
 from kvmark.cli.output import print_answer, print_json
 from kvmark.testbed.control import Stopped
 from kvmark.testbed.state import Testbed, all_testbeds, testbeds_root
+from kvmark.testbed.systems import system_of
 
 __all__ = ["How", "ended", "list_testbeds", "started", "telling", "testbed_document"]
 
@@ -70,10 +71,9 @@ def started(testbed: Testbed, how: How) -> Iterator[Text]:
     servers = ", ".join(f"{node.name} {node.address}" for node in testbed.nodes)
     yield Text(testbed.url, "bold")
     yield Text(f"{testbed.system} {testbed.version} is {how} as '{testbed.name}': {servers}")
-    made = testbed.made_with
-    in_memory = made.get("appendonly") is False and not made.get("save")
-    if how == "up again" and in_memory:
-        yield Text("Without --appendonly yes or --save Redis keeps its data in memory only")
+    forgotten = system_of(testbed).forgets(testbed.made_with)
+    if how == "up again" and forgotten:
+        yield Text(forgotten)
     yield Text(f"Stop it with: kvmark down {testbed.name}", "dim")
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,40 +15,27 @@ from kvmark.errors import SpecError, UsageError
 from kvmark.secret import Secret
 from kvmark.spec.quantity import count, listed
 from kvmark.spec.url import SystemName
-from kvmark.testbed import cassandra, proxy
+from kvmark.testbed import proxy
 from kvmark.testbed.state import Testbed, known_testbed, names_of_testbeds
+from kvmark.testbed.system import System
 from kvmark.testbed.systems import SYSTEMS
+from kvmark.testbed.words import wishes_of
 
 __all__ = ["check_same", "check_words", "kept_testbed", "said", "wishes"]
 
 _PASSWORD_BYTES: Final = 24
 
-# The words that one system alone understands.
-_OF_REDIS: Final = (
-    "replicas",
-    "cluster",
-    "appendonly",
-    "appendfsync",
-    "save",
-    "io_threads",
-    "maxclients",
-    "server",
-)
-_OF_CASSANDRA: Final = ("nodes", "version", "heap", "memory")
-_OF_PROXIES: Final = ("kind", "to", "threads", "build")
-# What servers understand and proxies don't.
-_OF_SERVERS: Final = ("password", "password_file", "tls", "network", "settings")
-_OF_ALL: Final = ("port", "core")
-_UNDERSTOOD: Final = {
-    "redis": (*_OF_ALL, *_OF_SERVERS, *_OF_REDIS),
-    "cassandra": (*_OF_ALL, *_OF_SERVERS, *_OF_CASSANDRA),
-    "proxy": (*_OF_ALL, *_OF_PROXIES),
-}
-_WORDS: Final = frozenset(word for words in _UNDERSTOOD.values() for word in words)
-_WRITTEN: Final = {"settings": "set"}
-# The wish that a word speaks of, where it has another name.
-_WISHES: Final = {"core": "cores", "heap": "heap_bytes", "memory": "memory_bytes"}
 _PASSWORDS: Final = ("password", "password_file")
+# What several systems may have; where they differ a system says how.
+_COMMON: Final = {"tls": "tls", "network": "network", "cores": "core"}
+
+
+def _understood(system: System) -> dict[str, str]:
+    """The wishes that a user can speak of, and how those are written."""
+    names = {field.name for field in fields(system.wanted)}
+    found = {wish.field: wish.written for wish in wishes_of(system.wanted).values()}
+    found |= {name: written for name, written in _COMMON.items() if name in names}
+    return found | {name: name for name in _PASSWORDS if "password" in names}
 
 
 def kept_testbed(root: Path, system: str, context: typer.Context) -> Testbed | None:
@@ -71,7 +59,8 @@ def kept_testbed(root: Path, system: str, context: typer.Context) -> Testbed | N
                 f" kvmark up {found.system}, for another one"
             )
         return found
-    usual = context.params["kind"] if system == "proxy" else system
+    named_by = SYSTEMS[system].named_by
+    usual = context.params[named_by] if named_by else system
     chosen = name or usual
     found = None if new or chosen is None else known_testbed(root, chosen)
     if found is not None and found.system != system:
@@ -83,37 +72,42 @@ def kept_testbed(root: Path, system: str, context: typer.Context) -> Testbed | N
 
 
 def said(context: typer.Context) -> list[str]:
-    """The words of systems that were typed; the others have their usual values."""
+    """The wishes that were typed; the others have their usual values."""
+    known = {name for system in SYSTEMS.values() for name in _understood(system)}
     sources = {name: context.get_parameter_source(name) for name in context.params}
     return [
         name
         for name, source in sources.items()
-        if name in _WORDS and source is not None and source.name == "COMMANDLINE"
+        if name in known and source is not None and source.name == "COMMANDLINE"
     ]
 
 
-def check_words(system: str, typed: list[str]) -> None:
+def check_words(system: str, typed: Sequence[str]) -> None:
     """Refuses options of another system: they would have no effect."""
+    understood = _understood(SYSTEMS[system])
     for name in typed:
-        if name not in _UNDERSTOOD[system]:
+        if name not in understood:
             raise SpecError(
                 f"{_option(name)} is no option of {system}: leave it out, or see `kvmark up --help`"
             )
 
 
-def wishes(system: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """What is wished of a new testbed of a system, by the names that its module has for it."""
-    found = {
-        _WISHES.get(word, word): _wish(word, params[word])
-        for word in _UNDERSTOOD[system]
-        if word not in _PASSWORDS
-    }
-    if "password" in _UNDERSTOOD[system]:
+def wishes(system: System, params: Mapping[str, Any], typed: Sequence[str]) -> dict[str, Any]:
+    """What is wished of a new testbed of a system.
+
+    Raises:
+        SpecError: a wish is missing, or can't be read.
+    """
+    required = (wish.field for wish in wishes_of(system.wanted).values() if wish.is_required)
+    if not set(typed).issuperset(required):
+        raise SpecError(system.required)
+    found = {name: _wish(system, name, params[name]) for name in typed if name not in _PASSWORDS}
+    if set(typed) & set(_PASSWORDS):
         found["password"] = _password(params["password_file"], generate=params["password"])
     return {"name": params["name"], **found}
 
 
-def check_same(testbed: Testbed, params: Mapping[str, Any], typed: list[str]) -> None:
+def check_same(testbed: Testbed, params: Mapping[str, Any], typed: Sequence[str]) -> None:
     """Refuses words that say something else than what a testbed was made with.
 
     Raises:
@@ -135,7 +129,7 @@ def _agrees(testbed: Testbed, word: str, typed: Any) -> bool:
         file = testbed.facts.get("password_file")
         wanted = _password(typed, generate=False) if word == "password_file" else None
         return file is not None and wanted in (None, _password(Path(file), generate=False))
-    kept, wish = testbed.made_with[_WISHES.get(word, word)], _wish(word, typed)
+    kept, wish = testbed.made_with[word], _wish(SYSTEMS[testbed.system], word, typed)
     if word == "settings":
         return all(kept.get(name) == value for name, value in wish)
     if isinstance(wish, proxy.Target):
@@ -147,10 +141,9 @@ def _kept(testbed: Testbed, word: str) -> str | None:
     """What a testbed was made with, for a sentence; None where that isn't known."""
     if word in _PASSWORDS:
         return "another password" if "password_file" in testbed.facts else "none"
-    wish = _WISHES.get(word, word)
-    if wish not in testbed.made_with:
+    if word not in testbed.made_with:
         return None
-    value = testbed.made_with[wish]
+    value = testbed.made_with[word]
     match value:
         case True | False:
             return "yes" if value else "no"
@@ -158,31 +151,23 @@ def _kept(testbed: Testbed, word: str) -> str | None:
             return " ".join(f"{name}={text}" for name, text in value.items()) or "none"
         case list():
             return ",".join(map(str, value)) or "none"
-        case int() if wish.endswith("_bytes"):
+        case int() if word.endswith("_bytes"):
             return f"{value // 2**20}M"
         case None | "":
             return "none"
     return str(value)
 
 
-def _wish(word: str, value: Any) -> Any:
-    """A word's value as a system's module takes it."""
+def _wish(system: System, word: str, value: Any) -> Any:
+    """The value of a wish that is written so."""
     if word == "settings":
         return tuple(_setting(each) for each in value or ())
-    if word == "core":
+    if word == "cores":
         return tuple(listed(value, count)) if value else ()
-    if value is None:
-        return None
-    match word:
-        case "appendonly":
-            return value == "yes"
-        case "version":
-            return cassandra.exact_version(value)
-        case "heap" | "memory":
-            return cassandra.read_size(word, value)
-        case "to":
-            return _target(value)
-    return value
+    if isinstance(value, SystemName):
+        return _target(value)
+    wish = wishes_of(system.wanted).get(word)
+    return value if wish is None else wish.read(value)
 
 
 def _target(to: SystemName) -> proxy.Target:
@@ -202,7 +187,10 @@ def _target(to: SystemName) -> proxy.Target:
 
 
 def _option(word: str) -> str:
-    return f"--{_WRITTEN.get(word, word).replace('_', '-')}"
+    written = {
+        name: as_ for system in SYSTEMS.values() for name, as_ in _understood(system).items()
+    }
+    return f"--{written[word].replace('_', '-')}"
 
 
 def _setting(text: str) -> tuple[str, str]:

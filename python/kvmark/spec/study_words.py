@@ -9,9 +9,9 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
 from kvmark.errors import SpecError
@@ -19,6 +19,9 @@ from kvmark.spec import quantity
 from kvmark.spec.faults import Action, Amount, FaultSpec, Others, Target, check_words
 from kvmark.spec.suggest import shown
 from kvmark.spec.yaml_file import Count, Duration, Strict, at_key
+from kvmark.testbed.system import System
+from kvmark.testbed.systems import SYSTEMS
+from kvmark.testbed.words import YES_OR_NO, wishes_of
 
 __all__ = ["RunWords", "StudyFault", "TestbedWords"]
 
@@ -130,44 +133,37 @@ def _text(value: object) -> object:
     return str(value) if isinstance(value, int | float) else value
 
 
-_OF_REDIS: Final = frozenset({
-    "replicas", "cluster", "appendonly", "appendfsync", "save", "io_threads", "maxclients",
-})  # fmt: skip
-_OF_CASSANDRA: Final = frozenset({"nodes", "version", "heap", "memory"})
+_Text = Annotated[str, BeforeValidator(_text)]
+_TYPES: Final[Mapping[Any, Any]] = {int: Count, str: _Text, YES_OR_NO: bool}
 
 
-class TestbedWords(Strict):
+def _words_of(system: System) -> dict[str, Any]:
+    """The words that only some systems understand, with their types."""
+    wishes = (wish for wish in wishes_of(system.wanted).values() if wish.word.in_studies)
+    return {wish.written: _TYPES.get(wish.type, wish.type) for wish in wishes}
+
+
+_OF_SYSTEMS: Final = {name: _words_of(each) for name, each in SYSTEMS.items() if each.driver}
+
+
+class _TestbedWords(Strict):
     """The servers that the study starts and stops itself, in the words of `kvmark up`."""
 
-    __test__ = False  # not a test, whatever its name begins with
-
-    system: Literal["redis", "cassandra"]
-    nodes: Count | None = None
-    version: Annotated[str, BeforeValidator(_text)] | None = None
-    heap: str | None = None
-    memory: str | None = None
+    system: str
     tls: bool = False
     network: bool = False
     cores: tuple[int, ...] = ()
-    replicas: Count | None = None
-    cluster: Count | None = None
-    appendonly: bool | None = None
-    appendfsync: Literal["always", "everysec", "no"] | None = None
-    save: str | None = None
-    io_threads: Count | None = None
-    maxclients: Count | None = None
-    set: Mapping[str, Annotated[str, BeforeValidator(_text)]] = {}
+    set: Mapping[str, _Text] = {}
 
     @model_validator(mode="after")
-    def _fits_its_system(self) -> TestbedWords:
-        others = {"redis": _OF_CASSANDRA, "cassandra": _OF_REDIS}[self.system]
+    def _fits_its_system(self) -> Self:
         for name in self.said():
-            if name in others:
+            if name not in _OF_SYSTEMS[self.system]:
                 raise at_key(name, f"{name} is no option of {self.system}; leave it out")
         return self
 
     @model_validator(mode="after")
-    def _holds_no_secret(self) -> TestbedWords:
+    def _holds_no_secret(self) -> Self:
         secret = next((name for name in self.set if _SECRET.search(name)), None)
         if secret is not None:
             raise at_key(
@@ -179,8 +175,20 @@ class TestbedWords(Strict):
 
     def said(self) -> dict[str, Any]:
         """The words that belong to one kind of system and are said."""
-        return {
-            name: value
-            for name in sorted(_OF_REDIS | _OF_CASSANDRA)
-            if (value := getattr(self, name)) is not None
-        }
+        names = sorted({name for words in _OF_SYSTEMS.values() for name in words})
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+
+if TYPE_CHECKING:
+    TestbedWords = _TestbedWords
+else:
+    TestbedWords = create_model(
+        "TestbedWords",
+        __base__=_TestbedWords,
+        system=(Literal[tuple(_OF_SYSTEMS)], ...),
+        **{
+            name: (kind | None, None)
+            for words in _OF_SYSTEMS.values()
+            for name, kind in words.items()
+        },
+    )

@@ -17,9 +17,10 @@ from kvmark.spec.study_words import TestbedWords
 from kvmark.spec.url import SystemUrl, parse_system_url
 from kvmark.study.definition import Study
 from kvmark.study.matrix import Case
-from kvmark.testbed import cassandra, redis
 from kvmark.testbed.control import take_down, wait_until_healthy
 from kvmark.testbed.state import Testbed, all_testbeds, testbeds_root
+from kvmark.testbed.systems import SYSTEMS
+from kvmark.testbed.words import wishes_of
 
 __all__ = ["Stage"]
 
@@ -116,17 +117,15 @@ class Stage:
 
 
 def _started(wanted: TestbedWords, name: str, tell: Callable[[str], None]) -> Testbed:
-    said: dict[str, Any] = {
-        **wanted.said(),
+    system, said = SYSTEMS[wanted.system], wanted.said()
+    wishes: dict[str, Any] = {
         "name": name,
         "tls": wanted.tls,
         "network": wanted.network,
         "cores": wanted.cores,
         "settings": tuple(wanted.set.items()),
     }
-    if wanted.system == "redis":
-        return redis.up(redis.Wanted(**said), testbeds_root())
-    for size in ("heap", "memory"):
-        if size in said:
-            said[f"{size}_bytes"] = cassandra.read_size(size, said.pop(size))
-    return cassandra.up(cassandra.Wanted(**said), testbeds_root(), tell)
+    for wish in wishes_of(system.wanted).values():
+        if wish.written in said:
+            wishes[wish.field] = wish.read(said[wish.written])
+    return system.up(system.wanted(**wishes), testbeds_root(), tell)

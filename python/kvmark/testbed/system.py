@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from kvmark.secret import Secret
@@ -77,6 +78,10 @@ class System:
     """One kind of system."""
 
     name: str
+    wanted: type[Any]
+    """A dataclass of what can be wished of it, with a `Word` for each option of its own."""
+    up: Callable[[Any, Path, Callable[[str], None]], Testbed]
+    """Starts what is wanted in a folder of its own below that one, and tells what goes on."""
     wait_for_answer: Callable[[Testbed, Node, float], None]
     """Waits, up to so many seconds, until a server answers for itself."""
     wait_for_node: Callable[[Testbed, Node, float], None]
@@ -90,6 +95,12 @@ class System:
     driver: str | None = None
     """What speaks to it; None where that is another system's."""
     store: Store | None = None
+    named_by: str | None = None
+    """The wish whose value is the usual name of a testbed; None for the system's own name."""
+    required: str = ""
+    """What is said where a wish is missing that has no usual value."""
+    forgets: Callable[[Mapping[str, Any]], str | None] = lambda _: None
+    """What is said when servers made with such wishes are up again without their data."""
     one_thread_unless: str | None = None
     """The setting that gives it more threads than one; None where it has more anyway."""
     promotion: Promotion | None = None

@@ -2,18 +2,19 @@
 
 from typing import Final
 
-from kvmark.testbed.cassandra.artifacts import VERSIONS, exact_version
+from kvmark.testbed.cassandra.artifacts import VERSIONS
 from kvmark.testbed.cassandra.config import Wanted
 from kvmark.testbed.cassandra.describe import ExporterMeter, describe
 from kvmark.testbed.cassandra.health import wait_for_answer, wait_for_node
-from kvmark.testbed.cassandra.memory import read_size
 from kvmark.testbed.cassandra.up import HEALTHY_WITHIN_S, OWN_FILES, check_again, up
 from kvmark.testbed.system import System
 
-__all__ = ["SYSTEM", "VERSIONS", "Wanted", "exact_version", "read_size", "up"]
+__all__ = ["SYSTEM", "VERSIONS", "Wanted", "up"]
 
 SYSTEM: Final = System(
     "cassandra",
+    Wanted,
+    up,
     wait_for_answer,
     wait_for_node,
     describe,

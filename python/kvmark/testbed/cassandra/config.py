@@ -6,9 +6,10 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
@@ -16,7 +17,9 @@ from ruamel.yaml.error import YAMLError
 from kvmark.errors import UsageError
 from kvmark.secret import Secret
 from kvmark.testbed.cassandra.artifacts import Artifacts, exact_version
+from kvmark.testbed.cassandra.memory import read_size
 from kvmark.testbed.wishes import check_password, check_setting
+from kvmark.testbed.words import Word
 
 __all__ = [
     "Keystore",
@@ -66,19 +69,50 @@ class Wanted:
 
     name: str | None = None
     """None for `cassandra`, or `cassandra-2` and so on if that is taken."""
-    nodes: int = 1
-    version: str = "5.0"
+    nodes: Annotated[int, Word("nodes, at 127.0.0.1, 127.0.0.2 and so on.", "N", least=1)] = 1
+    version: Annotated[
+        str, Word("5.0, 6.0, or an exact version.", "VERSION", read=exact_version)
+    ] = "5.0"
     """A key of `artifacts.VERSIONS`, or an exact version."""
-    heap_bytes: int | None = None
+    heap_bytes: Annotated[
+        int | None,
+        Word(
+            "of each node, such as 512M; else as the machine has it.",
+            "SIZE",
+            "heap",
+            str,
+            partial(read_size, "heap"),
+        ),
+    ] = None
     """Of each node; None for what the machine and the number of nodes suggest."""
-    memory_bytes: int | None = None
+    memory_bytes: Annotated[
+        int | None,
+        Word(
+            "most of each node, its files in the page cache too, such as 1G; as root.",
+            "SIZE",
+            "memory",
+            str,
+            partial(read_size, "memory"),
+        ),
+    ] = None
     """Most that a node and the page cache for its files take together; None for no bound."""
-    port: int | None = None
+    port: Annotated[
+        int | None, Word("of all nodes; else 9042 or a free one.", "PORT", in_studies=False)
+    ] = None
     """Where clients connect, on each node's own address; None for 9042, or a free one if taken."""
     password: Secret | None = None
     """Of the user `cassandra`; None for nodes that let everybody in."""
     tls: bool = False
-    settings: tuple[tuple[str, str], ...] = ()
+    settings: Annotated[
+        tuple[tuple[str, str], ...],
+        Word(
+            "any setting of cassandra.yaml, nested ones with dots.",
+            "KEY=VALUE",
+            "set",
+            list[str],
+            in_studies=False,
+        ),
+    ] = ()
     """Settings of cassandra.yaml by name, nested ones with dots; values are YAML."""
     cores: tuple[int, ...] = ()
     """The cores that every node is bound to; none for any."""

@@ -12,12 +12,16 @@ __all__ = ["BUILDS", "KINDS", "SYSTEM", "Build", "Kind", "Target", "Wanted", "up
 
 SYSTEM: Final = System(
     "proxy",
+    Wanted,
+    up,
     wait_for_proxy,
     wait_for_proxy,
     describe,
     NoMeter,
     OWN_FILES,
     HEALTHY_WITHIN_S,
+    named_by="kind",
+    required=f"a proxy needs its kind and a system: write --kind {'|'.join(KINDS)} --to URL",
     check_again=check_again,
 )
 """What testbeds of this kind can be asked."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Annotated, Final, Literal, get_args
 
 from kvmark.drivers import drivers, schemes
 from kvmark.errors import UsageError
+from kvmark.testbed.words import Word
 
 __all__ = [
     "BUILDS",
@@ -74,15 +75,16 @@ class Target:
 class Wanted:
     """A proxy as the user wants it."""
 
-    kind: Kind
-    to: Target
+    kind: Annotated[Kind, Word("which one. Shotover and cql-proxy are built once.")]
+    to: Annotated[Target, Word("the system to stand before, a URL or up:NAME.", "URL")]
     name: str | None = None
     """None for the kind, or the kind with a number if that is taken."""
-    port: int | None = None
-    """None for a free one."""
-    threads: int | None = None
+    port: Annotated[int | None, Word("its own; else a free one.", "PORT")] = None
+    threads: Annotated[int | None, Word("its threads; else as many as there are cores.", "N")] = (
+        None
+    )
     """Threads that pass operations on; None for as many as the machine has cores."""
-    build: Build | None = None
+    build: Annotated[Build | None, Word("how Shotover is compiled; else release.")] = None
     """How Shotover is compiled; None for `release`."""
     cores: tuple[int, ...] = ()
     """The cores that it is bound to; none for any."""

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from kvmark.testbed.redis.config import Wanted
+from kvmark.testbed.redis.config import Wanted, forgets
 from kvmark.testbed.redis.data import contents
 from kvmark.testbed.redis.describe import NetworkMeter, describe
 from kvmark.testbed.redis.health import wait_for_answer, wait_for_node
@@ -14,6 +14,8 @@ __all__ = ["SYSTEM", "Wanted", "up"]
 
 SYSTEM: Final = System(
     "redis",
+    Wanted,
+    up,
     wait_for_answer,
     wait_for_node,
     describe,
@@ -22,6 +24,7 @@ SYSTEM: Final = System(
     HEALTHY_WITHIN_S,
     driver="redis",
     store=Store("redis", contents),
+    forgets=forgets,
     one_thread_unless="io-threads",
     promotion=Promotion(check_promotion, promote, demote),
 )

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Any, Final, Literal
 
 from kvmark.errors import UsageError
 from kvmark.secret import Secret
 from kvmark.testbed.certificates import Certificates
 from kvmark.testbed.wishes import check_password, check_setting
+from kvmark.testbed.words import YES_OR_NO, Word
 
-__all__ = ["BUS_DISTANCE", "RESERVED_CLIENTS", "Place", "Wanted", "check", "settings_text"]
+__all__ = [
+    "BUS_DISTANCE",
+    "RESERVED_CLIENTS",
+    "Place",
+    "Wanted",
+    "check",
+    "forgets",
+    "settings_text",
+]
 
 BUS_DISTANCE: Final = 10_000
 """How far the port of a cluster's own traffic lies above that of its clients."""
@@ -55,27 +64,37 @@ class Wanted:
 
     name: str | None = None
     """None for `redis`, or `redis-2` and so on if that is taken."""
-    port: int | None = None
+    port: Annotated[
+        int | None, Word("of the first server; else free ones.", "PORT", in_studies=False)
+    ] = None
     """The first server's port, the others' above it; None for free ones."""
-    appendonly: bool = False
-    appendfsync: str = "everysec"
-    save: str = ""
+    appendonly: Annotated[
+        bool, Word("whether writes go to a log.", typed=YES_OR_NO, read=lambda text: text == "yes")
+    ] = False
+    appendfsync: Annotated[
+        str,
+        Word("when that log goes to the disk.", typed=Literal["always", "everysec", "no"]),
+    ] = "everysec"
+    save: Annotated[str, Word("snapshots, such as '3600 1'; else none.", "TEXT")] = ""
     """Snapshots, as `seconds changes` once or several times; empty for none."""
     password: Secret | None = None
     tls: bool = False
-    replicas: int = 0
-    """Replicas of each primary."""
-    cluster: int | None = None
+    replicas: Annotated[int, Word("replicas of each primary.", "N", least=0)] = 0
+    cluster: Annotated[int | None, Word("a cluster with so many primaries.", "N", least=1)] = None
     """Primaries of a Redis Cluster; None for a server without cluster mode."""
-    io_threads: int | None = None
-    maxclients: int = 10_000
+    io_threads: Annotated[int | None, Word("the setting io-threads.", "N", least=1)] = None
+    maxclients: Annotated[int, Word("connections for clients.", "N", least=1)] = 10_000
     """Connections for clients; the testbed keeps some more for its own."""
-    settings: tuple[tuple[str, str], ...] = ()
+    settings: Annotated[
+        tuple[tuple[str, str], ...],
+        Word("any setting of redis.conf.", "KEY=VALUE", "set", list[str], in_studies=False),
+    ] = ()
     """Further settings of redis.conf, by name; they come last."""
     cores: tuple[int, ...] = ()
     """The cores that every server is bound to; none for any."""
-    server: str = "redis-server"
-    """The program."""
+    server: Annotated[str, Word("the server's program.", "PROGRAM", in_studies=False)] = (
+        "redis-server"
+    )
     network: bool = False
     """Whether each server has an address and a link of its own, that faults can disturb."""
 
@@ -125,6 +144,13 @@ def check(wanted: Wanted) -> None:
         _check_setting(name, value)
     if wanted.password is not None:
         check_password(wanted.password, _LONGEST_PASSWORD)
+
+
+def forgets(made_with: Mapping[str, Any]) -> str | None:
+    """What is said of servers that began anew without what they held."""
+    if made_with.get("appendonly") is not False or made_with.get("save"):
+        return None
+    return "Without --appendonly yes or --save Redis keeps its data in memory only"
 
 
 def settings_text(wanted: Wanted, place: Place, certificates: Certificates | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -58,7 +58,7 @@ _FATAL: Final = re.compile(r">>> '(.*)'\n(.*)")
 _IN_USE: Final = "Address already in use"
 
 
-def up(wanted: Wanted, root: Path) -> Testbed:
+def up(wanted: Wanted, root: Path, _tell: Callable[[str], None] = lambda _: None) -> Testbed:
     """Starts what is wanted, in a folder of its own below `root`, and waits until it is healthy.
 
     If that fails nothing is left, neither a process nor the folder.

@@ -1,0 +1,80 @@
+"""How wishes of a testbed are written: as options of `kvmark up`, as words of a study's `testbed`.
+
+A system's `Wanted` says it: a field annotated with a `Word` is one. What all servers may have in
+common, `password`, `tls`, `network` and `cores`, is understood where there is a field of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from types import NoneType
+from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
+
+__all__ = ["YES_OR_NO", "Wish", "Word", "wishes_of"]
+
+YES_OR_NO: Final = Literal["yes", "no"]
+"""How some servers write what is true; in a study it may be true or false."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What is said of one field."""
+
+    help: str
+    """What it is; follows the system's name and a colon."""
+    metavar: str | None = None
+    name: str | None = None
+    """As it is written, where the field has another name."""
+    typed: Any = None
+    """The type of what is written, where the field has another."""
+    read: Callable[[str], Any] | None = None
+    """Makes the field's value of the text; raises `UsageError`."""
+    least: int | None = None
+    in_studies: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A field of a system's `Wanted` and its word."""
+
+    field: str
+    word: Word
+    written: str
+    type: Any
+    """Of what is written."""
+    default: Any
+    """As it would be written; None for none."""
+    is_required: bool
+
+    def read(self, value: Any) -> Any:
+        """The field's value."""
+        return self.word.read(value) if self.word.read and isinstance(value, str) else value
+
+
+def wishes_of(wanted: type[Any]) -> Mapping[str, Wish]:
+    """The fields that have a word, by their names."""
+    hints = get_type_hints(wanted, include_extras=True)
+    found = {}
+    for field in fields(wanted):
+        if get_origin(hints[field.name]) is not Annotated:
+            continue
+        kept, word = get_args(hints[field.name])
+        default = None if field.default is MISSING else field.default
+        if word.typed is YES_OR_NO:
+            default = "yes" if default else "no"
+        found[field.name] = Wish(
+            field=field.name,
+            word=word,
+            written=word.name or field.name,
+            type=word.typed or _but_none(kept),
+            default=None if default == () else default,
+            is_required=field.default is MISSING,
+        )
+    return found
+
+
+def _but_none(kept: Any) -> Any:
+    """The type without None."""
+    others = [one for one in get_args(kept) if one is not NoneType]
+    return others[0] if NoneType in get_args(kept) else kept
