@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, groupby
 
 import circles
+import drivers
 import layers
 import project_rules
 import pytest
@@ -86,6 +87,25 @@ def test_drivers_read_no_clock() -> None:
 
 def test_the_engine_names_no_system() -> None:
     holds(each(rust_rules.named_systems, sources(".rs", under="crates/engine/")))
+
+
+def test_a_driver_s_crate_is_named_where_it_is_registered_alone() -> None:
+    files = sources(".rs", ".toml", under="crates/")
+    (registry,) = (file for file in files if file.path == drivers.REGISTERED[-1])
+    assert drivers.crates(registry)
+    for crate in drivers.crates(registry):
+        holds(chain.from_iterable(drivers.named_crate(file, crate) for file in files))
+
+
+def test_python_names_a_system_only_in_what_is_about_it() -> None:
+    crates = sources(".rs", under="crates/")
+    (registry,) = (file for file in crates if file.path == drivers.REGISTERED[-1])
+    names = [drivers.names(crates, crate) for crate in drivers.crates(registry)]
+    assert all(names)
+    testbeds = {path.parent.name for path in ROOT.glob("python/kvmark/testbed/*/__init__.py")}
+    known = set().union(testbeds - {"proxy"}, *names)
+    files = sources(".py", under="python/")
+    holds(chain.from_iterable(drivers.named_system(file, known) for file in files))
 
 
 def test_a_plan_holds_no_default() -> None:

@@ -7,14 +7,24 @@ from types import MappingProxyType
 from typing import Final
 
 from kvmark.errors import SystemUnderTestError
-from kvmark.testbed import cassandra, proxy, redis, rocksdb
+from kvmark.testbed import rocksdb
+from kvmark.testbed.cassandra import SYSTEM as CASSANDRA
+from kvmark.testbed.proxy import SYSTEM as PROXY
+from kvmark.testbed.redis import SYSTEM as REDIS
 from kvmark.testbed.state import Testbed
 from kvmark.testbed.system import Store, System
 
 __all__ = ["STORES", "SYSTEMS", "system_of"]
 
 SYSTEMS: Final[Mapping[str, System]] = MappingProxyType(
-    {each.name: each for each in (cassandra.SYSTEM, proxy.SYSTEM, redis.SYSTEM)}
+    {
+        each.name: each
+        for each in (
+            CASSANDRA,
+            PROXY,
+            REDIS,
+        )
+    }
 )
 STORES: Final[Mapping[str, Store]] = MappingProxyType(
     {
