@@ -1,39 +1,10 @@
 //! Where a server is, as the part of its URL behind the scheme says it.
 
-use std::fmt;
-use std::path::PathBuf;
-
 use kvmark_driver::OpenError;
-use kvmark_driver_server::{Credentials, HostPort};
+use kvmark_driver_server::{Credentials, Target};
 
 /// The port of the Redis protocol.
 pub(crate) const PORT: u16 = 6379;
-
-/// One server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
-    Tcp(HostPort),
-    Unix(PathBuf),
-}
-
-impl Target {
-    /// What a certificate is for; a Unix socket has none.
-    pub(crate) fn host(&self) -> Option<&str> {
-        match self {
-            Self::Tcp(place) => Some(&place.host),
-            Self::Unix(_) => None,
-        }
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(place) => place.fmt(formatter),
-            Self::Unix(path) => path.display().fmt(formatter),
-        }
-    }
-}
 
 /// `[user[:password]@]host[:port][,host[:port]…][/database]`, or the path of a Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,24 +19,14 @@ impl Address {
     /// Reads an address. Errors show nothing of user and password.
     pub(crate) fn parse(text: &str) -> Result<Self, OpenError> {
         let (credentials, place) = Credentials::split_from(text)?;
-        let (targets, database) = if place.starts_with('/') {
-            (vec![Target::Unix(PathBuf::from(place))], None)
-        } else {
-            let (hosts, database) = place.split_once('/').unwrap_or((place, ""));
-            let database = Some(database.to_owned()).filter(|text| !text.is_empty());
-            (hosts.split(',').map(tcp).collect::<Result<_, _>>()?, database)
-        };
+        if place.starts_with('/') {
+            return Ok(Self { targets: Target::list(place, PORT)?, credentials, database: None });
+        }
+        let (hosts, database) = place.split_once('/').unwrap_or((place, ""));
+        let database = Some(database.to_owned()).filter(|text| !text.is_empty());
+        let targets = Target::list(hosts, PORT)?;
         Ok(Self { targets, credentials, database })
     }
-}
-
-fn wrong(place: &str) -> OpenError {
-    let text = format!("option 'address' can't be '{place}': give host:port or a socket's path");
-    OpenError::Option(text)
-}
-
-fn tcp(place: &str) -> Result<Target, OpenError> {
-    HostPort::parse(place, PORT).map(Target::Tcp).ok_or_else(|| wrong(place))
 }
 
 #[cfg(test)]

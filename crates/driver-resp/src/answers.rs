@@ -7,11 +7,12 @@
 //! bytes, are no values.
 
 use kvmark_driver::Reply;
+use kvmark_driver_server::text::append_number;
 use kvmark_plan::{Kind, Outcome};
 
 use crate::failure::{Failure, said};
 use crate::prepared::Prepared;
-use crate::resp::{Cursor, Token, append_number};
+use crate::resp::{Cursor, Token};
 
 /// What the replies to one operation have said so far.
 #[derive(Clone, Copy, Debug)]

@@ -6,6 +6,7 @@
 //! key from `_indices` only when the record wasn't there, and here it is always removed.
 
 use kvmark_driver::{Columns, Layout, Reply, Values};
+use kvmark_driver_server::text::java_hash;
 use kvmark_plan::Outcome;
 
 use crate::failure::{Failure, impossible, said};
@@ -136,7 +137,7 @@ pub(crate) fn put_index(output: &mut Vec<u8>, key: &[u8]) {
     put_command(output, 4);
     put_part(output, b"ZADD");
     put_part(output, INDEX);
-    put_number_part(output, score(key).into());
+    put_number_part(output, java_hash(key).into());
     put_part(output, key);
 }
 
@@ -155,7 +156,7 @@ pub(crate) fn put_keys(output: &mut Vec<u8>, key: &[u8], count: u64) {
     put_command(output, 7);
     put_part(output, b"ZRANGEBYSCORE");
     put_part(output, INDEX);
-    put_number_part(output, score(key).into());
+    put_number_part(output, java_hash(key).into());
     put_part(output, b"+inf");
     put_part(output, b"LIMIT");
     put_part(output, b"0");
@@ -224,16 +225,6 @@ fn aggregate(cursor: &mut Cursor<'_>, command: &str) -> Result<usize, Failure> {
     }
 }
 
-/// A key's score in the index: Java's `String.hashCode`, which is over UTF-16.
-fn score(key: &[u8]) -> i32 {
-    let add = |hash: i32, unit: i32| hash.wrapping_mul(31).wrapping_add(unit);
-    if key.is_ascii() {
-        return key.iter().fold(0, |hash, byte| add(hash, i32::from(*byte)));
-    }
-    let text = String::from_utf8_lossy(key);
-    text.encode_utf16().fold(0, |hash, unit| add(hash, i32::from(unit)))
-}
-
 /// How a delete ended, by what it removed from the records and from the index.
 pub(crate) fn deleted(removed: i64) -> Outcome {
     if removed > 0 { Outcome::Ok } else { Outcome::Miss }
@@ -242,17 +233,6 @@ pub(crate) fn deleted(removed: i64) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_score_is_what_java_computes() {
-        // From the documentation of String.hashCode: s[0]*31^(n-1) + … + s[n-1], in 32 bits.
-        assert_eq!(score(b""), 0);
-        assert_eq!(score(b"a"), 97);
-        assert_eq!(score(b"hello"), 99_162_322);
-        assert_eq!(score(b"polygenelubricants"), i32::MIN);
-        assert_eq!(score("\u{e9}".as_bytes()), 0xe9);
-        assert_eq!(score("\u{1f600}".as_bytes()), 31 * 0xd83d + 0xde00);
-    }
 
     #[test]
     fn commands_are_ycsbs_part_by_part() {

@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use kvmark_driver::OpenError;
 use kvmark_driver_server::framed::{Framed, Ordered, Protocol, Stream, ask, in_time};
-use kvmark_driver_server::{Credentials, HostPort};
-use kvmark_plan::Outcome;
+use kvmark_driver_server::{Credentials, Target};
 
-use crate::address::Target;
 use crate::failure::{Failure, refused_login, said};
 use crate::options::Settings;
 use crate::resp::{Cursor, Scan, Token, is_push, put_all};
@@ -25,17 +23,7 @@ impl Protocol for Settings {
     const REOPENS: bool = false;
 
     async fn dial(&self, target: &Target) -> Result<Stream, Failure> {
-        let mut stream = match target {
-            Target::Tcp(HostPort { host, port }) => {
-                Stream::tcp((host.as_str(), *port), true).await?
-            }
-            Target::Unix(path) => Stream::unix(path).await?,
-        };
-        if let Some(tls) = &self.tls {
-            let name = tls.name_of(target.host());
-            let name = name.map_err(|why| Failure::new(Outcome::Connection, why))?;
-            stream = stream.encrypted(&tls.config, name).await?;
-        }
+        let mut stream = Stream::reach(target, self.tls.as_ref()).await?;
         introduce(&mut stream, self).await?;
         Ok(stream)
     }

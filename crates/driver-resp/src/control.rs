@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use kvmark_driver::{Description, OpenError};
 use kvmark_driver_server::framed::{Protocol, Stream, in_time};
+use kvmark_driver_server::{Target, largest_share};
 use kvmark_plan::Outcome;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::address::Target;
 use crate::connect::{no_slots, send};
 use crate::failure::{Failure, is_moved};
 use crate::options::Settings;
@@ -285,19 +285,6 @@ fn unprepared(text: &str, failure: &Failure, target: &Target) -> OpenError {
     OpenError::System(format!("'{text}' of prepare failed at {target}: {why}"))
 }
 
-/// The largest share of a server in what was added; none when nothing was.
-fn largest_share(before: &BTreeMap<String, f64>, now: &BTreeMap<String, f64>) -> Option<f64> {
-    let added = |(name, count): (&String, &f64)| {
-        // A server that has restarted counts from 0 again.
-        let before = before.get(name).filter(|before| *before <= count);
-        count - before.unwrap_or(&0.0)
-    };
-    let added: Vec<f64> = now.iter().map(added).collect();
-    let total: f64 = added.iter().sum();
-    let most = added.iter().copied().fold(0.0, f64::max);
-    if total > 0.0 { Some(most / total) } else { None }
-}
-
 /// `name:value` lines.
 fn pairs(text: &str) -> BTreeMap<String, String> {
     let pairs = text.lines().filter_map(|line| line.trim_end().split_once(':'));
@@ -336,17 +323,6 @@ mod tests {
         let secrets = ["requirepass", "masterauth", "primaryauth", "tls-key-file-pass"];
         assert!(secrets.iter().all(|name| is_secret(name)));
         assert!(!is_secret("maxmemory") && !is_secret("tls-auth-clients"));
-    }
-
-    #[test]
-    fn the_busiest_server_is_told_by_what_was_added() {
-        let counts = |pairs: &[(&str, f64)]| {
-            pairs.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
-        };
-        let before = counts(&[("a", 1000.0), ("b", 10.0), ("c", 50.0)]);
-        let now = counts(&[("a", 1010.0), ("b", 70.0), ("c", 30.0)]);
-        assert_eq!(largest_share(&before, &now), Some(0.6));
-        assert_eq!(largest_share(&now, &now), None);
     }
 
     #[test]

@@ -9,8 +9,8 @@
 //! passed it on without carrying it out.
 //!
 //! Operations in the user's own words are commands such as `SET {key} {value} EX 60` (see
-//! `words.rs` for their grammar and `answers.rs` for what their replies mean). All commands of one
-//! operation are one pipeline.
+//! `words.rs` of `driver-server` for their grammar and `answers.rs` for what their replies mean).
+//! All commands of one operation are one pipeline.
 //!
 //! With the option `cluster` the slots of a Redis Cluster are followed (see `cluster.rs`). The slot
 //! of a command is that of its key: the first word that holds a record's key, or else the first
@@ -34,7 +34,6 @@ mod prepared;
 mod resp;
 mod session;
 mod slots;
-mod words;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -6,12 +6,13 @@ use std::time::Duration;
 use kvmark_driver::options::{Accepts, Given, OptionDoc};
 use kvmark_driver::{OpenError, Speedup};
 use kvmark_driver_server::{
-    CA_FILE, Credentials, PASSWORD_ENV, PASSWORD_FILE, Tls, TlsFiles, USERNAME,
+    CA_FILE, CERT_FILE, CONNECT_TIMEOUT_MS, Credentials, KEY_FILE, PASSWORD_ENV, PASSWORD_FILE,
+    RECONNECT_MAX_MS, SERVER_NAME, TLS, Target, Tls, USERNAME,
 };
 use kvmark_plan::Kind;
 use serde_json::Value;
 
-use crate::address::{Address, Target};
+use crate::address::Address;
 
 /// Every option of this driver, in the order of the documentation.
 #[must_use]
@@ -26,8 +27,6 @@ pub(crate) const PARTS_TOGETHER: Speedup = Speedup {
     meaning: "sends the commands of one operation together, where YCSB sends each when the one \
               before it is answered",
 };
-
-const HOUR_MS: i64 = 3_600_000;
 
 static TABLE: [OptionDoc; 16] = [
     OptionDoc {
@@ -72,45 +71,13 @@ static TABLE: [OptionDoc; 16] = [
         accepts: Accepts::Whole { min: 0, max: i32::MAX as i64 },
         default: Some("0"),
     },
-    OptionDoc {
-        name: "tls",
-        meaning: "Whether connections are encrypted and the server's certificate is checked.",
-        accepts: Accepts::SWITCH,
-        default: Some("false"),
-    },
+    TLS,
     CA_FILE,
-    OptionDoc {
-        name: "cert_file",
-        meaning: "PEM file of the client's own certificate, where the server asks for one; needs \
-                  tls and key_file.",
-        accepts: Accepts::Text("the path of a file"),
-        default: None,
-    },
-    OptionDoc {
-        name: "key_file",
-        meaning: "PEM file of the key to cert_file.",
-        accepts: Accepts::Text("the path of a file"),
-        default: None,
-    },
-    OptionDoc {
-        name: "server_name",
-        meaning: "Name that the certificate must be for, in place of the host; needs tls.",
-        accepts: Accepts::Text("a host's name"),
-        default: None,
-    },
-    OptionDoc {
-        name: "connect_timeout_ms",
-        meaning: "Limit on the time to connect and log in.",
-        accepts: Accepts::Whole { min: 1, max: HOUR_MS },
-        default: Some("5000"),
-    },
-    OptionDoc {
-        name: "reconnect_max_ms",
-        meaning: "Longest pause before a lost connection is tried again; the first retry comes \
-                  at once, the next after 10 ms, then twice as long each time.",
-        accepts: Accepts::Whole { min: 10, max: HOUR_MS },
-        default: Some("1000"),
-    },
+    CERT_FILE,
+    KEY_FILE,
+    SERVER_NAME,
+    CONNECT_TIMEOUT_MS,
+    RECONNECT_MAX_MS,
 ];
 
 /// The options as given, checked.
@@ -148,10 +115,10 @@ impl Settings {
             protocol: whole("protocol"),
             credentials,
             database,
-            tls: tls(&address.targets, &given)?,
+            tls: Tls::given(&given, &address.targets)?,
             targets: address.targets,
-            connect_timeout: Duration::from_millis(whole("connect_timeout_ms")),
-            reconnect_max: Duration::from_millis(whole("reconnect_max_ms")),
+            connect_timeout: Duration::from_millis(whole(CONNECT_TIMEOUT_MS.name)),
+            reconnect_max: Duration::from_millis(whole(RECONNECT_MAX_MS.name)),
         })
     }
 
@@ -173,30 +140,4 @@ fn check_cluster(cluster: bool, targets: &[Target], database: u64) -> Result<(),
         return Ok(());
     };
     Err(OpenError::Option(wrong.to_owned()))
-}
-
-fn tls(targets: &[Target], given: &Given) -> Result<Option<Tls>, OpenError> {
-    let names = ["ca_file", "cert_file", "key_file", "server_name"];
-    let [ca, certificate, key, server_name] = names.map(|name| given.text(name));
-    if given.switch("tls") {
-        let own = match (certificate, key) {
-            (Some(certificate), Some(key)) => Some((certificate, key)),
-            (None, None) => None,
-            _ => {
-                let text = "cert_file and key_file belong together: give both or neither";
-                return Err(OpenError::Option(text.to_owned()));
-            }
-        };
-        let tls = Tls::new(TlsFiles { ca, own, server_name })?;
-        for target in targets {
-            tls.name_of(target.host()).map_err(OpenError::Option)?;
-        }
-        return Ok(Some(tls));
-    }
-    match names.iter().find(|name| given.text(name).is_some()) {
-        None => Ok(None),
-        Some(name) => Err(OpenError::Option(format!(
-            "option '{name}' has no effect while 'tls' is 'false': set tls to true or leave it out"
-        ))),
-    }
 }

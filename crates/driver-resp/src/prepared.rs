@@ -5,11 +5,13 @@
 //! nothing is allocated.
 
 use kvmark_driver::{Call, OpenError, Slot};
-use kvmark_plan::{Each, Generator, Statement};
+use kvmark_driver_server::names::Names;
+use kvmark_driver_server::text::append_text;
+use kvmark_driver_server::words::{Bit, Group, Word, words};
+use kvmark_plan::Statement;
 
-use crate::argument::{append_text, leaves, put_argument};
+use crate::argument::{leaves, put_argument};
 use crate::resp::{put_command, put_joined, put_part};
-use crate::words::{Bit, Group, Word, words};
 
 /// A statement, ready to be sent.
 #[derive(Debug)]
@@ -151,7 +153,7 @@ impl Prepared {
 pub(crate) fn plain(text: &str) -> Result<Vec<u8>, OpenError> {
     let refuse = |why| OpenError::Option(format!("'{text}' can't be sent to prepare: {why}"));
     let groups = words(text).map_err(refuse)?;
-    let command = Command::new(&groups, &Names(Vec::new())).map_err(refuse)?;
+    let command = Command::new(&groups, &Names::none()).map_err(refuse)?;
     if command.is_counted() {
         return Err(refuse("nothing is repeated there, so quote the brackets".to_owned()));
     }
@@ -162,52 +164,6 @@ pub(crate) fn plain(text: &str) -> Result<Vec<u8>, OpenError> {
         }
     }
     Ok(output)
-}
-
-/// A statement's arguments by name.
-struct Names<'a>(Vec<Named<'a>>);
-
-#[derive(Clone, Copy)]
-struct Named<'a> {
-    name: &'a str,
-    slot: Slot,
-    is_key: bool,
-    is_collection: bool,
-}
-
-impl<'a> Names<'a> {
-    fn new(statement: &'a Statement) -> Self {
-        let mut before = [0; 3];
-        let named = |argument: &'a kvmark_plan::Argument| {
-            let place = before[argument.each as usize];
-            before[argument.each as usize] += 1;
-            use Generator::{List, Map, Tuple};
-            Named {
-                name: &argument.name,
-                slot: Slot { each: argument.each, place },
-                is_key: argument.generator == Generator::Key,
-                is_collection: matches!(
-                    argument.generator,
-                    List { .. } | Map { .. } | Tuple { .. }
-                ),
-            }
-        };
-        Self(statement.arguments.iter().map(named).collect())
-    }
-
-    fn find(&self, name: &str) -> Result<Named<'a>, String> {
-        let found = self.0.iter().find(|named| named.name == name);
-        found.copied().ok_or_else(|| {
-            let known: Vec<_> = self.0.iter().map(|named| named.name).collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            format!("there is no argument '{name}' (there are {known})")
-        })
-    }
-
-    fn is_key(&self, bit: &Bit) -> bool {
-        let named = |name: &String| self.0.iter().any(|named| named.name == name && named.is_key);
-        matches!(bit, Bit::Place(name) if named(name))
-    }
 }
 
 impl Command {
@@ -318,13 +274,7 @@ fn key_of(groups: &[Group], names: &Names<'_>) -> Option<usize> {
 
 /// A word as a piece, and whether it is a collection.
 fn compiled(word: &Word, per_item: bool, names: &Names<'_>) -> Result<(Piece, bool), String> {
-    let find = |name: &str| {
-        let named = names.find(name)?;
-        if named.slot.each == Each::Item && !per_item {
-            return Err(format!("'{name}' is drawn for each item, so put it in square brackets"));
-        }
-        Ok(named)
-    };
+    let find = |name: &str| names.find(name, per_item);
     match word.as_slice() {
         [] | [Bit::Literal(_)] => {
             let mut bytes = Vec::new();
@@ -367,7 +317,7 @@ fn push(pieces: &mut Vec<Piece>, piece: Piece) {
 mod tests {
     use std::collections::BTreeMap;
 
-    use kvmark_plan::{Argument, SizeLaw, ValueType};
+    use kvmark_plan::{Argument, Each, Generator, SizeLaw, ValueType};
     use serde_json::json;
 
     use super::*;

@@ -5,6 +5,8 @@
 //! when more bytes come. Source: the RESP specification of redis.io. Strings and aggregates of
 //! unstated length, which no server sends, are refused.
 
+use kvmark_driver_server::text::{DIGITS, decimal, signed};
+
 /// Longest bulk string and longest aggregate that are believed.
 const LENGTH_MAX: i64 = 1 << 30;
 /// Longest line that is believed.
@@ -14,23 +16,6 @@ const LINE_MAX: usize = 64 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server's answer isn't the Redis protocol")]
 pub(crate) struct Garbage;
-
-/// The longest number has 20 characters: 19 digits and a sign, or 20 digits.
-const DIGITS: usize = 20;
-
-/// Writes a number in decimal up to `end`; where it begins.
-#[inline]
-fn decimal(text: &mut [u8], end: usize, mut number: u64) -> usize {
-    let mut at = end;
-    loop {
-        at -= 1;
-        text[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            return at;
-        }
-    }
-}
 
 /// Appends a header: its kind, a number, a line end.
 #[inline]
@@ -79,30 +64,12 @@ pub(crate) fn put_joined(output: &mut Vec<u8>, append: impl FnOnce(&mut Vec<u8>)
     output.extend_from_slice(b"\r\n");
 }
 
-/// Appends a whole number in decimal.
-#[inline]
-pub(crate) fn append_number(output: &mut Vec<u8>, number: i64) {
-    let mut text = [0; DIGITS];
-    let at = signed(&mut text, number);
-    output.extend_from_slice(&text[at..]);
-}
-
 /// Adds a whole number as a part.
 #[inline]
 pub(crate) fn put_number_part(output: &mut Vec<u8>, number: i64) {
     let mut text = [0; DIGITS];
     let at = signed(&mut text, number);
     put_part(output, &text[at..]);
-}
-
-#[inline]
-fn signed(text: &mut [u8; DIGITS], number: i64) -> usize {
-    let mut at = decimal(text, DIGITS, number.unsigned_abs());
-    if number < 0 {
-        at -= 1;
-        text[at] = b'-';
-    }
-    at
 }
 
 /// Adds a whole command.

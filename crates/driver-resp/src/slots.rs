@@ -6,9 +6,8 @@
 
 use std::ops::RangeInclusive;
 
-use kvmark_driver_server::HostPort;
+use kvmark_driver_server::{HostPort, Target};
 
-use crate::address::Target;
 use crate::failure::{Failure, impossible, said};
 use crate::resp::{Cursor, Garbage, Token};
 

@@ -1,6 +1,9 @@
 //! Where a server listens.
 
 use std::fmt;
+use std::path::PathBuf;
+
+use kvmark_driver::OpenError;
 
 /// A host and a port, shown as `host:port` or `[IPv6]:port`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +39,52 @@ impl fmt::Display for HostPort {
             write!(formatter, "{host}:{port}")
         }
     }
+}
+
+/// One server, shown as its address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Over the network.
+    Tcp(HostPort),
+    /// The path of a Unix socket on this machine.
+    Unix(PathBuf),
+}
+
+impl Target {
+    /// Reads `host[:port][,host[:port]…]` or the path of a Unix socket: at least one server.
+    ///
+    /// # Errors
+    /// [`OpenError::Option`] with the place that is neither.
+    pub fn list(place: &str, default_port: u16) -> Result<Vec<Self>, OpenError> {
+        if place.starts_with('/') {
+            return Ok(vec![Self::Unix(PathBuf::from(place))]);
+        }
+        let tcp = |place| HostPort::parse(place, default_port).map(Self::Tcp);
+        place.split(',').map(|place| tcp(place).ok_or_else(|| wrong(place))).collect()
+    }
+
+    /// What a certificate is for; a Unix socket has none.
+    #[must_use]
+    pub fn host(&self) -> Option<&str> {
+        match self {
+            Self::Tcp(place) => Some(&place.host),
+            Self::Unix(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(place) => place.fmt(formatter),
+            Self::Unix(path) => path.display().fmt(formatter),
+        }
+    }
+}
+
+fn wrong(place: &str) -> OpenError {
+    let text = format!("option 'address' can't be '{place}': give host:port or a socket's path");
+    OpenError::Option(text)
 }
 
 #[cfg(test)]

@@ -1,20 +1,27 @@
 //! What drivers of servers share: addresses, credentials, trust, framed connections and their
-//! failures, a runtime's timers, and when bytes came.
+//! failures, the words of commands and arguments as text, a runtime's timers, and when bytes came.
 
 mod address;
 mod arrivals;
 mod credentials;
 mod failure;
 pub mod framed;
+mod limits;
+pub mod names;
 mod secret;
+mod share;
+pub mod text;
 pub mod timers;
 mod tls;
 mod trust;
+pub mod words;
 
-pub use address::HostPort;
+pub use address::{HostPort, Target};
 pub use arrivals::{Arrivals, Received};
 pub use credentials::{Credentials, PASSWORD_ENV, PASSWORD_FILE, USERNAME};
 pub use failure::Failure;
+pub use limits::{CONNECT_TIMEOUT_MS, RECONNECT_MAX_MS};
 pub use secret::Secret;
-pub use tls::{Tls, TlsFiles};
+pub use share::largest_share;
+pub use tls::{CERT_FILE, KEY_FILE, SERVER_NAME, TLS, Tls, TlsFiles};
 pub use trust::{CA_FILE, certificates, roots};

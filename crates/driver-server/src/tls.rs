@@ -4,11 +4,46 @@ use std::fmt;
 use std::sync::Arc;
 
 use kvmark_driver::OpenError;
+use kvmark_driver::options::{Accepts, Given, OptionDoc};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, crypto};
 
-use crate::trust::{certificates, roots};
+use crate::address::Target;
+use crate::trust::{CA_FILE, certificates, roots};
+
+/// The option `tls`.
+pub const TLS: OptionDoc = OptionDoc {
+    name: "tls",
+    meaning: "Whether connections are encrypted and the server's certificate is checked.",
+    accepts: Accepts::SWITCH,
+    default: Some("false"),
+};
+
+/// The option `cert_file`.
+pub const CERT_FILE: OptionDoc = OptionDoc {
+    name: "cert_file",
+    meaning: "PEM file of the client's own certificate, where the server asks for one; needs \
+              tls and key_file.",
+    accepts: Accepts::Text("the path of a file"),
+    default: None,
+};
+
+/// The option `key_file`.
+pub const KEY_FILE: OptionDoc = OptionDoc {
+    name: "key_file",
+    meaning: "PEM file of the key to cert_file.",
+    accepts: Accepts::Text("the path of a file"),
+    default: None,
+};
+
+/// The option `server_name`.
+pub const SERVER_NAME: OptionDoc = OptionDoc {
+    name: "server_name",
+    meaning: "Name that the certificate must be for, in place of the host; needs tls.",
+    accepts: Accepts::Text("a host's name"),
+    default: None,
+};
 
 /// How to encrypt, and for whom a server's certificate must be.
 #[derive(Clone)]
@@ -37,6 +72,40 @@ pub struct TlsFiles<'a> {
 }
 
 impl Tls {
+    /// What the options [`TLS`], [`CA_FILE`], [`CERT_FILE`], [`KEY_FILE`] and [`SERVER_NAME`] ask
+    /// for, for these servers; none where nothing is encrypted.
+    ///
+    /// # Errors
+    /// [`OpenError::Option`] when an option has no effect or lacks another, a file can't be used,
+    /// or a server has no name that a certificate could be for.
+    pub fn given(given: &Given, targets: &[Target]) -> Result<Option<Self>, OpenError> {
+        let names = [CA_FILE, CERT_FILE, KEY_FILE, SERVER_NAME].map(|option| option.name);
+        let [ca, certificate, key, server_name] = names.map(|name| given.text(name));
+        if !given.switch(TLS.name) {
+            let idle = names.iter().find(|name| given.text(name).is_some());
+            return idle.map_or(Ok(None), |name| {
+                let text = format!(
+                    "option '{name}' has no effect while 'tls' is 'false': set tls to true or \
+                     leave it out"
+                );
+                Err(OpenError::Option(text))
+            });
+        }
+        let own = match (certificate, key) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            _ => {
+                let text = "cert_file and key_file belong together: give both or neither";
+                return Err(OpenError::Option(text.to_owned()));
+            }
+        };
+        let tls = Self::new(TlsFiles { ca, own, server_name })?;
+        for target in targets {
+            tls.name_of(target.host()).map_err(OpenError::Option)?;
+        }
+        Ok(Some(tls))
+    }
+
     /// Reads the files.
     ///
     /// # Errors

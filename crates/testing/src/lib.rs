@@ -2,6 +2,8 @@
 
 mod allocations;
 mod arguments;
+mod bound;
+mod carry;
 mod chance;
 mod forward;
 pub mod plans;
@@ -10,6 +12,8 @@ mod worker;
 
 pub use allocations::{CountingAllocator, allocations};
 pub use arguments::Arguments;
+pub use bound::{Bound, layout_of, statement};
+pub use carry::carry_out;
 pub use chance::Uniform;
 pub use forward::{Forward, Hooks};
 pub use processor::cpu_ns;

@@ -6,10 +6,9 @@ use std::sync::{Arc, OnceLock};
 use kvmark_driver::{Driver, Request, Values};
 use kvmark_driver_resp::Resp;
 use kvmark_plan::{Kind, Outcome};
-use kvmark_testing::Shared;
+use kvmark_testing::{Bound, Shared, layout_of};
 use serde_json::json;
 
-use crate::bound::{Bound, layout_of};
 use crate::common::{execute, open_layout, read, refusal, request, run, session, with_session};
 use crate::real_cluster::RealCluster;
 use crate::scripted::{Server, record};

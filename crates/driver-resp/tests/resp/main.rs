@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "the builders of tests may panic as tests do")]
 
 mod arrivals;
-mod bound;
 mod cluster;
 mod common;
 mod failures;

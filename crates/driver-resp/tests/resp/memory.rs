@@ -2,55 +2,18 @@
 
 use std::process::Command;
 
-use kvmark_driver::{Completions, Reply, Request, Session, Ticket, Values};
-use kvmark_driver_resp::RespSession;
-use kvmark_plan::{Kind, Outcome};
-use kvmark_testing::{CountingAllocator, allocations};
+use kvmark_driver::{Request, Values};
+use kvmark_plan::Kind;
+use kvmark_testing::{Bound, CountingAllocator, allocations, carry_out, layout_of};
 use serde_json::json;
 
-use crate::bound::{Bound, layout_of};
 use crate::common::{open, open_layout, request};
 use crate::real::Redis;
 use crate::scripted::{Server, record};
-use crate::worker::{PATIENCE_NS, turns};
+use crate::worker::turns;
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
-
-/// Counts what has ended, and allocates nothing.
-#[derive(Default)]
-struct Count {
-    ended: usize,
-    stamp_ns: u64,
-}
-
-impl Completions for Count {
-    fn stamp(&mut self) -> u64 {
-        self.stamp_ns += 1;
-        self.stamp_ns
-    }
-
-    fn issued(&mut self, _: Ticket, _: u64) {}
-
-    fn completed(&mut self, _: Ticket, _: u64, outcome: Outcome, _: &Reply) {
-        assert_eq!(outcome, Outcome::Ok);
-        self.ended += 1;
-    }
-
-    fn failed(&mut self, _: Ticket, _: u64, _: Outcome, why: &str) {
-        panic!("{why}");
-    }
-}
-
-fn carry_out(session: &mut RespSession, requests: &[Request<'_>]) {
-    let mut count = Count::default();
-    for (ticket, request) in requests.iter().enumerate() {
-        session.submit(ticket as Ticket, request);
-    }
-    while count.ended < requests.len() {
-        session.turn(PATIENCE_NS, &mut count);
-    }
-}
 
 fn answer(command: &str) -> String {
     match command.split(' ').next().unwrap() {

@@ -2,10 +2,9 @@
 
 use kvmark_driver_resp::Resp;
 use kvmark_plan::{Kind, Outcome};
-use kvmark_testing::Shared;
+use kvmark_testing::{Bound, Shared, layout_of};
 use serde_json::json;
 
-use crate::bound::{Bound, layout_of};
 use crate::common::{execute, open_layout, with_session};
 use crate::real::Redis;
 

@@ -15,7 +15,9 @@ use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::socket::{Socket, Wire};
+use crate::address::{HostPort, Target};
 use crate::failure::Failure;
+use crate::tls::Tls;
 
 /// TCP, a Unix socket, or TLS over one of them.
 #[derive(Debug)]
@@ -29,6 +31,21 @@ pub enum Stream {
 }
 
 impl Stream {
+    /// Reaches a server, encrypted where that is asked for. Small packets wait for nothing.
+    ///
+    /// # Errors
+    /// The server can't be reached, or no encryption is agreed on.
+    pub async fn reach(target: &Target, tls: Option<&Tls>) -> Result<Self, Failure> {
+        let stream = match target {
+            Target::Tcp(HostPort { host, port }) => Self::tcp((host.as_str(), *port), true).await?,
+            Target::Unix(path) => Self::unix(path).await?,
+        };
+        let Some(tls) = tls else { return Ok(stream) };
+        let name = tls.name_of(target.host());
+        let name = name.map_err(|why| Failure::new(Outcome::Connection, why))?;
+        stream.encrypted(&tls.config, name).await
+    }
+
     /// Reaches a server over the network. `at_once` says whether small packets wait for nothing.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The text of a statement, taken apart into words.
+//! The text of a statement, taken apart into words, for systems whose commands are words.
 //!
 //! Words are separated by blanks. Double quotes keep blanks and brackets, and within them `\"`,
 //! `\\`, `\n` and `\xHH` stand for one byte. `{name}` anywhere in a word is an argument's place,
@@ -10,7 +10,7 @@ use std::str::Chars;
 
 /// A part of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Bit {
+pub enum Bit {
     /// Bytes as they are.
     Literal(Vec<u8>),
     /// The place of the argument of this name.
@@ -18,18 +18,22 @@ pub(crate) enum Bit {
 }
 
 /// A word, as what is joined to it.
-pub(crate) type Word = Vec<Bit>;
+pub type Word = Vec<Bit>;
 
 /// What stands at the top of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Group {
+pub enum Group {
+    /// A word that stands there once.
     Once(Word),
     /// Words in brackets.
     PerItem(Vec<Word>),
 }
 
-/// The words of a text; the error says in a clause what is wrong with it.
-pub(crate) fn words(text: &str) -> Result<Vec<Group>, String> {
+/// The words of a text.
+///
+/// # Errors
+/// A clause that says what is wrong with it.
+pub fn words(text: &str) -> Result<Vec<Group>, String> {
     let mut reader = Reader { rest: text.chars().peekable() };
     let mut groups = Vec::new();
     let mut open: Option<Vec<Word>> = None;

@@ -6,13 +6,14 @@ use std::ops::Range;
 use kvmark_driver::{Call, Layout, Request};
 use kvmark_plan::{Argument, Each, Generator, Kind, SizeLaw, Statement, ValueType};
 
-use crate::common::{layout, request};
+use crate::worker::{layout, request};
 
 const ONE: SizeLaw = SizeLaw::Constant { size: 1 };
 
 /// A statement whose arguments are text: for each command `key`, a record's key, `value`, and
 /// `list`, for each item `item`.
-pub(crate) fn statement(texts: &[&str]) -> Statement {
+#[must_use]
+pub fn statement(texts: &[&str]) -> Statement {
     let text = || Generator::Text { length: ONE };
     let argument =
         |name: &str, each, generator| Argument { name: name.to_owned(), each, generator };
@@ -37,14 +38,15 @@ pub(crate) fn statement(texts: &[&str]) -> Statement {
 }
 
 /// A layout with these statements, each of one text, or of several with `;` between.
-pub(crate) fn layout_of(statements: &[&str]) -> Layout {
+#[must_use]
+pub fn layout_of(statements: &[&str]) -> Layout {
     let split = |text: &&str| statement(&text.split(';').map(str::trim).collect::<Vec<_>>());
     Layout { statements: statements.iter().map(split).collect(), ..layout(1) }
 }
 
 /// The arguments of one operation.
-#[derive(Default)]
-pub(crate) struct Bound {
+#[derive(Debug, Default)]
+pub struct Bound {
     statement: u32,
     bytes: Vec<u8>,
     places: Vec<(ValueType, Range<usize>)>,
@@ -52,12 +54,15 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    pub(crate) fn new(statement: u32) -> Self {
+    /// None yet, of the statement of this index.
+    #[must_use]
+    pub fn new(statement: u32) -> Self {
         Self { statement, ..Self::default() }
     }
 
     /// Adds a command with this key, value and items; the list holds the items as well.
-    pub(crate) fn command(mut self, key: &str, value: &str, items: &[&str]) -> Self {
+    #[must_use]
+    pub fn command(mut self, key: &str, value: &str, items: &[&str]) -> Self {
         self.commands.push((self.places.len() as u32, items.len() as u32));
         self.push(ValueType::Text, key.as_bytes());
         self.push(ValueType::Text, value.as_bytes());
@@ -78,7 +83,9 @@ impl Bound {
         self.places.push((kind, start..self.bytes.len()));
     }
 
-    pub(crate) fn request(&self, kind: Kind) -> Request<'_> {
+    /// A request for it.
+    #[must_use]
+    pub fn request(&self, kind: Kind) -> Request<'_> {
         let call = Call {
             statement: self.statement,
             bytes: &self.bytes,

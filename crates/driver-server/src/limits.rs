@@ -1,0 +1,22 @@
+//! How long a server may take to be reached, as options.
+
+use kvmark_driver::options::{Accepts, OptionDoc};
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// The option `connect_timeout_ms`.
+pub const CONNECT_TIMEOUT_MS: OptionDoc = OptionDoc {
+    name: "connect_timeout_ms",
+    meaning: "Limit on the time to connect and log in.",
+    accepts: Accepts::Whole { min: 1, max: HOUR_MS },
+    default: Some("5000"),
+};
+
+/// The option `reconnect_max_ms`.
+pub const RECONNECT_MAX_MS: OptionDoc = OptionDoc {
+    name: "reconnect_max_ms",
+    meaning: "Longest pause before a lost connection is tried again; the first retry comes at \
+              once, the next after 10 ms, then twice as long each time.",
+    accepts: Accepts::Whole { min: 10, max: HOUR_MS },
+    default: Some("1000"),
+};

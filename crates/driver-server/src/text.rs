@@ -1,0 +1,123 @@
+//! Numbers and drawn arguments as text, for protocols that carry values in no other form.
+//!
+//! Whole numbers and timestamps are written in decimal, fractions with the fewest digits that read
+//! back as the same number, booleans as 1 and 0, UUIDs in their five groups.
+
+use std::io::Write;
+
+use kvmark_plan::ValueType;
+
+/// The longest number has 20 characters: 19 digits and a sign, or 20 digits.
+pub const DIGITS: usize = 20;
+
+/// Writes a number in decimal up to `end`; where it begins.
+#[inline]
+pub fn decimal(text: &mut [u8], end: usize, mut number: u64) -> usize {
+    let mut at = end;
+    loop {
+        at -= 1;
+        text[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return at;
+        }
+    }
+}
+
+/// Appends a whole number in decimal.
+#[inline]
+pub fn append_number(output: &mut Vec<u8>, number: i64) {
+    let mut text = [0; DIGITS];
+    let at = signed(&mut text, number);
+    output.extend_from_slice(&text[at..]);
+}
+
+/// Writes a number that may be negative in decimal; where it begins.
+#[inline]
+pub fn signed(text: &mut [u8; DIGITS], number: i64) -> usize {
+    let mut at = decimal(text, DIGITS, number.unsigned_abs());
+    if number < 0 {
+        at -= 1;
+        text[at] = b'-';
+    }
+    at
+}
+
+/// Appends the text of an argument that isn't a collection.
+pub fn append_text(output: &mut Vec<u8>, kind: ValueType, bytes: &[u8]) {
+    match kind {
+        ValueType::Text | ValueType::Bytes => output.extend_from_slice(bytes),
+        ValueType::Integer | ValueType::Timestamp => append_number(output, integer(bytes)),
+        ValueType::Fraction => {
+            let number = f64::from_bits(integer(bytes).cast_unsigned());
+            write!(output, "{number}").expect("memory takes whatever is written");
+        }
+        ValueType::Boolean => output.push(if bytes == [0] { b'0' } else { b'1' }),
+        ValueType::Uuid => append_uuid(output, bytes),
+        ValueType::List | ValueType::Tuple | ValueType::Map => {}
+    }
+}
+
+/// The number that a drawn argument of 8 bytes is.
+///
+/// # Panics
+/// When it has others.
+#[must_use]
+pub fn integer(bytes: &[u8]) -> i64 {
+    i64::from_le_bytes(bytes.try_into().expect("a number has 8 bytes"))
+}
+
+fn append_uuid(output: &mut Vec<u8>, bytes: &[u8]) {
+    for (place, byte) in bytes.iter().enumerate() {
+        if matches!(place, 4 | 6 | 8 | 10) {
+            output.push(b'-');
+        }
+        let digit = |half: u8| b"0123456789abcdef"[usize::from(half)];
+        output.extend_from_slice(&[digit(byte >> 4), digit(byte & 0xF)]);
+    }
+}
+
+/// Java's `String.hashCode`, which is over UTF-16.
+#[must_use]
+pub fn java_hash(key: &[u8]) -> i32 {
+    let add = |hash: i32, unit: i32| hash.wrapping_mul(31).wrapping_add(unit);
+    if key.is_ascii() {
+        return key.iter().fold(0, |hash, byte| add(hash, i32::from(*byte)));
+    }
+    let text = String::from_utf8_lossy(key);
+    text.encode_utf16().fold(0, |hash, unit| add(hash, i32::from(unit)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(kind: ValueType, bytes: &[u8]) -> String {
+        let mut output = Vec::new();
+        append_text(&mut output, kind, bytes);
+        String::from_utf8(output).unwrap()
+    }
+
+    #[test]
+    fn every_type_has_its_text() {
+        let number = |number: i64| number.to_le_bytes();
+        assert_eq!(text(ValueType::Text, b"a b"), "a b");
+        assert_eq!(text(ValueType::Integer, &number(i64::MIN)), "-9223372036854775808");
+        assert_eq!(text(ValueType::Timestamp, &number(1_700_000_000_000)), "1700000000000");
+        assert_eq!(text(ValueType::Fraction, &0.1_f64.to_le_bytes()), "0.1");
+        assert_eq!(text(ValueType::Boolean, &[1]) + &text(ValueType::Boolean, &[0]), "10");
+        let uuid: Vec<u8> = (0..16).map(|byte| byte * 17).collect();
+        assert_eq!(text(ValueType::Uuid, &uuid), "00112233-4455-6677-8899-aabbccddeeff");
+    }
+
+    #[test]
+    fn a_hash_is_what_java_computes() {
+        // From the documentation of String.hashCode: s[0]*31^(n-1) + … + s[n-1], in 32 bits.
+        assert_eq!(java_hash(b""), 0);
+        assert_eq!(java_hash(b"a"), 97);
+        assert_eq!(java_hash(b"hello"), 99_162_322);
+        assert_eq!(java_hash(b"polygenelubricants"), i32::MIN);
+        assert_eq!(java_hash("\u{e9}".as_bytes()), 0xe9);
+        assert_eq!(java_hash("\u{1f600}".as_bytes()), 31 * 0xd83d + 0xde00);
+    }
+}
