@@ -24,6 +24,7 @@ const DRIVERS: &[Entry] = &[
     entry!(kvmark_driver::null::Null),
     entry!(kvmark_driver::sim::Sim),
     entry!(kvmark_driver_resp::Resp, Layout::of),
+    entry!(kvmark_driver_memcached::Memcached, Layout::of),
     entry!(kvmark_driver_cql::Cql, Layout::of),
 ];
 

@@ -1,0 +1,87 @@
+//! What a server's errors mean for an operation.
+
+pub(crate) use kvmark_driver_server::Failure;
+use kvmark_plan::Outcome;
+
+use crate::json::Damaged;
+use crate::replies::Garbage;
+
+/// Characters of a server's message that are kept.
+const MESSAGE_MAX: usize = 200;
+
+/// The server said no.
+pub(crate) fn refused(line: &[u8]) -> Failure {
+    let text = String::from_utf8_lossy(line);
+    let text: String = text.chars().take(MESSAGE_MAX).collect();
+    let advice = if text == "CLIENT_ERROR unauthenticated" {
+        ": give username and password_env or password_file"
+    } else {
+        ""
+    };
+    Failure::new(class(&text), format!("the server answered: {text}{advice}"))
+}
+
+/// The server said no to a login; its own words could repeat the password.
+pub(crate) fn refused_login(line: &[u8]) -> Failure {
+    let kind = String::from_utf8_lossy(line.split(|byte| *byte == b' ').next().unwrap_or(line));
+    Failure::new(Outcome::Refused, format!("the server answered the login with {kind}"))
+}
+
+/// The server answered something else than the command's reply.
+pub(crate) fn impossible(command: &str) -> Failure {
+    let text = format!("the server's answer to {command} is none that {command} can have");
+    Failure::new(Outcome::Protocol, text)
+}
+
+/// The server answered with a record that wasn't asked for.
+pub(crate) fn unasked(key: &[u8]) -> Failure {
+    let key = String::from_utf8_lossy(key);
+    let text = format!("the server answered a get with '{key}', which wasn't asked for");
+    Failure::new(Outcome::Protocol, text)
+}
+
+/// A record isn't one of the dataset's.
+pub(crate) fn damaged(key: &[u8], why: Damaged) -> Failure {
+    let key = String::from_utf8_lossy(key);
+    Failure::new(Outcome::Storage, format!("the record '{key}' can't be decoded: {why}"))
+}
+
+impl From<Garbage> for Failure {
+    fn from(garbage: Garbage) -> Self {
+        Self::new(Outcome::Protocol, garbage.to_string())
+    }
+}
+
+/// The outcome that an error line stands for.
+fn class(line: &str) -> Outcome {
+    match line.strip_prefix("SERVER_ERROR") {
+        Some(why) if why.contains("out of memory") => Outcome::Overloaded,
+        Some(why) if why.contains("too large") => Outcome::Refused,
+        // A proxy says so of the server behind it.
+        Some(_) => Outcome::Unavailable,
+        None if line == "ERROR Too many open connections" => Outcome::Overloaded,
+        None => Outcome::Refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_error_of_a_server_has_its_outcome() {
+        let cases = [
+            ("ERROR", Outcome::Refused),
+            ("ERROR Too many open connections", Outcome::Overloaded),
+            ("CLIENT_ERROR bad data chunk", Outcome::Refused),
+            ("CLIENT_ERROR unauthenticated", Outcome::Refused),
+            ("SERVER_ERROR out of memory storing object", Outcome::Overloaded),
+            ("SERVER_ERROR out of memory writing get response", Outcome::Overloaded),
+            ("SERVER_ERROR object too large for cache", Outcome::Refused),
+            ("SERVER_ERROR Connection refused", Outcome::Unavailable),
+        ];
+        for (line, outcome) in cases {
+            assert_eq!(class(line), outcome, "{line}");
+        }
+    }
+}

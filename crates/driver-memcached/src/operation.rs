@@ -1,0 +1,434 @@
+//! What an operation is made of: the commands it sends, and what their replies mean.
+//!
+//! An operation is a plain value that belongs to its ticket. Most have one part, a command for one
+//! server, and its reply is put into the session's own; what has several parts gathers its replies
+//! itself.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use kvmark_driver::{Call, Columns, Reply, Request, Values};
+use kvmark_plan::{Kind, Outcome};
+
+use crate::failure::{Failure, damaged, impossible, refused, unasked};
+use crate::keys::{Keys, is_word, server};
+use crate::records::Records;
+use crate::replies::{Item, Items, Next, Said, said};
+use crate::statements::{Destination, Place, Prepared, Shape};
+
+/// How operations are said in commands.
+pub(crate) struct Dialect {
+    pub(crate) records: Arc<Records>,
+    pub(crate) statements: Arc<[Prepared]>,
+    pub(crate) servers: usize,
+    /// The record that an update writes next, and the number with which it was read.
+    pub(crate) merged: Vec<u8>,
+    pub(crate) unique: Vec<u8>,
+}
+
+/// A command on its way to a server.
+#[derive(Debug)]
+pub(crate) struct Part {
+    /// Index of the server.
+    pub(crate) node: usize,
+    place: Place,
+    /// The keys of the command, those on other servers too.
+    keys: Range<u32>,
+    /// Number of the command's first value within its time over.
+    field: u32,
+    /// Records that were found or written.
+    found: u32,
+}
+
+/// What a ticket is about.
+#[derive(Debug, Default)]
+pub(crate) struct Operation {
+    task: Task,
+    /// Whether the engine was told that it is sent.
+    issued: bool,
+    keys: Keys,
+    pub(crate) parts: Vec<Part>,
+    /// What was answered to several parts.
+    gathered: Reply,
+    /// The values of an update that reads before it writes.
+    bytes: Vec<u8>,
+    places: Vec<(u32, Range<usize>)>,
+    /// Parts whose reply is awaited.
+    pub(crate) outstanding: u32,
+    /// The connection of its last part, and the number of its place there.
+    pub(crate) at: (usize, u64),
+    /// The first failure so far.
+    pub(crate) failure: Option<Failure>,
+}
+
+#[derive(Debug, Default)]
+enum Task {
+    #[default]
+    Idle,
+    Read {
+        columns: Columns,
+        wants_values: bool,
+    },
+    /// A command that writes, and whether not finding its record is a miss.
+    Write {
+        misses: bool,
+    },
+    /// An update by its steps: the record is read, then written.
+    Merge(Step),
+    Statement {
+        statement: u32,
+        kind: Kind,
+        wants_values: bool,
+    },
+}
+
+/// What comes next of an update that reads before it writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Read,
+    Swap,
+    Done,
+}
+
+impl Operation {
+    /// Takes up a request and plans its parts.
+    #[inline]
+    pub(crate) fn begin(
+        &mut self,
+        request: &Request<'_>,
+        dialect: &Dialect,
+    ) -> Result<(), Failure> {
+        self.issued = false;
+        self.keys.clear();
+        self.parts.clear();
+        if let Some(call) = &request.statement {
+            return self.begin_statement(request, call, dialect);
+        }
+        self.task = match request.kind {
+            Kind::Read => {
+                Task::Read { columns: request.columns, wants_values: request.wants_values }
+            }
+            Kind::Insert => Task::Write { misses: false },
+            Kind::Delete => Task::Write { misses: true },
+            Kind::Update if dialect.records.is_blind(request.values) => {
+                Task::Write { misses: true }
+            }
+            Kind::Update => {
+                self.keep(request.values);
+                Task::Merge(Step::Read)
+            }
+            Kind::Scan | Kind::ReadModifyWrite => {
+                let text = "memcached has no scan, and a read-modify-write is a read and an update";
+                return Err(Failure::new(Outcome::Refused, text));
+            }
+        };
+        self.keys.add(|output| dialect.records.append_key(output, request.key))?;
+        let node = server(self.keys.get(0), dialect.servers);
+        let place = Place { round: 0, text: 0 };
+        self.parts.push(Part { node, place, keys: 0..1, field: 0, found: 0 });
+        Ok(())
+    }
+
+    fn keep(&mut self, values: Values<'_>) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(values.bytes);
+        self.places.clear();
+        self.places.extend_from_slice(values.places);
+    }
+
+    fn begin_statement(
+        &mut self,
+        request: &Request<'_>,
+        call: &Call<'_>,
+        dialect: &Dialect,
+    ) -> Result<(), Failure> {
+        let (statement, kind) = (call.statement, request.kind);
+        self.task = Task::Statement { statement, kind, wants_values: request.wants_values };
+        let prepared = &dialect.statements[statement as usize];
+        for round in 0..call.commands.len() as u32 {
+            let mut field = 0;
+            for text in 0..prepared.texts() {
+                let place = Place { round, text };
+                let keys = prepared.add_keys(call, place, &mut self.keys)?;
+                let first = self.parts.len();
+                for index in keys.clone() {
+                    let node = server(self.keys.get(index), dialect.servers);
+                    if self.parts[first..].iter().all(|part| part.node != node) {
+                        self.parts.push(Part { node, place, keys: keys.clone(), field, found: 0 });
+                    }
+                }
+                let is_get = prepared.shape(place) == Shape::Items;
+                field += if is_get { keys.len() as u32 } else { 1 };
+            }
+        }
+        if self.parts.len() > 1 {
+            self.gathered.clear();
+        }
+        Ok(())
+    }
+
+    /// Encodes a part.
+    #[inline]
+    pub(crate) fn put(
+        &self,
+        part: usize,
+        request: &Request<'_>,
+        dialect: &Dialect,
+        output: &mut Vec<u8>,
+    ) {
+        let Part { node, place, keys, .. } = &self.parts[part];
+        if let Some(call) = &request.statement {
+            let to = Destination { node: *node, servers: dialect.servers };
+            let prepared = &dialect.statements[call.statement as usize];
+            return prepared.put(output, call, *place, (&self.keys, keys.clone()), to);
+        }
+        let (records, key) = (&dialect.records, self.keys.get(0));
+        match request.kind {
+            Kind::Read => put_line(output, b"get ", key),
+            Kind::Delete => put_line(output, b"delete ", key),
+            Kind::Insert => records.put_write(output, b"set ", key, request.values),
+            _ if matches!(self.task, Task::Merge(_)) => put_line(output, b"gets ", key),
+            _ => records.put_write(output, b"replace ", key, request.values),
+        }
+    }
+
+    /// Whether it wasn't told yet that this is sent; from now on it was.
+    #[inline]
+    pub(crate) fn issue(&mut self) -> bool {
+        !std::mem::replace(&mut self.issued, true)
+    }
+
+    /// Takes the reply to a part. `alone` is the session's reply, for what has one part.
+    #[inline]
+    pub(crate) fn take(
+        &mut self,
+        part: usize,
+        reply: &[u8],
+        dialect: &mut Dialect,
+        alone: &mut Reply,
+    ) -> Result<(), Failure> {
+        let Self { keys, parts, gathered, bytes, places, .. } = self;
+        let said = said(reply)?;
+        if let Said::Error(line) = said {
+            return Err(refused(line));
+        }
+        let into = if parts.len() > 1 {
+            gathered
+        } else {
+            alone.clear();
+            alone
+        };
+        let part = &mut parts[part];
+        match &mut self.task {
+            Task::Idle => Ok(()),
+            Task::Read { columns, wants_values } => {
+                let Some(item) = only(said, keys)? else { return Ok(()) };
+                part.found = 1;
+                into.rows = 1;
+                if !*wants_values {
+                    return Ok(());
+                }
+                let taken = dialect.records.take(item.block, *columns, into);
+                taken.map_err(|why| damaged(keys.get(0), why))
+            }
+            Task::Write { misses } => match said {
+                Said::Done => {
+                    part.found = 1;
+                    Ok(())
+                }
+                Said::Nothing if *misses => Ok(()),
+                _ => Err(impossible("a write")),
+            },
+            Task::Merge(step) => {
+                part.found = 0;
+                let values = Values { bytes, places };
+                if step.take(said, keys, values, dialect)? {
+                    part.found = 1;
+                }
+                Ok(())
+            }
+            Task::Statement { statement, wants_values, .. } => {
+                let shape = dialect.statements[*statement as usize].shape(part.place);
+                part.take(shape, said, keys, wants_values.then_some(into))
+            }
+        }
+    }
+
+    /// Whether there is more to be sent, now that all that was sent is answered. It must be encoded
+    /// before another reply is taken.
+    #[inline]
+    pub(crate) fn has_more(&self) -> bool {
+        matches!(self.task, Task::Merge(Step::Read | Step::Swap))
+    }
+
+    /// Encodes it.
+    pub(crate) fn put_more(&self, dialect: &Dialect, output: &mut Vec<u8>) {
+        let key = self.keys.get(0);
+        match self.task {
+            Task::Merge(Step::Read) => put_line(output, b"gets ", key),
+            Task::Merge(Step::Swap) => {
+                dialect.records.put_swap(output, key, &dialect.merged, &dialect.unique);
+            }
+            _ => {}
+        }
+    }
+
+    /// How it ended, when all is answered and no reply was a failure. Counts the records.
+    #[inline]
+    pub(crate) fn outcome(&mut self, alone: &mut Reply) -> Outcome {
+        let kind = match self.task {
+            Task::Write { misses: false } => return Outcome::Ok,
+            Task::Statement { kind, .. } => kind,
+            _ if self.parts[0].found == 0 => return Outcome::Miss,
+            _ => return Outcome::Ok,
+        };
+        let reply = if self.parts.len() > 1 { &mut self.gathered } else { alone };
+        let is_missed = count(&self.parts, &mut reply.rows);
+        // What is gathered comes from several servers in any order.
+        reply.cells.sort_unstable_by_key(|cell| (cell.row, cell.field));
+        let misses = matches!(kind, Kind::Read | Kind::Update | Kind::Delete);
+        if is_missed && misses { Outcome::Miss } else { Outcome::Ok }
+    }
+
+    /// What was answered.
+    #[inline]
+    pub(crate) fn reply<'a>(&'a self, alone: &'a Reply) -> &'a Reply {
+        if self.parts.len() > 1 { &self.gathered } else { alone }
+    }
+
+    /// Forgets everything.
+    #[inline]
+    pub(crate) fn end(&mut self) {
+        self.task = Task::Idle;
+        self.outstanding = 0;
+        self.failure = None;
+    }
+}
+
+impl Step {
+    /// Takes the reply to this step; whether the update is done by it.
+    fn take(
+        &mut self,
+        said: Said<'_>,
+        keys: &Keys,
+        values: Values<'_>,
+        dialect: &mut Dialect,
+    ) -> Result<bool, Failure> {
+        let (next, is_done) = match self {
+            Self::Read => match only(said, keys)? {
+                Some(item) => {
+                    let Dialect { records, merged, unique, .. } = dialect;
+                    merged.clear();
+                    let put = records.append_merged(merged, item.block, values);
+                    put.map_err(|why| damaged(item.key, why))?;
+                    unique.clear();
+                    unique.extend_from_slice(item.unique);
+                    if !is_word(unique) {
+                        return Err(impossible("gets"));
+                    }
+                    (Self::Swap, false)
+                }
+                None => (Self::Done, false),
+            },
+            _ => match said {
+                Said::Done => (Self::Done, true),
+                Said::Changed => (Self::Read, false),
+                Said::Nothing => (Self::Done, false),
+                _ => return Err(impossible("cas")),
+            },
+        };
+        *self = next;
+        Ok(is_done)
+    }
+}
+
+impl Part {
+    /// Takes the reply to a command of a statement.
+    fn take(
+        &mut self,
+        shape: Shape,
+        said: Said<'_>,
+        keys: &Keys,
+        reply: Option<&mut Reply>,
+    ) -> Result<(), Failure> {
+        let value = match (shape, said) {
+            (Shape::Items, Said::Items(items)) => return self.take_items(items, keys, reply),
+            (Shape::Number, Said::Number(value)) | (Shape::Meta, Said::Block(value)) => Some(value),
+            (Shape::Word | Shape::Meta, Said::Done) => None,
+            (Shape::Word | Shape::Meta, Said::Nothing | Said::Changed)
+            | (Shape::Number, Said::Nothing) => return Ok(()),
+            _ => return Err(impossible("a command")),
+        };
+        self.found = 1;
+        if let (Some(value), Some(reply)) = (value, reply) {
+            reply.push(self.place.round, self.field, value);
+        }
+        Ok(())
+    }
+
+    /// Takes the items of a get, each the answer to one of its keys. They come in the keys' order,
+    /// unless a proxy has asked several servers.
+    fn take_items(
+        &mut self,
+        mut items: Items<'_>,
+        keys: &Keys,
+        mut reply: Option<&mut Reply>,
+    ) -> Result<(), Failure> {
+        let Range { start, end } = self.keys;
+        let mut expected = start;
+        loop {
+            let item = match items.next()? {
+                Next::Item(item) => item,
+                Next::End => return Ok(()),
+                Next::Error(line) => return Err(refused(line)),
+            };
+            let mut indices = (expected..end).chain(start..expected);
+            let index = indices.find(|index| keys.get(*index) == item.key);
+            let index = index.ok_or_else(|| unasked(item.key))?;
+            expected = index + 1;
+            self.found += 1;
+            if let Some(reply) = reply.as_deref_mut() {
+                reply.push(self.place.round, self.field + (index - start), item.block);
+            }
+        }
+    }
+}
+
+/// Encodes a command with a key.
+#[inline]
+fn put_line(output: &mut Vec<u8>, command: &[u8], key: &[u8]) {
+    output.extend_from_slice(command);
+    output.extend_from_slice(key);
+    output.extend_from_slice(b"\r\n");
+}
+
+/// The item that a get of the only key is answered with; none where there is none.
+#[inline]
+fn only<'a>(said: Said<'a>, keys: &Keys) -> Result<Option<Item<'a>>, Failure> {
+    let Said::Items(mut items) = said else { return Err(impossible("a get")) };
+    let mut found = None;
+    loop {
+        match items.next()? {
+            Next::Item(item) if found.is_none() && item.key == keys.get(0) => found = Some(item),
+            Next::Item(item) => return Err(unasked(item.key)),
+            Next::End => return Ok(found),
+            Next::Error(line) => return Err(refused(line)),
+        }
+    }
+}
+
+/// Adds the records of each time over in which no command found nothing; whether one did.
+fn count(parts: &[Part], rows: &mut u64) -> bool {
+    let mut is_missed = false;
+    for round in parts.chunk_by(|one, next| one.place.round == next.place.round) {
+        let commands = round.chunk_by(|one, next| one.place.text == next.place.text);
+        let found = commands.map(|parts| parts.iter().map(|part| part.found).sum::<u32>());
+        let (least, most) =
+            found.fold((u32::MAX, 0), |(least, most), found| (found.min(least), found.max(most)));
+        is_missed |= least == 0;
+        if least > 0 {
+            *rows += u64::from(most);
+        }
+    }
+    is_missed
+}

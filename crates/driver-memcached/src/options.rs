@@ -1,0 +1,129 @@
+//! The options of this driver: one table from which they are read and documented.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kvmark_driver::options::{Accepts, Given, OptionDoc};
+use kvmark_driver::{OpenError, Speedup};
+use kvmark_driver_server::{
+    CA_FILE, CERT_FILE, CONNECT_TIMEOUT_MS, Credentials, KEY_FILE, PASSWORD_ENV, PASSWORD_FILE,
+    RECONNECT_MAX_MS, SERVER_NAME, TLS, Target, Tls, USERNAME,
+};
+use kvmark_plan::Kind;
+use serde_json::Value;
+
+use crate::keys::is_word;
+
+/// The port of memcached.
+pub(crate) const PORT: u16 = 11211;
+/// The longest time to live: memcached takes more seconds for a date.
+const TTL_MAX_S: i64 = 30 * 24 * 60 * 60;
+
+/// Every option of this driver, in the order of the documentation.
+#[must_use]
+pub fn options() -> &'static [OptionDoc] {
+    &TABLE
+}
+
+/// Told where updates take most of the time.
+pub(crate) const REPLACING: Speedup = Speedup {
+    option: "update=replace",
+    kinds: &[Kind::Update],
+    meaning: "writes the given fields as the whole record at once, as YCSB does, so that the \
+              others are lost",
+};
+
+static TABLE: [OptionDoc; 14] = [
+    OptionDoc {
+        name: "address",
+        meaning: "The servers: [user:password@]host[:port][,host[:port]…], among which keys are \
+                  distributed, or a Unix socket's path.",
+        accepts: Accepts::Text("host:port or a socket's path"),
+        default: Some("127.0.0.1:11211"),
+    },
+    OptionDoc {
+        name: "connections",
+        meaning: "Connections of a worker to each server, shared by its clients in turn with \
+                  their requests pipelined; 0 for one per client.",
+        accepts: Accepts::Whole { min: 0, max: 1_000_000 },
+        default: Some("0"),
+    },
+    OptionDoc {
+        name: "update",
+        meaning: "What an update of some fields does: merge reads the record and writes it whole \
+                  where nobody else did meanwhile (gets, cas); replace writes the given fields \
+                  alone, as YCSB does, and the others are lost.",
+        accepts: Accepts::Words(&["merge", "replace"]),
+        default: Some("merge"),
+    },
+    OptionDoc {
+        name: "ttl_s",
+        meaning: "Seconds that a written record lives; 0 for ever.",
+        accepts: Accepts::Whole { min: 0, max: TTL_MAX_S },
+        default: Some("0"),
+    },
+    USERNAME,
+    PASSWORD_ENV,
+    PASSWORD_FILE,
+    TLS,
+    CA_FILE,
+    CERT_FILE,
+    KEY_FILE,
+    SERVER_NAME,
+    CONNECT_TIMEOUT_MS,
+    RECONNECT_MAX_MS,
+];
+
+/// The options as given, checked.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// At least one.
+    pub(crate) targets: Vec<Target>,
+    /// Connections of a session to each server; none for one per client.
+    pub(crate) connections: Option<usize>,
+    pub(crate) replaces: bool,
+    pub(crate) ttl_s: u64,
+    pub(crate) credentials: Credentials,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) reconnect_max: Duration,
+}
+
+impl Settings {
+    pub(crate) fn parse(options: &BTreeMap<String, Value>) -> Result<Self, OpenError> {
+        let given = Given::parse(&TABLE, options)?;
+        let (own, place) = Credentials::split_from(given.text("address").unwrap_or_default())?;
+        let credentials = login(own.completed_by(&given)?)?;
+        let targets = Target::list(place, PORT)?;
+        let twice = (1..targets.len()).find(|index| targets[..*index].contains(&targets[*index]));
+        if let Some(index) = twice {
+            let text = format!("option 'address' names {} twice: leave one out", targets[index]);
+            return Err(OpenError::Option(text));
+        }
+        let whole = |name| given.whole(name).expect("each of these has a default");
+        let connections = usize::try_from(whole("connections")).unwrap_or(usize::MAX);
+        Ok(Self {
+            connections: Some(connections).filter(|count| *count > 0),
+            replaces: given.text("update") == Some("replace"),
+            ttl_s: whole("ttl_s"),
+            credentials,
+            tls: Tls::given(&given, &targets)?,
+            targets,
+            connect_timeout: Duration::from_millis(whole(CONNECT_TIMEOUT_MS.name)),
+            reconnect_max: Duration::from_millis(whole(RECONNECT_MAX_MS.name)),
+        })
+    }
+}
+
+/// Refuses what can't be a login of memcached.
+fn login(credentials: Credentials) -> Result<Credentials, OpenError> {
+    let Credentials { username, password } = &credentials;
+    let wrong = match (username, password) {
+        (None, Some(_)) => "memcached's login has a user, too: give username",
+        (Some(name), _) if !is_word(name.as_bytes()) => {
+            "a user of memcached has no blanks: give another username"
+        }
+        _ => return Ok(credentials),
+    };
+    Err(OpenError::Option(wrong.to_owned()))
+}

@@ -1,0 +1,259 @@
+//! The dataset's records as YCSB's memcached binding stores them: under `TABLE-KEY`, as one JSON
+//! object (see `json.rs`).
+//!
+//! An insert is a `set`, so that a load may be repeated; YCSB's is an `add`. An update of all
+//! fields is a `replace`. One of some fields reads the record with its number (`gets`) and writes
+//! it whole where nobody else did meanwhile (`cas`), or else begins again. With `update=replace` it
+//! is a `replace` by the given fields alone, which is what YCSB does: the others are gone.
+
+use kvmark_driver::{Columns, Layout, OpenError, Reply, Values};
+use kvmark_driver_server::text::append_number;
+
+use crate::json::{Damaged, Members, append_escaped, append_unescaped, escaped_length};
+use crate::keys::{LENGTH_MAX, is_word};
+
+/// How records are written and read.
+#[derive(Debug)]
+pub(crate) struct Records {
+    prefix: Vec<u8>,
+    names: Vec<Name>,
+    /// What stands between a key and a length: flags and time to live.
+    between: Vec<u8>,
+    replaces: bool,
+}
+
+/// A field's name.
+#[derive(Debug)]
+struct Name {
+    /// As it stands in its quotes.
+    raw: Vec<u8>,
+    /// With them and what follows, up to the value's first quote.
+    member: Vec<u8>,
+}
+
+impl Records {
+    pub(crate) fn new(layout: &Layout, ttl_s: u64, replaces: bool) -> Result<Self, OpenError> {
+        let prefix = format!("{}-", layout.table).into_bytes();
+        if !is_word(&prefix) || prefix.len() >= LENGTH_MAX {
+            let text = format!(
+                "the table '{}' can't begin memcached's keys: give a short name without blanks",
+                layout.table
+            );
+            return Err(OpenError::Option(text));
+        }
+        let name = |name: &String| {
+            let mut raw = Vec::new();
+            append_escaped(&mut raw, name.as_bytes());
+            let member = [b"\"", &raw[..], b"\":\""].concat();
+            Name { raw, member }
+        };
+        let names = layout.field_names.iter().map(name).collect();
+        Ok(Self { prefix, names, between: format!(" 0 {ttl_s} ").into_bytes(), replaces })
+    }
+
+    /// Appends the key under which a record is stored.
+    #[inline]
+    pub(crate) fn append_key(&self, output: &mut Vec<u8>, key: &[u8]) {
+        output.extend_from_slice(&self.prefix);
+        output.extend_from_slice(key);
+    }
+
+    /// Whether these fields are written without reading the others.
+    #[inline]
+    pub(crate) fn is_blind(&self, values: Values<'_>) -> bool {
+        self.replaces || values.places.len() == self.names.len()
+    }
+
+    /// Writes a record of these fields, with `set` or `replace`.
+    #[inline]
+    pub(crate) fn put_write(
+        &self,
+        output: &mut Vec<u8>,
+        command: &[u8],
+        key: &[u8],
+        values: Values<'_>,
+    ) {
+        let mut length = b"{}".len() + values.places.len().saturating_sub(1);
+        for (field, value) in values.iter() {
+            length += self.names[field as usize].member.len() + escaped_length(value) + 1;
+        }
+        output.reserve(command.len() + key.len() + length + 64);
+        output.extend_from_slice(command);
+        output.extend_from_slice(key);
+        output.extend_from_slice(&self.between);
+        append_number(output, length as i64);
+        output.extend_from_slice(b"\r\n{");
+        for (place, (field, value)) in values.iter().enumerate() {
+            if place > 0 {
+                output.push(b',');
+            }
+            self.append_member(output, field, value);
+        }
+        output.extend_from_slice(b"}\r\n");
+    }
+
+    #[inline]
+    fn append_member(&self, output: &mut Vec<u8>, field: u32, value: &[u8]) {
+        output.extend_from_slice(&self.names[field as usize].member);
+        append_escaped(output, value);
+        output.push(b'"');
+    }
+
+    /// Appends a stored record into which these fields are put.
+    pub(crate) fn append_merged(
+        &self,
+        output: &mut Vec<u8>,
+        stored: &[u8],
+        values: Values<'_>,
+    ) -> Result<(), Damaged> {
+        let begin = |output: &mut Vec<u8>| {
+            output.push(if output.is_empty() { b'{' } else { b',' });
+        };
+        let mut members = Members::of(stored)?;
+        while let Some((name, value)) = members.next()? {
+            if values.places.iter().any(|(field, _)| self.names[*field as usize].raw == name) {
+                continue;
+            }
+            begin(output);
+            for part in [b"\"", name, b"\":\"", value, b"\""] {
+                output.extend_from_slice(part);
+            }
+        }
+        for (field, value) in values.iter() {
+            begin(output);
+            self.append_member(output, field, value);
+        }
+        output.push(b'}');
+        Ok(())
+    }
+
+    /// Writes a whole record where nobody wrote since it was read with this number.
+    pub(crate) fn put_swap(&self, output: &mut Vec<u8>, key: &[u8], record: &[u8], unique: &[u8]) {
+        output.extend_from_slice(b"cas ");
+        output.extend_from_slice(key);
+        output.extend_from_slice(&self.between);
+        append_number(output, record.len() as i64);
+        for part in [b" ", unique, b"\r\n", record, b"\r\n"] {
+            output.extend_from_slice(part);
+        }
+    }
+
+    /// Takes the values of a record that are asked for, as the only row.
+    pub(crate) fn take(
+        &self,
+        stored: &[u8],
+        columns: Columns,
+        reply: &mut Reply,
+    ) -> Result<(), Damaged> {
+        let mut members = Members::of(stored)?;
+        let mut place = 0;
+        while let Some((name, value)) = members.next()? {
+            let field = self.index_of(name, place);
+            place += 1;
+            let wanted = match columns {
+                Columns::One(one) => field == Some(one),
+                Columns::All | Columns::AllByName => true,
+            };
+            if let (Some(field), true) = (field, wanted) {
+                reply.push(0, field, &[]);
+                append_unescaped(&mut reply.bytes, value)?;
+                let end = reply.bytes.len();
+                reply.cells.last_mut().expect("a cell was pushed").place.end = end;
+            }
+        }
+        Ok(())
+    }
+
+    /// Index of a name. A record mostly holds its fields in order, so the place is tried first.
+    fn index_of(&self, raw: &[u8], place: usize) -> Option<u32> {
+        let expected = self.names.get(place).is_some_and(|here| here.raw == raw);
+        let index = if expected {
+            Some(place)
+        } else {
+            self.names.iter().position(|other| other.raw == raw)
+        };
+        index.map(|index| index as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn records(replaces: bool) -> Records {
+        let layout = Layout {
+            table: "usertable".to_owned(),
+            field_names: vec!["field0".to_owned(), "q\"".to_owned()],
+            prepare: Vec::new(),
+            statements: Vec::new(),
+        };
+        Records::new(&layout, 60, replaces).unwrap()
+    }
+
+    const BOTH: Values<'static> = Values { bytes: b"xa\"b", places: &[(0, 0..1), (1, 1..4)] };
+    const SECOND: Values<'static> = Values { bytes: b"new", places: &[(1, 0..3)] };
+
+    fn text(encode: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut output = Vec::new();
+        encode(&mut output);
+        String::from_utf8(output).unwrap()
+    }
+
+    #[test]
+    fn a_record_is_ycsbs_json_under_table_and_key() {
+        let records = records(false);
+        assert_eq!(text(|output| records.append_key(output, b"user1")), "usertable-user1");
+        let written = text(|output| records.put_write(output, b"set ", b"k", BOTH));
+        let json = "{\"field0\":\"x\",\"q\\\"\":\"a\\\"b\"}";
+        assert_eq!(written, format!("set k 0 60 {}\r\n{json}\r\n", json.len()));
+        let none = text(|output| records.put_write(output, b"set ", b"k", Values::NONE));
+        assert_eq!(none, "set k 0 60 2\r\n{}\r\n");
+    }
+
+    #[test]
+    fn an_update_of_some_fields_keeps_the_others() {
+        assert!(records(false).is_blind(BOTH) && !records(false).is_blind(SECOND));
+        assert!(records(true).is_blind(SECOND));
+        let merged = |stored: &str| {
+            let mut output = Vec::new();
+            records(false).append_merged(&mut output, stored.as_bytes(), SECOND).unwrap();
+            String::from_utf8(output).unwrap()
+        };
+        let stored = "{\"field0\":\"x\\n\",\"q\\\"\":\"old\",\"other\":\"y\"}";
+        let expected = "{\"field0\":\"x\\n\",\"other\":\"y\",\"q\\\"\":\"new\"}";
+        assert_eq!(merged(stored), expected);
+        assert_eq!(merged("{}"), "{\"q\\\"\":\"new\"}");
+        let swap = text(|output| records(false).put_swap(output, b"k", b"{}", b"7"));
+        assert_eq!(swap, "cas k 0 60 2 7\r\n{}\r\n");
+    }
+
+    #[test]
+    fn the_fields_that_are_asked_for_are_taken() {
+        let taken = |columns| {
+            let mut reply = Reply::default();
+            let stored = b"{\"q\\\"\":\"a\\\"b\",\"other\":\"y\",\"field0\":\"x\"}";
+            records(false).take(stored, columns, &mut reply).unwrap();
+            let cell = |cell: &kvmark_driver::Cell| {
+                let text = String::from_utf8_lossy(reply.bytes_of(cell));
+                format!("{}={text}", cell.field)
+            };
+            reply.cells.iter().map(cell).collect::<Vec<_>>()
+        };
+        assert_eq!(taken(Columns::All), ["1=a\"b", "0=x"]);
+        assert_eq!(taken(Columns::One(0)), ["0=x"]);
+    }
+
+    #[test]
+    fn a_table_that_cannot_begin_a_key_is_refused() {
+        let layout = |table: &str| Layout {
+            table: table.to_owned(),
+            field_names: Vec::new(),
+            prepare: Vec::new(),
+            statements: Vec::new(),
+        };
+        for table in ["a b", &"t".repeat(250)] {
+            let error = Records::new(&layout(table), 0, false).unwrap_err().to_string();
+            assert!(error.ends_with("give a short name without blanks"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,523 @@
+//! Commands in the user's own words, such as `SET {key} {value} EX 60`, compiled.
+//!
+//! The words are memcached's own, in any case, in the order of its protocol, without what the
+//! driver knows itself: the length of a value, and flags and time to live where they are 0 (`FLAGS
+//! 5`, `EX 60`). Keys are what the text says; the dataset's records are under `TABLE-KEY`. What
+//! stands in square brackets is repeated for each item, among the keys of a get. To encode a
+//! command is to copy prepared bytes, keys and value.
+
+use std::ops::Range;
+
+use kvmark_driver::{Call, OpenError, Slot};
+use kvmark_driver_server::names::Names;
+use kvmark_driver_server::text::{append_number, append_text, integer};
+use kvmark_driver_server::words::{Bit, Group, Word, words};
+use kvmark_plan::{Outcome, Statement, ValueType};
+
+use crate::failure::Failure;
+use crate::keys::{Keys, is_word, server};
+
+/// What a command's reply can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Items, which are records.
+    Items,
+    /// Whether it was done.
+    Word,
+    /// A number, or that there is none.
+    Number,
+    /// What a meta command says.
+    Meta,
+}
+
+/// How the words of a command go on behind its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Keys.
+    Get,
+    /// A time to live, and keys.
+    GetAndTouch,
+    /// A key, a value, `EX` and `FLAGS`.
+    Store,
+    /// A key and a value.
+    Extend,
+    /// A key.
+    Key,
+    /// A key and a number.
+    Number(Shape),
+    /// A key and flags.
+    Meta,
+    /// A key, a value and flags.
+    MetaStore,
+}
+
+const COMMANDS: [(&str, Form); 17] = [
+    ("GET", Form::Get),
+    ("GETS", Form::Get),
+    ("GAT", Form::GetAndTouch),
+    ("GATS", Form::GetAndTouch),
+    ("SET", Form::Store),
+    ("ADD", Form::Store),
+    ("REPLACE", Form::Store),
+    ("APPEND", Form::Extend),
+    ("PREPEND", Form::Extend),
+    ("DELETE", Form::Key),
+    ("INCR", Form::Number(Shape::Number)),
+    ("DECR", Form::Number(Shape::Number)),
+    ("TOUCH", Form::Number(Shape::Word)),
+    ("MG", Form::Meta),
+    ("MD", Form::Meta),
+    ("MA", Form::Meta),
+    ("MS", Form::MetaStore),
+];
+
+/// A statement, ready to be sent.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) name: String,
+    commands: Vec<Command>,
+}
+
+/// One of a statement's texts.
+#[derive(Debug)]
+struct Command {
+    name: &'static str,
+    shape: Shape,
+    /// Up to the first key.
+    head: Text,
+    keys: Vec<KeyWords>,
+    /// From the last key to the line's end, or to the length of the value.
+    tail: Text,
+    block: Option<Block>,
+    /// Arguments that must be whole numbers.
+    numbers: Vec<Slot>,
+}
+
+/// Keys, and whether they are repeated for each item.
+#[derive(Debug)]
+struct KeyWords {
+    texts: Vec<Text>,
+    per_item: bool,
+}
+
+/// A value, and what stands between its length and the line's end.
+#[derive(Debug)]
+struct Block {
+    value: Text,
+    after: Vec<u8>,
+}
+
+/// What a word is put together from.
+type Text = Vec<Piece>;
+
+#[derive(Debug)]
+enum Piece {
+    Literal(Vec<u8>),
+    Argument(Slot),
+}
+
+/// Where a command of an operation stands among its texts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) round: u32,
+    pub(crate) text: u32,
+}
+
+/// A server, by its index, among so many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Destination {
+    pub(crate) node: usize,
+    pub(crate) servers: usize,
+}
+
+impl Prepared {
+    /// Compiles a statement.
+    ///
+    /// # Errors
+    /// [`OpenError::Option`] naming the statement and the text that can't be sent.
+    pub(crate) fn new(statement: &Statement) -> Result<Self, OpenError> {
+        let Statement { name, texts, options, .. } = statement;
+        if let Some(option) = options.keys().next() {
+            let text = format!("statement '{name}' has an option '{option}', and there are none");
+            return Err(OpenError::Option(text));
+        }
+        let names = Names::new(statement);
+        let command = |text: &String| {
+            let compiled = words(text).and_then(|groups| Command::new(&groups, &names));
+            compiled.map_err(|why| {
+                OpenError::Option(format!("statement '{name}' can't be sent as '{text}': {why}"))
+            })
+        };
+        let commands = texts.iter().map(command).collect::<Result<_, _>>()?;
+        Ok(Self { name: name.clone(), commands })
+    }
+
+    /// Commands that are sent each time over.
+    pub(crate) fn texts(&self) -> u32 {
+        self.commands.len() as u32
+    }
+
+    /// Whether older servers don't have one of its commands.
+    pub(crate) fn is_meta(&self) -> bool {
+        self.commands.iter().any(|command| command.shape == Shape::Meta)
+    }
+
+    pub(crate) fn shape(&self, place: Place) -> Shape {
+        self.commands[place.text as usize].shape
+    }
+
+    /// Adds the keys of a command to others; their indices.
+    pub(crate) fn add_keys(
+        &self,
+        call: &Call<'_>,
+        place: Place,
+        keys: &mut Keys,
+    ) -> Result<Range<u32>, Failure> {
+        let command = &self.commands[place.text as usize];
+        let round = place.round as usize;
+        command
+            .numbers
+            .iter()
+            .try_for_each(|slot| command.check(call.argument(*slot, round, 0)))?;
+        let first = keys.len();
+        for group in &command.keys {
+            let times = if group.per_item { call.commands[round].1 } else { 1 };
+            for item in 0..times {
+                for text in &group.texts {
+                    keys.add(|output| append(output, text, call, round, item))?;
+                }
+            }
+        }
+        if first == keys.len() {
+            let text = format!("{} has no keys here: let it have an item at least", command.name);
+            return Err(Failure::new(Outcome::Refused, text));
+        }
+        Ok(first..keys.len())
+    }
+
+    /// Encodes a command for the server that has these of its keys.
+    #[inline]
+    pub(crate) fn put(
+        &self,
+        output: &mut Vec<u8>,
+        call: &Call<'_>,
+        place: Place,
+        keys: (&Keys, Range<u32>),
+        to: Destination,
+    ) {
+        let command = &self.commands[place.text as usize];
+        let round = place.round as usize;
+        append(output, &command.head, call, round, 0);
+        let (keys, all) = keys;
+        for key in all.map(|index| keys.get(index)) {
+            if server(key, to.servers) == to.node {
+                output.push(b' ');
+                output.extend_from_slice(key);
+            }
+        }
+        append(output, &command.tail, call, round, 0);
+        match &command.block {
+            None => output.extend_from_slice(b"\r\n"),
+            Some(block) => block.put(output, call, round),
+        }
+    }
+}
+
+impl Block {
+    /// Encodes length, line end and value.
+    #[inline]
+    fn put(&self, output: &mut Vec<u8>, call: &Call<'_>, round: usize) {
+        let head = |output: &mut Vec<u8>, length: usize| {
+            output.push(b' ');
+            append_number(output, length as i64);
+            output.extend_from_slice(&self.after);
+            output.extend_from_slice(b"\r\n");
+        };
+        let known = match self.value.as_slice() {
+            [] => Some(&[][..]),
+            [Piece::Literal(bytes)] => Some(&bytes[..]),
+            [Piece::Argument(slot)] => match call.argument(*slot, round, 0) {
+                (ValueType::Text | ValueType::Bytes, bytes) => Some(bytes),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(bytes) = known {
+            head(output, bytes.len());
+            output.extend_from_slice(bytes);
+        } else {
+            // The length is known only behind the value, which then makes room.
+            let start = output.len();
+            append(output, &self.value, call, round, 0);
+            let end = output.len();
+            head(output, end - start);
+            output[start..].rotate_left(end - start);
+        }
+        output.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Appends a text with its arguments.
+#[inline]
+fn append(output: &mut Vec<u8>, text: &[Piece], call: &Call<'_>, round: usize, item: u32) {
+    for piece in text {
+        match piece {
+            Piece::Literal(bytes) => output.extend_from_slice(bytes),
+            Piece::Argument(slot) => {
+                let (kind, bytes) = call.argument(*slot, round, item);
+                append_text(output, kind, bytes);
+            }
+        }
+    }
+}
+
+/// The words behind a command's name, to be taken one after the other.
+struct Rest<'a> {
+    name: &'static str,
+    words: std::vec::IntoIter<&'a Word>,
+    names: &'a Names<'a>,
+}
+
+impl<'a> Rest<'a> {
+    fn next(&mut self, what: &str) -> Result<&'a Word, String> {
+        self.words.next().ok_or_else(|| format!("{} needs {what}", self.name))
+    }
+
+    fn text(&mut self, what: &str) -> Result<Text, String> {
+        compiled(self.next(what)?, false, self.names)
+    }
+
+    /// A number behind a blank: a literal, or an argument that is one.
+    fn number(&mut self, what: &str, tail: &mut Text) -> Result<Option<Slot>, String> {
+        tail.push(Piece::Literal(b" ".to_vec()));
+        match self.next(what)?.as_slice() {
+            [Bit::Literal(digits)] if is_number(digits) => {
+                tail.push(Piece::Literal(digits.clone()));
+                Ok(None)
+            }
+            [Bit::Place(name)] => {
+                let slot = self.names.find(name, false)?.slot;
+                tail.push(Piece::Argument(slot));
+                Ok(Some(slot))
+            }
+            _ => Err(format!("{} needs {what}, a whole number", self.name)),
+        }
+    }
+
+    /// Flags of a meta command as they stand behind what comes before.
+    fn flags(&mut self) -> Result<Vec<u8>, String> {
+        let mut flags = Vec::new();
+        for word in self.words.by_ref() {
+            match word.as_slice() {
+                [Bit::Literal(flag)] if flag.starts_with(b"q") => {
+                    return Err("with q the server doesn't answer: leave it out".to_owned());
+                }
+                [Bit::Literal(flag)] if is_word(flag) => {
+                    flags.push(b' ');
+                    flags.extend_from_slice(flag);
+                }
+                _ => return Err("a flag is a word of its own without arguments".to_owned()),
+            }
+        }
+        Ok(flags)
+    }
+}
+
+impl Command {
+    fn new(groups: &[Group], names: &Names<'_>) -> Result<Self, String> {
+        let name = match groups.first() {
+            Some(Group::Once(word)) => match word.as_slice() {
+                [Bit::Literal(name)] => String::from_utf8_lossy(name).to_ascii_uppercase(),
+                _ => return Err("it doesn't begin with a command's name".to_owned()),
+            },
+            _ => return Err("it doesn't begin with a command's name".to_owned()),
+        };
+        let known = COMMANDS.iter().find(|(known, _)| *known == name);
+        let (name, form) = known.copied().ok_or_else(|| unknown(&name))?;
+        let mut command = Self {
+            name,
+            shape: Shape::Word,
+            head: vec![Piece::Literal(name.to_ascii_lowercase().into_bytes())],
+            keys: Vec::new(),
+            tail: Vec::new(),
+            block: None,
+            numbers: Vec::new(),
+        };
+        command.fill(form, &groups[1..], names)?;
+        Ok(command)
+    }
+
+    fn fill(&mut self, form: Form, groups: &[Group], names: &Names<'_>) -> Result<(), String> {
+        if matches!(form, Form::Get | Form::GetAndTouch) {
+            return self.fill_get(form, groups, names);
+        }
+        let mut words = Vec::with_capacity(groups.len());
+        for group in groups {
+            match group {
+                Group::Once(word) => words.push(word),
+                Group::PerItem(_) => {
+                    return Err(format!("{} has one key: leave the brackets out", self.name));
+                }
+            }
+        }
+        let mut rest = Rest { name: self.name, words: words.into_iter(), names };
+        self.keys.push(KeyWords { texts: vec![rest.text("a key")?], per_item: false });
+        match form {
+            Form::Store => self.fill_store(&mut rest)?,
+            Form::Extend => {
+                let value = rest.text("a key and a value")?;
+                self.tail.push(Piece::Literal(b" 0 0".to_vec()));
+                self.block = Some(Block { value, after: Vec::new() });
+            }
+            Form::Number(shape) => {
+                self.shape = shape;
+                self.numbers.extend(rest.number("a key and a number", &mut self.tail)?);
+            }
+            Form::Meta => {
+                self.shape = Shape::Meta;
+                self.tail.push(Piece::Literal(rest.flags()?));
+            }
+            Form::MetaStore => {
+                self.shape = Shape::Meta;
+                let value = rest.text("a key and a value")?;
+                self.block = Some(Block { value, after: rest.flags()? });
+            }
+            Form::Key | Form::Get | Form::GetAndTouch => {}
+        }
+        if rest.words.next().is_some() {
+            return Err(format!("there are too many words for {}", self.name));
+        }
+        Ok(())
+    }
+
+    fn fill_get(&mut self, form: Form, groups: &[Group], names: &Names<'_>) -> Result<(), String> {
+        self.shape = Shape::Items;
+        let mut groups = groups;
+        if form == Form::GetAndTouch {
+            let words = match groups.first() {
+                Some(Group::Once(word)) => vec![word],
+                _ => Vec::new(),
+            };
+            let mut rest = Rest { name: self.name, words: words.into_iter(), names };
+            self.numbers.extend(rest.number("a time to live and keys", &mut self.head)?);
+            groups = &groups[1..];
+        }
+        for group in groups {
+            let (words, per_item) = match group {
+                Group::Once(word) => (std::slice::from_ref(word), false),
+                Group::PerItem(words) => (&words[..], true),
+            };
+            let texts = words.iter().map(|word| compiled(word, per_item, names));
+            self.keys.push(KeyWords { texts: texts.collect::<Result<_, _>>()?, per_item });
+        }
+        if self.keys.is_empty() { Err(format!("{} needs a key", self.name)) } else { Ok(()) }
+    }
+
+    fn fill_store(&mut self, rest: &mut Rest<'_>) -> Result<(), String> {
+        let value = rest.text("a key and a value")?;
+        let (mut flags, mut expires) = (None, None);
+        while let Some(word) = rest.words.next() {
+            let option = match word.as_slice() {
+                [Bit::Literal(option)] => String::from_utf8_lossy(option).to_ascii_uppercase(),
+                _ => "an argument".to_owned(),
+            };
+            let mut number = Text::new();
+            match option.as_str() {
+                "EX" if expires.is_none() => {
+                    self.numbers.extend(rest.number("seconds behind EX", &mut number)?);
+                    expires = Some(number);
+                }
+                // Of an argument that the server refuses it wouldn't know the value's length.
+                "FLAGS" if flags.is_none() => match rest.number("flags", &mut number)? {
+                    None => flags = Some(number),
+                    Some(_) => return Err("FLAGS is a number without arguments".to_owned()),
+                },
+                _ => return Err(format!("'{option}' isn't EX or FLAGS, each of which is once")),
+            }
+        }
+        let zero = || vec![Piece::Literal(b" 0".to_vec())];
+        self.tail.extend(flags.unwrap_or_else(zero));
+        self.tail.extend(expires.unwrap_or_else(zero));
+        self.block = Some(Block { value, after: Vec::new() });
+        Ok(())
+    }
+
+    /// Refuses an argument that isn't a number as the server reads one: of a value it doesn't take
+    /// it would read the bytes as commands.
+    fn check(&self, (kind, bytes): (ValueType, &[u8])) -> Result<(), Failure> {
+        let fits = matches!(kind, ValueType::Integer | ValueType::Timestamp)
+            && (self.shape == Shape::Number || i32::try_from(integer(bytes)).is_ok());
+        if fits {
+            return Ok(());
+        }
+        let text = format!("an argument of {} isn't a whole number that it takes", self.name);
+        Err(Failure::new(Outcome::Refused, text))
+    }
+}
+
+/// Whether a literal is a number that the server takes, with room for a sign.
+fn is_number(digits: &[u8]) -> bool {
+    let unsigned = digits.strip_prefix(b"-").unwrap_or(digits);
+    let most = if unsigned.len() == digits.len() { 10 } else { 9 };
+    (1..=most).contains(&unsigned.len())
+        && unsigned.iter().all(u8::is_ascii_digit)
+        && std::str::from_utf8(digits).is_ok_and(|text| text.parse::<i32>().is_ok())
+}
+
+fn unknown(name: &str) -> String {
+    let names: Vec<_> = COMMANDS.iter().map(|(name, _)| *name).collect();
+    match names.iter().find(|other| is_near(name, other)) {
+        Some(near) => format!("there is no command {name}; did you mean {near}?"),
+        None => format!("there is no command {name}; known are {}", names.join(", ")),
+    }
+}
+
+/// Whether two names differ by one letter, or by the order of two neighbours.
+fn is_near(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let same = one.iter().zip(other).take_while(|(one, other)| one == other).count();
+    let (one, other) = (&one[same..], &other[same..]);
+    let same = one.iter().rev().zip(other.iter().rev());
+    let same = same.take_while(|(one, other)| one == other).count();
+    match (&one[..one.len() - same], &other[..other.len() - same]) {
+        ([] | [_], [] | [_]) => true,
+        ([a, b], [c, d]) => (a, b) == (d, c),
+        _ => false,
+    }
+}
+
+/// A word as a text.
+fn compiled(word: &Word, per_item: bool, names: &Names<'_>) -> Result<Text, String> {
+    let piece = |bit: &Bit| match bit {
+        Bit::Literal(bytes) => Ok(Piece::Literal(bytes.clone())),
+        Bit::Place(name) => {
+            let named = names.find(name, per_item)?;
+            if named.is_collection {
+                return Err(format!("'{name}' holds several values, and memcached takes one"));
+            }
+            Ok(Piece::Argument(named.slot))
+        }
+    };
+    word.iter().map(piece).collect()
+}
+
+/// A line that prepares a server, sent as it stands.
+///
+/// # Errors
+/// [`OpenError::Option`] naming the text when it can't be sent.
+pub(crate) fn plain(text: &str) -> Result<Vec<u8>, OpenError> {
+    let text = text.trim();
+    let name = text.split(' ').next().unwrap_or_default();
+    let known = COMMANDS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    let why = if text.is_empty() || text.chars().any(char::is_control) {
+        "it isn't one line"
+    } else if known
+        .is_some_and(|(_, form)| matches!(form, Form::Store | Form::Extend | Form::MetaStore))
+        || name.eq_ignore_ascii_case("cas")
+    {
+        "a command with a value is sent by a statement only"
+    } else {
+        return Ok(format!("{text}\r\n").into_bytes());
+    };
+    Err(OpenError::Option(format!("'{text}' can't be sent to prepare: {why}")))
+}

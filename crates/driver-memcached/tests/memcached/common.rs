@@ -1,0 +1,71 @@
+//! Builders that keep the claims short.
+
+use std::collections::BTreeMap;
+
+use kvmark_driver::{Layout, OpenError, Request, Values};
+use kvmark_driver_memcached::Memcached;
+use kvmark_plan::{Kind, Outcome};
+use kvmark_testing::{Shared, cells};
+use serde_json::{Value, json};
+
+pub(crate) use kvmark_testing::{layout, request, run, session};
+
+pub(crate) fn open(address: &str, options: Value) -> Result<Memcached, OpenError> {
+    open_layout(address, options, &layout(3))
+}
+
+pub(crate) fn open_layout(
+    address: &str,
+    options: Value,
+    layout: &Layout,
+) -> Result<Memcached, OpenError> {
+    let mut options: BTreeMap<String, Value> = serde_json::from_value(options).unwrap();
+    options.insert("address".to_owned(), json!(address));
+    Memcached::open(&options, layout)
+}
+
+/// The sentence with which opening is refused.
+pub(crate) fn refusal(address: &str, options: Value) -> String {
+    refusal_of(address, options, &layout(3))
+}
+
+pub(crate) fn refusal_of(address: &str, options: Value, layout: &Layout) -> String {
+    match open_layout(address, options, layout) {
+        Ok(_) => panic!("{address} was opened"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Runs claims about the session of one client.
+pub(crate) fn with_session<T>(
+    driver: &Memcached,
+    claims: impl AsyncFnOnce(Shared<Memcached>) -> T,
+) -> T {
+    run(claims(session(driver, 1)))
+}
+
+/// Executes as this client and returns what came back, as `row.field=value`.
+pub(crate) async fn execute(
+    session: &Shared<Memcached>,
+    client: u32,
+    request: &Request<'_>,
+) -> (Outcome, Vec<String>) {
+    let (outcome, reply) = kvmark_testing::execute(session, client, request).await;
+    (outcome, cells(&reply))
+}
+
+pub(crate) async fn outcome(session: &Shared<Memcached>, request: &Request<'_>) -> Outcome {
+    execute(session, 0, request).await.0
+}
+
+pub(crate) async fn read(
+    session: &Shared<Memcached>,
+    client: u32,
+    key: &str,
+) -> (Outcome, Vec<String>) {
+    execute(session, client, &request(Kind::Read, key)).await
+}
+
+pub(crate) fn writing<'a>(kind: Kind, key: &'a str, values: Values<'a>) -> Request<'a> {
+    Request { values, ..request(kind, key) }
+}

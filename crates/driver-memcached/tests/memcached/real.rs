@@ -1,0 +1,134 @@
+//! A memcached of the test's own, on a free loopback port or a socket, and in a folder that goes
+//! with it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use tempfile::TempDir;
+
+const PORTS_TRIED: usize = 10;
+
+pub(crate) struct Server {
+    child: Child,
+    _folder: TempDir,
+    pub(crate) address: String,
+}
+
+impl Server {
+    /// Starts a server with these arguments beside the port. Another program may take the port
+    /// before the server does: then others are tried.
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        let started = (0..PORTS_TRIED).find_map(|_| {
+            let port = free_port().to_string();
+            let place = ["-p", &port, "-l", "127.0.0.1"];
+            let address = format!("127.0.0.1:{port}");
+            let is_there = || TcpStream::connect(&address).is_ok();
+            Self::start_at(&address, &[&place, arguments].concat(), is_there)
+        });
+        started.expect("memcached ended early at every port")
+    }
+
+    /// Starts a server on a Unix socket.
+    pub(crate) fn on_socket() -> Self {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("socket");
+        let address = path.to_str().unwrap();
+        let is_there = || UnixStream::connect(&path).is_ok();
+        let mut server = Self::start_at(address, &["-s", address], is_there).unwrap();
+        server._folder = folder;
+        server
+    }
+
+    /// None when the server ends before it is ready.
+    fn start_at(address: &str, arguments: &[&str], is_there: impl Fn() -> bool) -> Option<Self> {
+        let mut child = Command::new("memcached")
+            // As root it asks for a user.
+            .args(["-u", "root", "-U", "0"])
+            .args(arguments)
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("memcached must be installed (Debian's package memcached)");
+        while !is_there() {
+            if child.try_wait().unwrap().is_some() {
+                return None;
+            }
+            thread::yield_now();
+        }
+        let folder = TempDir::new().unwrap();
+        Some(Self { child, _folder: folder, address: address.to_owned() })
+    }
+
+    /// Ends the server at once, as `kill -9` does.
+    pub(crate) fn kill(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+
+    /// Starts it again at its address.
+    pub(crate) fn start_again(&mut self) {
+        let (_, port) = self.address.split_once(':').unwrap();
+        let is_there = || TcpStream::connect(&self.address).is_ok();
+        let place = ["-p", port, "-l", "127.0.0.1"];
+        let mut again = Self::start_at(&self.address, &place, is_there).unwrap();
+        std::mem::swap(&mut self.child, &mut again.child);
+    }
+
+    /// Another connection, which speaks lines.
+    pub(crate) fn raw(&self) -> Raw {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        Raw { input: BufReader::new(stream.try_clone().unwrap()), output: stream }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A file whose folder goes with the first of the pair.
+pub(crate) fn file(name: &str, text: &str) -> (TempDir, PathBuf) {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    (folder, path)
+}
+
+pub(crate) fn free_port() -> u16 {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    free.local_addr().unwrap().port()
+}
+
+pub(crate) struct Raw {
+    input: BufReader<TcpStream>,
+    output: TcpStream,
+}
+
+impl Raw {
+    /// Sends a command and returns the reply's first line.
+    pub(crate) fn ask(&mut self, command: &str) -> String {
+        self.output.write_all(format!("{command}\r\n").as_bytes()).unwrap();
+        self.line()
+    }
+
+    /// The value under a key, and whatever flags it has.
+    pub(crate) fn get(&mut self, key: &str) -> Option<(String, String)> {
+        let head = self.ask(&format!("get {key}"));
+        let mut words = head.split(' ').skip(2);
+        let (flags, length) = (words.next()?.to_owned(), words.next()?.parse().unwrap());
+        let mut value = vec![0; length];
+        self.input.read_exact(&mut value).unwrap();
+        assert_eq!((self.line(), self.line()), (String::new(), "END".to_owned()));
+        Some((String::from_utf8(value).unwrap(), flags))
+    }
+
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.input.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+}
