@@ -1,127 +1,14 @@
-//! A bare epoll loop over connections to Redis: the floor of what a read costs its client.
-//!
-//! Each connection has one GET on its way, of a key that is drawn uniformly among
-//! `key:000000000000` and so on, as redis-benchmark draws and names them. For each read there are a
-//! send, a receive, a look whether the reply is whole, two time stamps and a record in a histogram:
-//! no generator, no driver, no schedule, no interval and no timeout.
+//! A bare epoll loop over connections to Redis, with one GET each: see `bare.rs` of `testing`.
 //!
 //! ```text
 //! bare_epoll address=HOST:PORT records=N operations=N [connections=50] [seed=1]
 //! ```
-//!
-//! One line of JSON on standard output. Connecting isn't in its times.
 
-use std::error::Error;
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::os::fd::OwnedFd;
-
-use hdrhistogram::Histogram;
-use kvmark_testing::{Arguments, Uniform, cpu_ns};
-use quanta::Clock;
-use rustix::buffer::spare_capacity;
-use rustix::event::epoll;
-use serde_json::{Value, json};
-
-/// Any error: this program only passes it on.
-type Failure = Box<dyn Error + Send + Sync>;
-
-/// Room for a reply; longer ones are refused.
-const INPUT_BYTES: usize = 16 << 10;
-const KEY_DIGITS: usize = 12;
-/// The longest time that is told apart, a minute.
-const LONGEST_NS: u64 = 60_000_000_000;
+use kvmark_testing::bare::{Failure, measure};
 
 fn main() -> Result<(), Failure> {
-    let mut given = Arguments::parse(std::env::args().skip(1))?;
-    let address: String = given.take("address", None)?;
-    let records = given.take("records", None)?;
-    let operations = given.take("operations", None)?;
-    let connections = given.take("connections", Some(50))?;
-    let seed = given.take("seed", Some(1))?;
-    given.finish()?;
-    if records == 0 || connections == 0 || connections > operations {
-        return Err("give a record, a connection, and an operation for each connection".into());
-    }
-    let mut bare = Loop::new(&address, connections, Requests::new(records, seed))?;
-    let report = measured(&mut bare, operations)?;
-    writeln!(io::stdout(), "{report}")?;
-    Ok(())
-}
-
-fn measured(bare: &mut Loop, operations: u64) -> Result<Value, Failure> {
-    let (began, cpu_began_ns) = (bare.clock.raw(), cpu_ns()?);
-    bare.run(operations)?;
-    let seconds = bare.clock.delta_as_nanos(began, bare.clock.raw()) as f64 / 1e9;
-    Ok(json!({
-        "operations": bare.service_ns.len(),
-        "seconds": seconds,
-        "ops_per_s": operations as f64 / seconds,
-        "cpu_ns": cpu_ns()? - cpu_began_ns,
-        "service_ns_p50": bare.service_ns.value_at_quantile(0.5),
-        "service_ns_p99": bare.service_ns.value_at_quantile(0.99),
-    }))
-}
-
-/// One request after the other; only the digits of its key change.
-struct Requests {
-    text: Vec<u8>,
-    records: u64,
-    chance: Uniform,
-}
-
-impl Requests {
-    fn new(records: u64, seed: u64) -> Self {
-        let key = format!("key:{}", "0".repeat(KEY_DIGITS));
-        let text = format!("*2\r\n$3\r\nGET\r\n${}\r\n{key}\r\n", key.len()).into_bytes();
-        Self { text, records, chance: Uniform::new(seed) }
-    }
-
-    /// The next request, its key drawn uniformly.
-    fn draw(&mut self) -> &[u8] {
-        let mut number = self.chance.below(self.records);
-        let end = self.text.len() - b"\r\n".len();
-        for digit in self.text[end - KEY_DIGITS..end].iter_mut().rev() {
-            *digit = b'0' + (number % 10) as u8;
-            number /= 10;
-        }
-        &self.text
-    }
-}
-
-/// A connection with one request on its way.
-struct Connection {
-    stream: TcpStream,
-    sent: u64,
-    input: Vec<u8>,
-    filled: usize,
-}
-
-impl Connection {
-    fn open(address: &str) -> Result<Self, Failure> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_nonblocking(true)?;
-        Ok(Self { stream, sent: 0, input: vec![0; INPUT_BYTES], filled: 0 })
-    }
-
-    /// Sends what always fits, because nothing else is on its way.
-    fn send(&mut self, request: &[u8], clock: &Clock) -> Result<(), Failure> {
-        self.sent = clock.raw();
-        self.filled = 0;
-        let sent = self.stream.write(request)?;
-        if sent == request.len() { Ok(()) } else { Err("a request was sent in part".into()) }
-    }
-
-    /// Reads once; whether the reply is whole.
-    fn receive(&mut self) -> Result<bool, Failure> {
-        let read = self.stream.read(&mut self.input[self.filled..])?;
-        if read == 0 {
-            return Err("the server closed a connection, or a reply is too long".into());
-        }
-        self.filled += read;
-        is_whole(&self.input[..self.filled])
-    }
+    let request = |key: &str| format!("*2\r\n$3\r\nGET\r\n${}\r\n{key}\r\n", key.len());
+    measure(request, is_whole)
 }
 
 /// Whether these bytes are a whole string, which is how a key that is there is answered.
@@ -131,54 +18,5 @@ fn is_whole(reply: &[u8]) -> Result<bool, Failure> {
     match line.strip_prefix('$').and_then(|length| length.parse::<usize>().ok()) {
         Some(length) => Ok(reply.len() >= end + length + 2 * b"\r\n".len()),
         None => Err(format!("a key that isn't there, or an error: {line}").into()),
-    }
-}
-
-/// The connections, and what waits for them.
-struct Loop {
-    epoll: OwnedFd,
-    connections: Vec<Connection>,
-    requests: Requests,
-    clock: Clock,
-    service_ns: Histogram<u64>,
-}
-
-impl Loop {
-    fn new(address: &str, connections: u64, requests: Requests) -> Result<Self, Failure> {
-        let open = |_| Connection::open(address);
-        let connections = (0..connections).map(open).collect::<Result<Vec<_>, _>>()?;
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        for (place, connection) in (0..).zip(&connections) {
-            let data = epoll::EventData::new_u64(place);
-            epoll::add(&epoll, &connection.stream, data, epoll::EventFlags::IN)?;
-        }
-        let service_ns = Histogram::new_with_bounds(1, LONGEST_NS, 3)?;
-        Ok(Self { epoll, connections, requests, clock: Clock::new(), service_ns })
-    }
-
-    /// Does so many operations, each connection its next one as soon as its last one has ended.
-    fn run(&mut self, operations: u64) -> Result<(), Failure> {
-        let mut unsent = operations - self.connections.len() as u64;
-        for connection in &mut self.connections {
-            connection.send(self.requests.draw(), &self.clock)?;
-        }
-        let mut ready = Vec::with_capacity(self.connections.len());
-        while self.service_ns.len() < operations {
-            ready.clear();
-            epoll::wait(&self.epoll, spare_capacity(&mut ready), None)?;
-            for event in &ready {
-                let connection = &mut self.connections[event.data.u64() as usize];
-                if !connection.receive()? {
-                    continue;
-                }
-                let took_ns = self.clock.delta_as_nanos(connection.sent, self.clock.raw());
-                self.service_ns.saturating_record(took_ns);
-                if unsent > 0 {
-                    unsent -= 1;
-                    connection.send(self.requests.draw(), &self.clock)?;
-                }
-            }
-        }
-        Ok(())
     }
 }

@@ -1,7 +1,9 @@
-//! What tests of several crates share: plans, a count of allocations, and a driver's worker.
+//! What tests and examples of several crates share: plans, bound statements, a count of
+//! allocations, a driver's worker, and a bare epoll loop.
 
 mod allocations;
 mod arguments;
+pub mod bare;
 mod bound;
 mod carry;
 mod chance;
