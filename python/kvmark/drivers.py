@@ -35,6 +35,8 @@ class Driver:
     """That of a host without one."""
     counts_whole_server: bool
     """Whether its statistics are the server's, which all clients see alike."""
+    lacks: tuple[str, ...]
+    """Kinds of operation that its systems don't have."""
     ycsb_bindings: tuple[str, ...]
     """YCSB's bindings to the same systems, by names and classes."""
     ycsb_properties: tuple[str, ...]

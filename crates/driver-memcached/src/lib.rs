@@ -56,6 +56,7 @@ impl Memcached {
     pub const ABOUT: About = About {
         port: Some(options::PORT),
         counts_whole_server: true,
+        lacks: &[Kind::Scan],
         ycsb_bindings: &["memcached", "site.ycsb.db.MemcachedClient"],
         ycsb_properties: &["memcached."],
         ..About::new(
@@ -96,7 +97,8 @@ impl Driver for Memcached {
 
     fn capabilities(&self) -> Capabilities {
         let speedups = if self.settings.replaces { Vec::new() } else { vec![options::REPLACING] };
-        let kinds = Kind::ALL.into_iter().filter(|kind| *kind != Kind::Scan).collect();
+        let has = |kind: &Kind| !Self::ABOUT.lacks.contains(kind);
+        let kinds = Kind::ALL.into_iter().filter(has).collect();
         Capabilities { speedups, kinds, ..Capabilities::all(Execution::Asynchronous, false) }
     }
 

@@ -1,5 +1,6 @@
 //! What a driver says of itself before it is opened.
 
+use kvmark_plan::Kind;
 use serde::Serialize;
 
 /// What kvmark must know of a driver to read its URLs, and to run it and judge its runs rightly.
@@ -18,6 +19,8 @@ pub struct About {
     /// Whether its statistics are those of the server, which all clients see alike, and not those
     /// of this process.
     pub counts_whole_server: bool,
+    /// Kinds of operation that its systems don't have.
+    pub lacks: &'static [Kind],
     /// YCSB's bindings to the same systems, by names and classes.
     pub ycsb_bindings: &'static [&'static str],
     /// How the names of those bindings' own properties begin.
@@ -35,6 +38,7 @@ impl About {
             path: None,
             port: None,
             counts_whole_server: false,
+            lacks: &[],
             ycsb_bindings: &[],
             ycsb_properties: &[],
         }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +15,7 @@ from kvmark.spec.url import SystemName
 
 if TYPE_CHECKING:
     from kvmark.spec.ycsb import YcsbProperties
-    from kvmark.study.ycsb import Repeating
+    from kvmark.study.ycsb import Repeating, YcsbStudy
 
 __all__ = ["ycsb"]
 
@@ -79,6 +81,8 @@ def ycsb(
         seed=seed,
         more={name: value for name, value in said.items() if value is not None},
     )
+    if workloads is None:
+        study = _without_lacking(study)
     study.check()
     shared_by = asked_fleet(fleet, machines)
     tags = (*(tag or ()), *([asked.label] if asked.label else ()))
@@ -90,6 +94,16 @@ def ycsb(
     more: dict[str, Any] = {"commit": commit, "prometheus": prometheus, "fleet": shared_by}
     more["records"] = Records.at(folder)
     measure_sequence(study, tags, report, on_existing=on, json=json, quiet=quiet, **more)
+
+
+def _without_lacking(study: YcsbStudy) -> YcsbStudy:
+    """The study without what its system can't carry out, which is told."""
+    lacking = study.lacking()
+    for workload, kind in lacking.items():
+        sentence = f"{workload} is left out: {study.system.driver} has no {kind} operations"
+        print(sentence, file=sys.stderr)
+    left = tuple(each for each in study.workloads if each not in lacking)
+    return replace(study, workloads=left) if lacking else study
 
 
 def _steps(asked: YcsbProperties, *, load: bool, own: bool) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kvmark import _engine
+from kvmark.drivers import drivers
 from kvmark.errors import UsageError
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
@@ -117,12 +118,29 @@ class YcsbStudy:
         timed = {"duration_ns", "until_stderr"} & self.more.keys()
         return bool(timed) or "maxexecutiontime" in self.properties.given
 
+    def lacking(self) -> Mapping[str, str]:
+        """The workloads that the system can't carry out, each with a kind of operation it lacks."""
+        lacks = drivers()[self.system.driver].lacks
+        steps = {step.workload: step for step in self.first()} if lacks else {}
+        found = {}
+        for workload, step in steps.items():
+            groups = compile_run(self.spec(step, step.records)).groups
+            kinds = {one.kind for group in groups for one in group.mix if one.weight > 0}
+            for kind in kinds.intersection(lacks):
+                found[workload] = kind
+        return found
+
     def check(self) -> None:
         """Checks every step before the first one begins.
 
         Raises:
             KvmarkError: a step can't be carried out.
         """
+        for workload, kind in self.lacking().items():
+            raise UsageError(
+                f"workloads: {self.system.driver} has no {kind} operations, which {workload} needs:"
+                " leave it out"
+            )
         for step in self.first():
             _engine.check_plan(compile_run(self.spec(step, step.records)).to_json())
 
