@@ -89,6 +89,14 @@ def redis_and_open_files() -> Iterator[Mapping[str, str]]:
 
 
 @contextmanager
+def memcached() -> Iterator[Mapping[str, str]]:
+    """Tests start servers of their own."""
+    if shutil.which("memcached") is None:
+        raise Missing("install it with `sudo apt-get install memcached`")
+    yield {}
+
+
+@contextmanager
 def valgrind() -> Iterator[Mapping[str, str]]:
     """It counts instructions."""
     if shutil.which("valgrind") is None:
@@ -111,6 +119,7 @@ def cassandra() -> Iterator[Mapping[str, str]]:
 SERVERS: dict[str, Server] = {
     "needs redis-server": redis,
     "needs redis-server and 12,000 open files": redis_and_open_files,
+    "needs memcached": memcached,
     "needs valgrind": valgrind,
     "needs a node of Cassandra": cassandra,
 }

@@ -100,6 +100,7 @@ def needs_of_tests() -> list[Need]:
     programs = (
         ("redis-server (tests measure a real one)", "redis-server", ["redis-server"]),
         ("redis-benchmark (it is measured beside kvmark)", "redis-tools", ["redis-benchmark"]),
+        ("memcached (tests measure a real one)", "memcached", ["memcached"]),
         ("chromium (tests look at reports in it)", "chromium", ["chromium"]),
         ("Maven (it fetches Cassandra)", "maven", ["mvn"]),
         ("haproxy (it is measured before a server)", "haproxy", ["haproxy"]),

@@ -12,7 +12,9 @@ import pytest
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "without_driver.py"
 
 
-@pytest.mark.parametrize(("driver", "testbed"), [("driver-resp", "redis")])
+@pytest.mark.parametrize(
+    ("driver", "testbed"), [("driver-resp", "redis"), ("driver-memcached", "memcached")]
+)
 def test_a_driver_is_taken_out_and_up_offers_the_other_systems(driver: str, testbed: str) -> None:
     told = subprocess.run(
         [sys.executable, str(SCRIPT), driver, "--testbed", testbed, "--quick"],

@@ -127,6 +127,7 @@ JAVA_21 = """echo 'openjdk version "21.0.7" 2025-04-15' >&2"""
 PACKAGES = {
     "redis-server": ["redis-server"],
     "redis-tools": ["redis-benchmark"],
+    "memcached": ["memcached"],
     "chromium": ["chromium"],
     "maven": ["mvn"],
     "haproxy": ["haproxy"],

@@ -21,8 +21,9 @@ REDIS = {
     "stream",
 }  # fmt: skip
 
+MEMCACHED = {"get", "gets", "kv", "set"}
 CQL = {"counter", "kv", "time-series", "transaction"}
-READY = {"ycsb": set(CORE), "redis": REDIS, "cql": CQL, "apps": set(APPS)}
+READY = {"ycsb": set(CORE), "redis": REDIS, "memcached": MEMCACHED, "cql": CQL, "apps": set(APPS)}
 
 
 def test_the_catalogue_has_ycsbs_workloads_and_each_systems_own() -> None:

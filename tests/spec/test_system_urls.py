@@ -38,7 +38,11 @@ def test_a_system_without_options_needs_none() -> None:
     ("text", "sentence"),
     [
         ("rockdb:/x", "unknown kind of system 'rockdb' — did you mean 'rocksdb'?"),
-        ("x:", "unknown kind of system 'x'; known are cql, null, redis, rediss, rocksdb, sim"),
+        (
+            "x:",
+            "unknown kind of system 'x'; known are cql, memcached, null, redis, rediss,"
+            " rocksdb, sim",
+        ),
         ("redis:", "redis: needs a host; write redis://host:6379"),
         ("redis:h", "redis: needs a host; write redis://host:6379"),
         ("redis://user:se@cret@", "redis: needs a host; write redis://host:6379"),

@@ -259,7 +259,8 @@ def test_what_is_not_carried_out_is_refused_by_name_and_line(text: str) -> None:
         ("hdrhistogram.percentiles=50,x", "property 'hdrhistogram.percentiles' must be a number, "
          "not 'x'"),
         ("db=mongodb", "property 'db' has no value 'mongodb'; known are basic, cassandra-cql, "
-         "redis, rocksdb, scylla, site.ycsb.BasicDB, site.ycsb.db.CassandraCQLClient, "
+         "memcached, redis, rocksdb, scylla, site.ycsb.BasicDB, "
+         "site.ycsb.db.CassandraCQLClient, site.ycsb.db.MemcachedClient, "
          "site.ycsb.db.RedisClient, site.ycsb.db.rocksdb.RocksDBClient"),
         ("dataintegrity=true\nfieldlengthdistribution=uniform",
          "property 'dataintegrity' needs fieldlengthdistribution=constant"),

@@ -13,7 +13,7 @@ from kvmark.records import Run
 from kvmark.stats.popularity import zipf_top_share
 
 #: Counters in which drivers tell what their system threw away.
-_EVICTED = ("evicted_keys",)
+_EVICTED = ("evicted_keys", "evictions")
 #: Kinds of warnings that drivers count, and what they speak of.
 _WARNINGS = {"tombstone": "tombstones", "batch": "batches"}
 #: Roles of servers that share the load.

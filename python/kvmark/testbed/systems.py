@@ -9,6 +9,7 @@ from typing import Final
 from kvmark.errors import SystemUnderTestError
 from kvmark.testbed import rocksdb
 from kvmark.testbed.cassandra import SYSTEM as CASSANDRA
+from kvmark.testbed.memcached import SYSTEM as MEMCACHED
 from kvmark.testbed.proxy import SYSTEM as PROXY
 from kvmark.testbed.redis import SYSTEM as REDIS
 from kvmark.testbed.state import Testbed
@@ -21,6 +22,7 @@ SYSTEMS: Final[Mapping[str, System]] = MappingProxyType(
         each.name: each
         for each in (
             CASSANDRA,
+            MEMCACHED,
             PROXY,
             REDIS,
         )

@@ -88,7 +88,7 @@ fn a_server_without_users_forgets_the_password_at_once() {
 }
 
 #[test]
-#[ignore = "needs memcached with TLS"]
+#[ignore = "needs memcached"]
 fn a_real_server_is_written_to_and_read_through_encryption() {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();

@@ -5,15 +5,13 @@ A server is named by the options of its driver, as they come out of a URL.
 
 from __future__ import annotations
 
-import os
-import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, TypeVar
 
-from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.errors import SystemUnderTestError
 from kvmark.secret import Secret
+from kvmark.testbed.named import encryption_of, password_of, place_of
 from kvmark.testbed.redis.client import Client, Reply, ReplyError
 from kvmark.testbed.system import Contents
 
@@ -55,7 +53,7 @@ class Database:
 
     def _of_each(self, ask: Callable[[Client], T]) -> list[T]:
         """What each server that holds a part of the keys answers."""
-        places = [_place(each) for each in self.options["address"].split(",")]
+        places = [place_of(each, _PORT) for each in self.options["address"].split(",")]
         try:
             if self.options.get("cluster") == "true":
                 with self._connect(*places[0]) as client:
@@ -74,31 +72,13 @@ class Database:
             return ask(client)
 
     def _connect(self, host: str, port: int) -> Client:
-        encryption = None
-        if self.options.get("tls") == "true":
-            context = ssl.create_default_context(cafile=self.options.get("ca_file"))
-            encryption = context, self.options.get("server_name", host)
         return Client(
             host,
             port,
             username=self.options.get("username"),
-            password=self._password(),
-            encryption=encryption,
+            password=password_of(self.options, self.password),
+            encryption=encryption_of(self.options, host),
         )
-
-    def _password(self) -> str | None:
-        variable, file = self.options.get("password_env"), self.options.get("password_file")
-        if self.password is not None:
-            return self.password.reveal()
-        if variable is not None and variable not in os.environ:
-            raise UsageError(f"password_env names {variable}, which isn't set: set it")
-        if variable is not None:
-            return os.environ[variable]
-        try:
-            lines = Path(file).read_text(encoding="utf-8").splitlines() if file else []
-        except (OSError, ValueError) as problem:
-            raise UsageError(f"the password file {file} can't be read: {problem}") from problem
-        return lines[0] if lines else None
 
 
 def contents(options: Mapping[str, str], password: Secret | None) -> Contents | None:
@@ -118,16 +98,6 @@ def contents(options: Mapping[str, str], password: Secret | None) -> Contents | 
         " empty database such as redis://HOST:PORT/1",
         database.remove_keys,
     )
-
-
-def _place(address: str) -> tuple[str, int]:
-    """Host and port of `host:port`, `host`, `[address]:port` or a Unix socket's path."""
-    host, colon, port = address.rpartition(":")
-    if address.startswith("/") or address.endswith("]") or not colon:
-        return address.strip("[]"), _PORT
-    if not port.isdecimal():
-        raise UsageError(f"'{address}' is not the address of a server; write host:port")
-    return host.strip("[]"), int(port)
 
 
 def _count(client: Client) -> int | None:

@@ -1,0 +1,28 @@
+"""memcached: one server, or several that divide the keys among them."""
+
+from typing import Final
+
+from kvmark.testbed.memcached.data import contents
+from kvmark.testbed.memcached.describe import NetworkMeter, describe
+from kvmark.testbed.memcached.health import wait_for_answer
+from kvmark.testbed.memcached.up import HEALTHY_WITHIN_S, OWN_FILES, up
+from kvmark.testbed.memcached.wanted import Wanted, forgets
+from kvmark.testbed.system import Store, System
+
+__all__ = ["SYSTEM", "Wanted", "up"]
+
+SYSTEM: Final = System(
+    "memcached",
+    Wanted,
+    up,
+    wait_for_answer,
+    wait_for_answer,
+    describe,
+    NetworkMeter,
+    OWN_FILES,
+    HEALTHY_WITHIN_S,
+    driver="memcached",
+    store=Store("memcached", contents),
+    forgets=forgets,
+)
+"""What testbeds of this kind can be asked."""

@@ -1,0 +1,169 @@
+"""Starts a memcached testbed: one server, or several that divide the keys among them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import psutil
+
+from kvmark.errors import UsageError
+from kvmark.testbed import certificates as tls
+from kvmark.testbed import process, state
+from kvmark.testbed.launch import Launch, launch
+from kvmark.testbed.memcached.describe import version_of
+from kvmark.testbed.memcached.health import wait_for_answer
+from kvmark.testbed.memcached.wanted import USERNAME, Place, Wanted, check, words
+from kvmark.testbed.ports import HOST, choose_ports
+from kvmark.testbed.state import Node, Testbed, make_folder, write_private
+from kvmark.testbed.wishes import kept_wishes
+
+__all__ = ["HEALTHY_WITHIN_S", "OWN_FILES", "up"]
+
+OWN_FILES: Final = re.compile(
+    rf"({state.OWN_FILES}|password|users|{tls.OWN_FILES}|node-\d+/server\.log)"
+)
+"""What a memcached testbed consists of, as paths in its folder."""
+
+HEALTHY_WITHIN_S: Final = 60.0
+"""How long servers may take to start."""
+
+_IN_USE: Final = "Address already in use"
+_FILES: Final = "failed to set rlimit for open files"
+# What it says of an option that it doesn't take.
+_REFUSED: Final = re.compile(
+    r".*(?:unrecognized option|Illegal|doesn't allow an argument|requires an argument"
+    r"|not supported|must be|can not|cannot be|Unknown).*"
+)
+
+
+def up(wanted: Wanted, root: Path, _tell: Callable[[str], None] = lambda _: None) -> Testbed:
+    """Starts what is wanted, in a folder of its own below `root`, and waits until it is healthy.
+
+    If that fails nothing is left, neither a process nor the folder.
+
+    Raises:
+        UsageError: what is wanted can't be started here.
+        SystemUnderTestError: a server doesn't start, or isn't healthy in time.
+    """
+    check(wanted)
+    program = _find_program(wanted.server)
+    _check_memory(wanted)
+    ports = choose_ports(wanted.port, wanted.nodes)
+    folder = make_folder(root, "memcached", wanted.name)
+    steps = Launch(
+        prepare=lambda testbed: _prepare(wanted, testbed),
+        complete=_healthy,
+        refusal=_refusal,
+        own_files=OWN_FILES,
+    )
+    return launch(_planned(wanted, folder, program, ports), steps)
+
+
+def _planned(wanted: Wanted, folder: Path, program: str, ports: list[int]) -> Testbed:
+    """The testbed before its first process."""
+    facts: dict[str, Any] = {}
+    if wanted.password is not None:
+        facts["password_file"] = str(folder / "password")
+    made = tls.Certificates(folder / "tls") if wanted.tls else None
+    if made is not None:
+        facts["ca_file"] = str(made.authority)
+    users = None if wanted.password is None else str(folder / "users")
+    nodes = tuple(
+        Node(
+            name=f"node-{number}",
+            role="peer",
+            host=HOST,
+            port=port,
+            command=(program, *words(wanted, Place(HOST, port, users), made)),
+            cores=wanted.cores,
+        )
+        for number, port in enumerate(ports, 1)
+    )
+    return Testbed(
+        name=folder.name,
+        system="memcached",
+        version="",
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        url=_url(nodes, facts),
+        nodes=nodes,
+        facts=facts,
+        made_with=kept_wishes(wanted, port=nodes[0].port),
+        folder=folder,
+    )
+
+
+def _url(nodes: tuple[Node, ...], facts: dict[str, Any]) -> str:
+    """What `--system` takes: the servers, and the files to read secrets from."""
+    options = []
+    if "password_file" in facts:
+        options += [f"username={USERNAME}", f"password_file={quote(facts['password_file'])}"]
+    if "ca_file" in facts:
+        options += ["tls=true", f"ca_file={quote(facts['ca_file'])}"]
+    query = f"?{'&'.join(options)}" if options else ""
+    return f"memcached://{','.join(node.address for node in nodes)}{query}"
+
+
+def _prepare(wanted: Wanted, testbed: Testbed) -> Testbed:
+    """Writes everything the servers read."""
+    if wanted.password is not None:
+        password = wanted.password.reveal()
+        write_private(testbed.folder / "password", password)
+        write_private(testbed.folder / "users", f"{USERNAME}:{password}\n")
+    if wanted.tls:
+        tls.make_certificates(testbed.folder, [HOST])
+    for node in testbed.nodes:
+        testbed.folder_of(node).mkdir()
+    return testbed
+
+
+def _healthy(testbed: Testbed) -> Testbed:
+    """Waits until all servers answer; the testbed with its version."""
+    for node in testbed.nodes:
+        wait_for_answer(testbed, node, HEALTHY_WITHIN_S)
+    return testbed.model_copy(update={"version": version_of(testbed)})
+
+
+def _find_program(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise UsageError(
+            f"{name} is missing: install it with `sudo apt-get install memcached`, or name another"
+            " program with --server"
+        )
+    return found
+
+
+def _check_memory(wanted: Wanted) -> None:
+    """Each server may use all that it is given."""
+    needed, available = wanted.nodes * wanted.memory_bytes, psutil.virtual_memory().available
+    if needed > available:
+        servers = "1 server" if wanted.nodes == 1 else f"{wanted.nodes} servers"
+        raise UsageError(
+            f"{servers} of {wanted.memory_bytes / 2**20:.0f} MiB need more memory than the"
+            f" {available / 2**20:.0f} MiB that are available: lower --memory"
+        )
+
+
+def _refusal(testbed: Testbed) -> UsageError | None:
+    """The error for what a server's log gives as the reason why it didn't start."""
+    for node in testbed.nodes:
+        log = process.tail(testbed.log_of(node))
+        if _IN_USE in log:
+            return UsageError(
+                f"port {node.port} of {node.host} was taken by another program just now: try again"
+            )
+        if _FILES in log:
+            return UsageError(
+                "the server may not open a file for each client: raise `ulimit -n`, or lower"
+                " --maxclients"
+            )
+        refused = _REFUSED.search(log)
+        if refused is not None:
+            return UsageError(f"the server refused an option: {refused[0].strip()}")
+    return None
