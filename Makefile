@@ -9,8 +9,8 @@ RELEASE := --release --locked
 .DEFAULT_GOAL := help
 .PHONY: help quickstart setup check format test test-long counts wheel fresh fresh-setup
 .PHONY: fresh-wheel docs readme bench bench-engine bench-rocksdb bench-rocksdb-build bench-redis
-.PHONY: bench-cql bench-apps bench-scale bench-stress bench-report bench-startup coverage lock
-.PHONY: clean
+.PHONY: bench-memcached bench-cql bench-apps bench-scale bench-stress bench-report bench-startup
+.PHONY: coverage lock clean
 
 help: ## List the commands
 	@$(PYTHON) scripts/help.py $(MAKEFILE_LIST)
@@ -63,8 +63,8 @@ fresh-setup: ## Only setup and a small sequence there, with a copy of what Cargo
 fresh-wheel: wheel ## The Dockerfile's steps there, and a try of what they installed
 	@$(FRESH) --image sh -c "$$(cat scripts/try_wheel.sh)" || [ $$? -eq 77 ]
 
-BENCHES := bench-engine bench-rocksdb bench-redis bench-cql bench-apps bench-scale bench-stress \
-	bench-report bench-startup
+BENCHES := bench-engine bench-rocksdb bench-redis bench-memcached bench-cql bench-apps bench-scale \
+	bench-stress bench-report bench-startup
 bench: $(BENCHES) ## All benchmarks; each prints a table
 
 bench-engine: setup ## What the engine itself costs, beside its bounds
@@ -78,6 +78,9 @@ bench-rocksdb-build: setup ## RocksDB's release build beside one compiled here (
 
 bench-redis: setup ## kvmark, redis-benchmark, resp-benchmark, YCSB and go-ycsb on one Redis
 	@$(BIN)/python -m bench.redis
+
+bench-memcached: setup ## kvmark and a bare epoll loop on one memcached
+	@$(BIN)/python -m bench.memcached
 
 bench-cql: setup ## kvmark, latte and YCSB on one Cassandra node
 	@$(BIN)/python -m bench.cql --only read --only "read, checked"

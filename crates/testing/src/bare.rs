@@ -1,9 +1,9 @@
 //! A bare epoll loop over connections: the floor of what a read costs its client.
 //!
 //! Each connection has one request on its way, for a key that is drawn uniformly among
-//! `key:000000000000` and so on, as redis-benchmark draws and names them. For each there are a send,
-//! a receive, a look whether the reply is whole, two time stamps and a record in a histogram: no
-//! generator, no driver, no schedule, no interval and no timeout.
+//! `key:000000000000` and so on, as redis-benchmark draws and names them. For each there are a
+//! send, a receive, a look whether the reply is whole, two time stamps and a record in a histogram:
+//! no generator, no driver, no schedule, no interval and no timeout.
 
 use std::error::Error;
 use std::io::{self, Read, Write};

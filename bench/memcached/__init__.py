@@ -1,0 +1,1 @@
+"""kvmark on memcached, beside a bare loop."""
