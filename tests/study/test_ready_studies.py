@@ -15,10 +15,11 @@ from studies import Program, manifests
 
 from kvmark import catalog
 from kvmark.study.definition import Study
-from kvmark.testbed import cassandra, proxy, redis
+from kvmark.testbed import proxy, redis
 from kvmark.testbed.control import take_down
 from kvmark.testbed.memory_group import make_group, remove_group
 from kvmark.testbed.state import Testbed
+from kvmark.testbed.words import read_size
 
 QUIET = ("-q", "--json", "--report", "none")
 THREE_NODES_BYTES = 8 * 2**30
@@ -131,7 +132,7 @@ def test_what_exceeds_the_nodes_memory_does_so_however_many_share_it(
     for case in bounded:
         testbed = made.testbed(case)
         assert testbed is not None
-        sizes = (cassandra.read_size(name, getattr(testbed, name)) for name in ("memory", "heap"))
+        sizes = (read_size(name, getattr(testbed, name)) for name in ("memory", "heap"))
         memory_bytes, heap_bytes = sizes
         dataset = made.plan(case).dataset
         size = dataset.fields.length.model_dump()["size"]

@@ -21,7 +21,7 @@ from kvmark.testbed.cassandra.config import (
     token,
 )
 from kvmark.testbed.cassandra.java import Java
-from kvmark.testbed.cassandra.memory import check_bound, check_memory, heap_of, read_size
+from kvmark.testbed.cassandra.memory import check_bound, check_memory, heap_of
 
 GIB = 2**30
 HOSTS = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
@@ -170,14 +170,6 @@ def test_the_heap_follows_the_machine_and_the_number_of_nodes(
     total_gib: int, nodes: int, heap_mib: int
 ) -> None:
     assert heap_of(total_gib * GIB, nodes) == heap_mib * 2**20
-
-
-def test_a_size_is_written_as_java_does() -> None:
-    sizes = {read_size("heap", text) for text in ("512M", "512m", "512MiB")}
-    assert sizes == {512 * 2**20}
-    assert read_size("memory", "2G") == 2 * GIB
-    with pytest.raises(UsageError, match="heap: 'much' is not a size; write it like 512M or 2G"):
-        read_size("heap", "much")
 
 
 def test_too_little_memory_is_refused_with_the_figures() -> None:

@@ -9,7 +9,7 @@ from kvmark.errors import UsageError
 from kvmark.secret import Secret
 from kvmark.testbed import memcached
 from kvmark.testbed.certificates import Certificates
-from kvmark.testbed.memcached.wanted import Place, Wanted, check, read_size, words
+from kvmark.testbed.memcached.wanted import Place, Wanted, check, words
 
 PLACE = Place("127.0.0.1", 11211, None)
 
@@ -41,11 +41,6 @@ def test_users_and_certificates_are_files() -> None:
     assert "sesame" not in repr(wanted) + repr(found)
 
 
-@pytest.mark.parametrize(("text", "size"), [("512K", 2**19), ("64M", 2**26), ("2GiB", 2**31)])
-def test_sizes_are_read(text: str, size: int) -> None:
-    assert read_size("memory", text) == size
-
-
 @pytest.mark.parametrize(
     ("wishes", "sentence"),
     [
@@ -64,11 +59,6 @@ def test_a_wrong_wish_is_refused(wishes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError) as refused:
         check(Wanted(**wishes))
     assert sentence in str(refused.value)
-
-
-def test_a_size_that_is_none_is_refused() -> None:
-    with pytest.raises(UsageError, match="memory: 'much' is not a size; write it like 64M or 2G"):
-        read_size("memory", "much")
 
 
 def test_a_missing_server_names_the_package(tmp_path: Path) -> None:

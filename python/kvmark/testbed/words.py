@@ -6,15 +6,20 @@ common, `password`, `tls`, `network` and `cores`, is understood where there is a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from types import NoneType
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 
-__all__ = ["YES_OR_NO", "Wish", "Word", "wishes_of"]
+from kvmark.errors import UsageError
+
+__all__ = ["YES_OR_NO", "Wish", "Word", "read_size", "wishes_of"]
 
 YES_OR_NO: Final = Literal["yes", "no"]
 """How some servers write what is true; in a study it may be true or false."""
+_SIZE: Final = re.compile(r"(\d+)([kmg])(?:i?b)?", re.IGNORECASE)
+_UNITS: Final = {"k": 2**10, "m": 2**20, "g": 2**30}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +83,19 @@ def _but_none(kept: Any) -> Any:
     """The type without None."""
     others = [one for one in get_args(kept) if one is not NoneType]
     return others[0] if NoneType in get_args(kept) else kept
+
+
+def read_size(name: str, text: str) -> int:
+    """A size in bytes as Java and memcached write it: `512K`, `64M`, `2G`, of 1024 each.
+
+    Args:
+        name: the option it is the value of, for the error.
+        text: the size.
+
+    Raises:
+        UsageError: it can't be read.
+    """
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"{name}: '{text}' is not a size; write it like 512M or 2G")
+    return int(found[1]) * _UNITS[found[2].lower()]

@@ -17,9 +17,8 @@ from ruamel.yaml.error import YAMLError
 from kvmark.errors import UsageError
 from kvmark.secret import Secret
 from kvmark.testbed.cassandra.artifacts import Artifacts, exact_version
-from kvmark.testbed.cassandra.memory import read_size
 from kvmark.testbed.wishes import check_password, check_setting
-from kvmark.testbed.words import Word
+from kvmark.testbed.words import Word, read_size
 
 __all__ = [
     "Keystore",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from kvmark.errors import UsageError
@@ -13,7 +12,6 @@ __all__ = [
     "check_bound",
     "check_memory",
     "heap_of",
-    "read_size",
 ]
 
 _MIB: Final = 2**20
@@ -24,23 +22,6 @@ OVERHEAD_BYTES: Final = 420 * _MIB
 """What a node needs beside its heap: resident memory less the heap, measured on a loaded node."""
 _SMALLEST_BY_ITSELF: Final = 512 * _MIB
 _STEP: Final = 64 * _MIB
-_SIZE: Final = re.compile(r"(\d+)([mg])(?:i?b)?", re.IGNORECASE)
-
-
-def read_size(name: str, text: str) -> int:
-    """A size in bytes, as Java writes that of a heap: `512M`, `2G`, of 1024 each.
-
-    Args:
-        name: the option it is the value of, for the error.
-        text: the size.
-
-    Raises:
-        UsageError: it can't be read.
-    """
-    found = _SIZE.fullmatch(text.strip())
-    if found is None:
-        raise UsageError(f"{name}: '{text}' is not a size; write it like 512M or 2G")
-    return int(found[1]) * (_GIB if found[2].lower() == "g" else _MIB)
 
 
 def heap_of(total_bytes: int, nodes: int) -> int:

@@ -13,7 +13,7 @@ from kvmark.errors import UsageError
 from kvmark.secret import Secret
 from kvmark.testbed.certificates import Certificates
 from kvmark.testbed.wishes import check_password, check_setting
-from kvmark.testbed.words import Word
+from kvmark.testbed.words import Word, read_size
 
 __all__ = ["RESERVED_CLIENTS", "USERNAME", "Place", "Wanted", "check", "forgets", "words"]
 
@@ -24,8 +24,6 @@ USERNAME: Final = "kvmark"
 """Who logs in where there is a password."""
 
 _MIB: Final = 2**20
-_SIZE: Final = re.compile(r"(\d+)([kmg])(?:i?b)?", re.IGNORECASE)
-_UNITS: Final = {"k": 2**10, "m": _MIB, "g": 2**30}
 _LEAST_ITEM_BYTES: Final = 2**10
 _MOST_ITEM_BYTES: Final = 2**30
 _MOST_THREADS: Final = 64
@@ -47,18 +45,6 @@ _DECIDED: Final = {
     **dict.fromkeys(["daemon", "pidfile", "user"], "kvmark keeps the process itself"),
     **dict.fromkeys(["help", "license", "version"], "a server has to be started"),
 }
-
-
-def read_size(name: str, text: str) -> int:
-    """A size in bytes, such as `512K`, `64M` or `2G`, of 1024 each.
-
-    Raises:
-        UsageError: it can't be read.
-    """
-    found = _SIZE.fullmatch(text.strip())
-    if found is None:
-        raise UsageError(f"{name}: '{text}' is not a size; write it like 64M or 2G")
-    return int(found[1]) * _UNITS[found[2].lower()]
 
 
 @dataclass(frozen=True, slots=True)
