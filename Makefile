@@ -7,10 +7,10 @@ CARGO := $(PYTHON) scripts/cargo.py
 RELEASE := --release --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart setup check format test test-long counts wheel fresh fresh-setup
-.PHONY: fresh-wheel docs readme bench bench-engine bench-rocksdb bench-rocksdb-build bench-redis
-.PHONY: bench-memcached bench-cql bench-apps bench-scale bench-stress bench-report bench-startup
-.PHONY: coverage lock clean
+.PHONY: help quickstart setup check format test test-long fuzz fuzz-short counts wheel fresh
+.PHONY: fresh-setup fresh-wheel docs readme bench bench-engine bench-rocksdb bench-rocksdb-build
+.PHONY: bench-redis bench-memcached bench-cql bench-apps bench-scale bench-stress bench-report
+.PHONY: bench-startup coverage lock clean
 
 help: ## List the commands
 	@$(PYTHON) scripts/help.py $(MAKEFILE_LIST)
@@ -45,6 +45,12 @@ test: setup ## Run all tests, Rust then Python, on real servers; the end names w
 
 test-long: setup ## Property tests with new cases, from a seed that is printed; SEED=N repeats
 	@$(BIN)/python scripts/long_tests.py $(if $(SEED),--seed $(SEED))
+
+fuzz: setup ## Look for bytes that decoders can't take, 10 min each; TARGET=cql SECONDS=3600
+	@$(PYTHON) scripts/fuzz.py $(addprefix --target ,$(TARGET)) $(addprefix --seconds ,$(SECONDS))
+
+fuzz-short: setup ## The same for half a minute each, as .ci/run does it
+	@$(PYTHON) scripts/fuzz.py --seconds 30
 
 counts: setup ## Write how many tests there are into tests/counts.txt; fewer fail make test
 	@$(BIN)/python scripts/counts.py

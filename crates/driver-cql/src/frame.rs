@@ -14,9 +14,11 @@ use crate::failure::{Failure, impossible};
 pub(crate) const HEADER: usize = 9;
 /// Of what a client sends; a node answers with [`ANSWER`].
 pub(crate) const VERSION: u8 = 4;
-const ANSWER: u8 = 0x80 | VERSION;
+pub(crate) const ANSWER: u8 = 0x80 | VERSION;
 /// The longest body that the protocol allows, in bytes.
 const BODY_MAX: usize = 256 << 20;
+/// What one byte of a compressed body can stand for at most, by LZ4; by Snappy it is less.
+const EXPANSION_MAX: usize = 255;
 /// The stream of what a node says unasked.
 const UNASKED: u16 = u16::MAX;
 
@@ -108,11 +110,25 @@ impl<'a> Frame<'a> {
         let Some(compression) = compression else {
             return Err(impossible("it is compressed, which wasn't agreed"));
         };
+        if !is_believed(self.body, compression) {
+            return Err(impossible("it tells of more bytes than it can hold"));
+        }
         let mut body = decompress(self.body, compression).map_err(impossible)?;
         let rest = skip_extensions(self.flags, &body, warned).ok_or_else(cut_off)?.len();
         body.drain(..body.len() - rest);
         Ok(Cow::Owned(body))
     }
+}
+
+/// Whether a compressed body tells of a length that it can have, if of any: memory is taken for as
+/// much as it tells of.
+fn is_believed(body: &[u8], compression: Compression) -> bool {
+    let told = match compression {
+        Compression::Lz4 => body.first_chunk().map(|told| u32::from_be_bytes(*told) as usize),
+        Compression::Snappy => snap::raw::decompress_len(body).ok(),
+    };
+    let most = body.len().saturating_mul(EXPANSION_MAX).min(BODY_MAX);
+    told.is_none_or(|length| length <= most)
 }
 
 /// The answer behind its trace, warnings and payload.
@@ -293,5 +309,23 @@ mod tests {
             torn.body(Some(Compression::Lz4), |_| ()).unwrap_err().outcome,
             Outcome::Protocol
         );
+    }
+    #[test]
+    fn a_compressed_answer_that_tells_of_more_than_it_can_hold_takes_no_memory() {
+        for compression in [Compression::Lz4, Compression::Snappy] {
+            let mut body = Vec::new();
+            scylla_cql::frame::compress_append(&[7; 100_000], compression, &mut body).unwrap();
+            let bytes = frame(COMPRESSED, &body);
+            let answer = Frame::read(&bytes).body(Some(compression), |_| ()).unwrap();
+            assert_eq!(*answer, [7; 100_000]);
+            // 4 GiB less a byte, as either of them writes it.
+            let told: &[u8] = match compression {
+                Compression::Lz4 => b"\xff\xff\xff\xff",
+                Compression::Snappy => b"\xff\xff\xff\xff\x0f",
+            };
+            let bytes = frame(COMPRESSED, &[told, b"\0a"].concat());
+            let refused = Frame::read(&bytes).body(Some(compression), |_| ()).unwrap_err();
+            assert!(refused.text.contains("more bytes than it can hold"), "{refused}");
+        }
     }
 }

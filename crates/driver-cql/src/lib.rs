@@ -22,6 +22,8 @@ mod decode;
 mod encode;
 mod failure;
 mod frame;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 mod operation;
 mod options;
 mod prepared;

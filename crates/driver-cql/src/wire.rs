@@ -139,7 +139,7 @@ impl Talk<'_> {
 }
 
 /// The compressions that a node offers.
-fn offers(body: &[u8]) -> Option<Vec<String>> {
+pub(crate) fn offers(body: &[u8]) -> Option<Vec<String>> {
     let mut body = Reader(body);
     let mut offered = Vec::new();
     for _ in 0..body.short()? {

@@ -27,6 +27,8 @@ mod commands;
 mod connect;
 mod control;
 mod failure;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 mod operation;
 mod options;
 mod parcel;

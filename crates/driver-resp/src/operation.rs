@@ -238,7 +238,7 @@ impl Operation {
             Task::Delete { taken, removed } => {
                 alone.clear();
                 *taken += 1;
-                *removed += take_count(bytes)?;
+                *removed = removed.saturating_add(take_count(bytes)?);
                 Ok(())
             }
             Task::Scan { look, asked } => {

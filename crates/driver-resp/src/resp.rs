@@ -260,7 +260,8 @@ impl Scan {
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
-    at: usize,
+    /// Where the next element begins.
+    pub(crate) at: usize,
 }
 
 impl<'a> Cursor<'a> {

@@ -19,6 +19,8 @@ mod ask;
 mod connection;
 mod connections;
 mod connector;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 mod inbox;
 mod numbered;
 mod ordered;

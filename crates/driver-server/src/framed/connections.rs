@@ -109,6 +109,19 @@ impl<P: Protocol> Framed<P> {
         Ok(node)
     }
 
+    /// Has one connection alone, as good as new; its socket stays while it is open.
+    #[cfg(any(test, feature = "fuzz"))]
+    pub(super) fn renew(&mut self, target: &P::Target, open: impl FnOnce() -> Socket) {
+        let before = self.list.pop().map(|connection| connection.link);
+        let socket = match before {
+            Some(Link::Up(socket)) => socket,
+            _ => open(),
+        };
+        self.nodes = vec![Node { target: target.clone(), up: 1, is_forgotten: false }];
+        self.list = vec![Connection::new(Some(socket), 0)];
+        self.dirty.clear();
+    }
+
     /// Carries out work on the thread that opens connections, and waits for it.
     ///
     /// # Errors

@@ -239,7 +239,7 @@ fn is_one_frame<P: Protocol>(framed: &mut Framed<P>, index: usize, bytes: &[u8])
 }
 
 /// Takes what a connection received: its whole frames, and keeps the rest.
-fn take_in<P: Protocol, H: Handler<P>>(
+pub(super) fn take_in<P: Protocol, H: Handler<P>>(
     handler: &mut H,
     spares: &mut Spares,
     index: usize,

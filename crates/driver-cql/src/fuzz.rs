@@ -1,0 +1,241 @@
+//! What a fuzzer holds the decoder to.
+//!
+//! Any bytes are what a node sends. Whatever they are, they give the same frames in any pieces, and
+//! each frame is read as every kind of answer: rows with their cells in columns of every type,
+//! errors, what a node offers. Whole numbers, lists of them and compressed frames that this crate
+//! writes itself are read back as they were.
+//!
+//! A changed body has seldom the length that its header tells, so that bytes are also read as one
+//! frame whose header tells the length they have.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use kvmark_driver::{Elements, Reply};
+use kvmark_driver_server::framed::Exchanges as _;
+use kvmark_driver_server::framed::fuzz::Feed;
+use kvmark_plan::ValueType;
+use scylla::frame::Compression;
+use scylla::frame::response::result::{CollectionType, ColumnType, NativeType, UserDefinedType};
+use scylla::serialize::writers::RowWriter;
+use scylla::statement::Consistency;
+
+use crate::failure::{db_error, refused_login, said, said_by};
+use crate::frame::{self, Frame, HEADER};
+use crate::retry::{self, Decision, Repeats};
+use crate::rows::{self, Answer, Rows};
+use crate::settings::{Retry, Settings};
+use crate::wire::{Wire, offers};
+use crate::{decode, encode, text};
+
+pub use kvmark_driver_server::framed::fuzz::MEMORY_MAX;
+
+const COMPRESSIONS: [Option<Compression>; 3] =
+    [None, Some(Compression::Lz4), Some(Compression::Snappy)];
+const RETRIES: [Retry; 3] = [Retry::None, Retry::Default, Retry::Downgrading];
+/// The widths of whole numbers, in bytes.
+const WHOLE: [(NativeType, usize); 4] = [
+    (NativeType::TinyInt, 1),
+    (NativeType::SmallInt, 2),
+    (NativeType::Int, 4),
+    (NativeType::BigInt, 8),
+];
+const NATIVE: [NativeType; 14] = [
+    NativeType::Blob,
+    NativeType::Boolean,
+    NativeType::Counter,
+    NativeType::Date,
+    NativeType::Decimal,
+    NativeType::Double,
+    NativeType::Float,
+    NativeType::Inet,
+    NativeType::Int,
+    NativeType::SmallInt,
+    NativeType::Text,
+    NativeType::Time,
+    NativeType::Timeuuid,
+    NativeType::Varint,
+];
+
+thread_local! {
+    static FEED: RefCell<Feed<Wire>> = RefCell::new(feed());
+    static COLUMNS: Vec<ColumnType<'static>> = columns();
+}
+
+/// Holds what a node sends to all of it.
+///
+/// # Panics
+/// Where it doesn't hold.
+pub fn check(bytes: &[u8]) {
+    FEED.with_borrow_mut(|feed| {
+        feed.frames(bytes).iter().for_each(|frame| read(frame));
+        if let Some(one) = as_one(bytes) {
+            assert_eq!(feed.frames(&one), [&one[..]], "a frame comes back");
+            read(&one);
+        }
+    });
+    write(bytes);
+}
+
+fn feed() -> Feed<Wire> {
+    let options = BTreeMap::from([("address".to_owned(), "localhost".into())]);
+    let settings = Settings::parse(&options).expect("an address is all that must be given");
+    let wire = Wire { settings: Arc::new(settings), keyspace: None };
+    let node = SocketAddr::from((Ipv4Addr::LOCALHOST, 9042));
+    Feed::new(wire, node, |exchanges| {
+        exchanges.enter(0, 0);
+        exchanges.fresh(|_| ());
+    })
+}
+
+fn columns() -> Vec<ColumnType<'static>> {
+    let native = |native: &NativeType| ColumnType::Native(native.clone());
+    let collection = |typ| ColumnType::Collection { frozen: false, typ };
+    let list = |of| collection(CollectionType::List(Box::new(of)));
+    let [blob, varint] = [NativeType::Blob, NativeType::Varint].map(ColumnType::Native);
+    let pair = ColumnType::Tuple(vec![varint.clone(), list(blob.clone())]);
+    let definition = UserDefinedType {
+        name: "type".into(),
+        keyspace: "ks".into(),
+        field_types: vec![("a".into(), blob.clone()), ("b".into(), pair.clone())],
+    };
+    let map = CollectionType::Map(Box::new(blob.clone()), Box::new(pair.clone()));
+    let mut columns: Vec<_> = NATIVE.iter().map(native).collect();
+    columns.extend([
+        list(varint),
+        collection(map),
+        pair.clone(),
+        ColumnType::UserDefinedType { frozen: true, definition: Arc::new(definition) },
+        ColumnType::Vector { typ: Box::new(native(&NativeType::Float)), dimensions: 3 },
+        ColumnType::Vector { typ: Box::new(list(pair)), dimensions: 0 },
+    ]);
+    columns
+}
+
+/// The bytes as one frame of a node's.
+fn as_one(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut one = bytes.to_vec();
+    let version = one.get_mut(..HEADER)?.first_mut()?;
+    *version = frame::ANSWER;
+    frame::set_length(&mut one);
+    Some(one)
+}
+
+/// Reads a frame as every kind of answer.
+fn read(bytes: &[u8]) {
+    let frame = Frame::read(bytes);
+    for compression in COMPRESSIONS {
+        let mut warned = 0;
+        let body = frame.body(compression, |text| warned += text.len());
+        let Ok(body) = body else { continue };
+        if let Ok(Answer::Rows(rows)) = rows::read(&body) {
+            take(&rows, &body);
+        }
+        refuse(&body);
+        offers(&body);
+    }
+}
+
+/// Takes rows as an operation does.
+fn take(rows: &Rows<'_>, body: &[u8]) {
+    let mut reply = Reply::default();
+    let field = |column| u32::try_from(column).ok();
+    COLUMNS.with(|columns| {
+        let taken = rows.take_cells(&mut reply, field, |column, value, output| {
+            let column = &columns[column % columns.len()];
+            let start = output.len();
+            decode::append(column, value, output);
+            if !matches!(column, ColumnType::Native(_)) {
+                walk(&output[start..]);
+            }
+        });
+        for cell in &reply.cells {
+            assert!(cell.place.end <= reply.bytes.len());
+        }
+        if taken.is_ok() {
+            assert!(reply.cells.len() <= body.len() / 4, "each cell has a length");
+        }
+    });
+    if let Some(state) = rows.next {
+        assert!(state.len() <= body.len());
+    }
+    // Whichever way it ends, it ends.
+    rows.applied().ok();
+}
+
+/// Walks through a collection as replies are checked.
+fn walk(bytes: &[u8]) {
+    for (kind, bytes) in Elements::of(bytes) {
+        if matches!(kind, ValueType::List | ValueType::Tuple | ValueType::Map) {
+            walk(bytes);
+        }
+    }
+}
+
+/// Reads a body as why a node refused.
+fn refuse(body: &[u8]) {
+    let told = [said_by(body), refused_login(body)];
+    assert!(told.iter().all(|failure| failure.text.len() < 2000), "a failure is told in a line");
+    let Ok(error) = db_error(body) else { return };
+    said(&error.error, &error.reason);
+    for retry in RETRIES {
+        let mut repeats = Repeats::default();
+        let mut next =
+            || retry::decide(retry, &mut repeats, &error.error, true, Consistency::Quorum);
+        let again = (0..5).take_while(|_| matches!(next(), Decision::SameNode(_))).count();
+        assert!(again <= 1, "a rule is followed once");
+    }
+}
+
+/// Reads back what is written with bytes.
+fn write(bytes: &[u8]) {
+    for (native, width) in WHOLE {
+        let column = ColumnType::Native(native);
+        let values: Vec<_> = bytes.chunks_exact(width).take(8).collect();
+        for value in &values {
+            let mut number = Vec::new();
+            decode::append(&column, value, &mut number);
+            let number = std::str::from_utf8(&number).ok().and_then(|text| text.parse().ok());
+            let number: i64 = number.expect("a whole number is decimal text");
+            assert_eq!(written(&column, ValueType::Integer, &number.to_le_bytes()), *value);
+        }
+        let typ = CollectionType::List(Box::new(column));
+        let column = ColumnType::Collection { frozen: false, typ };
+        let mut list = (values.len() as u32).to_be_bytes().to_vec();
+        values.iter().for_each(|value| frame::put_long(&mut list, value));
+        let mut elements = Vec::new();
+        decode::append(&column, &list, &mut elements);
+        assert_eq!(written(&column, ValueType::List, &elements), list);
+    }
+    let mut request = Vec::new();
+    frame::begin(&mut request, frame::RESULT);
+    request.extend_from_slice(bytes);
+    for compression in COMPRESSIONS.into_iter().flatten() {
+        let packed = text::compressed(&request, compression).expect("it can be compressed");
+        let body = Frame::read(&packed).body(Some(compression), |_| ());
+        assert_eq!(&*body.expect("it can be decompressed"), bytes);
+    }
+}
+
+/// A value as a column's bytes.
+fn written(column: &ColumnType<'_>, kind: ValueType, bytes: &[u8]) -> Vec<u8> {
+    let mut output = Vec::new();
+    let mut writer = RowWriter::new(&mut output);
+    encode::write(column, kind, bytes, writer.make_cell_writer()).expect("what was read fits");
+    output.split_off(4)
+}
+
+#[cfg(test)]
+mod tests {
+    use kvmark_driver_server::framed::fuzz::seeds;
+
+    #[test]
+    fn every_seed_is_taken() {
+        for (path, bytes) in seeds(env!("CARGO_MANIFEST_DIR")) {
+            println!("{}", path.display());
+            super::check(&bytes);
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! What a fuzzer holds the decoder to.
+//!
+//! Any bytes are what a server sends. Whatever they are, they give the same frames in any pieces,
+//! each frame can be read to its end and no further, and every operation takes them as replies.
+//! What this crate writes itself is read back as it was.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use kvmark_driver::{Call, Columns, Layout, Reply, Request, Values};
+use kvmark_driver_server::framed::fuzz::Feed;
+use kvmark_driver_server::text::append_number;
+use kvmark_driver_server::{HostPort, Target};
+use kvmark_plan::{Each, Kind, SizeLaw, Statement};
+
+use crate::commands::Fields;
+use crate::failure::{Failure, refused_login, said};
+use crate::operation::{Dialect, Operation, Shelf};
+use crate::options::Settings;
+use crate::prepared::Prepared;
+use crate::resp::{Cursor, Scan, Token, is_push, put_all, put_joined};
+use crate::slots::{Redirect, SLOTS, read_shares};
+
+pub use kvmark_driver_server::framed::fuzz::MEMORY_MAX;
+
+/// Statements whose replies differ: alone, several in one operation, and a transaction.
+const STATEMENTS: [&[&str]; 3] = [&["GET k"], &["GET k", "DEL k"], &["MULTI", "GET k", "EXEC"]];
+/// Times over that each of them is carried out.
+const ROUNDS: [(u32, u32); 2] = [(0, 0); 2];
+const KINDS: [Kind; 5] = [Kind::Read, Kind::Update, Kind::Insert, Kind::Delete, Kind::Scan];
+const COLUMNS: [Columns; 3] = [Columns::All, Columns::AllByName, Columns::One(1)];
+/// Most parts of a command that is written.
+const PARTS: usize = 64;
+
+thread_local! {
+    static FEED: RefCell<Feed<Settings>> = RefCell::new(feed());
+    static DIALECTS: [Dialect; 2] = [true, false].map(dialect);
+}
+
+/// Holds what a server sends to all of it.
+///
+/// # Panics
+/// Where it doesn't hold.
+pub fn check(bytes: &[u8]) {
+    let mut frames = FEED.with_borrow_mut(|feed| feed.frames(bytes));
+    frames.iter().for_each(|frame| read(frame));
+    frames.retain(|frame| !is_push(frame));
+    DIALECTS.with(|dialects| dialects.iter().for_each(|dialect| take(dialect, &frames)));
+    write(bytes);
+}
+
+fn feed() -> Feed<Settings> {
+    let options = BTreeMap::from([("address".to_owned(), "localhost".into())]);
+    let settings = Settings::parse(&options).expect("an address is all that must be given");
+    Feed::new(settings, server(), |exchanges| {
+        exchanges.enter(0, u32::MAX, 0);
+        kvmark_driver_server::framed::Exchanges::fresh(exchanges, |_| ());
+    })
+}
+
+fn server() -> Target {
+    Target::Tcp(HostPort { host: "asked".to_owned(), port: 6379 })
+}
+
+fn dialect(pipeline_parts: bool) -> Dialect {
+    let layout = Layout {
+        table: "usertable".to_owned(),
+        field_names: vec!["field0".to_owned(), "field1".to_owned()],
+        prepare: Vec::new(),
+        statements: Vec::new(),
+    };
+    let prepared = |texts: &&[&str]| Prepared::new(&statement(texts)).expect("it is a command");
+    // Statements are one pipeline in either.
+    let own = if pipeline_parts { &STATEMENTS[..] } else { &[] };
+    let statements = own.iter().map(prepared).collect();
+    Dialect { fields: Fields::new(&layout).into(), statements, pipeline_parts }
+}
+
+fn statement(texts: &[&str]) -> Statement {
+    Statement {
+        name: "OWN".to_owned(),
+        texts: texts.iter().map(|text| (*text).to_owned()).collect(),
+        commands: SizeLaw::Constant { size: 1 },
+        items: SizeLaw::Constant { size: 1 },
+        record: Each::Command,
+        rows: None,
+        arguments: Vec::new(),
+        expects: Vec::new(),
+        checks: Vec::new(),
+        when_full: None,
+        options: BTreeMap::new(),
+    }
+}
+
+/// Reads a frame to its end, and as everything that has a place for it.
+fn read(frame: &[u8]) {
+    let mut cursor = Cursor::new(frame);
+    cursor.pass(1).expect("a whole frame can be read");
+    assert_eq!(cursor.at, frame.len(), "a frame ends with its last element");
+    if let Ok(Token::Error(message)) = Cursor::new(frame).token() {
+        said(message);
+        refused_login(message);
+    }
+    for asked in [server(), Target::Unix(PathBuf::from("/run/redis.sock"))] {
+        if let Some(redirect) = Redirect::read(frame, &asked) {
+            assert!(usize::from(redirect.slot) < SLOTS);
+        }
+        for (slots, _) in read_shares(frame, &asked).unwrap_or_default() {
+            assert!(usize::from(*slots.end()) < SLOTS);
+        }
+    }
+}
+
+/// Has every operation take frames as its replies.
+fn take(dialect: &Dialect, frames: &[Vec<u8>]) {
+    for kind in KINDS {
+        for wants_values in [true, false] {
+            let request = |columns, statement| Request {
+                number: 0,
+                kind,
+                key: b"k",
+                columns,
+                values: Values { bytes: b"v", places: &[(0, 0..1)] },
+                scan_length: 10,
+                wants_values,
+                statement,
+            };
+            let looks = matches!(kind, Kind::Read | Kind::Scan);
+            for columns in COLUMNS.into_iter().take(if looks { COLUMNS.len() } else { 1 }) {
+                take_all(dialect, &request(columns, None), frames);
+            }
+            // Of a statement these stand for the others.
+            let differs = matches!(kind, Kind::Read | Kind::Insert | Kind::Delete);
+            let statements = if differs { dialect.statements.len() } else { 0 };
+            for statement in 0..statements as u32 {
+                let (bytes, places, commands, widths) = (&b""[..], &[][..], &ROUNDS[..], [0; 3]);
+                let call = Call { statement, bytes, places, commands, widths };
+                take_all(dialect, &request(Columns::All, Some(call)), frames);
+            }
+        }
+    }
+}
+
+/// Carries out the same operation again and again until all frames are taken.
+fn take_all(dialect: &Dialect, request: &Request<'_>, frames: &[Vec<u8>]) {
+    let (mut output, mut alone, mut shelf) = (Vec::new(), Reply::default(), Shelf::new());
+    let mut frames = frames.iter();
+    while !frames.as_slice().is_empty() {
+        let mut operation = Operation::default();
+        output.clear();
+        operation.begin(request, dialect, false, &mut shelf).expect("it can be asked for");
+        let mut replies = dialect.put(request, &mut output);
+        while replies > 0 {
+            for frame in frames.by_ref().take(replies as usize) {
+                if let Err(failure) = operation.take(dialect, frame, &mut alone) {
+                    operation.failure.get_or_insert(failure);
+                }
+            }
+            let goes_on = operation.failure.is_none() && !frames.as_slice().is_empty();
+            let more = goes_on && operation.has_more(dialect);
+            output.clear();
+            replies = if more { operation.put_more(dialect, &mut output) } else { 0 };
+        }
+        finish(&operation, &alone);
+        operation.end(&mut shelf);
+    }
+}
+
+/// Looks at what an operation has to tell.
+fn finish(operation: &Operation, alone: &Reply) {
+    let reply = operation.reply(alone);
+    for cell in &reply.cells {
+        assert!(cell.place.end <= reply.bytes.len());
+    }
+    match &operation.failure {
+        Some(Failure { text, .. }) => assert!(text.len() < 2000, "a failure is told in a line"),
+        None => drop(operation.outcome()),
+    }
+}
+
+/// Reads back commands that are written with bytes.
+fn write(bytes: &[u8]) {
+    let parts: Vec<_> = bytes.split(|byte| *byte == b'\n').take(PARTS).collect();
+    let mut command = Vec::new();
+    put_all(&mut command, &parts);
+    put_joined(&mut command, |output| output.extend_from_slice(bytes));
+    let length = Scan::START.clone().advance(&command).expect("a command is of the protocol");
+    let mut cursor = Cursor::new(&command);
+    assert_eq!(cursor.elements(), Ok(parts.len()));
+    for part in parts {
+        assert_eq!(cursor.text(), Ok(Some(part)));
+    }
+    assert_eq!(Some(cursor.at), length, "a command ends with its last part");
+    assert_eq!(cursor.text(), Ok(Some(bytes)));
+    if let Some(chunk) = bytes.first_chunk() {
+        let number = i64::from_le_bytes(*chunk);
+        let mut line = vec![b':'];
+        append_number(&mut line, number);
+        line.extend_from_slice(b"\r\n");
+        assert_eq!(Cursor::new(&line).token(), Ok(Token::Integer(number)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kvmark_driver_server::framed::fuzz::seeds;
+
+    #[test]
+    fn every_seed_is_taken() {
+        for (path, bytes) in seeds(env!("CARGO_MANIFEST_DIR")) {
+            println!("{}", path.display());
+            super::check(&bytes);
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! What a fuzzer holds a protocol's frames to: bytes that come in any pieces give the frames that
+//! they give in one.
+
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::{fs, iter, mem};
+
+use kvmark_driver::{Completions, Reply, Ticket};
+use kvmark_plan::Outcome;
+
+use super::connections::{Framed, Lost};
+use super::inbox::Spares;
+use super::protocol::Protocol;
+use super::socket::{Socket, Wire};
+use super::turn::{Handler, take_in};
+use crate::failure::Failure;
+
+/// Memory that a decoder may hold at once, in bytes: what the longest input can stand for when all
+/// of it is compressed as well as can be, and what this itself keeps.
+pub const MEMORY_MAX: usize = 32 << 20;
+
+/// Longest input of which every byte comes alone.
+const SINGLE_MAX: usize = 512;
+
+/// The inputs that are kept with a crate, which is in this folder.
+///
+/// # Panics
+/// When they can't be read, or there are none.
+#[must_use]
+pub fn seeds(folder: &str) -> Vec<(PathBuf, Vec<u8>)> {
+    let folder = Path::new(folder).join("fuzz/seeds");
+    let entries = fs::read_dir(folder).expect("a crate with a decoder has seeds");
+    let seeds = entries.map(|entry| {
+        let path = entry.expect("the folder can be listed").path();
+        let bytes = fs::read(&path).expect("a seed can be read");
+        (path, bytes)
+    });
+    let seeds: Vec<_> = seeds.collect();
+    assert!(!seeds.is_empty(), "a crate with a decoder has seeds");
+    seeds
+}
+
+/// What came of a stream of bytes.
+#[derive(Debug, PartialEq, Eq)]
+struct Taken {
+    /// The whole frames.
+    frames: Vec<Vec<u8>>,
+    /// Why the connection was closed, if it was.
+    closed: Option<String>,
+}
+
+/// A connection that is fed with bytes in place of a server's.
+pub struct Feed<P: Protocol> {
+    framed: Framed<P>,
+    target: P::Target,
+    /// Has something asked, so that answers may come.
+    ask: fn(&mut P::Exchanges),
+    frames: Vec<Vec<u8>>,
+    closed: Option<String>,
+}
+
+impl<P: Protocol> Feed<P> {
+    /// For a protocol whose answers may come when `ask` was called.
+    ///
+    /// # Panics
+    /// When the kernel refuses a thread.
+    pub fn new(protocol: P, target: P::Target, ask: fn(&mut P::Exchanges)) -> Self {
+        let framed = Framed::new(protocol.into(), 1).expect("a thread can be started");
+        Self { framed, target, ask, frames: Vec::new(), closed: None }
+    }
+
+    /// The whole frames that bytes begin with, found at once and the same in any pieces.
+    ///
+    /// # Panics
+    /// When they aren't the same.
+    pub fn frames(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
+        let whole = in_one::<P>(bytes);
+        assert_eq!(self.taken([bytes]), whole, "all bytes at once");
+        assert_eq!(self.taken(pieces(bytes, 1 << 6)), whole, "in small pieces");
+        assert_eq!(self.taken(pieces(bytes, 1 << 10)), whole, "in large pieces");
+        if bytes.len() <= SINGLE_MAX {
+            assert_eq!(self.taken(bytes.chunks(1)), whole, "byte by byte");
+        }
+        whole.frames
+    }
+
+    fn taken<'a>(&mut self, pieces: impl IntoIterator<Item = &'a [u8]>) -> Taken {
+        self.framed.renew(&self.target, || {
+            // Nothing goes over it, so that nobody needs the other end.
+            let (socket, _) = UnixStream::pair().expect("a pair of sockets can be made");
+            Socket::new(Wire::Unix(socket))
+        });
+        let exchanges = self.framed.exchanges(0);
+        (self.ask)(exchanges);
+        let mut spares = Spares::default();
+        for piece in pieces {
+            if self.framed.is_open(0) {
+                take_in(self, &mut spares, 0, piece, 0, &mut Nobody);
+            }
+        }
+        Taken { frames: mem::take(&mut self.frames), closed: self.closed.take() }
+    }
+}
+
+/// The frames, each scanned from its beginning with all bytes there.
+fn in_one<P: Protocol>(bytes: &[u8]) -> Taken {
+    let mut frames = Vec::new();
+    let mut rest = bytes;
+    let closed = loop {
+        match P::scan(&mut P::Scan::default(), rest) {
+            Ok(None) => break None,
+            Ok(Some(length)) => {
+                assert!(length > 0, "a frame has a byte at least");
+                let (frame, behind) = rest.split_at(length);
+                frames.push(frame.to_vec());
+                rest = behind;
+            }
+            Err(failure) => break Some(failure.text),
+        }
+    };
+    Taken { frames, closed }
+}
+
+/// The bytes in pieces of 1 byte to `longest`, which is a power of two. The bytes themselves are
+/// the source of chance, so that an input is always cut alike.
+fn pieces(bytes: &[u8], longest: usize) -> impl Iterator<Item = &[u8]> {
+    // FNV-1a, then xorshift.
+    let start = 0xcbf2_9ce4_8422_2325;
+    let add = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+    let mut chance = bytes.iter().fold(start, add).max(1);
+    let mut rest = bytes;
+    iter::from_fn(move || {
+        chance ^= chance << 13;
+        chance ^= chance >> 7;
+        chance ^= chance << 17;
+        let length = (1 + chance as usize % longest).min(rest.len());
+        let (piece, behind) = rest.split_at(length);
+        rest = behind;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+impl<P: Protocol> Handler<P> for Feed<P> {
+    fn framed(&mut self) -> &mut Framed<P> {
+        &mut self.framed
+    }
+
+    fn issue(&mut self, _: Ticket) -> bool {
+        false
+    }
+
+    fn take(
+        &mut self,
+        _: usize,
+        frame: &[u8],
+        _: u64,
+        _: &mut impl Completions,
+    ) -> Result<(), Failure> {
+        self.frames.push(frame.to_vec());
+        Ok(())
+    }
+
+    fn lost(&mut self, lost: Lost) {
+        self.closed = Some(lost.failure.text);
+    }
+
+    fn has_ended(&self) -> bool {
+        false
+    }
+
+    fn tell(&mut self, _: u64, _: &mut impl Completions) {}
+}
+
+/// Who isn't told anything.
+struct Nobody;
+
+impl Completions for Nobody {
+    fn stamp(&mut self) -> u64 {
+        0
+    }
+
+    fn issued(&mut self, _: Ticket, _: u64) {}
+
+    fn completed(&mut self, _: Ticket, _: u64, _: Outcome, _: &Reply) {}
+
+    fn failed(&mut self, _: Ticket, _: u64, _: Outcome, _: &str) {}
+}

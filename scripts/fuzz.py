@@ -1,0 +1,177 @@
+"""Looks for bytes that a decoder can't take: libFuzzer on each crate that has a program for it.
+
+python3 scripts/fuzz.py [--target NAME] [--seconds N]
+
+rustc instruments the decoders and all that they call, by flags that its stable release takes, too.
+Inputs that reach something new are kept in the user's cache and are where the next call begins,
+with the seeds of the crate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import progress
+import rocksdb_library
+import target_folder
+
+ROOT = Path(__file__).resolve().parent.parent
+SECONDS = 600
+# libFuzzer wants a counter on each edge, where it is in the code, and the operands of comparisons.
+SANCOV = ("level=4", "inline-8bit-counters", "pc-table", "trace-compares")
+FLAGS = ["-Cpasses=sancov-module", *(f"-Cllvm-args=-sanitizer-coverage-{word}" for word in SANCOV)]
+CHECKS = ("overflow-checks", "debug-assertions")
+OPTIONS = ("-max_len=16384", "-timeout=10", "-rss_limit_mb=1024", "-print_final_stats=1")
+STATUS = re.compile(r"^#\d+\s+\w+\s+cov: (\d+) ft: \d+ corp: (\d+)/", re.MULTILINE)
+STATISTIC = re.compile(r"^stat::(\w+): +(\d+)", re.MULTILINE)
+# What libFuzzer says by itself; the rest is the program's last words.
+OWN_WORDS = re.compile(r"^(INFO|WARNING|NOTE|#\d+|stat::|==\d+==)|^\tNEW_FUNC")
+TOLD_LINES = 16
+
+
+class NotFuzzed(Exception):
+    """It can't be done, or an input was found; the text says what to do."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A crate whose decoder is looked at."""
+
+    name: str
+    package: str
+    seeds: Path
+
+    @property
+    def program(self) -> str:
+        """Name of its program."""
+        return f"fuzz-{self.name}"
+
+    def place(self, folder: str) -> Path:
+        """A folder for its inputs, outside the clone."""
+        place = rocksdb_library.cache() / "fuzz" / self.name / folder
+        place.mkdir(parents=True, exist_ok=True)
+        return place
+
+
+def targets(root: Path) -> Iterator[Target]:
+    """The crates that have a program for this."""
+    for path in sorted(root.glob("crates/*/Cargo.toml")):
+        manifest = tomllib.loads(path.read_text())
+        for program in manifest.get("bin", []):
+            name = program["name"].removeprefix("fuzz-")
+            if name != program["name"]:
+                yield Target(name, manifest["package"]["name"], path.parent / "fuzz" / "seeds")
+
+
+def chosen(known: Sequence[Target], name: str | None) -> list[Target]:
+    """The target of this name, or all. Raises NotFuzzed when there is none."""
+    found = [target for target in known if name in {None, target.name}]
+    if not found:
+        names = ", ".join(target.name for target in known)
+        raise NotFuzzed(f"there is no target '{name}' (there are {names})")
+    return found
+
+
+def host() -> str:
+    """The machine's own triple: with it named, Cargo instruments nothing that it builds with."""
+    said = subprocess.run(["rustc", "-vV"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return next(line.split()[1] for line in said.splitlines() if line.startswith("host:"))
+
+
+def command(wanted: Sequence[Target], triple: str) -> list[str]:
+    """The call of cargo that builds the programs."""
+    checks = [word for check in CHECKS for word in (
+        "--config", f"profile.release.{check}=true",
+        "--config", f'profile.release.package."*".{check}=false',
+    )]  # fmt: skip
+    words = [word for target in wanted for word in (
+        "--package", target.package, "--features", f"{target.package}/fuzz",
+        "--bin", target.program,
+    )]  # fmt: skip
+    return ["cargo", "build", *checks, "--release", "--locked", "--target", triple, *words]
+
+
+def build(wanted: Sequence[Target]) -> Path:
+    """Builds the programs in a target folder of their own and returns where they are.
+
+    Raises NotFuzzed when that fails.
+    """
+    triple = host()
+    os.environ["CARGO_TARGET_DIR"] = str(target_folder.place() / "fuzz")
+    with target_folder.held() as folder:
+        environment = {**target_folder.environment(folder), "RUSTFLAGS": " ".join(FLAGS)}
+        if progress.run(command(wanted, triple), cwd=ROOT, environment=environment):
+            raise NotFuzzed("the programs can't be built, see above")
+        return folder / triple / "release"
+
+
+def summary(target: Target, log: str) -> str:
+    """What libFuzzer did, in a line."""
+    statistics = {name: int(number) for name, number in STATISTIC.findall(log)}
+    reached, inputs = (STATUS.findall(log) or [("0", "0")])[-1]
+    return (
+        f"{target.name}: {statistics.get('number_of_executed_units', 0):,} executions, "
+        f"{int(reached):,} edges reached, "
+        f"corpus of {int(inputs):,} inputs, {statistics.get('new_units_added', 0):,} new"
+    )
+
+
+def fuzz(target: Target, program: Path, seconds: int) -> None:
+    """Runs one program. Raises NotFuzzed when it found an input that isn't taken."""
+    corpus, found, log = target.place("corpus"), target.place("found"), target.place("log")
+    before = set(found.iterdir())
+    words = [str(program), *OPTIONS, f"-max_total_time={seconds}", f"-artifact_prefix={found}/",
+             str(corpus), str(target.seeds)]  # fmt: skip
+    path = log / "latest.txt"
+    environment = {**os.environ, "RUST_BACKTRACE": "1"}
+    with path.open("w") as written:
+        code = subprocess.run(words, env=environment, stderr=written, check=False).returncode
+    text = path.read_text(errors="replace")
+    print(summary(target, text), flush=True)
+    if code == 0:
+        return
+    said = [line for line in text.splitlines() if not OWN_WORDS.match(line)]
+    print(*said[:TOLD_LINES], sep="\n", file=sys.stderr)
+    new = ", ".join(map(str, sorted(set(found.iterdir()) - before))) or "none was kept"
+    raise NotFuzzed(
+        f"{target.name} can't take an input ({new}; all that was said: {path}). Copy it to "
+        f"{target.seeds.relative_to(ROOT)}, where `make test` holds the decoder to it."
+    )
+
+
+def whole(text: str) -> int:
+    """A number of seconds, at least 1."""
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds: give 1 or more")
+    return int(text)
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the programs one after the other and returns the exit code."""
+    parser = argparse.ArgumentParser(description="Looks for bytes that decoders can't take.")
+    parser.add_argument("--target", help="one decoder, not all")
+    parser.add_argument("--seconds", type=whole, default=SECONDS, help="for each decoder")
+    given = parser.parse_args(arguments)
+    try:
+        wanted = chosen(list(targets(ROOT)), given.target)
+        programs = build(wanted)
+        for target in wanted:
+            fuzz(target, programs / target.program, given.seconds)
+    except NotFuzzed as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
