@@ -98,6 +98,9 @@ fn read(frame: &[u8]) {
     let mut cursor = Cursor::new(frame);
     cursor.pass(1).expect("a whole frame can be read");
     assert_eq!(cursor.at, frame.len(), "a frame ends with its last element");
+    // Within an array there is no short way to its end.
+    let array = [b"*1\r\n", frame].concat();
+    assert_eq!(Scan::START.clone().advance(&array), Ok(Some(array.len())), "it is an element");
     if let Ok(Token::Error(message)) = Cursor::new(frame).token() {
         said(message);
         refused_login(message);
