@@ -18,6 +18,8 @@ mod clients;
 mod connect;
 mod control;
 mod failure;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 mod json;
 mod keys;
 mod operation;

@@ -1,0 +1,223 @@
+//! What a fuzzer holds the decoder to.
+//!
+//! Any bytes are what a server sends. Whatever they are, they give the same frames in any pieces,
+//! each frame can be read to its end and no further, and every operation takes them as replies. A
+//! block is read as a record of any text. What this crate writes itself is read back as it was.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use kvmark_driver::{Call, Columns, Layout, Reply, Request, Values};
+use kvmark_driver_server::Target;
+use kvmark_driver_server::framed::Exchanges as _;
+use kvmark_driver_server::framed::fuzz::Feed;
+use kvmark_plan::{Each, Kind, SizeLaw, Statement};
+
+use crate::failure::{refused, refused_login};
+use crate::json::{Members, append_escaped, append_unescaped, escaped_length};
+use crate::operation::{Dialect, Operation};
+use crate::options::{PORT, Settings};
+use crate::records::Records;
+use crate::replies::{Next, Said, Scan, said, told};
+use crate::statements::Prepared;
+
+pub use kvmark_driver_server::framed::fuzz::MEMORY_MAX;
+
+/// Statements whose replies differ.
+const STATEMENTS: [&[&str]; 5] =
+    [&["GET k j"], &["GETS k", "DELETE k"], &["INCR k 1"], &["MG k v t"], &["SET k v"]];
+/// Times over that each of them is carried out.
+const ROUNDS: [(u32, u32); 2] = [(0, 0); 2];
+const KINDS: [Kind; 4] = [Kind::Read, Kind::Update, Kind::Insert, Kind::Delete];
+/// One of the two fields, so that an update reads the other.
+const VALUES: Values<'_> = Values { bytes: b"new", places: &[(1, 0..3)] };
+
+thread_local! {
+    static FEED: RefCell<Feed<Settings>> = RefCell::new(feed());
+    static DIALECT: RefCell<Dialect> = RefCell::new(dialect());
+}
+
+/// Holds what a server sends to all of it.
+///
+/// # Panics
+/// Where it doesn't hold.
+pub fn check(bytes: &[u8]) {
+    let frames = FEED.with_borrow_mut(|feed| feed.frames(bytes));
+    frames.iter().for_each(|frame| read(frame));
+    DIALECT.with_borrow_mut(|dialect| take(dialect, &frames));
+    write(bytes);
+}
+
+fn feed() -> Feed<Settings> {
+    let options = BTreeMap::from([("address".to_owned(), "localhost".into())]);
+    let settings = Settings::parse(&options).expect("an address is all that must be given");
+    let server = Target::list("localhost", PORT).expect("it is an address").remove(0);
+    Feed::new(settings, server, |exchanges| {
+        exchanges.enter(0, u32::MAX, 0);
+        exchanges.fresh(|_| ());
+    })
+}
+
+fn dialect() -> Dialect {
+    let layout = Layout {
+        table: "t".to_owned(),
+        field_names: vec!["f".to_owned(), "g\"".to_owned()],
+        prepare: Vec::new(),
+        statements: Vec::new(),
+    };
+    let prepared = |texts: &[&str]| Prepared::new(&statement(texts)).expect("it is a command");
+    Dialect {
+        records: Records::new(&layout, 0, false).expect("the table's name is short").into(),
+        statements: STATEMENTS.map(prepared).into(),
+        servers: 1,
+        merged: Vec::new(),
+        unique: Vec::new(),
+    }
+}
+
+fn statement(texts: &[&str]) -> Statement {
+    Statement {
+        name: "OWN".to_owned(),
+        texts: texts.iter().map(|text| (*text).to_owned()).collect(),
+        commands: SizeLaw::Constant { size: 1 },
+        items: SizeLaw::Constant { size: 1 },
+        record: Each::Command,
+        rows: None,
+        arguments: Vec::new(),
+        expects: Vec::new(),
+        checks: Vec::new(),
+        when_full: None,
+        options: BTreeMap::new(),
+    }
+}
+
+/// Reads a frame to its end.
+fn read(frame: &[u8]) {
+    assert_eq!(Scan::default().advance(frame), Ok(Some(frame.len())), "a frame is whole");
+    match said(frame).expect("a whole frame can be read") {
+        Said::Error(line) => {
+            refused(line);
+            refused_login(line);
+        }
+        Said::Items(mut items) => {
+            let mut seen = 0;
+            while let Ok(Next::Item(item)) = items.next() {
+                seen += item.key.len() + item.block.len() + item.unique.len();
+                record(item.block);
+            }
+            assert!(seen < frame.len(), "items lie apart");
+        }
+        Said::Block(block) => assert!(block.len() < frame.len()),
+        _ => {}
+    }
+    told(frame).for_each(drop);
+}
+
+/// Reads a block as a record, and merges a field into it that is there then.
+fn record(block: &[u8]) {
+    DIALECT.with_borrow(|Dialect { records, .. }| {
+        let mut reply = Reply::default();
+        let is_record = records.take(block, Columns::All, &mut reply).is_ok();
+        let mut merged = Vec::new();
+        let is_merged = records.append_merged(&mut merged, block, VALUES).is_ok();
+        if is_record {
+            assert!(is_merged, "what can be read can be merged");
+            reply.clear();
+            records.take(&merged, Columns::One(1), &mut reply).expect("it is a record again");
+            assert_eq!(reply.bytes, VALUES.bytes);
+        }
+    });
+}
+
+/// Has every operation take frames as its replies.
+fn take(dialect: &mut Dialect, frames: &[Vec<u8>]) {
+    for kind in KINDS {
+        for wants_values in [true, false] {
+            let request = |columns, statement| Request {
+                number: 0,
+                kind,
+                key: b"k",
+                columns,
+                values: VALUES,
+                scan_length: 0,
+                wants_values,
+                statement,
+            };
+            for columns in [Columns::All, Columns::One(1)] {
+                take_all(dialect, &request(columns, None), frames);
+            }
+            for statement in 0..dialect.statements.len() as u32 {
+                let (bytes, places, commands, widths) = (&b""[..], &[][..], &ROUNDS[..], [0; 3]);
+                let call = Call { statement, bytes, places, commands, widths };
+                take_all(dialect, &request(Columns::All, Some(call)), frames);
+            }
+        }
+    }
+}
+
+/// Carries out the same operation again and again until all frames are taken.
+fn take_all(dialect: &mut Dialect, request: &Request<'_>, frames: &[Vec<u8>]) {
+    let (mut operation, mut alone, mut output) =
+        (Operation::default(), Reply::default(), Vec::new());
+    let mut frames = frames.iter();
+    while !frames.as_slice().is_empty() {
+        alone.clear();
+        operation.begin(request, dialect).expect("it can be asked for");
+        let mut parts = 0..operation.parts.len();
+        parts.clone().for_each(|part| operation.put(part, request, dialect, &mut output));
+        while !parts.is_empty() {
+            for (part, frame) in parts.zip(frames.by_ref()) {
+                if let Err(failure) = operation.take(part, frame, dialect, &mut alone) {
+                    operation.failure.get_or_insert(failure);
+                }
+            }
+            output.clear();
+            let goes_on = operation.failure.is_none() && !frames.as_slice().is_empty();
+            parts = 0..usize::from(goes_on && operation.has_more());
+            if !parts.is_empty() {
+                operation.put_more(dialect, &mut output);
+            }
+        }
+        finish(&mut operation, &mut alone);
+        operation.end();
+    }
+}
+
+/// Looks at what an operation has to tell.
+fn finish(operation: &mut Operation, alone: &mut Reply) {
+    match &operation.failure {
+        Some(failure) => assert!(failure.text.len() < 2000, "a failure is told in a line"),
+        None => {
+            operation.outcome(alone);
+            let reply = operation.reply(alone);
+            assert!(reply.cells.iter().all(|cell| cell.place.end <= reply.bytes.len()));
+        }
+    }
+}
+
+/// Reads back a text that is written as a member of a record.
+fn write(bytes: &[u8]) {
+    let (mut escaped, mut back) = (Vec::new(), Vec::new());
+    append_escaped(&mut escaped, bytes);
+    assert_eq!(escaped.len(), escaped_length(bytes), "its length is known before");
+    append_unescaped(&mut back, &escaped).expect("it was escaped");
+    assert_eq!(back, bytes);
+    let stored = [&b"{\"f\":\""[..], &escaped, b"\"}"].concat();
+    let mut members = Members::of(&stored).expect("it is a record");
+    assert_eq!(members.next(), Ok(Some((&b"f"[..], &escaped[..]))));
+    record(bytes);
+    record(&stored);
+}
+
+#[cfg(test)]
+mod tests {
+    use kvmark_driver_server::framed::fuzz::seeds;
+
+    #[test]
+    fn every_seed_is_taken() {
+        for (path, bytes) in seeds(env!("CARGO_MANIFEST_DIR")) {
+            println!("{}", path.display());
+            super::check(&bytes);
+        }
+    }
+}
