@@ -1,6 +1,6 @@
 """Looks for bytes that a decoder can't take: libFuzzer on each crate that has a program for it.
 
-python3 scripts/fuzz.py [--target NAME] [--seconds N]
+python3 scripts/fuzz.py [--target NAME] [--seconds N] [--seed N]
 
 rustc instruments the decoders and all that they call, by flags that its stable release takes, too.
 Inputs that reach something new are kept in the user's cache and are where the next call begins,
@@ -14,6 +14,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -124,12 +125,21 @@ def summary(target: Target, log: str) -> str:
     )
 
 
-def fuzz(target: Target, program: Path, seconds: int) -> None:
+def fuzz(target: Target, program: Path, seconds: int, seed: int | None) -> None:
     """Runs one program. Raises NotFuzzed when it found an input that isn't taken."""
-    corpus, found, log = target.place("corpus"), target.place("found"), target.place("log")
+    words = [str(program), *OPTIONS, f"-max_total_time={seconds}"]
+    if seed is None:
+        return run(target, [*words, str(target.place("corpus"))])
+    # Repeatable only from the same beginning: without what earlier calls have kept.
+    with tempfile.TemporaryDirectory(prefix="kvmark-fuzz-") as corpus:
+        return run(target, [*words, f"-seed={seed}", corpus])
+
+
+def run(target: Target, words: Sequence[str]) -> None:
+    """Runs a program, whose last word is where it keeps inputs. Raises NotFuzzed as above."""
+    found, log = target.place("found"), target.place("log")
     before = set(found.iterdir())
-    words = [str(program), *OPTIONS, f"-max_total_time={seconds}", f"-artifact_prefix={found}/",
-             str(corpus), str(target.seeds)]  # fmt: skip
+    words = [*words, str(target.seeds), f"-artifact_prefix={found}/"]
     path = log / "latest.txt"
     environment = {**os.environ, "RUST_BACKTRACE": "1"}
     with path.open("w") as written:
@@ -159,12 +169,13 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Looks for bytes that decoders can't take.")
     parser.add_argument("--target", help="one decoder, not all")
     parser.add_argument("--seconds", type=whole, default=SECONDS, help="for each decoder")
+    parser.add_argument("--seed", type=int, help="the same inputs each time; nothing is kept")
     given = parser.parse_args(arguments)
     try:
         wanted = chosen(list(targets(ROOT)), given.target)
         programs = build(wanted)
         for target in wanted:
-            fuzz(target, programs / target.program, given.seconds)
+            fuzz(target, programs / target.program, given.seconds, given.seed)
     except NotFuzzed as problem:
         print(problem, file=sys.stderr)
         return 1
