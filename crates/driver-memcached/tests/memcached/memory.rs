@@ -59,7 +59,7 @@ fn an_operation_allocates_nothing_once_its_memory_is_there() {
         let AnySession::Asynchronous(mut session) = driver.session(4).unwrap();
         for request in requests {
             let all = [request; 4];
-            (0..3).for_each(|_| carry_out(&mut session, &all));
+            (0..30).for_each(|_| carry_out(&mut session, &all));
             let before = allocations();
             (0..100).for_each(|_| carry_out(&mut session, &all));
             assert_eq!(allocations() - before, 0, "{address} {request:?}");
