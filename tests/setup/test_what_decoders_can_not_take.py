@@ -58,11 +58,12 @@ def test_nothing_of_it_is_in_the_product() -> None:
         assert "fuzz" not in str(list(manifest["dependencies"].values()))
 
 
+@pytest.mark.parametrize("seed", [None, 1])
 def test_what_was_done_is_told_in_a_line(
-    target: Target, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    target: Target, tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int | None
 ) -> None:
     done = program(tmp_path, f"cat >&2 <<'END'\n{SAID}END")
-    fuzz.fuzz(target, done, 1)
+    fuzz.fuzz(target, done, 1, seed)
     told = "tea: 121,035 executions, 1,162 edges reached, corpus of 506 inputs, 2,216 new\n"
     assert capsys.readouterr().out == told
 
@@ -76,5 +77,15 @@ def test_an_input_that_is_not_taken_is_named_with_the_programs_last_words(
         echo boiling > "${place}crash-1"
         exit 77"""
     with pytest.raises(NotFuzzed, match=r"tea/found/crash-1; .*crates/driver-tea/fuzz/seeds"):
-        fuzz.fuzz(target, program(tmp_path, script), 1)
+        fuzz.fuzz(target, program(tmp_path, script), 1, None)
     assert "too hot" in capsys.readouterr().err
+
+
+def test_with_a_seed_nothing_that_was_kept_is_looked_at(target: Target, tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    fuzz.fuzz(target, program(tmp_path, f'echo "$@" > {said}'), 1, 7)
+    words = said.read_text().split()
+    assert "-seed=7" in words
+    assert not [word for word in words if word.endswith("corpus")]
+    # New inputs go into the first folder, which isn't that of the seeds.
+    assert [word for word in words if not word.startswith("-")][1:] == [str(target.seeds)]
