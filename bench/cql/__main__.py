@@ -60,6 +60,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--records", type=int, default=100_000)
     names = [case.name for case in CASES]
     parser.add_argument("--only", action="append", choices=names, help="repeatable; else all")
+    parser.add_argument("--without", action="append", default=[], help="a peer; repeatable")
     parser.add_argument("--generator-core", default="0", help="one, or several such as 0,1")
     parser.add_argument("--server-core", default="1", help="one, or several such as 0,1")
     parser.add_argument("--clients", type=int, help=f"so many on {CROWD_NODES} nodes instead")
@@ -92,7 +93,8 @@ def compare(given: argparse.Namespace) -> Answer:
         KvmarkError: the node doesn't start.
     """
     say("finding and building the peers")
-    programs, missing = find(FIND)
+    wanted = {name: found for name, found in FIND.items() if name not in given.without}
+    programs, missing = find(wanted)
     answer = Answer(notes=[f"Left out: {sentence}" for sentence in missing])
     cores = tuple(int(core) for core in given.server_core.split(","))
     with serving(1, HEAP_MIB, cores) as testbed:

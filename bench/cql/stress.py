@@ -10,6 +10,7 @@ import json
 import re
 import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from bench.common.figures import Once, Program
@@ -70,7 +71,9 @@ def _stress(program: Sequence[str], job: Job, mode: str) -> Once:
     )
     with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as folder:
         runs = {"KVMARK_RUNS": folder}
-        ended = execute([*program, *words.split()], job.cores, (0, 1), runs, watched=True)
+        command, here = [*program, *words.split()], Path(folder)
+        # cassandra-stress leaves logs where it runs.
+        ended = execute(command, job.cores, (0, 1), runs, watched=True, folder=here)
     return _read(ended, program[0])
 
 
