@@ -19,7 +19,9 @@ with subprocess.Popen(["kvmark", "serve", "--port", "0"], stdout=subprocess.PIPE
     try:
         said = next(line for line in server.stdout if "http://" in line)
         url = re.search(r"http://\S+", said)[0]
-        assert "ycsb" in urllib.request.urlopen(url).read().decode(), "serve shows no run"
+        # The address's token becomes a cookie.
+        browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        assert "ycsb" in browser.open(url).read().decode(), "serve shows no run"
     finally:
         server.terminate()
 PYTHON
