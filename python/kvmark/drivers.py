@@ -37,6 +37,8 @@ class Driver:
     """Whether its statistics are the server's, which all clients see alike."""
     lacks: tuple[str, ...]
     """Kinds of operation that its systems don't have."""
+    one_thread_unless: str | None
+    """The setting that gives a server more than its one thread; None where it has more anyway."""
     ycsb_bindings: tuple[str, ...]
     """YCSB's bindings to the same systems, by names and classes."""
     ycsb_properties: tuple[str, ...]

@@ -196,6 +196,7 @@ def servers(cores: float, *shares: float) -> Plant:
     def plant(draft: Draft) -> None:
         names = [f"primary-{number}" for number in range(1, len(shares) + 1)]
         nodes = [{"name": name, "role": "primary", "cores": []} for name in names]
+        draft.plan["system"]["driver"] = "redis"
         draft.testbed = {"system": "redis", "nodes": nodes, "settings": {"io-threads": "1"}}
         origin_ns = draft.engine["started_wall_ns"]
         draft.resources = [
@@ -533,6 +534,7 @@ def test_more_threads_and_cores_give_a_server_more_room(healthy: Make) -> None:
     assert [reason.code for reason in judge(bound.run()).reasons] == []
     bound = healthy()
     servers(1.95, 1.0)(bound)
+    bound.plan["system"]["driver"] = "cql"
     bound.testbed.update(system="cassandra")
     bound.testbed["nodes"][0]["cores"] = [0, 1]
     assert [reason.code for reason in judge(bound.run()).reasons] == ["server_saturated"]

@@ -2,7 +2,7 @@
 
 plan ← {workload, schedule, record, driver} ← engine ← pyext;
 driver ← driver-server ← driver-* ← pyext;
-testbed ← spec ← plan ← run;  records ← {run, imports, analysis};
+spec ← plan ← run;  testbed ← run;  records ← {run, imports, analysis};
 {stats, spec} ← analysis ← {report, study};  run ← study;
 report ← {serve, api};  all ← cli
 """
@@ -51,7 +51,7 @@ PYTHON = arrows("""
     _engine:
     drivers:  _engine
     secret:
-    spec:     testbed
+    spec:     errors secret drivers
     catalog:  spec
     plan:     catalog
     testbed:  errors cache secret drivers
@@ -62,8 +62,8 @@ PYTHON = arrows("""
     analysis: records spec
     report:   analysis cache
     study:    analysis run
-    serve:    report
-    api:      report
+    serve:    report secret
+    api:      report spec
     cli:      study report imports serve
 """)
 

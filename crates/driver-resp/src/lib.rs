@@ -66,6 +66,7 @@ impl Resp {
         path: Some("database"),
         port: Some(address::PORT),
         counts_whole_server: true,
+        one_thread_unless: Some("io-threads"),
         ycsb_bindings: &["redis", "site.ycsb.db.RedisClient"],
         ycsb_properties: &["redis."],
         ..About::new(

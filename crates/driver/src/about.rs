@@ -21,6 +21,9 @@ pub struct About {
     pub counts_whole_server: bool,
     /// Kinds of operation that its systems don't have.
     pub lacks: &'static [Kind],
+    /// The setting that gives a server more than its one thread for commands; none where it has
+    /// more anyway.
+    pub one_thread_unless: Option<&'static str>,
     /// YCSB's bindings to the same systems, by names and classes.
     pub ycsb_bindings: &'static [&'static str],
     /// How the names of those bindings' own properties begin.
@@ -38,6 +41,7 @@ impl About {
             path: None,
             port: None,
             counts_whole_server: false,
+            one_thread_unless: None,
             lacks: &[],
             ycsb_bindings: &[],
             ycsb_properties: &[],

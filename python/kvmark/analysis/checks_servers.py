@@ -9,6 +9,7 @@ from kvmark.analysis.evidence import Phase, percent, reason
 from kvmark.analysis.faults import problems
 from kvmark.analysis.reasons import Reason
 from kvmark.analysis.server_counters import rises
+from kvmark.drivers import drivers
 from kvmark.records import Run
 from kvmark.stats.popularity import zipf_top_share
 
@@ -183,18 +184,16 @@ def _usable_cores(run: Run, name: str) -> float:
 
     A system of one thread may use a little more than a core, for what it does in the background.
     """
-    from kvmark.testbed.systems import SYSTEMS  # noqa: PLC0415 - it loads all that starts servers
-
     testbed = _testbed_of(run, name)
     nodes: list[Mapping[str, Any]] = list(testbed.get("nodes", ()))
     node = next((one for one in nodes if one.get("name") == name), {})
     bound = len(node.get("cores") or ()) or run.manifest.host.get("cores") or 1
     if testbed.get("system") == "proxy":
         return float(min(int(testbed.get("threads") or bound), bound))
-    system = SYSTEMS.get(str(testbed.get("system")))
-    if system is None or system.one_thread_unless is None:
+    driver = drivers().get(str(run.manifest.plan.get("system", {}).get("driver")))
+    if driver is None or driver.one_thread_unless is None:
         return float(bound)
-    threads = str(testbed.get("settings", {}).get(system.one_thread_unless, "1"))
+    threads = str(testbed.get("settings", {}).get(driver.one_thread_unless, "1"))
     return float(min(int(threads) if threads.isdecimal() else 1, bound))
 
 

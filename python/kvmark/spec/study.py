@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 
-from kvmark.spec.study_words import RunWords, TestbedWords
+from kvmark.spec.study_words import RunWords
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.url import SystemName, system_name
 from kvmark.spec.workload import WorkloadSpec
@@ -241,7 +241,9 @@ class StudySpec(Strict):
     description: str = ""
     system: _Named | None = None
     """URL of the system or `up:NAME`; None where the study starts a testbed."""
-    testbed: TestbedWords | None = None
+    testbed: Mapping[str, Any] | None = None
+    """The words of `kvmark up` for servers of the study's own, which know themselves what they
+    mean."""
     options: Mapping[str, Mapping[str, str | int | float | bool]] = {}
     """Options of the system's URL, by driver."""
     workload: str | None = None

@@ -1,33 +1,27 @@
-"""What a study file can say of one run and of the servers it is measured on.
+"""What a study file can say of one run.
 
-The words of `run` are those of `kvmark run`, the words of `testbed` those of `kvmark up`, both
-without dashes. All may be left out: what is not said is decided as for those commands.
+The words are those of `kvmark run`, without dashes. All may be left out: what is not said is
+decided as for that command.
 """
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, create_model, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from kvmark.errors import SpecError
 from kvmark.spec import quantity
 from kvmark.spec.faults import Action, Amount, FaultSpec, Others, Target, check_words
 from kvmark.spec.suggest import shown
-from kvmark.spec.yaml_file import Count, Duration, Strict, at_key
-from kvmark.testbed.system import System
-from kvmark.testbed.systems import SYSTEMS
-from kvmark.testbed.words import YES_OR_NO, wishes_of
+from kvmark.spec.yaml_file import Count, Duration, Strict
 
-__all__ = ["RunWords", "StudyFault", "TestbedWords"]
+__all__ = ["RunWords", "StudyFault"]
 
 _SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)%(?:\.\.(\d+(?:\.\d+)?)%)?")
-# Settings of servers whose value is a password.
-_SECRET: Final = re.compile(r"(pass|password|auth|^user)$")
 
 
 def _rate(value: object) -> object:
@@ -124,71 +118,3 @@ class RunWords(Strict):
         said = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         faults = tuple(fault.resolved(self.duration_ns, chance) for fault in self.faults)
         return {**said, "faults": faults}
-
-
-def _text(value: object) -> object:
-    """A setting's value as one writes it after `--set key=`."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else value
-
-
-_Text = Annotated[str, BeforeValidator(_text)]
-_TYPES: Final[Mapping[Any, Any]] = {int: Count, str: _Text, YES_OR_NO: bool}
-
-
-def _words_of(system: System) -> dict[str, Any]:
-    """The words that only some systems understand, with their types."""
-    wishes = (wish for wish in wishes_of(system.wanted).values() if wish.word.in_studies)
-    return {wish.written: _TYPES.get(wish.type, wish.type) for wish in wishes}
-
-
-_OF_SYSTEMS: Final = {name: _words_of(each) for name, each in SYSTEMS.items() if each.driver}
-
-
-class _TestbedWords(Strict):
-    """The servers that the study starts and stops itself, in the words of `kvmark up`."""
-
-    system: str
-    tls: bool = False
-    network: bool = False
-    cores: tuple[int, ...] = ()
-    set: Mapping[str, _Text] = {}
-
-    @model_validator(mode="after")
-    def _fits_its_system(self) -> Self:
-        for name in self.said():
-            if name not in _OF_SYSTEMS[self.system]:
-                raise at_key(name, f"{name} is no option of {self.system}; leave it out")
-        return self
-
-    @model_validator(mode="after")
-    def _holds_no_secret(self) -> Self:
-        secret = next((name for name in self.set if _SECRET.search(name)), None)
-        if secret is not None:
-            raise at_key(
-                ("set", secret),
-                f"{secret} is a secret, and a study is kept: start the servers with kvmark up"
-                " --password-file and name them with system: up:NAME",
-            )
-        return self
-
-    def said(self) -> dict[str, Any]:
-        """The words that belong to one kind of system and are said."""
-        names = sorted({name for words in _OF_SYSTEMS.values() for name in words})
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
-
-
-if TYPE_CHECKING:
-    TestbedWords = _TestbedWords
-else:
-    TestbedWords = create_model(
-        "TestbedWords",
-        __base__=_TestbedWords,
-        system=(Literal[tuple(_OF_SYSTEMS)], ...),
-        **{
-            name: (kind | None, None)
-            for words in _OF_SYSTEMS.values()
-            for name, kind in words.items()
-        },
-    )

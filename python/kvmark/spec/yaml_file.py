@@ -124,12 +124,18 @@ class Document:
     _tree: _Tree
     _text: str
 
-    def check(self, model: type[M]) -> M:
-        """The whole document as a model; raises `SpecError` with the place of what is wrong."""
+    def check(self, model: type[M], *path: str) -> M:
+        """The document, or the value at a path in it, as a model.
+
+        Raises `SpecError` with the place of what is wrong.
+        """
+        value: Any = self.value
+        for key in path:
+            value = value[key]
         try:
-            return model.model_validate(self.value)
+            return model.model_validate(value)
         except ValidationError as problem:
-            raise self._tree.error(problem.errors()[0]) from None
+            raise self._tree.error(problem.errors()[0], path) from None
 
     def check_part(self, value: object, model: type[M], *path: str | int) -> M:
         """A value that was made from the document as a model; complaints are placed at a path."""
@@ -276,9 +282,9 @@ class _Tree:
         for key, part in (*items, *numbered):
             self.mark(part, (*path, key))
 
-    def error(self, detail: ErrorDetails) -> SpecError:
-        """One of a model's complaints as a sentence with its place."""
-        path = self.known_path(detail["loc"])
+    def error(self, detail: ErrorDetails, within: tuple[str, ...] = ()) -> SpecError:
+        """A complaint of the model of what is at a path, as a sentence with its place."""
+        path = self.known_path((*within, *detail["loc"]))
         context = detail.get("ctx", {})
         if detail["type"] == "at_key":
             key = context["key"]

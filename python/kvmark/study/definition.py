@@ -16,11 +16,11 @@ from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.spec.study import THROUGH, Level, StudyFile, StudySpec
 from kvmark.spec.study_paths import split
-from kvmark.spec.study_words import TestbedWords
 from kvmark.spec.url import SystemName, SystemUrl, parse_system_url
 from kvmark.study import contents
 from kvmark.study.matrix import Case, combinations, ordered, parse_choice
 from kvmark.study.published import PublishedCase, read_published
+from kvmark.study.testbed_words import TestbedWords
 from kvmark.study.through import check_through, with_proxies
 from kvmark.testbed.systems import SYSTEMS
 
@@ -61,6 +61,11 @@ class Study:
     file: StudyFile
     asked: Asked
     resolve: Resolve
+
+    def __post_init__(self) -> None:
+        """Checks what the spec leaves to those who know: the words of the study's own testbed."""
+        if self.file.spec.testbed is not None:
+            self.file.document.check(TestbedWords, "testbed")
 
     @cached_property
     def spec(self) -> StudySpec:
@@ -233,7 +238,7 @@ class Study:
         name = self.asked.system or self.spec.system
         if name is not None:
             return self.resolve(name).driver
-        return None if self.spec.testbed is None else SYSTEMS[self.spec.testbed.system].driver
+        return None if self.spec.testbed is None else SYSTEMS[self.spec.testbed["system"]].driver
 
     @property
     def _is_up(self) -> bool:

@@ -101,8 +101,6 @@ class System:
     """What is said where a wish is missing that has no usual value."""
     forgets: Callable[[Mapping[str, Any]], str | None] = lambda _: None
     """What is said when servers made with such wishes are up again without their data."""
-    one_thread_unless: str | None = None
-    """The setting that gives it more threads than one; None where it has more anyway."""
     promotion: Promotion | None = None
     """How a replica takes its primary's place; None where that can't be said from outside."""
     check_again: Callable[[Testbed, Callable[[str], None]], None] = lambda _, __: None

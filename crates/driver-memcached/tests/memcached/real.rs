@@ -26,7 +26,9 @@ impl Server {
             let port = free_port().to_string();
             let place = ["-p", &port, "-l", "127.0.0.1"];
             let address = format!("127.0.0.1:{port}");
-            let is_there = || TcpStream::connect(&address).is_ok();
+            // Who speaks TLS doesn't answer to plain text.
+            let tls = arguments.contains(&"-Z");
+            let is_there = || TcpStream::connect(&address).is_ok_and(|it| tls || answers(it));
             Self::start_at(&address, &[&place, arguments].concat(), is_there)
         });
         started.expect("memcached ended early at every port")
@@ -37,7 +39,7 @@ impl Server {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("socket");
         let address = path.to_str().unwrap();
-        let is_there = || UnixStream::connect(&path).is_ok();
+        let is_there = || UnixStream::connect(&path).is_ok_and(answers);
         let mut server = Self::start_at(address, &["-s", address], is_there).unwrap();
         server._folder = folder;
         server
@@ -71,7 +73,7 @@ impl Server {
     /// Starts it again at its address.
     pub(crate) fn start_again(&mut self) {
         let (_, port) = self.address.split_once(':').unwrap();
-        let is_there = || TcpStream::connect(&self.address).is_ok();
+        let is_there = || TcpStream::connect(&self.address).is_ok_and(answers);
         let place = ["-p", port, "-l", "127.0.0.1"];
         let mut again = Self::start_at(&self.address, &place, is_there).unwrap();
         std::mem::swap(&mut self.child, &mut again.child);
@@ -88,6 +90,11 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Waits for an answer: then the server has counted the connection.
+fn answers(mut stream: impl Read + Write) -> bool {
+    stream.write_all(b"version\r\n").is_ok() && stream.read(&mut [0]).is_ok()
 }
 
 /// A file whose folder goes with the first of the pair.

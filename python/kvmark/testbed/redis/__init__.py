@@ -25,7 +25,6 @@ SYSTEM: Final = System(
     driver="redis",
     store=Store("redis", contents),
     forgets=forgets,
-    one_thread_unless="io-threads",
     promotion=Promotion(check_promotion, promote, demote),
 )
 """What testbeds of this kind can be asked."""
