@@ -8,6 +8,7 @@ keep the product's, so that RocksDB and all others are compiled once for both.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def command(arguments: list[str]) -> list[str]:
 
 def rocksdb_is_built(folder: Path) -> bool:
     """Whether nobody has to wait for RocksDB: a library is there, or the folder holds it."""
-    if rocksdb_library.folder() is not None:
+    if os.environ.get("ROCKSDB_LIB_DIR") or rocksdb_library.folder() is not None:
         return True
     return any((folder / "release" / "build").glob("librocksdb-sys-*/out/librocksdb.a"))
 
@@ -40,7 +41,7 @@ def announce(folder: Path) -> None:
     """Says that a long wait begins, where one does."""
     if not rocksdb_is_built(folder):
         print(
-            "RocksDB is compiled from source, once for all clones: 10 to 20 minutes on two cores.\n"
+            "RocksDB's crate compiles it, once for all clones: 10 to 20 minutes on two cores.\n"
             f"Its artefacts are kept in {folder}.",
             file=sys.stderr,
             flush=True,
@@ -49,6 +50,10 @@ def announce(folder: Path) -> None:
 
 def main(arguments: list[str]) -> int:
     """Runs cargo with the arguments and returns its exit code."""
+    try:
+        rocksdb_library.ensure()
+    except KeyboardInterrupt:
+        return 130
     with target_folder.held() as folder:
         announce(folder)
         environment = {**FROZEN, **target_folder.environment(folder)}

@@ -27,7 +27,7 @@ def main() -> None:
         shutil.rmtree(folder, ignore_errors=True)
     for file in [file for pattern in BUILT for file in root.glob(pattern)]:
         file.unlink()
-    print(f"kept: runs, and RocksDB compiled in {target_folder.place()}")
+    print(f"kept: runs, and what was compiled in {target_folder.place()}")
 
 
 def caches_in(name: str) -> list[Path]:

@@ -138,16 +138,23 @@ def copy(place: Path, there: Path) -> None:
 
 
 def clone(root: Path, *, lend_target: bool) -> Inside:
-    """Clones the committed state; lends a copy of what Cargo compiled, where that is wanted."""
+    """Clones the committed state; lends a copy of what was compiled, where that is wanted."""
     source, there = str(target_folder.ROOT), f"{root}{PROJECT}"
     command = ["git", "-c", "safe.directory=*", "clone", "--quiet", source, there]
     subprocess.run(command, check=True)
-    target = target_folder.place()
-    if lend_target and target.exists():
-        lent = inside(root, HOME) / ".cache" / "kvmark" / target.name
-        lent.parent.mkdir(parents=True)
-        subprocess.run(["cp", "-a", str(target), str(lent)], check=True)
+    if lend_target:
+        cache = inside(root, HOME) / ".cache" / "kvmark"
+        cache.mkdir(parents=True)
+        lend(target_folder.place(), cache / "target")
+        if (library := rocksdb_library.folder()) is not None:
+            lend(library, cache / library.name)
     return Inside(PROJECT, BASE, rust_folder())
+
+
+def lend(place: Path, there: Path) -> None:
+    """Copies a folder with its times and links; nothing where there is none."""
+    if place.exists():
+        subprocess.run(["cp", "-a", str(place), str(there)], check=True)
 
 
 def build_image(root: Path) -> Inside:
@@ -224,7 +231,7 @@ def check_machine() -> None:
 def main(arguments: list[str]) -> int:
     """Runs the command and returns its exit code."""
     parser = argparse.ArgumentParser(description="Carry out a command on a fresh Debian 12.")
-    parser.add_argument("--lend-target", action="store_true", help="a copy of what Cargo compiled")
+    parser.add_argument("--lend-target", action="store_true", help="a copy of what was compiled")
     parser.add_argument("--image", action="store_true", help="after the steps of the Dockerfile")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     wanted = parser.parse_args(arguments)

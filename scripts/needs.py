@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import libclang
-import rocksdb_library
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_RUST = (1, 88)
@@ -50,7 +49,7 @@ def needs() -> list[Need]:
     venv = all(importlib.util.find_spec(name) is not None for name in ("venv", "ensurepip"))
     found = [
         Need(
-            "A C++ compiler (libraries of the engine are built with it)",
+            "A C++ compiler (RocksDB is built with it)",
             "build-essential",
             compiler,
         ),
@@ -61,14 +60,6 @@ def needs() -> list[Need]:
         there = libclang.folder() is not None
         found.append(Need("libclang (it reads RocksDB's C header)", "libclang-dev", there))
     return found
-
-
-def needs_of_the_library() -> list[Need]:
-    """What fetches RocksDB's release build; without it RocksDB is compiled."""
-    if not rocksdb_library.is_wanted() or rocksdb_library.folder() is not None:
-        return []
-    there = shutil.which("mvn") is not None
-    return [Need("Maven (it fetches RocksDB's release build)", "maven", there)]
 
 
 def in_ci() -> bool:
@@ -180,11 +171,6 @@ def make_ready() -> None:
     check_python()
     check_rust()
     missing = [need for need in needs() if not need.present]
-    wished = [need for need in needs_of_the_library() if not need.present]
-    if can_install():
-        missing += wished
-    for need in () if can_install() else wished:
-        print(f"{need.sentence()} RocksDB is compiled from source instead.", file=sys.stderr)
     if missing:
         install(missing)
 

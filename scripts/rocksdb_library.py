@@ -1,98 +1,106 @@
-"""RocksDB's official release build, so that nobody waits for a compiler to make it again.
+"""RocksDB, compiled in minutes instead of twenty, and kept for all clones.
 
-The project's Java package carries a shared library for each platform, which exports the whole C
-interface that the `rocksdb` crate calls. It is fetched once, of the very version of the crate, into
-the cache folder; every build links to it. KVMARK_ROCKSDB=source compiles RocksDB instead, as does a
-machine that the library can't be had for.
+The crate compiles 343 files one by one, and most of that time goes into reading the same headers
+again. Here a few files include them all: the same sources, defines and flags, an archive that is
+linked into the program as the crate's own would be. KVMARK_ROCKSDB=crate lets the crate compile, as
+does a machine on which this can't be done.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import json
 import os
 import platform
 import re
-import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-import zipfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
+import progress
+
 ROOT = Path(__file__).resolve().parent.parent
-NAME = "librocksdb.so"
-ARTIFACT = "org.rocksdb:rocksdbjni"
-COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
-CHOICES = ("release", "source")
-TESTED_VERSION = "11.8.1"
-
-
-@dataclass(frozen=True)
-class Member:
-    """A platform's library in the Java package, and its SHA-256."""
-
-    name: str
-    digest: str
-
-
-MEMBERS = {
-    "x86_64": Member(
-        "librocksdbjni-linux64.so",
-        "265c656af5c6502cb8d71db1a74858509f706cc47f1a5b6f603c736d11ce677d",
-    ),
-    "aarch64": Member(
-        "librocksdbjni-linux-aarch64.so",
-        "7b2d0808c6afae32db39f11cb61cbefffcf460895b1c64ee6193ba02d6bdd23a",
-    ),
-    "ppc64le": Member(
-        "librocksdbjni-linux-ppc64le.so",
-        "c9f058782255b90289739782ba766ad480d0603e1a7b3bccc40aa86db886ddc6",
-    ),
-    "riscv64": Member(
-        "librocksdbjni-linux-riscv64.so",
-        "739843ecf002bad896217716116416643ea086fbbaf44aaeca809a7a9c5d1cfd",
-    ),
-    "s390x": Member(
-        "librocksdbjni-linux-s390x.so",
-        "6b87e30f67241c5cc73b58e40d985064579c5c354b3ef0c825d9c14f18b5a4ac",
-    ),
-}
-"""By what the machine calls itself, for Linux with glibc."""
+NAME = "librocksdb.a"
+CHOICES = ("unity", "crate")
+CRATES = ("librocksdb-sys", "lz4-sys", "zstd-sys")
+TESTED_VERSION = "0.19.0+11.8.1"
+"""Of librocksdb-sys, whose build script has these defines and flags."""
+DEFINES = (
+    "SNAPPY=1", "LZ4=1", "ZSTD=1", "NDEBUG=1", "HAVE_ALIGNED_NEW", "HAVE_UINT128_EXTENSION",
+    "OS_LINUX", "ROCKSDB_PLATFORM_POSIX", "ROCKSDB_LIB_IO_POSIX", "ROCKSDB_SCHED_GETCPU_PRESENT",
+    "ROCKSDB_AUXV_GETAUXVAL_PRESENT", "ROCKSDB_FALLOCATE_PRESENT", "ROCKSDB_RANGESYNC_PRESENT",
+)  # fmt: skip
+FLAGS = (
+    "-std=c++20", "-include", "cstdint", "-O3", "-ffunction-sections", "-fdata-sections", "-fPIC",
+    "-w",
+)  # fmt: skip
+OF_THE_PROCESSOR = {"x86_64": ("-m64", "-msse2"), "aarch64": ()}
+OWN_FLAGS = ("RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CXXFLAGS", "ROCKSDB_CXX_STD")
+"""What the crate's build script would follow."""
+GIVEN = ("ROCKSDB_LIB_DIR", "ROCKSDB_COMPILE")
+PARTS = 8
+PART_BYTES = 2 << 30
+"""What the compiler needs for a part, and some."""
 
 
 class Unavailable(Exception):
-    """The library can't be had on this machine; the text says why."""
+    """The library can't be compiled on this machine; the text says why."""
 
 
-def from_source() -> bool:
-    """Whether the user wants RocksDB compiled.
+@dataclass(frozen=True)
+class Compiler:
+    """A compiler for C++, and how it is called."""
+
+    command: tuple[str, ...]
+
+    @classmethod
+    def of_the_system(cls) -> Compiler:
+        """The one that the crate would call."""
+        return cls(tuple(os.environ.get("CXX", "c++").split()))
+
+    def version(self) -> str:
+        """The first thing that it says of itself; nothing where there is none."""
+        command = [*self.command, "--version"]
+        try:
+            said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        except OSError:
+            return ""
+        return said.partition("\n")[0]
+
+
+def is_wanted() -> bool:
+    """Whether a build here should link to the library.
 
     Ends the program for a word that means nothing.
     """
     choice = os.environ.get("KVMARK_ROCKSDB", CHOICES[0])
     if choice not in CHOICES:
-        sys.exit(f"KVMARK_ROCKSDB={choice} means nothing: it is `release` or `source`.")
-    return choice == "source"
+        sys.exit(f"KVMARK_ROCKSDB={choice} means nothing: it is `unity` or `crate`.")
+    known = sys.platform == "linux" and platform.machine() in OF_THE_PROCESSOR
+    others = any(os.environ.get(name) for name in (*OWN_FLAGS, *GIVEN))
+    return choice == CHOICES[0] and known and not others
 
 
-def member() -> Member | None:
-    """The library of this platform; None where no release of it runs."""
-    glibc = sys.platform == "linux" and platform.libc_ver()[0] == "glibc"
-    return MEMBERS.get(platform.machine()) if glibc else None
-
-
-def is_wanted() -> bool:
-    """Whether a build here should link to the library."""
-    return not from_source() and member() is not None
-
-
-def version() -> str:
-    """RocksDB's version that the locked crate is made for."""
+def locked(crate: str) -> tuple[str, str]:
+    """The version and the checksum of a crate in the lock; empty where it isn't there."""
     lock = ROOT / "Cargo.lock"
     text = lock.read_text() if lock.exists() else ""
-    found = re.search(r'name = "librocksdb-sys"\nversion = "[^"+]*\+([^"]+)"', text)
-    return found[1] if found else "none"
+    entry = rf'name = "{crate}"\nversion = "([^"]+)"\nsource = "[^"]*"\nchecksum = "([^"]+)"'
+    found = re.search(entry, text)
+    return (found[1], found[2]) if found else ("", "")
+
+
+def flags() -> list[str]:
+    """How every part is compiled."""
+    return [*FLAGS, *OF_THE_PROCESSOR[platform.machine()], *(f"-D{name}" for name in DEFINES)]
 
 
 def cache() -> Path:
@@ -100,73 +108,134 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kvmark"
 
 
-def place() -> Path:
-    """The folder of the library in the user's cache."""
-    return cache() / f"rocksdb-{version()}"
+def place(compiler: Compiler) -> Path:
+    """The library's folder in the user's cache, named by all that it is made of."""
+    checksums = [locked(crate)[1] for crate in CRATES]
+    # Where the program lies doesn't matter: each clone has its own zig.
+    program = [Path(compiler.command[0]).name, *compiler.command[1:], compiler.version()]
+    whole = [*checksums, *flags(), str(PARTS), *program]
+    digest = hashlib.sha256(json.dumps(whole).encode()).hexdigest()[:12]
+    return cache() / f"rocksdb-{locked(CRATES[0])[0].partition('+')[2]}-{digest}"
 
 
-def folder() -> Path | None:
-    """Where the library lies that builds link to; None where RocksDB is compiled."""
-    return place() if is_wanted() and (place() / NAME).exists() else None
+def folder(compiler: Compiler | None = None) -> Path | None:
+    """Where the library lies that builds link to; None where the crate compiles."""
+    if not is_wanted():
+        return None
+    found = place(compiler or Compiler.of_the_system())
+    return found if (found / NAME).exists() else None
 
 
-def environment() -> dict[str, str]:
+def environment(compiler: Compiler | None = None) -> dict[str, str]:
     """What a build must be told to link to it."""
-    found = folder()
-    return {} if found is None else {"ROCKSDB_LIB_DIR": str(found)}
+    found = folder(compiler)
+    if found is None:
+        return {}
+    told = {"ROCKSDB_LIB_DIR": str(found), "ROCKSDB_STATIC": "1"}
+    return {**told, "KVMARK_ROCKSDB_BUILD": CHOICES[0]}
 
 
-def fetch() -> Path:
-    """The library's folder; fetches what isn't there yet.
-
-    Raises Unavailable when it can't be had.
-    """
-    wanted = member()
-    if wanted is None:
-        raise Unavailable(f"RocksDB's releases have no library for {platform.platform()}")
-    if version() != TESTED_VERSION:
-        raise Unavailable(f"no digest is known of RocksDB {version()}'s release")
-    if not (place() / NAME).exists():
-        place().parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=place().parent, prefix="rocksdb-") as scratch:
-            _unpack(_download(Path(scratch)), wanted, Path(scratch) / NAME)
-            place().mkdir(exist_ok=True)
-            (Path(scratch) / NAME).replace(place() / NAME)
-    return place()
-
-
-def _download(into: Path) -> Path:
-    """The Java package, by the ordinary Maven client."""
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise Unavailable("Maven is missing (`sudo apt-get install maven`)")
-    options = [f"-Dartifact={ARTIFACT}:{version()}", f"-DoutputDirectory={into}"]
-    # What Maven keeps for itself would be another 92 MB.
-    own = f"-Dmaven.repo.local={into / 'repository'}"
-    command = [maven, "-B", "-ntp", "-q", own, COPY, *options]
-    done = subprocess.run(command, cwd=into, capture_output=True, text=True, check=False)
-    jar = into / f"rocksdbjni-{version()}.jar"
-    if done.returncode != 0 or not jar.exists():
-        lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
-        raise Unavailable(
-            f"Maven can't fetch {ARTIFACT}:{version()} ({(lines or ['no reason'])[0]})"
-        )
-    return jar
-
-
-def _unpack(jar: Path, wanted: Member, target: Path) -> None:
-    """Writes the library, once it is what it should be and this machine can load it."""
+def ensure(compiler: Compiler | None = None) -> None:
+    """Compiles the library where it is missing; where that fails says so: the crate does it."""
+    if not is_wanted() or folder(compiler) is not None:
+        return
     try:
-        with zipfile.ZipFile(jar) as package:
-            content = package.read(wanted.name)
-    except (zipfile.BadZipFile, KeyError) as problem:
-        raise Unavailable(f"{jar.name} is damaged ({problem})") from problem
-    if hashlib.sha256(content).hexdigest() != wanted.digest:
-        raise Unavailable(f"{wanted.name} isn't the library that was tested: its digest differs")
-    target.write_bytes(content)
-    probe = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).rocksdb_open"
-    command = [sys.executable, "-c", probe, str(target)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+        compile_library(compiler or Compiler.of_the_system())
+    except Unavailable as problem:
+        print(f"{problem}: RocksDB's crate compiles it.", file=sys.stderr, flush=True)
+
+
+def compile_library(compiler: Compiler) -> None:
+    """Compiles the library into the cache, once however many want it.
+
+    Raises Unavailable where that doesn't succeed.
+    """
+    if not compiler.version():
+        raise Unavailable(f"the C++ compiler {compiler.command[0]} can't be started")
+    if locked(CRATES[0])[0] != TESTED_VERSION:
+        raise Unavailable(f"librocksdb-sys isn't {TESTED_VERSION}, whose flags are known")
+    there = place(compiler)
+    there.parent.mkdir(parents=True, exist_ok=True)
+    with (there.parent / "rocksdb.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if there.exists():
+            return
+        with tempfile.TemporaryDirectory(dir=there.parent, prefix="rocksdb-") as scratch:
+            made = Path(scratch) / "made"
+            made.mkdir()
+            objects = _objects(compiler, Path(scratch))
+            _carry_out(["ar", "crs", NAME, *map(str, objects)], made)
+            made.replace(there)
+
+
+def _sources() -> dict[str, Path]:
+    """Where Cargo keeps the sources of the crates."""
+    here = f"{platform.machine()}-unknown-linux-gnu"
+    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", here]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        reason = (done.stderr.strip().splitlines() or ["it gave no reason"])[-1]
-        raise Unavailable(f"{wanted.name} can't be loaded here ({reason})")
+        last = (done.stderr.strip().splitlines() or ["it gave no reason"])[-1]
+        raise Unavailable(f"Cargo can't fetch RocksDB's sources ({last})")
+    packages = json.loads(done.stdout)["packages"]
+    return {package["name"]: Path(package["manifest_path"]).parent for package in packages}
+
+
+def parts(crate: Path) -> list[list[str]]:
+    """The crate's sources in its order, in parts of about one size."""
+    listed = (crate / "rocksdb_lib_sources.txt").read_text().split()
+    names = [f"rocksdb/{name}" for name in listed if name != "util/build_version.cc"]
+    names.append("build_version.cc")
+    sizes = [(crate / name).stat().st_size for name in names]
+    found: list[list[str]] = [[] for _ in range(PARTS)]
+    for name, before in zip(names, accumulate(sizes, initial=0), strict=False):
+        found[before * PARTS // sum(sizes)].append(name)
+    return found
+
+
+def processes() -> int:
+    """How many compilers the machine has cores and free memory for."""
+    free = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+    fit = int(free[1]) * 1024 // PART_BYTES if free else 1
+    return max(1, min(len(os.sched_getaffinity(0)), fit))
+
+
+def _objects(compiler: Compiler, scratch: Path) -> list[Path]:
+    """Compiles all parts, as many at once as the machine bears, and tells how far it is."""
+    sources = _sources()
+    crate = sources[CRATES[0]]
+    codecs = [sources["lz4-sys"] / "liblz4" / "lib", sources["zstd-sys"] / "zstd" / "lib"]
+    includes = ["rocksdb/include", "rocksdb", "snappy", ".", *map(str, codecs)]
+    command = [*compiler.command, *flags(), *(f"-I{path}" for path in includes)]
+    began, made = time.monotonic(), list[Path]()
+    print("compiling RocksDB, once for all clones: about three minutes on two cores", flush=True)
+    with ThreadPoolExecutor(processes()) as threads:
+        running = []
+        for number, names in enumerate(parts(crate)):
+            unit = scratch / f"part{number}.cc"
+            unit.write_text("".join(f'#include "{name}"\n' for name in names))
+            made.append(unit.with_suffix(".o"))
+            words = [*command, "-c", str(unit), "-o", str(made[-1])]
+            running.append(threads.submit(_carry_out, words, crate))
+        for future in running:
+            try:
+                future.result()
+            except BaseException:
+                threads.shutdown(wait=False, cancel_futures=True)
+                raise
+            elapsed = progress.elapsed(time.monotonic() - began)
+            print(f"… {elapsed} (RocksDB)", file=sys.stderr, flush=True)
+    return made
+
+
+def _carry_out(command: Sequence[str], folder: Path) -> None:
+    """Carries out a step of the build.
+
+    Raises Unavailable with what it said when it doesn't succeed.
+    """
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode == -signal.SIGINT:
+        raise KeyboardInterrupt
+    if done.returncode != 0:
+        errors = [line for line in done.stderr.splitlines() if "error" in line]
+        reason = (errors or [f"{command[0]} ended with {done.returncode}"])[0]
+        raise Unavailable(f"RocksDB can't be compiled in parts ({reason})")

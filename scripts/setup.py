@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -92,13 +91,12 @@ def pip(*words: str) -> None:
 
 def build_engine() -> bool:
     """Builds the engine into this clone; False where the one that is there is current."""
-    fetch_library()
+    rocksdb_library.ensure()
     state = engine_state()
     if ENGINE.exists() and is_done("engine", state):
         return False
     print("building the engine", flush=True)
     maturin("--skip-install")
-    place_library()
     return True
 
 
@@ -110,8 +108,8 @@ def install_engine() -> None:
 
 def engine_state() -> str:
     """What the engine is built from."""
-    rocksdb = "compiled" if rocksdb_library.folder() is None else "release"
-    return target_folder.digest([ROOT / name for name in ENGINE_SOURCES], sys.version, rocksdb)
+    rocksdb = rocksdb_library.environment().values()
+    return target_folder.digest([ROOT / name for name in ENGINE_SOURCES], sys.version, *rocksdb)
 
 
 def maturin(*words: str) -> None:
@@ -125,24 +123,6 @@ def maturin(*words: str) -> None:
         environment = {**target_folder.environment(folder), **venv}
         if progress.run(command, cwd=ROOT, environment=environment) != 0:
             raise Failed("the engine can't be built, see above: mend that and try again.")
-
-
-def fetch_library() -> None:
-    """Fetches RocksDB's release build; where it can't be had, says so: it will be compiled."""
-    if rocksdb_library.is_wanted() and rocksdb_library.folder() is None:
-        print("fetching RocksDB's release build", flush=True)
-        try:
-            rocksdb_library.fetch()
-        except rocksdb_library.Unavailable as problem:
-            print(f"{problem}: RocksDB is compiled from source.", file=sys.stderr, flush=True)
-
-
-def place_library() -> None:
-    """Puts the library that the engine is linked to beside it, where the engine looks first."""
-    beside = ENGINE.with_name(rocksdb_library.NAME)
-    beside.unlink(missing_ok=True)
-    if (found := rocksdb_library.folder()) is not None:
-        shutil.copyfile(found / rocksdb_library.NAME, beside)
 
 
 def side_by_side() -> bool:
@@ -162,6 +142,8 @@ def compile_all(folder: Path) -> None:
 def main() -> int:
     """Carries out the steps and returns the exit code."""
     try:
+        # A word that means nothing is told before anything is installed.
+        rocksdb_library.is_wanted()
         needs.make_ready()
         make_venv()
         install_tools()

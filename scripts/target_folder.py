@@ -1,12 +1,9 @@
 """Cargo's target folder, shared by all clones of this repository.
 
-RocksDB compiles for many minutes, so its artefacts live outside the clone, where a second clone
+The crates compile for minutes, so their artefacts live outside the clone, where a second clone
 finds them. The trap: Cargo decides by modification times whether an artefact is fresh, and names
 artefacts alike in every clone. A clone whose files are older than another clone's artefacts would
 be given those, that is: another clone's code, without a warning.
-
-A RocksDB that is compiled has a folder apart: it would be compiled again after each build that
-links to the release.
 
 So contents decide here, not times. The folder holds a record of what each of the workspace's own
 crates was built from: the clone's place and the bytes of its files. Where that differs from what is
@@ -37,10 +34,7 @@ LOCK = "kvmark-lock"
 def place() -> Path:
     """The folder: CARGO_TARGET_DIR when set, else one in the user's cache."""
     given = os.environ.get("CARGO_TARGET_DIR")
-    if given:
-        return Path(given).absolute()
-    compiled = rocksdb_library.folder() is None
-    return rocksdb_library.cache() / ("target" if compiled else "target-release")
+    return Path(given).absolute() if given else rocksdb_library.cache() / "target"
 
 
 def digest(paths: list[Path], *words: str) -> str:

@@ -1,12 +1,12 @@
 """Builds a wheel that any Linux with glibc 2.27 installs without a compiler, and an sdist.
 
-The engine is linked by zig against that old glibc. RocksDB's release build goes into the wheel; its
-libstdc++ is what asks for 2.27.
+zig compiles RocksDB and links the engine against that old glibc, with a C++ library of its own.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import sys
 
@@ -18,14 +18,17 @@ import setup
 
 DIST = setup.ROOT / "dist"
 LOCK = setup.ROOT / "requirements-wheel.lock"
-GLIBC = "manylinux_2_27"
+GLIBC = "2.27"
+TARGET = f"{platform.machine()}-linux-gnu.{GLIBC}"
+ZIG = rocksdb_library.Compiler((str(setup.PYTHON), "-m", "ziglang", "c++", "-target", TARGET))
 
 
 def build(*words: str) -> None:
     """Calls maturin with the locked tools. Raises Failed when it doesn't succeed."""
     with target_folder.held() as folder:
         path = f"{setup.VENV / 'bin'}{os.pathsep}{os.environ['PATH']}"
-        environment = {**target_folder.environment(folder), "PATH": path}
+        rocksdb = rocksdb_library.environment(ZIG)
+        environment = {**target_folder.environment(folder), **rocksdb, "PATH": path}
         command = ["maturin", *words, "--out", str(DIST)]
         if progress.run(command, cwd=setup.ROOT, environment=environment) != 0:
             raise setup.Failed("the wheel can't be built, see above: mend that and try again.")
@@ -33,19 +36,15 @@ def build(*words: str) -> None:
 
 def main() -> int:
     """Builds both, says how large they are, and returns the exit code."""
-    if rocksdb_library.folder() is None:
-        print(
-            "A wheel holds RocksDB's release build, and this machine has none: run `make setup`"
-            " without KVMARK_ROCKSDB=source, with Maven installed.",
-            file=sys.stderr,
-        )
-        return 1
+    manylinux = f"manylinux_{GLIBC.replace('.', '_')}"
     try:
         setup.pip("-r", str(LOCK))
+        if rocksdb_library.is_wanted():
+            rocksdb_library.compile_library(ZIG)
         shutil.rmtree(DIST, ignore_errors=True)
-        build("build", "--release", "--locked", "--zig", "--compatibility", GLIBC)
+        build("build", "--release", "--locked", "--zig", "--compatibility", manylinux)
         build("sdist")
-    except setup.Failed as problem:
+    except (setup.Failed, rocksdb_library.Unavailable) as problem:
         print(problem, file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -62,7 +62,10 @@ def target(rocksdb: str | None = None) -> Path:
 
 
 def _with(rocksdb: str | None) -> dict[str, str]:
-    return {} if rocksdb is None else {"KVMARK_ROCKSDB": rocksdb}
+    if rocksdb is None:
+        return {}
+    # Apart, so that neither build has to be made again after the other.
+    return {"KVMARK_ROCKSDB": rocksdb, "CARGO_TARGET_DIR": str(target().parent / rocksdb)}
 
 
 def find(

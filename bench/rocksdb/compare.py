@@ -159,10 +159,10 @@ def peer_row(repetitions: Sequence[Repetition], case: Case, peer: str) -> str:
 def pairs(peers: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Whose figures are divided by whose: ours by the others', and one build's by the other's."""
     for peer in peers:
-        if "kvmark" in peers and peer not in ("kvmark", "bare-source"):
+        if "kvmark" in peers and peer not in ("kvmark", "bare-crate"):
             yield "kvmark", peer
-    if {"bare", "bare-source"} <= set(peers):
-        yield "bare", "bare-source"
+    if {"bare", "bare-crate"} <= set(peers):
+        yield "bare", "bare-crate"
 
 
 def ratio_rows(

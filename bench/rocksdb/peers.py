@@ -1,6 +1,6 @@
 """The sides: kvmark, a bare loop over the same crate, and YCSB's core with our binding.
 
-kvmark and the bare loop can be linked to RocksDB's release build or to one compiled here.
+The bare loop can be linked to the RocksDB that its crate compiles, too.
 
 Each executes one case on its own copy of the same loaded database, with the same options, and
 answers with a `Measured`. Processor time is what the process spent while its operations ran,
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,9 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.common.tools import cargo, find_example, target
+from bench.common.tools import find_example
 
-ROOT = Path(__file__).resolve().parents[2]
 YCSB_SOURCES = Path(__file__).resolve().parent / "ycsb"
 YCSB_BINDING = "kvmark.peer.RocksDbBinding"
 TOTAL = "[OVERALL], Throughput(ops/sec)"
@@ -63,23 +61,14 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Linked:
-    """kvmark and the bare loop, linked to one build of RocksDB."""
-
-    bare: Path
-    #: The folder of the package `kvmark` with its engine.
-    package: Path
-
-
-@dataclass(frozen=True)
 class Tools:
     """Where the built peers are."""
 
     ycsb_classes: str
     kvmark: Path
-    release: Linked
-    #: With a RocksDB that was compiled here; None where no peer wants it.
-    source: Linked | None
+    bare: Path
+    #: Linked to the RocksDB that its crate compiled; None where no peer wants it.
+    bare_crate: Path | None
 
 
 class PeerFailedError(Exception):
@@ -99,32 +88,17 @@ def execute(command: Sequence[str], folder: Path) -> str:
 
 def build(peers: Sequence[str]) -> Tools:
     """Builds what these peers need; nothing is written into the clone."""
-    release = Linked(build_bare("release"), ROOT / "python")
-    wanted = any(peer.endswith("-source") for peer in peers)
     return Tools(
         ycsb_classes=build_ycsb() if "YCSB" in peers else "",
         kvmark=Path(sys.executable).parent / "kvmark",
-        release=release,
-        source=Linked(build_bare("source"), build_package()) if wanted else None,
+        bare=build_bare(),
+        bare_crate=build_bare("crate") if "bare-crate" in peers else None,
     )
 
 
-def build_bare(rocksdb: str) -> Path:
-    """The bare loop, linked to the release build of RocksDB or to a compiled one."""
+def build_bare(rocksdb: str | None = None) -> Path:
+    """The bare loop, linked to the usual build of RocksDB or to another one."""
     return Path(*find_example("kvmark-driver-rocksdb", "bare_loop", rocksdb))
-
-
-def build_package() -> Path:
-    """The folder of a package `kvmark` that is this clone's but for its engine."""
-    cargo("build", "-p", "kvmark-pyext", rocksdb="source")
-    package = target("source") / "kvmark-package" / "kvmark"
-    shutil.rmtree(package, ignore_errors=True)
-    package.mkdir(parents=True)
-    for path in (ROOT / "python" / "kvmark").iterdir():
-        if path.suffix != ".so":
-            (package / path.name).symlink_to(path)
-    shutil.copyfile(target("source") / "lib_engine.so", package / "_engine.abi3.so")
-    return package.parent
 
 
 def build_ycsb() -> str:
@@ -136,10 +110,10 @@ def build_ycsb() -> str:
 
 def load(tools: Tools, job: Job) -> None:
     """Puts the dataset in place with the bare loop: the bytes are the same from every side."""
-    execute(bare_command(tools.release, job, "load"), job.database.parent)
+    execute(bare_command(tools.bare, job, "load"), job.database.parent)
 
 
-def bare_command(linked: Linked, job: Job, workload: str) -> list[str]:
+def bare_command(program: Path, job: Job, workload: str) -> list[str]:
     """The bare loop's command line; a load has one operation per record."""
     operations = job.records if workload == "load" else job.operations
     words = {
@@ -151,29 +125,24 @@ def bare_command(linked: Linked, job: Job, workload: str) -> list[str]:
         "seed": job.seed,
         **job.options,
     }
-    return [str(linked.bare), *(f"{name}={value}" for name, value in words.items())]
+    return [str(program), *(f"{name}={value}" for name, value in words.items())]
 
 
 def run_bare(tools: Tools, job: Job) -> Measured:
     """The bare loop over the same crate."""
-    return bare(tools.release, job)
+    return bare(tools.bare, job)
 
 
-def run_bare_source(tools: Tools, job: Job) -> Measured:
-    """The same loop, with a RocksDB that was compiled here."""
-    return bare(compiled(tools), job)
+def run_bare_crate(tools: Tools, job: Job) -> Measured:
+    """The same loop, with the RocksDB that its crate compiled."""
+    if tools.bare_crate is None:
+        raise PeerFailedError("nothing was built with the crate's own RocksDB")
+    return bare(tools.bare_crate, job)
 
 
-def compiled(tools: Tools) -> Linked:
-    """What is linked to the compiled RocksDB."""
-    if tools.source is None:
-        raise PeerFailedError("nothing was built with a RocksDB compiled from source")
-    return tools.source
-
-
-def bare(linked: Linked, job: Job) -> Measured:
+def bare(program: Path, job: Job) -> Measured:
     """What one build of the bare loop does."""
-    command = bare_command(linked, job, job.case.workload)
+    command = bare_command(program, job, job.case.workload)
     report = json.loads(execute(command, job.database.parent))
     cpu_s = report["cpu_user_s"] + report["cpu_system_s"]
     return Measured(
@@ -230,24 +199,13 @@ def ycsb_succeeded(values: Mapping[str, float]) -> float:
 
 def run_kvmark(tools: Tools, job: Job) -> Measured:
     """Ours, all three instants and histograms on; its figures come from the manifest of its run."""
-    return kvmark(tools, tools.release, job)
-
-
-def run_kvmark_source(tools: Tools, job: Job) -> Measured:
-    """The same, with a RocksDB that was compiled here."""
-    return kvmark(tools, compiled(tools), job)
-
-
-def kvmark(tools: Tools, linked: Linked, job: Job) -> Measured:
-    """What kvmark does with one build of its engine."""
     options = "&".join(f"{name}={value}" for name, value in job.options.items())
     command = [str(tools.kvmark), "run", f"ycsb/{job.case.workload}", "--json"]
     command += ["--system", f"rocksdb:{job.database}?{options}"]
     command += ["--records", str(job.records), "--operations", str(job.operations)]
     command += ["--clients", str(job.case.threads), "--seed", str(job.seed)]
     with tempfile.TemporaryDirectory(dir=job.database.parent) as folder:
-        told = ["env", f"KVMARK_RUNS={folder}", f"PYTHONPATH={linked.package}"]
-        execute([*told, *command], job.database.parent)
+        execute(["env", f"KVMARK_RUNS={folder}", *command], job.database.parent)
         return of_manifest(newest_manifest(Path(folder)))
 
 
@@ -282,8 +240,7 @@ PEERS: Mapping[str, Callable[[Tools, Job], Measured]] = {
     "kvmark": run_kvmark,
     "bare": run_bare,
     "YCSB": run_ycsb,
-    "kvmark-source": run_kvmark_source,
-    "bare-source": run_bare_source,
+    "bare-crate": run_bare_crate,
 }
 #: What is compared where nothing else is asked for.
 USUAL = ("kvmark", "bare", "YCSB")

@@ -85,9 +85,7 @@ def test_elsewhere_than_on_debian_each_missing_thing_has_its_sentence(machine: M
     machine.has("cargo")
     machine.has("rustc", GOOD_RUST)
     machine.has("git")
-    maven, compiler = machine.set_up().splitlines()
-    assert maven.startswith("Maven (it fetches RocksDB's release build) is missing")
-    assert maven.endswith("RocksDB is compiled from source instead.")
+    (compiler,) = machine.set_up().splitlines()
     assert compiler.startswith("A C++ compiler")
     assert compiler.endswith("install it with `sudo apt-get install build-essential`.")
 
@@ -96,14 +94,7 @@ def test_a_word_that_names_no_build_of_rocksdb_is_told(machine: Machine) -> None
     machine.has("cargo")
     machine.has("rustc", GOOD_RUST)
     machine.variables["KVMARK_ROCKSDB"] = "sauce"
-    assert machine.set_up() == "KVMARK_ROCKSDB=sauce means nothing: it is `release` or `source`.\n"
-
-
-def test_who_compiles_rocksdb_needs_no_maven(machine: Machine) -> None:
-    machine.has("cargo")
-    machine.has("rustc", GOOD_RUST)
-    machine.variables["KVMARK_ROCKSDB"] = "source"
-    assert "Maven" not in machine.set_up()
+    assert machine.set_up() == "KVMARK_ROCKSDB=sauce means nothing: it is `unity` or `crate`.\n"
 
 
 @AS_ROOT
@@ -117,8 +108,8 @@ def test_on_debian_root_installs_what_is_missing_and_nothing_else(machine: Machi
     said = machine.set_up()
     update, install = log.read_text().splitlines()
     assert update.endswith("update")
-    assert install.endswith("install -y --no-install-recommends git maven")
-    assert said.count("is missing") == 2, "the sentences are said when installing fails"
+    assert install.endswith("install -y --no-install-recommends git")
+    assert said.count("is missing") == 1, "the sentences are said when installing fails"
 
 
 JAVA_17 = """echo 'openjdk version "17.0.15" 2025-04-15' >&2"""

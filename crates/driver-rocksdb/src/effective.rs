@@ -12,8 +12,12 @@ use crate::options::{RocksDbOption, Scope, Settings, options};
 /// Names that say where a database is, not how it is configured.
 const NOT_CONFIGURATION: [&str; 2] = ["path", "create"];
 
-/// Who compiled RocksDB: its authors, for their release, or whoever built this driver.
-const BUILD: &str = if option_env!("ROCKSDB_LIB_DIR").is_some() { "release" } else { "source" };
+/// How RocksDB was compiled: in a few parts, by its crate, or by whoever gave a library.
+const BUILD: &str = match (option_env!("KVMARK_ROCKSDB_BUILD"), option_env!("ROCKSDB_LIB_DIR")) {
+    (Some(build), _) => build,
+    (None, None) => "crate",
+    (None, Some(_)) => "library",
+};
 
 /// An OPTIONS file: `name=value` lines by section.
 pub(crate) struct OptionsFile {
