@@ -60,6 +60,17 @@ def crates() -> dict[str, str]:
     return found
 
 
+def sources() -> dict[str, str]:
+    """What each crate would be built from whose artefacts Cargo can't tell from others.
+
+    The crate of RocksDB is one: the archive that it once compiled stays in its folder, and the
+    linker takes that instead of the library that a later build names.
+    """
+    crate = rocksdb_library.CRATES[0]
+    library = str(rocksdb_library.folder() or os.environ.get("ROCKSDB_LIB_DIR", "its own"))
+    return crates() | ({crate: library} if rocksdb_library.locked(crate)[0] else {})
+
+
 def stale(built: dict[str, str], wanted: dict[str, str]) -> list[str]:
     """Crates that were built from something else, or nobody knows from what."""
     return [name for name, source in wanted.items() if built.get(name) != source]
@@ -106,7 +117,7 @@ def held() -> Iterator[Path]:
         except BlockingIOError:
             print(f"waiting for another build in {folder}", file=sys.stderr, flush=True)
             fcntl.flock(lock, fcntl.LOCK_EX)
-        wanted = crates()
+        wanted = sources()
         names = stale(read_record(folder), wanted)
         if names:
             # Forgotten before it is removed: a kill between the two must not leave a false record.

@@ -7,6 +7,7 @@ from pathlib import Path
 import libclang
 import pytest
 import rocksdb_library
+import target_folder
 
 SOURCES = ("rocksdb/db/c.cc", "rocksdb/util/hash.cc", "build_version.cc")
 FUNCTION = 'extern "C" int of_part_{number}() {{ return {number}; }}\n'
@@ -53,6 +54,18 @@ def test_a_library_is_compiled_once_and_builds_are_told_of_it(cache: Path) -> No
     made = (place / "librocksdb.a").stat().st_mtime_ns
     rocksdb_library.ensure()
     assert (place / "librocksdb.a").stat().st_mtime_ns == made
+
+
+def test_what_the_crate_compiled_before_is_not_linked_instead_of_the_library(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rocksdb_library.ensure()
+    with_the_library = target_folder.sources()
+    monkeypatch.setenv("KVMARK_ROCKSDB", "crate")
+    by_the_crate = target_folder.sources()
+    assert target_folder.stale(by_the_crate, with_the_library) == ["librocksdb-sys"]
+    assert target_folder.stale(with_the_library, by_the_crate) == ["librocksdb-sys"]
+    assert target_folder.stale(by_the_crate, by_the_crate) == []
 
 
 def test_other_flags_and_another_compiler_make_another_library(
