@@ -4,6 +4,8 @@
 //! error ends. It is first scanned to its end, then read in place; neither allocates. The scan
 //! takes up at the last whole item when more bytes come. Source: memcached's `doc/protocol.txt`.
 
+use memchr::memchr;
+
 /// Longest line and longest block that are believed.
 const LINE_MAX: usize = 8 << 10;
 const LENGTH_MAX: usize = 1 << 30;
@@ -86,10 +88,21 @@ fn number(digits: &[u8]) -> Result<usize, Garbage> {
     if number <= LENGTH_MAX { Ok(number) } else { Err(Garbage) }
 }
 
+/// A word of a few bytes, and what stands behind its blank.
+#[inline]
+fn short(bytes: &[u8]) -> (&[u8], &[u8]) {
+    split(bytes, bytes.iter().position(|byte| *byte == b' '))
+}
+
 /// What stands before the next blank, and behind it.
 #[inline]
 fn word(bytes: &[u8]) -> (&[u8], &[u8]) {
-    match bytes.iter().position(|byte| *byte == b' ') {
+    split(bytes, memchr(b' ', bytes))
+}
+
+#[inline]
+fn split(bytes: &[u8], at: Option<usize>) -> (&[u8], &[u8]) {
+    match at {
         Some(end) => (&bytes[..end], &bytes[end + 1..]),
         None => (bytes, &[]),
     }
@@ -100,7 +113,7 @@ fn word(bytes: &[u8]) -> (&[u8], &[u8]) {
 fn line(bytes: &[u8], from: usize) -> Result<Option<(&[u8], usize)>, Garbage> {
     let rest = &bytes[from..];
     let believed = &rest[..rest.len().min(LINE_MAX)];
-    let Some(end) = believed.iter().position(|byte| *byte == b'\n') else {
+    let Some(end) = memchr(b'\n', believed) else {
         return if rest.len() >= LINE_MAX { Err(Garbage) } else { Ok(None) };
     };
     let text = rest[..end].strip_suffix(b"\r").ok_or(Garbage)?;
@@ -111,8 +124,8 @@ fn line(bytes: &[u8], from: usize) -> Result<Option<(&[u8], usize)>, Garbage> {
 fn read(line: &[u8]) -> Result<Line<'_>, Garbage> {
     if let Some(rest) = line.strip_prefix(b"VALUE ") {
         let (key, rest) = word(rest);
-        let (flags, rest) = word(rest);
-        let (length, unique) = word(rest);
+        let (flags, rest) = short(rest);
+        let (length, unique) = short(rest);
         if key.is_empty() || flags.is_empty() {
             return Err(Garbage);
         }
@@ -184,6 +197,10 @@ impl Scan {
 /// What a complete reply says.
 #[inline]
 pub(crate) fn said(reply: &[u8]) -> Result<Said<'_>, Garbage> {
+    // What is usual isn't looked at twice: the scan has seen that they are items.
+    if reply.starts_with(b"VALUE ") {
+        return Ok(Said::Items(Items { reply, at: 0 }));
+    }
     let (text, next) = line(reply, 0)?.ok_or(Garbage)?;
     Ok(match read(text)? {
         Line::Item { .. } | Line::End => Said::Items(Items { reply, at: 0 }),
