@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,6 +21,17 @@ def say(text: str) -> None:
     """Progress, on standard error."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
+
+
+def parser(prog: str, description: str | None, *, blocks: int) -> argparse.ArgumentParser:
+    """A command line with what every comparison with peers takes."""
+    made = argparse.ArgumentParser(prog=f"python -m {prog}", description=description)
+    made.add_argument("--blocks", type=int, default=blocks)
+    made.add_argument("--records", type=int, default=100_000)
+    made.add_argument("--seed", type=int, default=1)
+    made.add_argument("--results", type=Path, help="folder for the table and every repetition")
+    made.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
+    return made
 
 
 def keep(folder: Path, name: str, text: str, document: str) -> None:

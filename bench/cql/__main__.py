@@ -19,10 +19,9 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 
 from bench.common.blocks import Repetition, repetitions
-from bench.common.console import carried_out, keep, say
+from bench.common.console import carried_out, keep, parser, say
 from bench.common.figures import Measured
 from bench.common.limits import SPARE_FILES, raise_file_limit
 from bench.common.table import medians, ratios
@@ -51,24 +50,17 @@ class Answer:
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.cql", description="Measure kvmark beside others on Cassandra."
-    )
-    parser.add_argument("--blocks", type=int, default=6)
-    parser.add_argument("--operations", type=int, default=200_000, help="of a run")
-    parser.add_argument("--warmup", type=int, default=400_000, help="before the first block")
-    parser.add_argument("--records", type=int, default=100_000)
+    made = parser("bench.cql", "Measure kvmark beside others on Cassandra.", blocks=6)
+    made.add_argument("--operations", type=int, default=200_000, help="of a run")
+    made.add_argument("--warmup", type=int, default=400_000, help="before the first block")
     names = [case.name for case in CASES]
-    parser.add_argument("--only", action="append", choices=names, help="repeatable; else all")
-    parser.add_argument("--without", action="append", default=[], help="a peer; repeatable")
-    parser.add_argument("--generator-core", default="0", help="one, or several such as 0,1")
-    parser.add_argument("--server-core", default="1", help="one, or several such as 0,1")
-    parser.add_argument("--clients", type=int, help=f"so many on {CROWD_NODES} nodes instead")
-    parser.add_argument("--duration", type=int, default=20, help="seconds with --clients")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--results", type=Path, help="folder for the table and every repetition")
-    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
-    return parser.parse_args(arguments)
+    made.add_argument("--only", action="append", choices=names, help="repeatable; else all")
+    made.add_argument("--without", action="append", default=[], help="a peer; repeatable")
+    made.add_argument("--generator-core", default="0", help="one, or several such as 0,1")
+    made.add_argument("--server-core", default="1", help="one, or several such as 0,1")
+    made.add_argument("--clients", type=int, help=f"so many on {CROWD_NODES} nodes instead")
+    made.add_argument("--duration", type=int, default=20, help="seconds with --clients")
+    return made.parse_args(arguments)
 
 
 def job_of(given: argparse.Namespace, testbed: Testbed, case: Case, block: int = 0) -> Job:

@@ -16,7 +16,7 @@ from bench.common import kvmark, ycsb
 from bench.common.figures import SHORT, Measured, Once, Program, cost
 from bench.common.process import PeerFailedError, execute
 from bench.cql import stress
-from bench.cql.job import Job
+from bench.cql.job import Case, Job
 from bench.cql.tools import HERE
 
 FIELDS = 5
@@ -116,13 +116,18 @@ WRITE: Mapping[str, Run] = {
 }
 
 
+def runs(case: Case) -> Mapping[str, Run]:
+    """How each peer carries out a case."""
+    return READ if case.workload else WRITE
+
+
 def measure(peer: str, program: Program, job: Job) -> Measured:
     """One peer's figures in one case.
 
     Raises:
         PeerFailedError: the peer ended badly, or not every operation went well.
     """
-    run = (READ if job.case.workload else WRITE)[peer]
+    run = runs(job.case)[peer]
     short = run(program, replace(job, operations=job.operations // SHORT))
     return cost(short, run(program, job))
 
@@ -135,4 +140,4 @@ def prepare(program: Program, job: Job, warmup: int) -> None:
     """
     if job.case.workload:
         load(program, job)
-    (READ if job.case.workload else WRITE)["kvmark"](program, replace(job, operations=warmup))
+    runs(job.case)["kvmark"](program, replace(job, operations=warmup))

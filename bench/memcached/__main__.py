@@ -21,7 +21,7 @@ from pathlib import Path
 
 from bench.common import kvmark
 from bench.common.blocks import Repetition, repetitions
-from bench.common.console import carried_out, say
+from bench.common.console import carried_out, keep, parser, say
 from bench.common.figures import CPU, SHORT, THROUGHPUT, Bound, Measured, Once, Program, cost
 from bench.common.process import PeerFailedError, execute
 from bench.common.table import medians, ratios
@@ -62,17 +62,12 @@ CASES = (Case("get", HELD), CHECKED)
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.memcached", description=__doc__)
-    parser.add_argument("--blocks", type=int, default=10)
-    parser.add_argument("--only", default="", help="cases with this text in their name")
-    parser.add_argument("--operations", type=int, default=1_000_000)
-    parser.add_argument("--records", type=int, default=100_000)
-    parser.add_argument("--generator-core", type=int, default=0)
-    parser.add_argument("--server-core", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--results", type=Path, help="folder for the table and every repetition")
-    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
-    return parser.parse_args(arguments)
+    made = parser("bench.memcached", __doc__, blocks=10)
+    made.add_argument("--only", default="", help="cases with this text in their name")
+    made.add_argument("--operations", type=int, default=1_000_000)
+    made.add_argument("--generator-core", type=int, default=0)
+    made.add_argument("--server-core", type=int, default=1)
+    return made.parse_args(arguments)
 
 
 @contextmanager
@@ -187,10 +182,8 @@ def run(given: argparse.Namespace) -> bool:
             say(repetition.said(given.blocks))
         text = text_of(found, given, server)
     if given.results:
-        given.results.mkdir(parents=True, exist_ok=True)
-        (given.results / "bench-memcached.txt").write_text(text)
         kept = json.dumps([asdict(one) for one in found], indent=1)
-        (given.results / "bench-memcached.json").write_text(kept)
+        keep(given.results, "bench-memcached", text, kept)
     sys.stdout.write(text)
     return not missing and not any(repetition.failed for repetition in found)
 

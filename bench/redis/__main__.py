@@ -17,10 +17,9 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 
 from bench.common.blocks import Repetition
-from bench.common.console import carried_out, say
+from bench.common.console import carried_out, keep, parser, say
 from bench.common.figures import Program
 from bench.common.limits import SPARE_FILES, raise_file_limit
 from bench.common.process import PeerFailedError
@@ -61,25 +60,21 @@ class Answer:
         self.notes.append(f"Failed: {said}.")
 
 
+SUBJECT = "kvmark beside redis-benchmark, resp-benchmark, a bare epoll loop, YCSB and go-ycsb."
+
+
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.redis",
-        description="Measure kvmark beside redis-benchmark, resp-benchmark, a bare epoll loop, "
-        "YCSB and go-ycsb.",
+    made = parser(
+        "bench.redis",
+        SUBJECT,
+        blocks=10,
     )
-    parser.add_argument("--blocks", type=int, default=10)
-    parser.add_argument("--only", default="", help="cases with this text in their name")
-    parser.add_argument(
-        "--operations", type=int, default=200_000, help="of a run without pipelining"
-    )
-    parser.add_argument("--records", type=int, default=100_000, help="keys of each layout")
-    parser.add_argument("--generator-core", type=int, default=0)
-    parser.add_argument("--server-core", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--results", type=Path, help="folder for the table and every repetition")
-    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
-    return parser.parse_args(arguments)
+    made.add_argument("--only", default="", help="cases with this text in their name")
+    made.add_argument("--operations", type=int, default=200_000, help="of a run without pipelining")
+    made.add_argument("--generator-core", type=int, default=0)
+    made.add_argument("--server-core", type=int, default=1)
+    return made.parse_args(arguments)
 
 
 def measure(given: argparse.Namespace, server: Server, programs: Mapping[str, Program]) -> Answer:
@@ -146,13 +141,6 @@ def text_of(answer: Answer, given: argparse.Namespace, server: Server) -> str:
     return "\n".join([*lines, *answer.notes]) + "\n"
 
 
-def keep(folder: Path, answer: Answer, text: str) -> None:
-    """Writes the table and every single repetition."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "bench-redis.txt").write_text(text)
-    (folder / "bench-redis.json").write_text(json.dumps(asdict(answer), indent=1))
-
-
 def run(given: argparse.Namespace) -> bool:
     """Finds the peers, starts the server, measures and prints; whether nothing failed.
 
@@ -173,7 +161,7 @@ def run(given: argparse.Namespace) -> bool:
         answer.notes.append(f"Took {(time.monotonic() - begun) / 60:.0f} minutes.")
         text = text_of(answer, given, server)
     if given.results:
-        keep(given.results, answer, text)
+        keep(given.results, "bench-redis", text, json.dumps(asdict(answer), indent=1))
     sys.stdout.write(text)
     return not answer.failed
 
