@@ -207,7 +207,7 @@ def _objects(compiler: Compiler, scratch: Path) -> list[Path]:
     includes = ["rocksdb/include", "rocksdb", "snappy", ".", *map(str, codecs)]
     command = [*compiler.command, *flags(), *(f"-I{path}" for path in includes)]
     began, made = time.monotonic(), list[Path]()
-    print("compiling RocksDB, once for all clones: about three minutes on two cores", flush=True)
+    print("compiling RocksDB, once for all clones: about four minutes on two cores", flush=True)
     with ThreadPoolExecutor(processes()) as threads:
         running = []
         for number, names in enumerate(parts(crate)):

@@ -540,6 +540,13 @@ def test_more_threads_and_cores_give_a_server_more_room(healthy: Make) -> None:
     assert [reason.code for reason in judge(bound.run()).reasons] == ["server_saturated"]
 
 
+def test_a_server_whose_settings_nobody_knows_may_use_all_cores(healthy: Make) -> None:
+    draft = healthy()
+    servers(1.02, 1.0)(draft)
+    del draft.testbed["system"]
+    assert judge(draft.run()).reasons == ()
+
+
 def test_the_counters_of_a_server_that_was_started_again_begin_anew(healthy: Make) -> None:
     draft = healthy()
     servers(1.02, 1.0)(draft)

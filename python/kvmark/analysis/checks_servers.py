@@ -191,7 +191,8 @@ def _usable_cores(run: Run, name: str) -> float:
     if testbed.get("system") == "proxy":
         return float(min(int(testbed.get("threads") or bound), bound))
     driver = drivers().get(str(run.manifest.plan.get("system", {}).get("driver")))
-    if driver is None or driver.one_thread_unless is None:
+    # Whose settings nobody knows may have any number of threads.
+    if "system" not in testbed or driver is None or driver.one_thread_unless is None:
         return float(bound)
     threads = str(testbed.get("settings", {}).get(driver.one_thread_unless, "1"))
     return float(min(int(threads) if threads.isdecimal() else 1, bound))
