@@ -24,7 +24,9 @@ from kvmark import catalog
 from kvmark.analysis.summary import throughput
 from kvmark.plan.compile import MAX_INTERVALS, compile_run, interval_ns
 from kvmark.records import Records, Run, recover
-from kvmark.run import Setting, carry_out
+from kvmark.run.carry import carry_out
+from kvmark.run.generator import LocalGenerator
+from kvmark.run.setting import Setting
 from kvmark.spec.run import DEFAULT_DURATION_NS, SECOND_NS, RunSpec
 from kvmark.spec.url import parse_system_url
 from kvmark.stats import LEAST_INTERVALS, Counts, Estimate, quantile_of_intervals, rate_of_intervals
@@ -150,8 +152,9 @@ def engine_run(folder: Path, phi: float, seed: int, end: Mapping[str, Any]) -> R
         load="never",
         **end,
     )
-    setting = Setting(command=(), host={}, versions={})
-    carried = carry_out(compile_run(spec), spec.as_json(), Records(folder), setting, _silent)
+    with LocalGenerator() as generator:
+        setting = Setting((), generator, Records(folder), host={}, versions={})
+        carried = carry_out(compile_run(spec), spec.as_json(), setting, _silent)
     return recover(carried.folder.path)
 
 

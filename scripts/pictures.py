@@ -31,7 +31,9 @@ from kvmark.report.answers import Curve
 from kvmark.report.figures import quantile_figure
 from kvmark.report.gather import run_answer
 from kvmark.report.terminal import charts_text
-from kvmark.run import Setting, carry_out
+from kvmark.run.carry import carry_out
+from kvmark.run.generator import LocalGenerator
+from kvmark.run.setting import Setting
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
 
@@ -64,9 +66,10 @@ _LIGHT: Final = TerminalTheme(
 
 def carried_out(spec: RunSpec, folder: Path) -> RunFolder:
     """A run that has ended and isn't closed."""
-    setting = Setting(command=(), host={}, versions={})
     plan = compile_run(spec)
-    return carry_out(plan, spec.as_json(), Records(folder), setting, lambda *_: None).folder
+    with LocalGenerator() as generator:
+        setting = Setting((), generator, Records(folder), host={}, versions={})
+        return carry_out(plan, spec.as_json(), setting, lambda *_: None).folder
 
 
 def stalled(folder: Path) -> Run:

@@ -10,6 +10,7 @@
     │   └── RecordsError              2  a run is not there, or its folder cannot be read
     ├── SystemUnderTestError          3  the store could not be opened, or failed
     ├── RunError                      3  a run could not be carried out or written
+    │   └── GeneratorDied             3  the process that generates load is not there any more
     ├── FleetError                    3  a machine of the fleet is not there any more
     └── Interrupted                 130  the user stopped it; what was measured is kept
 
@@ -23,6 +24,7 @@ from typing import ClassVar, Self
 __all__ = [
     "AnswerIsNo",
     "FleetError",
+    "GeneratorDied",
     "ImportFileError",
     "Interrupted",
     "KvmarkError",
@@ -111,6 +113,10 @@ class RunError(KvmarkError):
     """A run could not be carried out, or its records not written."""
 
     exit_code: ClassVar[int] = 3
+
+
+class GeneratorDied(RunError):
+    """The process that generated the load crashed or was killed; its logs are there."""
 
 
 class FleetError(KvmarkError):

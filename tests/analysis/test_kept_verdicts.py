@@ -91,11 +91,11 @@ def test_a_verdict_that_was_written_over_is_none(
         assert kept_verdict(records, doubtful.id) is None
 
 
-def test_a_study_starts_no_process_for_what_is_kept(
+def test_a_study_judges_nothing_anew_that_is_kept(
     doubtful: Run, records: Records, kept: Verdict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(judging, "apart")
-    assert judging.usable_apart(records, [doubtful.id]) == {doubtful.id: True}
+    monkeypatch.delattr(judging, "judge")
+    assert judging.usable(records, [doubtful.id]) == {doubtful.id: True}
 
 
 def test_a_run_that_was_cut_short_stands_for_no_case_whatever_is_kept(
@@ -105,7 +105,7 @@ def test_a_run_that_was_cut_short_stands_for_no_case_whatever_is_kept(
     draft.engine["interrupted"] = True
     run: Run = draft.run()
     before = judging.usable(records, [run.id])
-    assert before == judging.usable_apart(records, [run.id]) == {run.id: False}
+    assert before == judging.usable(records, [run.id]) == {run.id: False}
     assert kept_verdict(records, run.id) is not None
 
 

@@ -3,7 +3,6 @@
 import importlib.metadata
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -200,50 +199,38 @@ def test_other_threads_of_python_run_while_the_engine_does(
     assert turns > 0
 
 
-INTERRUPTED = """
-import json, sys
-from kvmark import _engine
-
-answer = json.loads(_engine.run(sys.argv[1], sys.argv[2], lambda text: print("going", flush=True)))
-print(json.dumps(answer["record"]["interrupted"]))
-"""
-
-
-@pytest.mark.parametrize("system", ["null:", "sim:?mean_us=100"])
-def test_an_interrupt_is_honoured_while_the_engine_runs(
-    make_plan: MakePlan, tmp_path: Path, system: str
-) -> None:
-    # Of an hour.
-    plan = make_plan("ycsb/c", system, duration_ns=3600 * ONE_SECOND, interval_ns=5 * 10**7)
-    words = [sys.executable, "-c", INTERRUPTED, plan.to_json(), str(tmp_path)]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment())
-    assert process.stdout is not None
-    assert process.stdout.readline() == "going\n"
-    process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=PATIENCE_S)
-    assert json.loads(out.splitlines()[-1]) is True
-
-
 def environment() -> dict[str, str]:
     python = str(Path(kvmark.__file__).parent.parent)
     return {**os.environ, "PYTHONPATH": python, "MYPYPATH": python}
 
 
-def test_a_caller_that_lets_a_run_not_go_on_ends_it_once(
-    make_plan: MakePlan, tmp_path: Path
+@pytest.mark.parametrize("system", ["null:", "sim:?mean_us=100"])
+def test_a_run_that_is_asked_to_stop_ends_and_keeps_what_was_measured(
+    make_plan: MakePlan, tmp_path: Path, system: str
 ) -> None:
-    plan = make_plan("ycsb/c", "sim:?mean_us=1000", duration_ns=3600 * ONE_SECOND)
+    # Of an hour.
+    plan = make_plan("ycsb/c", system, duration_ns=3600 * ONE_SECOND, interval_ns=5 * 10**7)
     asked: list[int] = []
 
-    def may_go_on() -> bool:
+    def stops() -> int:
         asked.append(1)
-        return len(asked) < 4
+        return int(len(asked) > 3)
 
-    answer = json.loads(_engine.run(plan.to_json(), tmp_path, ignore, None, may_go_on))
+    answer = json.loads(_engine.run(plan.to_json(), tmp_path, ignore, None, stops))
     assert answer["record"]["interrupted"]
     assert answer["record"]["phases"][-1]["stopped_by"] == "cancelled"
-    # Who has said no is not asked again: a second no would drop what is under way.
-    assert len(asked) == 4
+    assert sum(total["count"] for total in answer["record"]["totals"]) > 0
+
+
+def test_a_run_that_is_asked_to_stop_twice_waits_for_nothing_in_flight(
+    make_plan: MakePlan, tmp_path: Path
+) -> None:
+    # Each operation takes an hour.
+    plan = make_plan("ycsb/c", "sim:?service=constant&mean_us=3600000000", duration_ns=ONE_SECOND)
+    plan = plan.model_copy(update={"drain_limit_ns": 3600 * ONE_SECOND})
+    answer = json.loads(_engine.run(plan.to_json(), tmp_path, ignore, None, lambda: 2))
+    (group,) = answer["record"]["phases"][-1]["groups"]
+    assert group["abandoned"] == 1
 
 
 def test_a_caller_whose_answer_fails_ends_the_run_with_its_own_error(
@@ -251,11 +238,11 @@ def test_a_caller_whose_answer_fails_ends_the_run_with_its_own_error(
 ) -> None:
     plan = make_plan("ycsb/c", "sim:?mean_us=1000", duration_ns=3600 * ONE_SECOND)
 
-    def may_go_on() -> bool:
+    def stops() -> int:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        _engine.run(plan.to_json(), tmp_path, ignore, None, may_go_on)
+        _engine.run(plan.to_json(), tmp_path, ignore, None, stops)
 
 
 def test_the_engine_says_how_it_counts(make_plan: MakePlan, tmp_path: Path) -> None:

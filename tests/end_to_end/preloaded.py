@@ -1,8 +1,7 @@
 """Commands in processes that have loaded everything already, so that they start at once.
 
 Each process of tests has one that serves forks. In a fork a command has a folder, variables and
-output of its own, as in a process that was begun anew; what is loaded when, and what is judged
-apart, is tested in `tests/run/test_a_process_that_measures.py`.
+output of its own, as in a process that was begun anew.
 """
 
 from __future__ import annotations
@@ -12,47 +11,26 @@ import multiprocessing
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 COMMANDS = (
-    "answering", "app_answering", "apping", "capacity", "comparing", "doctor", "history", "import_",
-    "interleaving", "measuring", "order", "runs", "scaling", "searching", "single", "stress_output",
-    "stressing", "study_answering", "studying", "up", "workloads", "ycsb",
+    "ab", "app", "capacity", "comparing", "doctor", "history", "import_", "live", "order", "runs",
+    "scaling", "sequence_said", "single", "stress_output", "stress_run", "study_run", "up",
+    "workloads", "ycsb",
 )  # fmt: skip
+PARTS = ("report.page", "report.terminal", "run.carry", "study.ab_judging", "study.trying")
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
-    [*(f"kvmark.cli.{name}" for name in COMMANDS), "kvmark.report.page", __name__]
+    [
+        *(f"kvmark.cli.{name}" for name in COMMANDS),
+        *(f"kvmark.{name}" for name in PARTS),
+        __name__,
+    ]
 )
-
-
-class Here:
-    """Carries out at once what would go to a process that only loads everything once more."""
-
-    def __init__(self, *_: object, **__: object) -> None: ...
-
-    def __enter__(self) -> Self:
-        """Begins nothing."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Ends nothing."""
-
-    def shutdown(self) -> None:
-        """Ends nothing."""
-
-    def submit(self, work: Callable[..., Any], *given: object) -> Future[Any]:
-        """The outcome of some work."""
-        future: Future[Any] = Future()
-        try:
-            future.set_result(work(*given))
-        except Exception as problem:  # noqa: BLE001 - it goes to whoever wants the outcome
-            future.set_exception(problem)
-        return future
 
 
 def carry_out(
@@ -60,9 +38,7 @@ def carry_out(
 ) -> None:
     """The whole command; ends the process."""
     from kvmark.cli import main
-    from kvmark.study import apart
 
-    vars(apart)["ProcessPoolExecutor"] = Here
     os.chdir(folder)
     # Those of the process that this one comes from are those of the first test.
     os.environ.clear()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import Kvmark, run_folders, wait_until
 
-from kvmark.cli import interleaving, main
-from kvmark.study.ab_judging import Found, Judge
+from kvmark.cli import main
+from kvmark.study import ab_judging
+from kvmark.study.ab_judging import Found, found_in
 
 # Time passes as it does: there is an instant at which it can be cut short.
 SLOW = "ycsb/c --system 'sim:?mean_us=100' --load never --duration 300ms --interval 20ms"
@@ -67,29 +69,22 @@ def test_a_comparison_that_nobody_made_is_told(kvmark: Kvmark) -> None:
     assert "leave the words" in kvmark.refuses("ab", "ycsb/c", "--answer", "ab:never")
 
 
-class Doubting(Judge):
-    """A judge that holds some runs for INVALID, by their number from 0."""
-
-    doubted: tuple[int, ...] = ()
-    asked = 0
-
-    def found(self, run: str) -> Found:
-        found, number = super().found(run), Doubting.asked
-        Doubting.asked += 1
-        doubtful = number in Doubting.doubted
-        return Found(None, f"run {run} is INVALID (a planted reason)") if doubtful else found
-
-
 @pytest.fixture
 def ab(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, str, str]]:
-    """Compares in this process with a judge that doubts these runs."""
+    """Compares in this process, and holds some runs for INVALID, by their number from 0."""
     monkeypatch.setenv("KVMARK_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setattr(interleaving, "Judge", Doubting)
 
     def compare(*words: str, doubted: tuple[int, ...] = ()) -> tuple[int, str, str]:
-        Doubting.doubted, Doubting.asked = doubted, 0
+        numbers = count()
+
+        def doubting(records: Any, run: str, *given: Any, **more: Any) -> Found:
+            if next(numbers) in doubted:
+                return Found(None, f"run {run} is INVALID (a planted reason)")
+            return found_in(records, run, *given, **more)
+
+        monkeypatch.setattr(ab_judging, "found_in", doubting)
         code = main(["ab", QUICK, *SIDES, *words, "-q"])
         told: Any = capsys.readouterr()
         return code, told.out, told.err

@@ -1,7 +1,7 @@
 """Fleets of this process and of a Ray cluster; the helpers are modules of this folder."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ from kvmark.cli.single import parse_run
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.records import Records, Run, RunFolder
-from kvmark.run import Carried, Setting, carry_out
+from kvmark.run.carry import Carried, carry_out
+from kvmark.run.generator import LocalGenerator
+from kvmark.run.setting import Setting
 
 WORDS = ("--clients", "6", "--interval", "50ms", "--no-settle", "--workers", "1")
 
@@ -31,17 +33,18 @@ class Runs:
     """Runs kept in a folder of the test's own."""
 
     records: Records
+    generator: LocalGenerator
 
     def carry_out(self, plan: Plan, crew: LocalCrew | None = None, **more: Any) -> Carried:
         """One plan on a crew, or in this process."""
-        fleet = None if crew is None else LocalFleet(lambda: crew)
-        setting = Setting(("kvmark",), {}, {}, fleet=fleet)
+        generator = self.generator if crew is None else LocalFleet(lambda: crew)
+        setting = Setting(("kvmark",), generator, self.records, host={}, versions={})
         progress = more.pop("progress", lambda told: None)
 
         def tell(_: RunFolder, told: Mapping[str, Any]) -> None:
             progress(told)
 
-        return carry_out(plan, {"workers": 1}, self.records, setting, tell, **more)
+        return carry_out(plan, {"workers": 1}, setting, tell, **more)
 
     def closed(self, carried: Carried) -> Run:
         """The run, closed."""
@@ -49,9 +52,10 @@ class Runs:
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Runs:
+def runs(tmp_path: Path) -> Iterator[Runs]:
     """Carries out plans."""
-    return Runs(Records(tmp_path / "runs"))
+    with LocalGenerator() as generator:
+        yield Runs(Records(tmp_path / "runs"), generator)
 
 
 @pytest.fixture
@@ -61,6 +65,14 @@ def plan() -> Callable[..., Plan]:
 
 
 @pytest.fixture
-def crew() -> Callable[..., LocalCrew]:
-    """Makes a crew of so many agents in this process."""
-    return lambda number=3, **more: LocalCrew(machines(number), **more)
+def crew() -> Iterator[Callable[..., LocalCrew]]:
+    """Makes a crew of so many agents of this process."""
+    made: list[LocalCrew] = []
+
+    def make(number: int = 3, **more: Any) -> LocalCrew:
+        made.append(LocalCrew(machines(number), **more))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

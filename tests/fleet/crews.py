@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from kvmark.records import RunFolder
 from kvmark.run.agent import Agent, Report
 from kvmark.run.coordinator import Lost, conduct
 from kvmark.run.gathering import Machine
+from kvmark.secret import Secret
 
 Told = tuple[int, Report | Lost]
 
@@ -71,6 +73,11 @@ class LocalCrew:
     def stops_asked(self) -> int:
         return self.stops
 
+    def close(self) -> None:
+        """Ends every agent's process."""
+        for agent in self.agents.values():
+            agent.generator.close()
+
     def kill(self, share: int) -> None:
         """Nothing more is heard of an agent, and its engine ends."""
         self.lost.add(share)
@@ -88,6 +95,11 @@ class LocalFleet:
     """Carries out plans on a crew of this process, as `RayFleet` does on a cluster."""
 
     crew: Callable[[], LocalCrew]
+    name = "coordinator"
+
+    @property
+    def pid(self) -> int:
+        return os.getpid()
 
     def generate(
         self,
@@ -97,6 +109,7 @@ class LocalFleet:
         may_begin: Callable[[str], bool] | None,
         may_go_on: Callable[[], bool] | None,
         *,
+        password: Secret | None,
         all_cores: bool,
     ) -> Mapping[str, Any]:
         return conduct(plan, self.crew(), folder, progress, may_begin, may_go_on)

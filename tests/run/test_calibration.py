@@ -4,6 +4,7 @@ import pytest
 
 from kvmark import catalog
 from kvmark.plan.compile import compile_run
+from kvmark.run.generator import LocalGenerator
 from kvmark.run.setting import engine_overhead, overhead_of
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
@@ -31,7 +32,8 @@ def test_where_most_were_disturbed_none_is_kept_and_the_manifest_says_so() -> No
 @pytest.mark.parametrize("workload", ["ycsb/a", "ycsb/e"])
 def test_the_engine_is_calibrated_with_the_plan_s_own_operations(workload: str) -> None:
     spec = RunSpec(workload=catalog.find(workload), system=parse_system_url("null:"))
-    found = engine_overhead(compile_run(spec))
+    with LocalGenerator() as generator:
+        found = engine_overhead(compile_run(spec), generator)
     assert set(found) in (
         {"engine_overhead_ns_per_operation"},
         {

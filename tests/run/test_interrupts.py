@@ -10,7 +10,10 @@ from kvmark import catalog
 from kvmark.errors import Interrupted
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records, recover
-from kvmark.run import Carried, carry_out, local, make_setting
+from kvmark.run import carry as carrying
+from kvmark.run.carry import Carried, carry_out
+from kvmark.run.generator import LocalGenerator
+from kvmark.run.setting import make_setting
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
 
@@ -27,8 +30,9 @@ def carried(folder: Path, duration_s: float = 3600, **more: Any) -> Carried:
         interval_ns=SECOND // 20,
     )
     plan = compile_run(spec)
-    setting = make_setting(("kvmark",), plan)
-    return carry_out(plan, spec.as_json(), Records(folder), setting, lambda *_: None, **more)
+    with LocalGenerator() as generator:
+        setting = make_setting(("kvmark",), plan, generator, Records(folder))
+        return carry_out(plan, spec.as_json(), setting, lambda *_: None, **more)
 
 
 def test_a_run_that_may_not_go_on_is_ended_and_kept(tmp_path: Path) -> None:
@@ -46,13 +50,13 @@ def test_a_run_that_came_to_its_end_is_asked_nothing_more(
 ) -> None:
     # The time is over while servers and samples are looked after: the engine has returned.
     over: list[bool] = []
-    leave = local.Sampler.__exit__
+    leave = carrying.Sampler.__exit__
 
-    def slow(sampler: local.Sampler, *problem: object) -> None:
+    def slow(sampler: carrying.Sampler, *problem: object) -> None:
         over.append(True)
         leave(sampler, *problem)
 
-    monkeypatch.setattr(local.Sampler, "__exit__", slow)
+    monkeypatch.setattr(carrying.Sampler, "__exit__", slow)
     ended = carried(tmp_path, 0.2, may_go_on=lambda: not over)
     assert ended.failure is None
     assert not recover(ended.folder.path).manifest.engine.interrupted
@@ -61,13 +65,13 @@ def test_a_run_that_came_to_its_end_is_asked_nothing_more(
 def test_an_interrupt_after_the_engine_returned_keeps_the_whole_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leave = local.Sampler.__exit__
+    leave = carrying.Sampler.__exit__
 
-    def interrupted(sampler: local.Sampler, *problem: object) -> None:
+    def interrupted(sampler: carrying.Sampler, *problem: object) -> None:
         leave(sampler, *problem)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(local.Sampler, "__exit__", interrupted)
+    monkeypatch.setattr(carrying.Sampler, "__exit__", interrupted)
     ended = carried(tmp_path, 0.2)
     # The user wants nothing to follow, and the run is as good as any.
     assert isinstance(ended.failure, Interrupted)
@@ -79,10 +83,10 @@ def test_an_interrupt_after_the_engine_returned_keeps_the_whole_run(
 def test_an_interrupt_before_the_engine_returned_leaves_its_logs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(local, "_generate", interrupted)
+    monkeypatch.setattr(LocalGenerator, "generate", interrupted)
     with pytest.raises(KeyboardInterrupt):
         carried(tmp_path)
     assert Records(tmp_path).list() == []

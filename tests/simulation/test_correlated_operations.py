@@ -12,7 +12,9 @@ from kvmark.plan.compile import compile_run
 from kvmark.records import Records, Run, recover
 from kvmark.report.gather import run_answer
 from kvmark.report.side_by_side import side_by_side_figures
-from kvmark.run import Setting, carry_out
+from kvmark.run.carry import carry_out
+from kvmark.run.generator import LocalGenerator
+from kvmark.run.setting import Setting
 from kvmark.spec.metric import parse_metric
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
@@ -31,10 +33,9 @@ def queue(folder: Path, duration_s: int) -> Run:
         duration_ns=duration_s * SECOND,
         load="never",
     )
-    setting = Setting(command=(), host={}, versions={})
-    carried = carry_out(
-        compile_run(spec), spec.as_json(), Records(folder), setting, lambda *_: None
-    )
+    with LocalGenerator() as generator:
+        setting = Setting((), generator, Records(folder), host={}, versions={})
+        carried = carry_out(compile_run(spec), spec.as_json(), setting, lambda *_: None)
     return recover(carried.folder.path)
 
 

@@ -14,7 +14,9 @@ from kvmark.plan.compile import compile_run
 from kvmark.records import Records, Run, recover
 from kvmark.records.files import INTERVAL_LOG
 from kvmark.records.recovery import record_of_logs
-from kvmark.run import Setting, carry_out
+from kvmark.run.carry import carry_out
+from kvmark.run.generator import LocalGenerator
+from kvmark.run.setting import Setting
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
 
@@ -36,9 +38,9 @@ def measured(
         interval_ns=interval_ns,
         load="never",
     )
-    setting = Setting(command=(), host={}, versions={})
-    plan = compile_run(spec)
-    carried = carry_out(plan, spec.as_json(), Records(folder), setting, lambda *_: None)
+    with LocalGenerator() as generator:
+        setting = Setting((), generator, Records(folder), host={}, versions={})
+        carried = carry_out(compile_run(spec), spec.as_json(), setting, lambda *_: None)
     return recover(carried.folder.path)
 
 

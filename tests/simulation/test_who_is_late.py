@@ -11,7 +11,9 @@ from kvmark import catalog
 from kvmark.analysis import judge
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records, Run, recover
-from kvmark.run import Setting, carry_out
+from kvmark.run.carry import carry_out
+from kvmark.run.generator import LocalGenerator
+from kvmark.run.setting import Setting
 from kvmark.spec.objective import parse_objective
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
@@ -32,9 +34,9 @@ def stalled(folder: Path, **more: Any) -> Run:
         drain_limit_ns=10**9,
         **more,
     )
-    setting = Setting(command=(), host={}, versions={})
-    plan = compile_run(spec)
-    carried = carry_out(plan, spec.as_json(), Records(folder), setting, lambda *_: None)
+    with LocalGenerator() as generator:
+        setting = Setting((), generator, Records(folder), host={}, versions={})
+        carried = carry_out(compile_run(spec), spec.as_json(), setting, lambda *_: None)
     return recover(carried.folder.path)
 
 
@@ -53,6 +55,6 @@ def test_a_stall_of_the_system_is_the_limit_of_clients_and_not_a_late_schedule(
 def test_a_rate_missed_in_a_stall_is_missed_by_the_system(tmp_path: Path) -> None:
     run = stalled(tmp_path)
     objective = parse_objective("p99<1ms")
-    one = judged(tmp_path, [run.path.name], 1000, "confirm", [objective])
+    one = judged(Records(tmp_path), [run.path.name], 1000, "confirm", [objective])
     assert one.outcome == "missed"
     assert any("clients were busy" in note for note in one.notes)

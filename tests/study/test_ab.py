@@ -4,32 +4,23 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import select
-import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from textwrap import indent
 
 import numpy as np
 import pytest
 
 from kvmark import _engine, catalog
-from kvmark.errors import RunError, UsageError
+from kvmark.errors import UsageError
 from kvmark.plan.compile import compile_run
-from kvmark.records import Records
-from kvmark.spec.metric import THROUGHPUT
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
 from kvmark.stats import Asked, decide
-from kvmark.study import ab_judging
 from kvmark.study.ab import MOST_LEFT_OUT, SIDES, AbStudy, Precision, Side, interleaved, order
-from kvmark.study.ab_judging import Judge, decided
+from kvmark.study.ab_judging import decided
 
 NOISE = 0.03
 REPETITIONS = 200
@@ -169,72 +160,6 @@ def test_blocks_of_which_one_after_the_other_can_not_be_used_end_a_comparison() 
     standings = list(interleaved(1, measure, lambda logs: decided(logs, FIND)))
     assert [standing.blocks for standing in standings] == [1, 2]
     assert max(block for block, _ in measured) == 2 + MOST_LEFT_OUT - 1
-
-
-def process_of(judge: Judge) -> int:
-    """The number of the process that judges."""
-    (pid,) = judge._apart._processes
-    return pid
-
-
-def test_a_judge_that_is_killed_is_replaced_and_one_that_hears_an_interrupt_goes_on(
-    tmp_path: Path,
-) -> None:
-    logs = (0.0, 0.01)
-    with Judge(Records(tmp_path), THROUGHPUT, FIND, allow_invalid=False) as judge:
-        expected, first = judge.standing(logs), process_of(judge)
-        os.kill(first, signal.SIGINT)
-        assert judge.standing(logs) == expected
-        assert process_of(judge) == first
-        os.kill(first, signal.SIGKILL)
-        assert judge.standing(logs) == expected
-        assert process_of(judge) != first
-
-
-def die(*_: object) -> None:
-    """Ends the process that judges as the kernel does where memory is short."""
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_a_judge_that_is_killed_by_the_question_gives_it_up_in_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Judge(Records(tmp_path), THROUGHPUT, FIND, allow_invalid=False) as judge:
-        monkeypatch.setattr(ab_judging, "decided", die)
-        with pytest.raises(RunError, match="was killed 3 times"):
-            judge.standing((0.0,))
-
-
-ASK_AND_WAIT = """
-import sys
-from pathlib import Path
-from kvmark.records import Records
-from kvmark.spec.metric import THROUGHPUT
-from kvmark.study.ab import Precision
-from kvmark.study.ab_judging import Judge
-with Judge(Records(Path(".")), THROUGHPUT, Precision(0.01, None, 9), allow_invalid=False) as one:
-    print(*one._apart._processes, flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_a_judge_ends_when_the_one_who_measures_is_killed(tmp_path: Path) -> None:
-    script = tmp_path / "measures.py"
-    script.write_text(f"if __name__ == '__main__':\n{indent(ASK_AND_WAIT, '    ')}")
-    with subprocess.Popen(
-        [sys.executable, script],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    ) as process:
-        assert process.stdout is not None
-        judge = os.pidfd_open(int(process.stdout.readline()))
-        process.kill()
-    # A handle of a process can be read when the process has ended.
-    ended, _, _ = select.select([judge], [], [], 300)
-    os.close(judge)
-    assert ended == [judge]
 
 
 def simulated(folder: Path, seed: int, ratio: float) -> Callable[[int, Side], float]:

@@ -15,11 +15,13 @@ import pytest
 from kvmark.errors import Interrupted
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records
-from kvmark.run import carry_out, make_setting
+from kvmark.run.carry import carry_out
+from kvmark.run.generator import LocalGenerator
+from kvmark.run.setting import make_setting
 from kvmark.spec.url import parse_system_url
 from kvmark.spec.ycsb import read_ycsb
 from kvmark.study.ab import Precision
-from kvmark.study.ab_judging import needed_apart
+from kvmark.study.ab_judging import needed
 from kvmark.study.budget import affordable, price
 from kvmark.study.ycsb import SEQUENCE, Repeating, Step, YcsbStudy
 from kvmark.study.ycsb_rounds import CaseCourse, Limit, Rounds
@@ -245,7 +247,7 @@ def test_the_mathematics_is_that_of_ab() -> None:
     some = (100.0, 105.0, 97.0, 103.0, 95.0)
     precision = Precision(0.05, None, 20, 5)
     # ⌈(t₀.₉₇₅ with 4 degrees of freedom · s / ln 1.05)²⌉ with s = 0.0407 of the logarithms
-    assert needed_apart([quiet, noisy, some], precision) == [5, 20, 6]
+    assert needed([quiet, noisy, some], precision) == [5, 20, 6]
 
 
 def test_a_step_is_ended_as_the_user_would_and_keeps_what_was_measured(tmp_path: Path) -> None:
@@ -261,10 +263,13 @@ def test_a_step_is_ended_as_the_user_would_and_keeps_what_was_measured(tmp_path:
         more={"interval_ns": 20_000_000},
     )
     plan = compile_run(study.spec(study.first()[0], 1000))
-    setting = make_setting(("kvmark",), plan)
     limit = Limit(left_s=1.0, share_s=0.1, grace_s=0.0)
     before = signal.getsignal(signal.SIGINT)
-    carried = carry_out(plan, {}, Records(tmp_path), setting, lambda _, told: limit.watch(told))
+    with LocalGenerator() as generator:
+        setting = make_setting(("kvmark",), plan, generator, Records(tmp_path))
+        carried = carry_out(
+            plan, {}, setting, lambda _, told: limit.watch(told), may_go_on=limit.may_go_on
+        )
     assert limit.over
     assert limit.projected_s > 1.0
     assert isinstance(carried.failure, Interrupted)

@@ -4,7 +4,7 @@ plan ← {workload, schedule, record, driver} ← engine ← pyext;
 driver ← driver-server ← driver-* ← pyext;
 spec ← plan ← run;  testbed ← run;  records ← {run, imports, analysis};
 {stats, spec} ← analysis ← {report, study};  run ← study;
-report ← {serve, api};  all ← cli
+report ← serve;  all ← cli ← api
 """
 
 import tomllib
@@ -63,8 +63,8 @@ PYTHON = arrows("""
     report:   analysis cache
     study:    analysis run
     serve:    report secret
-    api:      report spec
     cli:      study report imports serve
+    api:      cli
 """)
 
 

@@ -7,6 +7,7 @@ from findings import Finding, Source
 
 LONGEST_FUNCTION = 70
 FLEET = "python/kvmark/run/fleet.py"
+WORKER = "python/kvmark/run/worker.py"
 FILE_MODULES = {"io", "os", "pathlib", "shutil", "subprocess", "tempfile"}
 FILE_CALLS = {"open", "read_csv", "read_json", "read_parquet", "read_text", "scan_parquet"}
 NUMERIC_MODULES = {"numpy", "scipy", "statistics"}
@@ -39,6 +40,14 @@ def ray_outside_the_fleet(source: Source) -> Iterator[Finding]:
     for line, name in imported(source):
         if name.split(".")[0] == "ray" and source.path != FLEET:
             yield source.find(line, f"ray is imported in {FLEET} only")
+
+
+def engine_outside_the_worker(source: Source) -> Iterator[Finding]:
+    """Load comes from the process that does nothing else."""
+    for node in ast.walk(ast.parse(source.text)):
+        if isinstance(node, ast.Attribute) and node.attr == "run" and source.path != WORKER:
+            if getattr(node.value, "id", "") == "_engine":
+                yield source.find(node.lineno, f"the engine carries out plans in {WORKER} only")
 
 
 def file_access(source: Source) -> Iterator[Finding]:

@@ -191,6 +191,13 @@ def test_ray_outside_the_fleet_is_found() -> None:
     assert lines(python_rules.ray_outside_the_fleet(fleet)) == []
 
 
+def test_an_engine_that_runs_elsewhere_than_in_the_worker_is_found() -> None:
+    text = "from kvmark import _engine\n_engine.run(plan)\n_engine.drivers()\n"
+    assert lines(python_rules.engine_outside_the_worker(python(text))) == [2]
+    worker = python(text, python_rules.WORKER)
+    assert lines(python_rules.engine_outside_the_worker(worker)) == []
+
+
 def test_a_file_read_by_stats_is_found() -> None:
     text = "from pathlib import Path\nimport math\nopen(a)\nmath.sqrt(2)\n"
     assert lines(python_rules.file_access(python(text))) == [1, 3]

@@ -139,6 +139,10 @@ def test_ray_is_imported_in_one_file() -> None:
     holds(each(python_rules.ray_outside_the_fleet, sources(".py")))
 
 
+def test_plans_are_carried_out_in_one_file() -> None:
+    holds(each(python_rules.engine_outside_the_worker, sources(".py", under="python/kvmark/")))
+
+
 def test_stats_reads_no_file() -> None:
     modules = sources(".py", under="python/kvmark/stats/")
     holds(each(python_rules.file_access, modules))

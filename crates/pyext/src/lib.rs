@@ -1,7 +1,7 @@
 //! The one door between Python and the engine: `kvmark._engine`.
 //!
 //! [`run`] releases the interpreter lock for as long as a run lasts; the coordinator's thread takes
-//! it every 50 ms to look for signals, and once per interval to tell of progress. No worker ever
+//! it every 50 ms to ask whether to stop, and once per interval to tell of progress. No worker ever
 //! does.
 
 mod errors;
@@ -25,23 +25,23 @@ use crate::watch::Watch;
 /// Returns JSON: `record`, the engine's part of the manifest, and `failure`, why the run ended
 /// early (`kind` and `message`), or null. Calls `progress` with a JSON text about once per
 /// interval, and `may_begin` with the name of each phase before it begins, until that is true or an
-/// instant for it, in nanoseconds of wall time since the Unix epoch, is near. The first interrupt
-/// ends the run and keeps what was measured, the second one returns at once. `may_go_on` is asked
-/// about twenty times a second; its first false is an interrupt.
+/// instant for it, in nanoseconds of wall time since the Unix epoch, is near. `stops` is asked
+/// about twenty times a second how often the run was asked to stop: once ends it and keeps what was
+/// measured, twice returns without waiting for what is in flight.
 ///
 /// Raises a class of `kvmark.errors` when the run can't begin; then nothing was written.
 #[pyfunction]
-#[pyo3(signature = (plan, folder, progress, may_begin=None, may_go_on=None))]
+#[pyo3(signature = (plan, folder, progress, may_begin=None, stops=None))]
 fn run(
     py: Python<'_>,
     plan: &str,
     folder: PathBuf,
     progress: Py<PyAny>,
     may_begin: Option<Py<PyAny>>,
-    may_go_on: Option<Py<PyAny>>,
+    stops: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let plan = Plan::from_json(plan).map_err(|error| raise_plan(py, &error))?;
-    let mut watch = Watch::new(progress, may_begin, may_go_on);
+    let mut watch = Watch::new(progress, may_begin, stops);
     let result =
         py.detach(|| catch_unwind(AssertUnwindSafe(|| registry::run(&plan, &folder, &mut watch))));
     let Completed { record, failure } = match result {

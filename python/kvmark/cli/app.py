@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from kvmark.cli import complete
-from kvmark.errors import SpecError
+from kvmark.cli.command_line import command_line
+from kvmark.cli.session import session
+from kvmark.errors import AnswerIsNo, Interrupted, SpecError
 from kvmark.spec.suggest import shown
 
 if TYPE_CHECKING:
+    from kvmark.records import Records
+    from kvmark.run.carry import Carried
     from kvmark.spec.app.flags import App, Flag
     from kvmark.spec.app.servers import Server
     from kvmark.spec.app.words import Asked
@@ -69,21 +73,79 @@ def app(
     for sentence in () if quiet else (*asked.idle, *notes(asked, server)):
         typer.echo(f"kvmark: {sentence}", err=True)
     # What follows takes a second to load, and a usage error is told before it.
-    from kvmark.cli.apping import measure_app
+    from kvmark.cli.live import LiveDisplay
+    from kvmark.cli.progress import show
     from kvmark.records import Records
+    from kvmark.run.carry import carry_out
+    from kvmark.testbed.node_exporter import NodeExporter
 
-    measure_app(
-        plan,
-        spec,
-        _kept(asked, server, workload),
-        Records.at(None if folder is None else Path(folder)),
-        observe=asked.several.get("observe", ()),
-        tags=asked.several.get("tag", ()),
-        report=report,
+    exporters = [NodeExporter(url) for url in asked.several.get("observe", ())]
+    records = Records.at(None if folder is None else Path(folder))
+    with (
+        session(command_line(), records, plan, asked.several.get("tag", ())) as setting,
+        LiveDisplay(quiet=quiet) as display,
+    ):
+        display.step(spec.workload.name, 1, 1)
+        kept = {**spec.as_json(), "app": _kept(asked, server, workload)}
+        carried = carry_out(
+            plan, kept, setting, show(display), exporters=exporters,
+            password=spec.system.password,
+        )  # fmt: skip
+    _answer(
+        carried,
+        records,
+        report,
         strict=asked.has("strict") or asked.has("sanity_check_at_end"),
         json=asked.has("json") or asked.has("output_json_metrics"),
-        quiet=quiet,
     )
+
+
+def _answer(
+    carried: Carried, records: Records, report: Path | None, *, strict: bool, json: bool
+) -> None:
+    """Closes one run and prints its table.
+
+    Raises:
+        KvmarkError: the run failed or was interrupted.
+        AnswerIsNo: a value wasn't what it must be, or it isn't VALID and that was asked for.
+        RunError: the report can't be written.
+    """
+    from kvmark.analysis import Judgement
+    from kvmark.analysis.app_table import app_table
+    from kvmark.cli.output import print_answer, print_json, terminal_width, write_report
+    from kvmark.report import doubts
+    from kvmark.report.app_table import app_part, app_text
+    from kvmark.report.gather import run_answer
+    from kvmark.report.page import with_part
+    from kvmark.report.terminal import doubt_lines
+    from kvmark.study.measured import measured
+
+    (one,) = measured([carried], records)
+    run, verdict = one.run, one.verdict
+    if not run.counted:
+        carried.or_raise()
+        raise AnswerIsNo(f"run {run.id} ended before anything was measured")
+    table = app_table(run)
+    answer = run_answer(run, verdict)
+    if report is not None:
+        write_report(lambda page: with_part(page.run_page(answer), app_part(table)), report)
+    if json:
+        print_json({"run": run.id, "table": table, "verdict": verdict})
+    else:
+        print_answer(app_text(table, verdict, terminal_width()))
+        for line in doubt_lines(doubts.of_runs([answer]), terminal_width()):
+            print_answer(line)
+        typer.echo(f"\nRun {run.id}", err=True)
+    if not isinstance(carried.failure, Interrupted):
+        carried.or_raise()
+    if table.mismatches:
+        raise AnswerIsNo(
+            f"{table.mismatches:,} reads of run {run.id} returned something else than what must"
+            " be there"
+        )
+    if strict and verdict.judgement is not Judgement.VALID:
+        raise AnswerIsNo(f"run {run.id} is {verdict.judgement.name}, for the reasons above")
+    carried.or_raise()
 
 
 def _system(asked: Asked) -> SystemUrl:

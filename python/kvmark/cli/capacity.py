@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from kvmark.cli import options
-from kvmark.errors import SpecError
+from kvmark.cli.command_line import command_line
+from kvmark.cli.session import asked_fleet, session
+from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.spec.quantity import rate
 
 if TYPE_CHECKING:
     from kvmark.spec.objective import Objective
+    from kvmark.spec.run import RunSpec
+    from kvmark.study.capacity import Asked, Capacity
+    from kvmark.study.trying import Trying
 
 __all__ = ["capacity"]
 
@@ -91,14 +96,13 @@ def capacity(
         "pin": tuple(pin or ()),
     }
     from kvmark import catalog
-    from kvmark.cli.fleet import asked_fleet
     from kvmark.cli.system import named_system
     from kvmark.plan.operations import operation_names
     from kvmark.spec.metric import check_operations
     from kvmark.spec.objective import share
     from kvmark.spec.run import RunSpec
     from kvmark.study.capacity import Asked
-    from kvmark.study.trying import probe_plan
+    from kvmark.study.trying import Trying, probe_plan
 
     objectives = _objectives(slo)
     asked = Asked(share(within), confirm)
@@ -107,13 +111,77 @@ def capacity(
     plan = probe_plan(spec)
     check_operations([one.metric for one in objectives], operation_names(plan), "there is")
     shared_by = asked_fleet(fleet, machines)
-    # What follows takes a second to load, and a usage error is told before it.
-    from kvmark.cli.searching import search_capacity
     from kvmark.records import Records
 
-    more: dict[str, Any] = {"fleet": shared_by, "json": json, "quiet": quiet}
-    more["records"] = Records.at(folder)
-    search_capacity(plan, spec, arrival, objectives, asked, first, tuple(tag or ()), **more)
+    kept = Records.at(folder)
+    name = f"capacity:{kept.now():%Y%m%d-%H%M%S}-{kept.token()}"
+    with session(command_line(), kept, plan, (name, *(tag or ())), fleet=shared_by) as setting:
+        found = _search(Trying(name, spec, arrival, objectives, setting), asked, first, quiet=quiet)
+    _answer(found, spec, objectives, name, json=json)
+
+
+def _search(trying: Trying, asked: Asked, first: float | None, *, quiet: bool) -> Capacity:
+    """The search, as it is shown."""
+    from kvmark.cli.live import LiveDisplay
+    from kvmark.cli.progress import show
+    from kvmark.study.trying import capacity_of
+
+    with LiveDisplay(quiet=quiet) as display:
+
+        def step(title: str, number: int) -> None:
+            display.step(title, number, max(number, asked.steps + (first is None)))
+
+        trying.step, trying.progress = step, show(display)
+        return capacity_of(trying, asked, first)
+
+
+def _answer(
+    found: Capacity, spec: RunSpec, objectives: tuple[Objective, ...], tag: str, *, json: bool
+) -> None:
+    from kvmark.cli.output import print_answer, print_json, terminal_width
+    from kvmark.report.capacity import (
+        CapacityAnswer,
+        CapacityLine,
+        capacity_sentence,
+        capacity_text,
+    )
+    from kvmark.study.estimated import estimated
+
+    estimate = estimated(found, objectives)
+    answer = CapacityAnswer(
+        workload=spec.workload.name,
+        system=spec.system.text,
+        objectives=objectives,
+        found=found.found,
+        low=found.low,
+        high=found.high,
+        reason=found.reason,
+        estimate=estimate,
+        tag=tag,
+        lines=tuple(
+            CapacityLine(
+                one.rate,
+                one.stage,
+                one.run,
+                one.outcome,
+                one.reasons,
+                one.figures,
+                one.throughput,
+                one.notes,
+            )
+            for one in found.runs
+        ),
+    )
+    if json:
+        texts = [objective.text for objective in objectives]
+        document = {"workload": answer.workload, "system": answer.system, "objectives": texts}
+        document["tag"] = tag
+        sentence = capacity_sentence(answer)
+        print_json({**document, "capacity": estimate, "search": found, "sentence": sentence})
+    else:
+        print_answer(capacity_text(answer, terminal_width()))
+    if found.found != "found":
+        raise AnswerIsNo(f"capacity: {found.reason}")
 
 
 def _objectives(slo: list[str] | None) -> tuple[Objective, ...]:

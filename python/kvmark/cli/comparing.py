@@ -1,8 +1,4 @@
-"""The answer of a comparison: printed, written for a build server, and refused where it is worse.
-
-Nothing here is imported while an engine runs: the memory of its libraries would count as the
-generator's.
-"""
+"""The answer of a comparison: printed, written for a build server, refused where it is worse."""
 
 from __future__ import annotations
 

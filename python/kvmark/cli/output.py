@@ -20,7 +20,15 @@ from kvmark.report.bars import writable
 if TYPE_CHECKING:
     from rich.text import Text
 
-__all__ = ["document", "print_answer", "print_json", "terminal_width", "write_report", "write_text"]
+__all__ = [
+    "document",
+    "print_answer",
+    "print_json",
+    "tell_report",
+    "terminal_width",
+    "write_report",
+    "write_text",
+]
 
 _NARROW: Final = 40
 _WIDE: Final = 160
@@ -114,3 +122,9 @@ def _are_counts(value: object) -> bool:
 def _plain(value: object) -> Any:
     dump = getattr(value, "to_json", None)
     return document(dump()) if callable(dump) else str(value)
+
+
+def tell_report(report: Path | None) -> None:
+    """Says where a report was written, if one was."""
+    if report is not None:
+        print(f"\nThe report is in {report.resolve()}", file=sys.stderr)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from kvmark.plan.model import Plan
 from kvmark.records import Manifest
 from kvmark.report import units
-from kvmark.run import Carried
+from kvmark.run.carry import Carried
 from kvmark.study.ycsb import LOADS, Step, YcsbStudy
 from kvmark.study.ycsb_rounds import CaseCourse, Course, Limit, Rounds
 

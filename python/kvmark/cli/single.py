@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from kvmark.cli import options
+from kvmark.cli.command_line import command_line
 from kvmark.cli.commands import OneCommand
-from kvmark.errors import SpecError
+from kvmark.cli.session import AskedFleet, asked_fleet, session
+from kvmark.errors import AnswerIsNo, SpecError
 
 if TYPE_CHECKING:
+    from kvmark.plan.model import Plan
+    from kvmark.records import Records
+    from kvmark.run.carry import Carried
     from kvmark.spec.run import RunSpec
 
-__all__ = ["AskedRun", "parse_run", "run"]
+__all__ = ["AskedRun", "measured_run", "parse_run", "run"]
 
 _SECOND_NS = 10**9
 
@@ -41,6 +47,8 @@ _FIELDS: Final = {
     "drain_limit": "drain_limit_ns",
 }
 """Options whose value is a field of `RunSpec` as it is."""
+_OF_THE_WHOLE: Final = ("report", "prometheus", "fleet", "machines", "folder", "json", "quiet")
+"""Options of a command, and not of one of its runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,8 @@ class AskedRun:
     spec: RunSpec
     tags: tuple[str, ...]
     commit: str | None
+    fleet: AskedFleet | None
+    prometheus: int | None
 
 
 def run(
@@ -88,24 +98,43 @@ def run(
     quiet: options.Quiet = False,
 ) -> None:
     """Benchmarks one system under one workload, and says what can be believed."""
-    spec = _spec(dict(locals()))
-    from kvmark.cli.fleet import asked_fleet
+    asked = _asked(dict(locals()))
     from kvmark.plan.compile import compile_run
 
-    plan = compile_run(spec)
-    shared_by = asked_fleet(fleet, machines)
+    plan = compile_run(asked.spec)
     # What follows takes a second to load, and a usage error is told before it.
-    from kvmark.cli.measuring import measure_one
     from kvmark.records import Records
 
-    tags = tuple(tag or ())
-    more: dict[str, Any] = {"commit": commit, "prometheus": prometheus, "fleet": shared_by}
-    more["records"] = Records.at(folder)
-    measure_one(plan, spec, tags, report, json=json, quiet=quiet, **more)
+    kept = Records.at(folder)
+    carried = measured_run(asked, plan, kept, command_line(), quiet=quiet)
+    _answer(carried, kept, report, json=json)
 
 
-def parse_run(words: Sequence[str]) -> AskedRun:
+def measured_run(
+    asked: AskedRun, plan: Plan, records: Records, command: tuple[str, ...], *, quiet: bool
+) -> Carried:
+    """Carries out one run, and shows how it goes."""
+    from kvmark.cli.live import LiveDisplay
+    from kvmark.cli.progress import show
+    from kvmark.run.carry import carry_out
+
+    spec = asked.spec
+    more: dict[str, Any] = {"fleet": asked.fleet, "prometheus": asked.prometheus, "quiet": quiet}
+    with (
+        session(command, records, plan, asked.tags, asked.commit, **more) as setting,
+        LiveDisplay(quiet=quiet) as display,
+    ):
+        display.step(spec.workload.name, 1, 1)
+        return carry_out(
+            plan, spec.as_json(), setting, show(display), spec.faults,
+            password=spec.system.password,
+        )  # fmt: skip
+
+
+def parse_run(words: Sequence[str], refused: Collection[str] = _OF_THE_WHOLE) -> AskedRun:
     """Reads words that would follow `kvmark run`, and carries nothing out.
+
+    Options in `refused` are said elsewhere: by the command that the run is a part of.
 
     Raises:
         SpecError: they are wrong.
@@ -113,11 +142,11 @@ def parse_run(words: Sequence[str]) -> AskedRun:
 
     @functools.wraps(run)
     def told(**given: Any) -> AskedRun:
-        for name in ("report", "prometheus", "fleet", "machines", "folder", "json", "quiet"):
+        for name in refused:
             if given[name] not in {None, False}:
                 word = "runs" if name == "folder" else name
                 raise SpecError(f"--{word} is not for a part of a command: give it to the whole")
-        return AskedRun(_spec(given), tuple(given["tag"] or ()), given["commit"])
+        return _asked(given)
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command("run", cls=OneCommand)(told)
@@ -128,6 +157,12 @@ def parse_run(words: Sequence[str]) -> AskedRun:
     if not isinstance(asked, AskedRun):
         raise SpecError("write the words of a kvmark run, without --help")
     return asked
+
+
+def _asked(given: Mapping[str, Any]) -> AskedRun:
+    """What the options ask for, by their names."""
+    spec, fleet = _spec(given), asked_fleet(given["fleet"], given["machines"])
+    return AskedRun(spec, tuple(given["tag"] or ()), given["commit"], fleet, given["prometheus"])
 
 
 def _spec(given: Mapping[str, Any]) -> RunSpec:
@@ -150,3 +185,37 @@ def _spec(given: Mapping[str, Any]) -> RunSpec:
         faults=faults,
         **{field: given[name] for name, field in _FIELDS.items()},
     )
+
+
+def _answer(carried: Carried, records: Records, report: Path | None, *, json: bool) -> None:
+    """Closes one run and prints its answer.
+
+    Raises:
+        KvmarkError: the run failed or was interrupted, or is INVALID.
+        RunError: the report can't be written.
+    """
+    from kvmark.analysis import Judgement, summarize
+    from kvmark.cli.output import (
+        print_answer,
+        print_json,
+        tell_report,
+        terminal_width,
+        write_report,
+    )
+    from kvmark.report.gather import run_answer
+    from kvmark.report.terminal import run_text
+    from kvmark.study.measured import measured
+
+    (one,) = measured([carried], records)
+    run, verdict = one.run, one.verdict
+    answer = run_answer(run, verdict)
+    if report is not None:
+        write_report(lambda page: page.run_page(answer), report)
+    if json:
+        print_json({"run": run.id, "summary": summarize(run), "verdict": verdict})
+    else:
+        print_answer(run_text(answer, terminal_width()))
+        tell_report(report)
+    carried.or_raise()
+    if verdict.judgement is Judgement.INVALID:
+        raise AnswerIsNo(f"run {run.id} is INVALID, for the reasons above")

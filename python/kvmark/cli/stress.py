@@ -50,7 +50,7 @@ def stress(
         return
     spec = read_stress(said)
     # What follows takes a second to load, and a usage error is told before it.
-    from kvmark.cli.stressing import Wanted, carry_out_stress
+    from kvmark.cli.stress_run import Wanted, carry_out_stress
     from kvmark.records import Records
 
     told = Wanted(tuple(pin or ()), tuple(tag or ()), strict, json, quiet)

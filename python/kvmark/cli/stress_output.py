@@ -11,7 +11,7 @@ from kvmark.errors import RunError
 from kvmark.plan.stress import GROUP, WARMING
 from kvmark.records import Records
 from kvmark.report.stress_table import Line, ladder_table, results_text, side_by_side
-from kvmark.run import Carried
+from kvmark.run.carry import Carried
 from kvmark.spec.stress.command import StressSpec
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ import typer
 from kvmark import catalog
 from kvmark.cli import options
 from kvmark.cli import study_options as words
+from kvmark.cli.session import asked_fleet
 from kvmark.errors import SpecError
 
 if TYPE_CHECKING:
@@ -61,11 +62,9 @@ def study(
     if cases:
         _tell_cases(Study(file, asked, named_system), json=json, quiet=quiet)
         return
-    from kvmark.cli.fleet import asked_fleet
-
     shared_by = asked_fleet(fleet, machines)
     # What follows takes a second to load, and a usage error is told before it.
-    from kvmark.cli.studying import carry_study
+    from kvmark.cli.study_run import carry_study
     from kvmark.records import Records
 
     more: dict[str, Any] = {"resume": resume, "json": json, "quiet": quiet}
@@ -103,7 +102,6 @@ def _tell_cases(study: Study, *, json: bool, quiet: bool) -> None:
 
 
 def _print_json(value: object) -> None:
-    # It brings libraries that count as the generator's while something is measured.
     from kvmark.cli.output import print_json
 
     print_json(value)

@@ -1,16 +1,13 @@
-"""The system a user names, and its password: to the driver, and nowhere else."""
+"""The system a user names."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from kvmark.errors import UsageError
-from kvmark.spec.url import PASSWORD_VARIABLE, SystemName, SystemUrl, parse_system_url
+from kvmark.spec.url import SystemName, SystemUrl, parse_system_url
 
-__all__ = ["named_system", "password_lent"]
+__all__ = ["named_system"]
 
 _UP: Final = "up:"
 
@@ -31,19 +28,6 @@ def named_system(name: SystemName) -> SystemUrl:
         url = _url_of(testbed)
         text = f"{url}{'&' if '?' in url else '?'}{options}" if options else url
     return parse_system_url(text)
-
-
-@contextmanager
-def password_lent(system: SystemUrl) -> Iterator[None]:
-    """Sets this process's own variable to the URL's password while drivers may open."""
-    if system.password is None:
-        yield
-        return
-    os.environ[PASSWORD_VARIABLE] = system.password.reveal()
-    try:
-        yield
-    finally:
-        del os.environ[PASSWORD_VARIABLE]
 
 
 def _url_of(name: str) -> str:

@@ -1,8 +1,7 @@
 """Runs on disk: made, closed, recovered, found and read. A closed run is never changed.
 
 Listing runs needs next to nothing, making one needs models of its files, and reading one brings
-Polars, NumPy and SciPy. So each name is loaded when it is first asked for: a list is there at once,
-and a process that measures has none of those libraries.
+Polars, NumPy and SciPy. So each name is loaded when it is first asked for: a list is there at once.
 """
 
 from importlib import import_module

@@ -1,7 +1,6 @@
 """Closing a run that has ended: its logs become tables, and its manifest gets its name.
 
-Apart from the writer, because tables bring Polars: nothing here is imported while an engine runs,
-so that the memory of its process is the generator's.
+Apart from the writer, because tables bring Polars, which takes a while to load.
 """
 
 from __future__ import annotations

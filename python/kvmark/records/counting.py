@@ -37,6 +37,10 @@ COUNTINGS: Final[Mapping[int, Counting]] = {
         "CQL is spoken at the wire, and all the time without a client's step is waiting",
         "throughput and service times on CQL, and how busy the generator is said to be",
     ),
+    5: Counting(
+        "load comes from a process that has nothing else loaded",
+        "the generator's memory and processor time",
+    ),
 }
 """By number. The changelog names each under its heading Measurement."""
 

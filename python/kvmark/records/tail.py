@@ -1,4 +1,4 @@
-"""What a log of a run that goes gains, for who follows it. A process that measures may do so."""
+"""What a log of a run that goes gains, for who follows it."""
 
 from __future__ import annotations
 

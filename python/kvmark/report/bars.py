@@ -1,6 +1,6 @@
 """Numbers as block characters, and plain signs for where these can't be written.
 
-Nothing here needs a library: the live display draws with it while the engine measures.
+Nothing here needs a library: the live display draws with it beside what is measured.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Carries out one plan and closes its records."""
+"""Carries out one plan: in a process that generates load, or on the machines of a fleet.
 
-from kvmark.run.local import Carried, Progress, carry_out
-from kvmark.run.setting import Setting, make_setting
-
-__all__ = ["Carried", "Progress", "Setting", "carry_out", "make_setting"]
+What the records say of it is in `records`, and what they mean in `analysis`.
+"""

@@ -1,8 +1,8 @@
-"""One engine on one machine of a fleet, and what it tells the coordinator while it goes.
+"""One generator on one machine of a fleet, and what it tells the coordinator while it goes.
 
-The engine writes its records to a folder of its own; each time it says how it goes, and each time
-it waits for a phase to begin, the lines that are new there are reported. It is written for Ray, and
-knows nothing of it.
+It writes its records to a folder of its own; each time it says how it goes, and each time it waits
+for a phase to begin, the lines that are new there are reported. It is written for Ray, and knows
+nothing of it.
 
 An agent goes on only while its lease is renewed: when the coordinator is gone, the load stops.
 """
@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -28,10 +28,10 @@ from kvmark import _engine
 from kvmark.errors import KvmarkError
 from kvmark.plan.model import Plan
 from kvmark.records import files
+from kvmark.run.generator import LocalGenerator
 from kvmark.run.sampler import sample
 from kvmark.run.setting import engine_overhead
 from kvmark.secret import Secret
-from kvmark.spec.url import PASSWORD_VARIABLE
 from kvmark.testbed.host import describe_host
 
 __all__ = ["BEAT_S", "LEASE_S", "Agent", "Report", "version"]
@@ -77,16 +77,16 @@ class Agent:
     """Carries out one run after the other. Everything but `run` may be called while it goes."""
 
     def __init__(self, lease_s: float = LEASE_S) -> None:
+        self.generator = LocalGenerator()
         self._lease_s = lease_s
         self._renewed_s = time.monotonic()
         self._instants: dict[int, int] = {}
         self._stops = 0
-        self._heard = 0
 
     def describe(self, calibration: str) -> dict[str, Any]:
         """The machine, what the engine costs there with this plan, and kvmark's version."""
-        host = {**describe_host(), **engine_overhead(Plan.from_json(calibration))}
-        return {"host": host, "version": version()}
+        overhead = engine_overhead(Plan.from_json(calibration), self.generator)
+        return {"host": {**describe_host(), **overhead}, "version": version()}
 
     def wall_ns(self) -> int:
         """The machine's wall time since the Unix epoch."""
@@ -107,38 +107,33 @@ class Agent:
     def run(self, plan: str, password: Secret | None, *, all_cores: bool) -> Iterator[Report]:
         """Carries out a share of a run; `all_cores` puts a worker on each core of this machine."""
         self._renewed_s = time.monotonic()
-        self._instants, self._stops, self._heard = {}, 0, 0
+        self._instants, self._stops = {}, 0
         cores = len(os.sched_getaffinity(0))
         if all_cores:
             plan = Plan.from_json(plan).model_copy(update={"workers": cores}).to_json()
-        with tempfile.TemporaryDirectory(prefix="kvmark-agent-") as folder, _lent(password):
+        with tempfile.TemporaryDirectory(prefix="kvmark-agent-") as folder:
             engine = _Engine(self, Path(folder))
+            process = psutil.Process(self.generator.pid)
             thread = threading.Thread(
-                target=engine.run, args=(plan,), name="kvmark-agent", daemon=True
+                target=engine.run, args=(plan, password), name="kvmark-agent", daemon=True
             )
             thread.start()
-            yield from _with_samples(engine.reports)
+            yield from _with_samples(engine.reports, process)
             thread.join()
 
     def may_begin(self, phase: int) -> bool | int:
         """When a phase may begin; false while that isn't known."""
         return self._instants.get(phase, False)
 
-    def heed(self) -> None:
-        """Ends the engine's run where it is to stop or nobody wants it any more.
-
-        Raises:
-            KeyboardInterrupt: as the user's would.
-        """
+    def stops(self) -> int:
+        """How often the run is to stop: when it was told so, or when nobody wants it any more."""
         if time.monotonic() - self._renewed_s > self._lease_s:
             self._stops = max(self._stops, 1)
-        if self._heard < self._stops:
-            self._heard += 1
-            raise KeyboardInterrupt
+        return self._stops
 
 
 class _Engine:
-    """One run of the engine, on a thread of its own."""
+    """One run of the generator, led by a thread of its own."""
 
     def __init__(self, agent: Agent, folder: Path) -> None:
         self.reports: SimpleQueue[Report] = SimpleQueue()
@@ -150,20 +145,22 @@ class _Engine:
         #: The phase that was asked for last, and its name.
         self._asked = (-1, "")
 
-    def run(self, plan: str) -> None:
+    def run(self, plan: str, password: Secret | None) -> None:
         """Carries out the plan; whatever comes of it is reported."""
+        agent = self._agent
         try:
-            answer = _engine.run(plan, self._folder, self._told, self._may_begin)
-            self._report(result=json.loads(answer))
+            answer = agent.generator.run(
+                plan, self._folder, self._told, self._may_begin, agent.stops, password
+            )
+            self._report(result=answer)
         except KvmarkError as problem:
             self._report(problem=(type(problem).__name__, str(problem)))
         except BaseException as problem:  # noqa: BLE001 - the coordinator must hear of it
             self._report(problem=("RunError", f"the engine stopped: {problem!r}"))
 
-    def _told(self, text: str) -> None:
-        # On the thread that writes the logs: what is there is whole.
-        self._report(progress=json.loads(text))
-        self._agent.heed()
+    def _told(self, progress: Mapping[str, Any]) -> None:
+        # Whole lines are there when progress is told of them.
+        self._report(progress=progress)
 
     def _may_begin(self, name: str) -> bool | int:
         if self._logs[-1].has_new:
@@ -172,7 +169,6 @@ class _Engine:
         if self._asked[0] < self._begun or self._asked[1] != name:
             self._asked = (max(self._begun, self._asked[0] + 1), name)
             self._report(waits_for=self._asked[0])
-        self._agent.heed()
         return self._agent.may_begin(self._asked[0])
 
     def _report(self, **told: Any) -> None:
@@ -213,14 +209,14 @@ def _begins_phase(line: bytes) -> bool:
     return json.loads(line).get("kind") in {"phase_started", "phase_skipped"}
 
 
-def _with_samples(reports: SimpleQueue[Report]) -> Iterator[Report]:
-    """The reports up to the last one, and once a second what the process uses."""
-    process = psutil.Process()
+def _with_samples(reports: SimpleQueue[Report], process: psutil.Process) -> Iterator[Report]:
+    """The reports up to the last one, and once a second what a process uses."""
     next_s = time.monotonic()
     while True:
         if time.monotonic() >= next_s:
             next_s += BEAT_S
-            yield Report(resources=sample(process))
+            with suppress(psutil.NoSuchProcess):
+                yield Report(resources=sample(process))
         try:
             report = reports.get(timeout=max(next_s - time.monotonic(), 0.001))
         except Empty:
@@ -244,16 +240,3 @@ def _together(one: Report, next_one: Report) -> Report:
         result=next_one.result,
         problem=next_one.problem,
     )
-
-
-@contextmanager
-def _lent(password: Secret | None) -> Iterator[None]:
-    """Sets the variable from which a driver takes the system's password."""
-    if password is None:
-        yield
-        return
-    os.environ[PASSWORD_VARIABLE] = password.reveal()
-    try:
-        yield
-    finally:
-        os.environ.pop(PASSWORD_VARIABLE, None)

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kvmark.drivers import is_embedded
-from kvmark.errors import KvmarkError, SystemUnderTestError
+from kvmark.errors import GeneratorDied, KvmarkError, SystemUnderTestError
 from kvmark.plan.model import Plan
 from kvmark.testbed.systems import STORES
 
@@ -32,6 +32,9 @@ def removed_if_refused(plan: Plan) -> Iterator[None]:
     made = is_folder and not Path(str(path)).exists()
     try:
         yield
+    except GeneratorDied:
+        # It had begun, and what it left may tell why it died.
+        raise
     except KvmarkError:
         if made:
             # Files of others would be a reason to keep the folder, not to hide why it was refused.

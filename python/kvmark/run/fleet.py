@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import socket
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from kvmark.errors import FleetError, UsageError
 from kvmark.plan.model import Plan
@@ -27,17 +25,16 @@ from kvmark.run.agent import Agent, Report, version
 from kvmark.run.clocks import clock_offset
 from kvmark.run.coordinator import Lost, conduct
 from kvmark.run.gathering import Machine
+from kvmark.run.generator import Progress
+from kvmark.run.interrupts import Interrupts, counted
 from kvmark.run.shares import check_divisible, check_reachable, machines_used
 from kvmark.secret import Secret
-from kvmark.spec.url import PASSWORD_VARIABLE
 
 __all__ = ["RayFleet", "joined"]
 
 _CONNECT_S: Final = 3.0
 _PLACE_S: Final = 60.0
 """A machine that is there takes an agent within seconds; a cluster that grows takes longer."""
-_PATIENT_STOPS: Final = 2
-"""The first interrupt lets operations end, the second drops them, another waits for nobody."""
 _CALLS: Final = 4
 """Calls an agent takes at the same time: its run, and what it is told meanwhile."""
 
@@ -93,6 +90,10 @@ def _sent(output: int, to: int) -> Iterator[None]:
 class RayFleet:
     """The machines, and the agents that were placed on them."""
 
+    #: What this process is in the samples, and its number: the agents tell of their own.
+    name: ClassVar[str] = "coordinator"
+    pid: ClassVar[int] = os.getpid()
+
     ray: Any
     address: str
     machines: int | None
@@ -105,26 +106,23 @@ class RayFleet:
         self,
         plan: Plan,
         folder: RunFolder,
-        progress: Callable[[Mapping[str, Any]], object],
+        progress: Progress,
         may_begin: Callable[[str], bool] | None,
         may_go_on: Callable[[], bool] | None,
         *,
+        password: Secret | None,
         all_cores: bool,
     ) -> dict[str, Any]:
-        """Carries out a plan and returns what an engine returns.
-
-        Raises:
-            KvmarkError: the run couldn't begin.
-        """
+        """Carries out a plan; see `kvmark.run.generator.Generator`."""
         check_divisible(plan)
         nodes = self._nodes()
         self._most = max(self._most, len(nodes))
         used = machines_used(plan, self.machines or len(nodes))
         check_reachable(plan, [node.address for node in nodes], _own_address(self.ray))
         crew = self._placed(nodes[:used], plan)
-        crew.all_cores = all_cores
+        crew.all_cores, crew.password = all_cores, password
         try:
-            with crew.heeding_the_user():
+            with counted() as crew.interrupts:
                 answer = conduct(plan, crew, folder, progress, may_begin, may_go_on)
         except BaseException:
             self.dismiss()
@@ -192,12 +190,14 @@ class _Crew:
     ray: Any
     nodes: Sequence[_Node]
     all_cores: bool = True
+    password: Secret | None = None
+    #: What the user asks while a run goes.
+    interrupts: Interrupts = field(default_factory=Interrupts)
     lost: set[int] = field(default_factory=set)
     machines: list[Machine] = field(default_factory=list)
     _agents: list[Any] = field(default_factory=list)
     _group: Any = None
     _streams: dict[int, Any] = field(default_factory=dict)
-    _stops: int = 0
 
     def place(self, plan: Plan) -> None:
         """Puts an agent on each node and gets to know its machine.
@@ -260,10 +260,8 @@ class _Crew:
 
     def start(self, share: int, plan: Plan) -> None:
         """Lets an agent carry out its share."""
-        lent = os.environ.get(PASSWORD_VARIABLE)
-        password = None if lent is None else Secret(lent)
         run = self._agents[share].run.options(num_returns="streaming")
-        self._streams[share] = run.remote(plan.to_json(), password, all_cores=self.all_cores)
+        self._streams[share] = run.remote(plan.to_json(), self.password, all_cores=self.all_cores)
 
     def reports(self, timeout_s: float) -> Sequence[tuple[int, Report | Lost]]:
         """What agents have to tell."""
@@ -321,26 +319,7 @@ class _Crew:
 
     def stops_asked(self) -> int:
         """How often the user has asked to stop."""
-        return self._stops
-
-    @contextmanager
-    def heeding_the_user(self) -> Iterator[None]:
-        """Counts interrupts while within: the agents are to end first, and tell what they did."""
-        self._stops = 0
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def interrupted(*_: object) -> None:
-            self._stops += 1
-            if self._stops > _PATIENT_STOPS:
-                raise KeyboardInterrupt
-
-        before = signal.signal(signal.SIGINT, interrupted)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
+        return self.interrupts.count
 
     def close(self) -> None:
         """Ends the agents and gives their place back."""

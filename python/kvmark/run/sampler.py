@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Self
 
 import psutil
@@ -51,13 +52,16 @@ class Sampler:
         folder: RunFolder,
         testbeds: Sequence[Testbed] = (),
         exporters: Sequence[NodeExporter] = (),
-        own_name: str = "generator",
+        *,
+        name: str,
+        pid: int,
     ) -> None:
+        """Of the process `pid`, which is called `name`, and of the servers."""
         self._folder = folder
-        self._own_name = own_name
+        self._name = name
         self._servers = tuple(map(Observer, testbeds))
         self._exporters = tuple(exporters)
-        self._process = psutil.Process()
+        self._process = psutil.Process(pid)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._repeat, name="kvmark-sampler", daemon=True)
 
@@ -80,7 +84,10 @@ class Sampler:
             self._take()
 
     def _take(self) -> None:
-        rows: list[Mapping[str, Any]] = [sample(self._process, self._own_name)]
+        rows: list[Mapping[str, Any]] = []
+        # Who is gone has nothing to say; that it is gone is told elsewhere.
+        with suppress(psutil.NoSuchProcess):
+            rows.append(sample(self._process, self._name))
         for servers in self._servers:
             rows += servers.sample()
         rows += [row for one in self._exporters if (row := one.sample()) is not None]

@@ -1,7 +1,4 @@
-"""An interleaved comparison that was cut short, from the runs that it left.
-
-It brings Polars and SciPy: nothing here is imported while an engine runs.
-"""
+"""An interleaved comparison that was cut short, from the runs that it left."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ def kept(records: Records, name: str, *, allow_invalid: bool) -> Kept:
     found: dict[int, dict[Side, tuple[str, float]]] = {}
     blocks = Blocks()
     for (entry, side), own in zip(entries, told, strict=True):
-        value = found_in(records.root, entry.id, metric, allow_invalid)
+        value = found_in(records, entry.id, metric, allow_invalid=allow_invalid)
         if value.value is None:
             blocks.left_out.append(value.problem)
         else:

@@ -1,7 +1,4 @@
-"""What the runs of a study come to: the tries that stand for each case, read and judged.
-
-It brings Polars and SciPy: nothing here is imported while an engine runs.
-"""
+"""What the runs of a study come to: the tries that stand for each case, read and judged."""
 
 from __future__ import annotations
 
@@ -28,7 +25,6 @@ from kvmark.study.app_tables import counted_commands
 from kvmark.study.carry import Best, best_attempts
 from kvmark.study.definition import Study, published_for
 from kvmark.study.journal import Journal
-from kvmark.study.judging import usable
 from kvmark.study.matrix import Case
 from kvmark.study.through import read_published_ways
 
@@ -61,7 +57,7 @@ def answered(study: Study, journal: Journal) -> Answered:
     Raises:
         RecordsError: a run's files can't be read.
     """
-    best = best_attempts(journal, usable)
+    best = best_attempts(journal)
     cases = [_case(study, case, best, journal.records) for case in study.cases]
     in_records = study.spec.measure == "records"
     published = {

@@ -1,7 +1,4 @@
-"""The sample applications among a study's cases: what they count, and their tables.
-
-It brings Polars: nothing here is imported while an engine runs.
-"""
+"""The sample applications among a study's cases: what they count, and their tables."""
 
 from __future__ import annotations
 

@@ -9,20 +9,19 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Protocol, Self
 
 from kvmark.errors import Interrupted, KvmarkError, RunError, SystemUnderTestError
 from kvmark.plan.compile import compile_run
-from kvmark.records import Records
-from kvmark.run import Carried, Progress, Setting, carry_out
+from kvmark.run.carry import Carried, Progress, carry_out
+from kvmark.run.setting import Setting
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import SystemUrl
 from kvmark.study.contents import run_spec
 from kvmark.study.definition import Study
 from kvmark.study.journal import Attempt, Journal
-from kvmark.study.judging import usable_apart
+from kvmark.study.judging import usable
 from kvmark.study.matrix import Case
 from kvmark.study.stage import Stage
 
@@ -30,8 +29,6 @@ __all__ = ["Audience", "Carrier", "best_attempts", "missing"]
 
 Place = tuple[str, int]
 """A case by its title, and a repetition."""
-Judge = Callable[[Records, Sequence[str]], Mapping[str, bool]]
-"""Says of each run whether it can stand for its case."""
 
 
 class Audience(Protocol):
@@ -49,15 +46,15 @@ class Best:
     usable: bool
 
 
-def best_attempts(journal: Journal, judge: Judge = usable_apart) -> Mapping[Place, Best]:
+def best_attempts(journal: Journal) -> Mapping[Place, Best]:
     """The try that stands for each run: the newest that is usable, or else the newest."""
     attempts = journal.attempts()
     runs = [attempt.run for attempt in attempts if attempt.run is not None]
-    usable = judge(journal.records, runs)
+    judged = usable(journal.records, runs)
     found: dict[Place, Best] = {}
     for attempt in attempts:
         place = (attempt.case, attempt.repetition)
-        is_usable = attempt.run is not None and usable[attempt.run]
+        is_usable = attempt.run is not None and judged[attempt.run]
         if is_usable or place not in found or not found[place].usable:
             found[place] = Best(attempt, is_usable)
     return found
@@ -80,8 +77,6 @@ class Carrier:
     journal: Journal
     stage: Stage
     setting: Setting
-    lend: Callable[[SystemUrl], AbstractContextManager[None]]
-    """Gives a system's password to drivers for as long as a run goes."""
     audience: Audience
     progress: Progress
     _loaded: set[str] = field(default_factory=set)
@@ -124,11 +119,10 @@ class Carrier:
         kept = {**spec.as_json(), "study": {**own, "repetition": repetition}}
         plan = compile_run(spec)
         limit = _Limit.from_now(self.study.spec.limit_ns)
-        with self.lend(spec.system):
-            carried = carry_out(
-                plan, kept, self.journal.records, self.setting, self.progress, spec.faults,
-                may_go_on=limit.may_go_on,
-            )  # fmt: skip
+        carried = carry_out(
+            plan, kept, self.setting, self.progress, spec.faults,
+            may_go_on=limit.may_go_on, password=spec.system.password,
+        )  # fmt: skip
         if limit.is_over and isinstance(carried.failure, Interrupted):
             seconds = (self.study.spec.limit_ns or 0) / 1e9
             reason = SystemUnderTestError(f"the case took longer than its limit of {seconds:g} s")

@@ -1,7 +1,4 @@
-"""What the runs near a capacity say of it together.
-
-It brings SciPy: nothing here is imported while an engine runs.
-"""
+"""What the runs near a capacity say of it together."""
 
 from __future__ import annotations
 

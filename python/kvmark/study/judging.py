@@ -1,48 +1,29 @@
-"""Closing and judging a study's runs in a process of its own.
-
-Judging brings libraries whose memory would count as the generator's in the runs that follow. What
-was judged before is read from beside the runs, which needs none of them.
-"""
+"""Closing and judging a study's runs. What was judged before is read from beside them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
+from kvmark.analysis import judge, save_verdict
 from kvmark.errors import KvmarkError
 from kvmark.records import Records
 from kvmark.records.verdicts import kept_verdict
-from kvmark.study.apart import apart
 
-__all__ = ["CUT_SHORT", "usable", "usable_apart"]
+__all__ = ["CUT_SHORT", "usable"]
 
 CUT_SHORT: Final = frozenset({"interrupted", "recovered"})
 """Codes of the reasons that a run has which didn't come to its end."""
 
 
-def usable_apart(records: Records, runs: Sequence[str]) -> Mapping[str, bool]:
+def usable(records: Records, runs: Sequence[str]) -> Mapping[str, bool]:
     """Whether each run can stand for its case: it came to its end and isn't INVALID.
 
     A run that was killed or interrupted is closed and kept, and can't.
     """
     known = _known(records, runs)
-    rest = tuple(run for run in runs if run not in known)
-    if not rest:
-        return known
-    with apart() as other:
-        return {**known, **other.submit(_usable, records.root, rest).result()}
-
-
-def usable(records: Records, runs: Sequence[str]) -> Mapping[str, bool]:
-    """The same in this process, when nothing is measured any more."""
-    known = _known(records, runs)
     rest = (run for run in runs if run not in known)
     return {**known, **{run: _is_usable(records, run) for run in rest}}
-
-
-def _usable(root: Path, runs: Sequence[str]) -> Mapping[str, bool]:
-    return usable(Records(root), runs)
 
 
 def _known(records: Records, runs: Sequence[str]) -> dict[str, bool]:
@@ -52,8 +33,6 @@ def _known(records: Records, runs: Sequence[str]) -> dict[str, bool]:
 
 
 def _is_usable(records: Records, run: str) -> bool:
-    from kvmark.analysis import judge, save_verdict  # noqa: PLC0415
-
     try:
         opened = records.open(run)
         verdict = judge(opened)

@@ -1,7 +1,4 @@
-"""A run that has ended, closed and judged: what every study's answer is made of.
-
-It brings Polars and SciPy: nothing here is imported while an engine runs.
-"""
+"""A run that has ended, closed and judged: what every study's answer is made of."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from dataclasses import dataclass
 
 from kvmark.analysis import Verdict, judge, save_verdict
 from kvmark.records import Records, Run, recover
-from kvmark.run import Carried
+from kvmark.run.carry import Carried
 
 __all__ = ["Measured", "measured"]
 

@@ -1,13 +1,9 @@
-"""Runs at a rate judged by objectives: what they measured, and whether everything held.
-
-It brings Polars and SciPy: nothing here is imported while an engine runs.
-"""
+"""Runs at a rate judged by objectives: what they measured, and whether everything held."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from kvmark.analysis import Level, Reason, Verdict, judge, merged_times, save_verdict
@@ -38,14 +34,18 @@ class _Figure:
     lacking: str = ""
 
 
-def measured_rate(root: Path, folder: Path) -> float:
+def measured_rate(records: Records, run: str) -> float:
     """Closes a run and says its successful operations per second."""
-    run, _ = _closed(root, folder)
-    return _throughput([run])
+    closed, _ = _closed(records, run)
+    return _throughput([closed])
 
 
 def judged(
-    root: Path, runs: Sequence[str], rate: float, stage: Stage, objectives: Sequence[Objective]
+    records: Records,
+    runs: Sequence[str],
+    rate: float,
+    stage: Stage,
+    objectives: Sequence[Objective],
 ) -> RateRun:
     """Closes and judges runs at one rate as one: histograms are merged, shares pooled.
 
@@ -55,7 +55,7 @@ def judged(
         AnswerIsNo: a run is INVALID for a reason that no other rate would mend.
         KvmarkError: its records can't be written or read.
     """
-    closed = [_closed(root, root / name) for name in runs]
+    closed = [_closed(records, name) for name in runs]
     for run, verdict in closed:
         _raise_if_useless(run, verdict)
     figures = [_figure([run for run, _ in closed], objective) for objective in objectives]
@@ -80,10 +80,10 @@ def judged(
     )
 
 
-def _closed(root: Path, folder: Path) -> tuple[Run, Verdict]:
-    run = recover(folder)
+def _closed(records: Records, name: str) -> tuple[Run, Verdict]:
+    run = recover(records.root / name)
     verdict = judge(run)
-    save_verdict(Records(root), run, verdict)
+    save_verdict(records, run, verdict)
     return run, verdict
 
 

@@ -1,8 +1,4 @@
-"""What cassandra-stress prints of each interval, from the rows that the engine appends to its log.
-
-Nothing of weight is imported: this runs while the engine measures, and what it takes would count as
-the generator's.
-"""
+"""What cassandra-stress prints of each interval, from the rows that the engine logs."""
 
 from __future__ import annotations
 

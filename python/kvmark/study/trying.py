@@ -1,31 +1,28 @@
-"""The runs of a capacity search: a closed model to begin with, then one run for each rate.
-
-Runs are judged between the engine's runs, by a process of its own: what judging needs would count
-as the generator's memory.
-"""
+"""The runs of a capacity search: a closed model to begin with, then one run for each rate."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Final, Literal
 
 from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
-from kvmark.records import Records
-from kvmark.run import Carried, Progress, Setting, carry_out
+from kvmark.run.carry import Carried, Progress, carry_out
+from kvmark.run.setting import Setting
 from kvmark.spec.objective import Objective
 from kvmark.spec.run import RunSpec
-from kvmark.study.apart import apart
 from kvmark.study.capacity import Asked, Capacity, RateRun, Stage, search
 
 __all__ = ["Trying", "capacity_of", "probe_plan"]
 
 _SEEDS: Final = 1_000_003
 """Runs of one search have seeds of their own, and other searches others."""
+
+
+def _unseen(*_: object) -> None:
+    """Shows nothing."""
 
 
 @dataclass
@@ -38,11 +35,10 @@ class Trying:
     """The run at no rate yet."""
     arrival: Literal["constant", "poisson"]
     objectives: tuple[Objective, ...]
-    records: Records
     setting: Setting
-    step: Callable[[str, int], object]
+    step: Callable[[str, int], object] = _unseen
     """Takes what begins, and its number from 1."""
-    progress: Progress
+    progress: Progress = _unseen
     _number: int = field(default=0)
 
     def carry_out(self, title: str, rate: float | None) -> Carried:
@@ -61,7 +57,9 @@ class Trying:
             "capacity": {**search, "objectives": objectives, "rate": rate},
         }
         plan = compile_run(spec)
-        return carry_out(plan, kept, self.records, self.setting, self.progress).or_raise()
+        return carry_out(
+            plan, kept, self.setting, self.progress, password=spec.system.password
+        ).or_raise()
 
 
 def probe_plan(spec: RunSpec) -> Plan:
@@ -93,26 +91,22 @@ def capacity_of(trying: Trying, asked: Asked, first: float | None = None) -> Cap
         AnswerIsNo: a run can't be used, whatever its rate.
         KvmarkError: a run failed or was interrupted.
     """
-    root = trying.records.root
-    with apart() as other:
-        if first is None:
-            probe = trying.carry_out("closed model", None)
-            most = other.submit(_rate, root, probe.folder.path).result()
-            if most <= 0:
-                raise AnswerIsNo(
-                    f"no operation of run {probe.folder.id} succeeded: see kvmark show"
-                )
-            first = most / 2
+    from kvmark.study.rate_run import measured_rate  # noqa: PLC0415 - it brings tables
 
-        return search(_Attempts(trying, other), first, asked)
+    if first is None:
+        probe = trying.carry_out("closed model", None)
+        most = measured_rate(trying.setting.records, probe.folder.id)
+        if most <= 0:
+            raise AnswerIsNo(f"no operation of run {probe.folder.id} succeeded: see kvmark show")
+        first = most / 2
+    return search(_Attempts(trying), first, asked)
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempts:
-    """The runs of a search, carried out here and judged apart."""
+    """The runs of a search, carried out and judged."""
 
     trying: Trying
-    apart: ProcessPoolExecutor
 
     def attempt(self, rate: float, stage: Stage) -> RateRun:
         """One run at a rate, judged."""
@@ -125,8 +119,9 @@ class _Attempts:
         return self._judged(tuple(one.run for one in runs), last.rate, last.stage)
 
     def _judged(self, runs: tuple[str, ...], rate: float, stage: Stage) -> RateRun:
-        root = self.trying.records.root
-        return self.apart.submit(_judged, root, runs, rate, stage, self.trying.objectives).result()
+        from kvmark.study.rate_run import judged  # noqa: PLC0415 - it brings tables
+
+        return judged(self.trying.setting.records, runs, rate, stage, self.trying.objectives)
 
 
 def _at(
@@ -135,17 +130,3 @@ def _at(
     """The run at a rate, with seeds of its own."""
     law = None if rate is None else arrival
     return replace(spec, rate=rate, arrival=law, seed=spec.seed * _SEEDS + number)
-
-
-def _rate(root: Path, folder: Path) -> float:
-    from kvmark.study.rate_run import measured_rate  # noqa: PLC0415
-
-    return measured_rate(root, folder)
-
-
-def _judged(
-    root: Path, runs: tuple[str, ...], rate: float, stage: Stage, objectives: Sequence[Objective]
-) -> RateRun:
-    from kvmark.study.rate_run import judged  # noqa: PLC0415
-
-    return judged(root, runs, rate, stage, objectives)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import random
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,7 +51,7 @@ class Limit:
         return self.projected_s > self.left_s + self.grace_s
 
     def watch(self, progress: Mapping[str, Any]) -> None:
-        """Takes the engine's progress; ends the run as the user would when its time is over."""
+        """Takes the engine's progress."""
         expected, done = progress["expected_operations"], progress["completed"]
         if not expected or progress["phase_name"] != "measure" or self.over:
             return
@@ -61,7 +60,10 @@ class Limit:
         self.projected_s = elapsed_s * expected / done if done else math.inf
         if self.is_hopeless and elapsed_s >= self.share_s:
             self.over = True
-            signal.raise_signal(signal.SIGINT)
+
+    def may_go_on(self) -> bool:
+        """Whether there is time left."""
+        return not self.over
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,4 @@
-"""Carries out a study, shows how it goes, and answers.
-
-Apart from the command, because it needs libraries that take a while to load. What judges and
-answers takes longer and a lot of memory, which would count as the generator's: it is imported when
-nothing is measured any more.
-"""
+"""Carries out a study, shows how it goes, and answers."""
 
 from __future__ import annotations
 
@@ -14,16 +9,22 @@ from typing import Any
 
 import typer
 
+from kvmark.analysis.study import StudyRow
 from kvmark.cli.command_line import command_line
-from kvmark.cli.fleet import AskedFleet, on_fleet
 from kvmark.cli.live import LiveDisplay
+from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
 from kvmark.cli.progress import show
-from kvmark.cli.system import named_system, password_lent
+from kvmark.cli.session import AskedFleet, session
+from kvmark.cli.system import named_system
 from kvmark.errors import AnswerIsNo, Interrupted, KvmarkError, SystemUnderTestError, UsageError
 from kvmark.records import Records
-from kvmark.run import make_setting
+from kvmark.report.study_answers import Drawn, StudyAnswer, Ways
+from kvmark.report.study_gather import study_provenance
+from kvmark.report.study_page import study_page, study_text
 from kvmark.spec.study import StudyFile
 from kvmark.spec.url import SystemName, system_name
+from kvmark.study.answer import Answered, answered
+from kvmark.study.app_tables import applications, operations
 from kvmark.study.carry import Carrier, best_attempts, missing
 from kvmark.study.definition import Asked, Study
 from kvmark.study.journal import Journal, begin, find, tag
@@ -90,18 +91,19 @@ def _carry(
     if not todo:
         return
     plan = study.plan(study.cases[0])
-    common = make_setting(command_line(), plan, (tag(journal.id), *tags))
 
     def tell(text: str) -> None:
         if not quiet:
             typer.echo(f"[study] {text}", err=True)
 
     with (
-        on_fleet(common, fleet, plan) as setting,
+        session(
+            command_line(), journal.records, plan, (tag(journal.id), *tags), fleet=fleet
+        ) as setting,
         Stage(study, resumed, tell) as stage,
         LiveDisplay(quiet=quiet) as display,
     ):
-        carrier = Carrier(study, journal, stage, setting, password_lent, display, show(display))
+        carrier = Carrier(study, journal, stage, setting, display, show(display))
         carrier.carry_out(todo)
 
 
@@ -114,9 +116,7 @@ def _answer(
     json: bool,
 ) -> None:
     """Prints the answer as far as there is one, then raises what ended the study."""
-    from kvmark.cli.study_answering import print_study
-
-    rows = print_study(study, journal, report, json=json)
+    rows = _print_study(study, journal, report, json=json)
     if problem is not None:
         if isinstance(problem, Interrupted):
             raise Interrupted(
@@ -175,3 +175,67 @@ def _named(word: str, kept: Any) -> Any:
     if word == "through":
         return tuple(map(SystemName, kept or ()))
     return system_name(kept) if word == "system" else kept
+
+
+def _print_study(
+    study: Study, journal: Journal, report: Path | None, *, json: bool
+) -> tuple[StudyRow, ...]:
+    """Prints the answer as far as the study has been carried out, and writes the report.
+
+    Raises:
+        KvmarkError: a run can't be read, or the report not written.
+    """
+    found = answered(study, journal)
+    answer = _drawn(study, journal, found)
+    if report is not None:
+        write_report(lambda _: study_page(answer), report)
+    if json:
+        print_json(
+            {
+                "study": journal.id,
+                "rows": answer.rows,
+                "effects": answer.effects,
+                "notes": answer.notes,
+                "published_source": answer.published_source,
+                "missing": answer.missing,
+                "ways": answer.ways,
+                "runs": [run.id for run in found.runs],
+                "report": report,
+            }
+        )
+    else:
+        print_answer(study_text(answer, terminal_width()))
+        tell_report(report)
+    return answer.rows
+
+
+def _drawn(study: Study, journal: Journal, found: Answered) -> StudyAnswer:
+    spec = study.spec
+    figure, sources = spec.figure, dict.fromkeys(table.source for table in spec.published)
+    definition = {key: value for key, value in journal.definition.items() if key != "digest"}
+    return StudyAnswer(
+        title=f"Study {study.name}",
+        question=" ".join(spec.question.split()),
+        factors=study.factors,
+        rows=found.rows,
+        effects=found.effects,
+        notes=found.notes,
+        unit="records/s" if spec.measure == "records" else "ops/s",
+        repetitions=study.repetitions,
+        missing=found.missing,
+        provenance=study_provenance(journal.id, definition, found.rows, found.runs),
+        published_source="; ".join(sources) or None,
+        applications=applications(study, found.rows, found.runs),
+        operations=operations(study, found.rows, found.runs),
+        disk_reads=spec.disk_reads,
+        drawn=None if figure is None else Drawn(figure.across, figure.series, figure.panels),
+        ways=_ways(study, found),
+    )
+
+
+def _ways(study: Study, found: Answered) -> Ways | None:
+    through = study.spec.through
+    if through is None:
+        return None
+    source = through.published.source if through.published else ""
+    return Ways(found.costs, found.published_costs, source)

@@ -1,8 +1,4 @@
-"""Carries out a command line of cassandra-stress and prints what it would print.
-
-What judges, merges histograms and draws pages is imported when nothing is measured any more, as for
-the other commands.
-"""
+"""Carries out a command line of cassandra-stress and prints what it would print."""
 
 from __future__ import annotations
 
@@ -15,16 +11,18 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from kvmark.cli.command_line import command_line
+from kvmark.cli.session import session
 from kvmark.cli.stress_output import ladder_text, log_histograms, results_of, settings_text
-from kvmark.cli.system import named_system, password_lent
+from kvmark.cli.system import named_system
 from kvmark.errors import AnswerIsNo, RunError, SpecError
 from kvmark.plan.model import Plan
 from kvmark.plan.stress import StressPlans, driver_options
 from kvmark.records import Records, RunFolder
 from kvmark.report.bars import writable
 from kvmark.report.stress_table import HEAD, line_text
-from kvmark.run import Carried, carry_out, make_setting
+from kvmark.run.carry import Carried, carry_out
 from kvmark.run.setting import Setting
+from kvmark.secret import Secret
 from kvmark.spec.stress.command import StressSpec
 from kvmark.spec.stress.profile import load_profile
 from kvmark.spec.url import PASSWORD_VARIABLE, SystemUrl
@@ -46,6 +44,14 @@ class Wanted:
     json: bool = False
     quiet: bool = False
     pause_s: float = PAUSE_S
+
+
+@dataclass(frozen=True, slots=True)
+class _Where:
+    """What all runs of a command line have in common."""
+
+    setting: Setting
+    password: Secret | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +86,9 @@ def carry_out_stress(spec: StressSpec, wanted: Wanted, records: Records) -> None
         if spec.log.settings:
             out(settings_text(spec))
         tags = (*wanted.tags, *spec.log.tags)
-        setting = make_setting(command_line(), _pinned(first, wanted), tags)
-        with password_lent(system):
-            ended = list(_climb(spec, plans, records, setting, wanted, out))
+        with session(command_line(), records, _pinned(first, wanted), tags) as setting:
+            where = _Where(setting, system.password)
+            ended = list(_climb(spec, plans, where, wanted, out))
         _answer(spec, plans, ended, records, wanted, out)
 
 
@@ -136,15 +142,14 @@ def _output(spec: StressSpec, stream: TextIO | None) -> Iterator[Callable[[str],
 def _climb(
     spec: StressSpec,
     plans: StressPlans,
-    records: Records,
-    setting: Setting,
+    where: _Where,
     wanted: Wanted,
     out: Callable[[str], None],
 ) -> Iterator[_Level]:
     """Carries out one number of clients, or a ladder of them."""
     if spec.threads is not None:
         out(_running(spec, spec.threads))
-        yield _level(plans, spec.threads, records, setting, wanted, out, first=True)
+        yield _level(plans, spec.threads, where, wanted, out, first=True)
         return
     rates: list[float] = []
     before = 0
@@ -154,7 +159,7 @@ def _climb(
             time.sleep(wanted.pause_s)
         out(f"Running with {clients} threadCount")
         out(_running(spec, clients))
-        level = _level(plans, clients, records, setting, wanted, out, first=not rates)
+        level = _level(plans, clients, where, wanted, out, first=not rates)
         yield level
         rates.append(level.op_rate)
         if len(rates) > 1 and rates[-2]:
@@ -185,8 +190,7 @@ def _running(spec: StressSpec, clients: int) -> str:
 def _level(
     plans: StressPlans,
     clients: int,
-    records: Records,
-    setting: Setting,
+    where: _Where,
     wanted: Wanted,
     out: Callable[[str], None],
     *,
@@ -201,7 +205,7 @@ def _level(
     def progress(folder: RunFolder, _: Mapping[str, Any]) -> None:
         printer.catch_up(folder.path)
 
-    carried = carry_out(plan, spec.as_json(), records, setting, progress)
+    carried = carry_out(plan, spec.as_json(), where.setting, progress, password=where.password)
     printer.catch_up(carried.folder.path)
     return _Level(clients, carried, tuple(printer.totals))
 

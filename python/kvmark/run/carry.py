@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from kvmark import _engine, errors
-from kvmark.errors import Interrupted, KvmarkError
+from kvmark import errors
+from kvmark.errors import GeneratorDied, Interrupted, KvmarkError
 from kvmark.plan.model import Plan
-from kvmark.records import Header, Manifest, Records, RunFolder
+from kvmark.records import Header, Manifest, RunFolder, recover
 from kvmark.run.embedded import created_on_demand, removed_if_refused
 from kvmark.run.faults import Faults
 from kvmark.run.sampler import Sampler
 from kvmark.run.served import served_by
 from kvmark.run.setting import Setting
+from kvmark.secret import Secret
 from kvmark.spec.faults import FaultSpec
 from kvmark.testbed.node_exporter import NodeExporter
 from kvmark.testbed.state import Testbed
@@ -53,20 +53,20 @@ class Carried:
 def carry_out(
     plan: Plan,
     spec: Mapping[str, Any],
-    records: Records,
     setting: Setting,
     progress: Progress,
     faults: Sequence[FaultSpec] = (),
     exporters: Sequence[NodeExporter] = (),
     may_go_on: Callable[[], bool] | None = None,
+    password: Secret | None = None,
 ) -> Carried:
     """Carries out a plan with its faults and keeps what the engine returned.
 
     `may_go_on` is asked while the engine is at work and at no other time: what it says ends the run
-    as the user would, and never what is done with a run that came to its end.
+    as the user would, and never what is done with a run that came to its end. A process that
+    generated the load and died leaves a run that is recovered from its logs.
 
-    The run is left to be closed later: that brings libraries whose memory would count as the
-    generator's in the runs that follow.
+    The run is left to be closed later, when nothing is measured any more.
 
     Raises:
         KvmarkError: the run couldn't begin, and then no folder is left, or its records couldn't be
@@ -75,7 +75,7 @@ def carry_out(
     plan = created_on_demand(plan)
     served = served_by(plan)
     served.check_faults(faults)
-    folder = records.new(plan.name)
+    folder = setting.records.new(plan.name)
     header = Header(
         command=setting.command,
         spec=spec,
@@ -87,33 +87,45 @@ def carry_out(
         testbed=served.description,
     )
     folder.begin(header)
+    generator = setting.generator
     result: Mapping[str, Any] | None = None
     try:
         with (
-            Sampler(folder, served.testbeds, exporters, _own_name(setting)),
+            Sampler(folder, served.testbeds, exporters, name=generator.name, pid=generator.pid),
             _broken_as_planned(faults, served.testbed, folder, plan) as broken,
             removed_if_refused(plan),
             _followed(setting, folder, plan),
         ):
-            may_begin = None if broken is None else broken.may_begin
-            tell = partial(progress, folder)
-            if setting.fleet is None:
-                result = _generate(plan, folder, tell, may_begin, may_go_on)
-            else:
-                all_cores = spec.get("workers") is None and not plan.pin
-                result = setting.fleet.generate(
-                    plan, folder, tell, may_begin, may_go_on, all_cores=all_cores
-                )
+            result = generator.generate(
+                plan,
+                folder,
+                partial(progress, folder),
+                None if broken is None else broken.may_begin,
+                may_go_on,
+                password=password,
+                all_cores=spec.get("workers") is None and not plan.pin,
+            )
     except KeyboardInterrupt:
         if result is None:
             folder.abandon()
             raise
         # The engine had returned: the run is whole, and the user wants nothing to follow it.
         return _kept(plan, folder, result, _interrupted(folder.id))
+    except GeneratorDied as died:
+        if folder.abandon():
+            raise
+        return _recovered(plan, folder, died)
     except BaseException:
         folder.abandon()
         raise
     return _kept(plan, folder, result, _failure(result, folder.id))
+
+
+def _recovered(plan: Plan, folder: RunFolder, died: GeneratorDied) -> Carried:
+    """The run as its logs tell it."""
+    manifest = recover(folder.path).manifest
+    reason = GeneratorDied(f"{died}; what it had written is kept as run {folder.id}")
+    return Carried(folder, _present(plan, manifest), reason, manifest)
 
 
 def _kept(
@@ -126,29 +138,6 @@ def _kept(
         folder.abandon()
         raise
     return Carried(folder, _present(plan, manifest), failure, manifest)
-
-
-def _generate(
-    plan: Plan,
-    folder: RunFolder,
-    progress: Callable[[Mapping[str, Any]], object],
-    may_begin: Callable[[str], bool] | None,
-    may_go_on: Callable[[], bool] | None,
-) -> Mapping[str, Any]:
-    """The engine in this process."""
-
-    def tell(text: str) -> None:
-        progress(json.loads(text))
-
-    answer: Mapping[str, Any] = json.loads(
-        _engine.run(plan.to_json(), folder.path, tell, may_begin, may_go_on)
-    )
-    return answer
-
-
-def _own_name(setting: Setting) -> str:
-    """What this process is in the samples."""
-    return "generator" if setting.fleet is None else "coordinator"
 
 
 def _followed(setting: Setting, folder: RunFolder, plan: Plan) -> AbstractContextManager[object]:

@@ -1,0 +1,91 @@
+"""What the runs of one command are made with: who generates load, where, and who is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import typer
+
+from kvmark.errors import SpecError
+
+if TYPE_CHECKING:
+    from kvmark.plan.model import Plan
+    from kvmark.records import Records
+    from kvmark.run.generator import Generator
+    from kvmark.run.setting import Setting
+
+__all__ = ["AskedFleet", "asked_fleet", "session"]
+
+
+@dataclass(frozen=True, slots=True)
+class AskedFleet:
+    """What the user said of the machines."""
+
+    address: str
+    machines: int | None
+
+
+def asked_fleet(address: str | None, machines: int | None) -> AskedFleet | None:
+    """The fleet that was named, if one was.
+
+    Raises:
+        SpecError: machines are asked for and no fleet.
+    """
+    if address is None:
+        if machines is not None:
+            raise SpecError("--machines counts the machines of a fleet: give --fleet ADDRESS too")
+        return None
+    return AskedFleet(address, machines)
+
+
+@contextmanager
+def session(
+    command: tuple[str, ...],
+    records: Records,
+    plan: Plan,
+    tags: tuple[str, ...] = (),
+    commit: str | None = None,
+    *,
+    fleet: AskedFleet | None = None,
+    prometheus: int | None = None,
+    quiet: bool = False,
+) -> Iterator[Setting]:
+    """The setting of all runs of a command, whose first or typical plan this is.
+
+    Load comes from one process of this machine, or from a fleet, until the context is left.
+    Prometheus is told of each run where a port was named.
+
+    Raises:
+        UsageError: the plan makes no sense on a fleet, it can't be joined, or the port can't be
+            used.
+    """
+    from kvmark.run.generator import LocalGenerator
+    from kvmark.run.setting import make_setting
+
+    with ExitStack() as stack:
+        generator = stack.enter_context(LocalGenerator())
+        setting = make_setting(command, plan, generator, records, tags, commit)
+        if fleet is not None:
+            setting = replace(setting, generator=stack.enter_context(_joined(fleet, plan)))
+        if prometheus is not None:
+            # Only those who ask for metrics pay for the library.
+            from kvmark.run.prometheus import exporting
+
+            exporter = stack.enter_context(exporting(prometheus))
+            if not quiet:
+                typer.echo(f"Metrics are at {exporter.address} while it measures", err=True)
+            setting = replace(setting, exporter=exporter)
+        yield setting
+
+
+def _joined(asked: AskedFleet, plan: Plan) -> AbstractContextManager[Generator]:
+    from kvmark.run.shares import check_divisible
+
+    check_divisible(plan)
+    # Only those who have a fleet pay for it.
+    from kvmark.run.fleet import joined
+
+    return joined(asked.address, asked.machines)

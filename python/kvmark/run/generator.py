@@ -1,0 +1,290 @@
+"""Who generates load: a process of this machine's own, or whoever can be asked in its place."""
+
+from __future__ import annotations
+
+import json
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, Protocol, Self
+
+from kvmark import errors
+from kvmark.errors import GeneratorDied, KvmarkError, RunError
+from kvmark.plan.model import Plan
+from kvmark.records import RunFolder
+from kvmark.run.interrupts import MOST_PATIENT, counted
+from kvmark.secret import Secret
+from kvmark.spec.url import PASSWORD_VARIABLE
+
+__all__ = ["Generator", "LocalGenerator", "Progress"]
+
+Progress = Callable[[Mapping[str, Any]], object]
+"""Takes the engine's progress, about once an interval."""
+
+_WORDS: Final = (sys.executable, "-m", "kvmark.run.worker")
+_LOOK_S: Final = 0.05
+_MOST_BYTES: Final = 1 << 16
+_ENDS_WITHIN_S: Final = 5.0
+_LAST_LINES: Final = 2
+"""Of what a process said before it died: a C++ exception takes two."""
+_ENDING: Final = frozenset({signal.SIGINT, signal.SIGTERM})
+
+
+class Generator(Protocol):
+    """Carries out plans: a process of this machine, or machines together."""
+
+    @property
+    def name(self) -> str:
+        """What the process `pid` is called in the samples of what it uses."""
+
+    @property
+    def pid(self) -> int:
+        """The process on this machine whose processor time and memory are sampled."""
+
+    def generate(
+        self,
+        plan: Plan,
+        folder: RunFolder,
+        progress: Progress,
+        may_begin: Callable[[str], bool] | None,
+        may_go_on: Callable[[], bool] | None,
+        *,
+        password: Secret | None,
+        all_cores: bool,
+    ) -> Mapping[str, Any]:
+        """Carries out a plan and returns what an engine returns.
+
+        `may_begin` is asked before each phase begins. The first time that `may_go_on` says no is
+        like an interrupt of the user's. With `all_cores` each machine of several has a worker on
+        each of its own cores.
+
+        Raises:
+            KvmarkError: the plan couldn't begin.
+            GeneratorDied: the process that generated the load is gone; its logs are there.
+            KeyboardInterrupt: the user waited for nobody.
+        """
+
+
+class LocalGenerator:
+    """One process on this machine for plan after plan, as a context at whose end it is gone.
+
+    It hears no Ctrl-C, which a terminal sends to every process of a command: it is told.
+    """
+
+    name: Final = "generator"
+
+    def __init__(self) -> None:
+        self._process: _Process | None = None
+
+    def __enter__(self) -> Self:
+        """Begins nothing yet: the process starts when it is first needed."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends the process."""
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        """The process's number; it is started if there is none."""
+        return self._running().pid
+
+    def generate(
+        self,
+        plan: Plan,
+        folder: RunFolder,
+        progress: Progress,
+        may_begin: Callable[[str], bool] | None,
+        may_go_on: Callable[[], bool] | None,
+        *,
+        password: Secret | None,
+        all_cores: bool,  # noqa: ARG002 - a plan for one machine says its workers itself
+    ) -> Mapping[str, Any]:
+        """Carries out a plan; see `Generator`."""
+        has_refused = False
+        with counted() as interrupts:
+
+            def stops() -> int:
+                nonlocal has_refused
+                # What the user wants goes before what the caller wants, who is asked once.
+                if not (interrupts.count or has_refused or may_go_on is None):
+                    has_refused = not may_go_on()
+                return interrupts.count + has_refused
+
+            return self.run(plan.to_json(), folder.path, progress, may_begin, stops, password)
+
+    def run(
+        self,
+        plan: str,
+        folder: Path,
+        progress: Progress,
+        may_begin: Callable[[str], bool | int] | None = None,
+        stops: Callable[[], int] | None = None,
+        password: Secret | None = None,
+    ) -> Mapping[str, Any]:
+        """Carries out a plan and returns what the engine returns; see `kvmark._engine.run`.
+
+        What a callback raises goes on to the caller, and ends the process.
+
+        Raises:
+            KvmarkError: the plan couldn't begin.
+            GeneratorDied: the process is gone; the next plan has a new one.
+        """
+        process = self._running()
+        try:
+            process.tell(
+                plan=plan,
+                folder=str(folder),
+                variables={} if password is None else {PASSWORD_VARIABLE: password.reveal()},
+                asks=may_begin is not None,
+            )
+            answer = _answer(process, progress, may_begin, stops)
+        except BaseException:
+            self._process = None
+            process.kill()
+            raise
+        if isinstance(answer, KvmarkError):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        """Ends the process."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.end()
+
+    def _running(self) -> _Process:
+        if self._process is None or self._process.has_ended:
+            self.close()
+            self._process = _Process()
+        return self._process
+
+
+def _answer(
+    process: _Process,
+    progress: Progress,
+    may_begin: Callable[[str], bool | int] | None,
+    stops: Callable[[], int] | None,
+) -> Mapping[str, Any] | KvmarkError:
+    """What came of the plan that the process was told."""
+    for told in process.heard(stops):
+        match told:
+            case {"progress": shown}:
+                progress(shown)
+            case {"asks": str(phase)} if may_begin is not None:
+                process.tell(begins=may_begin(phase))
+            case {"result": result}:
+                return dict(result)
+            case {"problem": [kind, sentence]}:
+                found: type[KvmarkError] = getattr(errors, kind)
+                return found(sentence)
+    raise RunError("the process that generates load went on without a word")
+
+
+class _Process:
+    """The process, and the lines that go to and fro."""
+
+    def __init__(self) -> None:
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
+        self._unread = b""
+        self._stops_told = 0
+        self._line, there = socket.socketpair()
+        with there, _held_back(_ENDING):
+            self._process = subprocess.Popen(  # noqa: S603 - our own program
+                _WORDS, stdin=there.fileno(), stdout=there.fileno(), stderr=self._said
+            )
+        self._poll = select.poll()
+        self._poll.register(self._line, select.POLLIN)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def tell(self, **message: object) -> None:
+        """Sends a line.
+
+        Raises:
+            GeneratorDied: nobody is there to read it.
+        """
+        if "plan" in message:
+            self._stops_told = 0
+        try:
+            self._line.sendall(json.dumps(message).encode() + b"\n")
+        except OSError:
+            raise self._died() from None
+
+    def heard(self, stops: Callable[[], int] | None) -> Iterator[dict[str, Any]]:
+        """Every message as it comes; meanwhile the process is told how often it is to stop.
+
+        Raises:
+            GeneratorDied: the process is gone.
+        """
+        while True:
+            asked = 0 if stops is None else min(stops(), MOST_PATIENT)
+            if asked > self._stops_told:
+                self._stops_told = asked
+                self.tell(stops=asked)
+            if self._poll.poll(1000 * _LOOK_S):
+                yield from self._read()
+
+    def _read(self) -> Iterator[dict[str, Any]]:
+        try:
+            got = self._line.recv(_MOST_BYTES)
+        except ConnectionResetError:
+            got = b""
+        if not got:
+            raise self._died()
+        *lines, self._unread = (self._unread + got).split(b"\n")
+        return map(json.loads, lines)
+
+    def end(self) -> None:
+        """Lets it end, which it does when nobody can tell it anything any more."""
+        self._line.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_ENDS_WITHIN_S)
+        self.kill()
+
+    def kill(self) -> None:
+        """Ends it whatever it does."""
+        self._process.kill()
+        self._process.wait()
+        self._line.close()
+        self._said.close()
+
+    def _died(self) -> GeneratorDied:
+        """What is known of its end: how, and what it said last."""
+        code = self._process.wait()
+        self._said.seek(0)
+        lines = self._said.read().decode(errors="replace").splitlines()
+        last = "; ".join([line.strip() for line in lines if line.strip()][-_LAST_LINES:])
+        said = f", and said last: {last}" if last else ""
+        return GeneratorDied(f"the process that generates load {_how(code)}{said}")
+
+
+@contextmanager
+def _held_back(signals: frozenset[signal.Signals]) -> Iterator[None]:
+    """Blocks signals while within; a process that is begun meanwhile never hears them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _how(code: int) -> str:
+    """How a process ended."""
+    if code == -signal.SIGKILL:
+        return "was killed: see in the kernel's log whether the memory was too small"
+    if code < 0:
+        return f"crashed with {signal.Signals(-code).name}"
+    return f"ended with exit code {code}"

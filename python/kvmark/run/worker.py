@@ -1,0 +1,106 @@
+"""The process that generates load: it carries out plan after plan, and has nothing else loaded.
+
+Its memory and its processor time are therefore the generator's own. Standard input brings plans,
+answers to questions and wishes to stop, standard output takes progress, questions and what came of
+each plan, a line of JSON each; `generator` has the other end. When standard input ends, whoever
+wanted the load is gone, and so is this process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any, BinaryIO
+
+from kvmark import _engine
+from kvmark.errors import KvmarkError
+
+__all__ = ["Worker"]
+
+_NEW_PEAK = "5"
+"""Lets the kernel count the peak of resident memory anew (proc(5), ``/proc/pid/clear_refs``)."""
+
+
+class Worker:
+    """Carries out one plan after the other."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self._plans: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        self._answers: SimpleQueue[bool | int] = SimpleQueue()
+        self._stops = 0
+
+    def listen(self, lines: Iterable[bytes]) -> None:
+        """Takes what it is told, on a thread of its own, until nobody is left to tell anything."""
+        for line in lines:
+            told = json.loads(line)
+            if "plan" in told:
+                # What was to stop the plan before came too late for it.
+                self._stops = 0
+                self._plans.put(told)
+            elif "stops" in told:
+                self._stops = told["stops"]
+            else:
+                self._answers.put(told["begins"])
+        os._exit(0)
+
+    def serve(self) -> None:
+        """Carries out every plan that comes."""
+        while True:
+            self._carry_out(self._plans.get())
+
+    def _carry_out(self, told: dict[str, Any]) -> None:
+        _forget_peak()
+        # Drivers take passwords from variables, and nobody's from another plan's.
+        os.environ.update(told["variables"])
+        may_begin = self._may_begin if told["asks"] else None
+        try:
+            answer = _engine.run(
+                told["plan"], told["folder"], self._progress, may_begin, lambda: self._stops
+            )
+            self._tell(b'{"result":' + answer.encode() + b"}")
+        except KvmarkError as problem:
+            self._tell_of(type(problem).__name__, str(problem))
+        except BaseException as problem:  # noqa: BLE001 - whoever waits must hear of it
+            self._tell_of("RunError", f"the engine stopped: {problem!r}")
+        finally:
+            for name in told["variables"]:
+                del os.environ[name]
+
+    def _progress(self, text: str) -> None:
+        self._tell(b'{"progress":' + text.encode() + b"}")
+
+    def _may_begin(self, phase: str) -> bool | int:
+        self._tell(json.dumps({"asks": phase}).encode())
+        return self._answers.get()
+
+    def _tell_of(self, kind: str, sentence: str) -> None:
+        self._tell(json.dumps({"problem": [kind, sentence]}).encode())
+
+    def _tell(self, line: bytes) -> None:
+        self._out.write(line + b"\n")
+        self._out.flush()
+
+
+def _forget_peak() -> None:
+    """Begins the mark of the most memory anew; elsewhere than on Linux it is the process's."""
+    with suppress(OSError), open("/proc/self/clear_refs", "w") as mark:  # noqa: PTH123 - no pathlib
+        mark.write(_NEW_PEAK)
+
+
+def _main() -> None:
+    # Whatever else may print must not break the lines.
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    worker = Worker(out)
+    threading.Thread(target=worker.listen, args=(sys.stdin.buffer,), daemon=True).start()
+    worker.serve()
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,205 @@
+"""The process that generates load: one for plan after plan, with nothing else loaded."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from kvmark import catalog
+from kvmark.cli.commands import COMMANDS
+from kvmark.errors import GeneratorDied, Interrupted
+from kvmark.plan.compile import compile_run
+from kvmark.plan.model import Plan
+from kvmark.records import Records, RunFolder
+from kvmark.run.carry import Carried, carry_out
+from kvmark.run.generator import LocalGenerator
+from kvmark.run.setting import Setting
+from kvmark.secret import Secret
+from kvmark.spec.run import RunSpec
+from kvmark.spec.url import PASSWORD_VARIABLE, parse_system_url
+
+ANSWERS = {
+    "altair", "hdrh", "jinja2", "numpy", "polars", "prometheus_client", "scipy", "starlette",
+    "uvicorn", "vl_convert",
+}  # fmt: skip
+PATIENCE_S = 300
+LOADED = "import json, sys, kvmark.run.worker; print(json.dumps(list(sys.modules)))"
+RUNS = """
+import sys
+from kvmark.run.generator import LocalGenerator
+with LocalGenerator() as generator:
+    print(generator.pid, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def generator() -> Iterator[LocalGenerator]:
+    with LocalGenerator() as made:
+        yield made
+
+
+def planned(system: str = "null:", **more: Any) -> Plan:
+    url = parse_system_url(system)
+    given = {"operations": 1000, "load": "never", **more}
+    return compile_run(RunSpec(workload=catalog.load("ycsb/c"), system=url, **given))
+
+
+SIM = "sim:?clock=virtual"
+ENDLESS: Mapping[str, Any] = {"operations": None, "duration_ns": 3600 * 10**9, "interval_ns": 10**7}
+
+
+def carried(
+    generator: LocalGenerator, folder: Path, plan: Plan, progress: Any = lambda *_: None
+) -> Carried:
+    setting = Setting(("kvmark",), generator, Records(folder), host={}, versions={})
+    return carry_out(plan, {}, setting, progress)
+
+
+def child(*words: str, **more: Any) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.Popen(
+        [sys.executable, *words], stdout=subprocess.PIPE, text=True, env=environment, **more
+    )
+
+
+def test_it_has_nothing_loaded_but_the_engine() -> None:
+    with child("-c", LOADED) as process:
+        loaded = json.loads(process.communicate(timeout=PATIENCE_S)[0])
+    packages = {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names
+    assert {name for name in packages if not name.startswith(("_", "sitecustomize"))} == {"kvmark"}
+    own = {name for name in loaded if name.startswith("kvmark.")}
+    assert own == {"kvmark._engine", "kvmark.errors", "kvmark.run", "kvmark.run.worker"}
+
+
+def test_one_process_carries_out_plan_after_plan(generator: LocalGenerator, tmp_path: Path) -> None:
+    first = generator.pid
+    for _ in range(3):
+        assert carried(generator, tmp_path, planned()).failure is None
+    assert generator.pid == first
+    generator.close()
+    assert not psutil.pid_exists(first)
+
+
+def test_the_mark_of_the_most_memory_begins_anew_with_each_plan(
+    generator: LocalGenerator, tmp_path: Path
+) -> None:
+    peaks = [
+        carried(generator, tmp_path, planned(SIM, clients=clients)).manifest.engine
+        for clients in (50_000, 1)
+    ]
+    most, later = (one.phases[-1].process.max_resident_bytes for one in peaks)
+    assert later < most
+
+
+def test_a_crash_leaves_a_run_that_is_recovered_and_the_next_has_a_new_process(
+    generator: LocalGenerator, tmp_path: Path
+) -> None:
+    first = generator.pid
+
+    def crash(folder: RunFolder, told: Mapping[str, Any]) -> None:
+        if told["completed"] and (folder.path / "intervals.jsonl").stat().st_size:
+            os.kill(first, signal.SIGSEGV)
+
+    ended = carried(generator, tmp_path, planned(**ENDLESS), crash)
+    assert isinstance(ended.failure, GeneratorDied)
+    assert "crashed with SIGSEGV" in str(ended.failure)
+    assert ended.manifest.closed_by == "recovered"
+    assert ended.manifest.engine.totals
+    assert carried(generator, tmp_path, planned()).failure is None
+    assert generator.pid != first
+
+
+def test_what_it_said_last_is_told_and_a_run_without_a_figure_is_not_kept(
+    generator: LocalGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dying = "import sys; sys.exit('terminate called after throwing std::bad_alloc')"
+    module = sys.modules[LocalGenerator.__module__]
+    monkeypatch.setattr(module, "_WORDS", (sys.executable, "-c", dying))
+    with pytest.raises(GeneratorDied, match="exit code 1, and said last: terminate called after"):
+        carried(generator, tmp_path, planned())
+    assert Records(tmp_path).list() == []
+
+
+def test_what_a_callback_raises_goes_to_the_caller_and_ends_the_process(
+    generator: LocalGenerator, tmp_path: Path
+) -> None:
+    first = generator.pid
+
+    def fail(*_: Any) -> None:
+        raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine"):
+        carried(generator, tmp_path, planned(**ENDLESS), fail)
+    assert not psutil.pid_exists(first)
+
+
+def test_it_ends_with_the_one_who_wanted_the_load() -> None:
+    with child("-c", RUNS, stdin=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        worker = psutil.Process(int(process.stdout.readline()))
+        process.kill()
+    psutil.wait_procs([worker], timeout=PATIENCE_S)
+    assert not worker.is_running()
+
+
+def test_an_interrupt_of_the_whole_group_ends_the_run_once_and_keeps_it(
+    generator: LocalGenerator, tmp_path: Path
+) -> None:
+    # What a terminal sends to every process of a command, whose child is to be told by its parent.
+    seen: list[int] = []
+
+    def interrupt(_: RunFolder, told: Mapping[str, Any]) -> None:
+        seen.append(told["completed"])
+        if len(seen) == 1:
+            os.kill(generator.pid, signal.SIGINT)
+            os.kill(generator.pid, signal.SIGTERM)
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    ended = carried(generator, tmp_path, planned(**ENDLESS), interrupt)
+    assert isinstance(ended.failure, Interrupted)
+    assert ended.manifest.closed_by == "engine"
+    assert ended.manifest.engine.interrupted
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_password_is_a_variable_of_one_plan_and_stands_nowhere_else(
+    generator: LocalGenerator, tmp_path: Path
+) -> None:
+    seen: list[str] = []
+
+    def look(_: Any) -> None:
+        process = psutil.Process(generator.pid)
+        seen.append(" ".join([*process.cmdline(), *process.environ().values()]))
+
+    folder = tmp_path / "one"
+    folder.mkdir()
+    plan = planned(operations=None, duration_ns=10**8, interval_ns=10**7)
+    # The driver reads what the system's options name; one plan after it finds nothing.
+    generator.run(plan.to_json(), folder, look, password=Secret("hunter2"))
+    assert seen
+    assert not any("hunter2" in text for text in seen)
+    redis = planned(f"redis://127.0.0.1:1?password_env={PASSWORD_VARIABLE}")
+    folder = tmp_path / "two"
+    folder.mkdir()
+    with pytest.raises(Exception, match=PASSWORD_VARIABLE):
+        generator.run(redis.to_json(), folder, look)
+
+
+def test_the_list_of_commands_has_every_purpose_and_loads_no_library() -> None:
+    with child("-X", "importtime", "-c", "from kvmark.cli import main; main(['--help'])",
+               stderr=subprocess.PIPE) as process:  # fmt: skip
+        out, err = process.communicate(timeout=PATIENCE_S)
+    loaded = {line.rpartition("|")[2].strip() for line in err.splitlines()}
+    assert ANSWERS.isdisjoint(loaded)
+    commands = out.partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in commands] == list(COMMANDS)
+    assert all(len(line.split()) > 2 for line in commands)
