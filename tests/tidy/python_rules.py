@@ -45,9 +45,10 @@ def ray_outside_the_fleet(source: Source) -> Iterator[Finding]:
 def engine_outside_the_worker(source: Source) -> Iterator[Finding]:
     """Load comes from the process that does nothing else."""
     for node in ast.walk(ast.parse(source.text)):
-        if isinstance(node, ast.Attribute) and node.attr == "run" and source.path != WORKER:
-            if getattr(node.value, "id", "") == "_engine":
-                yield source.find(node.lineno, f"the engine carries out plans in {WORKER} only")
+        if not isinstance(node, ast.Attribute) or source.path == WORKER:
+            continue
+        if ast.unparse(node) == "_engine.run":
+            yield source.find(node.lineno, f"the engine carries out plans in {WORKER} only")
 
 
 def file_access(source: Source) -> Iterator[Finding]:
