@@ -8,8 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 from bench.common.figures import Once, Program
 from bench.common.process import PeerFailedError, execute
+
+from kvmark.records.names import COORDINATOR
 
 MEASURED = (0, 1)
 """Exit codes of a run that was measured; one whose verdict is a no is too: two cores are few."""
@@ -20,11 +23,11 @@ def once(
     words: Sequence[str],
     cores: int | str,
     commands: int = 1,
-    *,
-    watched: bool = False,
 ) -> Once:
-    """A run of ours, all three instants and histograms on; its figures come from its manifest.
+    """A run of ours, all three instants and histograms on; its figures come from its records.
 
+    Its processor time is that of the process that generates load in the measured phase, and of the
+    one that watches it meanwhile: both are recorded, so that no start is in it.
     To kvmark a pipeline of commands is one operation; here each of them is.
 
     Raises:
@@ -32,13 +35,31 @@ def once(
     """
     with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as folder:
         variables = {"KVMARK_RUNS": folder}
-        ended = execute([*program, *words], cores, MEASURED, variables, watched=watched)
+        ended = execute([*program, *words], cores, MEASURED, variables)
         manifest = newest_manifest(Path(folder), ended.errors)
+        watching = watching_share(Path(folder))
     phase, totals = measured(manifest)
     refuse_failures(totals)
     operations = commands * sum(row["count"] for row in totals)
-    rate = operations * 1e9 / (phase["drained_ns"] - phase["start_ns"])
-    return Once(operations, rate, ended.cpu_ns, ended.peak_bytes)
+    length_ns = phase["drained_ns"] - phase["start_ns"]
+    cpu_ns, peak_bytes = spent(phase, watching)
+    return Once(operations, operations * 1e9 / length_ns, cpu_ns, peak_bytes)
+
+
+def spent(phase: Mapping[str, Any], watching: float) -> tuple[int, int]:
+    """Processor time of a phase, with the share of a core that watching took, and peak memory."""
+    used, length_ns = phase["process"], phase["drained_ns"] - phase["start_ns"]
+    cpu_ns = used["cpu_user_ns"] + used["cpu_system_ns"] + round(watching * length_ns)
+    return cpu_ns, used["max_resident_bytes"]
+
+
+def watching_share(runs: Path) -> float:
+    """The share of a core that the process of the command took while the only run went."""
+    (file,) = runs.glob("*/resources.parquet")
+    rows = pl.read_parquet(file).filter(pl.col("node") == COORDINATOR).sort("at_wall_ns")
+    first, last = rows.row(0, named=True), rows.row(-1, named=True)
+    used_s = sum(last[name] - first[name] for name in ("cpu_user_s", "cpu_system_s"))
+    return float(used_s * 1e9 / max(last["at_wall_ns"] - first["at_wall_ns"], 1))
 
 
 def newest_manifest(runs: Path, said: str) -> dict[str, Any]:

@@ -74,9 +74,7 @@ def _crowd(
     """One measurement, with so many connections of each worker to each node."""
     length = ("--duration", f"{wanted.seconds}s", "--warmup", f"{WARMUP_S}s")
     words = ("--clients", wanted.clients, "--load", "never", *length)
-    manifest, peak_bytes = _execute(
-        program, testbed, wanted, *words, connections_per_node=connections
-    )
+    manifest = _execute(program, testbed, wanted, *words, connections_per_node=connections)
     phase, totals = kvmark.measured(manifest)
     failures: dict[str, int] = {}
     for row in totals:
@@ -93,7 +91,7 @@ def _crowd(
         ops_per_s=operations / seconds,
         failures=failures,
         response_p99_s=most["response"]["p99"] / 1e9,
-        peak_bytes=peak_bytes,
+        peak_bytes=phase["process"]["max_resident_bytes"],
     )
 
 
@@ -103,8 +101,8 @@ def _execute(
     wanted: Wanted,
     *words: object,
     connections_per_node: int = 1,
-) -> tuple[dict[str, object], int]:
-    """A run of ours on all cores: its manifest, and the most memory it had."""
+) -> dict[str, object]:
+    """The manifest of a run of ours on all cores."""
     hosts = ",".join(node.address for node in testbed.nodes)
     options = f"consistency=one&connections_per_node={connections_per_node}"
     command: list[object] = ["run", HERE / "reads.yaml"]
@@ -114,8 +112,8 @@ def _execute(
         said = [str(word) for word in command]
         cores = f"0-{(os.cpu_count() or 1) - 1}"
         variables = {"KVMARK_RUNS": folder}
-        ended = execute([*program, *said], cores, kvmark.MEASURED, variables, watched=True)
-        return kvmark.newest_manifest(Path(folder), ended.errors), ended.peak_bytes
+        ended = execute([*program, *said], cores, kvmark.MEASURED, variables)
+        return kvmark.newest_manifest(Path(folder), ended.errors)
 
 
 def crowd_rows(crowds: Sequence[Crowd]) -> Iterator[str]:

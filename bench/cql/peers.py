@@ -35,7 +35,7 @@ def kvmark_words(job: Job, *more: object) -> list[str]:
 def run_kvmark(program: Program, job: Job) -> Once:
     """Ours."""
     words = kvmark_words(job, "--load", "never", "--operations", job.operations)
-    return kvmark.once(program, words, job.cores, watched=True)
+    return kvmark.once(program, words, job.cores)
 
 
 def load(program: Program, job: Job) -> None:

@@ -10,9 +10,11 @@ import json
 import re
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from bench.common import kvmark
 from bench.common.figures import Once, Program
 from bench.common.process import Ended, PeerFailedError, execute
 from bench.cql.job import Job
@@ -33,18 +35,22 @@ _ERRORS: Final = re.compile(r"^Total errors\s*:\s*([\d,]+)", re.MULTILINE)
 
 
 def run_kvmark(program: Program, job: Job) -> Once:
-    """Ours, with the same words."""
-    return _stress([*program, "stress"], job, _MODE)
+    """Ours, with the same words; what it cost stands in its records."""
+    with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as folder:
+        said = _stress([*program, "stress"], job, _MODE, Path(folder))
+        phase, _ = kvmark.measured(kvmark.newest_manifest(Path(folder), ""))
+        cpu_ns, peak_bytes = kvmark.spent(phase, kvmark.watching_share(Path(folder)))
+    return replace(said, cpu_ns=cpu_ns, peak_bytes=peak_bytes)
 
 
 def run_cassandra_stress(program: Program, job: Job) -> Once:
     """Cassandra's own."""
-    return _stress(program, job, _MODE)
+    return _stress_apart(program, job, _MODE)
 
 
 def run_cql_stress(program: Program, job: Job) -> Once:
     """ScyllaDB's, in Rust."""
-    return _stress(program, job, _MODE_OF_CQL_STRESS)
+    return _stress_apart(program, job, _MODE_OF_CQL_STRESS)
 
 
 def run_bare(program: Program, job: Job) -> Once:
@@ -60,7 +66,13 @@ def run_bare(program: Program, job: Job) -> Once:
     return Once(job.operations, answer["ops_per_s"], ended.cpu_ns, ended.peak_bytes)
 
 
-def _stress(program: Sequence[str], job: Job, mode: str) -> Once:
+def _stress_apart(program: Sequence[str], job: Job, mode: str) -> Once:
+    """In a folder of its own: cassandra-stress leaves logs where it runs."""
+    with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as folder:
+        return _stress(program, job, mode, Path(folder))
+
+
+def _stress(program: Sequence[str], job: Job, mode: str, folder: Path) -> Once:
     words = _WORDS.format(
         n=job.operations,
         threads=THREADS,
@@ -69,11 +81,9 @@ def _stress(program: Sequence[str], job: Job, mode: str) -> Once:
         port=job.port,
         keyspace=KEYSPACE,
     )
-    with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as folder:
-        runs = {"KVMARK_RUNS": folder}
-        command, here = [*program, *words.split()], Path(folder)
-        # cassandra-stress leaves logs where it runs.
-        ended = execute(command, job.cores, (0, 1), runs, watched=True, folder=here)
+    runs = {"KVMARK_RUNS": str(folder)}
+    command = [*program, *words.split()]
+    ended = execute(command, job.cores, (0, 1), runs, watched=True, folder=folder)
     return _read(ended, program[0])
 
 

@@ -1,9 +1,8 @@
 """Many connections at once: whether they all work, and what memory they add.
 
 What they add is the most memory that the process held while it measured with all of them, less
-what it held with one, for the same operations of the same workload. kvmark says itself what it
-held when the measured phase ended: behind that it loads libraries for its tables, which are more
-than the connections, and which the peak of the whole process therefore shows instead of them.
+what it held with one, for the same operations of the same workload. kvmark records itself what the
+process that generates load held.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -95,11 +94,10 @@ class LocalFleet:
     """Carries out plans on a crew of this process, as `RayFleet` does on a cluster."""
 
     crew: Callable[[], LocalCrew]
-    name = "coordinator"
 
     @property
-    def pid(self) -> int:
-        return os.getpid()
+    def processes(self) -> Mapping[str, int]:
+        return {}
 
     def generate(
         self,

@@ -18,6 +18,7 @@ import polars as pl
 from kvmark.analysis.summary import Times, full_intervals
 from kvmark.records import PhaseRecord, Run, TimeName
 from kvmark.records.intervals import TIMED
+from kvmark.records.names import GENERATOR, is_ours
 from kvmark.stats import Counts
 from kvmark.stats.spread import Spread, spread
 
@@ -34,7 +35,6 @@ __all__ = [
 
 Side = Literal["Read", "Write"]
 GROUPS: Final[Mapping[Side, str]] = {"Read": "readers", "Write": "writers"}
-_GENERATOR: Final = "generator"
 _NS_PER_S: Final = 1e9
 _NS_PER_MS: Final = 1e6
 _UNKNOWN_NODES: Final = (
@@ -139,7 +139,7 @@ def app_table(run: Run, counted: Mapping[str, int] | None = None) -> AppTable:
     rows: list[AppRow] = []
     for side in GROUPS:
         rows += _side_rows(run, phase, side, commands[side])
-    rows += _cpu_rows("Load tester", cpu, [_GENERATOR])
+    rows += _cpu_rows("Load tester", cpu, [GENERATOR])
     rows += _cpu_rows("Cluster node", cpu, cpu.nodes)
     clients = {group["name"]: group["clients"] for group in manifest.plan["groups"]}
     totals = run.totals(phase.index)
@@ -253,7 +253,7 @@ class _Processors:
     @property
     def nodes(self) -> list[str]:
         """The servers."""
-        return [node for node in self.user if node != _GENERATOR]
+        return [node for node in self.user if not is_ours(node)]
 
     @classmethod
     def of(cls, run: Run, phase: PhaseRecord) -> _Processors:

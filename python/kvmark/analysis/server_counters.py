@@ -8,10 +8,10 @@ from typing import Final
 import polars as pl
 
 from kvmark.records import PhaseRecord, Run
+from kvmark.records.names import is_ours
 
 __all__ = ["disk_bytes_per_operation", "rises"]
 
-_GENERATOR: Final = "generator"
 _LEAST_SAMPLES: Final = 2
 _NS_PER_S: Final = 1e9
 _RISES: Final = ("node", "cpu_s", "bytes", "disk_read_bytes", "gc_s", "wall_s")
@@ -32,7 +32,9 @@ def rises(run: Run, record: PhaseRecord) -> pl.DataFrame:
     within = pl.col("at_wall_ns").is_between(
         origin_ns + record.start_ns, origin_ns + (record.drained_ns or record.end_ns)
     )
-    rows = table.filter(within & (pl.col("node") != _GENERATOR)).sort("at_wall_ns")
+    rows = table.filter(within & ~pl.col("node").map_elements(is_ours, pl.Boolean)).sort(
+        "at_wall_ns"
+    )
     if rows.is_empty():
         return pl.DataFrame(schema=_RISES)
     rows = rows.with_columns(

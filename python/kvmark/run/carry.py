@@ -91,7 +91,7 @@ def carry_out(
     result: Mapping[str, Any] | None = None
     try:
         with (
-            Sampler(folder, served.testbeds, exporters, name=generator.name, pid=generator.pid),
+            Sampler(folder, served.testbeds, exporters, generator.processes),
             _broken_as_planned(faults, served.testbed, folder, plan) as broken,
             removed_if_refused(plan),
             _followed(setting, folder, plan),

@@ -11,12 +11,12 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from kvmark.errors import FleetError, UsageError
 from kvmark.plan.model import Plan
@@ -90,10 +90,6 @@ def _sent(output: int, to: int) -> Iterator[None]:
 class RayFleet:
     """The machines, and the agents that were placed on them."""
 
-    #: What this process is in the samples, and its number: the agents tell of their own.
-    name: ClassVar[str] = "coordinator"
-    pid: ClassVar[int] = os.getpid()
-
     ray: Any
     address: str
     machines: int | None
@@ -101,6 +97,11 @@ class RayFleet:
     _most: int = 0
     #: Nodes that were lost: Ray takes up to a minute to know.
     _gone: set[str] = field(default_factory=set)
+
+    @property
+    def processes(self) -> Mapping[str, int]:
+        """None: the agents tell of their own."""
+        return {}
 
     def generate(
         self,

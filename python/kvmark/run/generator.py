@@ -18,6 +18,7 @@ from kvmark import errors
 from kvmark.errors import GeneratorDied, KvmarkError, RunError
 from kvmark.plan.model import Plan
 from kvmark.records import RunFolder
+from kvmark.records.names import GENERATOR
 from kvmark.run.interrupts import MOST_PATIENT, counted
 from kvmark.secret import Secret
 from kvmark.spec.url import PASSWORD_VARIABLE
@@ -40,12 +41,8 @@ class Generator(Protocol):
     """Carries out plans: a process of this machine, or machines together."""
 
     @property
-    def name(self) -> str:
-        """What the process `pid` is called in the samples of what it uses."""
-
-    @property
-    def pid(self) -> int:
-        """The process on this machine whose processor time and memory are sampled."""
+    def processes(self) -> Mapping[str, int]:
+        """Numbers of the processes of this machine that are sampled, by what they are called."""
 
     def generate(
         self,
@@ -77,8 +74,6 @@ class LocalGenerator:
     It hears no Ctrl-C, which a terminal sends to every process of a command: it is told.
     """
 
-    name: Final = "generator"
-
     def __init__(self) -> None:
         self._process: _Process | None = None
 
@@ -94,6 +89,11 @@ class LocalGenerator:
     def pid(self) -> int:
         """The process's number; it is started if there is none."""
         return self._running().pid
+
+    @property
+    def processes(self) -> Mapping[str, int]:
+        """Its one process; see `Generator`."""
+        return {GENERATOR: self.pid}
 
     def generate(
         self,

@@ -6,12 +6,14 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, Final, Self
 
 import psutil
 
 from kvmark.errors import RunError
 from kvmark.records import RunFolder
+from kvmark.records.names import COORDINATOR, GENERATOR
 from kvmark.testbed.node_exporter import NodeExporter
 from kvmark.testbed.observe import Observer
 from kvmark.testbed.state import Testbed
@@ -21,11 +23,22 @@ __all__ = ["Sampler", "sample"]
 _PERIOD_S: Final = 1.0
 
 
-def sample(process: psutil.Process, node: str = "generator") -> dict[str, Any]:
+def sample(process: psutil.Process, node: str = GENERATOR) -> dict[str, Any]:
     """One row of ``resources``: counters since the process, or for network the machine, began."""
+    network = psutil.net_io_counters()
+    return {
+        **_of_process(process, node),
+        "network_sent_bytes": network.bytes_sent,
+        "network_received_bytes": network.bytes_recv,
+        "machine_cpu_percent": psutil.cpu_percent(interval=None),
+    }
+
+
+def _of_process(process: psutil.Process, node: str) -> dict[str, Any]:
+    """A row without what is the machine's."""
     with process.oneshot():
         times, memory = process.cpu_times(), process.memory_info()
-    disk, network = process.io_counters(), psutil.net_io_counters()
+    disk = process.io_counters()
     return {
         "at_wall_ns": time.time_ns(),
         "node": node,
@@ -34,14 +47,11 @@ def sample(process: psutil.Process, node: str = "generator") -> dict[str, Any]:
         "resident_bytes": memory.rss,
         "disk_read_bytes": disk.read_bytes,
         "disk_written_bytes": disk.write_bytes,
-        "network_sent_bytes": network.bytes_sent,
-        "network_received_bytes": network.bytes_recv,
-        "machine_cpu_percent": psutil.cpu_percent(interval=None),
     }
 
 
 class Sampler:
-    """Appends a sample when it is entered, each second, and when it is left.
+    """Appends a sample of this process when it is entered, each second, and when it is left.
 
     With testbeds there is a row for each of their servers too, and with node exporters one for each
     of their machines.
@@ -52,16 +62,14 @@ class Sampler:
         folder: RunFolder,
         testbeds: Sequence[Testbed] = (),
         exporters: Sequence[NodeExporter] = (),
-        *,
-        name: str,
-        pid: int,
+        processes: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """Of the process `pid`, which is called `name`, and of the servers."""
+        """`processes` generate load on this machine: their numbers by what they are called."""
         self._folder = folder
-        self._name = name
         self._servers = tuple(map(Observer, testbeds))
         self._exporters = tuple(exporters)
-        self._process = psutil.Process(pid)
+        self._own = psutil.Process()
+        self._generators = {name: psutil.Process(number) for name, number in processes.items()}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._repeat, name="kvmark-sampler", daemon=True)
 
@@ -87,7 +95,9 @@ class Sampler:
         rows: list[Mapping[str, Any]] = []
         # Who is gone has nothing to say; that it is gone is told elsewhere.
         with suppress(psutil.NoSuchProcess):
-            rows.append(sample(self._process, self._name))
+            rows += [sample(process, name) for name, process in self._generators.items()]
+        take = _of_process if self._generators else sample
+        rows.append(take(self._own, COORDINATOR))
         for servers in self._servers:
             rows += servers.sample()
         rows += [row for one in self._exporters if (row := one.sample()) is not None]
