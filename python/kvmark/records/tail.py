@@ -12,14 +12,22 @@ __all__ = ["Tail"]
 
 
 class Tail:
-    """The lines that a log gets, each read once."""
+    """The whole lines that a log gets, each read once; none when the log is gone."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._read_bytes = 0
 
-    def new(self, most_bytes: int | None = None) -> Iterator[dict[str, Any]]:
-        """The objects of the whole lines since the last call; none when the log is gone.
+    @property
+    def has_new(self) -> bool:
+        """Whether there is more than was read."""
+        try:
+            return self._path.stat().st_size > self._read_bytes
+        except FileNotFoundError:
+            return False
+
+    def whole(self, most_bytes: int | None = None) -> bytes:
+        """The lines since the last call, as they were written.
 
         With a bound only the last so many bytes are read, and what lies before is passed over.
         """
@@ -30,12 +38,15 @@ class Tail:
                 log.seek(self._read_bytes + skipped)
                 text = log.read()
         except FileNotFoundError:
-            return
+            return b""
         whole = text[: text.rfind(b"\n") + 1]
         self._read_bytes += skipped + len(whole)
-        lines = whole.splitlines()
         # Where something was passed over the first line may have lost its beginning.
-        for line in lines[1:] if skipped else lines:
+        return whole[whole.find(b"\n") + 1 :] if skipped else whole
+
+    def new(self, most_bytes: int | None = None) -> Iterator[dict[str, Any]]:
+        """The objects of these lines."""
+        for line in self.whole(most_bytes).splitlines():
             try:
                 value = json.loads(line)
             except ValueError:

@@ -28,6 +28,7 @@ from kvmark import _engine
 from kvmark.errors import KvmarkError
 from kvmark.plan.model import Plan
 from kvmark.records import files
+from kvmark.records.tail import Tail
 from kvmark.run.generator import LocalGenerator
 from kvmark.run.sampler import sample
 from kvmark.run.setting import engine_overhead
@@ -140,7 +141,7 @@ class _Engine:
         self._agent = agent
         self._folder = folder
         names = (files.INTERVAL_LOG, files.HISTOGRAMS, files.EVENTS)
-        self._logs = tuple(_Log(folder / name) for name in names)
+        self._logs = tuple(Tail(folder / name) for name in names)
         self._begun = 0
         #: The phase that was asked for last, and its name.
         self._asked = (-1, "")
@@ -172,37 +173,9 @@ class _Engine:
         return self._agent.may_begin(self._asked[0])
 
     def _report(self, **told: Any) -> None:
-        intervals, histograms, events = (log.new() for log in self._logs)
+        intervals, histograms, events = (log.whole() for log in self._logs)
         self._begun += sum(map(_begins_phase, events.splitlines()))
         self.reports.put(Report(intervals, histograms, events, **told))
-
-
-class _Log:
-    """A file that the engine appends whole lines to."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._read_bytes = 0
-
-    @property
-    def has_new(self) -> bool:
-        """Whether there is more than was read."""
-        try:
-            return self._path.stat().st_size > self._read_bytes
-        except FileNotFoundError:
-            return False
-
-    def new(self) -> bytes:
-        """The lines since the last call."""
-        try:
-            with self._path.open("rb") as log:
-                log.seek(self._read_bytes)
-                text = log.read()
-        except FileNotFoundError:
-            return b""
-        whole = text[: text.rfind(b"\n") + 1]
-        self._read_bytes += len(whole)
-        return whole
 
 
 def _begins_phase(line: bytes) -> bool:
