@@ -62,7 +62,7 @@ def test_what_stands_under_runs_is_offered(tab: Tab) -> None:
     assert tab("runs", "") == ["rm", "prune"]
 
 
-@pytest.mark.parametrize("command", ["show", "export", "report", "order"])
+@pytest.mark.parametrize("command", ["show", "export", "report", "rank"])
 def test_runs_are_offered_newest_first(tab: Tab, make_run: MakeRun, command: str) -> None:
     ids = [make_run(age) for age in range(3)]
     assert tab(command, "") == ["last", *ids]
@@ -83,7 +83,7 @@ def test_tags_are_offered_where_several_runs_may_be_meant(tab: Tab, make_run: Ma
     make_run(2, "new")
     assert tab("compare", "tag", ":") == ["new", "nightly", "study:one"]
     assert tab("runs", "rm", "tag", ":", "ni") == ["nightly"]
-    assert tab("order", "study", ":", "") == ["one"]
+    assert tab("rank", "study", ":", "") == ["one"]
     assert tab("runs", "prune", "--tag", "n") == ["new", "nightly"]
 
 

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from kvmark.analysis.scaling_published import PUBLISHED_SCALING
-from kvmark.cli.commands import COMMANDS, WholeCommands, function_of
+from kvmark.cli.commands import COMMANDS, RENAMED, WholeCommands, function_of
 from kvmark.cli.main import main, program
 from kvmark.cli.scaling import PUBLISHED
 from kvmark.records import Records
@@ -21,7 +21,7 @@ HEAVY = {"altair", "jinja2", "numpy", "polars", "psutil", "pydantic", "ray", "ri
 WITHOUT_RUNS = {"workloads", "up", "down"}
 """Commands that neither make nor read runs."""
 SILENT = {
-    "compare", "down", "doctor", "export", "history", "import", "order", "show", "workloads",
+    "compare", "down", "doctor", "export", "history", "import", "rank", "show", "workloads",
 }  # fmt: skip
 """Commands that say nothing on standard error unless something is wrong."""
 
@@ -125,3 +125,14 @@ def test_words_for_one_side_of_a_comparison_name_no_folder(
 ) -> None:
     assert main(["ab", "ycsb/c --system null: --runs here"]) == 2
     assert "--runs is not for a part" in capsys.readouterr().err
+
+
+def test_a_word_of_before_is_carried_out_and_tells_the_new_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for old, new in RENAMED.items():
+        assert old not in COMMANDS
+        assert main([old]) == 2
+        said = capsys.readouterr().err.splitlines()
+        assert said[0] == f"kvmark: {old} is called {new} now"
+        assert said[1].endswith(f"; see kvmark {new} --help")

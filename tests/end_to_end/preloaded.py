@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 COMMANDS = (
-    "ab", "app", "capacity", "comparing", "doctor", "history", "import_", "live", "order", "runs",
+    "ab", "app", "capacity", "comparing", "doctor", "history", "import_", "live", "rank", "runs",
     "scaling", "sequence_said", "single", "stress_output", "stress_run", "study_run", "up",
     "workloads", "ycsb",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""`kvmark compare`, `ab`, `history`, `order` and `doc`, from runs that they were given."""
+"""`kvmark compare`, `ab`, `history`, `rank` and `doc`, from runs that they were given."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_history_shows_each_run_with_its_commit(answer: Callable[..., Result]) -
 
 
 def test_order_ranks_operations(answer: Callable[..., Result]) -> None:
-    found = answer("order", "before", "after", "--json").json
+    found = answer("rank", "before", "after", "--json").json
     assert {one["name"] for one in found["rankings"][0]["ranked"]} == {"READ", "UPDATE"}
 
 

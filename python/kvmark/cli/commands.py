@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from keyword import iskeyword
@@ -13,7 +14,15 @@ from typer.core import TyperCommand, TyperGroup
 from kvmark.errors import SpecError
 from kvmark.spec.suggest import shown
 
-__all__ = ["COMMANDS", "LazyCommands", "OneCommand", "WholeCommands", "function_of"]
+__all__ = [
+    "COMMANDS",
+    "GROUPS",
+    "RENAMED",
+    "LazyCommands",
+    "OneCommand",
+    "WholeCommands",
+    "function_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,71 +37,91 @@ class Listed:
     purpose: str
 
 
-COMMANDS: Final = {
-    "ycsb": Listed("ycsb", "Runs YCSB's sequence of workloads and prints its table."),
-    "app": Listed(
-        "app", "Runs a YugabyteDB sample application and prints the table of its published report."
-    ),
-    "study": Listed(
-        "study",
-        "Runs every case of a study and answers its question; lists the ready ones without a name.",
-    ),
-    "run": Listed(
-        "single", "Benchmarks one system under one workload, and says what can be believed."
-    ),
-    "stress": Listed(
-        "stress", "Takes the command line of cassandra-stress, and prints what it would print."
-    ),
-    "runs": Listed("runs", "Lists runs, newest first."),
-    "show": Listed("reading", "Shows one run: its load, its verdict and each operation."),
-    "export": Listed("reading", "Writes a run as text that other programs read."),
-    "import": Listed(
-        "import_",
-        "Makes runs of other tools' results, told from their content; all of the files or none.",
-    ),
-    "report": Listed("reading", "Writes a report on one or several runs."),
-    "compare": Listed(
-        "compare",
-        "Compares two sides of runs: each figure's ratio, and whether chance explains it.",
-    ),
-    "ab": Listed(
-        "ab",
-        "Compares two sides A and B, measured in turn in blocks until the difference is known.",
-    ),
-    "history": Listed(
-        "history", "Shows a figure over the runs of each case, and where its level moved."
-    ),
-    "order": Listed(
-        "order",
-        "Ranks operations, workloads or stores by their cost, and says which pairs are ordered.",
-    ),
-    "doc": Listed(
-        "doc", "Makes the marked blocks of Markdown files anew, and leaves the rest as it is."
-    ),
-    "scaling": Listed(
-        "scaling",
-        "Fits the Universal Scalability Law to runs, and says where they can't bear one.",
-    ),
-    "capacity": Listed(
-        "capacity", "Finds the maximum throughput within an SLO, at which nothing is dropped."
-    ),
-    "workloads": Listed(
-        "workloads", "Lists the ready workloads, or prints one to copy and change."
-    ),
-    "doctor": Listed("doctor", "Says what this machine has and lacks for measuring."),
-    "up": Listed(
-        "up",
-        "Starts a system to measure, on this machine, or one again that is down; else lists all.",
-    ),
-    "down": Listed(
-        "up",
-        "Stops what `kvmark up` started, and nothing else; its data stays unless it is removed.",
-    ),
-    "serve": Listed(
-        "serve", "Shows the runs in a browser on this machine, until Ctrl-C; nothing is written."
-    ),
+GROUPS: Final[Mapping[str, Mapping[str, Listed]]] = {
+    "Measure": {
+        "run": Listed(
+            "single", "Benchmarks one system under one workload, and says what can be believed."
+        ),
+        "ycsb": Listed("ycsb", "Runs YCSB's sequence of workloads and prints its table."),
+        "stress": Listed(
+            "stress", "Takes the command line of cassandra-stress, and prints what it would print."
+        ),
+        "app": Listed(
+            "app",
+            "Runs a YugabyteDB sample application and prints the table of its published report.",
+        ),
+    },
+    "Experiment": {
+        "ab": Listed(
+            "ab",
+            "Compares two sides A and B, measured in turn in blocks until the difference is known.",
+        ),
+        "capacity": Listed(
+            "capacity", "Finds the maximum throughput within an SLO, at which nothing is dropped."
+        ),
+        "study": Listed(
+            "study",
+            "Runs every case of a study and answers its question; lists the ready ones without a"
+            " name.",
+        ),
+    },
+    "Look": {
+        "runs": Listed("runs", "Lists runs, newest first."),
+        "show": Listed("reading", "Shows one run: its load, its verdict and each operation."),
+        "compare": Listed(
+            "compare",
+            "Compares two sides of runs: each figure's ratio, and whether chance explains it.",
+        ),
+        "history": Listed(
+            "history", "Shows a figure over the runs of each case, and where its level moved."
+        ),
+        "rank": Listed(
+            "rank",
+            "Ranks operations, workloads or stores by their cost, and says which pairs are"
+            " ordered.",
+        ),
+        "scaling": Listed(
+            "scaling",
+            "Fits the Universal Scalability Law to runs, and says where they can't bear one.",
+        ),
+        "report": Listed("reading", "Writes a report on one or several runs."),
+        "export": Listed("reading", "Writes a run as text that other programs read."),
+        "import": Listed(
+            "import_",
+            "Makes runs of other tools' results, told from their content; all of the files or"
+            " none.",
+        ),
+        "serve": Listed(
+            "serve",
+            "Shows the runs in a browser on this machine, until Ctrl-C; nothing is written.",
+        ),
+    },
+    "Systems": {
+        "up": Listed(
+            "up",
+            "Starts a system to measure, on this machine, or one again that is down; else lists"
+            " all.",
+        ),
+        "down": Listed(
+            "up",
+            "Stops what `kvmark up` started, and nothing else; its data stays unless it is"
+            " removed.",
+        ),
+        "doctor": Listed("doctor", "Says what this machine has and lacks for measuring."),
+        "workloads": Listed(
+            "workloads", "Lists the ready workloads, or prints one to copy and change."
+        ),
+    },
+    "Documents": {
+        "doc": Listed(
+            "doc", "Makes the marked blocks of Markdown files anew, and leaves the rest as it is."
+        ),
+    },
 }
-"""Every command, in the order of the help."""
+"""Every command under its heading, in the order of the help."""
+COMMANDS: Final = {name: one for group in GROUPS.values() for name, one in group.items()}
+RENAMED: Final = {"order": "rank"}
+"""What commands were called before; such a word works for one version more."""
 
 
 class OneCommand(TyperCommand):
@@ -123,8 +152,17 @@ class LazyCommands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that words begin with, now with its module."""
+        if args[0] in RENAMED:
+            old, args = args[0], [RENAMED[args[0]], *args[1:]]
+            typer.echo(f"kvmark: {old} is called {args[0]} now", err=True)
         name, found, others = super().resolve_command(ctx, args)
         return name, None if found is None or name is None else _loaded(name), others
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - Typer's
+        """The commands with their whole purposes, under headings."""
+        for heading, group in GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, one.purpose) for name, one in group.items()])
 
 
 class WholeCommands(LazyCommands):

@@ -14,7 +14,7 @@ import typer
 
 from kvmark import __version__
 from kvmark.cli.command_line import hide_secrets
-from kvmark.cli.commands import COMMANDS, LazyCommands
+from kvmark.cli.commands import COMMANDS, RENAMED, LazyCommands
 from kvmark.errors import Interrupted, KvmarkError, RunError, UsageError
 
 __all__ = ["main", "program"]
@@ -97,7 +97,8 @@ def _sentence(error: typer.TyperException, words: Sequence[str]) -> str:
     said = error.format_message().rstrip(".").replace(". Did you", " — did you")
     if said.startswith(_INVALID):
         return said.removeprefix(_INVALID).replace("Value error, ", "")
-    command = f"kvmark {words[0]}" if words[0] in COMMANDS else "kvmark"
+    name = RENAMED.get(words[0], words[0])
+    command = f"kvmark {name}" if name in COMMANDS else "kvmark"
     advice = "" if said.endswith("?") else f"; see {command} --help"
     return f"{said[:1].lower()}{said[1:]}{advice}"
 

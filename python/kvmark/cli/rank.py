@@ -1,4 +1,4 @@
-"""`kvmark order`: what costs more than what, and which published sentences the runs contradict."""
+"""`kvmark rank`: what costs more than what, and which published sentences the runs contradict."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kvmark.cli.compare_options import Form
 from kvmark.cli.output import print_answer, print_json, terminal_width
 from kvmark.records import Records
 
-__all__ = ["order"]
+__all__ = ["rank"]
 
 Words = Annotated[
     list[str],
@@ -24,7 +24,7 @@ Words = Annotated[
 By = Annotated[Literal["operation", "workload", "store"], typer.Option(help="What is ranked.")]
 
 
-def order(
+def rank(
     words: Words,
     by: By = "operation",
     format: Form = "text",
