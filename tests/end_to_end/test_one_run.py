@@ -211,3 +211,19 @@ def test_a_simulated_store_is_found_loaded(kvmark: Kvmark, clock: str) -> None:
     words = ("--system", f"sim:?clock={clock}&mean_us=200", "--operations", "2000", "-q")
     kvmark("run", "ycsb/c", *words)
     assert phase(kvmark.manifest(), "load")["stopped_by"] == "skipped"
+
+
+def test_an_objective_that_is_missed_or_not_known_is_a_no(kvmark: Kvmark) -> None:
+    words = ("run", "ycsb/c", "--system", "sim:?clock=virtual&service=constant&mean_us=100")
+    measured = (*words, "--operations", "2000", "--load", "never")
+    held = kvmark(*measured, "--slo", "p99<1ms", "--slo", "errors<0.1%")
+    assert "p99<1ms held with 100 µs." in held.out.splitlines()
+    assert "errors<0.1% held with 0.000%." in held.out.splitlines()
+    missed = kvmark(*measured, "--slo", "p99<1ms", "--slo", "READ.p50<99us", exits=1)
+    assert "READ.p50<99us was missed with 100 µs" in missed.err
+    assert "p99<1ms" not in missed.err
+    unknown = kvmark(*measured, "--slo", "p99.99<1ms", "--json", exits=1)
+    assert "p99.99<1ms needs 100,000 operations and there are 2,000" in unknown.err
+    (told,) = unknown.json["objectives"]
+    assert (told["objective"], told["held"], told["value"]) == ("p99.99<1ms", None, None)
+    assert "no operation 'UPDATE'" in kvmark.refuses(*measured, "--slo", "UPDATE.p99<1ms")

@@ -24,13 +24,6 @@ _SECOND_NS: Final = 10**9
 _DURATION_NS: Final = 10 * _SECOND_NS
 """Of each run. A search makes about fifteen of them."""
 
-Slo = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="OBJECTIVE",
-        help="What must hold, such as 'p99<10ms', 'service p99.9<5ms', 'errors<0.1%'; repeatable.",
-    ),
-]
 Confirm = Annotated[
     int, typer.Option(metavar="N", help="Runs with other seeds that confirm each end.")
 ]
@@ -52,7 +45,7 @@ Arrival = Annotated[
 def capacity(
     workload: options.Workload,
     system: options.System = None,
-    slo: Slo = None,
+    slo: options.Slo = None,
     confirm: Confirm = 3,
     within: Within = "3%",
     begin: From = None,

@@ -151,6 +151,13 @@ Machines = Annotated[
     typer.Option(metavar="N", min=1, help="So many machines of the fleet; else all it has."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+Slo = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="OBJECTIVE",
+        help="What must hold, such as 'p99<10ms', 'service p99.9<5ms', 'errors<0.1%'; repeatable.",
+    ),
+]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Nothing on standard error but what went wrong.")
 ]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kvmark.plan.model import Plan
     from kvmark.records import Records
     from kvmark.run.carry import Carried
+    from kvmark.spec.objective import Objective
     from kvmark.spec.run import RunSpec
 
 __all__ = ["AskedRun", "measured_run", "parse_run", "run"]
@@ -47,7 +48,16 @@ _FIELDS: Final = {
     "drain_limit": "drain_limit_ns",
 }
 """Options whose value is a field of `RunSpec` as it is."""
-_OF_THE_WHOLE: Final = ("report", "prometheus", "fleet", "machines", "folder", "json", "quiet")
+_OF_THE_WHOLE: Final = (
+    "slo",
+    "report",
+    "prometheus",
+    "fleet",
+    "machines",
+    "folder",
+    "json",
+    "quiet",
+)
 """Options of a command, and not of one of its runs."""
 
 
@@ -60,6 +70,7 @@ class AskedRun:
     commit: str | None
     fleet: AskedFleet | None
     prometheus: int | None
+    objectives: tuple[Objective, ...]
 
 
 def run(
@@ -87,6 +98,7 @@ def run(
     pin: options.Pin = None,
     fault: options.Fault = None,
     faults: options.FaultFile = None,
+    slo: options.Slo = None,
     tag: options.Tag = None,
     commit: options.Commit = None,
     report: options.RunReport = None,
@@ -100,14 +112,18 @@ def run(
     """Benchmarks one system under one workload, and says what can be believed."""
     asked = _asked(dict(locals()))
     from kvmark.plan.compile import compile_run
+    from kvmark.plan.operations import operation_names
+    from kvmark.spec.metric import check_operations
 
     plan = compile_run(asked.spec)
+    metrics = [objective.metric for objective in asked.objectives]
+    check_operations(metrics, operation_names(plan), "there is")
     # What follows takes a second to load, and a usage error is told before it.
     from kvmark.records import Records
 
     kept = Records.at(folder)
     carried = measured_run(asked, plan, kept, command_line(), quiet=quiet)
-    _answer(carried, kept, report, json=json)
+    _answer(carried, kept, report, asked.objectives, json=json)
 
 
 def measured_run(
@@ -161,8 +177,12 @@ def parse_run(words: Sequence[str], refused: Collection[str] = _OF_THE_WHOLE) ->
 
 def _asked(given: Mapping[str, Any]) -> AskedRun:
     """What the options ask for, by their names."""
+    from kvmark.spec.objective import parse_objective
+
     spec, fleet = _spec(given), asked_fleet(given["fleet"], given["machines"])
-    return AskedRun(spec, tuple(given["tag"] or ()), given["commit"], fleet, given["prometheus"])
+    objectives = tuple(map(parse_objective, given["slo"] or ()))
+    tags, prometheus = tuple(given["tag"] or ()), given["prometheus"]
+    return AskedRun(spec, tags, given["commit"], fleet, prometheus, objectives)
 
 
 def _spec(given: Mapping[str, Any]) -> RunSpec:
@@ -187,14 +207,22 @@ def _spec(given: Mapping[str, Any]) -> RunSpec:
     )
 
 
-def _answer(carried: Carried, records: Records, report: Path | None, *, json: bool) -> None:
+def _answer(
+    carried: Carried,
+    records: Records,
+    report: Path | None,
+    objectives: Sequence[Objective],
+    *,
+    json: bool,
+) -> None:
     """Closes one run and prints its answer.
 
     Raises:
-        KvmarkError: the run failed or was interrupted, or is INVALID.
+        KvmarkError: the run failed or was interrupted, is INVALID, or misses an objective.
         RunError: the report can't be written.
     """
     from kvmark.analysis import Judgement, summarize
+    from kvmark.analysis.objectives import figure
     from kvmark.cli.output import (
         print_answer,
         print_json,
@@ -211,11 +239,22 @@ def _answer(carried: Carried, records: Records, report: Path | None, *, json: bo
     answer = run_answer(run, verdict)
     if report is not None:
         write_report(lambda page: page.run_page(answer), report)
+    found = [figure([run], objective) for objective in objectives]
     if json:
-        print_json({"run": run.id, "summary": summarize(run), "verdict": verdict})
+        answered = {"run": run.id, "summary": summarize(run), "verdict": verdict}
+        held = [
+            {"objective": one.objective.text, "value": one.value, "held": one.held,
+             "sentence": one.sentence}
+            for one in found
+        ]  # fmt: skip
+        print_json({**answered, "objectives": held} if found else answered)
     else:
         print_answer(run_text(answer, terminal_width()))
+        for objective in found:
+            print(f"{objective.sentence}.")
         tell_report(report)
     carried.or_raise()
     if verdict.judgement is Judgement.INVALID:
         raise AnswerIsNo(f"run {run.id} is INVALID, for the reasons above")
+    if not all(one.held for one in found):
+        raise AnswerIsNo("; ".join(one.sentence for one in found if not one.held))

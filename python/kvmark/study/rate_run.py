@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from kvmark.analysis import Level, Reason, Verdict, judge, merged_times, save_verdict
-from kvmark.analysis.metrics import run_value
+from kvmark.analysis import Level, Reason, Verdict, judge, save_verdict
+from kvmark.analysis.objectives import figure
 from kvmark.analysis.summary import throughput
 from kvmark.errors import AnswerIsNo
 from kvmark.records import Records, Run, recover
 from kvmark.spec.metric import Metric
 from kvmark.spec.objective import Objective
-from kvmark.stats import least_observations
 from kvmark.study.capacity import Outcome, RateRun, Stage
 
 __all__ = ["judged", "measured_rate"]
@@ -24,14 +22,6 @@ _ERRORS: Final = frozenset({"errors", "timeouts", "overloaded", "unavailable"})
 _FAILED: Final = frozenset({"nothing_measured", "abandoned"})
 _GENERATOR: Final = frozenset({"schedule_late", "generator_saturated"})
 _ALL_ERRORS: Final = Metric("errors")
-
-
-@dataclass(frozen=True, slots=True)
-class _Figure:
-    objective: Objective
-    #: In the unit of the objective's bound; none when too few operations were measured.
-    value: float | None
-    lacking: str = ""
 
 
 def measured_rate(records: Records, run: str) -> float:
@@ -58,18 +48,19 @@ def judged(
     closed = [_closed(records, name) for name in runs]
     for run, verdict in closed:
         _raise_if_useless(run, verdict)
-    figures = [_figure([run for run, _ in closed], objective) for objective in objectives]
+    figures = [figure([run for run, _ in closed], objective) for objective in objectives]
     own_errors = any(objective.metric == _ALL_ERRORS for objective in objectives)
     verdicts = [verdict for _, verdict in closed]
-    reasons = [*_refused(verdicts, own_errors=own_errors), *filter(None, map(_missed, figures))]
-    lacking = [figure.lacking for figure in figures if figure.lacking]
+    missed = [one.sentence for one in figures if one.held is False]
+    reasons = [*_refused(verdicts, own_errors=own_errors), *missed]
+    lacking = [one.lacking for one in figures if one.lacking]
     return RateRun(
         rate=rate,
         stage=stage,
         run=runs[-1],
         outcome=_outcome(verdicts, reasons, lacking),
         reasons=tuple(reasons or lacking),
-        figures={figure.objective.text: figure.value for figure in figures},
+        figures={one.objective.text: one.value for one in figures},
         throughput=_throughput([run for run, _ in closed]),
         notes=tuple(
             _sentence(reason)
@@ -133,60 +124,9 @@ def _raise_if_useless(run: Run, verdict: Verdict) -> None:
             raise AnswerIsNo(f"run {run.id} is INVALID: {said}; {reason.advice}")
 
 
-def _figure(runs: Sequence[Run], objective: Objective) -> _Figure:
-    metric = objective.metric
-    match metric.measure:
-        case "throughput":
-            rates = [run_value(run, metric) or 0.0 for run in runs]
-            return _Figure(objective, sum(rates) / len(rates))
-        case "errors":
-            return _Figure(objective, _failed_share(runs, metric.operation))
-    counts = merged_times(runs, metric.time, metric.operation)
-    if metric.measure == "mean":
-        mean = counts.mean()
-        return _Figure(objective, mean, "" if mean is not None else "no operation succeeded")
-    q = 1.0 if metric.measure == "max" else metric.q
-    if not counts.shows(q):
-        needed = least_observations(q)
-        lacking = f"{objective.text} needs {needed:,} operations and there are {counts.n:,}"
-        return _Figure(objective, None, f"{lacking}: measure longer")
-    value = counts.quantile(q)
-    return _Figure(objective, None if value is None else float(value))
-
-
 def _throughput(runs: Sequence[Run]) -> float:
     rates = [throughput(run, run.counted[0]).value for run in runs if run.counted]
     return sum(rates) / len(rates) if rates else 0.0
-
-
-def _failed_share(runs: Sequence[Run], operation: str | None) -> float:
-    totals = [
-        total
-        for run in runs
-        for phase in run.counted
-        for total in run.totals(phase.index)
-        if (not total.part if operation is None else total.operation == operation)
-    ]
-    failed = sum(total.count for total in totals if total.outcome not in ("ok", "miss"))
-    done = sum(total.count for total in totals)
-    return failed / done if done else 1.0
-
-
-def _missed(figure: _Figure) -> str | None:
-    objective, value = figure.objective, figure.value
-    if value is None or objective.met(value):
-        return None
-    return f"{objective.text} was missed with {_shown(objective, value)}"
-
-
-def _shown(objective: Objective, value: float) -> str:
-    match objective.measure:
-        case "errors":
-            return f"{value:.3%}"
-        case "throughput":
-            return f"{value:,.0f} ops/s"
-        case _:
-            return f"{value / 1e6:,.3g} ms"
 
 
 def _sentence(reason: Reason) -> str:
