@@ -204,3 +204,13 @@ def test_the_list_of_commands_has_every_purpose_and_loads_no_library() -> None:
     places = [said.index(f" {name} {one.purpose}") for name, one in COMMANDS.items()]
     assert places == sorted(places)
     assert all(f" {heading}: " in said for heading in GROUPS)
+
+
+def test_nothing_is_imported_from_the_current_folder(
+    generator: LocalGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "queue.py").write_text("raise SystemExit('another queue')\n")
+    monkeypatch.chdir(here)
+    assert carried(generator, tmp_path / "runs", planned()).failure is None

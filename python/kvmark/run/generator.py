@@ -28,7 +28,8 @@ __all__ = ["Generator", "LocalGenerator", "Progress"]
 Progress = Callable[[Mapping[str, Any]], object]
 """Takes the engine's progress, about once an interval."""
 
-_WORDS: Final = (sys.executable, "-m", "kvmark.run.worker")
+_WORDS: Final = (sys.executable, "-P", "-m", "kvmark.run.worker")
+"""Nothing is imported from the current folder, which may have modules of any name."""
 _LOOK_S: Final = 0.05
 _MOST_BYTES: Final = 1 << 16
 _ENDS_WITHIN_S: Final = 5.0
@@ -183,7 +184,8 @@ def _answer(
                 return dict(result)
             case {"problem": [kind, sentence]}:
                 found: type[KvmarkError] = getattr(errors, kind)
-                return found(sentence)
+                # A defect has printed more than it is told of.
+                return found(sentence + (process.last_words() if found is RunError else ""))
     raise RunError("the process that generates load went on without a word")
 
 
@@ -263,12 +265,15 @@ class _Process:
 
     def _died(self) -> GeneratorDied:
         """What is known of its end: how, and what it said last."""
-        code = self._process.wait()
+        how = _how(self._process.wait())
+        return GeneratorDied(f"the process that generates load {how}{self.last_words()}")
+
+    def last_words(self) -> str:
+        """What it printed last, as the end of a sentence; nothing if it never did."""
         self._said.seek(0)
         lines = self._said.read().decode(errors="replace").splitlines()
         last = "; ".join([line.strip() for line in lines if line.strip()][-_LAST_LINES:])
-        said = f", and said last: {last}" if last else ""
-        return GeneratorDied(f"the process that generates load {_how(code)}{said}")
+        return f", and said last: {last}" if last else ""
 
 
 @contextmanager
