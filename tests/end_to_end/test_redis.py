@@ -132,7 +132,7 @@ def test_each_server_is_watched_beside_the_generator(user: Kvmark) -> None:
     assert manifest["testbed"]["settings"]["maxmemory"] == str(100 * 2**20)
     assert [node["role"] for node in manifest["testbed"]["nodes"]] == ["primary", "replica"]
     rows = pl.read_parquet(folder / "resources.parquet")
-    assert set(rows["node"]) == {"generator", "primary-1", "replica-1"}
+    assert set(rows["node"]) == {"coordinator", "generator", "primary-1", "replica-1"}
     server = rows.filter(pl.col("node") == "primary-1").sort("at_wall_ns")
     for counter in ("cpu_user_s", "network_received_bytes", "network_sent_bytes"):
         # A server that is late with its answer is not waited for.

@@ -81,6 +81,7 @@ DOORS = {
     "run, URL with =": ("run", "ycsb/c", "--system={url}", *SHORT),
     "run, file": ("run", "ycsb/c", "--system", "redis://{address}?password_file=my-word", *SHORT),
     "run, variable": ("run", "ycsb/c", "--system", "redis://{address}?password_env=WORD", *SHORT),
+    "run, sweep": ("run", "ycsb/c", "--system", "{url}", *SHORT, "--sweep", "clients=1,2"),
     "ycsb, URL": ("ycsb", "--system", "{url}", "--workloads", "load", "--records", "50",
                   "--repetitions", "1", "--on-existing", "keep"),
     "capacity, URL": ("capacity", "ycsb/c", "--system", "{url}", "--slo", "p99<1h", "--records",

@@ -214,7 +214,7 @@ def test_haproxy_before_redis_is_measured_whole(
         assert manifest["testbed"]["kind"] == "haproxy"
         assert manifest["testbed"]["behind"]["system"] == "redis"
         nodes = pl.read_parquet(runs / run / "resources.parquet")["node"]
-        assert set(nodes) == {"generator", "haproxy", "primary-1"}
+        assert set(nodes) == {"coordinator", "generator", "haproxy", "primary-1"}
     assert "What the way through each proxy costs" in (tmp_path / "page.html").read_text()
 
 

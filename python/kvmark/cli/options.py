@@ -158,6 +158,23 @@ Slo = Annotated[
         help="What must hold, such as 'p99<10ms', 'service p99.9<5ms', 'errors<0.1%'; repeatable.",
     ),
 ]
+Sweep = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="WORD=V,V,…",
+        help="Run once with each value of a word, such as clients=1,10,100; repeatable, for every"
+        " combination.",
+    ),
+]
+RunRepetitions = Annotated[
+    int | None,
+    typer.Option(
+        "--repetitions", metavar="N", min=1, help="Run each case so often, in random order."
+    ),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Run what is missing or INVALID of the newest one.")
+]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Nothing on standard error but what went wrong.")
 ]

@@ -49,15 +49,9 @@ _FIELDS: Final = {
 }
 """Options whose value is a field of `RunSpec` as it is."""
 _OF_THE_WHOLE: Final = (
-    "slo",
-    "report",
-    "prometheus",
-    "fleet",
-    "machines",
-    "folder",
-    "json",
-    "quiet",
-)
+    "slo", "sweep", "repetitions", "resume", "report", "prometheus", "fleet", "machines", "folder",
+    "json", "quiet",
+)  # fmt: skip
 """Options of a command, and not of one of its runs."""
 
 
@@ -99,6 +93,9 @@ def run(
     fault: options.Fault = None,
     faults: options.FaultFile = None,
     slo: options.Slo = None,
+    sweep: options.Sweep = None,
+    repetitions: options.RunRepetitions = None,
+    resume: options.Resume = False,
     tag: options.Tag = None,
     commit: options.Commit = None,
     report: options.RunReport = None,
@@ -110,7 +107,13 @@ def run(
     quiet: options.Quiet = False,
 ) -> None:
     """Benchmarks one system under one workload, and says what can be believed."""
-    asked = _asked(dict(locals()))
+    given = dict(locals())
+    asked = _asked(given)
+    if sweep or repetitions is not None:
+        _sweep(given, asked)
+        return
+    if resume:
+        raise SpecError("--resume goes on with a sweep or repetitions: give --sweep too")
     from kvmark.plan.compile import compile_run
     from kvmark.plan.operations import operation_names
     from kvmark.spec.metric import check_operations
@@ -124,6 +127,31 @@ def run(
     kept = Records.at(folder)
     carried = measured_run(asked, plan, kept, command_line(), quiet=quiet)
     _answer(carried, kept, report, asked.objectives, json=json)
+
+
+def _sweep(given: Mapping[str, Any], asked: AskedRun) -> None:
+    """Carries out all cases and repetitions, and prints their table."""
+    from kvmark.cli.study_run import carry_study
+    from kvmark.cli.sweep import swept
+    from kvmark.records import Records
+    from kvmark.study.definition import Asked
+
+    if asked.objectives:
+        raise SpecError("--slo is held against one run: leave --sweep and --repetitions out")
+    file = swept(given, asked.spec, given["sweep"] or (), given["repetitions"])
+    carry_study(
+        file,
+        Asked(given["system"]),
+        asked.tags,
+        Records.at(given["folder"]),
+        given["report"],
+        commit=asked.commit,
+        fleet=asked.fleet,
+        prometheus=asked.prometheus,
+        resume=given["resume"],
+        json=given["json"],
+        quiet=given["quiet"],
+    )
 
 
 def measured_run(

@@ -30,10 +30,12 @@ def study(
     only: words.Only = None,
     repetitions: words.Repetitions = None,
     seed: words.Seed = None,
-    resume: words.Resume = False,
+    resume: options.Resume = False,
     cases: words.Cases = False,
     text: words.Text = False,
     tag: options.Tag = None,
+    commit: options.Commit = None,
+    prometheus: options.Prometheus = None,
     fleet: options.Fleet = None,
     machines: options.Machines = None,
     report: options.StudyReport = Path("kvmark-study.html"),
@@ -67,7 +69,8 @@ def study(
     from kvmark.cli.study_run import carry_study
     from kvmark.records import Records
 
-    more: dict[str, Any] = {"resume": resume, "json": json, "quiet": quiet}
+    more: dict[str, Any] = {"commit": commit, "prometheus": prometheus, "resume": resume}
+    more |= {"json": json, "quiet": quiet}
     carry_study(file, asked, tuple(tag or ()), Records.at(folder), report, fleet=shared_by, **more)
 
 

@@ -55,8 +55,5 @@ Seed = Annotated[
     int | None,
     typer.Option(metavar="N", min=0, help="Fixes order and seeds; else as the study says."),
 ]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Run what is missing or INVALID of the newest one.")
-]
 Cases = Annotated[bool, typer.Option("--cases", help="List the cases and run none.")]
 Text = Annotated[bool, typer.Option("--text", help="Print the study's file, to copy and change.")]

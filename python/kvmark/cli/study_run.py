@@ -40,7 +40,9 @@ def carry_study(
     records: Records,
     report: Path | None,
     *,
-    fleet: AskedFleet | None,
+    commit: str | None = None,
+    fleet: AskedFleet | None = None,
+    prometheus: int | None = None,
     resume: bool,
     json: bool,
     quiet: bool,
@@ -67,7 +69,8 @@ def carry_study(
     problem: KvmarkError | None = None
     with journal.alone():
         try:
-            _carry(study, journal, tags, fleet, resumed=resume, quiet=quiet)
+            told = {"commit": commit, "fleet": fleet, "prometheus": prometheus, "quiet": quiet}
+            _carry(study, journal, tags, told, resumed=resume)
         except KvmarkError as ended:
             problem = ended
         except KeyboardInterrupt:
@@ -80,26 +83,23 @@ def _carry(
     study: Study,
     journal: Journal,
     tags: tuple[str, ...],
-    fleet: AskedFleet | None,
+    told: Mapping[str, Any],
     *,
     resumed: bool,
-    quiet: bool,
 ) -> None:
     best = best_attempts(journal) if resumed else {}
     done = {place for place, one in best.items() if one.usable}
     todo = missing(study, done)
     if not todo:
         return
-    plan = study.plan(study.cases[0])
+    plan, quiet = study.plan(study.cases[0]), told["quiet"]
 
     def tell(text: str) -> None:
         if not quiet:
             typer.echo(f"[study] {text}", err=True)
 
     with (
-        session(
-            command_line(), journal.records, plan, (tag(journal.id), *tags), fleet=fleet
-        ) as setting,
+        session(command_line(), journal.records, plan, (tag(journal.id), *tags), **told) as setting,
         Stage(study, resumed, tell) as stage,
         LiveDisplay(quiet=quiet) as display,
     ):

@@ -1,0 +1,84 @@
+"""A run repeated, or once with each value of some of its words: a study made of a command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from kvmark.errors import SpecError
+from kvmark.spec.suggest import did_you_mean, shown
+
+if TYPE_CHECKING:
+    from kvmark.spec.run import RunSpec
+    from kvmark.spec.study import StudyFile
+
+__all__ = ["swept"]
+
+_NAME: Final = "run"
+_TIMES: Final = ("duration", "warmup", "interval", "timeout", "drain_limit")
+_PLAIN: Final = (
+    "clients", "rate", "arrival", "operations", "until_stderr", "workers", "records",
+    "pipeline_depth", "load", "settle", "verify",
+)  # fmt: skip
+
+
+def swept(
+    given: Mapping[str, Any], spec: RunSpec, sweep: Sequence[str], repetitions: int | None
+) -> StudyFile:
+    """The study of the options of a run, by their names: a case for each combination of values.
+
+    Raises:
+        SpecError: something can't be varied, or a value isn't one.
+    """
+    from kvmark.spec.study import parse_study
+    from kvmark.spec.suggest import without_credentials
+
+    factors = dict(map(_factor, sweep))
+    if len(factors) < len(sweep):
+        raise SpecError("--sweep: a word is swept twice; give all of its values at once")
+    varied = f", and how does it vary with {' and '.join(factors)}" if factors else ""
+    study = {
+        "name": _NAME,
+        "question": f"What does {spec.workload.name} do{varied}?",
+        "system": without_credentials(given["system"].reveal()),
+        "workload": given["workload"],
+        "run": {**_words(given, spec), "faults": [_fault(one) for one in spec.faults]},
+        "factors": factors,
+        "repetitions": repetitions or 1,
+        "seed": given["seed"],
+    }
+    if len(factors) == 1:
+        study["figure"] = {"across": next(iter(factors))}
+    return parse_study(json.dumps(study, indent=2) + "\n", "--sweep")
+
+
+def _factor(text: str) -> tuple[str, list[str]]:
+    name, sign, values = text.partition("=")
+    name, known = name.strip().lstrip("-").replace("-", "_"), (*_PLAIN, *_TIMES)
+    if not sign or not values.strip():
+        raise SpecError(f"--sweep: {shown(text)} isn't a word and its values: clients=1,10,100")
+    if "." not in name and name not in known:
+        raise SpecError(f"--sweep: {shown(name)} can't be swept{did_you_mean(name, known)}")
+    return name, [value.strip() for value in values.split(",")]
+
+
+def _words(given: Mapping[str, Any], spec: RunSpec) -> dict[str, Any]:
+    """What a study's file says of one run, where it was said here."""
+    words: dict[str, Any] = {name: given[name] for name in _PLAIN if given[name] is not None}
+    words |= {name: f"{given[name]}ns" for name in _TIMES if given[name]}
+    if given["until_stderr"] is not None:
+        words["until_rule"] = given["until_rule"]
+    if spec.groups:
+        words["groups"] = spec.groups
+    if spec.pin:
+        words["pin"] = spec.pin
+    return words
+
+
+def _fault(fault: Any) -> dict[str, Any]:
+    lasting = {} if fault.for_ns is None else {"for": f"{fault.for_ns}ns"}
+    others = {"from": fault.others} if fault.others else {}
+    by = {} if fault.by is None else {"by": fault.by}
+    at = {"at": f"{fault.at_ns}ns", "do": fault.do, "node": fault.node}
+    return {**at, **by, **others, **lasting}
