@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, groupby
 
+import callers
 import circles
 import drivers
 import layers
@@ -157,6 +158,11 @@ def test_intervals_are_made_in_one_place() -> None:
     ]
     assert elsewhere
     holds(each(python_rules.estimates_made, elsewhere))
+
+
+def test_what_the_product_defines_has_a_caller() -> None:
+    files = [*sources(".py", under="python/kvmark/"), *sources(".py", under="scripts/")]
+    holds(callers.uncalled([*files, *sources(".py", under="bench/")], callers.ALLOWED))
 
 
 def test_documents_have_one_title() -> None:
