@@ -2,7 +2,7 @@
 
 plan ← {workload, schedule, record, driver} ← engine ← pyext;
 driver ← driver-server ← driver-* ← pyext;
-spec ← plan ← run;  testbed ← run;  records ← {run, imports, analysis};
+spec ← plan ← run;  spec ← testbed ← run;  records ← {run, imports, analysis};
 {stats, spec} ← analysis ← {report, study};  run ← study;
 report ← {serve, api};  all ← cli
 """
@@ -54,7 +54,7 @@ PYTHON = arrows("""
     spec:     errors secret drivers
     catalog:  spec
     plan:     catalog
-    testbed:  errors cache secret drivers
+    testbed:  spec cache
     records:  stats
     run:      plan testbed records _engine
     imports:  records

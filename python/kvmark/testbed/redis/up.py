@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +13,8 @@ from urllib.parse import quote
 
 import psutil
 
-from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.errors import SpecError, SystemUnderTestError, UsageError
+from kvmark.spec.quantity import size_bytes
 from kvmark.testbed import certificates as tls
 from kvmark.testbed import network as networks
 from kvmark.testbed import process, state
@@ -53,7 +55,12 @@ HEALTHY_WITHIN_S: Final = 60.0
 
 _USUAL_PORT: Final = 6379
 _LEAST_BYTES: Final = 64 * 2**20
-_SIZE: Final = re.compile(r"(\d+)(b|kb?|mb?|gb?)?", re.IGNORECASE)
+_SIZES: Final = {"": 1, "b": 1} | {
+    unit + end: base**n
+    for n, unit in enumerate("kmg", 1)
+    for end, base in (("", 1000), ("b", 1024))
+}
+"""As redis.conf writes them: k is 1000 and kb is 1024."""
 _FATAL: Final = re.compile(r">>> '(.*)'\n(.*)")
 _IN_USE: Final = "Address already in use"
 
@@ -195,21 +202,15 @@ def _find_program(name: str) -> str:
 
 def _check_memory(wanted: Wanted) -> None:
     """Each server needs some memory, or what `maxmemory` lets it use."""
-    limit = _SIZE.fullmatch(dict(wanted.settings).get("maxmemory", ""))
-    each = max(_LEAST_BYTES, _bytes(limit) if limit else 0)
+    each = _LEAST_BYTES
+    with suppress(SpecError):  # The server says itself what it can't read.
+        each = max(each, size_bytes(dict(wanted.settings).get("maxmemory", "0"), _SIZES))
     available = psutil.virtual_memory().available
     if wanted.servers * each > available:
         raise UsageError(
             f"{wanted.servers} servers of {each / 2**20:.0f} MiB need more memory than the"
             f" {available / 2**20:.0f} MiB that are available: start fewer, or lower maxmemory"
         )
-
-
-def _bytes(size: re.Match[str]) -> int:
-    """A size as redis.conf writes it: k is 1000 and kb is 1024."""
-    unit = (size[2] or "b").lower()
-    base = 1024 if unit.endswith("b") else 1000
-    return int(size[1]) * int(base ** "bkmg".index(unit[0]))
 
 
 def _check_clients(wanted: Wanted, testbed: Testbed) -> None:
