@@ -13,8 +13,8 @@ import pytest
 from kvmark.cli.commands import COMMANDS
 
 LATER = {
-    "altair", "fastapi", "hdrh", "jinja2", "numpy", "polars", "prometheus_client", "scipy",
-    "uvicorn", "vl_convert",
+    "altair", "hdrh", "jinja2", "numpy", "polars", "prometheus_client", "scipy",
+    "starlette", "uvicorn", "vl_convert",
 }  # fmt: skip
 TELL = """
 import sys
