@@ -5,6 +5,7 @@ from pathlib import Path
 
 import callers
 import circles
+import class_names
 import layers
 import project_rules
 import python_rules
@@ -257,3 +258,10 @@ def test_a_name_without_a_caller_is_found_and_what_only_that_calls() -> None:
     assert lines(callers.uncalled(files, [])) == [2, 3, 4]
     assert lines(callers.uncalled(files, [d])) == [2, 3]
     assert lines(callers.uncalled(files, [d, "kvmark.stats.mean.a"])) == [2, 3, 1]
+
+
+def test_a_class_name_that_another_has_is_found_unless_allowed() -> None:
+    files = [python("class A: ...\nclass _B: ...\n"), python("class _B: ...\nclass A: ...\n")]
+    assert lines(class_names.repeated(files, {})) == [2]
+    assert lines(class_names.repeated(files, {"A": "a reason"})) == []
+    assert lines(class_names.repeated(files[:1], {"A": "a reason"})) == [1]

@@ -24,10 +24,10 @@ from kvmark.stats import Estimate, mean_interval, paired_ratio
 
 __all__ = [
     "CaseRuns",
-    "Effect",
     "EffectAsked",
     "EffectOfCase",
     "PublishedFigures",
+    "StudyEffect",
     "StudyRow",
     "effect",
     "is_precise_case",
@@ -142,7 +142,7 @@ class EffectOfCase:
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class StudyEffect:
     """The change from before to after in percent, over all pairs of cases and by pair."""
 
     asked: EffectAsked
@@ -175,7 +175,7 @@ def effect(
     published: Mapping[tuple[tuple[str, str], ...], PublishedFigures],
     *,
     records: bool = False,
-) -> Effect:
+) -> StudyEffect:
     """An effect over all pairs of cases that can be used, beside that of the published figures.
 
     Args:
@@ -201,7 +201,7 @@ def effect(
         for _, before, after in _pairs(asked, published)
         if (one := _published(before, asked.of)) and (two := _published(after, asked.of))
     ]
-    return Effect(
+    return StudyEffect(
         asked=asked,
         change=_overall(
             [blocks for _, blocks, _ in compared],

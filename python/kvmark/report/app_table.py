@@ -12,7 +12,7 @@ from kvmark.analysis import Verdict
 from kvmark.analysis.app_table import AppRow, AppTable, CaseTable, OperationFigures, SideTimes
 from kvmark.report import units
 from kvmark.report.grid import Cell, Column, Grid, Tone, to_text
-from kvmark.report.page import Part
+from kvmark.report.page import Section
 from kvmark.report.runs_list import TONES
 
 __all__ = [
@@ -86,9 +86,9 @@ def case_grid(case: CaseTable) -> Grid:
     )
 
 
-def app_part(table: AppTable) -> Part:
+def app_part(table: AppTable) -> Section:
     """The table as a part of a page."""
-    return Part("application", "Application", grids=(app_grid(table), times_grid(table)))
+    return Section("application", "Application", grids=(app_grid(table), times_grid(table)))
 
 
 def app_text(table: AppTable, verdict: Verdict, width: int) -> Text:

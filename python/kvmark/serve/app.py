@@ -9,11 +9,11 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from kvmark.errors import KvmarkError, RecordsError, UsageError
-from kvmark.report.html import Document, document
+from kvmark.report.html import HtmlPage, document
 from kvmark.report.page import runs_page
 from kvmark.secret import Secret
 from kvmark.serve.guard import Guard
-from kvmark.serve.library import Asked, Library, NotThere
+from kvmark.serve.library import Filter, Library, NotThere
 from kvmark.serve.pages import list_page, live_page, live_values, problem_page, static_text
 from kvmark.serve.watching import watched
 
@@ -33,7 +33,7 @@ def make_app(library: Library, port: int, token: Secret) -> Guard:
     """The application, for a server on a port of 127.0.0.1 and whoever has the token."""
 
     def runs(request: Request) -> Response:
-        asked = Asked(*(_asked(request, name) for name in ("words", "tag", "verdict")))
+        asked = Filter(*(_asked(request, name) for name in ("words", "tag", "verdict")))
         found = [line for line in library.lines() if asked.admits(line)]
         place = str(library.records.root)
         page = list_page(found[:_MOST_LISTED], asked, library.tags(), place, total=len(found))
@@ -96,7 +96,7 @@ def _asked(request: Request, name: str) -> str:
     return text
 
 
-def _report(page: Document) -> HTMLResponse:
+def _report(page: HtmlPage) -> HTMLResponse:
     return HTMLResponse(page.text, headers=_policy(page.policy + _FRAMES))
 
 
