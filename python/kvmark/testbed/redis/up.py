@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
-
-import psutil
 
 from kvmark.errors import SpecError, SystemUnderTestError, UsageError
 from kvmark.spec.quantity import size_bytes
@@ -32,6 +29,7 @@ from kvmark.testbed.redis.config import (
 )
 from kvmark.testbed.redis.describe import settings_of, version_of
 from kvmark.testbed.redis.health import wait_for_answer, wait_for_node
+from kvmark.testbed.servers import check_memory, find_server, taken
 from kvmark.testbed.state import (
     Node,
     Role,
@@ -75,7 +73,7 @@ def up(wanted: Wanted, root: Path, _tell: Callable[[str], None] = lambda _: None
         SystemUnderTestError: a server doesn't start, or isn't healthy in time.
     """
     check(wanted)
-    program = _find_program(wanted.server)
+    program = find_server(wanted.server, "redis-server")
     _check_memory(wanted)
     bus = 0 if wanted.cluster is None else BUS_DISTANCE
     network = None
@@ -190,27 +188,12 @@ def _healthy(wanted: Wanted, testbed: Testbed) -> Testbed:
     return testbed.model_copy(update={"version": version_of(testbed)})
 
 
-def _find_program(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        raise UsageError(
-            f"{name} is missing: install it with `sudo apt-get install redis-server`, or name"
-            " another program with --server"
-        )
-    return found
-
-
 def _check_memory(wanted: Wanted) -> None:
     """Each server needs some memory, or what `maxmemory` lets it use."""
     each = _LEAST_BYTES
     with suppress(SpecError):  # The server says itself what it can't read.
         each = max(each, size_bytes(dict(wanted.settings).get("maxmemory", "0"), _SIZES))
-    available = psutil.virtual_memory().available
-    if wanted.servers * each > available:
-        raise UsageError(
-            f"{wanted.servers} servers of {each / 2**20:.0f} MiB need more memory than the"
-            f" {available / 2**20:.0f} MiB that are available: start fewer, or lower maxmemory"
-        )
+    check_memory(wanted.servers, each, "start fewer, or lower maxmemory")
 
 
 def _check_clients(wanted: Wanted, testbed: Testbed) -> None:
@@ -231,7 +214,5 @@ def _refusal(testbed: Testbed) -> SystemUnderTestError | UsageError | None:
         if fatal is not None:
             return UsageError(f"the server refused the setting `{fatal[1]}`: {fatal[2].strip()}")
         if _IN_USE in log:
-            return UsageError(
-                f"port {node.port} of {node.host} was taken by another program just now: try again"
-            )
+            return taken(node)
     return None
