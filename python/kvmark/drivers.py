@@ -9,10 +9,10 @@ from enum import Enum
 from functools import cache
 from types import MappingProxyType
 
-__all__ = ["Driver", "Place", "Scheme", "drivers", "is_embedded", "schemes"]
+__all__ = ["Driver", "Location", "Scheme", "drivers", "is_embedded", "schemes"]
 
 
-class Place(Enum):
+class Location(Enum):
     """Where a driver's system is, which stands in a URL between the scheme and the options."""
 
     FOLDER = "folder"
@@ -28,7 +28,7 @@ class Driver:
 
     name: str
     """In plans."""
-    place: Place
+    place: Location
     path: str | None
     """The option that stands behind the hosts as a path."""
     port: int | None
@@ -59,7 +59,7 @@ class Scheme:
     @property
     def beginning(self) -> str:
         """All that stands before the place."""
-        return f"{self.name}://" if self.driver.place is Place.HOSTS else f"{self.name}:"
+        return f"{self.name}://" if self.driver.place is Location.HOSTS else f"{self.name}:"
 
 
 @cache
@@ -69,7 +69,7 @@ def schemes() -> Mapping[str, Scheme]:
 
     found = {}
     for about in json.loads(_engine.drivers()):
-        own, place = about.pop("schemes"), Place(about.pop("place"))
+        own, place = about.pop("schemes"), Location(about.pop("place"))
         driver = Driver(place=place, **about)
         for one in own:
             implied = MappingProxyType(dict(one.pop("implied")))
@@ -86,4 +86,4 @@ def drivers() -> Mapping[str, Driver]:
 def is_embedded(driver: str) -> bool:
     """Whether a driver's system keeps its records in a folder, opened by one process alone."""
     found = drivers().get(driver)
-    return found is not None and found.place is Place.FOLDER
+    return found is not None and found.place is Location.FOLDER

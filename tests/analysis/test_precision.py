@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from kvmark.analysis import Judgement, Verdict, aggregate
 from kvmark.analysis.extremes import Extremes, extremes
 from kvmark.analysis.metrics import figure
 from kvmark.analysis.path_costs import path_costs
-from kvmark.analysis.study import CaseRuns, EffectAsked, effect
+from kvmark.analysis.study import CaseRuns, EffectAsked, PublishedFigures, effect
 from kvmark.records import Run
 from kvmark.report.ends import ends_sentence
 from kvmark.spec.metric import THROUGHPUT, parse_metric
@@ -60,11 +61,12 @@ def test_what_intervals_say_of_a_run_is_no_matter_where_runs_are_repeated(health
     assert aggregate([uneven, *others]).verdict.judgement is Judgement.VALID
 
 
+SPEEDS = {"a": (1.0, 1.01), "b": (1.2, 1.21)}
 ASKED = EffectAsked("writes", {"mode": "a"}, {"mode": "b"})
 
 
 def test_an_imprecise_case_enters_no_effect(healthy: Make) -> None:
-    steady = [case(healthy, {"mode": "a"}, 1.0, 1.01), case(healthy, {"mode": "b"}, 1.2, 1.21)]
+    steady = [case(healthy, {"mode": label}, *speeds) for label, speeds in SPEEDS.items()]
     found = effect(ASKED, steady, {})
     assert found.change is not None
     assert found.change.value == pytest.approx(19.9, abs=0.5)
@@ -74,6 +76,21 @@ def test_an_imprecise_case_enters_no_effect(healthy: Make) -> None:
     assert (refused.change, refused.by_case, refused.imprecise) == (None, (), 1)
     assert path_costs(steady, "mode", "a")[0].throughput_lost is not None
     assert path_costs(wild, "mode", "a")[0].throughput_lost is None
+
+
+def test_an_effect_is_of_any_figure_that_has_a_ratio(healthy: Make) -> None:
+    cases = [case(healthy, {"mode": label}, *speeds) for label, speeds in SPEEDS.items()]
+    theirs = {(("mode", label),): PublishedFigures(p99_ms=ms) for label, ms in (("a", 2), ("b", 3))}
+    found = {
+        of: effect(replace(ASKED, of=of), cases, theirs)
+        for of in ("throughput", "p99", "response_p99", "service.p999", "mean")
+    }
+    # The same operations in less time: more of them a second, and each as long as before.
+    assert found["throughput"].change.value == pytest.approx(19.9, abs=0.5)
+    assert [found[of].change.value for of in list(found)[1:]] == pytest.approx([0, 0, 0, 0])
+    assert found["p99"].change == found["response_p99"].change
+    assert found["p99"].published.value == pytest.approx(50)
+    assert [of for of, one in found.items() if one.published] == ["p99", "response_p99"]
 
 
 def test_equal_blocks_make_no_effect_certain(healthy: Make) -> None:

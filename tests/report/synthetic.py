@@ -25,12 +25,12 @@ from kvmark.analysis import (
 )
 from kvmark.records import Entry, RunLine, TimeName
 from kvmark.report.answers import (
-    Course,
     Curve,
     Fact,
     PhaseSpan,
     Provenance,
     RunAnswer,
+    RunCourse,
     SequenceAnswer,
 )
 from kvmark.stats import Counts, Estimate
@@ -266,7 +266,7 @@ def run_answer(title: str = "ycsb/f on RocksDB 8.10.0") -> RunAnswer:
             curve("READ-MODIFY-WRITE", "service", 30_000),
         ),
         provenance=PROVENANCE,
-        course=lambda: Course(resources(), failures(), spread()),
+        course=lambda: RunCourse(resources(), failures(), spread()),
         response_quantiles=lambda: {
             (name, quantile): estimate(15_000 * factor, 0.05, 60, "ns")
             for name in ("READ", "READ-MODIFY-WRITE")

@@ -10,7 +10,7 @@ import pytest
 from synthetic import estimate, run_answer, sequence_answer
 
 from kvmark.analysis import Case
-from kvmark.report.answers import Course, RunAnswer
+from kvmark.report.answers import RunAnswer, RunCourse
 from kvmark.report.course_figures import course_figures
 from kvmark.report.folder import FolderFormat, write_folder
 from kvmark.report.html import html
@@ -29,7 +29,7 @@ def test_a_run_shows_its_spread_its_errors_and_what_it_used() -> None:
 
 
 def test_what_a_run_does_not_have_is_not_drawn() -> None:
-    assert list(course_figures(dataclasses.replace(run_answer(), course=Course))) == []
+    assert list(course_figures(dataclasses.replace(run_answer(), course=RunCourse))) == []
 
 
 def test_a_figure_of_a_course_is_svg_too(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_many_runs_have_no_figures_of_their_own() -> None:
     asked: list[int] = []
 
     def counted(number: int) -> RunAnswer:
-        return dataclasses.replace(run_answer(), course=lambda: asked.append(number) or Course())
+        return dataclasses.replace(run_answer(), course=lambda: asked.append(number) or RunCourse())
 
     parts = runs_page([counted(number) for number in range(9)]).parts
     assert [len(part.figures) > 0 for part in parts] == [True, *[False] * 9]

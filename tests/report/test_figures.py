@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from kvmark.analysis import FaultSpan
 from kvmark.report import charts, figures
 from kvmark.report.charts import log_ticks
 from kvmark.report.figures import Figure
-from kvmark.report.theme import DARK, LIGHT, Theme
+from kvmark.report.theme import LIGHT, Theme
 
 S = 1_000_000_000
 
@@ -82,7 +84,7 @@ def test_an_interval_in_which_nothing_completed_is_a_gap() -> None:
     assert data.filter(pl.col("series") == "p50")["value"].to_list()[0] is None
 
 
-@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("theme", [LIGHT, replace(LIGHT, series=("#56b4e9", "#e69f00"))])
 def test_a_figure_is_also_svg_and_png(tmp_path: Path, theme: Theme) -> None:
     figure = drawn()[0]
     figure.save_svg(tmp_path / "figure.svg", theme)
@@ -131,7 +133,25 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def page_themes() -> list[Theme]:
+    """The colours of a page by light, by dark and on paper, from its own sheet."""
+    sheet = resources.files("kvmark.report").joinpath("templates/page.css").read_text()
+    found = []
+    for block in re.findall(r":root \{(.*?)\}", sheet, re.DOTALL):
+        colour = dict(re.findall(r"--([\w-]+): (#\w{6});", block))
+        series = tuple(colour[f"series-{n}"] for n in range(1, 5))
+        named = {part: colour[part] for part in ("ink", "muted", "rule", "band")}
+        found.append(Theme(background=colour["paper"], series=series, **named))
+    return found
+
+
+def test_a_saved_figure_has_the_colours_of_a_page_by_light() -> None:
+    light, dark, paper = page_themes()
+    assert light == LIGHT
+    assert LIGHT not in (dark, paper)
+
+
+@pytest.mark.parametrize("theme", page_themes(), ids=["light", "dark", "paper"])
 def test_texts_and_marks_stand_out_from_the_paper(theme: Theme) -> None:
     assert contrast(theme.ink, theme.background) >= 4.5
     assert contrast(theme.muted, theme.background) >= 4.5

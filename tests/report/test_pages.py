@@ -15,7 +15,7 @@ import pytest
 from synthetic import intervals, run_answer, sequence_answer
 
 from kvmark.analysis import Case
-from kvmark.report.answers import Course
+from kvmark.report.answers import RunCourse
 from kvmark.report.html import html
 from kvmark.report.markdown import write_markdown
 from kvmark.report.page import Page, run_page, runs_page, sequence_page
@@ -165,7 +165,7 @@ def test_hostile_names_are_only_text() -> None:
 
 
 def test_a_page_without_figures_runs_no_script() -> None:
-    nothing = {"curves": (), "intervals": pl.DataFrame(), "course": Course}
+    nothing = {"curves": (), "intervals": pl.DataFrame(), "course": RunCourse}
     run = dataclasses.replace(run_answer(), **nothing)
     outline = Outline(html(run_page(run)))
     assert outline.scripts == []

@@ -229,11 +229,32 @@ def test_hostile_names_are_only_text(shelf: Shelf) -> None:
         assert HOSTILE not in shelf.ask(address).text
 
 
-@pytest.mark.parametrize("query", ["", "?run=x", "?run=a&run=b"])
-def test_what_cannot_be_compared_is_said_on_a_page(shelf: Shelf, query: str) -> None:
-    answer = shelf.ask(f"/compare{query}")
-    assert answer.status_code in {404, 422}
+@pytest.mark.parametrize(
+    ("address", "code", "sentence"),
+    [
+        ("/compare", 422, "0 runs are asked for; 1 to 8 can be compared"),
+        (
+            "/compare?" + "&".join(["run=a"] * 9),
+            422,
+            "9 runs are asked for; 1 to 8 can be compared",
+        ),
+        ("/compare?run=a&run=b", 404, "there is no run of this id"),
+        ("/?words=" + "w" * 201, 422, "words has 201 characters; at most 200 can be asked for"),
+        ("/nowhere", 404, "there is nothing at this address"),
+    ],
+)
+def test_what_cannot_be_shown_is_said_on_a_page(
+    shelf: Shelf, address: str, code: int, sentence: str
+) -> None:
+    answer = shelf.ask(address)
+    assert answer.status_code == code
     assert answer.headers["content-type"].startswith("text/html")
+    assert sentence in answer.text.lower()
+
+
+def test_a_page_can_be_asked_for_its_head_alone(shelf: Shelf) -> None:
+    answer = shelf.ask("/", method="HEAD")
+    assert (answer.status_code, answer.text) == (200, "")
 
 
 def test_a_verdict_that_is_kept_later_shows_in_the_list(tmp_path: Path) -> None:

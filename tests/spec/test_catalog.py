@@ -6,11 +6,12 @@ import pytest
 
 from kvmark import catalog
 from kvmark.errors import SpecError
-from kvmark.plan.compile import compile_run, plan_ycsb
+from kvmark.plan.compile import compile_run
 from kvmark.spec.app.flags import APPS
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
 from kvmark.spec.ycsb import read_ycsb
+from kvmark.spec.ycsb_run import ycsb_run
 
 SYSTEM = parse_system_url("null:")
 CORE = ["a", "b", "c", "d", "e", "f", "load", "delete"]
@@ -41,7 +42,8 @@ def test_a_ready_workload_and_ycsbs_properties_make_the_same_plan(name: str) -> 
         load="never",
         clients=1,
     )
-    assert compile_run(spec, 2) == plan_ycsb(name, read_ycsb([]), SYSTEM, records=1000, cores=2)
+    same = ycsb_run(name, read_ycsb([]), SYSTEM, records=1000)
+    assert compile_run(spec, 2) == compile_run(same, 2)
 
 
 @pytest.mark.parametrize("name", catalog.names())

@@ -24,6 +24,8 @@ from kvmark.spec.objective import parse_objective
         ("p99.9", Metric("quantile", "p999")),
         ("service.p99", Metric("quantile", "p99", "service")),
         ("service p99", Metric("quantile", "p99", "service")),
+        ("service_p99", Metric("quantile", "p99", "service")),
+        ("READ.response_p50", Metric("quantile", "p50", operation="READ")),
         ("READ.p99.9", Metric("quantile", "p999", operation="READ")),
         ("READ p999", Metric("quantile", "p999", operation="READ")),
         ("READ.service.p95", Metric("quantile", "p95", "service", "READ")),

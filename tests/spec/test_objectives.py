@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.errors import SpecError
-from kvmark.spec.objective import parse_objective, share
+from kvmark.spec.objective import parse_objective
 
 
 @pytest.mark.parametrize(
@@ -79,10 +79,3 @@ def test_any_text_is_an_objective_or_a_sentence(text: str) -> None:
         parse_objective(text)
     except SpecError as problem:
         assert "\n" not in str(problem)
-
-
-def test_a_share_is_written_as_percent_or_as_a_number() -> None:
-    assert share("3%") == pytest.approx(0.03)
-    assert share("0.03") == 0.03
-    with pytest.raises(SpecError, match="is not a share"):
-        share("3 percent")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.errors import SpecError
-from kvmark.spec.quantity import LARGEST, count, duration_ns, listed, rate, size_bytes
+from kvmark.spec.quantity import LARGEST, count, duration_ns, listed, rate, share, size_bytes
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,12 @@ def test_a_size_is_in_bytes(text: str, expected: int) -> None:
     assert size_bytes(text) == expected
 
 
-@pytest.mark.parametrize("parse", [duration_ns, count, rate, size_bytes])
+@pytest.mark.parametrize(("text", "expected"), [("3%", 0.03), ("0.03", 0.03), ("0.5 %", 0.005)])
+def test_a_share_is_written_as_percent_or_as_a_number(text: str, expected: float) -> None:
+    assert share(text) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("parse", [duration_ns, count, rate, share, size_bytes])
 @pytest.mark.parametrize(
     "text", ["", " ", "-1", "-1s", "abc", "1x", "s", "1 2", "٣", "1__0", "nan", "inf", "1" * 200]
 )
@@ -72,6 +77,7 @@ def test_nonsense_is_refused_in_one_sentence(parse, text: str) -> None:
         (count, "1e19", f"'1e19' is too large; at most {LARGEST} is possible"),
         (rate, "0", "a rate must be above 0, not '0'; write max for no limit"),
         (size_bytes, "1XB", "'1XB' is not a size; write it like 100, 1KiB or 64MB"),
+        (share, "3 percent", "'3 percent' is not a share; write it like 0.1% or 0.001"),
     ],
 )
 def test_the_sentence_says_what_to_write(parse, text: str, sentence: str) -> None:

@@ -11,7 +11,6 @@ from kvmark.spec.url import (
     PASSWORD_VARIABLE,
     SystemName,
     parse_system_url,
-    without_password,
 )
 
 
@@ -173,25 +172,6 @@ def test_no_text_raises_anything_but_a_spec_error(text: str) -> None:
         parse_system_url(text)
     except SpecError as refusal:
         assert "\n" not in str(refusal)
-
-
-@pytest.mark.parametrize(
-    ("typed", "words"),
-    [
-        ("redis://a:pw@h/1?tls=true", "redis://a@h/1?tls=true&password_env=KVMARK_URL_PASSWORD"),
-        ("redis://:pw@h", "redis://h?password_env=KVMARK_URL_PASSWORD"),
-        ("redis://:pw@h?username=a", "redis://h?username=a&password_env=KVMARK_URL_PASSWORD"),
-        ("redis://a@h?password_file=f", "redis://a@h?password_file=f"),
-        ("up:mine", "up:mine"),
-    ],
-)
-def test_another_process_is_given_the_password_in_a_variable(typed: str, words: str) -> None:
-    url, password = without_password(SystemName(typed))
-    assert url == words
-    assert password == (Secret("pw") if "pw" in typed else None)
-    if typed != "up:mine":
-        whole, asking = parse_system_url(typed), parse_system_url(url)
-        assert dict(whole.options) == dict(asking.options)
 
 
 @pytest.mark.parametrize("option", ["token_aware", "initial_token", "authenticator"])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.errors import KvmarkError, SpecError, UnsupportedProperty
-from kvmark.plan.compile import compile_run, plan_ycsb
+from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.spec.properties import parse_properties
 from kvmark.spec.url import parse_system_url
@@ -25,8 +25,12 @@ def properties(text: str) -> YcsbProperties:
     return read_ycsb([parse_properties(text, "workload")])
 
 
+def plan_ycsb(step: str, said: YcsbProperties, cores: int | None = None, **more: Any) -> Plan:
+    return compile_run(ycsb_run(step, said, SYSTEM, **more), cores)
+
+
 def plan(text: str, step: str = "run") -> Plan:
-    return plan_ycsb(step, properties(SIZES + text), SYSTEM, cores=2)
+    return plan_ycsb(step, properties(SIZES + text), cores=2)
 
 
 def at(plan: Plan, path: str) -> Any:
@@ -295,7 +299,7 @@ def test_a_wrong_value_is_one_sentence_with_file_and_line(text: str, sentence: s
 
 def test_a_missing_recordcount_is_asked_for() -> None:
     with pytest.raises(SpecError, match="property 'recordcount' is missing; give it or --records"):
-        plan_ycsb("load", properties(""), SYSTEM)
+        plan_ycsb("load", properties(""))
 
 
 def test_an_error_on_the_command_line_names_the_option() -> None:
@@ -372,7 +376,7 @@ CORE: Mapping[str, tuple[dict[str, float], str]] = {
 
 @pytest.mark.parametrize("letter", CORE)
 def test_a_core_workload_is_ycsbs(letter: str) -> None:
-    made = plan_ycsb(letter, properties(""), SYSTEM, records=3000, operations=6000)
+    made = plan_ycsb(letter, properties(""), records=3000, operations=6000)
     mix, law = CORE[letter]
     group = made.groups[0]
     assert made.name == f"ycsb/{letter}"
@@ -384,14 +388,14 @@ def test_a_core_workload_is_ycsbs(letter: str) -> None:
 
 
 def test_a_core_workload_that_was_changed_is_not_called_by_its_name() -> None:
-    changed = plan_ycsb("a", properties("requestdistribution=uniform"), SYSTEM)
+    changed = plan_ycsb("a", properties("requestdistribution=uniform"))
     assert changed.name == "ycsb/a-modified"
     assert changed.groups[0].keys.distribution.law == "uniform"
 
 
 def test_sizes_do_not_make_another_workload() -> None:
     sized = properties("recordcount=5000\noperationcount=7\nfieldcount=20\nthreadcount=3")
-    assert plan_ycsb("a", sized, SYSTEM).name == "ycsb/a"
+    assert plan_ycsb("a", sized).name == "ycsb/a"
 
 
 def test_the_load_inserts_each_record_once_into_a_store_without_any() -> None:
@@ -403,7 +407,7 @@ def test_the_load_inserts_each_record_once_into_a_store_without_any() -> None:
 
 
 def test_the_delete_takes_each_record_once_in_order() -> None:
-    made = plan_ycsb("delete", properties(SIZES), SYSTEM, records=1050)
+    made = plan_ycsb("delete", properties(SIZES), records=1050)
     assert (made.dataset.start, made.dataset.count) == (0, 1050)
     assert [weight.kind for weight in made.groups[0].mix] == ["delete"]
     assert at(made, "groups.0.keys") == {
@@ -413,7 +417,7 @@ def test_the_delete_takes_each_record_once_in_order() -> None:
 
 
 def test_records_that_were_inserted_shift_the_next_step() -> None:
-    made = plan_ycsb("c", properties(SIZES), SYSTEM, records=1050)
+    made = plan_ycsb("c", properties(SIZES), records=1050)
     assert made.dataset.count == 1050
     assert made.groups[0].keys.count == 1051
 
@@ -425,9 +429,9 @@ def test_an_unknown_step_is_answered_with_the_known() -> None:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_the_same_seed_makes_the_same_plan(step: str) -> None:
-    first = plan_ycsb(step, properties(SIZES), SYSTEM, seed=7, cores=2)
-    assert first == plan_ycsb(step, properties(SIZES), SYSTEM, seed=7, cores=2)
-    assert first.seeds != plan_ycsb(step, properties(SIZES), SYSTEM, seed=8, cores=2).seeds
+    first = plan_ycsb(step, properties(SIZES), seed=7, cores=2)
+    assert first == plan_ycsb(step, properties(SIZES), seed=7, cores=2)
+    assert first.seeds != plan_ycsb(step, properties(SIZES), seed=8, cores=2).seeds
 
 
 NAMES = st.sampled_from([*TABLE, "deleteproportion"])

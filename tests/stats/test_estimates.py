@@ -12,7 +12,6 @@ from scipy import stats
 
 from kvmark.stats import (
     Estimate,
-    cassandra_stress_stderr,
     difference,
     effective_sample_size,
     level_of,
@@ -141,12 +140,6 @@ def test_a_constant_series_is_worth_its_length() -> None:
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60))
 def test_an_effective_size_lies_between_one_and_the_length(series: list[float]) -> None:
     assert 1 <= effective_sample_size(series) <= len(series)
-
-
-def test_cassandra_stress_takes_the_population_deviation() -> None:
-    # Deviation of 1, 2, 3, 4 is √1.25; ÷ √4 ÷ 2.5.
-    assert cassandra_stress_stderr([1.0, 2.0, 3.0, 4.0]) == pytest.approx(1.25**0.5 / 2 / 2.5)
-    assert cassandra_stress_stderr([]) is None
 
 
 def test_an_estimate_in_other_terms_keeps_its_bounds_in_order() -> None:

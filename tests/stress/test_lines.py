@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,12 @@ def test_the_published_stderr_follows_from_the_published_rates(data: Path, name:
         # Rates and times are published in few digits.
         assert uncertainty.relative_stderr == pytest.approx(published.stderr, abs=3e-5)
     assert len(lines) > 60
+
+
+def test_cassandra_stress_takes_the_population_deviation() -> None:
+    # Deviation of 1, 2, 3, 4 is √1.25; ÷ √4 ÷ 2.5.
+    found = reduce(Uncertainty.with_value, (1.0, 2.0, 3.0, 4.0), Uncertainty())
+    assert found.relative_stderr == pytest.approx(1.25**0.5 / 2 / 2.5)
 
 
 @pytest.mark.parametrize("name", LOGS)

@@ -45,6 +45,16 @@ def refusal(text: str, study: Callable[..., Study] | None = None) -> str:
             "factors: {clients: [1]}\neffects: [{title: x, from: {clients: 1}, to: {clients: 1}}]",
             "from and to are the same levels",
         ),
+        (
+            "factors: {clients: [1, 2]}\n"
+            "effects: [{title: x, from: {clients: 1}, to: {clients: 2}, of: p98x}]",
+            "study.yaml:6:64: of: there is no figure 'p98x'",
+        ),
+        (
+            "factors: {clients: [1, 2]}\n"
+            "effects: [{title: x, from: {clients: 1}, to: {clients: 2}, of: max}]",
+            "study.yaml:6:64: of: 'max' can't be compared: a maximum is one operation",
+        ),
         ("testbed: {system: redis}", "a study has either a system or a testbed"),
         ("run: {duration: 5}", "study.yaml:5:17: duration: '5' is not a duration; write it like"),
         (

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kvmark.testbed.cassandra.describe import counted, fingerprint
-from kvmark.testbed.cassandra.log import LogLine, reason_in, refused_setting
+from kvmark.testbed.cassandra.log import ServerLogLine, reason_in, refused_setting
 from kvmark.testbed.system import Counted
 
 STARTS = "INFO  [main] 2026-01-01 00:00:00,000 CassandraDaemon.java:629 - Hostname: here:9042\n"
@@ -22,7 +22,7 @@ def log(tmp_path: Path) -> Path:
 
 def test_a_failed_start_is_told_before_the_lines_of_its_trace(log: Path) -> None:
     log.write_text(f"one\n{REFUSED}concurrent_reads must be at least 2, but was 1\n\tat here\n")
-    assert reason_in(log) == LogLine(2, "concurrent_reads must be at least 2, but was 1")
+    assert reason_in(log) == ServerLogLine(2, "concurrent_reads must be at least 2, but was 1")
     assert refused_setting(log) == "concurrent_reads must be at least 2, but was 1"
 
 
@@ -31,21 +31,21 @@ def test_a_port_that_was_taken_is_told_and_not_that_something_was_fatal(log: Pat
     error = "ERROR [main] 2026-01-01 00:00:00,000 Here.java:1 - Fatal configuration error\n"
     exception = f"org.apache.cassandra.exceptions.ConfigurationException: {told}\n\tat here\n"
     log.write_text(f"{STARTS}{error}{exception}INFO  [a] 2026-01-01 00:00:00,000 B.java:1 - bye\n")
-    assert reason_in(log) == LogLine(3, told)
+    assert reason_in(log) == ServerLogLine(3, told)
 
 
 def test_an_error_before_the_last_start_is_no_reason(log: Path) -> None:
     error = "ERROR [main] 2026-01-01 00:00:00,000 Here.java:1 - no luck\n"
     log.write_text(error + STARTS + "INFO  fine\n")
-    assert reason_in(log) == LogLine(3, "INFO  fine")
+    assert reason_in(log) == ServerLogLine(3, "INFO  fine")
     log.write_text(STARTS + error + "INFO  fine\n")
-    assert reason_in(log) == LogLine(2, "no luck")
+    assert reason_in(log) == ServerLogLine(2, "no luck")
 
 
 def test_memory_that_ran_out_is_the_reason_whatever_follows(log: Path) -> None:
     told = "Terminating due to java.lang.OutOfMemoryError: Java heap space"
     log.write_text(f"{STARTS}{told}\nERROR [a] 2026-01-01 00:00:00,000 Here.java:1 - late\n")
-    assert reason_in(log) == LogLine(2, told)
+    assert reason_in(log) == ServerLogLine(2, told)
 
 
 def test_a_log_that_says_nothing_gives_no_reason(log: Path) -> None:
@@ -60,7 +60,7 @@ def test_lines_are_counted_from_the_beginning_of_a_very_long_log(
 ) -> None:
     monkeypatch.setattr("kvmark.testbed.cassandra.log._READ_BYTES", 60)
     log.write_text("a line of some twenty\n" * 9 + "Error: the end\n")
-    assert reason_in(log) == LogLine(10, "the end")
+    assert reason_in(log) == ServerLogLine(10, "the end")
 
 
 def test_a_value_of_the_wrong_type_is_told_with_the_name_of_its_setting(log: Path) -> None:

@@ -2,7 +2,7 @@
 
 plan ← {workload, schedule, record, driver} ← engine ← pyext;
 driver ← driver-server ← driver-* ← pyext;
-spec ← plan ← run;  testbed ← run;  records ← {run, imports, analysis};
+spec ← plan ← run;  spec ← testbed ← run;  records ← {run, imports, analysis};
 {stats, spec} ← analysis ← {report, study};  run ← study;
 report ← serve;  all ← cli ← api
 """
@@ -44,18 +44,20 @@ RUST = arrows("""
     pyext:         engine driver-*
 """)
 # What the picture leaves out: `errors` and `secret` are beneath everything, `cache` names a folder,
+# `processes` tells processes apart,
 # `catalog` holds ready specs, `_engine` is the door to Rust, `drivers` what is behind it.
 PYTHON = arrows("""
     errors:
     cache:
+    processes:
     _engine:
     drivers:  _engine
     secret:
     spec:     errors secret drivers
     catalog:  spec
     plan:     catalog
-    testbed:  errors cache secret drivers
-    records:  stats
+    testbed:  spec cache processes
+    records:  stats processes
     run:      plan testbed records _engine
     imports:  records
     stats:    errors

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import callers
 import circles
+import class_names
 import layers
 import project_rules
 import python_rules
@@ -247,3 +249,26 @@ def test_versions_that_differ_are_found() -> None:
 def test_a_makefile_target_without_help_or_with_a_program_in_it_is_found() -> None:
     text = ".PHONY: a b\na: ## A\n\tx\nb:\n\tx && y\nc: a ## C\n"
     assert lines(project_rules.recipes(Source("Makefile", text))) == [4, 5, 6]
+
+
+def test_a_name_without_a_caller_is_found_and_what_only_that_calls() -> None:
+    folder = "python/kvmark/"
+    files = [
+        python(
+            '__all__ = ["a", "b", "c", "d"]\nfrom .mean import a, c\n', f"{folder}stats/__init__.py"
+        ),
+        python("def a(): ...\ndef b(): c()\ndef c(): ...\ndef d(): ...\n"),
+        python("from .. import stats\ndef show(): return stats.a()\n", f"{folder}cli/show.py"),
+        python('COMMANDS = {"show": 1}\n', f"{folder}cli/commands.py"),
+    ]
+    d = "kvmark.stats.mean.d"
+    assert lines(callers.uncalled(files, [])) == [2, 3, 4]
+    assert lines(callers.uncalled(files, [d])) == [2, 3]
+    assert lines(callers.uncalled(files, [d, "kvmark.stats.mean.a"])) == [2, 3, 1]
+
+
+def test_a_class_name_that_another_has_is_found_unless_allowed() -> None:
+    files = [python("class A: ...\nclass _B: ...\n"), python("class _B: ...\nclass A: ...\n")]
+    assert lines(class_names.repeated(files, {})) == [2]
+    assert lines(class_names.repeated(files, {"A": "a reason"})) == []
+    assert lines(class_names.repeated(files[:1], {"A": "a reason"})) == [1]

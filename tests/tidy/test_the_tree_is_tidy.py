@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, groupby
 
+import callers
 import circles
+import class_names
 import drivers
 import layers
 import project_rules
@@ -161,6 +163,15 @@ def test_intervals_are_made_in_one_place() -> None:
     ]
     assert elsewhere
     holds(each(python_rules.estimates_made, elsewhere))
+
+
+def test_what_the_product_defines_has_a_caller() -> None:
+    files = [*sources(".py", under="python/kvmark/"), *sources(".py", under="scripts/")]
+    holds(callers.uncalled([*files, *sources(".py", under="bench/")], callers.ALLOWED))
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    holds(class_names.repeated(sources(".py", under="python/kvmark/"), class_names.ALLOWED))
 
 
 def test_documents_have_one_title() -> None:

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from kvmark.analysis.evidence import Phase, percent, real_clock, reason
+from kvmark.analysis.evidence import JudgedPhase, percent, real_clock, reason
 from kvmark.analysis.reasons import LAG_FLOORS, Reason
 from kvmark.records import GroupRecord
 from kvmark.stats import least_observations
 
 
-def check_rate(phase: Phase) -> Iterator[Reason | None]:
+def check_rate(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Arrivals due against operations completed, and against operations issued."""
     for group in phase.record.groups:
         if not group.due:
@@ -46,12 +46,12 @@ def check_rate(phase: Phase) -> Iterator[Reason | None]:
         )
 
 
-def _completed_in_window(phase: Phase, group: GroupRecord) -> int:
+def _completed_in_window(phase: JudgedPhase, group: GroupRecord) -> int:
     mine = (total for total in phase.whole() if total.group == group.group)
     return sum(total.in_window for total in mine)
 
 
-def _usually_in_flight(phase: Phase, group: GroupRecord) -> int:
+def _usually_in_flight(phase: JudgedPhase, group: GroupRecord) -> int:
     """The least number in flight at the end of an interval, beyond what the phase began with.
 
     A system that keeps up always has some operations in flight when the window ends; one that does
@@ -62,7 +62,7 @@ def _usually_in_flight(phase: Phase, group: GroupRecord) -> int:
     return max(0, min(in_flight) - _left_behind(phase, group)) if in_flight else 0
 
 
-def _left_behind(phase: Phase, group: GroupRecord) -> int:
+def _left_behind(phase: JudgedPhase, group: GroupRecord) -> int:
     """Arrivals of the warm-up before, if there was no gap, that had not ended when it did."""
     phases = phase.run.manifest.engine.phases
     before = next((one for one in phases if one.index == phase.record.index - 1), None)
@@ -74,7 +74,7 @@ def _left_behind(phase: Phase, group: GroupRecord) -> int:
     return max(0, due - sum(one.in_window for one in mine))
 
 
-def check_lateness(phase: Phase) -> Iterator[Reason | None]:
+def check_lateness(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Late operations, told apart by whether their client was free to issue them."""
     for group in phase.record.groups:
         if group.due is None or not group.issued:
@@ -97,7 +97,7 @@ def check_lateness(phase: Phase) -> Iterator[Reason | None]:
             )
 
 
-def _late_at_the_limit(phase: Phase, group: GroupRecord) -> int:
+def _late_at_the_limit(phase: JudgedPhase, group: GroupRecord) -> int:
     """A guess for runs of an older kvmark, which didn't tell why operations were late.
 
     Counted are the intervals at whose begin or end all clients were in flight.
@@ -109,7 +109,7 @@ def _late_at_the_limit(phase: Phase, group: GroupRecord) -> int:
     return int(phase.group_totals(group.group).filter(full)["late"].sum())
 
 
-def check_generator(phase: Phase) -> Iterator[Reason | None]:
+def check_generator(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Processor time of the workers. An embedded system shares their threads: nothing to see."""
     capabilities = phase.run.manifest.engine.capabilities
     if capabilities is None or capabilities.embedded or not real_clock(phase.run):
@@ -131,7 +131,7 @@ def check_generator(phase: Phase) -> Iterator[Reason | None]:
     )
 
 
-def check_lag(phase: Phase) -> Iterator[Reason | None]:
+def check_lag(phase: JudgedPhase) -> Iterator[Reason | None]:
     """How much of the service time passed between the arrival of an answer and its stamp."""
     lag = phase.record.generator_lag
     if lag is None:
@@ -159,7 +159,7 @@ def check_lag(phase: Phase) -> Iterator[Reason | None]:
         )
 
 
-def check_waiting(phase: Phase) -> Iterator[Reason | None]:
+def check_waiting(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Time the workers were ready to run and had no core."""
     known = [
         worker

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kvmark.analysis.evidence import Phase, percent, reason
+from kvmark.analysis.evidence import JudgedPhase, percent, reason
 from kvmark.analysis.faults import expected_errors
 from kvmark.analysis.reasons import RULES, Reason, Unit
 from kvmark.analysis.summary import looked_for
@@ -18,7 +18,7 @@ _NOT_ERRORS = ("ok", "miss", "mismatch")
 _OWN_REASONS = {"timeout": "timeouts", "overloaded": "overloaded", "unavailable": "unavailable"}
 
 
-def check_success(phase: Phase) -> Iterator[Reason | None]:
+def check_success(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Something must have succeeded in the window."""
     ok = sum(total.in_window for total in phase.whole() if total.outcome == "ok")
     yield reason(
@@ -30,7 +30,7 @@ def check_success(phase: Phase) -> Iterator[Reason | None]:
     )
 
 
-def check_errors(phase: Phase) -> Iterator[Reason | None]:
+def check_errors(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Failures by class: those that planned faults explain, the others, and wrong values."""
     found = {
         total.outcome: phase.count(total.outcome)
@@ -65,7 +65,7 @@ def check_errors(phase: Phase) -> Iterator[Reason | None]:
 
 
 def _failures(
-    code: str, phase: Phase, classes: Mapping[str, int], judged: int, more: str
+    code: str, phase: JudgedPhase, classes: Mapping[str, int], judged: int, more: str
 ) -> Reason | None:
     """A reason for failures of these classes, whose level so many failures decide."""
     classes = {name: count for name, count in sorted(classes.items()) if count}
@@ -82,7 +82,7 @@ def _failures(
     )
 
 
-def check_misses(phase: Phase) -> Iterator[Reason | None]:
+def check_misses(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Records that were looked for and not there: the rest of the hit ratio."""
     hits, misses = looked_for(phase.run, phase.whole())
     ended = hits + misses
@@ -96,7 +96,7 @@ def check_misses(phase: Phase) -> Iterator[Reason | None]:
     )
 
 
-def check_lost_writes(phase: Phase) -> Iterator[Reason | None]:
+def check_lost_writes(phase: JudgedPhase) -> Iterator[Reason | None]:
     """In the verify phase each record must hold what was written last."""
     missing, stale = phase.count("miss"), phase.count("mismatch")
     lost = missing + stale
@@ -110,7 +110,7 @@ def check_lost_writes(phase: Phase) -> Iterator[Reason | None]:
     )
 
 
-def check_mix(phase: Phase) -> Iterator[Reason | None]:
+def check_mix(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Each group's operations against the plan's mix."""
     for group in phase.record.groups:
         planned = phase.planned(group.group).get("mix", ())
@@ -135,7 +135,9 @@ def check_mix(phase: Phase) -> Iterator[Reason | None]:
             )
 
 
-def _before_all_is_there(phase: Phase, planned: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+def _before_all_is_there(
+    phase: JudgedPhase, planned: Iterable[Mapping[str, Any]]
+) -> dict[str, str]:
     """What writes once all records are there, and the statement of the mix that it stands for."""
     statements = phase.run.manifest.plan.get("statements", ())
     mixed = {entry.get("statement") for entry in planned} - {None}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvmark.analysis.evidence import Phase, percent, reason
+from kvmark.analysis.evidence import JudgedPhase, percent, reason
 from kvmark.analysis.reasons import RULES, Level, Reason
 from kvmark.analysis.summary import throughput
 from kvmark.stats import Estimate
@@ -14,7 +14,7 @@ __all__ = ["IMPRECISE", "check_precision", "imprecise"]
 IMPRECISE = "imprecise"
 
 
-def check_precision(phase: Phase) -> Iterator[Reason | None]:
+def check_precision(phase: JudgedPhase) -> Iterator[Reason | None]:
     """How wide the throughput's interval is, and whether each client ended an operation."""
     yield imprecise(throughput(phase.run, phase.record), phase.name)
     clients, ended = _clients(phase), phase.count()
@@ -49,7 +49,7 @@ def imprecise(found: Estimate, phase: str | None = None) -> Reason | None:
     )
 
 
-def _clients(phase: Phase) -> int:
+def _clients(phase: JudgedPhase) -> int:
     """Those of the closed model: in the open model their number is a limit."""
     planned = [phase.planned(group.group) for group in phase.record.groups]
     return sum(

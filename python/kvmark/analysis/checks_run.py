@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from kvmark.analysis.evidence import Phase, percent, real_clock, reason
+from kvmark.analysis.evidence import JudgedPhase, percent, real_clock, reason
 from kvmark.analysis.reasons import RULES, Level, Reason
 from kvmark.records import Run
 from kvmark.records.intervals import TIMED
@@ -113,7 +113,7 @@ def check_notices(run: Run) -> Iterator[Reason | None]:
         )
 
 
-def check_resolution(phase: Phase) -> Iterator[Reason | None]:
+def check_resolution(phase: JudgedPhase) -> Iterator[Reason | None]:
     """The engine's cost and the clock's step against what they are to measure."""
     mean_ns = phase.mean_service_ns()
     driver = phase.run.manifest.plan.get("system", {}).get("driver")
@@ -144,7 +144,7 @@ def check_resolution(phase: Phase) -> Iterator[Reason | None]:
         )
 
 
-def check_stationary(phase: Phase) -> Iterator[Reason | None]:
+def check_stationary(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Throughput and mean service time over the intervals; the one that moves more is named."""
     steady = all(_steady(phase, group.group) for group in phase.record.groups)
     if phase.name != "measure" or not steady or phase.intervals() < _LEAST_FOR_DRIFT:
@@ -164,7 +164,7 @@ def check_stationary(phase: Phase) -> Iterator[Reason | None]:
     )
 
 
-def check_samples(phase: Phase) -> Iterator[Reason | None]:
+def check_samples(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Whether there is enough for an error of the throughput and for the quantiles."""
     intervals = phase.intervals()
     yield reason(
@@ -195,13 +195,13 @@ def check_samples(phase: Phase) -> Iterator[Reason | None]:
     )
 
 
-def _steady(phase: Phase, group: str) -> bool:
+def _steady(phase: JudgedPhase, group: str) -> bool:
     """Whether the plan keeps the target rate, so that a change isn't meant."""
     rates = phase.planned(group).get("arrival", {}).get("rates", ())
     return len({point["rate"] for point in rates}) <= 1
 
 
-def _series(phase: Phase) -> Iterator[tuple[str, list[float]]]:
+def _series(phase: JudgedPhase) -> Iterator[tuple[str, list[float]]]:
     whole = (pl.col("outcome") == "ok") & ~pl.col("part")
     length_s = (pl.col("end_ns") - pl.col("start_ns")) / 1e9
     sums = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kvmark.analysis.evidence import Phase, percent, reason
+from kvmark.analysis.evidence import JudgedPhase, percent, reason
 from kvmark.analysis.faults import problems
 from kvmark.analysis.reasons import Reason
 from kvmark.analysis.server_counters import rises
@@ -41,7 +41,7 @@ def check_faults(run: Run) -> Iterator[Reason | None]:
     )
 
 
-def check_servers(phase: Phase) -> Iterator[Reason | None]:
+def check_servers(phase: JudgedPhase) -> Iterator[Reason | None]:
     """What the servers used, carried, collected, warned of and evicted in a counted phase."""
     rose = rises(phase.run, phase.record).to_dicts()
     used = _used_cores(phase, rose)
@@ -68,7 +68,7 @@ def check_servers(phase: Phase) -> Iterator[Reason | None]:
     )
 
 
-def _check_shares(phase: Phase, rose: Sequence[_Rise]) -> Iterator[Reason | None]:
+def _check_shares(phase: JudgedPhase, rose: Sequence[_Rise]) -> Iterator[Reason | None]:
     """Whether one of several servers carried more of the traffic than its part."""
     sharing = _sharing(phase.run)
     spent = {node: change for node, change in _traffic(rose).items() if node in sharing}
@@ -87,7 +87,7 @@ def _check_shares(phase: Phase, rose: Sequence[_Rise]) -> Iterator[Reason | None
     )
 
 
-def _check_popularity(phase: Phase) -> Iterator[Reason | None]:
+def _check_popularity(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Whether the most popular record alone asks for much of what one of several servers can do."""
     servers = len(_sharing(phase.run))
     operations = {
@@ -130,7 +130,7 @@ def _top_share(keys: Mapping[str, Any], records: int) -> float:
     return 0.0
 
 
-def _check_garbage(phase: Phase, rose: Sequence[_Rise]) -> Iterator[Reason | None]:
+def _check_garbage(phase: JudgedPhase, rose: Sequence[_Rise]) -> Iterator[Reason | None]:
     """How long servers on a Java virtual machine collected garbage."""
     shares = {
         str(row["node"]): row["gc_s"] / row["wall_s"] for row in rose if row["gc_s"] is not None
@@ -147,7 +147,7 @@ def _check_garbage(phase: Phase, rose: Sequence[_Rise]) -> Iterator[Reason | Non
     )
 
 
-def _check_warnings(phase: Phase) -> Iterator[Reason | None]:
+def _check_warnings(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Warnings that came with answers, by what they speak of."""
     warnings, ended = _change(phase, "warnings"), phase.count()
     if not warnings or not ended:
@@ -165,7 +165,7 @@ def _check_warnings(phase: Phase) -> Iterator[Reason | None]:
     )
 
 
-def _used_cores(phase: Phase, rose: Sequence[_Rise]) -> dict[str, float]:
+def _used_cores(phase: JudgedPhase, rose: Sequence[_Rise]) -> dict[str, float]:
     """Each server's processor time as a share of what it can use."""
     watched = {
         str(row["node"]): row["cpu_s"] / row["wall_s"] for row in rose if row["cpu_s"] is not None
@@ -219,7 +219,7 @@ def _nodes(run: Run) -> list[dict[str, Any]]:
     return list((run.manifest.testbed or {}).get("nodes", ()))
 
 
-def _change(phase: Phase, name: str) -> float | None:
+def _change(phase: JudgedPhase, name: str) -> float | None:
     """How much a counter of the system rose; none where it isn't one, or began anew."""
     counter = phase.record.statistics.get(name)
     if counter is None or counter.before is None or counter.after is None:

@@ -16,7 +16,7 @@ from kvmark.stats import Counts
 
 
 @dataclass(frozen=True)
-class Phase:
+class JudgedPhase:
     """A phase under judgement."""
 
     run: Run

@@ -12,14 +12,14 @@ from kvmark.records import Run, by_case
 from kvmark.spec.metric import Metric
 from kvmark.stats import change_points, could_be_seen, least_points
 
-__all__ = ["History", "Moved", "Point", "Recounted", "histories"]
+__all__ = ["History", "HistoryPoint", "Moved", "Recounted", "histories"]
 
 #: More points are no clearer, and permutations take the square of their time.
 MOST_POINTS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class HistoryPoint:
     """One run."""
 
     run: str
@@ -56,7 +56,7 @@ class History:
 
     title: str
     metric: Metric
-    points: tuple[Point, ...]
+    points: tuple[HistoryPoint, ...]
     moves: tuple[Moved, ...]
     #: With fewer runs no change is found, however large.
     least_runs: int
@@ -80,7 +80,7 @@ def histories(runs: Iterable[Run], metric: Metric) -> tuple[History, ...]:
 def _history(title: str, runs: Sequence[Run], metric: Metric) -> History:
     kept = [(run, value) for run in runs if (value := run_value(run, metric))][-MOST_POINTS:]
     points = tuple(
-        Point(
+        HistoryPoint(
             run.id, run.manifest.created, run.manifest.commit, run.manifest.tags, value
         )
         for run, value in kept

@@ -12,22 +12,22 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeVar
 
-from kvmark.analysis.aggregate import CaseSummary, aggregate, case_throughput, merged_times
+from kvmark.analysis.aggregate import CaseSummary, aggregate, case_throughput
 from kvmark.analysis.checks_precision import imprecise
-from kvmark.analysis.metrics import figure
-from kvmark.analysis.resolution import clock_step_ns, rate_resolution
+from kvmark.analysis.metrics import figure, resolution, run_value
+from kvmark.analysis.resolution import rate_resolution
 from kvmark.analysis.server_counters import disk_bytes_per_operation
 from kvmark.analysis.verdict import Judge, judge
 from kvmark.records import Case, Judgement, PhaseRecord, Run
-from kvmark.spec.metric import Metric
+from kvmark.spec.metric import THROUGHPUT, Metric, parse_comparable
 from kvmark.stats import Estimate, mean_interval, paired_ratio
 
 __all__ = [
     "CaseRuns",
-    "Effect",
     "EffectAsked",
     "EffectOfCase",
     "PublishedFigures",
+    "StudyEffect",
     "StudyRow",
     "effect",
     "is_precise_case",
@@ -44,13 +44,9 @@ T = TypeVar("T")
 _NS_PER_S = 1e9
 _ONE_EACH: Mapping[str, int] = MappingProxyType({})
 _P99 = Metric("quantile", "p99")
-_QUANTILES: Mapping[str, float] = {"response_p50": 0.5, "response_p95": 0.95, "response_p99": 0.99}
 _PUBLISHED_NAMES: Mapping[str, str] = {
-    "throughput": "throughput",
-    "response_p50": "p50_ms",
-    "response_p95": "p95_ms",
-    "response_p99": "p99_ms",
-}
+    "throughput": "throughput", "p50": "p50_ms", "p95": "p95_ms", "p99": "p99_ms",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +124,8 @@ class EffectAsked:
     before: Mapping[str, str]
     after: Mapping[str, str]
     within: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    #: `throughput` or a quantile of response time such as `response_p99`.
-    of: str = "throughput"
+    #: A figure that has a ratio, such as `throughput` or `p99`.
+    of: str = THROUGHPUT.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +138,7 @@ class EffectOfCase:
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class StudyEffect:
     """The change from before to after in percent, over all pairs of cases and by pair."""
 
     asked: EffectAsked
@@ -175,7 +171,7 @@ def effect(
     published: Mapping[tuple[tuple[str, str], ...], PublishedFigures],
     *,
     records: bool = False,
-) -> Effect:
+) -> StudyEffect:
     """An effect over all pairs of cases that can be used, beside that of the published figures.
 
     Args:
@@ -187,21 +183,23 @@ def effect(
     Raises:
         RecordsError: a run's files can't be read.
     """
+    metric = parse_comparable(asked.of)
     pairs = _pairs(asked, {tuple(sorted(case.levels.items())): case for case in cases})
     compared, left_out = [], 0
     for levels, before, after in pairs:
         if not (is_precise_case(before) and is_precise_case(after)):
             left_out += 1
             continue
-        blocks = _blocks(asked.of, before, after, records=records)
+        blocks = _blocks(metric, before, after, records=records)
         if blocks:
-            compared.append((levels, blocks, _resolution(asked.of, before, after)))
+            sides = [[case.runs[each] for each in case.usable] for case in (before, after)]
+            compared.append((levels, blocks, resolution(sides[0], sides[1], metric)))
     theirs = [
         (one, two)
         for _, before, after in _pairs(asked, published)
-        if (one := _published(before, asked.of)) and (two := _published(after, asked.of))
+        if (one := _published(before, metric)) and (two := _published(after, metric))
     ]
-    return Effect(
+    return StudyEffect(
         asked=asked,
         change=_overall(
             [blocks for _, blocks, _ in compared],
@@ -315,37 +313,23 @@ def is_precise_case(case: CaseRuns) -> bool:
     return not runs or imprecise(case_throughput(runs)) is None
 
 
-def _resolution(of: str, before: CaseRuns, after: CaseRuns) -> float:
-    """What the ratio of a block can't tell apart, as a share of it."""
-    sides = [[case.runs[repetition] for repetition in case.usable] for case in (before, after)]
-    if of == "throughput":
-        return math.hypot(*map(rate_resolution, sides))
-    q = _QUANTILES[of]
-    return math.hypot(
-        *(merged_times(runs, "response").resolution(q, clock_step_ns(runs)) for runs in sides)
-    )
-
-
-def _blocks(of: str, before: CaseRuns, after: CaseRuns, *, records: bool) -> Sides:
+def _blocks(metric: Metric, before: CaseRuns, after: CaseRuns, *, records: bool) -> Sides:
     """Both sides of each repetition in which both can be used."""
     sides = {}
     for repetition in sorted(before.usable & after.usable):
         runs = (before.runs[repetition], after.runs[repetition])
-        one, two = (_figure(run, of, records=records) for run in runs)
+        one, two = (_figure(run, metric, records=records) for run in runs)
         if one and two:
             sides[repetition] = (one, two)
     return sides
 
 
-def _figure(run: Run, of: str, *, records: bool) -> float | None:
-    if of == "throughput":
-        return _rate(run, records=records)
-    q, times = _QUANTILES[of], merged_times([run], "response")
-    return times.quantile(q) if times.shows(q) else None
+def _figure(run: Run, metric: Metric, *, records: bool) -> float | None:
+    return _rate(run, records=records) if metric == THROUGHPUT else run_value(run, metric)
 
 
-def _published(figures: PublishedFigures, of: str) -> float | None:
-    value: float | None = getattr(figures, _PUBLISHED_NAMES[of])
+def _published(figures: PublishedFigures, metric: Metric) -> float | None:
+    value: float | None = getattr(figures, _PUBLISHED_NAMES.get(metric.name, ""), None)
     return value
 
 

@@ -17,7 +17,7 @@ from kvmark.analysis import (
     checks_run,
     checks_servers,
 )
-from kvmark.analysis.evidence import Phase
+from kvmark.analysis.evidence import JudgedPhase
 from kvmark.analysis.imported import imported_reason
 from kvmark.analysis.reasons import Level, Reason
 from kvmark.records import Judgement, Run
@@ -94,11 +94,11 @@ def _reasons(run: Run) -> Iterator[Reason | None]:
     yield from checks_servers.check_faults(run)
     for record in run.manifest.engine.phases:
         if record.name in _MUST_SUCCEED:
-            yield from checks_outcomes.check_errors(Phase(run, record))
+            yield from checks_outcomes.check_errors(JudgedPhase(run, record))
         if record.name == "verify":
-            yield from checks_outcomes.check_lost_writes(Phase(run, record))
+            yield from checks_outcomes.check_lost_writes(JudgedPhase(run, record))
     for record in run.counted:
-        phase = Phase(run, record)
+        phase = JudgedPhase(run, record)
         yield from checks_outcomes.check_success(phase)
         yield from checks_outcomes.check_misses(phase)
         yield from checks_outcomes.check_mix(phase)

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from kvmark.errors import UsageError
-from kvmark.spec import condition
+from kvmark.errors import SpecError, UsageError
+from kvmark.spec import condition, quantity
 from kvmark.spec.suggest import did_you_mean
 
 __all__ = ["Allow", "FailIf", "Form", "IfUnknown", "Junit", "allowed", "gate", "share"]
@@ -46,13 +46,10 @@ def share(metavar: str, help: str) -> Any:
     """An option for a share: `2%` or `0.02`."""
 
     def parse(value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        text = value.strip()
         try:
-            return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-        except ValueError:
-            raise typer.BadParameter(f"'{value}' is no share: write one such as 2%") from None
+            return quantity.share(value) if isinstance(value, str) else value
+        except SpecError as problem:
+            raise typer.BadParameter(str(problem)) from None
 
     return typer.Option(parser=parse, metavar=metavar, help=help, show_default=False)
 

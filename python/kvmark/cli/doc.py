@@ -13,7 +13,7 @@ from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.records import Records
 
 if TYPE_CHECKING:
-    from kvmark.report.marks import Block
+    from kvmark.report.marks import MarkedBlock
 
 __all__ = ["doc"]
 
@@ -53,7 +53,7 @@ def doc(
         raise AnswerIsNo(f"{path}:{lines[0]}: this block is stale{more}: run kvmark doc {path}")
 
 
-def _remade(path: Path, records: Records) -> tuple[tuple[Block, ...], str, list[int]]:
+def _remade(path: Path, records: Records) -> tuple[tuple[MarkedBlock, ...], str, list[int]]:
     """A file's blocks, its text with them made anew, and the lines of those that are stale."""
     from kvmark.report.blocks import content
     from kvmark.report.marks import blocks, filled

@@ -16,7 +16,7 @@ from kvmark.records import Records
 if TYPE_CHECKING:
     from rich.text import Text
 
-__all__ = ["Finding", "doctor"]
+__all__ = ["Diagnosis", "doctor"]
 
 _SLOW_STAMP_NS = 50.0
 _OTHERS_PER_CORE = 0.1
@@ -25,7 +25,7 @@ _LEAST_FILES = 16_384
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnosis:
     """One thing that matters for measuring."""
 
     subject: str
@@ -46,7 +46,7 @@ def doctor(folder: options.Runs = None, json: options.Json = False) -> None:
     print_answer(Text("\n").join(_lines(findings)))
 
 
-def _lines(findings: list[Finding]) -> Iterator[Text]:
+def _lines(findings: list[Diagnosis]) -> Iterator[Text]:
     from rich.text import Text
 
     width = max(len(finding.subject) for finding in findings)
@@ -58,13 +58,13 @@ def _lines(findings: list[Finding]) -> Iterator[Text]:
             yield Text(f"      {'':<{width}}  {finding.advice}", "dim")
 
 
-def _findings(runs: Path) -> Iterator[Finding]:
+def _findings(runs: Path) -> Iterator[Diagnosis]:
     from kvmark import _engine
     from kvmark.drivers import drivers
     from kvmark.testbed.host import describe_host
 
     host = describe_host()
-    yield Finding("engine", "good", f"{_engine.version}, drivers {', '.join(sorted(drivers()))}")
+    yield Diagnosis("engine", "good", f"{_engine.version}, drivers {', '.join(sorted(drivers()))}")
     yield _build()
     yield _clock()
     yield from _lag()
@@ -75,80 +75,80 @@ def _findings(runs: Path) -> Iterator[Finding]:
     yield _disk(runs)
 
 
-def _build() -> Finding:
+def _build() -> Diagnosis:
     from kvmark import _engine
 
     if _engine.build_profile == "release":
-        return Finding("build", "good", "release")
-    return Finding("build", "bad", _engine.build_profile, "build with make setup")
+        return Diagnosis("build", "good", "release")
+    return Diagnosis("build", "bad", _engine.build_profile, "build with make setup")
 
 
-def _clock() -> Finding:
+def _clock() -> Diagnosis:
     from kvmark import _engine
 
     stamp_ns, resolution_ns = _engine.calibrate()
     found = f"{stamp_ns:.1f} ns a time stamp, steps of {resolution_ns} ns"
     if stamp_ns <= _SLOW_STAMP_NS:
-        return Finding("clock", "good", found)
+        return Diagnosis("clock", "good", found)
     advice = "the kernel doesn't trust the time stamp counter: operations under 1 µs are blurred"
-    return Finding("clock", "mind", found, advice)
+    return Diagnosis("clock", "mind", found, advice)
 
 
-def _lag() -> Iterator[Finding]:
+def _lag() -> Iterator[Diagnosis]:
     from kvmark import _engine
     from kvmark.analysis import LAG_FLOORS
 
     measured = _engine.stamp_lag()
     if measured is None:
         advice = "the kernel doesn't say when answers come: runs have no generator lag"
-        yield Finding("lag", "mind", "not known", advice)
+        yield Diagnosis("lag", "mind", "not known", advice)
         return
     p50_us, p99_us = (quantile / 1e3 for quantile in measured)
     found = f"an answer is stamped {p50_us:.3g} µs after it came, {p99_us:.3g} µs at p99"
     if all(lag <= late for lag, (_, _, late) in zip(measured, LAG_FLOORS, strict=True)):
-        yield Finding("lag", "good", found)
+        yield Diagnosis("lag", "good", found)
         return
     advice = "every service time holds as much of this machine: stop other programs, or use another"
-    yield Finding("lag", "mind", found, advice)
+    yield Diagnosis("lag", "mind", found, advice)
 
 
-def _cores(cores: int) -> Finding:
+def _cores(cores: int) -> Diagnosis:
     found = f"{cores} usable"
     if cores >= 4:
-        return Finding("cores", "good", found)
+        return Diagnosis("cores", "good", found)
     advice = "generator and system share them: pin both (--pin) and say so beside the figures"
-    return Finding("cores", "mind", found, advice)
+    return Diagnosis("cores", "mind", found, advice)
 
 
-def _others(busy: float, cores: int) -> Finding:
+def _others(busy: float, cores: int) -> Diagnosis:
     found = f"other processes keep {busy:.2f} of {cores} cores busy"
     if busy <= _OTHERS_PER_CORE * cores:
-        return Finding("quiet", "good", found)
-    return Finding("quiet", "mind", found, "stop other programs before measuring")
+        return Diagnosis("quiet", "good", found)
+    return Diagnosis("quiet", "mind", found, "stop other programs before measuring")
 
 
-def _governor(governor: str) -> Finding:
+def _governor(governor: str) -> Diagnosis:
     if governor in ("", "performance"):
-        return Finding("frequency", "good", governor or "the kernel doesn't choose it")
+        return Diagnosis("frequency", "good", governor or "the kernel doesn't choose it")
     advice = "set the performance governor, or the clock speed moves while you measure"
-    return Finding("frequency", "mind", governor, advice)
+    return Diagnosis("frequency", "mind", governor, advice)
 
 
-def _files() -> Finding:
+def _files() -> Diagnosis:
     import psutil
 
     soft, _ = psutil.Process().rlimit(psutil.RLIMIT_NOFILE)
     if soft == -1 or soft >= _LEAST_FILES:
-        return Finding("open files", "good", f"up to {'any number' if soft == -1 else soft}")
-    return Finding("open files", "mind", f"up to {soft}", f"raise it: ulimit -n {_LEAST_FILES}")
+        return Diagnosis("open files", "good", f"up to {'any number' if soft == -1 else soft}")
+    return Diagnosis("open files", "mind", f"up to {soft}", f"raise it: ulimit -n {_LEAST_FILES}")
 
 
-def _disk(root: Path) -> Finding:
+def _disk(root: Path) -> Diagnosis:
     standing = next(path for path in (root.absolute(), *root.absolute().parents) if path.exists())
     free = shutil.disk_usage(standing).free
     found = f"{free / 2**30:.1f} GiB free for {root}"
     if not os.access(standing, os.W_OK):
-        return Finding("runs", "bad", f"{standing} isn't writable", "name another in KVMARK_RUNS")
+        return Diagnosis("runs", "bad", f"{standing} isn't writable", "name another in KVMARK_RUNS")
     if free >= _LEAST_FREE_BYTES:
-        return Finding("runs", "good", found)
-    return Finding("runs", "bad", found, "free some space, or name another folder in KVMARK_RUNS")
+        return Diagnosis("runs", "good", found)
+    return Diagnosis("runs", "bad", found, "free some space, or name another folder in KVMARK_RUNS")

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self, TextIO
+from typing import Self, TextIO
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -82,16 +82,6 @@ class Left:
     seconds: float
     #: Whether it may also be less.
     at_most: bool
-
-
-class Progress(Protocol):
-    """Whoever carries out runs tells this about them."""
-
-    def step(self, title: str, index: int, total: int) -> None:
-        """Step ``index`` of ``total``, from 1, begins; the one before is finished."""
-
-    def interval(self, update: Update, seen: SeenRun) -> None:
-        """An interval of the current step ended; what the run's logs say."""
 
 
 class LiveDisplay:

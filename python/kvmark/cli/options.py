@@ -21,7 +21,7 @@ from kvmark.spec.url import SystemName, system_name
 REPORT_ENDINGS: Final = (".html", ".md")
 
 
-class Counts(tuple[int, ...]):
+class CountList(tuple[int, ...]):
     """Several counts."""
 
 
@@ -48,8 +48,8 @@ def quantity(read: Callable[[str], Any], metavar: str, help: str, *names: str) -
     return typer.Option(*names, parser=parse, metavar=metavar, help=help, show_default=False)
 
 
-def _counts(text: str) -> Counts:
-    return Counts(listed(text, count))
+def _counts(text: str) -> CountList:
+    return CountList(listed(text, count))
 
 
 def _rates(text: str) -> Rates:
@@ -120,7 +120,8 @@ Timeout = Annotated[
     int | None, quantity(duration_ns, "TIME", "Limit on service time, such as 500ms.")
 ]
 Pin = Annotated[
-    Counts | None, quantity(_counts, "CORES", "Bind workers to these cores in turn, such as 0,1.")
+    CountList | None,
+    quantity(_counts, "CORES", "Bind workers to these cores in turn, such as 0,1."),
 ]
 Tag = Annotated[
     list[str] | None,
@@ -264,7 +265,7 @@ RunReport = Annotated[
 # Of `kvmark ycsb`, with YCSB's own words.
 
 Sizes = Annotated[
-    Counts | None,
+    CountList | None,
     quantity(
         _counts,
         "N,…",

@@ -18,14 +18,14 @@ from kvmark.records.words import ANY, entries_of
 from kvmark.report.units import size, whole
 from kvmark.study.journal import Journal, of_run
 
-__all__ = ["Bounds", "Chosen", "Wanted", "matching", "named", "remove_runs"]
+__all__ = ["Bounds", "Chosen", "Removal", "matching", "named", "remove_runs"]
 
 _MOST_NAMED = 20
 _GOING = "still going"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Removal:
     """How to go about it."""
 
     dry_run: bool
@@ -84,7 +84,7 @@ def matching(records: Records, bounds: Bounds, *, force: bool) -> Chosen:
     )
 
 
-def remove_runs(records: Records, chosen: Chosen, wanted: Wanted) -> None:
+def remove_runs(records: Records, chosen: Chosen, wanted: Removal) -> None:
     """Removes the runs after the user agreed, and says so.
 
     Raises:

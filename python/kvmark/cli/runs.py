@@ -96,11 +96,11 @@ def rm(
     All that are named go or none does, and none that is still going. A run of a study goes only
     with --force: the study's answer needs it. The study itself goes with the last of its runs.
     """
-    from kvmark.cli.removing import Wanted, named, remove_runs
+    from kvmark.cli.removing import Removal, named, remove_runs
 
     records = Records.at(folder)
     chosen = named(records, words, force=force)
-    remove_runs(records, chosen, Wanted(dry_run=dry_run, yes=yes, json=json, quiet=quiet))
+    remove_runs(records, chosen, Removal(dry_run=dry_run, yes=yes, json=json, quiet=quiet))
 
 
 def prune(
@@ -119,7 +119,7 @@ def prune(
     Of several bounds all must hold. Runs that are still going stay, and without --force those of
     studies.
     """
-    from kvmark.cli.removing import Bounds, Wanted, matching, remove_runs
+    from kvmark.cli.removing import Bounds, Removal, matching, remove_runs
 
     if older_than is None and not tag and keep is None:
         raise UsageError(
@@ -127,7 +127,7 @@ def prune(
         )
     records = Records.at(folder)
     chosen = matching(records, Bounds(older_than, tuple(tag or ()), keep or 0), force=force)
-    remove_runs(records, chosen, Wanted(dry_run=dry_run, yes=yes, json=json, quiet=quiet))
+    remove_runs(records, chosen, Removal(dry_run=dry_run, yes=yes, json=json, quiet=quiet))
 
 
 UNDER: Final[dict[str, dict[str, Callable[..., None]]]] = {"runs": {"rm": rm, "prune": prune}}

@@ -14,7 +14,7 @@ from kvmark.secret import Secret
 
 __all__ = ["serve"]
 
-_EXTRA: Final = frozenset({"fastapi", "starlette", "uvicorn"})
+_EXTRA: Final = frozenset({"starlette", "uvicorn"})
 
 Port = Annotated[
     int, typer.Option(metavar="PORT", min=0, max=65535, help="On 127.0.0.1; 0 is a free one.")

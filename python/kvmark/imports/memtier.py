@@ -15,7 +15,6 @@ from kvmark.records.imported import OPERATIONS, RUNTIME, THROUGHPUT
 __all__ = ["MEMTIER"]
 
 _TOOL: Final = "memtier_benchmark"
-_ALL: Final = "ALL STATS"
 _RESULT: Final = re.compile(r"ALL STATS|(?:BEST|WORST) RUN RESULTS|AGGREGATED AVERAGE RESULTS.*")
 _CONFIGURATION: Final = "configuration"
 _RUNTIME: Final = "Runtime"

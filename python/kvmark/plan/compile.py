@@ -37,12 +37,9 @@ from kvmark.plan.statements import compile_statements
 from kvmark.spec import laws
 from kvmark.spec.quantity import LARGEST
 from kvmark.spec.run import DEFAULT_DURATION_NS, RunSpec
-from kvmark.spec.url import SystemUrl
 from kvmark.spec.workload import LOAD_GROUP, VERIFY_GROUP, GroupSpec, WorkloadSpec
-from kvmark.spec.ycsb import YcsbProperties
-from kvmark.spec.ycsb_run import ycsb_run
 
-__all__ = ["compile_run", "interval_ns", "plan_ycsb"]
+__all__ = ["compile_run", "interval_ns"]
 
 CLOSED_CLIENTS: Final = 1
 """Clients when not said: one, as YCSB has."""
@@ -109,18 +106,6 @@ def interval_ns(duration_ns: int | None) -> int:
         return INTERVALS_NS[0]
     long_enough = (one for one in INTERVALS_NS if one * INTERVALS_WANTED <= duration_ns)
     return next(long_enough, INTERVALS_NS[-1])
-
-
-def plan_ycsb(
-    step: str,
-    properties: YcsbProperties,
-    system: SystemUrl,
-    *,
-    cores: int | None = None,
-    **more: Any,
-) -> Plan:
-    """The plan of one step of YCSB's sequence; the arguments are `ycsb_run`'s."""
-    return compile_run(ycsb_run(step, properties, system, **more), cores)
 
 
 def _operations(spec: RunSpec, records: int) -> int | None:

@@ -15,13 +15,11 @@ import weakref
 from pathlib import Path
 from typing import Final
 
-import psutil
 from pydantic import BaseModel, ConfigDict
 
+from kvmark.processes import start_of
 from kvmark.records import files
 
-# The n-th field of /proc/PID/stat after the name in parentheses: start in ticks since boot.
-_START_FIELD = 19
 _MODE: Final = 0o644
 _NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
 """What a file system says that knows no locks."""
@@ -70,7 +68,7 @@ class Writer(BaseModel):
     def this(cls, *, locks: bool = False) -> Writer:
         """The process that asks."""
         pid = os.getpid()
-        return cls(pid=pid, started=_start_of(pid) or "", host=platform.node(), locks=locks)
+        return cls(pid=pid, started=start_of(pid) or "", host=platform.node(), locks=locks)
 
     def writes(self, folder: Path) -> bool:
         """Whether it still writes the run of this folder."""
@@ -78,7 +76,7 @@ class Writer(BaseModel):
 
     def lives(self) -> bool:
         """Whether the process is still there. On another host that isn't known: taken as yes."""
-        return self.host != platform.node() or _start_of(self.pid) == self.started
+        return self.host != platform.node() or start_of(self.pid) == self.started
 
 
 def _is_locked(path: Path) -> bool:
@@ -94,24 +92,3 @@ def _is_locked(path: Path) -> bool:
     finally:
         os.close(handle)
     return False
-
-
-def _start_of(pid: int) -> str | None:
-    """When the process of that number started, in a form that clock changes leave alone."""
-    try:
-        line = Path(f"/proc/{pid}/stat").read_text()
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        fields = line.rpartition(")")[2].split()
-        # A zombie has ended; it only waits to be counted.
-        return None if fields[0] == "Z" else f"{boot}/{fields[_START_FIELD]}"
-    except OSError:
-        return _start_without_proc(pid)
-
-
-def _start_without_proc(pid: int) -> str | None:
-    if Path("/proc/self/stat").exists():
-        return None
-    try:
-        return str(psutil.Process(pid).create_time())
-    except psutil.Error:
-        return None

@@ -82,7 +82,7 @@ class SequenceAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class RunCourse:
     """How a run went over its time, besides its intervals; empty where nothing is known."""
 
     #: Cores and memory in use, by node.
@@ -112,7 +112,7 @@ class RunAnswer:
     #: The measurement cut where these began and were over.
     around_faults: tuple[Stretch, ...] = ()
     #: Gives the course. Only figures need it, and every histogram of the run is read for it.
-    course: Callable[[], Course] = Course
+    course: Callable[[], RunCourse] = RunCourse
     #: Gives times along an axis, of response where known; none where nothing ended ok. For text.
     time_steps: Callable[[], TimeSteps | None] = lambda: None
     #: Gives the counted phases in at most so many cells of time. For text.

@@ -11,13 +11,12 @@ from rich.text import Text
 from kvmark.analysis import Verdict
 from kvmark.analysis.app_table import AppRow, AppTable, CaseTable, OperationFigures, SideTimes
 from kvmark.report import units
-from kvmark.report.grid import Cell, Column, Grid, Tone, to_markdown, to_text
-from kvmark.report.page import Part
+from kvmark.report.grid import Cell, Column, Grid, Tone, to_text
+from kvmark.report.page import Section
 from kvmark.report.runs_list import TONES
 
 __all__ = [
     "app_grid",
-    "app_markdown",
     "app_part",
     "app_text",
     "case_grid",
@@ -87,9 +86,9 @@ def case_grid(case: CaseTable) -> Grid:
     )
 
 
-def app_part(table: AppTable) -> Part:
+def app_part(table: AppTable) -> Section:
     """The table as a part of a page."""
-    return Part("application", "Application", grids=(app_grid(table), times_grid(table)))
+    return Section("application", "Application", grids=(app_grid(table), times_grid(table)))
 
 
 def app_text(table: AppTable, verdict: Verdict, width: int) -> Text:
@@ -97,11 +96,6 @@ def app_text(table: AppTable, verdict: Verdict, width: int) -> Text:
     lines = [to_text(app_grid(table), width), Text(), to_text(times_grid(table), width), Text()]
     lines.append(Text(f"Verdict: {verdict.judgement.name}", TONES[verdict.judgement]))
     return Text("\n").join(lines)
-
-
-def app_markdown(table: AppTable) -> str:
-    """The table for a document."""
-    return f"{to_markdown(app_grid(table))}\n{to_markdown(times_grid(table))}"
 
 
 def operations_by_workload(rows: Sequence[OperationFigures]) -> Grid:

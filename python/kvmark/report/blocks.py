@@ -21,7 +21,7 @@ from kvmark.report.comparison import comparison_markdown
 from kvmark.report.gather import run_answer, sequence_answer
 from kvmark.report.grid import escape_markdown, to_markdown
 from kvmark.report.history import history_markdown
-from kvmark.report.marks import Block
+from kvmark.report.marks import MarkedBlock
 from kvmark.report.ranking import ranking_markdown
 from kvmark.report.table import operations_grid, sequence_grid
 from kvmark.spec.metric import parse_comparable
@@ -68,7 +68,7 @@ class _Asked:
         return newest(found) if newest_only else found
 
 
-def content(block: Block, records: Records) -> str:
+def content(block: MarkedBlock, records: Records) -> str:
     """The Markdown of a block.
 
     Raises:

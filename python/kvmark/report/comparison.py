@@ -131,7 +131,7 @@ def percent(share: float) -> str:
     return f"{sign}{units.significant(abs(share) * 100)} %"
 
 
-def percent_range(ratio: units.Interval) -> str:
+def percent_range(ratio: units.HasEnds) -> str:
     """The interval of a ratio as changes."""
     if ratio.low is None or ratio.high is None:
         return "no interval"

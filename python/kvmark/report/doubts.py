@@ -15,7 +15,7 @@ _GRAVEST_FIRST = (Level.INVALID, Level.SUSPECT, Level.NOTE)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Occurrence:
     """A case or a run, and what the reason says of it."""
 
     name: str
@@ -28,7 +28,7 @@ class Doubt:
 
     reason: Reason
     #: Empty when there is only one place, which needs no name.
-    places: tuple[Place, ...]
+    places: tuple[Occurrence, ...]
     #: Whether the reason holds everywhere.
     everywhere: bool
 
@@ -70,7 +70,7 @@ def _each(verdicts: Iterable[Named]) -> Iterable[tuple[str, Reason]]:
 
 
 def _doubt(found: Sequence[tuple[str, Reason]], total: int) -> Doubt:
-    places = tuple(Place(name, reason.sentence) for name, reason in found) if total > 1 else ()
+    places = tuple(Occurrence(name, reason.sentence) for name, reason in found) if total > 1 else ()
     return Doubt(found[0][1], places, everywhere=len({name for name, _ in found}) == total)
 
 

@@ -81,7 +81,7 @@ _RUNS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class RunValue:
     """A value of a run in a figure that has several runs."""
 
     panel: str
@@ -142,7 +142,7 @@ def course_frame(data: pl.DataFrame, series: str, value: str) -> pl.DataFrame:
     return data.select("start_ns", "end_ns", pl.col(series).alias("series"), value=value)
 
 
-def levels_frame(levels: Iterable[Level]) -> pl.DataFrame:
+def levels_frame(levels: Iterable[RunValue]) -> pl.DataFrame:
     """One row per value that stands side by side with those of other runs."""
     found = [(level.panel, level.run, level.series, *level.bounds, 1) for level in levels]
     return pl.DataFrame(found, schema=_LEVELS, orient="row")

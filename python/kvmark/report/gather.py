@@ -30,12 +30,12 @@ from kvmark.analysis.metrics import response_quantiles
 from kvmark.records import Case, Run, TimeName, by_case
 from kvmark.report import asked, units
 from kvmark.report.answers import (
-    Course,
     Curve,
     Fact,
     PhaseSpan,
     Provenance,
     RunAnswer,
+    RunCourse,
     SequenceAnswer,
 )
 from kvmark.report.imported import imported_answer
@@ -108,8 +108,8 @@ def _sequence_curves(rows: Sequence[SequenceRow]) -> Iterable[Curve]:
         yield from (Curve(panel, time, points) for time, points in curves if points)
 
 
-def _course(run: Run) -> Course:
-    return Course(resource_course(run), failure_course(run), time_spread(run))
+def _course(run: Run) -> RunCourse:
+    return RunCourse(resource_course(run), failure_course(run), time_spread(run))
 
 
 def _run_curves(run: Run) -> Iterable[Curve]:

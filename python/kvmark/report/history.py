@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from kvmark.analysis.history import History, Moved, Point
+from kvmark.analysis.history import History, HistoryPoint, Moved
 from kvmark.report import units
 from kvmark.report.asked import listed
 from kvmark.report.bars import contrast
@@ -98,13 +98,13 @@ def _seen(history: History) -> str:
     return f"; one of {change} % half-way would have been seen in 8 of 10 such histories"
 
 
-def _place(point: Point, move: Moved) -> str:
+def _place(point: HistoryPoint, move: Moved) -> str:
     commit = f" (commit {point.commit[:_SHORT_COMMIT]})" if point.commit else ""
     return f"by {percent(move.change)} at {point.run}{commit}"
 
 
 def _row(
-    point: Point, move: Moved | None, unit: units.TimeUnit | None, *, tagged: bool
+    point: HistoryPoint, move: Moved | None, unit: units.TimeUnit | None, *, tagged: bool
 ) -> tuple[Cell, ...]:
     value = units.duration(point.value, unit) if unit else units.significant(point.value)
     level = Cell("")

@@ -29,7 +29,7 @@ _LOOSE = re.compile(r"(?<=\d) (?=±|ops/s|[nµm]?s\b|%)|(?<=±) ")
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class HtmlPage:
     """A page as text, and the policy in it, for those who send it with headers."""
 
     text: str
@@ -41,7 +41,7 @@ def html(page: Page) -> str:
     return document(page).text
 
 
-def document(page: Page, home: str | None = None) -> Document:
+def document(page: Page, home: str | None = None) -> HtmlPage:
     """The page as a self-contained document; ``home`` is where a link to all runs leads."""
     environment = _environment()
     figures = [figure for part in page.parts for figure in part.figures]
@@ -57,7 +57,7 @@ def document(page: Page, home: str | None = None) -> Document:
         script=script,
         specifications=embedded([drawn(figure) for figure in figures]),
     )
-    return Document(text, policy)
+    return HtmlPage(text, policy)
 
 
 def run_fragment(page: Page) -> str:

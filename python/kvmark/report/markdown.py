@@ -10,7 +10,7 @@ from pathlib import Path
 from kvmark.report.answers import Fact
 from kvmark.report.doubts import Doubt
 from kvmark.report.grid import escape_markdown, to_markdown
-from kvmark.report.page import Page, Part, Source
+from kvmark.report.page import Origin, Page, Section
 
 
 def markdown(page: Page, figures: str | None = None) -> str:
@@ -50,7 +50,7 @@ def _doubt(doubt: Doubt) -> str:
     return "\n".join(lines)
 
 
-def _part(part: Part, figures: str | None) -> Iterable[str]:
+def _part(part: Section, figures: str | None) -> Iterable[str]:
     yield f"## {escape_markdown(part.title)}"
     yield _facts(part.facts)
     yield escape_markdown(part.answer)
@@ -62,7 +62,7 @@ def _part(part: Part, figures: str | None) -> Iterable[str]:
             yield f"![{escape_markdown(figure.title)}]({figures}/{figure.name}.svg)"
 
 
-def _source(source: Source) -> Iterable[str]:
+def _source(source: Origin) -> Iterable[str]:
     provenance = source.provenance
     if source.title:
         yield f"### {escape_markdown(source.title)}"

@@ -17,7 +17,7 @@ from typing import Final
 
 from kvmark.errors import SpecError
 
-__all__ = ["Block", "blocks", "filled"]
+__all__ = ["MarkedBlock", "blocks", "filled"]
 
 _OPENS: Final = re.compile(r"<!--\s+kvmark:\s+(.*?)\s*-->\s*")
 _CLOSES: Final = re.compile(r"<!--\s+/kvmark\s+-->\s*")
@@ -25,7 +25,7 @@ _FENCE: Final = re.compile(r" {0,3}(```+|~~~+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class MarkedBlock:
     """A block: what is asked for, and where its content stands."""
 
     #: The line of its opening mark, from 1.
@@ -37,13 +37,13 @@ class Block:
     end: int
 
 
-def blocks(text: str) -> tuple[Block, ...]:
+def blocks(text: str) -> tuple[MarkedBlock, ...]:
     """The marked blocks of a text, in order.
 
     Raises:
         SpecError: a mark has no partner or can't be read; with its line.
     """
-    found: list[Block] = []
+    found: list[MarkedBlock] = []
     opened: tuple[int, str, Mapping[str, str], int] | None = None
     fence, offset = "", 0
     for number, line in enumerate(text.splitlines(keepends=True), start=1):
@@ -65,7 +65,7 @@ def blocks(text: str) -> tuple[Block, ...]:
                 raise SpecError("this <!-- /kvmark --> closes no block", line=number)
             elif ends and opened is not None:
                 at, kind, options, start = opened
-                found.append(Block(at, kind, options, start, offset))
+                found.append(MarkedBlock(at, kind, options, start, offset))
                 opened = None
         offset += len(line)
     if opened is not None:
@@ -73,7 +73,7 @@ def blocks(text: str) -> tuple[Block, ...]:
     return tuple(found)
 
 
-def filled(text: str, found: Sequence[Block], contents: Sequence[str]) -> str:
+def filled(text: str, found: Sequence[MarkedBlock], contents: Sequence[str]) -> str:
     """The text with other contents in its blocks, their lines ending as the text's do."""
     newline = "\r\n" if "\r\n" in text else "\n"
     for block, content in reversed(list(zip(found, contents, strict=True))):

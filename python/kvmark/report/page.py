@@ -21,7 +21,7 @@ _MOST_DRAWN = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Section:
     """A stretch of a page under a heading of its own."""
 
     #: Identifier within the page.
@@ -34,7 +34,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Origin:
     """Where the figures of a page, or of one of its runs, come from."""
 
     title: str
@@ -54,8 +54,8 @@ class Page:
     counts: Mapping[Judgement, int]
     #: Gravest first.
     doubts: tuple[doubts.Doubt, ...]
-    parts: tuple[Part, ...]
-    sources: tuple[Source, ...]
+    parts: tuple[Section, ...]
+    sources: tuple[Origin, ...]
 
 
 def sequence_page(answer: SequenceAnswer) -> Page:
@@ -75,10 +75,10 @@ def sequence_page(answer: SequenceAnswer) -> Page:
         counts=verdict_counts(row.figures.verdict for row in answer.rows),
         doubts=tuple(doubts.of_sequence(answer)),
         parts=(
-            Part("every-case", "Every case", grids=(sequence_grid(answer),)),
-            Part("figures", "Figures", figures=tuple(drawn)),
+            Section("every-case", "Every case", grids=(sequence_grid(answer),)),
+            Section("figures", "Figures", figures=tuple(drawn)),
         ),
-        sources=(Source("", answer.provenance),),
+        sources=(Origin("", answer.provenance),),
     )
 
 
@@ -93,14 +93,14 @@ def run_page(run: RunAnswer) -> Page:
         counts=verdict_counts([run.verdict]),
         doubts=tuple(doubts.of_runs([run])),
         parts=(
-            Part("operations", "Operations", facts=run_facts(run), grids=run_grids(run)),
-            Part("figures", "Figures", figures=_run_figures(run, "")),
+            Section("operations", "Operations", facts=run_facts(run), grids=run_grids(run)),
+            Section("figures", "Figures", figures=_run_figures(run, "")),
         ),
-        sources=(Source("", run.provenance),),
+        sources=(Origin("", run.provenance),),
     )
 
 
-def with_part(page: Page, part: Part) -> Page:
+def with_part(page: Page, part: Section) -> Page:
     """The page with a part before all others."""
     return replace(page, parts=(part, *page.parts))
 
@@ -119,12 +119,12 @@ def runs_page(runs: Sequence[RunAnswer]) -> Page:
         counts=counts,
         doubts=tuple(doubts.of_runs(runs)),
         parts=(_side_by_side(runs), *_run_parts(runs)),
-        sources=tuple(Source(run.summary.id, run.provenance) for run in runs),
+        sources=tuple(Origin(run.summary.id, run.provenance) for run in runs),
     )
 
 
-def _side_by_side(runs: Sequence[RunAnswer]) -> Part:
-    return Part(
+def _side_by_side(runs: Sequence[RunAnswer]) -> Section:
+    return Section(
         name="side-by-side",
         title="Side by side",
         grids=(side_by_side_grid(runs),),
@@ -132,11 +132,11 @@ def _side_by_side(runs: Sequence[RunAnswer]) -> Part:
     )
 
 
-def _run_parts(runs: Sequence[RunAnswer]) -> Iterator[Part]:
+def _run_parts(runs: Sequence[RunAnswer]) -> Iterator[Section]:
     """Each run; many have no figures of their own, which nobody would look through."""
     for number, run in enumerate(runs, 1):
         name = f"run-{number}"
-        yield Part(
+        yield Section(
             name=name,
             title=f"Run {number}: {run.title}, {run.summary.id}",
             facts=(*run.asked, *run_facts(run)),

@@ -6,7 +6,7 @@ from kvmark.analysis import Level, Reason, Verdict
 from kvmark.analysis.scaling import ScalingLaw
 from kvmark.report import doubts
 from kvmark.report.answers import Fact, Provenance
-from kvmark.report.page import Page, Part, Source
+from kvmark.report.page import Origin, Page, Section
 from kvmark.report.scaling import ScalingAnswer, scaling_grids, scaling_sentence
 from kvmark.report.scaling_figure import scaling_figure
 
@@ -17,7 +17,7 @@ def scaling_page(answer: ScalingAnswer, command: tuple[str, ...] = ()) -> Page:
     """The laws, their figure, and what speaks against each."""
     laws = answer.laws
     parts = [
-        Part(
+        Section(
             "laws",
             "Laws",
             facts=tuple(Fact(law.title, scaling_sentence(law)) for law in laws),
@@ -25,7 +25,7 @@ def scaling_page(answer: ScalingAnswer, command: tuple[str, ...] = ()) -> Page:
         )
     ]
     if laws:
-        parts.append(Part("figure", "Figure", figures=(scaling_figure(laws),)))
+        parts.append(Section("figure", "Figure", figures=(scaling_figure(laws),)))
     runs = {law.title: [run for point in law.points for run in point.runs] for law in laws}
     source = (Fact("Figures", answer.source),) if answer.source else ()
     documents = {"Runs of each case": runs} if any(runs.values()) else {}
@@ -38,7 +38,7 @@ def scaling_page(answer: ScalingAnswer, command: tuple[str, ...] = ()) -> Page:
         counts={},
         doubts=tuple(doubts.of_cases([(law.title, _verdict(law)) for law in laws])),
         parts=tuple(parts),
-        sources=(Source("", Provenance(source, command, documents)),),
+        sources=(Origin("", Provenance(source, command, documents)),),
     )
 
 

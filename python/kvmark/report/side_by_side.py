@@ -10,7 +10,7 @@ import polars as pl
 from kvmark.report import charts, units
 from kvmark.report.answers import RunAnswer
 from kvmark.report.figures import Figure
-from kvmark.report.frames import Level, curve_frame, levels_frame
+from kvmark.report.frames import RunValue, curve_frame, levels_frame
 from kvmark.report.grid import Cell, Column, Grid
 from kvmark.report.runs_list import verdict_cell
 
@@ -108,20 +108,20 @@ def _curves_figure(data: pl.DataFrame) -> Figure:
     )
 
 
-def _rates(runs: Sequence[RunAnswer]) -> Iterator[Level]:
+def _rates(runs: Sequence[RunAnswer]) -> Iterator[RunValue]:
     for number, run in enumerate(runs, 1):
         for phase in run.summary.phases:
             rate = phase.throughput
-            yield Level(
+            yield RunValue(
                 "all operations", str(number), "throughput", (rate.value, rate.low, rate.high)
             )
 
 
-def _quantiles(runs: Sequence[RunAnswer]) -> Iterator[Level]:
+def _quantiles(runs: Sequence[RunAnswer]) -> Iterator[RunValue]:
     for number, run in enumerate(runs, 1):
         for (operation, name), found in run.response_quantiles().items():
             bounds = (found.value / _NS_PER_S, _seconds(found.low), _seconds(found.high))
-            yield Level(operation, str(number), name, bounds)
+            yield RunValue(operation, str(number), name, bounds)
 
 
 def _curves(runs: Sequence[RunAnswer]) -> Iterator[pl.DataFrame]:

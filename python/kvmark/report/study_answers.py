@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kvmark.analysis.app_table import CaseTable, OperationFigures
 from kvmark.analysis.path_costs import PathCost
-from kvmark.analysis.study import Effect, StudyRow
+from kvmark.analysis.study import StudyEffect, StudyRow
 from kvmark.report import units
 from kvmark.report.answers import Provenance
 
@@ -39,7 +39,7 @@ class StudyAnswer:
     #: The factors that vary, in the study's order.
     factors: tuple[str, ...]
     rows: tuple[StudyRow, ...]
-    effects: tuple[Effect, ...]
+    effects: tuple[StudyEffect, ...]
     #: Sentences that stand under the table.
     notes: tuple[str, ...]
     #: What throughput is counted in, such as ``ops/s``.

@@ -13,7 +13,7 @@ from kvmark.report.answers import Fact
 from kvmark.report.app_table import case_grid, operations_by_workload
 from kvmark.report.ends import ends_sentence
 from kvmark.report.grid import Grid, to_text
-from kvmark.report.page import Page, Part, Source
+from kvmark.report.page import Origin, Page, Section
 from kvmark.report.path_costs import cost_sentences, costs_grid
 from kvmark.report.sentences import beliefs
 from kvmark.report.study_answers import StudyAnswer, speed
@@ -49,17 +49,17 @@ def study_page(answer: StudyAnswer) -> Page:
     by_case = tuple(
         effects_by_case_grid(effect) for effect in answer.effects if len(effect.by_case) > 1
     )
-    parts = [Part("every-case", "Every case", grids=tuple(_grids(answer)))]
+    parts = [Section("every-case", "Every case", grids=tuple(_grids(answer)))]
     if figures:
-        parts.append(Part("figures", "Figures", figures=figures))
+        parts.append(Section("figures", "Figures", figures=figures))
     if answer.applications:
         tables = tuple(map(case_grid, answer.applications))
-        parts.append(Part("applications", "Each application over its intervals", grids=tables))
+        parts.append(Section("applications", "Each application over its intervals", grids=tables))
     if answer.operations:
         table = operations_by_workload(answer.operations)
-        parts.append(Part("operations", "Each operation", grids=(table,)))
+        parts.append(Section("operations", "Each operation", grids=(table,)))
     if by_case:
-        parts.append(Part("effects-by-case", "Effects, case by case", grids=by_case))
+        parts.append(Section("effects-by-case", "Effects, case by case", grids=by_case))
     return Page(
         title=answer.title,
         asked=answer.question,
@@ -69,7 +69,7 @@ def study_page(answer: StudyAnswer) -> Page:
         counts=verdict_counts(row.figures.verdict for row in answer.rows if row.figures),
         doubts=tuple(_doubts(answer)),
         parts=tuple(parts),
-        sources=(Source("", answer.provenance),),
+        sources=(Origin("", answer.provenance),),
     )
 
 

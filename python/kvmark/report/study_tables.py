@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kvmark.analysis.study import Effect, StudyRow
+from kvmark.analysis.study import StudyEffect, StudyRow
 from kvmark.report import units
 from kvmark.report.grid import Cell, Column, Grid
 from kvmark.report.runs_list import verdict_cell
@@ -71,7 +71,7 @@ def effects_grid(answer: StudyAnswer) -> Grid:
     )
 
 
-def effects_by_case_grid(effect: Effect) -> Grid:
+def effects_by_case_grid(effect: StudyEffect) -> Grid:
     """One effect, case by case."""
     names = list(effect.by_case[0].levels) if effect.by_case else []
     return Grid(
@@ -157,7 +157,7 @@ def _verdict(row: StudyRow) -> Cell:
     return Cell("FAILED", "invalid") if failed else Cell("not run", "muted")
 
 
-def _left_out(effects: Sequence[Effect]) -> list[str]:
+def _left_out(effects: Sequence[StudyEffect]) -> list[str]:
     """How many pairs of cases aren't in the effects."""
     return [
         f"{effect.asked.title}: {pairs} left out, since a side's throughput is imprecise."
@@ -167,7 +167,7 @@ def _left_out(effects: Sequence[Effect]) -> list[str]:
     ]
 
 
-def _effect_row(effect: Effect, *, published: bool) -> tuple[Cell, ...]:
+def _effect_row(effect: StudyEffect, *, published: bool) -> tuple[Cell, ...]:
     change, theirs = effect.change, effect.published
     return (
         Cell(effect.asked.title),

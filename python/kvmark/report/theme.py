@@ -25,10 +25,6 @@ LIGHT = Theme(
     background="#ffffff", ink="#1d2126", muted="#59616b", rule="#e3e6ea", band="#f1f3f6",
     series=("#0072b2", "#d55e00", "#009e73", "#cc79a7"),
 )  # fmt: skip
-DARK = Theme(
-    background="#14171a", ink="#e8eaed", muted="#a3abb5", rule="#2c3238", band="#1f2429",
-    series=("#56b4e9", "#e69f00", "#2fbf94", "#cc79a7"),
-)  # fmt: skip
 #: A page's own colours, which change with light, dark and paper.
 PAGE = Theme(
     background="transparent", ink="var(--ink)", muted="var(--muted)", rule="var(--rule)",

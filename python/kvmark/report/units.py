@@ -11,7 +11,7 @@ from typing import Protocol
 ABSENT = "–"
 
 
-class Estimate(Protocol):
+class HasError(Protocol):
     """A value with half the width of its confidence interval."""
 
     @property
@@ -23,7 +23,7 @@ class Estimate(Protocol):
         """Half the width; none when it isn't known."""
 
 
-class Interval(Protocol):
+class HasEnds(Protocol):
     """The ends of a confidence interval."""
 
     @property
@@ -35,7 +35,7 @@ class Interval(Protocol):
         """The upper end; none when it isn't known."""
 
 
-class Bounded(Interval, Protocol):
+class Bounded(HasEnds, Protocol):
     """A value and its confidence interval."""
 
     @property
@@ -106,7 +106,7 @@ def span(seconds: float) -> str:
     return f"{minutes} min {rest:02} s" if rest else f"{minutes} min"
 
 
-def estimate(value: Estimate | None) -> str:
+def estimate(value: HasError | None) -> str:
     """Value ± half width, both to the half width's second digit.
 
     17953.32 with an error of 312.4 becomes ``17,950 ± 310``.

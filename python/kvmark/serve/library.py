@@ -12,7 +12,7 @@ from kvmark.records import Entry, Judgement, Records, Run, RunLine
 from kvmark.report.answers import RunAnswer
 from kvmark.report.gather import run_answer
 
-__all__ = ["Asked", "Library", "NotThere"]
+__all__ = ["Filter", "Library", "NotThere"]
 
 
 class NotThere(RecordsError):
@@ -20,7 +20,7 @@ class NotThere(RecordsError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Filter:
     """What a list is narrowed to; what is empty narrows nothing."""
 
     #: Words that must all be in a run's id, workload, system or tags.

@@ -13,8 +13,8 @@ from kvmark.records import RunLine
 from kvmark.report.html import begins, drawn, sections
 from kvmark.report.library import vega_library
 from kvmark.report.runs_list import runs_grid
-from kvmark.serve.library import Asked, verdict_words
-from kvmark.serve.watching import Watched
+from kvmark.serve.library import Filter, verdict_words
+from kvmark.serve.watching import LiveRun
 
 __all__ = ["list_page", "live_page", "live_values", "problem_page", "static_text"]
 
@@ -27,7 +27,7 @@ _STATIC = {
 
 
 def list_page(
-    lines: Sequence[RunLine], asked: Asked, tags: Sequence[str], place: str, *, total: int
+    lines: Sequence[RunLine], asked: Filter, tags: Sequence[str], place: str, *, total: int
 ) -> str:
     """The list of runs, of which only the newest may be shown."""
     return _environment().get_template("list.html.j2").render(
@@ -41,12 +41,12 @@ def list_page(
     )  # fmt: skip
 
 
-def live_page(watched: Watched) -> str:
+def live_page(watched: LiveRun) -> str:
     """A run that isn't closed."""
     return _environment().get_template("live.html.j2").render(watched=watched)
 
 
-def live_values(watched: Watched) -> dict[str, Any]:
+def live_values(watched: LiveRun) -> dict[str, Any]:
     """What the page of a run that goes asks for again and again."""
     return {
         "goes": watched.goes,

@@ -15,11 +15,11 @@ from kvmark.report import asked, figures, units
 from kvmark.report.answers import Fact, PhaseSpan
 from kvmark.report.figures import Figure
 
-__all__ = ["Watched", "watched"]
+__all__ = ["LiveRun", "watched"]
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class LiveRun:
     """A run and its newest figures."""
 
     entry: Entry
@@ -34,7 +34,7 @@ class Watched:
         return self.entry.state == "going"
 
 
-def watched(entry: Entry) -> Watched:
+def watched(entry: Entry) -> LiveRun:
     """Reads the logs of a run.
 
     Raises:
@@ -42,7 +42,7 @@ def watched(entry: Entry) -> Watched:
     """
     run = GoingRun.read(entry.path)
     totals = run.intervals.filter(pl.col("operation") == "TOTAL")
-    return Watched(
+    return LiveRun(
         entry=entry,
         title=f"{entry.name} on {entry.system}",
         asked=asked.of_plan(run.header.plan),

@@ -55,7 +55,6 @@ _OF_LINKS: Final = ("delay", "loss", "partition")
 _AMOUNTS: Final = {"delay": "a duration such as 20ms", "loss": "a share such as 5%"}
 _FORM: Final = "write it like '10s pause primary-1 for 2s'"
 _NODE: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
-_SHARE: Final = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%")
 _SENTENCE: Final = re.compile(
     r"(\S+)\s+(\S+)\s+(\S+)(?:\s+by\s+(\S+))?(?:\s+from\s+(\S+))?(?:\s+for\s+(\S+))?"
 )
@@ -64,11 +63,11 @@ _SENTENCE: Final = re.compile(
 def _amount(value: object) -> object:
     """A duration or a share, as text."""
     text = str(value).strip()
-    share = _SHARE.fullmatch(text)
-    if share is not None and 0 < float(share[1]) <= 100:
-        return text
     try:
-        if share is None and quantity.duration_ns(text) > 0:
+        if text.endswith("%"):
+            if 0 < quantity.share(text) <= 1:
+                return text.replace(" ", "")
+        elif quantity.duration_ns(text) > 0:
             return text
     except SpecError:
         pass
@@ -129,7 +128,7 @@ class FaultSpec(Strict):
     @property
     def loss(self) -> float:
         """The share of packets that are lost; 0 for anything but `loss`."""
-        return float(self.by.removesuffix("%")) / 100 if self.do == "loss" and self.by else 0.0
+        return quantity.share(self.by) if self.do == "loss" and self.by else 0.0
 
     @model_validator(mode="after")
     def _says_what_its_action_needs(self) -> FaultSpec:

@@ -9,7 +9,8 @@
 | `throughput`            | successful operations per second                          |
 | `errors`                | failed operations as a share of all with a known outcome  |
 
-Parts stand with a dot or a space between them. Objectives, conditions and `--metric` take the same.
+Parts stand with a dot or a space between them; behind a time it may be an underscore.
+Objectives, conditions, effects of studies and `--metric` take the same.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ TimeKind = Literal["response", "service", "wait"]
 _FORM: Final = re.compile(r"(?:(.*[^\s.])(?:\s*\.\s*|\s+))?([A-Za-z]\w*(?:\.[0-9]+)?)")
 _QUANTILE: Final = re.compile(r"p([0-9]{1,2})([0-9]*)(?:\.([0-9]+))?", re.ASCII)
 _TIMES: Final[Mapping[str, TimeKind]] = {name: name for name in get_args(TimeKind)}
+_TIME_BEFORE: Final = re.compile(rf"({'|'.join(_TIMES)})_")
 _TIMELESS: Final = ("errors", "throughput")
 _NAMES: Final = ("p50", "p95", "p99", "p999", "mean", "max", "errors", "throughput")
 
@@ -101,6 +103,8 @@ def parse_metric(text: str) -> Metric:
             f"{shown(text)} is not a metric; write throughput, p99, READ.p99 or service.p99"
         )
     before, name = re.split(r"[\s.]+", found[1] or ""), found[2]
+    if found_time := _TIME_BEFORE.match(name):
+        before, name = [*before, found_time[1]], name[found_time.end() :]
     words = [word for word in before if word]
     measure, quantile = _measure(name)
     time = _TIMES[words.pop()] if words and words[-1] in _TIMES else None

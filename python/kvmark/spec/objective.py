@@ -12,13 +12,12 @@ from typing import Final
 
 from kvmark.errors import SpecError
 from kvmark.spec.metric import Measure, Metric, parse_metric
-from kvmark.spec.quantity import LONGEST, duration_ns, rate
+from kvmark.spec.quantity import LONGEST, duration_ns, rate, share
 from kvmark.spec.suggest import shown
 
 __all__ = ["Objective", "parse_objective", "share"]
 
 _FORM: Final = re.compile(r"([^<>=≤≥]+)(<=|>=|<|>|≤|≥)\s*(.+)")
-_SHARE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(%?)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +67,6 @@ def parse_objective(text: str) -> Objective:
         allowed = " or errors<=0" if metric.measure == "errors" else ""
         raise SpecError(f"{shown(text)} can't be met; write a bound above 0{allowed}")
     return Objective(text.strip(), metric, value, inclusive)
-
-
-def share(text: str) -> float:
-    """A share: `0.1%` or `0.001`.
-
-    Raises:
-        SpecError: it is none.
-    """
-    found = _SHARE.fullmatch(text.strip()) if len(text) <= LONGEST else None
-    if found is None:
-        raise SpecError(f"{shown(text)} is not a share; write it like 0.1% or 0.001")
-    return float(found[1]) / (100 if found[2] else 1)
 
 
 def _bound(measure: Measure, text: str) -> float:

@@ -6,6 +6,7 @@
 | count    | `1000` `1_000` `10k` `1M` `1e6`  | a whole number below 2^63        |
 | rate     | `1000` `5k/s` `max`              | operations per second, or None   |
 | size     | `100` `100B` `1KiB` `64MB`       | bytes                            |
+| share    | `5%` `0.05`                      | a part of one                    |
 
 Every function raises `SpecError` without a place; whoever read the text from a file adds it.
 """
@@ -15,12 +16,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from kvmark.errors import SpecError
 from kvmark.spec.suggest import shown
 
-__all__ = ["LARGEST", "count", "duration_ns", "listed", "rate", "size_bytes"]
+__all__ = ["LARGEST", "count", "duration_ns", "listed", "rate", "share", "size_bytes"]
 
 LARGEST: Final = 2**63 - 1
 """The largest count, duration in nanoseconds and size that is accepted."""
@@ -31,6 +32,7 @@ T = TypeVar("T")
 
 _NUMBER: Final = r"(?:[0-9](?:_?[0-9])*)(?:\.[0-9]+)?"
 _COUNT: Final = re.compile(rf"({_NUMBER}(?:[eE]\+?[0-9]{{1,3}})?)\s*([A-Za-z]*)", re.ASCII)
+_SHARE: Final = re.compile(rf"({_NUMBER})\s*(%?)", re.ASCII)
 _PART: Final = re.compile(rf"({_NUMBER})(ns|us|µs|ms|s|m|h|d)", re.ASCII)
 
 _UNIT_NS: Final[Mapping[str, int]] = {
@@ -52,7 +54,9 @@ _MULTIPLES: Final[Mapping[str, int]] = {
     "B": 10**9,
     "T": 10**12,
 }
-_SIZES: Final[Mapping[str, int]] = {
+Sizes: TypeAlias = Mapping[str, int]
+"""Bytes by a unit's name in small letters; systems' own files give other meanings to some."""
+_SIZES: Final[Sizes] = {
     "": 1,
     "b": 1,
     **{f"{letter}b": 1000**power for power, letter in enumerate("kmgt", start=1)},
@@ -89,10 +93,18 @@ def rate(text: str) -> float | None:
     return float(exact)
 
 
-def size_bytes(text: str) -> int:
-    """A size in bytes: `100`, `100B`, `1KiB` (1024), `64MB` (64 000 000)."""
-    problem = f"{shown(text)} is not a size; write it like 100, 1KiB or 64MB"
-    return _whole(_scaled(text, _SIZES, problem, lower=True), text, " bytes")
+def size_bytes(text: str, units: Sizes = _SIZES, such_as: str = "100, 1KiB or 64MB") -> int:
+    """A size in bytes: `100`, `100B`, `1KiB` (1024), `64MB` (64 000 000), or in others' units."""
+    problem = f"{shown(text)} is not a size; write it like {such_as}"
+    return _whole(_scaled(text, units, problem, lower=True), text, " bytes")
+
+
+def share(text: str) -> float:
+    """A share: `0.1%` or `0.001`."""
+    found = _SHARE.fullmatch(text.strip()) if len(text) <= LONGEST else None
+    if found is None:
+        raise SpecError(f"{shown(text)} is not a share; write it like 0.1% or 0.001")
+    return float(found[1]) / (100 if found[2] else 1)
 
 
 def listed(text: str, parse: Callable[[str], T]) -> tuple[T, ...]:

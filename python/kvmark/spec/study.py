@@ -16,6 +16,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 
+from kvmark.errors import SpecError
+from kvmark.spec.metric import THROUGHPUT, parse_comparable
 from kvmark.spec.study_words import RunWords
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.url import SystemName, system_name
@@ -147,7 +149,14 @@ Choice = Mapping[str, Labels]
 """Cases: for each factor named, one of these levels."""
 _Label = Annotated[str, BeforeValidator(word)]
 
-Figure = Literal["throughput", "response_p50", "response_p95", "response_p99"]
+
+def _comparable(value: object) -> object:
+    """A figure of a run that has a ratio, as it was written."""
+    try:
+        parse_comparable(str(value))
+    except SpecError as problem:
+        raise PydanticCustomError("quantity", "{s}", {"s": problem.message}) from None
+    return value
 
 
 class EffectSpec(Strict):
@@ -158,7 +167,7 @@ class EffectSpec(Strict):
     to: Mapping[str, _Label]
     within: Choice = Field(default={})
     """Only cases with these levels."""
-    of: Figure = "throughput"
+    of: Annotated[str, BeforeValidator(_comparable)] = THROUGHPUT.name
 
     @model_validator(mode="after")
     def _has_two_sides(self) -> EffectSpec:

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import unquote
 
-from kvmark.drivers import Place, Scheme, schemes
+from kvmark.drivers import Location, Scheme, schemes
 from kvmark.errors import SpecError
 from kvmark.secret import Secret
 from kvmark.spec.suggest import did_you_mean, is_text, shown, without_credentials
@@ -29,7 +29,6 @@ __all__ = [
     "check_options",
     "parse_system_url",
     "system_name",
-    "without_password",
 ]
 
 PASSWORD_VARIABLE: Final = "KVMARK_URL_PASSWORD"  # noqa: S105 - a name
@@ -94,41 +93,21 @@ def parse_system_url(text: str) -> SystemUrl:
         hint = did_you_mean(name, schemes())
         raise SpecError(f"unknown kind of system {shown(name)}{hint}")
     place, who = scheme.driver.place, ""
-    if place is Place.HOSTS:
+    if place is Location.HOSTS:
         # Whatever stands in a password: the last @ ends it. In an option it is written %40.
         slashes = "//" if rest.startswith("//") else ""
         who, _, rest = rest.removeprefix("//").rpartition("@")
         rest = slashes + rest
     path, _, query = rest.partition("?")
     options, password = _options(query, name), None
-    if place is Place.FOLDER:
+    if place is Location.FOLDER:
         options = _with_folder(options, path, scheme, name)
-    elif place is Place.HOSTS:
+    elif place is Location.HOSTS:
         options, password = _with_hosts(options, who, path, scheme, name)
     elif path:
         raise SpecError(f"{name}: takes options only, like {scheme.example}, not {shown(path)}")
-    shown_text = without_credentials(text) if place is Place.HOSTS else text
+    shown_text = without_credentials(text) if place is Location.HOSTS else text
     return SystemUrl(scheme.driver.name, MappingProxyType(options), shown_text, password)
-
-
-def without_password(name: SystemName) -> tuple[str, Secret | None]:
-    """A URL that asks for its password in `PASSWORD_VARIABLE`, and what that must hold.
-
-    For another process, whose words everybody can read.
-
-    Raises:
-        SpecError: it is the URL of no system.
-    """
-    typed = name.reveal()
-    if typed == str(name):
-        return typed, None
-    url = parse_system_url(typed)
-    if url.password is None:
-        return typed, None
-    user = typed.partition("://")[2].rpartition("@")[0].partition(":")[0]
-    text = url.text.replace("://", f"://{user}@", 1) if user else url.text
-    more = f"password_env={PASSWORD_VARIABLE}"
-    return f"{text}{'&' if '?' in text else '?'}{more}", url.password
 
 
 def check_options(options: Mapping[str, Any], name: str) -> None:

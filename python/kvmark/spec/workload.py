@@ -30,7 +30,7 @@ __all__ = [
     "Key",
     "KeyRange",
     "Mix",
-    "Point",
+    "RatePoint",
     "WorkloadSpec",
     "load_workload",
     "parse_workload",
@@ -144,7 +144,7 @@ def _rate_or_zero(value: object) -> object:
     return 0.0 if not isinstance(value, bool) and value in (0, "0") else _rate(value)
 
 
-class Point(Strict):
+class RatePoint(Strict):
     """The rate at one instant of a phase; between points it moves linearly."""
 
     at_ns: Duration = Field(alias="at")
@@ -185,7 +185,7 @@ class GroupSpec(Strict):
     write_fields: FieldNames = "one"
     scan_length: Length = UniformLength(distribution="uniform", min=1, max=1000)
     think_time_ns: Duration = Field(default=0, alias="think_time")
-    rates: Annotated[tuple[Point, ...] | None, BeforeValidator(_rate_law)] = Field(
+    rates: Annotated[tuple[RatePoint, ...] | None, BeforeValidator(_rate_law)] = Field(
         default=None, alias="rate"
     )
     arrival: Literal["constant", "poisson"] | None = None
@@ -207,7 +207,7 @@ class GroupSpec(Strict):
         return self
 
 
-def _check_rates(rates: tuple[Point, ...]) -> None:
+def _check_rates(rates: tuple[RatePoint, ...]) -> None:
     if not rates or rates[0].at_ns != 0:
         raise at_key("rate", "the first rate must be at 0s")
     if any(one.at_ns >= next_.at_ns for one, next_ in pairwise(rates)):

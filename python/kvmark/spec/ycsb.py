@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
-from kvmark.drivers import Place, drivers, schemes
+from kvmark.drivers import Location, drivers, schemes
 from kvmark.errors import SpecError, UnsupportedProperty
 from kvmark.spec.properties import Given, merged
 from kvmark.spec.quantity import LARGEST
@@ -323,7 +323,7 @@ def _refused_beginnings() -> Iterator[tuple[str, str]]:
     """How the names of properties begin that are refused, and why."""
     yield from BINDING_PREFIXES.items()
     for scheme in schemes().values():
-        is_server = scheme.driver.place is Place.HOSTS
+        is_server = scheme.driver.place is Location.HOSTS
         with_options = f"give options in the URL, --system {scheme.example}?option=value"
         why = REFUSED["host"] if is_server else with_options
         yield from ((beginning, why) for beginning in scheme.driver.ycsb_properties)

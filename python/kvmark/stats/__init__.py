@@ -19,12 +19,11 @@ from kvmark.stats.level import (
     level_of_stages,
 )
 from kvmark.stats.mean import mean_interval, paired_ratio, two_stage_mean
-from kvmark.stats.proportions import MixTest, kish_effective_size, mix_test
+from kvmark.stats.proportions import MixTest, mix_test
 from kvmark.stats.resampling import jackknife, paired_difference_of, paired_jackknife
 from kvmark.stats.sequential import Asked, Decision, decide
 from kvmark.stats.series import (
     LEAST_INTERVALS,
-    cassandra_stress_stderr,
     effective_sample_size,
     mean_error,
 )
@@ -45,7 +44,6 @@ __all__ = [
     "Level",
     "MixTest",
     "UslFit",
-    "cassandra_stress_stderr",
     "change_points",
     "combined",
     "contrast",
@@ -58,7 +56,6 @@ __all__ = [
     "fit_usl",
     "holm",
     "jackknife",
-    "kish_effective_size",
     "least_observations",
     "least_points",
     "level_of",

@@ -1,4 +1,4 @@
-"""Counts of kinds against the proportions they should have, and weighted samples."""
+"""Counts of kinds against the proportions they should have."""
 
 from __future__ import annotations
 
@@ -42,10 +42,3 @@ def mix_test(counts: Sequence[int], weights: Sequence[float]) -> MixTest:
     statistic = float(((observed[expected] - due) ** 2 / due).sum())
     p_value = float(special.chdtrc(int(expected.sum()) - 1, statistic))
     return MixTest(p_value, deviation, n)
-
-
-def kish_effective_size(weights: Sequence[float]) -> float:
-    """Kish's effective size of a weighted sample: (Σw)² ÷ Σw²; 0 when every weight is 0."""
-    values = np.asarray(weights, dtype=np.float64)
-    squares = float((values**2).sum())
-    return float(values.sum()) ** 2 / squares if squares else 0.0

@@ -95,14 +95,3 @@ def effective_sample_size(series: Sequence[float] | NDArray[np.float64]) -> floa
     positive = pairs[: ends[0]] if len(ends) else pairs
     tau = 2 * float(np.minimum.accumulate(positive).sum()) - 1 if len(positive) else 1.0
     return min(float(n), max(1.0, n / max(tau, 1.0)))
-
-
-def cassandra_stress_stderr(rates: Sequence[float]) -> float | None:
-    """cassandra-stress's uncertainty: population deviation ÷ √n ÷ mean, intervals independent.
-
-    Its own rates are adjusted by the largest service time of the interval; the caller does that.
-    """
-    values = np.asarray(rates, dtype=np.float64)
-    if len(values) == 0 or values.mean() == 0:
-        return None
-    return float(values.std(ddof=0) / len(values) ** 0.5 / values.mean())

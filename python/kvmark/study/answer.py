@@ -10,9 +10,9 @@ from kvmark.analysis import known_verdict
 from kvmark.analysis.path_costs import PathCost, path_costs, published_costs
 from kvmark.analysis.study import (
     CaseRuns,
-    Effect,
     EffectAsked,
     PublishedFigures,
+    StudyEffect,
     StudyRow,
     effect,
     nodes_shared,
@@ -40,7 +40,7 @@ class Answered:
     """The answer to a study as far as it has been carried out."""
 
     rows: tuple[StudyRow, ...]
-    effects: tuple[Effect, ...]
+    effects: tuple[StudyEffect, ...]
     runs: tuple[Run, ...]
     #: Sentences that stand under the table.
     notes: tuple[str, ...]

@@ -19,6 +19,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.processes import start_of
 
 __all__ = [
     "Identity",
@@ -33,9 +34,6 @@ __all__ = [
     "wait_until",
 ]
 
-# Fields of /proc/PID/stat after the name in parentheses: the state, the start in ticks since boot.
-_STATE: Final = 0
-_START: Final = 19
 _LOOK_S: Final = 0.02
 _KILLED_WITHIN_S: Final = 30.0
 _LONGEST_LINE: Final = 300
@@ -100,16 +98,13 @@ def start(
         raise SystemUnderTestError(
             f"{command[0]} can't be started because {problem.strerror}"
         ) from problem
-    started = _read(pid)
-    return Identity(pid=pid, started=started[1] if started else "")
+    return Identity(pid=pid, started=start_of(pid) or "")
 
 
 def lives(process: Identity) -> bool:
     """Whether the process is there and hasn't ended."""
     _collect(process.pid)
-    found = _read(process.pid)
-    # A zombie has ended; it only waits to be counted.
-    return found is not None and found[0] != "Z" and found[1] == process.started
+    return start_of(process.pid) == process.started
 
 
 def stop(processes: Iterable[Identity], grace_s: float = 15.0) -> list[Identity]:
@@ -269,14 +264,3 @@ def _collect(pid: int) -> None:
     """Takes note of the end of a child, so that it leaves the kernel's table."""
     with suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
-
-
-def _read(pid: int) -> tuple[str, str] | None:
-    """State and start of the process of that number."""
-    try:
-        line = Path(f"/proc/{pid}/stat").read_text()
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except (OSError, ValueError):
-        return None
-    fields = line.rpartition(")")[2].split()
-    return fields[_STATE], f"{boot}/{fields[_START]}"

@@ -6,20 +6,19 @@ common, `password`, `tls`, `network` and `cores`, is understood where there is a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from types import NoneType
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 
-from kvmark.errors import UsageError
+from kvmark.errors import SpecError
+from kvmark.spec.quantity import size_bytes
 
 __all__ = ["YES_OR_NO", "Wish", "Word", "read_size", "wishes_of"]
 
 YES_OR_NO: Final = Literal["yes", "no"]
 """How some servers write what is true; in a study it may be true or false."""
-_SIZE: Final = re.compile(r"(\d+)([kmg])(?:i?b)?", re.IGNORECASE)
-_UNITS: Final = {"k": 2**10, "m": 2**20, "g": 2**30}
+_SIZES: Final = {unit + end: 1024**n for n, unit in enumerate("kmg", 1) for end in ("", "b", "ib")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +92,9 @@ def read_size(name: str, text: str) -> int:
         text: the size.
 
     Raises:
-        UsageError: it can't be read.
+        SpecError: it can't be read.
     """
-    found = _SIZE.fullmatch(text.strip())
-    if found is None:
-        raise UsageError(f"{name}: '{text}' is not a size; write it like 512M or 2G")
-    return int(found[1]) * _UNITS[found[2].lower()]
+    try:
+        return size_bytes(text, _SIZES, "512M or 2G")
+    except SpecError as problem:
+        raise SpecError(f"{name}: {problem}") from None

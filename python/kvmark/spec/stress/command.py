@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from kvmark.errors import SpecError
 from kvmark.secret import Secret
 from kvmark.spec.stress.laws import Law, Ratio, fixed, parse_count, parse_law, parse_ratio
-from kvmark.spec.stress.reading import Given, read_line
+from kvmark.spec.stress.reading import CommandWords, read_line
 from kvmark.spec.stress.target import TargetSpec, read_target
 from kvmark.spec.suggest import did_you_mean, shown
 
@@ -205,7 +205,7 @@ def read_stress(arguments: Sequence[str]) -> StressSpec:
     )
 
 
-def _length(given: Given) -> tuple[int | None, int | None, UntilSpec | None]:
+def _length(given: CommandWords) -> tuple[int | None, int | None, UntilSpec | None]:
     """Operations, duration or error bound: one of the three."""
     count, duration = given.own("n="), given.own("duration=")
     bound = [name for name in ("err<", "n>", "n<") if given.own(name) is not None]
@@ -230,7 +230,7 @@ def _length(given: Given) -> tuple[int | None, int | None, UntilSpec | None]:
     return None, None, UntilSpec(error, least, most)
 
 
-def _threads(given: Given, operations: int | None) -> tuple[int | None, Ladder]:
+def _threads(given: CommandWords, operations: int | None) -> tuple[int | None, Ladder]:
     words = given.groups.get("-rate", {})
     climbs = [name for name in ("auto", "threads>=", "threads<=") if name in words]
     if "threads=" in words:
@@ -250,19 +250,19 @@ def _threads(given: Given, operations: int | None) -> tuple[int | None, Ladder]:
     return (_DEFAULT_THREADS if writes or paced else None), Ladder()
 
 
-def _only_inserts(given: Given) -> bool:
+def _only_inserts(given: CommandWords) -> bool:
     return given.command == "user" and all(
         name.rpartition(".")[2] == "insert" for name in _shares(given)
     )
 
 
-def _per_second(given: Given, name: str) -> int | None:
+def _per_second(given: CommandWords, name: str) -> int | None:
     text = given.text("-rate", name)
     # 0 is cassandra-stress's own word for no limit.
     return None if text is None else int(text.removesuffix("/s")) or None
 
 
-def _positive(given: Given, group: str, name: str, default: int) -> int:
+def _positive(given: CommandWords, group: str, name: str, default: int) -> int:
     text = given.text(group, name)
     if text is None:
         return default
@@ -272,7 +272,7 @@ def _positive(given: Given, group: str, name: str, default: int) -> int:
     return count
 
 
-def _law(given: Given, group: str, name: str, default: Law) -> Law:
+def _law(given: CommandWords, group: str, name: str, default: Law) -> Law:
     text = given.text(group, name)
     if text is None:
         return default
@@ -282,7 +282,7 @@ def _law(given: Given, group: str, name: str, default: Law) -> Law:
         raise SpecError(f"{group}: {name} {problem}") from None
 
 
-def _shares(given: Given) -> Mapping[str, float]:
+def _shares(given: CommandWords) -> Mapping[str, float]:
     """Kinds or a profile's operations, and the weight of each."""
     _fixed_one(given, given.command, "clustering=", "kvmark draws the kind of each operation anew")
     if given.command == "mixed":
@@ -295,7 +295,9 @@ def _shares(given: Given) -> Mapping[str, float]:
     return {given.command: 1.0}
 
 
-def _weights(given: Given, name: str, known: Sequence[str], default: str) -> Mapping[str, float]:
+def _weights(
+    given: CommandWords, name: str, known: Sequence[str], default: str
+) -> Mapping[str, float]:
     weights: dict[str, float] = {}
     for part in (given.own(name) or default).split(","):
         kind, _, weight = part.partition("=")
@@ -314,13 +316,13 @@ def _weights(given: Given, name: str, known: Sequence[str], default: str) -> Map
     return weights
 
 
-def _fixed_one(given: Given, group: str, name: str, reason: str) -> None:
+def _fixed_one(given: CommandWords, group: str, name: str, reason: str) -> None:
     law = _law(given, group, name, fixed(1))
     if law != fixed(1):
         raise SpecError(f"{group}: {name} is carried out as FIXED(1) only: {reason}")
 
 
-def _profiles(given: Given) -> tuple[Path, ...]:
+def _profiles(given: CommandWords) -> tuple[Path, ...]:
     if given.command != "user":
         return ()
     text = given.own("profile=")
@@ -329,7 +331,9 @@ def _profiles(given: Given) -> tuple[Path, ...]:
     return tuple(Path(part) for part in text.split(","))
 
 
-def _population(given: Given, operations: int | None, *, inserts_only: bool) -> PopulationSpec:
+def _population(
+    given: CommandWords, operations: int | None, *, inserts_only: bool
+) -> PopulationSpec:
     count = operations or DEFAULT_RECORDS
     sequence, law = given.text("-pop", "seq="), given.text("-pop", "dist=")
     if sequence is not None and law is not None:
@@ -351,7 +355,7 @@ def _population(given: Given, operations: int | None, *, inserts_only: bool) -> 
     return PopulationSpec(first, last, None, wrap, ordered)
 
 
-def _columns(given: Given) -> ColumnSpec:
+def _columns(given: CommandWords) -> ColumnSpec:
     names, count = given.text("-col", "names="), given.text("-col", "n=")
     if names is not None and count is not None:
         raise SpecError("-col: names= says how many; leave n= out")
@@ -379,7 +383,7 @@ def _columns(given: Given) -> ColumnSpec:
     )
 
 
-def _insert(given: Given) -> InsertSpec:
+def _insert(given: CommandWords) -> InsertSpec:
     _fixed_one(given, "-insert", "visits=", "kvmark splits no partition over several operations")
     partitions = _law(given, "-insert", "partitions=", fixed(1))
     if not partitions.is_fixed or partitions.min < 1:
@@ -401,7 +405,7 @@ def _insert(given: Given) -> InsertSpec:
     )
 
 
-def _schema(given: Given) -> SchemaSpec:
+def _schema(given: CommandWords) -> SchemaSpec:
     if given.command == "user" and "-schema" in given.groups:
         raise SpecError("-schema: a profile says its own keyspace and tables; leave it out")
     replication = _pairs(given, "replication(")
@@ -417,7 +421,7 @@ def _schema(given: Given) -> SchemaSpec:
     )
 
 
-def _pairs(given: Given, name: str) -> Mapping[str, str]:
+def _pairs(given: CommandWords, name: str) -> Mapping[str, str]:
     text = given.text("-schema", name)
     pairs: dict[str, str] = {}
     for part in text.split(",") if text else ():
@@ -429,7 +433,7 @@ def _pairs(given: Given, name: str) -> Mapping[str, str]:
     return pairs
 
 
-def _log(given: Given) -> LogSpec:
+def _log(given: CommandWords) -> LogSpec:
     def path(group: str, name: str) -> Path | None:
         text = given.text(group, name)
         return None if text is None else Path(text)

@@ -12,7 +12,7 @@ from kvmark.secret import Secret
 from kvmark.spec.stress.words import ANYWHERE, COMMANDS, GROUPS, REFUSED_GROUPS, Word
 from kvmark.spec.suggest import did_you_mean, shown, without_credentials
 
-__all__ = ["Given", "kept", "read_line"]
+__all__ = ["CommandWords", "kept", "read_line"]
 
 _ALIASES: Final = {
     "insert": "write",
@@ -30,7 +30,7 @@ _REFUSED_COMMANDS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class CommandWords:
     """What was said: the command, its words, and those of each group of options."""
 
     command: str
@@ -56,7 +56,7 @@ class Given:
         return self.text(self.command, name)
 
 
-def read_line(arguments: Sequence[str]) -> Given:
+def read_line(arguments: Sequence[str]) -> CommandWords:
     """Reads a command line.
 
     Raises:
@@ -76,7 +76,7 @@ def read_line(arguments: Sequence[str]) -> Given:
         if found.name in groups[group]:
             raise SpecError(f"{group}: {found.name} is given twice; give it once")
         groups[group][found.name] = Secret(value) if found.secret else value
-    return Given(command, groups)
+    return CommandWords(command, groups)
 
 
 def kept(arguments: Sequence[str]) -> tuple[str, ...]:

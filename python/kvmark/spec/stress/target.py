@@ -8,7 +8,7 @@ from typing import Final
 
 from kvmark.errors import SpecError
 from kvmark.secret import Secret
-from kvmark.spec.stress.reading import Given
+from kvmark.spec.stress.reading import CommandWords
 from kvmark.spec.stress.words import ANYWHERE
 from kvmark.spec.suggest import shown
 from kvmark.spec.url import SystemName
@@ -49,7 +49,7 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if host.count(":") > 1 and not host.startswith("[") else host
 
 
-def read_target(given: Given) -> TargetSpec:
+def read_target(given: CommandWords) -> TargetSpec:
     """What was said of the nodes.
 
     Raises:
@@ -88,14 +88,14 @@ def read_target(given: Given) -> TargetSpec:
     )
 
 
-def _whole(given: Given, name: str, default: int) -> int:
+def _whole(given: CommandWords, name: str, default: int) -> int:
     number = int(given.text("-mode", name) or default)
     if number < 1:
         raise SpecError(f"-mode: {name} must be at least 1, not {number}")
     return number
 
 
-def _hosts(given: Given) -> tuple[str, ...]:
+def _hosts(given: CommandWords) -> tuple[str, ...]:
     listed, file = given.text("-node", ANYWHERE), given.text("-node", "file=")
     if listed is not None and file is not None:
         raise SpecError("-node: a list and file= are two ways to name nodes; give one")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import http.client
-import json
 import re
 import select
 from collections.abc import Iterable, Mapping
@@ -12,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from kvmark.errors import SystemUnderTestError
+from kvmark.testbed import servers
 from kvmark.testbed.cassandra.client import ReplyError
 from kvmark.testbed.cassandra.health import connect
 from kvmark.testbed.state import Node, Testbed
@@ -72,7 +71,7 @@ def fingerprint(
     known: dict[str, Any] = {"heap_bytes": heap_bytes, "settings": counted}
     if memory_bytes is not None:
         known["memory_bytes"] = memory_bytes
-    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+    return servers.fingerprint(known)
 
 
 def describe(testbed: Testbed) -> Mapping[str, Any]:

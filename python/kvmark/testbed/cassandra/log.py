@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["LogLine", "reason_in", "refused_setting"]
+__all__ = ["ServerLogLine", "reason_in", "refused_setting"]
 
 _STARTS: Final = re.compile(r"CassandraDaemon\.java:\d+ - Hostname: ")
 _REFUSED: Final = re.compile(
@@ -31,14 +31,14 @@ _READ_BYTES: Final = 4 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class LogLine:
+class ServerLogLine:
     """A line of a log, counted from 1, and what it says."""
 
     number: int
     text: str
 
 
-def reason_in(log: Path) -> LogLine | None:
+def reason_in(log: Path) -> ServerLogLine | None:
     """The line of a node's log that says why it isn't there, or the last one; None if it's empty.
 
     Lines from before its last start don't count.
@@ -50,7 +50,7 @@ def reason_in(log: Path) -> LogLine | None:
     for reason in _REASONS:
         for number, line in since:
             if found := reason.search(line):
-                return LogLine(number, next(filter(None, found.groups()))[:_LONGEST])
+                return ServerLogLine(number, next(filter(None, found.groups()))[:_LONGEST])
     return None
 
 

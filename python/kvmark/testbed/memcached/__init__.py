@@ -3,7 +3,7 @@
 from typing import Final
 
 from kvmark.testbed.memcached.data import contents
-from kvmark.testbed.memcached.describe import NetworkMeter, describe
+from kvmark.testbed.memcached.describe import describe, meter
 from kvmark.testbed.memcached.health import wait_for_answer
 from kvmark.testbed.memcached.up import HEALTHY_WITHIN_S, OWN_FILES, up
 from kvmark.testbed.memcached.wanted import Wanted, forgets
@@ -18,7 +18,7 @@ SYSTEM: Final = System(
     wait_for_answer,
     wait_for_answer,
     describe,
-    NetworkMeter,
+    meter,
     OWN_FILES,
     HEALTHY_WITHIN_S,
     driver="memcached",

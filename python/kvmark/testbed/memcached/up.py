@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
-
-import psutil
 
 from kvmark.errors import UsageError
 from kvmark.testbed import certificates as tls
@@ -20,6 +17,7 @@ from kvmark.testbed.memcached.describe import version_of
 from kvmark.testbed.memcached.health import wait_for_answer
 from kvmark.testbed.memcached.wanted import USERNAME, Place, Wanted, check, words
 from kvmark.testbed.ports import HOST, choose_ports
+from kvmark.testbed.servers import check_memory, find_server, taken
 from kvmark.testbed.state import Node, Testbed, make_folder, write_private
 from kvmark.testbed.wishes import kept_wishes
 
@@ -52,8 +50,8 @@ def up(wanted: Wanted, root: Path, _tell: Callable[[str], None] = lambda _: None
         SystemUnderTestError: a server doesn't start, or isn't healthy in time.
     """
     check(wanted)
-    program = _find_program(wanted.server)
-    _check_memory(wanted)
+    program = find_server(wanted.server, "memcached")
+    check_memory(wanted.nodes, wanted.memory_bytes, "lower --memory")
     ports = choose_ports(wanted.port, wanted.nodes)
     folder = make_folder(root, "memcached", wanted.name)
     steps = Launch(
@@ -129,35 +127,12 @@ def _healthy(testbed: Testbed) -> Testbed:
     return testbed.model_copy(update={"version": version_of(testbed)})
 
 
-def _find_program(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        raise UsageError(
-            f"{name} is missing: install it with `sudo apt-get install memcached`, or name another"
-            " program with --server"
-        )
-    return found
-
-
-def _check_memory(wanted: Wanted) -> None:
-    """Each server may use all that it is given."""
-    needed, available = wanted.nodes * wanted.memory_bytes, psutil.virtual_memory().available
-    if needed > available:
-        servers = "1 server" if wanted.nodes == 1 else f"{wanted.nodes} servers"
-        raise UsageError(
-            f"{servers} of {wanted.memory_bytes / 2**20:.0f} MiB need more memory than the"
-            f" {available / 2**20:.0f} MiB that are available: lower --memory"
-        )
-
-
 def _refusal(testbed: Testbed) -> UsageError | None:
     """The error for what a server's log gives as the reason why it didn't start."""
     for node in testbed.nodes:
         log = process.tail(testbed.log_of(node))
         if _IN_USE in log:
-            return UsageError(
-                f"port {node.port} of {node.host} was taken by another program just now: try again"
-            )
+            return taken(node)
         if _FILES in log:
             return UsageError(
                 "the server may not open a file for each client: raise `ulimit -n`, or lower"

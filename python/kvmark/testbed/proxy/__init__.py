@@ -5,10 +5,10 @@ from typing import Final
 from kvmark.testbed.proxy.describe import NoMeter, describe
 from kvmark.testbed.proxy.health import wait_for_proxy
 from kvmark.testbed.proxy.up import HEALTHY_WITHIN_S, OWN_FILES, check_again, up
-from kvmark.testbed.proxy.wanted import BUILDS, KINDS, Build, Kind, Target, Wanted
+from kvmark.testbed.proxy.wanted import KINDS, Build, Kind, Target, Wanted
 from kvmark.testbed.system import System
 
-__all__ = ["BUILDS", "KINDS", "SYSTEM", "Build", "Kind", "Target", "Wanted", "up"]
+__all__ = ["KINDS", "SYSTEM", "Build", "Kind", "Target", "Wanted", "up"]
 
 SYSTEM: Final = System(
     "proxy",

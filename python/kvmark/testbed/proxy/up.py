@@ -16,6 +16,7 @@ from kvmark.testbed.proxy.health import check_target, wait_for_proxy
 from kvmark.testbed.proxy.programs import Program, find_program
 from kvmark.testbed.proxy.settings import Place, command, files
 from kvmark.testbed.proxy.wanted import Target, Wanted, check, threads_of
+from kvmark.testbed.servers import taken
 from kvmark.testbed.state import (
     Node,
     Testbed,
@@ -92,9 +93,7 @@ def _refusal(testbed: Testbed) -> UsageError | None:
     node = testbed.nodes[0]
     if not _IN_USE.search(process.tail(testbed.log_of(node))):
         return None
-    return UsageError(
-        f"port {node.port} of {HOST} was taken by another program just now: try again"
-    )
+    return taken(node)
 
 
 def _planned(wanted: Wanted, folder: Path, program: Program, port: int) -> Testbed:

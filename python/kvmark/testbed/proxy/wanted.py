@@ -11,7 +11,6 @@ from kvmark.errors import UsageError
 from kvmark.testbed.words import Word
 
 __all__ = [
-    "BUILDS",
     "KINDS",
     "SHOTOVER_SPEAKS",
     "Build",
@@ -25,7 +24,6 @@ __all__ = [
 Kind = Literal["haproxy", "shotover", "cql-proxy"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 Build = Literal["debug", "release"]
-BUILDS: Final[tuple[Build, ...]] = get_args(Build)
 
 SHOTOVER_SPEAKS: Final = {
     "redis": ("Valkey", "ValkeySinkSingle"),

@@ -4,7 +4,7 @@ from typing import Final
 
 from kvmark.testbed.redis.config import Wanted, forgets
 from kvmark.testbed.redis.data import contents
-from kvmark.testbed.redis.describe import NetworkMeter, describe
+from kvmark.testbed.redis.describe import describe, meter
 from kvmark.testbed.redis.health import wait_for_answer, wait_for_node
 from kvmark.testbed.redis.promotion import check_promotion, demote, promote
 from kvmark.testbed.redis.up import HEALTHY_WITHIN_S, OWN_FILES, up
@@ -19,7 +19,7 @@ SYSTEM: Final = System(
     wait_for_answer,
     wait_for_node,
     describe,
-    NetworkMeter,
+    meter,
     OWN_FILES,
     HEALTHY_WITHIN_S,
     driver="redis",

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from kvmark.errors import SystemUnderTestError
 from kvmark.testbed.redis.client import Client, ReplyError
 from kvmark.testbed.redis.health import connect
+from kvmark.testbed.servers import ANSWERS_WITHIN_S, NetworkMeter, fingerprint
 from kvmark.testbed.state import Node, Testbed
-from kvmark.testbed.system import Counted
 
-__all__ = ["NetworkMeter", "describe", "fingerprint", "settings_of", "version_of"]
+__all__ = ["describe", "meter", "settings_of", "version_of"]
 
 _SECRET: Final = re.compile(r"pass$|^masterauth$|^masteruser$")
 # What differs from testbed to testbed and means nothing for what is measured.
@@ -23,7 +22,6 @@ _PLACES: Final = re.compile(
     r"|(cluster-announce|replica-announce|slave-announce)-(ip|hostname)"
     r"|dir|pidfile|logfile|unixsocket|replicaof|slaveof|aclfile|.*-file|proc-title-template"
 )
-_ANSWERS_WITHIN_S: Final = 0.1
 
 
 def version_of(testbed: Testbed) -> str:
@@ -49,12 +47,6 @@ def settings_of(testbed: Testbed, node: Node) -> dict[str, str]:
     return {name: found[name] for name in sorted(found) if not _SECRET.search(name)}
 
 
-def fingerprint(settings: Mapping[str, str]) -> str:
-    """A hash of effective settings; where the server keeps things doesn't count."""
-    counted = {name: value for name, value in settings.items() if not _PLACES.fullmatch(name)}
-    return hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()
-
-
 def describe(testbed: Testbed) -> Mapping[str, Any]:
     """What a manifest keeps: version, servers, the first one's settings and their fingerprint.
 
@@ -62,38 +54,15 @@ def describe(testbed: Testbed) -> Mapping[str, Any]:
         SystemUnderTestError: the first server doesn't say its settings.
     """
     settings = settings_of(testbed, testbed.nodes[0])
-    return {
-        **testbed.described(),
-        "fingerprint": fingerprint(settings),
-        "settings": settings,
-    }
+    counted = {name: value for name, value in settings.items() if not _PLACES.fullmatch(name)}
+    return {**testbed.described(), "fingerprint": fingerprint(counted), "settings": settings}
 
 
-class NetworkMeter:
+def meter(testbed: Testbed, node: Node) -> NetworkMeter[Client]:
     """Asks one server how many bytes its connections carried."""
+    return NetworkMeter(partial(connect, testbed, node, ANSWERS_WITHIN_S), _carried)
 
-    def __init__(self, testbed: Testbed, node: Node) -> None:
-        self._testbed = testbed
-        self._node = node
-        self._client: Client | None = None
 
-    def look(self) -> Counted:
-        """Bytes sent and received; None when it doesn't answer within a tenth of a second."""
-        try:
-            if self._client is None:
-                self._client = connect(self._testbed, self._node, _ANSWERS_WITHIN_S)
-            known = self._client.facts("INFO", "stats")
-            return Counted(
-                network_sent_bytes=int(known["total_net_output_bytes"]),
-                network_received_bytes=int(known["total_net_input_bytes"]),
-            )
-        except (OSError, ReplyError, KeyError, ValueError):
-            # A late reply would be taken for the next one's: the connection is of no use any more.
-            self.close()
-            return Counted()
-
-    def close(self) -> None:
-        """Lets go of the server."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+def _carried(client: Client) -> tuple[str, str]:
+    known = client.facts("INFO", "stats")
+    return known["total_net_output_bytes"], known["total_net_input_bytes"]

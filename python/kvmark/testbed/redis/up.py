@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-import psutil
-
-from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.errors import SpecError, SystemUnderTestError, UsageError
+from kvmark.spec.quantity import size_bytes
 from kvmark.testbed import certificates as tls
 from kvmark.testbed import network as networks
 from kvmark.testbed import process, state
@@ -30,6 +29,7 @@ from kvmark.testbed.redis.config import (
 )
 from kvmark.testbed.redis.describe import settings_of, version_of
 from kvmark.testbed.redis.health import wait_for_answer, wait_for_node
+from kvmark.testbed.servers import check_memory, find_server, taken
 from kvmark.testbed.state import (
     Node,
     Role,
@@ -53,7 +53,12 @@ HEALTHY_WITHIN_S: Final = 60.0
 
 _USUAL_PORT: Final = 6379
 _LEAST_BYTES: Final = 64 * 2**20
-_SIZE: Final = re.compile(r"(\d+)(b|kb?|mb?|gb?)?", re.IGNORECASE)
+_SIZES: Final = {"": 1, "b": 1} | {
+    unit + end: base**n
+    for n, unit in enumerate("kmg", 1)
+    for end, base in (("", 1000), ("b", 1024))
+}
+"""As redis.conf writes them: k is 1000 and kb is 1024."""
 _FATAL: Final = re.compile(r">>> '(.*)'\n(.*)")
 _IN_USE: Final = "Address already in use"
 
@@ -68,7 +73,7 @@ def up(wanted: Wanted, root: Path, _tell: Callable[[str], None] = lambda _: None
         SystemUnderTestError: a server doesn't start, or isn't healthy in time.
     """
     check(wanted)
-    program = _find_program(wanted.server)
+    program = find_server(wanted.server, "redis-server")
     _check_memory(wanted)
     bus = 0 if wanted.cluster is None else BUS_DISTANCE
     network = None
@@ -183,33 +188,12 @@ def _healthy(wanted: Wanted, testbed: Testbed) -> Testbed:
     return testbed.model_copy(update={"version": version_of(testbed)})
 
 
-def _find_program(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        raise UsageError(
-            f"{name} is missing: install it with `sudo apt-get install redis-server`, or name"
-            " another program with --server"
-        )
-    return found
-
-
 def _check_memory(wanted: Wanted) -> None:
     """Each server needs some memory, or what `maxmemory` lets it use."""
-    limit = _SIZE.fullmatch(dict(wanted.settings).get("maxmemory", ""))
-    each = max(_LEAST_BYTES, _bytes(limit) if limit else 0)
-    available = psutil.virtual_memory().available
-    if wanted.servers * each > available:
-        raise UsageError(
-            f"{wanted.servers} servers of {each / 2**20:.0f} MiB need more memory than the"
-            f" {available / 2**20:.0f} MiB that are available: start fewer, or lower maxmemory"
-        )
-
-
-def _bytes(size: re.Match[str]) -> int:
-    """A size as redis.conf writes it: k is 1000 and kb is 1024."""
-    unit = (size[2] or "b").lower()
-    base = 1024 if unit.endswith("b") else 1000
-    return int(size[1]) * int(base ** "bkmg".index(unit[0]))
+    each = _LEAST_BYTES
+    with suppress(SpecError):  # The server says itself what it can't read.
+        each = max(each, size_bytes(dict(wanted.settings).get("maxmemory", "0"), _SIZES))
+    check_memory(wanted.servers, each, "start fewer, or lower maxmemory")
 
 
 def _check_clients(wanted: Wanted, testbed: Testbed) -> None:
@@ -230,7 +214,5 @@ def _refusal(testbed: Testbed) -> SystemUnderTestError | UsageError | None:
         if fatal is not None:
             return UsageError(f"the server refused the setting `{fatal[1]}`: {fatal[2].strip()}")
         if _IN_USE in log:
-            return UsageError(
-                f"port {node.port} of {node.host} was taken by another program just now: try again"
-            )
+            return taken(node)
     return None

@@ -1,0 +1,37 @@
+"""Tells processes apart that had the same number one after the other: by when they started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+__all__ = ["start_of"]
+
+# Fields of /proc/PID/stat after the name in parentheses: the state, the start in ticks since boot.
+_STATE: Final = 0
+_START: Final = 19
+
+
+def start_of(pid: int) -> str | None:
+    """When the process of that number started, in a form that clock changes leave alone.
+
+    None where none is there. A zombie has ended; it only waits to be counted.
+    """
+    try:
+        line = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return _without_proc(pid)
+    fields = line.rpartition(")")[2].split()
+    return None if fields[_STATE] == "Z" else f"{boot}/{fields[_START]}"
+
+
+def _without_proc(pid: int) -> str | None:
+    if Path("/proc/self/stat").exists():
+        return None
+    try:
+        return str(psutil.Process(pid).create_time())
+    except psutil.Error:
+        return None

@@ -1,0 +1,98 @@
+"""What starting servers and asking after them has in common, whichever system they are of."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from typing import Final, Generic, TypeVar
+
+import psutil
+
+from kvmark.errors import UsageError
+from kvmark.testbed.connection import Connection, ReplyError
+from kvmark.testbed.state import Node
+from kvmark.testbed.system import Counted
+
+__all__ = [
+    "ANSWERS_WITHIN_S",
+    "NetworkMeter",
+    "check_memory",
+    "find_server",
+    "fingerprint",
+    "taken",
+]
+
+ANSWERS_WITHIN_S: Final = 0.1
+"""How long a server may take to say what it counted, so that no sample waits for it."""
+C = TypeVar("C", bound=Connection)
+
+
+def find_server(program: str, package: str) -> str:
+    """The path of a server's program.
+
+    Raises:
+        UsageError: it isn't there.
+    """
+    found = shutil.which(program)
+    if found is None:
+        raise UsageError(
+            f"{program} is missing: install it with `sudo apt-get install {package}`, or name"
+            " another program with --server"
+        )
+    return found
+
+
+def check_memory(servers: int, each_bytes: int, advice: str) -> None:
+    """Refuses servers for which memory is too short.
+
+    Raises:
+        UsageError: they may need more than is available.
+    """
+    available = psutil.virtual_memory().available
+    if servers * each_bytes > available:
+        count = "1 server" if servers == 1 else f"{servers} servers"
+        raise UsageError(
+            f"{count} of {each_bytes / 2**20:.0f} MiB need more memory than the"
+            f" {available / 2**20:.0f} MiB that are available: {advice}"
+        )
+
+
+def taken(node: Node) -> UsageError:
+    """The error where another program was quicker to listen."""
+    return UsageError(
+        f"port {node.port} of {node.host} was taken by another program just now: try again"
+    )
+
+
+def fingerprint(counted: Mapping[str, object]) -> str:
+    """A hash of what tells one configuration from another."""
+    return hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()
+
+
+class NetworkMeter(Generic[C]):
+    """Asks one server how many bytes its connections carried, on a connection that is kept."""
+
+    def __init__(self, connect: Callable[[], C], carried: Callable[[C], tuple[str, str]]) -> None:
+        """With what asks for the bytes sent and received."""
+        self._connect = connect
+        self._carried = carried
+        self._client: C | None = None
+
+    def look(self) -> Counted:
+        """Bytes sent and received; None when it doesn't answer in time."""
+        try:
+            self._client = self._client or self._connect()
+            sent, received = map(int, self._carried(self._client))
+        except (OSError, ReplyError, KeyError, ValueError):
+            # A late reply would be taken for the next one's: the connection is of no use any more.
+            self.close()
+            return Counted()
+        return Counted(network_sent_bytes=sent, network_received_bytes=received)
+
+    def close(self) -> None:
+        """Lets go of the server."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
