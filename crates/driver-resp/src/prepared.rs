@@ -99,6 +99,12 @@ impl Prepared {
         if self.by_item { u64::from(items) } else { 1 }
     }
 
+    /// Records that each command concerns, where it is sent once each time over and always concerns
+    /// as many.
+    pub(crate) fn rows_of_each(&self) -> Option<u64> {
+        (self.texts() == 1 && !self.by_item).then_some(1)
+    }
+
     /// Encodes the text of this index for one time over; where its key's header begins in the
     /// output, if it has a key.
     #[inline]
