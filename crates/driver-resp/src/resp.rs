@@ -23,12 +23,17 @@ fn put_header(output: &mut Vec<u8>, kind: u8, number: usize) {
     // Most lengths have one digit or two, for which nothing is counted.
     let digit = |number: usize| b'0' + number as u8;
     if number < 10 {
-        return output.extend_from_slice(&[kind, digit(number), b'\r', b'\n']);
-    }
-    if number < 100 {
+        output.extend_from_slice(&[kind, digit(number), b'\r', b'\n']);
+    } else if number < 100 {
         let (tens, ones) = (digit(number / 10), digit(number % 10));
-        return output.extend_from_slice(&[kind, tens, ones, b'\r', b'\n']);
+        output.extend_from_slice(&[kind, tens, ones, b'\r', b'\n']);
+    } else {
+        put_long_header(output, kind, number);
     }
+}
+
+#[inline(never)]
+fn put_long_header(output: &mut Vec<u8>, kind: u8, number: usize) {
     let mut header = [0; DIGITS + 3];
     let at = decimal(&mut header, DIGITS + 1, number as u64) - 1;
     header[at] = kind;
