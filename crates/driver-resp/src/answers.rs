@@ -12,7 +12,7 @@ use kvmark_plan::{Kind, Outcome};
 
 use crate::failure::{Failure, said};
 use crate::prepared::Prepared;
-use crate::resp::{Cursor, Token};
+use crate::resp::{Cursor, Token, whole};
 
 /// What the replies to one operation have said so far.
 #[derive(Clone, Copy, Debug)]
@@ -74,16 +74,53 @@ impl Answers {
                 Kind::Insert | Kind::Scan | Kind::ReadModifyWrite => false,
             };
         }
+        self.go_on(prepared, items, seen.is_ok(), reply);
+        seen.map(drop)
+    }
+
+    /// Takes so many of the next replies at most that are whole and of which nobody asks more than
+    /// that they are there; their bytes and how many they are. `items` are those of each time over.
+    #[inline]
+    pub(crate) fn take_run(
+        &mut self,
+        prepared: &Prepared,
+        items: &[u32],
+        bytes: &[u8],
+        most: u32,
+        reply: &mut Reply,
+    ) -> (usize, u32) {
+        let (mut taken, mut replies) = (0, 0);
+        if self.looks_at_all {
+            return (taken, replies);
+        }
+        while replies < most
+            && let Some(length) = whole(&bytes[taken..])
+        {
+            (taken, replies) = (taken + length, replies + 1);
+        }
+        if let Some(rows) = prepared.rows_of_each() {
+            reply.rows += rows * u64::from(replies);
+            self.round += replies;
+        } else {
+            for _ in 0..replies {
+                self.go_on(prepared, items[self.round()], true, reply);
+            }
+        }
+        (taken, replies)
+    }
+
+    /// A reply was taken; `is_ok` says that it is no error.
+    #[inline]
+    fn go_on(&mut self, prepared: &Prepared, items: u32, is_ok: bool, reply: &mut Reply) {
         self.text += 1;
         if self.text as usize == prepared.texts() {
-            if !self.missed[0] && seen.is_ok() {
+            if !self.missed[0] && is_ok {
                 reply.rows += prepared.rows(items);
             }
             self.missed = [false, self.missed[0] || self.missed[1]];
             (self.text, self.values) = (0, 0);
             self.round += 1;
         }
-        seen.map(drop)
     }
 
     /// Looks at the elements of a reply, until something is found or at all of them.
@@ -133,5 +170,78 @@ impl Answers {
     /// How the operation ended when no reply was an error.
     pub(crate) fn outcome(&self) -> Outcome {
         if self.missed[1] { Outcome::Miss } else { Outcome::Ok }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use kvmark_plan::{Argument, Each, Generator, SizeLaw, Statement};
+
+    use super::*;
+
+    fn prepared(texts: &[&str]) -> Prepared {
+        let length = SizeLaw::Constant { size: 1 };
+        let generator = Generator::Text { length: length.clone() };
+        Prepared::new(&Statement {
+            name: "MINE".to_owned(),
+            texts: texts.iter().map(|text| (*text).to_owned()).collect(),
+            commands: length.clone(),
+            items: length,
+            rows: None,
+            record: Each::Command,
+            checks: Vec::new(),
+            when_full: None,
+            arguments: vec![Argument { name: "v".to_owned(), each: Each::Item, generator }],
+            expects: Vec::new(),
+            options: BTreeMap::new(),
+        })
+        .unwrap()
+    }
+
+    /// What four replies say, taken as runs where that can be, or one by one; and how many were
+    /// taken as runs.
+    fn told(
+        prepared: &Prepared,
+        (kind, wants_values): (Kind, bool),
+        replies: &[&[u8]],
+        as_runs: bool,
+    ) -> (String, usize) {
+        let items = [1, 2, 3, 4];
+        let mut answers = Answers::new(prepared, kind, wants_values);
+        let (mut reply, mut failures, mut run) = (Reply::default(), Vec::new(), 0);
+        let mut at = 0;
+        while at < replies.len() {
+            let most = if as_runs { replies.len() - at - 1 } else { 0 } as u32;
+            let rest = replies[at..].concat();
+            let (bytes, count) = answers.take_run(prepared, &items, &rest, most, &mut reply);
+            assert_eq!(bytes, replies[at..at + count as usize].concat().len());
+            (run, at) = (run + count as usize, at + count as usize);
+            let taken = answers.take(prepared, items[answers.round()], replies[at], &mut reply);
+            failures.extend(taken.err().map(|failure| failure.text));
+            at += 1;
+        }
+        (format!("{reply:?} {failures:?} {:?}", answers.outcome()), run)
+    }
+
+    #[test]
+    fn replies_taken_at_once_say_what_they_say_one_by_one() {
+        let possible: [&[u8]; 5] =
+            [b"+OK\r\n", b"$2\r\nab\r\n", b"$-1\r\n", b":0\r\n", b"-ERR\r\n"];
+        let texts: [&[&str]; 3] = [&["GET x"], &["MGET [{v}]"], &["SET x 1", "GET x"]];
+        let mut runs = [0, 0];
+        for prepared in texts.map(prepared) {
+            for asked in Kind::ALL.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
+                for number in 0..5_usize.pow(4) {
+                    let replies =
+                        [0, 1, 2, 3].map(|place| possible[number / 5_usize.pow(place) % 5]);
+                    let (at_once, run) = told(&prepared, asked, &replies, true);
+                    assert_eq!(at_once, told(&prepared, asked, &replies, false).0);
+                    runs[usize::from(asked.1)] += run;
+                }
+            }
+        }
+        assert!(runs[0] > 0 && runs[1] == 0, "{runs:?}");
     }
 }

@@ -265,6 +265,19 @@ impl Operation {
         }
     }
 
+    /// Takes so many of its next replies at most that say no more than that a command was carried
+    /// out; their bytes and how many they are.
+    #[inline]
+    pub(crate) fn take_run(&mut self, dialect: &Dialect, bytes: &[u8], most: u32) -> (usize, u32) {
+        let Self { task: Task::Statement { statement, answers, .. }, gathers: true, .. } = self
+        else {
+            return (0, 0);
+        };
+        let Some(work) = &mut self.work else { return (0, 0) };
+        let prepared = &dialect.statements[*statement as usize];
+        answers.take_run(prepared, &work.items, bytes, most, &mut work.reply)
+    }
+
     /// Whether there is more to be sent, now that all that was sent is answered.
     #[inline]
     pub(crate) fn has_more(&self, dialect: &Dialect) -> bool {

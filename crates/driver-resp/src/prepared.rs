@@ -37,7 +37,7 @@ struct Command {
 #[derive(Debug)]
 enum Piece {
     /// Encoded words, with their headers.
-    Literal(Vec<u8>),
+    Literal(Literal),
     /// A word, or the words of a collection.
     Argument(Slot),
     /// A word of several parts.
@@ -47,6 +47,17 @@ enum Piece {
     /// What each item has.
     Items(Vec<Piece>),
 }
+
+/// Bytes that are always the same.
+#[derive(Debug)]
+struct Literal {
+    bytes: Vec<u8>,
+    /// The first of them: so many are copied at once, without asking how many there are.
+    block: [u8; BLOCK],
+}
+
+/// What stands between two arguments is mostly shorter.
+const BLOCK: usize = 32;
 
 #[derive(Debug)]
 enum Part {
@@ -99,9 +110,15 @@ impl Prepared {
         if self.by_item { u64::from(items) } else { 1 }
     }
 
+    /// Records that each command concerns, where it is sent once each time over and always concerns
+    /// as many.
+    pub(crate) fn rows_of_each(&self) -> Option<u64> {
+        (self.texts() == 1 && !self.by_item).then_some(1)
+    }
+
     /// Encodes the text of this index for one time over; where its key's header begins in the
     /// output, if it has a key.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn put(
         &self,
         output: &mut Vec<u8>,
@@ -114,16 +131,16 @@ impl Prepared {
             put_command(output, command.count(call, round));
         }
         let mut key = None;
-        let items = call.commands.get(round).map_or(0, |(_, items)| *items);
         for piece in &command.pieces {
             match piece {
-                Piece::Literal(bytes) => output.extend_from_slice(bytes),
+                Piece::Literal(literal) => literal.put(output),
                 Piece::Argument(slot) => {
                     let (kind, bytes) = call.argument(*slot, round, 0);
                     put_argument(output, kind, bytes);
                 }
                 Piece::Key => key = key.or(Some(output.len())),
                 Piece::Items(pieces) => {
+                    let items = call.commands.get(round).map_or(0, |(_, items)| *items);
                     for item in 0..items {
                         for piece in pieces {
                             piece.put(output, call, round, item, &mut key);
@@ -159,8 +176,8 @@ pub(crate) fn plain(text: &str) -> Result<Vec<u8>, OpenError> {
     }
     let mut output = Vec::new();
     for piece in &command.pieces {
-        if let Piece::Literal(bytes) = piece {
-            output.extend_from_slice(bytes);
+        if let Piece::Literal(literal) = piece {
+            literal.put(&mut output);
         }
     }
     Ok(output)
@@ -202,7 +219,7 @@ impl Command {
         if !command.is_counted() {
             let mut header = Vec::new();
             put_command(&mut header, command.words[0]);
-            command.pieces.push(Piece::Literal(header));
+            command.pieces.push(Piece::Literal(Literal::new(header)));
         }
         pieces.into_iter().for_each(|piece| push(&mut command.pieces, piece));
         Ok(command)
@@ -226,6 +243,23 @@ impl Command {
     }
 }
 
+impl Literal {
+    fn new(bytes: Vec<u8>) -> Self {
+        let block = std::array::from_fn(|n| bytes.get(n).copied().unwrap_or_default());
+        Self { bytes, block }
+    }
+
+    #[inline]
+    fn put(&self, output: &mut Vec<u8>) {
+        if self.bytes.len() > BLOCK {
+            return output.extend_from_slice(&self.bytes);
+        }
+        let end = output.len() + self.bytes.len();
+        output.extend_from_slice(&self.block);
+        output.truncate(end);
+    }
+}
+
 impl Piece {
     fn put(
         &self,
@@ -236,7 +270,7 @@ impl Piece {
         key: &mut Option<usize>,
     ) {
         match self {
-            Self::Literal(bytes) => output.extend_from_slice(bytes),
+            Self::Literal(literal) => literal.put(output),
             Self::Argument(slot) => {
                 let (kind, bytes) = call.argument(*slot, round, item);
                 put_argument(output, kind, bytes);
@@ -283,7 +317,7 @@ fn compiled(word: &Word, per_item: bool, names: &Names<'_>) -> Result<(Piece, bo
                 Bit::Place(_) => &[],
             });
             put_part(&mut bytes, &text.copied().collect::<Vec<_>>());
-            Ok((Piece::Literal(bytes), false))
+            Ok((Piece::Literal(Literal::new(bytes)), false))
         }
         [Bit::Place(name)] => {
             let named = find(name)?;
@@ -308,7 +342,10 @@ fn compiled(word: &Word, per_item: bool, names: &Names<'_>) -> Result<(Piece, bo
 /// Adds a piece; literals one after the other become one.
 fn push(pieces: &mut Vec<Piece>, piece: Piece) {
     match (pieces.last_mut(), piece) {
-        (Some(Piece::Literal(before)), Piece::Literal(bytes)) => before.extend_from_slice(&bytes),
+        (Some(Piece::Literal(before)), Piece::Literal(literal)) => {
+            let bytes = [&before.bytes[..], &literal.bytes].concat();
+            *before = Literal::new(bytes);
+        }
         (_, piece) => pieces.push(piece),
     }
 }

@@ -23,12 +23,17 @@ fn put_header(output: &mut Vec<u8>, kind: u8, number: usize) {
     // Most lengths have one digit or two, for which nothing is counted.
     let digit = |number: usize| b'0' + number as u8;
     if number < 10 {
-        return output.extend_from_slice(&[kind, digit(number), b'\r', b'\n']);
-    }
-    if number < 100 {
+        output.extend_from_slice(&[kind, digit(number), b'\r', b'\n']);
+    } else if number < 100 {
         let (tens, ones) = (digit(number / 10), digit(number % 10));
-        return output.extend_from_slice(&[kind, tens, ones, b'\r', b'\n']);
+        output.extend_from_slice(&[kind, tens, ones, b'\r', b'\n']);
+    } else {
+        put_long_header(output, kind, number);
     }
+}
+
+#[inline(never)]
+fn put_long_header(output: &mut Vec<u8>, kind: u8, number: usize) {
     let mut header = [0; DIGITS + 3];
     let at = decimal(&mut header, DIGITS + 1, number as u64) - 1;
     header[at] = kind;
@@ -172,30 +177,32 @@ fn head(line: &[u8]) -> Result<Head, Garbage> {
     }
 }
 
-/// Digits of the lengths that [`whole`] reads.
-const SHORT_DIGITS: usize = 4;
-
 /// Length of the reply that the bytes begin with, when it is what most writes or most reads get and
 /// all of it is there: `+OK`, or one string of less than 10,000 bytes.
 #[inline]
-fn whole(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn whole(bytes: &[u8]) -> Option<usize> {
     if bytes.starts_with(b"+OK\r\n") {
         return Some(5);
     }
-    let digits = bytes.strip_prefix(b"$")?;
-    let mut length = 0;
-    for (count, byte) in digits.iter().take(SHORT_DIGITS + 1).enumerate() {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            let end = 1 + count + 2 + length;
-            let is_whole = count > 0
-                && digits[count..].starts_with(b"\r\n")
-                && bytes.get(end..end + 2) == Some(b"\r\n");
-            return is_whole.then_some(end + 2);
-        }
-        length = 10 * length + usize::from(digit);
-    }
-    None
+    // Each count of digits by itself: nothing is counted, and no byte is looked at twice.
+    let (head, length) = match *bytes {
+        [b'$', a, b'\r', b'\n', ..] => (4, value([b'0', b'0', b'0', a])?),
+        [b'$', a, b, b'\r', b'\n', ..] => (5, value([b'0', b'0', a, b])?),
+        [b'$', a, b, c, b'\r', b'\n', ..] => (6, value([b'0', a, b, c])?),
+        [b'$', a, b, c, d, b'\r', b'\n', ..] => (7, value([a, b, c, d])?),
+        _ => return None,
+    };
+    let end = head + length;
+    (bytes.get(end..end + 2)? == b"\r\n").then_some(end + 2)
+}
+
+/// The number of these digits.
+#[inline]
+fn value(digits: [u8; 4]) -> Option<usize> {
+    digits.iter().try_fold(0, |value, digit| {
+        let digit = digit.wrapping_sub(b'0');
+        (digit < 10).then_some(10 * value + usize::from(digit))
+    })
 }
 
 /// How far a reply has been scanned.

@@ -143,6 +143,20 @@ impl Handler<Settings> for RespSession {
         }
     }
 
+    /// Takes the replies to a pipeline but its last, as long as nobody asks what they hold.
+    #[inline]
+    fn take_run(&mut self, index: usize, bytes: &[u8]) -> usize {
+        let Clients { dialect, connections, operations, in_cluster, .. } = &mut self.clients;
+        let exchanges = connections.exchanges(index);
+        let place = exchanges.first().filter(|place| place.replies > 1 && !*in_cluster);
+        let Some(place) = place else { return 0 };
+        // Of what was given up nobody wants any.
+        let Some(operation) = operations.get_mut(place.ticket as usize) else { return 0 };
+        let (taken, replies) = operation.take_run(dialect, bytes, place.replies - 1);
+        exchanges.pass(replies);
+        taken
+    }
+
     fn lost(&mut self, lost: Lost) {
         self.clients.lose(lost.ticket, lost.failure);
     }

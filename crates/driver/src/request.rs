@@ -11,7 +11,8 @@ pub struct Request<'a> {
     pub number: u64,
     /// What to do. Never [`Kind::ReadModifyWrite`]: the engine executes its two parts.
     pub kind: Kind,
-    /// The record, or the first record of a scan.
+    /// The record, or the first record of a scan. A statement has it among its arguments, if it
+    /// needs it.
     pub key: &'a [u8],
     /// Fields that a read or scan asks for.
     pub columns: Columns,

@@ -309,7 +309,11 @@ fn bind(group: &GroupShared, stretch: &Stretch, number: u64, draw: &Draw, bound:
 fn bind_statement(group: &GroupShared, stretch: &Stretch, draw: &Draw, bound: &mut Bound) {
     let stream = &group.stream;
     bound.widths = stream.arguments_into(draw, &stretch.inserts, &mut bound.arguments);
-    if let Some(first) = bound.arguments.ordinals.first() {
+    bound.key.clear();
+    // Drivers find it among the arguments; only who looks for what was written asks for it.
+    if stretch.sweep.is_some()
+        && let Some(first) = bound.arguments.ordinals.first()
+    {
         stream.key_into(*first, &mut bound.key);
     }
 }

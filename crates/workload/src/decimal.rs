@@ -91,6 +91,15 @@ impl Decimal {
     }
 }
 
+/// Digits that [`eight_characters`] makes.
+pub(crate) const EIGHT: usize = 8;
+
+/// A number below 10^8, with zeros in front.
+#[inline]
+pub(crate) fn eight_characters(number: u64) -> Option<[u8; EIGHT]> {
+    (number < TEN_TO_THE_8TH).then(|| (eight_digits(number) | ZEROS).to_le_bytes())
+}
+
 /// The digits of a number below 10^8, one per octet, the highest digit in the lowest octet.
 ///
 /// All halves are halved at once: into fours, pairs and single digits. A four `100 q + r` becomes

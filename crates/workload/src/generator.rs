@@ -1,5 +1,7 @@
 //! How one argument of a statement is drawn.
 
+use std::ops::Range;
+
 use kvmark_plan::{Generator, KeyChoice, ValueType};
 
 use crate::arguments::Element;
@@ -90,6 +92,44 @@ impl Maker {
                 let mut random = self.seed.random_of_part(element.number, element.place);
                 law.append(element.position, &mut random, bytes)
             }
+        }
+    }
+
+    /// Appends the values of all commands of an operation, which have these records, and says of
+    /// each what it is and where. For values that aren't made of keys.
+    #[inline]
+    pub(crate) fn append_each<'a>(
+        &self,
+        records: &Records,
+        first: Element,
+        ordinals: &[u64],
+        bytes: &mut Vec<u8>,
+        places: impl Iterator<Item = &'a mut (ValueType, Range<usize>)>,
+    ) {
+        let each = ordinals.iter().zip(places).zip(0..);
+        match &self.law {
+            Recipe::Key => each.for_each(|((ordinal, place), _)| {
+                let start = bytes.len();
+                records.append_key(*ordinal, bytes);
+                *place = (ValueType::Text, start..bytes.len());
+            }),
+            Recipe::Field(field) => {
+                let values = records.values_of(first.number);
+                each.for_each(|((_, place), command)| {
+                    let start = bytes.len();
+                    records.append_value_of(values, command, *field, &[], bytes);
+                    *place = (ValueType::Text, start..bytes.len());
+                });
+            }
+            // Nothing, as which the places begin.
+            Recipe::Awaited(_) => {}
+            _ => each.for_each(|((ordinal, place), command)| {
+                let position = first.position.wrapping_add(command);
+                let element = Element { place: command, position, ordinal: *ordinal, ..first };
+                let start = bytes.len();
+                let kind = self.append(records, element, &[], bytes);
+                *place = (kind, start..bytes.len());
+            }),
         }
     }
 

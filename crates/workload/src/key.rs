@@ -2,7 +2,7 @@
 
 use kvmark_plan::{KeyOrder, KeyText};
 
-use crate::decimal::Decimal;
+use crate::decimal::{Decimal, EIGHT, eight_characters};
 
 const FNV_BASIS: u64 = 0xCBF2_9CE4_8422_2325;
 const FNV_PRIME: u64 = 1_099_511_628_211;
@@ -38,6 +38,9 @@ pub(crate) struct KeyWriter {
     /// The prefix and zeros after it, as far as they go.
     blank: [u8; BLANK],
     zero_padding: usize,
+    /// Length of the keys of numbers below 10^8, where padding makes them equally long and they fit
+    /// into the blank.
+    padded: Option<usize>,
     order: KeyOrder,
 }
 
@@ -45,7 +48,10 @@ impl KeyWriter {
     pub(crate) fn new(text: &KeyText) -> Self {
         let prefix = text.prefix.clone().into_bytes();
         let blank = std::array::from_fn(|n| prefix.get(n).copied().unwrap_or(b'0'));
-        Self { prefix, blank, zero_padding: text.zero_padding as usize, order: text.order }
+        let zero_padding = text.zero_padding as usize;
+        let length = prefix.len() + zero_padding;
+        let padded = (zero_padding >= EIGHT && length <= BLANK).then_some(length);
+        Self { prefix, blank, zero_padding, padded, order: text.order }
     }
 
     /// Replaces `key` by the text of an ordinal.
@@ -58,6 +64,18 @@ impl KeyWriter {
     /// Appends the text of an ordinal.
     #[inline]
     pub(crate) fn append(&self, ordinal: u64, bytes: &mut Vec<u8>) {
+        if self.order == KeyOrder::Ordered
+            && let (Some(length), Some(digits)) = (self.padded, eight_characters(ordinal))
+        {
+            let end = bytes.len() + length;
+            bytes.extend_from_slice(&self.blank);
+            bytes[end - EIGHT..end].copy_from_slice(&digits);
+            return bytes.truncate(end);
+        }
+        self.append_any(ordinal, bytes);
+    }
+
+    fn append_any(&self, ordinal: u64, bytes: &mut Vec<u8>) {
         let number = self.number(ordinal);
         let zeros = self.zero_padding.saturating_sub(number.len());
         let start = bytes.len();
@@ -106,11 +124,12 @@ mod tests {
 
     #[test]
     fn a_key_is_prefix_zeros_and_number_whatever_their_lengths() {
-        for (prefix, zero_padding) in (0..60).flat_map(|prefix| [(prefix, 1), (prefix, 30)]) {
+        let paddings = |prefix| [1, 7, 8, 12, 30].map(|padding| (prefix, padding));
+        for (prefix, zero_padding) in (0..60).flat_map(paddings) {
             let prefix = "p".repeat(prefix);
             let text = KeyText { prefix: prefix.clone(), zero_padding, order: KeyOrder::Ordered };
             let writer = KeyWriter::new(&text);
-            for ordinal in [0, 7, 12_345_678, 123_456_789, u64::MAX] {
+            for ordinal in [0, 7, 12_345_678, 99_999_999, 100_000_000, 123_456_789, u64::MAX] {
                 let mut key = b"before".to_vec();
                 writer.append(ordinal, &mut key);
                 let width = zero_padding as usize;

@@ -71,7 +71,26 @@ impl Records {
         key: &[u8],
         bytes: &mut Vec<u8>,
     ) {
-        let mut random = self.values.random_of_part(number, u64::from(field) | place << 32);
+        self.append_value_of(self.values_of(number), place, field, key, bytes);
+    }
+
+    /// What all values of operation `number` are made of.
+    #[inline]
+    pub(crate) fn values_of(&self, number: u64) -> Seed {
+        self.values.within(number)
+    }
+
+    /// [`Self::append_value`] of an operation for which [`Self::values_of`] was asked.
+    #[inline]
+    pub(crate) fn append_value_of(
+        &self,
+        values: Seed,
+        place: u64,
+        field: u32,
+        key: &[u8],
+        bytes: &mut Vec<u8>,
+    ) {
+        let mut random = values.random(u64::from(field) | place << 32);
         let length = self.field_length.draw(&mut random) as usize;
         match self.value_kind {
             ValueKind::Random => append_noise(&mut random, length, bytes),

@@ -81,8 +81,12 @@ impl Sizes {
     }
 
     /// Draws a size.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn draw(&self, random: &mut Random) -> u64 {
+        if let Self::Constant(size) = self { *size } else { self.draw_one(random) }
+    }
+
+    fn draw_one(&self, random: &mut Random) -> u64 {
         match self {
             Self::Constant(size) => *size,
             Self::Uniform { min, max } => random.within(*min, *max),

@@ -1,6 +1,6 @@
 //! The arguments of a statement, drawn.
 
-use kvmark_plan::{Argument, Check, Each, Generator, Statement};
+use kvmark_plan::{Argument, Check, Each, Generator, Statement, ValueType};
 
 use crate::arguments::{ArgumentAt, ArgumentBuffer, Earlier, Element, starts};
 use crate::cassandra_stress::Table;
@@ -29,6 +29,9 @@ pub(crate) struct Template {
     makes_fields: bool,
     /// Whether all commands are about one record.
     one_record: bool,
+    /// Whether it has arguments of commands alone, none of which is made of others, and each
+    /// command a record of its own.
+    is_each: bool,
     checks: Checks,
     when_full: Option<u32>,
     /// What replies must hold: how often it is drawn, and its place there.
@@ -72,10 +75,15 @@ impl Template {
         let expected = statement.expects.iter().filter_map(expected).collect();
         let table = statement.rows.as_ref().map(|rows| Table::new(rows, &place("rows")));
         let table = table.transpose()?.map(Box::new);
+        let of_command = |number: usize| number == Each::Command as usize;
+        let is_each = statement.record == Each::Command
+            && (0..makers.len()).all(|number| of_command(number) || makers[number].is_empty())
+            && made.iter().flatten().all(Option::is_none);
         Ok(Self {
             commands,
             items,
             table,
+            is_each,
             shape: seed(0),
             makes_fields: makers.iter().flatten().any(Maker::makes_field),
             makers,
@@ -120,6 +128,9 @@ impl Template {
             return;
         }
         let needs_key = self.makes_fields && records.values_hold_keys();
+        if self.is_each && !needs_key {
+            return self.bind_each(records, number, commands, ordinal, &mut shape, buffer);
+        }
         let mut own = None;
         for command in 0..commands {
             let ordinal = match own {
@@ -148,6 +159,33 @@ impl Template {
                 let position = position.wrapping_mul(self.most[1]).wrapping_add(item);
                 self.make(Each::Item, records, Element { place, position, ..element }, buffer);
             }
+        }
+    }
+
+    /// Draws an argument for all commands before the next one: what it is is looked at once.
+    fn bind_each(
+        &self,
+        records: &Records,
+        number: u64,
+        commands: u64,
+        ordinal: impl FnMut(u64) -> u64,
+        shape: &mut Random,
+        buffer: &mut ArgumentBuffer,
+    ) {
+        let makers = &self.makers[Each::Command as usize];
+        let width = makers.len();
+        buffer.ordinals.extend((0..commands).map(ordinal));
+        buffer.commands.extend((0..commands).map(|command| {
+            let items = self.items.draw(shape);
+            ((command * width as u64) as u32, items as u32)
+        }));
+        let ArgumentBuffer { bytes, places, ordinals, .. } = buffer;
+        places.resize(ordinals.len() * width, (ValueType::Text, 0..0));
+        let position = number.wrapping_mul(self.most[0]);
+        let first = Element { number, place: 0, position, ordinal: 0 };
+        for (slot, maker) in makers.iter().enumerate() {
+            let places = places[slot..].iter_mut().step_by(width);
+            maker.append_each(records, first, ordinals, bytes, places);
         }
     }
 

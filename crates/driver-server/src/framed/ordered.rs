@@ -67,6 +67,25 @@ impl Ordered {
         Some(answered)
     }
 
+    /// The place that the next reply belongs to, if what it is a reply to was sent.
+    #[inline]
+    #[must_use]
+    pub fn first(&self) -> Option<Awaited> {
+        if self.is_owed_nothing() { None } else { self.queue.front().copied() }
+    }
+
+    /// So many replies to the first place have come, but not its last.
+    ///
+    /// # Panics
+    /// When there is no place.
+    #[inline]
+    pub fn pass(&mut self, replies: u32) {
+        let place = &mut self.queue[0];
+        debug_assert!(replies < place.replies);
+        place.next += replies;
+        place.replies -= replies;
+    }
+
     /// The first place leaves the queue.
     pub fn leave(&mut self) {
         if let Some(place) = self.queue.pop_front() {
@@ -143,6 +162,20 @@ mod tests {
         let awaited: Vec<_> = std::iter::from_fn(|| exchanges.answered()).collect();
         let place = |ticket, replies, next| Awaited { ticket, replies, next };
         assert_eq!(awaited, [place(7, 2, 0), place(7, 1, 1), place(3, 1, 5)]);
+    }
+
+    #[test]
+    fn replies_may_be_passed_over_at_once_up_to_a_places_last() {
+        let mut exchanges = Ordered::default();
+        exchanges.enter(7, 5, 0);
+        assert_eq!(exchanges.first(), None);
+        assert_eq!(flushed(&mut exchanges), [7]);
+        exchanges.enter(3, 1, 0);
+        exchanges.answered();
+        exchanges.pass(3);
+        assert_eq!(exchanges.first(), Some(Awaited { ticket: 7, replies: 1, next: 4 }));
+        exchanges.answered();
+        assert_eq!(exchanges.first(), None);
     }
 
     #[test]

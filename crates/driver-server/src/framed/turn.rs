@@ -43,6 +43,12 @@ pub trait Handler<P: Protocol> {
         done: &mut impl Completions,
     ) -> Result<(), Failure>;
 
+    /// Takes as many whole frames as the bytes begin with, of those that only add to an exchange:
+    /// none ends one, and none has anything that is told. How many bytes these are.
+    fn take_run(&mut self, _index: usize, _bytes: &[u8]) -> usize {
+        0
+    }
+
     /// An exchange ended with its connection.
     fn lost(&mut self, lost: Lost);
 
@@ -278,6 +284,12 @@ fn take_frames<P: Protocol, H: Handler<P>>(
     let mut scan = std::mem::take(&mut handler.framed().connection(index).scan);
     let mut taken = 0;
     while let Some(first) = bytes.get(taken) {
+        let run = handler.take_run(index, &bytes[taken..]);
+        if run > 0 {
+            handler.framed().connection(index).losses = 0;
+            (scan, taken) = (P::Scan::default(), taken + run);
+            continue;
+        }
         let connection = handler.framed().connection(index);
         if !P::may_come(&connection.exchanges, *first) {
             if connection.exchanges.is_idle() {

@@ -90,6 +90,43 @@ fn what_is_drawn_per_operation_command_and_item_lies_in_that_order() {
 }
 
 #[test]
+fn an_argument_is_the_same_whatever_else_is_drawn() {
+    let text = Generator::Text { length: SizeLaw::Uniform { min: 0, max: 9 } };
+    let choice = KeyChoice { start: 0, count: 7, distribution: Distribution::Sequential };
+    let own = [
+        Generator::Key,
+        Generator::Field { field: 1 },
+        text.clone(),
+        Generator::Number { choice },
+        Generator::Ordinal,
+    ];
+    let own = own.map(|generator| (Each::Command, generator)).to_vec();
+    // With it commands are drawn one by one, without it one argument after the other.
+    let with = [own.clone(), vec![(Each::Operation, text)]].concat();
+    let [without, with] = [own, with].map(|arguments| {
+        let mut statement = statement(3, 1, arguments);
+        statement.items = SizeLaw::Uniform { min: 1, max: 9 };
+        speaking(Kind::Update, statement)
+    });
+    let values = |buffer: &ArgumentBuffer, command: usize| {
+        let (first, items) = buffer.commands[command];
+        let own = buffer.places[first as usize..first as usize + 5].iter();
+        let value = |(kind, place): &(ValueType, std::ops::Range<usize>)| {
+            (*kind, buffer.bytes[place.clone()].to_vec())
+        };
+        (items, own.map(value).collect::<Vec<_>>())
+    };
+    let (one, other) = (stream(&without), stream(&with));
+    for number in 0..100 {
+        let [one, other] = [bound(&one, &without, number), bound(&other, &with, number)];
+        assert_eq!(one.1.ordinals, other.1.ordinals);
+        for command in 0..3 {
+            assert_eq!(values(&one.1, command), values(&other.1, command));
+        }
+    }
+}
+
+#[test]
 fn each_command_of_an_insert_has_a_new_record() {
     let plan = speaking(Kind::Insert, statement(4, 1, vec![(Each::Command, Generator::Ordinal)]));
     let (stream, inserts) = (stream(&plan), inserts_after(&plan));
