@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvmark import catalog
-from kvmark.analysis.summary import throughput
+from kvmark.analysis.summary.run import throughput
 from kvmark.plan.compile import MAX_INTERVALS, compile_run, interval_ns
 from kvmark.records import Records, Run, recover
-from kvmark.run.carry import carry_out
+from kvmark.run.execution import carry_out
 from kvmark.run.generator import LocalGenerator
 from kvmark.run.setting import Setting
 from kvmark.spec.run import DEFAULT_DURATION_NS, SECOND_NS, RunSpec

@@ -21,17 +21,17 @@ from rich.terminal_theme import TerminalTheme
 
 from kvmark import catalog
 from kvmark.analysis import quantile_curve
-from kvmark.cli.live import LiveDisplay
-from kvmark.cli.progress import update_of
-from kvmark.cli.single import parse_run
+from kvmark.cli.commands.run import parse_run
+from kvmark.cli.display.live import LiveDisplay
+from kvmark.cli.display.progress import update_of
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records, Run, RunFolder, TimeName, files, recover
 from kvmark.records.watch import Watch
-from kvmark.report.answers import Curve
-from kvmark.report.figures import quantile_figure
-from kvmark.report.gather import run_answer
-from kvmark.report.terminal import charts_text
-from kvmark.run.carry import carry_out
+from kvmark.report.format.terminal import charts_text
+from kvmark.report.model.answers import Curve
+from kvmark.report.model.figures import quantile_figure
+from kvmark.report.views.gather import run_answer
+from kvmark.run.execution import carry_out
 from kvmark.run.generator import LocalGenerator
 from kvmark.run.setting import Setting
 from kvmark.spec.run import RunSpec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvmark.analysis.scaling_published import published_laws
+from kvmark.analysis.models.scaling_published import published_laws
 
 MACHINES = 10
 CORES_EACH = 16

@@ -16,16 +16,16 @@ import polars as pl
 
 from kvmark.analysis import Summary, Verdict, known_line
 from kvmark.cli.command_line import kept_words
-from kvmark.cli.single import measured_run, parse_run
+from kvmark.cli.commands.run import measured_run, parse_run
 from kvmark.errors import RecordsError
 from kvmark.plan.compile import compile_run
 from kvmark.records import Manifest, Records, Run, TimeName
-from kvmark.report.answers import RunAnswer
-from kvmark.report.figures import Figure
-from kvmark.report.frames import histogram_frame, runs_frame, summary_frame
-from kvmark.report.gather import run_answer
-from kvmark.report.html import run_fragment, write_html
-from kvmark.report.page import run_page
+from kvmark.report.charts.frames import histogram_frame, runs_frame, summary_frame
+from kvmark.report.format.html import run_fragment, write_html
+from kvmark.report.model.answers import RunAnswer
+from kvmark.report.model.figures import Figure
+from kvmark.report.model.page import run_page
+from kvmark.report.views.gather import run_answer
 from kvmark.stats import Counts, Estimate
 
 __all__ = ["MeasuredRun", "load", "run", "runs"]

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kvmark.analysis.comparison import Comparison, compare
-from kvmark.analysis.conditions import Held, hold, one_sided
-from kvmark.analysis.likeness import differences
-from kvmark.analysis.metrics import level
-from kvmark.analysis.selection import runs_of
+from kvmark.analysis.compare.comparability import differences
+from kvmark.analysis.compare.comparison import Comparison, compare
+from kvmark.analysis.compare.metrics import level
+from kvmark.analysis.compare.selection import runs_of
+from kvmark.analysis.compare.thresholds import Held, hold, one_sided
 from kvmark.errors import RecordsError, UsageError
 from kvmark.records import Records, Run
-from kvmark.report.comparison import answers
-from kvmark.report.junit import junit
+from kvmark.report.format.junit import junit
+from kvmark.report.views.comparison import answers
 from kvmark.spec.condition import Gate, IfUnknown, parse_condition
 from kvmark.spec.metric import parse_metric
 from kvmark.stats import difference, level_of

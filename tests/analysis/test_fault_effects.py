@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis import fault_effects, summarize
+from kvmark.analysis import summarize
+from kvmark.analysis.summary import fault_effects
 
 Draft = Any
 SECOND = 1_000_000_000

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kvmark.analysis.claims import claims
-from kvmark.analysis.history import histories
-from kvmark.analysis.ranking import rankings
-from kvmark.analysis.selection import newest
-from kvmark.analysis.ycsb_sequence import ycsb_sequence
+from kvmark.analysis.compare.history import histories
+from kvmark.analysis.compare.published_claims import claims
+from kvmark.analysis.compare.ranking import rankings
+from kvmark.analysis.compare.selection import newest
+from kvmark.analysis.external.ycsb_sequence import ycsb_sequence
 from kvmark.records import Records, Run
-from kvmark.report.history import history_sentence
+from kvmark.report.views.history import history_sentence
 from kvmark.spec.metric import THROUGHPUT
 
 BEGAN = datetime(2026, 3, 1, tzinfo=UTC)

@@ -18,10 +18,10 @@ from kvmark.analysis import (
     save_verdict,
     ycsb_sequence,
 )
-from kvmark.analysis.selection import usable
+from kvmark.analysis.compare.selection import usable
 from kvmark.records import Records, Run, verdicts
 from kvmark.records.verdicts import kept_verdict
-from kvmark.report.gather import run_answer
+from kvmark.report.views.gather import run_answer
 from kvmark.serve.library import Library
 from kvmark.study import judging
 
@@ -47,7 +47,7 @@ def kept(doubtful: Run, records: Records) -> Verdict:
 def test_a_kept_verdict_is_that_which_was_saved(
     doubtful: Run, records: Records, kept: Verdict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr("kvmark.analysis.kept.judge")
+    monkeypatch.delattr("kvmark.analysis.verdict.kept.judge")
     assert known_verdict(records, doubtful) == kept
 
 

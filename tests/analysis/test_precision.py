@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from kvmark.analysis import Judgement, Verdict, aggregate
-from kvmark.analysis.extremes import Extremes, extremes
-from kvmark.analysis.metrics import figure
-from kvmark.analysis.path_costs import path_costs
+from kvmark.analysis.compare.extremes import Extremes, extremes
+from kvmark.analysis.compare.metrics import figure
+from kvmark.analysis.models.path_costs import path_costs
 from kvmark.analysis.study import CaseRuns, EffectAsked, PublishedFigures, effect
 from kvmark.records import Run
-from kvmark.report.ends import ends_sentence
+from kvmark.report.views.extremes import ends_sentence
 from kvmark.spec.metric import THROUGHPUT, parse_metric
 from kvmark.stats import Estimate, mean_interval
 

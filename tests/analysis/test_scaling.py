@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kvmark.analysis.scaling import ScalingLaw, scaling_law, scaling_laws
-from kvmark.analysis.scaling_published import PUBLISHED_SCALING, published_laws
+from kvmark.analysis.models.scaling import ScalingLaw, scaling_law, scaling_laws
+from kvmark.analysis.models.scaling_published import PUBLISHED_SCALING, published_laws
 from kvmark.errors import UsageError
 from kvmark.records import Run
 

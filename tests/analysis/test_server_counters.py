@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis.server_counters import disk_bytes_per_operation
 from kvmark.analysis.study import CaseRuns, study_rows
+from kvmark.analysis.summary.counters import disk_bytes_per_operation
 
 Make = Callable[[], Any]
 

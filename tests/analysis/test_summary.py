@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kvmark.analysis import aggregate, judge, quantile_curve, summarize
+from kvmark.analysis import judge, quantile_curve, summarize
+from kvmark.analysis.summary import aggregate
 from kvmark.stats import Counts, mean_interval
 
 Draft = Any

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.analysis import response_steps
-from kvmark.analysis.time_steps import MOST_STEPS, TimeSteps, steps_of
+from kvmark.analysis.summary.time_steps import MOST_STEPS, TimeSteps, steps_of
 from kvmark.stats import Counts
 
 PLACE = ("clients", "READ")

@@ -13,8 +13,8 @@ import pytest
 from chromium import FLAGS, PROGRAM, Chromium
 from synthetic import run_answer, sequence_answer
 
-from kvmark.report.html import write_html
-from kvmark.report.page import runs_page, sequence_page
+from kvmark.report.format.html import write_html
+from kvmark.report.model.page import runs_page, sequence_page
 
 pytestmark = [
     pytest.mark.browser,

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from kvmark import catalog
-from kvmark.cli.bash import joined
-from kvmark.cli.commands import COMMANDS
+from kvmark.cli.completion.bash import joined
 from kvmark.cli.main import main
+from kvmark.cli.registry import COMMANDS
 from kvmark.records import Records
 
 MakeRun = Callable[..., str]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.cli.command_line import kept_words
-from kvmark.cli.commands import COMMANDS, function_of
+from kvmark.cli.registry import COMMANDS, function_of
 from kvmark.secret import Secret
 from kvmark.spec.url import SystemName
 

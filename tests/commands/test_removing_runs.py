@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kvmark.cli import removing
+from kvmark.cli.commands import runs_removal as removing
 from kvmark.cli.main import main
 from kvmark.records import Records, removal
 from kvmark.study import journal

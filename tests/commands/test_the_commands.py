@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import typer
 
-from kvmark.analysis.scaling_published import PUBLISHED_SCALING
-from kvmark.cli.commands import COMMANDS, RENAMED, WholeCommands, function_of
+from kvmark.analysis.models.scaling_published import PUBLISHED_SCALING
+from kvmark.cli.commands.scaling import PUBLISHED
 from kvmark.cli.main import main, program
-from kvmark.cli.scaling import PUBLISHED
+from kvmark.cli.registry import COMMANDS, RENAMED, WholeCommands, function_of
 from kvmark.records import Records
 
 HEAVY = {"altair", "jinja2", "numpy", "polars", "psutil", "pydantic", "ray", "rich", "scipy"}
@@ -76,7 +76,7 @@ def test_every_command_can_answer_with_json(name: str) -> None:
 
 def test_the_words_of_all_commands_are_there_without_a_library_that_takes_long() -> None:
     modules = sorted({one.module for one in COMMANDS.values()})
-    imports = "; ".join(f"import kvmark.cli.{module}" for module in modules)
+    imports = "; ".join(f"import kvmark.cli.commands.{module}" for module in modules)
     tell = "import sys; print(*{name.partition('.')[0] for name in sys.modules})"
     told = subprocess.run(
         [sys.executable, "-c", f"{imports}; {tell}"],

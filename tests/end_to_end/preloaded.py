@@ -18,15 +18,18 @@ from pathlib import Path
 from typing import Any
 
 COMMANDS = (
-    "ab", "app", "capacity", "comparing", "doctor", "history", "import_", "live", "rank", "runs",
-    "scaling", "sequence_said", "single", "stress_output", "stress_run", "study_run", "up",
-    "workloads", "ycsb",
+    "ab", "app", "capacity", "compare_output", "doctor", "history", "import_", "rank", "run",
+    "runs", "scaling", "stress_output", "stress_run", "study_run", "up", "workloads", "ycsb",
+    "ycsb_progress",
 )  # fmt: skip
-PARTS = ("report.page", "report.terminal", "run.carry", "study.ab_judging", "study.trying")
+PARTS = (
+    "cli.display.live", "report.model.page", "report.format.terminal", "run.execution",
+    "study.ab_judging", "study.capacity_judging",
+)  # fmt: skip
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     [
-        *(f"kvmark.cli.{name}" for name in COMMANDS),
+        *(f"kvmark.cli.commands.{name}" for name in COMMANDS),
         *(f"kvmark.{name}" for name in PARTS),
         __name__,
     ]

@@ -12,11 +12,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from crews import LocalCrew, LocalFleet, machines
 
-from kvmark.cli.single import parse_run
+from kvmark.cli.commands.run import parse_run
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.records import Records, Run, RunFolder
-from kvmark.run.carry import Carried, carry_out
+from kvmark.run.execution import Carried, carry_out
 from kvmark.run.generator import LocalGenerator
 from kvmark.run.setting import Setting
 

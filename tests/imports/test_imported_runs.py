@@ -14,10 +14,10 @@ from kvmark.errors import RecordsError, RunError
 from kvmark.imports import Import, ReadFile, keep, read_file, writing
 from kvmark.records import Records, Run
 from kvmark.records.export import as_hlog, as_json, as_ycsb
-from kvmark.report import page
-from kvmark.report.gather import run_answer
-from kvmark.report.html import write_html
-from kvmark.report.terminal import charts_text, run_text
+from kvmark.report.format.html import write_html
+from kvmark.report.format.terminal import charts_text, run_text
+from kvmark.report.model import page
+from kvmark.report.views.gather import run_answer
 
 Keep = Callable[[ReadFile], Run]
 SAMPLES = (

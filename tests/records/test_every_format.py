@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from kvmark.analysis import judge, summarize
-from kvmark.analysis.comparison import compare
-from kvmark.analysis.history import histories
-from kvmark.analysis.metrics import THROUGHPUT
+from kvmark.analysis.compare.comparison import compare
+from kvmark.analysis.compare.history import histories
+from kvmark.analysis.compare.metrics import THROUGHPUT
 from kvmark.records import Records, Run
 from kvmark.records.counting import COUNTINGS, moved_between
 from kvmark.records.formats import NEWEST
-from kvmark.report.gather import run_answer
-from kvmark.report.history import history_sentence
-from kvmark.report.terminal import run_text
+from kvmark.report.format.terminal import run_text
+from kvmark.report.views.gather import run_answer
+from kvmark.report.views.history import history_sentence
 
 KEPT = Path(__file__).parent / "kept"
 CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"

@@ -24,7 +24,7 @@ from kvmark.analysis import (
     Verdict,
 )
 from kvmark.records import Entry, RunLine, TimeName
-from kvmark.report.answers import (
+from kvmark.report.model.answers import (
     Curve,
     Fact,
     PhaseSpan,

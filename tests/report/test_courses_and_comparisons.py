@@ -10,12 +10,12 @@ import pytest
 from synthetic import estimate, run_answer, sequence_answer
 
 from kvmark.analysis import Case
-from kvmark.report.answers import RunAnswer, RunCourse
-from kvmark.report.course_figures import course_figures
-from kvmark.report.folder import FolderFormat, write_folder
-from kvmark.report.html import html
-from kvmark.report.page import run_page, runs_page, sequence_page
-from kvmark.report.side_by_side import side_by_side_figures, side_by_side_grid
+from kvmark.report.format.folder import FolderFormat, write_folder
+from kvmark.report.format.html import html
+from kvmark.report.model.answers import RunAnswer, RunCourse
+from kvmark.report.model.page import run_page, runs_page, sequence_page
+from kvmark.report.views.resource_figures import course_figures
+from kvmark.report.views.side_by_side import side_by_side_figures, side_by_side_grid
 
 
 def test_a_run_shows_its_spread_its_errors_and_what_it_used() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from kvmark.errors import SpecError
-from kvmark.report.marks import blocks, filled
+from kvmark.report.format.marks import blocks, filled
 
 TEXT = """# Title
 

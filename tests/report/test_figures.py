@@ -13,10 +13,11 @@ import vl_convert
 from synthetic import SOURCE, run_answer, sequence_answer
 
 from kvmark.analysis import FaultSpan
-from kvmark.report import charts, figures
-from kvmark.report.charts import log_ticks
-from kvmark.report.figures import Figure
-from kvmark.report.theme import LIGHT, Theme
+from kvmark.report.charts import vega as charts
+from kvmark.report.charts.theme import LIGHT, Theme
+from kvmark.report.charts.vega import log_ticks
+from kvmark.report.model import figures
+from kvmark.report.model.figures import Figure
 
 S = 1_000_000_000
 

@@ -10,10 +10,10 @@ import pytest
 
 from kvmark.records import Header, Records, Run
 from kvmark.records.histograms import encode
-from kvmark.report.gather import run_answer, sequence_answer
-from kvmark.report.html import html
-from kvmark.report.page import run_page, sequence_page
-from kvmark.report.terminal import run_text, sequence_text
+from kvmark.report.format.html import html
+from kvmark.report.format.terminal import run_text, sequence_text
+from kvmark.report.model.page import run_page, sequence_page
+from kvmark.report.views.gather import run_answer, sequence_answer
 from kvmark.stats import Counts
 
 SECOND = 1_000_000_000

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvmark.report import units
+from kvmark.report.format import units
 from kvmark.stats import Estimate
 
 

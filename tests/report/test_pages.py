@@ -15,10 +15,10 @@ import pytest
 from synthetic import intervals, run_answer, sequence_answer
 
 from kvmark.analysis import Case
-from kvmark.report.answers import RunCourse
-from kvmark.report.html import html
-from kvmark.report.markdown import write_markdown
-from kvmark.report.page import Page, run_page, runs_page, sequence_page
+from kvmark.report.format.html import html
+from kvmark.report.format.markdown import write_markdown
+from kvmark.report.model.answers import RunCourse
+from kvmark.report.model.page import Page, run_page, runs_page, sequence_page
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
 NAMESPACES = ("http://www.w3.org/",)

@@ -6,12 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from kvmark.analysis.scaling import ScalingLaw, scaling_law
-from kvmark.report.capacity import CapacityAnswer, CapacityLine, capacity_sentence, capacity_text
-from kvmark.report.html import html
-from kvmark.report.scaling import ScalingAnswer, scaling_sentence, scaling_text
-from kvmark.report.scaling_figure import scaling_figure
-from kvmark.report.scaling_page import scaling_page
+from kvmark.analysis.models.scaling import ScalingLaw, scaling_law
+from kvmark.report.format.html import html
+from kvmark.report.views.capacity import (
+    CapacityAnswer,
+    CapacityLine,
+    capacity_sentence,
+    capacity_text,
+)
+from kvmark.report.views.scaling import ScalingAnswer, scaling_sentence, scaling_text
+from kvmark.report.views.scaling_figure import scaling_figure
+from kvmark.report.views.scaling_page import scaling_page
 from kvmark.spec.objective import parse_objective
 from kvmark.stats import Estimate
 

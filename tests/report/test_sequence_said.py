@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kvmark.cli.sequence_said import announced, said
+from kvmark.cli.commands.ycsb_progress import announced, said
 from kvmark.study.ycsb_rounds import CaseCourse, Course
 
 PARTS = {

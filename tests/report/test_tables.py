@@ -14,14 +14,14 @@ from synthetic import (
 )
 
 from kvmark.analysis import Case, Published, SequenceRow, Stretch, Times
-from kvmark.report import units
-from kvmark.report.answers import SequenceAnswer
-from kvmark.report.facts import run_facts
-from kvmark.report.grid import Cell, Column, Grid, to_markdown, to_text
-from kvmark.report.run_tables import around_faults_grid
-from kvmark.report.runs_list import runs_grid, runs_text
-from kvmark.report.table import operations_grid, sequence_grid
-from kvmark.report.terminal import run_text, sequence_text
+from kvmark.report.format import units
+from kvmark.report.format.grid import Cell, Column, Grid, to_markdown, to_text
+from kvmark.report.format.terminal import run_text, sequence_text
+from kvmark.report.model.answers import SequenceAnswer
+from kvmark.report.model.facts import run_facts
+from kvmark.report.views.run_tables import around_faults_grid
+from kvmark.report.views.runs_list import runs_grid, runs_text
+from kvmark.report.views.sequence import operations_grid, sequence_grid
 from kvmark.stats import Counts
 
 GOLDEN = Path(__file__).parent / "golden"

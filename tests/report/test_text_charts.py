@@ -9,10 +9,10 @@ import pytest
 from synthetic import run_answer
 
 from kvmark.analysis import Timeline, TimelineFault
-from kvmark.analysis.time_steps import steps_of
-from kvmark.report.bars import bar, columns, contrast, sparkline, writable
-from kvmark.report.terminal import charts_text, run_text
-from kvmark.report.text_charts import TIMELINE_MARGIN, steps_lines, timeline_lines
+from kvmark.analysis.summary.time_steps import steps_of
+from kvmark.report.charts.text import TIMELINE_MARGIN, steps_lines, timeline_lines
+from kvmark.report.format.bars import bar, columns, contrast, sparkline, writable
+from kvmark.report.format.terminal import charts_text, run_text
 from kvmark.stats import Counts
 
 WIDTHS = (40, 60, 80, 120, 160)

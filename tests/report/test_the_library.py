@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kvmark.report import library
+from kvmark.report.charts import library
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ import psutil
 import pytest
 
 from kvmark import catalog
-from kvmark.cli.commands import COMMANDS, GROUPS
+from kvmark.cli.registry import COMMANDS, GROUPS
 from kvmark.errors import GeneratorDied, Interrupted
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.records import Records, RunFolder
-from kvmark.run.carry import Carried, carry_out
+from kvmark.run.execution import Carried, carry_out
 from kvmark.run.generator import LocalGenerator
 from kvmark.run.setting import Setting
 from kvmark.secret import Secret

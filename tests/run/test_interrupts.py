@@ -10,8 +10,8 @@ from kvmark import catalog
 from kvmark.errors import Interrupted
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records, recover
-from kvmark.run import carry as carrying
-from kvmark.run.carry import Carried, carry_out
+from kvmark.run import execution as carrying
+from kvmark.run.execution import Carried, carry_out
 from kvmark.run.generator import LocalGenerator
 from kvmark.run.setting import make_setting
 from kvmark.spec.run import RunSpec

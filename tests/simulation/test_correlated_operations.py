@@ -7,12 +7,12 @@ import pytest
 pytest.importorskip("kvmark._engine")
 
 from kvmark import catalog
-from kvmark.analysis.metrics import figure, response_quantiles
+from kvmark.analysis.compare.metrics import figure, response_quantiles
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records, Run, recover
-from kvmark.report.gather import run_answer
-from kvmark.report.side_by_side import side_by_side_figures
-from kvmark.run.carry import carry_out
+from kvmark.report.views.gather import run_answer
+from kvmark.report.views.side_by_side import side_by_side_figures
+from kvmark.run.execution import carry_out
 from kvmark.run.generator import LocalGenerator
 from kvmark.run.setting import Setting
 from kvmark.spec.metric import parse_metric

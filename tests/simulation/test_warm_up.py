@@ -8,13 +8,13 @@ pytest.importorskip("kvmark._engine")
 
 from kvmark import catalog
 from kvmark.analysis import judge
-from kvmark.analysis.reasons import Level
-from kvmark.analysis.summary import throughput
+from kvmark.analysis.summary.run import throughput
+from kvmark.analysis.verdict.rules import Level
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records, Run, recover
 from kvmark.records.files import INTERVAL_LOG
 from kvmark.records.recovery import record_of_logs
-from kvmark.run.carry import carry_out
+from kvmark.run.execution import carry_out
 from kvmark.run.generator import LocalGenerator
 from kvmark.run.setting import Setting
 from kvmark.spec.run import RunSpec

@@ -11,13 +11,13 @@ from kvmark import catalog
 from kvmark.analysis import judge
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records, Run, recover
-from kvmark.run.carry import carry_out
+from kvmark.run.execution import carry_out
 from kvmark.run.generator import LocalGenerator
 from kvmark.run.setting import Setting
 from kvmark.spec.objective import parse_objective
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
-from kvmark.study.rate_run import judged
+from kvmark.study.capacity_judging import judged
 
 SYSTEM = "sim:?clock=virtual&service=constant&mean_us=100&stall=5.3+0.2"
 

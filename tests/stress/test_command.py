@@ -9,7 +9,7 @@ from pathlib import Path
 import preloaded
 import pytest
 
-from kvmark.report.stress_table import HEAD
+from kvmark.report.views.cassandra_stress import HEAD
 
 PATIENCE_S = 300.0
 SIM = "sim:?service=constant&mean_us=100&servers=4&clock=virtual"

@@ -10,9 +10,15 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis.stress import Figures, Garbage, StressResults
+from kvmark.analysis.external.cassandra_stress import Figures, Garbage, StressResults
 from kvmark.records import files
-from kvmark.report.stress_table import HEAD, ladder_table, line_text, results_text, side_by_side
+from kvmark.report.views.cassandra_stress import (
+    HEAD,
+    ladder_table,
+    line_text,
+    results_text,
+    side_by_side,
+)
 from kvmark.spec.stress import StressSpec
 from kvmark.spec.stress.command import Ladder
 from kvmark.study.stress import goes_on, levels, target_uncertainty

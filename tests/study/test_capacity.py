@@ -17,7 +17,7 @@ from studies import Program
 from kvmark.errors import UsageError
 from kvmark.spec.objective import parse_objective
 from kvmark.study.capacity import Asked, Capacity, Outcome, RateRun, Stage, search
-from kvmark.study.estimated import estimated
+from kvmark.study.capacity_estimate import estimated
 
 Kvmark = Callable[..., tuple[Any, str]]
 PROGRAM = Path(sys.executable).with_name("kvmark")

@@ -15,7 +15,7 @@ import pytest
 from kvmark.errors import Interrupted
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records
-from kvmark.run.carry import carry_out
+from kvmark.run.execution import carry_out
 from kvmark.run.generator import LocalGenerator
 from kvmark.run.setting import make_setting
 from kvmark.spec.url import parse_system_url

@@ -13,7 +13,7 @@ NAME = re.compile(r'About::new\(\s*"(\w+)"')
 ABOUT_ONE = re.compile(
     r"python/kvmark/(analysis|app|imports|plan|report|spec|stress|study)/(\w+/)*(app|stress)\w*\b"
     r"|python/kvmark/spec/app/|python/kvmark/(imports|catalog)/"
-    r"|python/kvmark/cli/(app|stress_run|ycsb)\.py"
+    r"|python/kvmark/cli/commands/(app|stress_run|ycsb)\.py"
     r"|python/kvmark/testbed/rocksdb\.py|python/kvmark/testbed/\w+/"
 )
 # Where a crate may be named beside its own folder.

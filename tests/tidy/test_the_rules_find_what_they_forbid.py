@@ -259,7 +259,7 @@ def test_a_name_without_a_caller_is_found_and_what_only_that_calls() -> None:
         ),
         python("def a(): ...\ndef b(): c()\ndef c(): ...\ndef d(): ...\n"),
         python("from .. import stats\ndef show(): return stats.a()\n", f"{folder}cli/show.py"),
-        python('COMMANDS = {"show": 1}\n', f"{folder}cli/commands.py"),
+        python('COMMANDS = {"show": 1}\n', f"{folder}cli/registry.py"),
     ]
     d = "kvmark.stats.mean.d"
     assert lines(callers.uncalled(files, [])) == [2, 3, 4]

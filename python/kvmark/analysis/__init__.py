@@ -1,12 +1,6 @@
 """Records and mathematics make answers: summary, repetitions together, verdict."""
 
-from kvmark.analysis.aggregate import CaseSummary, aggregate, merged_times
-from kvmark.analysis.around_faults import Stretch, around_faults
-from kvmark.analysis.case_verdict import CaseVerdict, case_verdict
-from kvmark.analysis.course import failure_course, resource_course, time_spread
-from kvmark.analysis.fault_effects import FaultEffect, fault_effects
-from kvmark.analysis.faults import FaultSpan, fault_spans
-from kvmark.analysis.imported import (
+from kvmark.analysis.external.imported import (
     ImportedCurve,
     ImportedRow,
     imported_curves,
@@ -14,10 +8,14 @@ from kvmark.analysis.imported import (
     imported_steps,
     imported_throughput,
 )
-from kvmark.analysis.kept import known_judgement, known_line, known_verdict, save_verdict
-from kvmark.analysis.published import YCSB_SOURCE, Published, published
-from kvmark.analysis.reasons import LAG_FLOORS, RULES, Level, Reason, Rule, reasons_markdown
-from kvmark.analysis.summary import (
+from kvmark.analysis.external.published import YCSB_SOURCE, Published, published
+from kvmark.analysis.external.ycsb_sequence import SequenceRow, ycsb_sequence
+from kvmark.analysis.summary.aggregate import CaseSummary, aggregate, merged_times
+from kvmark.analysis.summary.around_faults import Stretch, around_faults
+from kvmark.analysis.summary.fault_effects import FaultEffect, fault_effects
+from kvmark.analysis.summary.faults import FaultSpan, fault_spans
+from kvmark.analysis.summary.resources import failure_course, resource_course, time_spread
+from kvmark.analysis.summary.run import (
     OperationSummary,
     PhaseSummary,
     Quantile,
@@ -27,10 +25,12 @@ from kvmark.analysis.summary import (
     quantile_curve,
     summarize,
 )
-from kvmark.analysis.time_steps import KindSteps, TimeSteps, response_steps
-from kvmark.analysis.timeline import Timeline, TimelineFault, timelines
-from kvmark.analysis.verdict import Verdict, judge
-from kvmark.analysis.ycsb_sequence import SequenceRow, ycsb_sequence
+from kvmark.analysis.summary.time_steps import KindSteps, TimeSteps, response_steps
+from kvmark.analysis.summary.timeline import Timeline, TimelineFault, timelines
+from kvmark.analysis.verdict.case_verdict import CaseVerdict, case_verdict
+from kvmark.analysis.verdict.judge import Verdict, judge
+from kvmark.analysis.verdict.kept import known_judgement, known_line, known_verdict, save_verdict
+from kvmark.analysis.verdict.rules import LAG_FLOORS, RULES, Level, Reason, Rule, reasons_markdown
 from kvmark.records import Case, Judgement
 
 __all__ = [

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeVar
 
-from kvmark.analysis.aggregate import CaseSummary, aggregate, case_throughput
-from kvmark.analysis.checks_precision import imprecise
-from kvmark.analysis.metrics import figure, resolution, run_value
-from kvmark.analysis.resolution import rate_resolution
-from kvmark.analysis.server_counters import disk_bytes_per_operation
-from kvmark.analysis.verdict import Judge, judge
+from kvmark.analysis.compare.metrics import figure, resolution, run_value
+from kvmark.analysis.compare.resolution import rate_resolution
+from kvmark.analysis.summary.aggregate import CaseSummary, aggregate, case_throughput
+from kvmark.analysis.summary.counters import disk_bytes_per_operation
+from kvmark.analysis.verdict.checks_precision import imprecise
+from kvmark.analysis.verdict.judge import Judge, judge
 from kvmark.records import Case, Judgement, PhaseRecord, Run
 from kvmark.spec.metric import THROUGHPUT, Metric, parse_comparable
 from kvmark.stats import Estimate, mean_interval, paired_ratio

@@ -14,7 +14,7 @@ import typer
 
 from kvmark import __version__
 from kvmark.cli.command_line import hide_secrets
-from kvmark.cli.commands import COMMANDS, RENAMED, LazyCommands
+from kvmark.cli.registry import COMMANDS, RENAMED, LazyCommands
 from kvmark.errors import Interrupted, KvmarkError, RunError, UsageError
 
 __all__ = ["main", "program"]
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _main(words: list[str]) -> int:
     if os.environ.get(_COMPLETES) == "complete_bash":
         # The others take words with colons as they are.
-        from kvmark.cli.bash import whole_words
+        from kvmark.cli.completion.bash import whole_words
 
         with whole_words():
             return _carry_out(["--help"])

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from kvmark.cli import complete
+from kvmark.cli.completion import complete
 from kvmark.errors import SpecError
 from kvmark.spec.quantity import count, duration_ns, listed, rate
 from kvmark.spec.suggest import did_you_mean, shown

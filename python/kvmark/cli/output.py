@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from kvmark.errors import RunError
-from kvmark.report.bars import writable
+from kvmark.report.format.bars import writable
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -59,7 +59,7 @@ def print_json(value: object) -> None:
 
 
 def write_report(make: Callable[[ModuleType], Any], path: Path, format: str | None = None) -> None:
-    """Writes the page that `make` takes from `kvmark.report.page`.
+    """Writes the page that `make` takes from `kvmark.report.model.page`.
 
     Without a format, `html`, `md` or one of a folder, the path's ending says it.
 
@@ -67,7 +67,8 @@ def write_report(make: Callable[[ModuleType], Any], path: Path, format: str | No
         RunError: the file or folder can't be written.
     """
     # Figures bring a library that takes a second to load: only reports pay for it.
-    from kvmark.report import folder, html, markdown, page
+    from kvmark.report.format import folder, html, markdown
+    from kvmark.report.model import page
 
     writers = {"html": html.write_html, "md": markdown.write_markdown}
     form = format or path.suffix.removeprefix(".")

@@ -1,7 +1,7 @@
 """The program with all its commands: docs/reference/commands.md is generated from it."""
 
-from kvmark.cli.commands import WholeCommands
 from kvmark.cli.main import program
+from kvmark.cli.registry import WholeCommands
 
 __all__ = ["app"]
 

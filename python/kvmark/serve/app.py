@@ -9,8 +9,8 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from kvmark.errors import KvmarkError, RecordsError, UsageError
-from kvmark.report.html import HtmlPage, document
-from kvmark.report.page import runs_page
+from kvmark.report.format.html import HtmlPage, document
+from kvmark.report.model.page import runs_page
 from kvmark.secret import Secret
 from kvmark.serve.guard import Guard
 from kvmark.serve.library import Filter, Library, NotThere

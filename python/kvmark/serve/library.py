@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from kvmark.analysis import known_line
 from kvmark.errors import RecordsError
 from kvmark.records import Entry, Judgement, Records, Run, RunLine
-from kvmark.report.answers import RunAnswer
-from kvmark.report.gather import run_answer
+from kvmark.report.model.answers import RunAnswer
+from kvmark.report.views.gather import run_answer
 
 __all__ = ["Filter", "Library", "NotThere"]
 

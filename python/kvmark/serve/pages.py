@@ -10,9 +10,9 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from kvmark.records import RunLine
-from kvmark.report.html import begins, drawn, sections
-from kvmark.report.library import vega_library
-from kvmark.report.runs_list import runs_grid
+from kvmark.report.charts.library import vega_library
+from kvmark.report.format.html import begins, drawn, sections
+from kvmark.report.views.runs_list import runs_grid
 from kvmark.serve.library import Filter, verdict_words
 from kvmark.serve.watching import LiveRun
 

@@ -11,9 +11,11 @@ import polars as pl
 from kvmark.analysis import fault_spans
 from kvmark.records import Entry, GoingRun
 from kvmark.records.intervals import TIMED
-from kvmark.report import asked, figures, units
-from kvmark.report.answers import Fact, PhaseSpan
-from kvmark.report.figures import Figure
+from kvmark.report.format import units
+from kvmark.report.model import figures
+from kvmark.report.model.answers import Fact, PhaseSpan
+from kvmark.report.model.figures import Figure
+from kvmark.report.views import plan_words as asked
 
 __all__ = ["LiveRun", "watched"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kvmark.analysis import Judgement, judge, save_verdict
-from kvmark.analysis.metrics import run_value
+from kvmark.analysis.compare.metrics import run_value
 from kvmark.records import Records
 from kvmark.spec.metric import Metric
 from kvmark.stats import Asked, decide

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from kvmark.analysis import known_verdict
-from kvmark.analysis.path_costs import PathCost, path_costs, published_costs
+from kvmark.analysis.models.path_costs import PathCost, path_costs, published_costs
 from kvmark.analysis.study import (
     CaseRuns,
     EffectAsked,
@@ -22,11 +22,11 @@ from kvmark.errors import KvmarkError
 from kvmark.records import Records, Run
 from kvmark.spec.study import DIRECT, THROUGH, EffectSpec
 from kvmark.study.app_tables import counted_commands
-from kvmark.study.carry import Best, best_attempts
 from kvmark.study.definition import Study, published_for
+from kvmark.study.executor import Best, best_attempts
 from kvmark.study.journal import Journal
 from kvmark.study.matrix import Case
-from kvmark.study.through import read_published_ways
+from kvmark.study.proxies import read_published_ways
 
 __all__ = ["Answered", "answered"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kvmark.analysis.app_table import (
+from kvmark.analysis.external.yugabyte import (
     CaseTable,
     OperationFigures,
     app_table,

@@ -19,9 +19,9 @@ from kvmark.spec.study_paths import split
 from kvmark.spec.url import SystemName, SystemUrl, parse_system_url
 from kvmark.study import contents
 from kvmark.study.matrix import Case, combinations, ordered, parse_choice
+from kvmark.study.proxies import check_through, with_proxies
 from kvmark.study.published import PublishedCase, read_published
 from kvmark.study.testbed_words import TestbedWords
-from kvmark.study.through import check_through, with_proxies
 from kvmark.testbed.systems import SYSTEMS
 
 __all__ = ["PUBLISHED", "Asked", "Resolve", "Study"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kvmark.analysis import Verdict, judge, save_verdict
 from kvmark.records import Records, Run, recover
-from kvmark.run.carry import Carried
+from kvmark.run.execution import Carried
 
 __all__ = ["Measured", "measured"]
 

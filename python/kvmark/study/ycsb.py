@@ -18,7 +18,7 @@ from kvmark.drivers import drivers
 from kvmark.errors import UsageError
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
-from kvmark.run.carry import Carried
+from kvmark.run.execution import Carried
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import SystemUrl
 from kvmark.spec.ycsb import CORE_WORKLOADS, YcsbProperties

@@ -1,0 +1,281 @@
+"""Two sides of runs, figure by figure: how much they differ, and whether chance explains it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kvmark.analysis.compare.comparability import Caution, Difference, cautions, differences
+from kvmark.analysis.compare.metric import Compared, Rows, independent
+from kvmark.analysis.compare.metrics import check_known, metrics_of, operations_of
+from kvmark.analysis.compare.paired import in_blocks, pair_cautions, pairs_of
+from kvmark.analysis.compare.thresholds import Held, hold, one_sided
+from kvmark.analysis.summary.aggregate import verdict_of
+from kvmark.analysis.verdict.judge import Verdict, judge
+from kvmark.errors import UsageError
+from kvmark.records import Case, Judgement, Run, by_case
+from kvmark.spec.condition import Condition, Gate
+from kvmark.stats import CONFIDENCE, Effect
+
+__all__ = ["CaseComparison", "Compared", "Comparison", "Effect", "compare"]
+
+_MOST_TOLD: Final = 6
+_NO_CONDITION: Final = Gate()
+
+Pair = tuple[tuple[Case, list[Run]], tuple[Case, list[Run]]]
+"""A case of the baseline and one of the candidate, with their runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseComparison:
+    """One case on both sides."""
+
+    title: str
+    baseline_runs: tuple[str, ...]
+    candidate_runs: tuple[str, ...]
+    #: What is compared by name: system and version, commit, tags.
+    baseline: str
+    candidate: str
+    rows: tuple[Compared, ...]
+    cautions: tuple[Caution, ...]
+    #: What is not alike and was allowed to be.
+    differences: tuple[Difference, ...]
+    held: tuple[Held, ...]
+    #: In how many blocks the runs were made, one of each side; none where they are no pairs.
+    blocks: int | None = None
+
+    @property
+    def failed(self) -> tuple[Held, ...]:
+        """The conditions that end a build."""
+        return tuple(one for one in self.held if one.failed)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All cases that both sides have."""
+
+    cases: tuple[CaseComparison, ...]
+    #: Cases of one side only, by name.
+    baseline_only: tuple[str, ...]
+    candidate_only: tuple[str, ...]
+    #: Cases of the baseline that end a build, because conditions on them can't be told.
+    unmeasured: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> tuple[Held, ...]:
+        """Every condition that ends a build."""
+        return tuple(one for case in self.cases for one in case.failed)
+
+
+def compare(
+    baseline: Sequence[Run],
+    candidate: Sequence[Run],
+    *,
+    allow: Collection[str] = (),
+    gate: Gate = _NO_CONDITION,
+    confidence: float = CONFIDENCE,
+) -> Comparison:
+    """Compares the cases that both sides have; where each side has one, whatever they are.
+
+    Runs that were made in blocks of one experiment are compared in pairs.
+
+    Raises:
+        UsageError: the sides share no case, are unlike, or hold runs that are INVALID, and that
+            wasn't allowed; or a condition names an operation that none of the runs that are
+            compared has.
+        RecordsError: a run's files can't be read.
+    """
+    before, after = _sides(baseline, candidate)
+    pairs = _paired(before, after)
+    if not pairs:
+        raise UsageError(
+            f"the sides have no case in common: the baseline has {_listed(before)} and the"
+            f" candidate {_listed(after)}"
+        )
+    compared = [run for pair in pairs for _, runs in pair for run in runs]
+    check_known([one.metric for one in gate.conditions], compared)
+    conditions = sum(len(_asked_of(gate, [*one, *other])) for (_, one), (_, other) in pairs)
+    asked = _Asked(allow, gate, conditions, confidence)
+    paired = {case for pair in pairs for case, _ in pair}
+    only = [tuple(case.title for case in side if case not in paired) for side in (before, after)]
+    fails = bool(gate.conditions) and gate.if_unknown == "fail"
+    return Comparison(
+        tuple(_compare_case(pair, asked) for pair in pairs),
+        baseline_only=only[0],
+        candidate_only=only[1],
+        unmeasured=only[0] if fails else (),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """How cases are compared."""
+
+    allow: Collection[str]
+    gate: Gate
+    #: How many conditions are looked at in all.
+    conditions: int
+    confidence: float
+
+
+def _compare_case(pair: Pair, asked: _Asked) -> CaseComparison:
+    (case, baseline), (other, candidate) = pair
+    unlike = differences(baseline, candidate)
+    _refuse(unlike, asked.allow)
+    runs = [*baseline, *candidate]
+    verdicts = {run.id: judge(run) for run in runs}
+    _refuse_invalid(verdicts, asked.allow)
+    pairs = pairs_of(baseline, candidate)
+    rows = independent(baseline, candidate) if pairs is None else in_blocks(pairs)
+    return CaseComparison(
+        title=(case if case == other else replace(case, apart="")).title,
+        baseline_runs=tuple(run.id for run in baseline),
+        candidate_runs=tuple(run.id for run in candidate),
+        baseline=_called(baseline),
+        candidate=_called(candidate),
+        rows=_rows(rows, runs, asked),
+        cautions=(
+            *_doubts(verdicts, baseline, candidate),
+            *cautions(baseline, candidate),
+            *_unrepeated(baseline, candidate),
+            *([] if pairs is None else pair_cautions(pairs)),
+        ),
+        differences=unlike,
+        held=_held(rows, runs, asked),
+        blocks=None if pairs is None else len(pairs.baseline),
+    )
+
+
+def _rows(rows: Rows, runs: Sequence[Run], asked: _Asked) -> tuple[Compared, ...]:
+    """Every metric, those of the conditions too, as far as a side says something of it."""
+    row = rows(asked.confidence)
+    named = [one.metric for one in _asked_of(asked.gate, runs)]
+    found = (row(metric) for metric in dict.fromkeys([*metrics_of(runs), *named]))
+    return tuple(one for one in found if one.baseline or one.candidate)
+
+
+def _held(rows: Rows, runs: Sequence[Run], asked: _Asked) -> tuple[Held, ...]:
+    row = rows(one_sided(asked.confidence, asked.conditions))
+    conditions = _asked_of(asked.gate, runs)
+    return tuple(hold(one, row(one.metric).effect, asked.gate) for one in conditions)
+
+
+def _asked_of(gate: Gate, runs: Sequence[Run]) -> list[Condition]:
+    """The conditions on a case: not those on operations that it doesn't have on either side."""
+    there = {None, *operations_of(runs)}
+    return [one for one in gate.conditions if one.metric.operation in there]
+
+
+def _sides(
+    baseline: Sequence[Run], candidate: Sequence[Run]
+) -> tuple[dict[Case, list[Run]], dict[Case, list[Run]]]:
+    """The runs of each case on each side, whatever the store."""
+    ids = {run.id for run in baseline}, {run.id for run in candidate}
+    cases = by_case({run.id: run for run in (*baseline, *candidate)}.values(), without=("system",))
+    before, after = (
+        {case: same for case, runs in cases.items() if (same := [r for r in runs if r.id in side])}
+        for side in ids
+    )
+    return before, after
+
+
+def _paired(before: Mapping[Case, list[Run]], after: Mapping[Case, list[Run]]) -> list[Pair]:
+    """The cases that belong together: the same, or else those that go by one name on each side.
+
+    The latter differ in their plans, which is told and refused unless it is allowed.
+    """
+    if len(before) == len(after) == 1:
+        return [(next(iter(before.items())), next(iter(after.items())))]
+    pairs = [((case, runs), (case, after[case])) for case, runs in before.items() if case in after]
+    paired = {case for (case, _), _ in pairs}
+    rest = _by_name(before, paired), _by_name(after, paired)
+    named = [(rest[0][name], rest[1][name]) for name in rest[0] if name in rest[1]]
+    return pairs + [(one[0], other[0]) for one, other in named if len(one) == len(other) == 1]
+
+
+def _by_name(
+    cases: Mapping[Case, list[Run]], but: Collection[Case]
+) -> dict[Case, list[tuple[Case, list[Run]]]]:
+    """Cases by what they are called without what tells them apart."""
+    found: dict[Case, list[tuple[Case, list[Run]]]] = {}
+    for case, runs in cases.items():
+        if case not in but:
+            found.setdefault(replace(case, apart=""), []).append((case, runs))
+    return found
+
+
+def _refuse(unlike: Sequence[Difference], allow: Collection[str]) -> None:
+    for kind, of in (("plan", "plans"), ("system", "systems")):
+        found = [one for one in unlike if one.kind == kind]
+        if found and kind not in allow:
+            told = [f"{one.place} {one.baseline} against {one.candidate}" for one in found]
+            more = len(told) - _MOST_TOLD
+            listed = "; ".join(told[:_MOST_TOLD]) + (f"; and {more} more" if more > 0 else "")
+            raise UsageError(
+                f"the {of} of the sides differ ({listed}): compare what is alike, or allow it with"
+                f" --allow {kind}"
+            )
+
+
+def _refuse_invalid(verdicts: Mapping[str, Verdict], allow: Collection[str]) -> None:
+    for run, verdict in verdicts.items():
+        if verdict.judgement is Judgement.INVALID and "invalid" not in allow:
+            reason = verdict.reasons[0].sentence.rstrip(".")
+            raise UsageError(
+                f"run {run} is INVALID ({reason}): measure it again, or allow it with --allow"
+                " invalid"
+            )
+
+
+def _doubts(
+    verdicts: Mapping[str, Verdict], baseline: Sequence[Run], candidate: Sequence[Run]
+) -> list[Caution]:
+    """What the verdict of the case says against each side."""
+    found = []
+    for side, runs in (("baseline", baseline), ("candidate", candidate)):
+        case = verdict_of(runs, (verdicts[run.id] for run in runs))
+        for word in (Judgement.INVALID, Judgement.SUSPECT):
+            codes = {reason.code for reason in case.reasons if reason.level.value == word.value}
+            doubtful = [run for run in runs if codes & _codes(verdicts[run.id])]
+            if codes:
+                told = f"{len(doubtful)} of {len(runs)} runs of the {side}"
+                told = told if doubtful else f"the runs of the {side} together"
+                named = ", ".join(sorted(codes))
+                found.append(Caution("verdict", f"{word.value}: {told} ({named})."))
+    return found
+
+
+def _codes(verdict: Verdict) -> set[str]:
+    return {reason.code for reason in verdict.reasons}
+
+
+def _unrepeated(baseline: Sequence[Run], candidate: Sequence[Run]) -> list[Caution]:
+    if len(baseline) > 1 and len(candidate) > 1:
+        return []
+    if len(baseline) == len(candidate) == 1:
+        sentence = (
+            "Each side is one run: the intervals hold what differs within a run and not what"
+            " differs between runs; kvmark ab interleaves several."
+        )
+    else:
+        sentence = "A side of one run is taken to scatter from run to run as the other side does."
+    return [Caution("one_run", sentence)]
+
+
+def _called(runs: Sequence[Run]) -> str:
+    """A side in a few words: what is measured, and its commit or tags."""
+    systems = dict.fromkeys(
+        f"{run.manifest.engine.system.system} {run.manifest.engine.system.version}".strip()
+        for run in runs
+    )
+    commits = dict.fromkeys(run.manifest.commit for run in runs if run.manifest.commit)
+    named = f" at {', '.join(commits)}" if commits else ""
+    count = f"{len(runs)} runs" if len(runs) > 1 else f"run {runs[0].id}"
+    return f"{', '.join(systems)}{named}, {count}"
+
+
+def _listed(cases: Iterable[Case]) -> str:
+    titles = [case.title for case in cases]
+    more = len(titles) - _MOST_TOLD
+    return ", ".join(titles[:_MOST_TOLD]) + (f" and {more} more" if more > 0 else "")

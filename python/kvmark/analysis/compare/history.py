@@ -1,0 +1,122 @@
+"""A metric over the runs of a case, and where its level moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from kvmark.analysis.compare.comparability import cautions, recounted
+from kvmark.analysis.compare.metrics import run_value
+from kvmark.records import Run, by_case
+from kvmark.spec.metric import Metric
+from kvmark.stats import change_points, could_be_seen, least_points
+
+__all__ = ["History", "HistoryPoint", "Moved", "Recounted", "histories"]
+
+#: More points are no clearer, and permutations take the square of their time.
+MOST_POINTS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPoint:
+    """One run."""
+
+    run: str
+    created: str
+    commit: str | None
+    tags: tuple[str, ...]
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A place where the level moved: it is new from ``index`` on."""
+
+    index: int
+    #: As a share of the level before.
+    change: float
+    p_value: float
+    better: bool
+    #: What else changed there, a sentence each.
+    beside: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recounted:
+    """A place from which on the engine counts differently than in the run before."""
+
+    index: int
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The runs of a case in the order of their time."""
+
+    title: str
+    metric: Metric
+    points: tuple[HistoryPoint, ...]
+    moves: tuple[Moved, ...]
+    #: With fewer runs no change is found, however large.
+    least_runs: int
+    #: The smallest change half-way that 8 of 10 such histories would show, as a share; none with
+    #: too few runs.
+    could_be_seen: float | None
+    recounted: tuple[Recounted, ...] = ()
+
+
+def histories(runs: Iterable[Run], metric: Metric) -> tuple[History, ...]:
+    """The history of each case, without runs that have no such figure.
+
+    Raises:
+        RecordsError: a run's files can't be read.
+    """
+    in_order = sorted(runs, key=lambda run: run.manifest.created)
+    found = (_history(case.title, same, metric) for case, same in by_case(in_order).items())
+    return tuple(history for history in found if history.points)
+
+
+def _history(title: str, runs: Sequence[Run], metric: Metric) -> History:
+    kept = [(run, value) for run in runs if (value := run_value(run, metric))][-MOST_POINTS:]
+    points = tuple(
+        HistoryPoint(
+            run.id, run.manifest.created, run.manifest.commit, run.manifest.tags, value
+        )
+        for run, value in kept
+    )  # fmt: skip
+    values = [point.value for point in points]
+    moves = tuple(
+        Moved(
+            index=one.index,
+            change=one.ratio - 1,
+            p_value=one.p_value,
+            better=(one.ratio > 1) == metric.more_is_better,
+            beside=_beside(kept[one.index - 1][0], kept[one.index][0]),
+        )
+        for one in change_points(values)
+    )
+    seen = could_be_seen(values, [move.index for move in moves])
+    counted = _recounted([run for run, _ in kept])
+    return History(title, metric, points, moves, least_points(), seen, counted)
+
+
+def _recounted(runs: Sequence[Run]) -> tuple[Recounted, ...]:
+    return tuple(
+        Recounted(index, caution.sentence)
+        for index, (before, after) in enumerate(pairwise(runs), start=1)
+        for caution in recounted([before], [after])
+    )
+
+
+def _beside(before: Run, after: Run) -> tuple[str, ...]:
+    """What changed of machine, kvmark and system between two runs; how it counts is told apart."""
+    told = [one.sentence for one in cautions([before], [after])
+            if one.code not in {"counting", "generator"}]  # fmt: skip
+    systems = [
+        f"{run.manifest.engine.system.system} {run.manifest.engine.system.version}".strip()
+        for run in (before, after)
+    ]
+    if systems[0] != systems[1]:
+        told.append(f"The system changed: {systems[0]} against {systems[1]}.")
+    return tuple(told)

@@ -1,0 +1,213 @@
+"""The metrics that runs are compared by: which there are, and what runs say of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from kvmark.analysis.compare.resolution import clock_step_ns, rate_resolution
+from kvmark.analysis.external.imported import imported_level
+from kvmark.analysis.summary.aggregate import case_throughput, merged_times, rate_of, stages
+from kvmark.analysis.summary.run import QUANTILES, rate_level
+from kvmark.records import Run
+from kvmark.records.slices import interval_times
+from kvmark.spec.metric import THROUGHPUT, Metric, check_operations
+from kvmark.stats import (
+    CONFIDENCE,
+    Counts,
+    Estimate,
+    Level,
+    jackknife,
+    level_of,
+    level_of_stages,
+    quantile_of_intervals,
+)
+
+__all__ = [
+    "check_known", "counts_of", "figure", "level", "metrics_of", "operations_of", "resolution",
+    "response_quantiles", "run_value", "shown",
+]  # fmt: skip
+
+_NS_PER_S: Final = 1e9
+
+
+def check_known(metrics: Iterable[Metric], runs: Sequence[Run]) -> None:
+    """Refuses metrics of operations that none of the runs has.
+
+    Raises:
+        UsageError: there is no such operation; says which there are.
+    """
+    check_operations(metrics, operations_of(runs), "the runs have")
+
+
+def operations_of(runs: Iterable[Run]) -> tuple[str, ...]:
+    """The operations that are told apart in the counted phases, however they ended."""
+    found = dict.fromkeys(
+        total.operation
+        for run in runs
+        for phase in run.counted
+        for total in run.totals(phase.index)
+    )
+    return tuple(found)
+
+
+def metrics_of(runs: Sequence[Run]) -> tuple[Metric, ...]:
+    """Throughput, every quantile of all operations, and median and p99 of each kind."""
+    operations = _operations(runs)
+    kinds = operations if len(operations) > 1 else []
+    return (
+        THROUGHPUT,
+        *(Metric("quantile", name) for name in QUANTILES),
+        *(Metric("quantile", name, operation=kind) for kind in kinds for name in ("p50", "p99")),
+    )
+
+
+def level(runs: Sequence[Run], metric: Metric) -> Level | None:
+    """What runs of one case say of a metric; none when they don't say.
+
+    Several runs are told apart, so that the error is that between runs. A single one has only the
+    error between its intervals.
+
+    Raises:
+        RecordsError: a run's files can't be read.
+    """
+    if metric == THROUGHPUT:
+        return _throughput(runs)
+    if metric.quantile is None:
+        return _of_runs(runs, metric)
+    found = counts_of(runs, metric)
+    together = Counts.merge(found)
+    if not together.shows(metric.q):
+        return None
+    step_ns = clock_step_ns(runs)
+    if len(runs) > 1:
+        return jackknife(found, metric.q, step_ns)
+    slices = _slices(runs[0], metric)
+    within = quantile_of_intervals(slices or found, metric.q, step_ns)
+    value = together.quantile(metric.q)
+    if within is None or not value:
+        return None
+    # Of all operations, those that ended in the drain too.
+    return replace(within, log=math.log(value))
+
+
+def figure(runs: Sequence[Run], metric: Metric, confidence: float = CONFIDENCE) -> Estimate | None:
+    """The same as a figure with its interval, as every table and figure shows it.
+
+    Raises:
+        RecordsError: a run's files can't be read.
+    """
+    found = level(runs, metric)
+    return None if found is None else shown(runs, metric, found, confidence)
+
+
+def shown(
+    runs: Sequence[Run], metric: Metric, found: Level, confidence: float = CONFIDENCE
+) -> Estimate:
+    """The figure of a level that is known already."""
+    if metric == THROUGHPUT:
+        return case_throughput(runs, confidence)
+    return found.estimate(metric.unit, confidence)
+
+
+def response_quantiles(run: Run) -> dict[tuple[str, str], Estimate]:
+    """Median and p99 of response time by operation and name, with what its intervals say.
+
+    Raises:
+        RecordsError: a run's files can't be read.
+    """
+    return {
+        (operation, name): found
+        for operation in _operations([run])
+        for name in ("p50", "p99")
+        if (found := figure([run], Metric("quantile", name, operation=operation))) is not None
+    }
+
+
+def resolution(baseline: Sequence[Run], candidate: Sequence[Run], metric: Metric) -> float:
+    """What a ratio of two sides can't tell apart, as a share of it."""
+    return math.hypot(_resolution(baseline, metric), _resolution(candidate, metric))
+
+
+def _resolution(runs: Sequence[Run], metric: Metric) -> float:
+    if metric.measure == "throughput":
+        return rate_resolution(runs)
+    times, step_ns = Counts.merge(counts_of(runs, metric)), clock_step_ns(runs)
+    if metric.quantile is not None:
+        return times.resolution(metric.q, step_ns)
+    mean = times.mean()
+    return step_ns / mean if mean else 0.0
+
+
+def counts_of(runs: Sequence[Run], metric: Metric) -> list[Counts]:
+    """The times of a metric, run by run."""
+    return [merged_times([run], metric.time, metric.operation) for run in runs]
+
+
+def run_value(run: Run, metric: Metric) -> float | None:
+    """A run's own value; none when it is 0 or there are too few operations for it."""
+    if metric == THROUGHPUT:
+        return rate_of(run) or None
+    if metric.measure == "throughput":
+        return _operation_rate(run, metric.operation) or None
+    counts = merged_times([run], metric.time, metric.operation)
+    if metric.measure == "mean":
+        return counts.mean() or None
+    return float(counts.quantile(metric.q) or 0) or None if counts.shows(metric.q) else None
+
+
+def _of_runs(runs: Sequence[Run], metric: Metric) -> Level | None:
+    """A figure that each run has of its own: a single run says nothing of its error."""
+    values = [run_value(run, metric) for run in runs]
+    known = [value for value in values if value]
+    if not known or len(known) < len(values):
+        return None
+    return level_of(known, _resolution(runs, metric))
+
+
+def _operation_rate(run: Run, operation: str | None) -> float:
+    """Successful operations of a kind per second in all windows of the counted phases."""
+    window_ns = sum(phase.window_ns for phase in run.counted)
+    done = sum(
+        total.in_window
+        for phase in run.counted
+        for total in run.totals(phase.index)
+        if total.outcome == "ok" and total.operation == operation
+    )
+    return done * _NS_PER_S / window_ns if window_ns else 0.0
+
+
+def _throughput(runs: Sequence[Run]) -> Level | None:
+    if not runs or min(rate_of(run) for run in runs) <= 0:
+        return None
+    if len(runs) == 1:
+        (run,) = runs
+        return imported_level(run) if run.manifest.imported else rate_level(run, run.counted)
+    first, second = stages(runs, [rate_of(run) for run in runs])
+    floor = rate_resolution(runs)
+    if len(first) > 1 and second:
+        return level_of_stages(first, second, floor)
+    return level_of([*first, *second], floor)
+
+
+def _slices(run: Run, metric: Metric) -> list[Counts]:
+    return [
+        part
+        for phase in run.counted
+        for part in interval_times(run, phase, metric.time, metric.operation)
+    ]
+
+
+def _operations(runs: Sequence[Run]) -> list[str]:
+    """The kinds of which some succeeded, without parts of read-modify-writes."""
+    return list(
+        dict.fromkeys(
+            total.operation
+            for run in runs
+            for phase in run.counted
+            for total in run.totals(phase.index)
+            if total.outcome == "ok" and not total.part
+        )
+    )

@@ -1,0 +1,80 @@
+"""The runs that a word means, where several may be meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from kvmark.analysis.verdict.kept import known_judgement
+from kvmark.records import Entry, Judgement, Records, Run, by_case, repetition_of
+from kvmark.records.words import USABLE, entries_of
+
+__all__ = ["newest", "runs_of", "select", "usable"]
+
+
+def runs_of(records: Records, words: Sequence[str]) -> tuple[Run, ...]:
+    """The closed runs that words mean, oldest first, each once.
+
+    A word is an id or the beginning of one, `last` or `last~1`, a tag or `tag:NAME`, `study:ID`, or
+    `commit:ID`. Several may stand in one word with commas between them.
+
+    Raises:
+        RecordsError: a word means no run, or a run can't be read.
+    """
+    found = {
+        entry.id
+        for word in words
+        for part in word.split(",")
+        for entry in entries_of(records, part, USABLE, bare_tags=True)
+    }
+    return tuple(records.open(run) for run in sorted(found))
+
+
+def select(
+    records: Records, tags: Sequence[str] = (), workload: str = "", system: str = ""
+) -> list[Entry]:
+    """The closed runs with all these tags and, where they are named, this workload and system."""
+    wanted = set(tags)
+    return [
+        entry
+        for entry in records.list()
+        if entry.state in USABLE
+        and wanted <= set(entry.tags)
+        and (not workload or workload.lower() in _names(entry))
+        and (not system or entry.system.lower() == system.lower())
+    ]
+
+
+def usable(records: Records, runs: Iterable[Run]) -> list[Run]:
+    """The runs that aren't INVALID, by the verdict beside each or else by one made now."""
+    return [run for run in runs if not _is_invalid(records, run)]
+
+
+def newest(runs: Iterable[Run]) -> list[Run]:
+    """The newest runs of each case: all repetitions of one command, or else the newest run.
+
+    They stand in the order of their time.
+    """
+    back = sorted(runs, key=lambda run: (run.manifest.created, run.id), reverse=True)
+    chosen = [run for same in by_case(back).values() for run in _last_pass(same)]
+    return sorted(chosen, key=lambda run: (run.manifest.created, run.id))
+
+
+def _last_pass(runs: Sequence[Run]) -> Iterator[Run]:
+    """From the newest one back, as long as it is another repetition of the same command."""
+    first, seen = runs[0], set[int | None]()
+    for run in runs:
+        repetition = repetition_of(run.manifest)
+        same = run.manifest.command == first.manifest.command
+        if run is not first and (repetition is None or repetition in seen or not same):
+            return
+        seen.add(repetition)
+        yield run
+
+
+def _is_invalid(records: Records, run: Run) -> bool:
+    return known_judgement(records, run) is Judgement.INVALID
+
+
+def _names(entry: Entry) -> tuple[str, str]:
+    """A workload goes by its whole name or by what stands after the folder."""
+    return entry.name.lower(), entry.name.rpartition("/")[2].lower()

@@ -1,0 +1,216 @@
+"""What a way through a proxy costs: throughput lost, response time added, what the proxy uses.
+
+Each block has a run of the straight way and one through each proxy, so that both sides of a
+difference were measured under the same conditions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import polars as pl
+
+from kvmark.analysis.compare.resolution import clock_step_ns, rate_resolution
+from kvmark.analysis.study import CaseRuns, is_precise_case
+from kvmark.analysis.summary.aggregate import merged_times, rate_of
+from kvmark.analysis.summary.counters import rises
+from kvmark.records import Run
+from kvmark.stats import (
+    CONFIDENCE,
+    Counts,
+    Estimate,
+    mean_interval,
+    paired_difference_of,
+    paired_ratio,
+)
+
+__all__ = ["COST_QUANTILES", "PathCost", "Proxy", "path_costs", "published_costs"]
+
+COST_QUANTILES: Final[Mapping[str, float]] = {
+    "p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999,
+}  # fmt: skip
+"""The quantiles of response time that are compared."""
+
+_NS_PER_S: Final = 1e9
+_NS_PER_MS: Final = 1e6
+_BYTES_PER_MB: Final = 1e6
+_NOTHING: Final = "as published, without an error"
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """A proxy that kvmark started, or that somebody else measured."""
+
+    kind: str
+    version: str
+    #: How it was compiled; empty where it came compiled.
+    build: str
+    threads: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PathCost:
+    """The cost of one way, all other factors kept."""
+
+    #: The levels of the other factors.
+    levels: Mapping[str, str]
+    #: The way's level.
+    through: str
+    #: None where kvmark didn't start it.
+    proxy: Proxy | None
+    #: How many blocks have both ways, each precise enough to be compared; the rest has none.
+    blocks: int
+    #: Share of the straight way's throughput that is missing, in percent.
+    throughput_lost: Estimate | None
+    #: Milliseconds of response time more than straight, by quantile; none with too few operations.
+    response_added: Mapping[str, Estimate | None]
+    #: Processor time of the proxy for an operation, in microseconds; none where nobody watched it.
+    proxy_cpu: Estimate | None
+    #: The most memory the proxy had, in bytes.
+    proxy_memory_bytes: float | None
+
+
+def path_costs(cases: Sequence[CaseRuns], factor: str, direct: str) -> tuple[PathCost, ...]:
+    """The cost of each way but the straight one, in the order of the cases.
+
+    Args:
+        cases: everything that was measured.
+        factor: the factor whose levels are ways.
+        direct: its level without a proxy.
+
+    Raises:
+        RecordsError: a run's files can't be read.
+    """
+    straight = {_others(case, factor): case for case in cases if case.levels[factor] == direct}
+    pairs = (
+        (straight.get(_others(case, factor)), case)
+        for case in cases
+        if case.levels[factor] != direct
+    )
+    return tuple(_cost(before, after, factor) for before, after in pairs if before is not None)
+
+
+def published_costs(rows: Sequence[Mapping[str, str]]) -> tuple[PathCost, ...]:
+    """The same of published figures; the first row is the straight way.
+
+    Raises:
+        KeyError: a column is missing.
+        ValueError: a figure is no number.
+    """
+    if not rows:
+        return ()
+    straight = rows[0]
+    return tuple(_published(straight, row) for row in rows[1:])
+
+
+def _others(case: CaseRuns, factor: str) -> tuple[tuple[str, str], ...]:
+    return tuple((name, label) for name, label in case.levels.items() if name != factor)
+
+
+def _cost(before: CaseRuns, after: CaseRuns, factor: str) -> PathCost:
+    blocks = sorted(before.usable & after.usable)
+    measured = [after.runs[n] for n in blocks]
+    # What the proxy used is measured without the other side, whose throughput may be imprecise.
+    compared = blocks if is_precise_case(before) and is_precise_case(after) else []
+    sides = [before.runs[n] for n in compared], [after.runs[n] for n in compared]
+    before_rates, after_rates = ([rate_of(run) for run in side] for side in sides)
+    times = [[merged_times([run], "response") for run in side] for side in sides]
+    memory = [most for run in measured if (most := _memory_bytes(run)) is not None]
+    cpu = [used for run in measured if (used := _cpu_us(run)) is not None]
+    return PathCost(
+        levels=dict(_others(after, factor)),
+        through=after.levels[factor],
+        proxy=next((found for run in after.runs.values() if (found := _proxy(run))), None),
+        blocks=len(compared),
+        throughput_lost=_lost(before_rates, after_rates, math.hypot(*map(rate_resolution, sides))),
+        response_added={
+            name: _added(times[0], times[1], q, clock_step_ns([*sides[0], *sides[1]]))
+            for name, q in COST_QUANTILES.items()
+        },
+        proxy_cpu=mean_interval(cpu, "µs") if cpu else None,
+        proxy_memory_bytes=max(memory, default=None),
+    )
+
+
+def _lost(before: Sequence[float], after: Sequence[float], floor: float) -> Estimate | None:
+    if not before or min(*before, *after) <= 0:
+        return None
+    # What is lost is the other way round than what is left.
+    return paired_ratio(before, after, floor=floor).put(lambda left: (1 - left) * 100, "%")
+
+
+def _added(
+    before: Sequence[Counts], after: Sequence[Counts], q: float, step_ns: float
+) -> Estimate | None:
+    if not all(Counts.merge(side).shows(q) for side in (before, after)):
+        return None
+    found = paired_difference_of(before, after, q, "ns", CONFIDENCE, step_ns)
+    return None if found is None else found.put(lambda ns: ns / _NS_PER_MS, "ms")
+
+
+def _description(run: Run) -> Mapping[str, Any]:
+    """What the manifest says of the proxy; empty where kvmark didn't start it."""
+    testbed: Mapping[str, Any] = run.manifest.testbed or {}
+    return testbed if testbed.get("system") == "proxy" else {}
+
+
+def _proxy(run: Run) -> Proxy | None:
+    known = _description(run)
+    if not known:
+        return None
+    version = str(known["version"]).removeprefix(str(known["kind"])).strip()
+    return Proxy(known["kind"], version, known["build"], known["threads"])
+
+
+def _nodes(run: Run) -> list[str]:
+    return [str(node["name"]) for node in _description(run).get("nodes", ())]
+
+
+def _cpu_us(run: Run) -> float | None:
+    """The proxy's processor time for an operation, in the counted phases."""
+    used_s, operations = 0.0, 0
+    for record in run.counted:
+        found = rises(run, record).filter(pl.col("node").is_in(_nodes(run)))
+        found = found.filter(pl.col("cpu_s").is_not_null())
+        if found.is_empty():
+            return None
+        # Samples don't reach to the phase's ends: what was used between them is a rate.
+        lasted_s = ((record.drained_ns or record.end_ns) - record.start_ns) / _NS_PER_S
+        used_s += float((found["cpu_s"] / found["wall_s"]).sum()) * lasted_s
+        operations += sum(t.count for t in run.totals(record.index) if not t.part)
+    return used_s * 1e6 / operations if operations else None
+
+
+def _memory_bytes(run: Run) -> float | None:
+    """The most memory that the proxy had in a sample of the run."""
+    table = run.resources
+    if "resident_bytes" not in table.columns:
+        return None
+    most: Any = table.filter(pl.col("node").is_in(_nodes(run)))["resident_bytes"].max()
+    return None if most is None else float(most)
+
+
+def _published(straight: Mapping[str, str], row: Mapping[str, str]) -> PathCost:
+    lost = (1 - float(row["ops_per_s"]) / float(straight["ops_per_s"])) * 100
+    added = {
+        name: _known(float(row[f"{name}_ms"]) - float(straight[f"{name}_ms"]), "ms")
+        for name in COST_QUANTILES
+    }
+    memory = row["memory_mb"]
+    return PathCost(
+        levels={},
+        through=row["proxy"],
+        proxy=Proxy(row["proxy"], "", row["build"], int(row["threads"])),
+        blocks=1,
+        throughput_lost=_known(lost, "%"),
+        response_added=added,
+        proxy_cpu=None,
+        proxy_memory_bytes=float(memory) * _BYTES_PER_MB if memory else None,
+    )
+
+
+def _known(value: float, unit: str) -> Estimate:
+    return Estimate.alone(round(value, 6), unit, _NOTHING)

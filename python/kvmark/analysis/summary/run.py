@@ -1,0 +1,308 @@
+"""One run in numbers: what it did in its counted phases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from kvmark.analysis.compare.resolution import rate_resolution
+from kvmark.analysis.summary.fault_effects import FaultEffect, fault_effects
+from kvmark.records import PhaseRecord, Run, TimeName, TotalRecord
+from kvmark.stats import Counts, Estimate, Level, rate_of_intervals
+
+#: The quantiles of a summary, by name.
+QUANTILES: Mapping[str, float] = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+
+_NS_PER_S = 1e9
+_NS_PER_MS = 1e6
+# An interval counts as full when it lacks at most this share of the usual length.
+_FULL = 0.99
+#: These look for no record that must be there; all other operations do, the user's own too.
+_CANNOT_MISS = ("insert", "delete", "scan")
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """A quantile in nanoseconds. ``enough`` says whether it may be shown: ten operations beyond.
+
+    It has no interval: a number of operations doesn't give one (see `compare.metrics`).
+    """
+
+    q: float
+    ns: int
+    enough: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """One of the three times of an operation, in nanoseconds."""
+
+    count: int
+    mean_ns: float | None
+    max_ns: int | None
+    quantiles: Mapping[str, Quantile] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, counts: Counts) -> Times:
+        """The figures of a histogram."""
+        if counts.n == 0:
+            return cls(0, None, None)
+        quantiles = {
+            name: Quantile(q, counts.quantile(q) or 0, counts.shows(q))
+            for name, q in QUANTILES.items()
+        }
+        return cls(counts.n, counts.mean(), counts.quantile(1.0), quantiles)
+
+    def shown_ns(self, name: str) -> int | None:
+        """A quantile by name (``p99``) if there are enough operations beyond it."""
+        found = self.quantiles.get(name)
+        return found.ns if found is not None and found.enough else None
+
+
+@dataclass(frozen=True, slots=True)
+class OperationSummary:
+    """One kind of operation of one group. Times are those of successful operations."""
+
+    group: str
+    operation: str
+    part: bool
+    count: int
+    rows: int
+    response: Times
+    service: Times
+    wait: Times
+    #: How many ended otherwise, by outcome.
+    others: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseSummary:
+    """One counted phase."""
+
+    phase: int
+    name: str
+    runtime_ms: float
+    #: Successful operations that completed in the window ÷ the window.
+    throughput: Estimate
+    #: All operations with a known outcome, the drain included.
+    completed: int
+    #: Records that these read or wrote, where that isn't one each.
+    rows: int | None
+    operations: tuple[OperationSummary, ...]
+    #: Operations that found their record ÷ those that looked for one; none without any.
+    hit_ratio: float | None
+    #: Failed operations by error class.
+    errors: Mapping[str, int]
+    #: Processor time of the process without idle polling ÷ operations; an embedded system included.
+    cpu_ns_per_operation: float | None
+    max_resident_bytes: int | None
+    #: From the arrival of answers in the kernel to their stamps, on a sample of reads, a part of
+    #: the service time. None where no read was sampled.
+    generator_lag: Times | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SweepSummary:
+    """The records that a run wrote and read back."""
+
+    records: int
+    #: Each holds what was acknowledged last, or what may have come after it.
+    intact: int
+    #: Gone, though acknowledged.
+    missing: int
+    #: Holding an older value than the one acknowledged last.
+    stale: int
+    #: Of those intact, how many hold a write whose outcome nobody knew.
+    unacknowledged: int
+    #: Those that couldn't be read.
+    unread: int
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A run in numbers, and what it was."""
+
+    id: str
+    name: str
+    system: str
+    version: str
+    created: str
+    phases: tuple[PhaseSummary, ...]
+    #: None when nothing was read back.
+    sweep: SweepSummary | None = None
+    #: What followed each planned fault.
+    faults: tuple[FaultEffect, ...] = ()
+
+
+def summarize(run: Run) -> Summary:
+    """The numbers of a run's counted phases."""
+    manifest = run.manifest
+    return Summary(
+        id=run.id,
+        name=str(manifest.plan.get("name", "")),
+        system=manifest.engine.system.system,
+        version=manifest.engine.system.version,
+        created=manifest.created,
+        phases=tuple(summarize_phase(run, phase) for phase in run.counted),
+        sweep=next(_sweeps(run), None),
+        faults=fault_effects(run),
+    )
+
+
+def _sweeps(run: Run) -> Iterator[SweepSummary]:
+    for phase in run.manifest.engine.phases:
+        if phase.sweep is not None:
+            ended = _by_outcome(run.totals(phase.index), excluded=())
+            intact, missing, stale = (ended.get(name, 0) for name in ("ok", "miss", "mismatch"))
+            yield SweepSummary(
+                records=phase.sweep.records,
+                intact=intact,
+                missing=missing,
+                stale=stale,
+                unacknowledged=phase.sweep.unacknowledged,
+                unread=phase.sweep.records - intact - missing - stale,
+            )
+
+
+def summarize_phase(run: Run, phase: PhaseRecord) -> PhaseSummary:
+    """The numbers of one phase."""
+    totals = run.totals(phase.index)
+    whole = [total for total in totals if not total.part]
+    completed = sum(total.count for total in whole)
+    return PhaseSummary(
+        phase=phase.index,
+        name=phase.name,
+        runtime_ms=phase.window_ns / _NS_PER_MS,
+        throughput=throughput(run, phase),
+        completed=completed,
+        rows=_rows(whole),
+        operations=tuple(_operations(run, totals)),
+        hit_ratio=_hit_ratio(run, whole),
+        errors=_by_outcome(whole, excluded=("ok", "miss")),
+        cpu_ns_per_operation=_cpu_ns_per_operation(phase, completed),
+        max_resident_bytes=phase.process.max_resident_bytes,
+        generator_lag=_generator_lag(run, phase),
+    )
+
+
+def throughput(run: Run, phase: PhaseRecord) -> Estimate:
+    """Successful operations per second in the window, with the error that its intervals give.
+
+    The value is the exact ratio; the error is that of the mean rate of the full intervals. Too few
+    of them give none.
+    """
+    found = rate_level(run, [phase])
+    if found is None:
+        return Estimate.alone(0.0, "ops/s", "no interval: no operation succeeded")
+    return found.plain("ops/s")
+
+
+def rate_level(run: Run, phases: Sequence[PhaseRecord]) -> Level | None:
+    """The rate in the windows of some phases of a run; none where no operation succeeded."""
+    ok = sum(run.manifest.engine.succeeded(phase) for phase in phases)
+    window_ns = sum(phase.window_ns for phase in phases)
+    if not ok or not window_ns:
+        return None
+    rates = [rate for phase in phases for rate in interval_rates(run, phase)]
+    until_known = any(phase.stopped_by == "until" for phase in phases)
+    floor = rate_resolution([run])
+    return rate_of_intervals(ok * _NS_PER_S / window_ns, rates, floor, until_known=until_known)
+
+
+def full_intervals(run: Run, phase: PhaseRecord) -> pl.DataFrame:
+    """The rows of the phase's window, without its drain and a last interval that was cut short."""
+    rows = run.intervals.filter((pl.col("phase") == phase.index) & ~pl.col("drain"))
+    length = pl.col("end_ns") - pl.col("start_ns")
+    return rows.filter(length >= _FULL * length.max())
+
+
+def interval_rates(run: Run, phase: PhaseRecord) -> list[float]:
+    """Successful operations per second in each full interval, all groups together."""
+    ok = (pl.col("outcome") == "ok") & ~pl.col("part")
+    rates = (
+        full_intervals(run, phase)
+        .group_by("start_ns", "end_ns")
+        .agg(pl.col("count").filter(ok).sum())
+        .sort("start_ns")
+        .select(pl.col("count") * _NS_PER_S / (pl.col("end_ns") - pl.col("start_ns")))
+    )
+    return [float(rate) for rate in rates["count"]]
+
+
+def quantile_curve(counts: Counts, nines: int = 5) -> tuple[tuple[float, int], ...]:
+    """Points (quantile, nanoseconds) of a curve up to as many nines as the counts can show."""
+    steps = [1 - 10**-nine * left / 10 for nine in range(nines) for left in range(10, 1, -1)]
+    points = ((q, counts.quantile(q)) for q in steps if counts.shows(q))
+    return tuple((q, value) for q, value in points if value is not None)
+
+
+def _operations(run: Run, totals: Iterable[TotalRecord]) -> Iterable[OperationSummary]:
+    named: dict[tuple[str, str, bool], list[TotalRecord]] = {}
+    for total in totals:
+        named.setdefault((total.group, total.operation, total.part), []).append(total)
+    for (group, operation, part), found in named.items():
+        ok = [total for total in found if total.outcome == "ok"]
+        yield OperationSummary(
+            group=group,
+            operation=operation,
+            part=part,
+            count=sum(total.count for total in ok),
+            rows=sum(total.rows for total in ok),
+            response=_times(run, ok, "response"),
+            service=_times(run, ok, "service"),
+            wait=_times(run, ok, "wait"),
+            others=_by_outcome(found, excluded=("ok",)),
+        )
+
+
+def _times(run: Run, totals: Iterable[TotalRecord], time: TimeName) -> Times:
+    return Times.of(Counts.merge(run.times(total, time) for total in totals))
+
+
+def _generator_lag(run: Run, phase: PhaseRecord) -> Times | None:
+    lag = phase.generator_lag
+    return None if lag is None else Times.of(run.decoded(lag, "the generator's lag"))
+
+
+def _by_outcome(totals: Iterable[TotalRecord], excluded: tuple[str, ...]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for total in totals:
+        if total.outcome not in excluded:
+            counts[total.outcome] = counts.get(total.outcome, 0) + total.count
+    return counts
+
+
+def _rows(totals: Iterable[TotalRecord]) -> int | None:
+    ok = [total for total in totals if total.outcome == "ok"]
+    rows = sum(total.rows for total in ok)
+    return rows if rows != sum(total.count for total in ok) else None
+
+
+def looked_for(run: Run, totals: Iterable[TotalRecord]) -> tuple[int, int]:
+    """How many operations that look for a record found it, and how many found none.
+
+    Totals are those of whole operations. Deletes and inserts look for none, and a scan takes what
+    there is.
+    """
+    looked = [total for total in totals if run.kind(total) not in _CANNOT_MISS]
+    hits, misses = (
+        sum(total.count for total in looked if total.outcome == outcome)
+        for outcome in ("ok", "miss")
+    )
+    return hits, misses
+
+
+def _hit_ratio(run: Run, totals: Iterable[TotalRecord]) -> float | None:
+    hits, misses = looked_for(run, totals)
+    return hits / (hits + misses) if hits + misses else None
+
+
+def _cpu_ns_per_operation(phase: PhaseRecord, completed: int) -> float | None:
+    process = phase.process
+    if process.cpu_user_ns is None or process.cpu_system_ns is None or completed == 0:
+        return None
+    # Polling is timed by the clock, which goes on while a worker waits for a core.
+    idle_ns = sum(min(worker.idle_spin_ns, worker.cpu_ns or 0) for worker in phase.workers)
+    return (process.cpu_user_ns + process.cpu_system_ns - idle_ns) / completed

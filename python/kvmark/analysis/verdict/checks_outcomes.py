@@ -1,0 +1,149 @@
+"""Checks of what the operations answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from kvmark.analysis.summary.faults import expected_errors
+from kvmark.analysis.summary.run import looked_for
+from kvmark.analysis.verdict.evidence import JudgedPhase, percent, reason
+from kvmark.analysis.verdict.rules import RULES, Reason, Unit
+from kvmark.stats import mix_test
+
+# Chance gives a wrong mix once in a million runs.
+_MIX_P_VALUE = 1e-6
+_NOT_ERRORS = ("ok", "miss", "mismatch")
+#: Classes of failures with a reason of their own.
+_OWN_REASONS = {"timeout": "timeouts", "overloaded": "overloaded", "unavailable": "unavailable"}
+
+
+def check_success(phase: JudgedPhase) -> Iterator[Reason | None]:
+    """Something must have succeeded in the window."""
+    ok = sum(total.in_window for total in phase.whole() if total.outcome == "ok")
+    yield reason(
+        "nothing_measured",
+        0 if ok else 1,
+        f"no operation succeeded in the {phase.name} phase",
+        {"operations_ok": ok, "operations": phase.count()},
+        phase=phase.name,
+    )
+
+
+def check_errors(phase: JudgedPhase) -> Iterator[Reason | None]:
+    """Failures by class: those that planned faults explain, the others, and wrong values."""
+    found = {
+        total.outcome: phase.count(total.outcome)
+        for total in phase.whole()
+        if total.outcome not in _NOT_ERRORS
+    }
+    planned = expected_errors(phase.run, phase.record)
+    expected = {name: min(count, planned.get(name, 0)) for name, count in found.items() if count}
+    yield _failures(
+        "errors_during_faults",
+        phase,
+        expected,
+        sum(expected.values()),
+        " of all, while a server was broken on purpose, or soon after it",
+    )
+    others = {name: count - expected.get(name, 0) for name, count in found.items()}
+    failed = sum(others.values())
+    for code in ("errors", *_OWN_REASONS.values()):
+        own = {name: n for name, n in others.items() if _OWN_REASONS.get(name, "errors") == code}
+        together = f"; with other classes {percent(failed / phase.count())}" if failed else ""
+        yield _failures(code, phase, own, failed, together if sum(own.values()) < failed else "")
+    all_ended = phase.count()
+    # A value that isn't the last one written is a lost write in the verify phase.
+    wrong = 0 if phase.name == "verify" else phase.count("mismatch")
+    yield reason(
+        "mismatches",
+        wrong,
+        f"{wrong} operations read a value that is not the one that was written",
+        {"mismatches": wrong, "operations": all_ended},
+        phase=phase.name,
+    )
+
+
+def _failures(
+    code: str, phase: JudgedPhase, classes: Mapping[str, int], judged: int, more: str
+) -> Reason | None:
+    """A reason for failures of these classes, whose level so many failures decide."""
+    classes = {name: count for name, count in sorted(classes.items()) if count}
+    failed, all_ended = sum(classes.values()), phase.count()
+    if not failed:
+        return None
+    named = ", ".join(f"{count} {name}" for name, count in classes.items())
+    return reason(
+        code,
+        judged / all_ended if RULES[code].unit is Unit.SHARE else judged,
+        f"{failed} of {all_ended} operations failed ({named}), {percent(failed / all_ended)}{more}",
+        {"failed": failed, "operations": all_ended, **classes},
+        phase=phase.name,
+    )
+
+
+def check_misses(phase: JudgedPhase) -> Iterator[Reason | None]:
+    """Records that were looked for and not there: the rest of the hit ratio."""
+    hits, misses = looked_for(phase.run, phase.whole())
+    ended = hits + misses
+    share = misses / ended if ended else 0.0
+    yield reason(
+        "misses",
+        share,
+        f"{misses} of {ended} operations that look for a record found none, {percent(share)}",
+        {"misses": misses, "operations": ended},
+        phase=phase.name,
+    )
+
+
+def check_lost_writes(phase: JudgedPhase) -> Iterator[Reason | None]:
+    """In the verify phase each record must hold what was written last."""
+    missing, stale = phase.count("miss"), phase.count("mismatch")
+    lost = missing + stale
+    yield reason(
+        "lost_writes",
+        lost,
+        f"{lost} of {phase.count()} records that were written had lost an acknowledged write"
+        f" afterwards: {missing} were missing and {stale} held an older value",
+        {"missing": missing, "stale": stale, "records": phase.count()},
+        phase=phase.name,
+    )
+
+
+def check_mix(phase: JudgedPhase) -> Iterator[Reason | None]:
+    """Each group's operations against the plan's mix."""
+    for group in phase.record.groups:
+        planned = phase.planned(group.group).get("mix", ())
+        weights = {phase.run.operation(entry): float(entry["weight"]) for entry in planned}
+        counts: dict[str, int] = dict.fromkeys(weights, 0)
+        first = _before_all_is_there(phase, planned)
+        for total in phase.whole():
+            if total.group == group.group:
+                name = first.get(total.operation, total.operation)
+                counts[name] = counts.get(name, 0) + total.count
+        if not weights or not sum(counts.values()):
+            continue
+        test = mix_test(list(counts.values()), [weights.get(kind, 0.0) for kind in counts])
+        if test.p_value < _MIX_P_VALUE:
+            yield reason(
+                "wrong_mix",
+                test.deviation,
+                f"the mix of group {group.group} is off by {percent(test.deviation)} of the"
+                " operations",
+                {"group": group.group, "p_value": test.p_value, **counts},
+                phase=phase.name,
+            )
+
+
+def _before_all_is_there(
+    phase: JudgedPhase, planned: Iterable[Mapping[str, Any]]
+) -> dict[str, str]:
+    """What writes once all records are there, and the statement of the mix that it stands for."""
+    statements = phase.run.manifest.plan.get("statements", ())
+    mixed = {entry.get("statement") for entry in planned} - {None}
+    becomes = {place: statements[place].get("when_full") for place in mixed}
+    return {
+        statements[then]["name"]: statements[place]["name"]
+        for place, then in becomes.items()
+        if then is not None and then not in mixed
+    }

@@ -1,0 +1,239 @@
+"""Checks of the run as a whole, its machine, and whether its figures mean anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import polars as pl
+
+from kvmark.analysis.verdict.evidence import JudgedPhase, percent, real_clock, reason
+from kvmark.analysis.verdict.rules import RULES, Level, Reason
+from kvmark.records import Run
+from kvmark.records.intervals import TIMED
+from kvmark.stats import LEAST_INTERVALS, Drift, drift, least_observations
+
+_LEAST_FOR_DRIFT = 10
+_DRIFT_P_VALUE = 0.01
+
+#: Keys of the manifest's ``host`` that the checks read.
+HOST_LOAD = "other_busy_cores_before"
+HOST_CORES = "cores"
+HOST_OVERHEAD = "engine_overhead_ns_per_operation"
+#: Instead of it, where the calibrations were too far apart to say what the engine costs.
+HOST_OVERHEAD_LEAST = "engine_overhead_ns_least"
+HOST_OVERHEAD_MEDIAN = "engine_overhead_ns_median"
+
+
+def check_ending(run: Run) -> Iterator[Reason | None]:
+    """How the run came to its end."""
+    engine = run.manifest.engine
+    cancelled = [phase.name for phase in engine.phases if phase.stopped_by == "cancelled"]
+    stopped = engine.interrupted or bool(cancelled)
+    phase = cancelled[0] if cancelled else None
+    yield reason(
+        "interrupted",
+        int(stopped),
+        "the run was ended before its plan did, by the user or by a limit on time",
+        {},
+        phase=phase,
+    )
+    killed = run.manifest.closed_by == "recovered"
+    yield reason("recovered", int(killed), "the run was killed and closed from its logs", {})
+    for record in engine.phases:
+        yield reason(
+            "phase_failed",
+            int(record.stopped_by == "failed"),
+            f"the system under test ended the {record.name} phase by failing",
+            {},
+            phase=record.name,
+        )
+        abandoned = sum(group.abandoned for group in record.groups)
+        yield reason(
+            "abandoned",
+            abandoned,
+            f"{abandoned} operations were still in flight when the drain limit was over",
+            {"abandoned": abandoned},
+            phase=record.name,
+        )
+    if not run.counted:
+        yield reason("nothing_measured", 1, "the run has no phase that counts", {})
+
+
+def check_machine(run: Run) -> Iterator[Reason | None]:
+    """What else the machine did, and where the workers ran."""
+    if not real_clock(run):
+        return
+    known = [(_number(host, HOST_LOAD), _number(host, HOST_CORES)) for host in _hosts(run)]
+    busy = [(load / cores, load, cores) for load, cores in known if load is not None and cores]
+    for share, load, cores in [max(busy)] if busy else []:
+        yield reason(
+            "busy_machine",
+            share,
+            f"other programs kept {load:.2g} of {cores:.0f} cores busy before the run",
+            {HOST_LOAD: load, HOST_CORES: cores},
+        )
+    yield from _check_calibration(run)
+    workers = [worker for phase in run.counted for worker in phase.workers]
+    unpinned = any(not worker.cores for worker in workers)
+    yield reason("unpinned", int(unpinned), "the kernel chose the cores of the workers", {})
+
+
+def _check_calibration(run: Run) -> Iterator[Reason | None]:
+    """Whether what the engine costs could be measured on each machine."""
+    known = [
+        (_number(host, HOST_OVERHEAD_LEAST), _number(host, HOST_OVERHEAD_MEDIAN))
+        for host in _hosts(run)
+    ]
+    apart = [(median / least, least, median) for least, median in known if least and median]
+    for times, least, median in [max(apart)] if apart else []:
+        yield reason(
+            "calibration_disturbed",
+            times,
+            f"what the engine costs isn't known: calibrated several times, it took {least:.0f} ns"
+            f" per operation at the least and {median:.0f} ns in the median",
+            {HOST_OVERHEAD_LEAST: least, HOST_OVERHEAD_MEDIAN: median},
+        )
+
+
+def check_notices(run: Run) -> Iterator[Reason | None]:
+    """The engine's own warnings, as they are, but those that the records show just as well."""
+    names = {phase.index: phase.name for phase in run.manifest.engine.phases}
+    for notice in run.manifest.engine.notices:
+        if notice.code in RULES:
+            continue
+        yield Reason(
+            code="engine_notice",
+            level=Level.NOTE,
+            phase=None if notice.phase is None else names.get(notice.phase),
+            sentence=notice.message,
+            evidence={"code": notice.code, **notice.evidence},
+            threshold=None,
+            advice=notice.advice,
+        )
+
+
+def check_resolution(phase: JudgedPhase) -> Iterator[Reason | None]:
+    """The engine's cost and the clock's step against what they are to measure."""
+    mean_ns = phase.mean_service_ns()
+    driver = phase.run.manifest.plan.get("system", {}).get("driver")
+    costs_ns = [_number(host, HOST_OVERHEAD) for host in _hosts(phase.run)]
+    overhead_ns = max((cost_ns for cost_ns in costs_ns if cost_ns is not None), default=None)
+    if not mean_ns or not real_clock(phase.run):
+        return
+    if overhead_ns is not None and driver != "null":
+        yield reason(
+            "engine_overhead",
+            overhead_ns / mean_ns,
+            f"the engine's own {overhead_ns:.0f} ns per operation are"
+            f" {percent(overhead_ns / mean_ns)} of the mean service time",
+            {HOST_OVERHEAD: overhead_ns, "service_ns_mean": mean_ns},
+            phase=phase.name,
+        )
+    clock = phase.run.manifest.engine.clock
+    ok = [total for total in phase.whole() if total.outcome == "ok"]
+    median_ns = max(ok, key=lambda total: total.count).service.p50
+    if clock is not None and median_ns > 0:
+        yield reason(
+            "coarse_clock",
+            clock.resolution_ns / median_ns,
+            f"the clock moves in steps of {clock.resolution_ns:.0f} ns and the median service time"
+            f" is {median_ns} ns",
+            {"resolution_ns": clock.resolution_ns, "service_ns_p50": median_ns},
+            phase=phase.name,
+        )
+
+
+def check_stationary(phase: JudgedPhase) -> Iterator[Reason | None]:
+    """Throughput and mean service time over the intervals; the one that moves more is named."""
+    steady = all(_steady(phase, group.group) for group in phase.record.groups)
+    if phase.name != "measure" or not steady or phase.intervals() < _LEAST_FOR_DRIFT:
+        return
+    found = {name: moved for name, series in _series(phase) if (moved := _drift(series))}
+    if not found:
+        return
+    name = max(found, key=lambda candidate: abs(found[candidate].change))
+    moved = found[name]
+    yield reason(
+        "not_stationary",
+        abs(moved.change),
+        f"the {name} {'rose' if moved.change > 0 else 'fell'} by {percent(abs(moved.change))} over"
+        f" {moved.n} intervals",
+        {"series": name, "change": moved.change, "p_value": moved.p_value, "intervals": moved.n},
+        phase=phase.name,
+    )
+
+
+def check_samples(phase: JudgedPhase) -> Iterator[Reason | None]:
+    """Whether there is enough for an error of the throughput and for the quantiles."""
+    intervals = phase.intervals()
+    yield reason(
+        "too_short",
+        LEAST_INTERVALS - intervals,
+        f"the {phase.name} phase has {intervals} of the {LEAST_INTERVALS} full intervals that an"
+        " error of its throughput needs",
+        {"intervals": intervals},
+        phase=phase.name,
+    )
+    ok = {
+        f"{total.group}.{total.operation}": total.count
+        for total in phase.whole()
+        if total.outcome == "ok"
+    }
+    if not ok:
+        return
+    rarest = min(ok, key=lambda name: ok[name])
+    needed = least_observations(0.99)
+    most = max(ok.values())
+    yield reason(
+        "too_few_samples",
+        needed - ok[rarest],
+        f"{rarest} succeeded {ok[rarest]} times and its p99 needs {needed}, so it is not shown",
+        {"operation": rarest, "count": ok[rarest], "most": most},
+        phase=phase.name,
+        level=Level.SUSPECT if most < least_observations(0.95) else None,
+    )
+
+
+def _steady(phase: JudgedPhase, group: str) -> bool:
+    """Whether the plan keeps the target rate, so that a change isn't meant."""
+    rates = phase.planned(group).get("arrival", {}).get("rates", ())
+    return len({point["rate"] for point in rates}) <= 1
+
+
+def _series(phase: JudgedPhase) -> Iterator[tuple[str, list[float]]]:
+    whole = (pl.col("outcome") == "ok") & ~pl.col("part")
+    length_s = (pl.col("end_ns") - pl.col("start_ns")) / 1e9
+    sums = (
+        phase.full_intervals.group_by("start_ns", "end_ns")
+        .agg(
+            pl.col("count").filter(whole).sum(),
+            TIMED.filter(whole).sum().alias("timed"),
+            (pl.col("service_ns_mean") * TIMED).filter(whole).sum().alias("service_ns"),
+        )
+        .sort("start_ns")
+        .with_columns(rate=pl.col("count") / length_s)
+    )
+    yield "throughput", sums["rate"].to_list()
+    served = sums.filter(pl.col("timed") > 0)
+    yield "mean service time", (served["service_ns"] / served["timed"]).to_list()
+
+
+def _drift(series: list[float]) -> Drift | None:
+    """The drift if chance doesn't explain it."""
+    if len(series) < _LEAST_FOR_DRIFT:
+        return None
+    found = drift(series)
+    return found if found.p_value < _DRIFT_P_VALUE else None
+
+
+def _hosts(run: Run) -> list[Mapping[str, Any]]:
+    """The machines that generated the load."""
+    return [agent.host for agent in run.manifest.engine.agents] or [run.manifest.host]
+
+
+def _number(host: Mapping[str, Any], key: str) -> float | None:
+    value = host.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value)

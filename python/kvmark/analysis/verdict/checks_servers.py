@@ -1,0 +1,227 @@
+"""Checks of the servers: what they used, how the load lay on them, what they threw away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kvmark.analysis.summary.counters import rises
+from kvmark.analysis.summary.faults import problems
+from kvmark.analysis.verdict.evidence import JudgedPhase, percent, reason
+from kvmark.analysis.verdict.rules import Reason
+from kvmark.drivers import drivers
+from kvmark.records import Run
+from kvmark.stats.popularity import zipf_top_share
+
+#: Counters in which drivers tell what their system threw away.
+_EVICTED = ("evicted_keys", "evictions")
+#: Kinds of warnings that drivers count, and what they speak of.
+_WARNINGS = {"tombstone": "tombstones", "batch": "batches"}
+#: Roles of servers that share the load.
+_SHARING = ("primary", "peer")
+#: YCSB's zipfian constant, and the items its scrambled zipfian always draws from.
+_YCSB_THETA = 0.99
+_YCSB_ITEMS = 10_000_000_000
+#: Seconds of processor time that a system counts itself, where nobody watched it.
+_OWN_CPU = ("used_cpu_user", "used_cpu_sys")
+
+#: A row of :func:`rises`.
+_Rise = Mapping[str, Any]
+
+
+def check_faults(run: Run) -> Iterator[Reason | None]:
+    """Each planned fault must have been carried out."""
+    found = problems(run)
+    named = "; ".join(f"'{fault}' because {why}" for fault, why in found.items())
+    yield reason(
+        "fault_not_carried_out",
+        len(found),
+        f"{len(found)} planned faults were not carried out: {named}",
+        {"faults": len(found)},
+    )
+
+
+def check_servers(phase: JudgedPhase) -> Iterator[Reason | None]:
+    """What the servers used, carried, collected, warned of and evicted in a counted phase."""
+    rose = rises(phase.run, phase.record).to_dicts()
+    used = _used_cores(phase, rose)
+    if used:
+        node = max(used, key=lambda name: used[name])
+        yield reason(
+            "server_saturated",
+            used[node],
+            f"server {node} used {percent(used[node])} of the processor time that it can use",
+            {"node": node, "busy_share": used[node], "servers": len(used)},
+            phase=phase.name,
+        )
+    yield from _check_shares(phase, rose)
+    yield from _check_popularity(phase)
+    yield from _check_garbage(phase, rose)
+    yield from _check_warnings(phase)
+    evicted = sum(_change(phase, name) or 0.0 for name in _EVICTED)
+    yield reason(
+        "evictions",
+        evicted,
+        f"the system evicted {evicted:.0f} records in the {phase.name} phase",
+        {"evicted": evicted},
+        phase=phase.name,
+    )
+
+
+def _check_shares(phase: JudgedPhase, rose: Sequence[_Rise]) -> Iterator[Reason | None]:
+    """Whether one of several servers carried more of the traffic than its part."""
+    sharing = _sharing(phase.run)
+    spent = {node: change for node, change in _traffic(rose).items() if node in sharing}
+    total = sum(spent.values())
+    if len(spent) < 2 or len(spent) < len(sharing) or total <= 0:
+        return
+    node = max(spent, key=lambda name: spent[name])
+    share, fair = spent[node] / total, 1 / len(spent)
+    yield reason(
+        "uneven_servers",
+        share - fair,
+        f"server {node} carried {percent(share)} of the traffic of {len(spent)} servers, where"
+        f" an equal part is {percent(fair)}",
+        {"node": node, "share": share, "equal_share": fair, "servers": len(spent)},
+        phase=phase.name,
+    )
+
+
+def _check_popularity(phase: JudgedPhase) -> Iterator[Reason | None]:
+    """Whether the most popular record alone asks for much of what one of several servers can do."""
+    servers = len(_sharing(phase.run))
+    operations = {
+        group: sum(total.count for total in phase.whole() if total.group == group)
+        for group in (group.group for group in phase.record.groups)
+    }
+    all_ended = sum(operations.values())
+    if servers < 2 or not all_ended:
+        return
+    records = int(phase.run.manifest.plan.get("dataset", {}).get("count", 0))
+    popular = sum(
+        count * _top_share(phase.planned(group).get("keys", {}), records)
+        for group, count in operations.items()
+    )
+    share = popular / all_ended
+    yield reason(
+        "hot_partition",
+        share * servers,
+        f"the most popular record gets {percent(share)} of the operations, where an equal part of"
+        f" {servers} servers is {percent(1 / servers)}",
+        {"share": share, "equal_share": 1 / servers, "records": records},
+        phase=phase.name,
+    )
+
+
+def _top_share(keys: Mapping[str, Any], records: int) -> float:
+    """The expected share of the most popular record; 0 where nothing tells."""
+    match keys.get("law"):
+        case "zipfian":
+            return zipf_top_share(records, float(keys["theta"]))
+        case "latest":
+            return zipf_top_share(records, _YCSB_THETA)
+        case "ycsb_zipfian":
+            return zipf_top_share(_YCSB_ITEMS, _YCSB_THETA)
+        case "hotspot" if records:
+            hot = max(1, int(records * float(keys["data_fraction"])))
+            return float(keys["operation_fraction"]) / hot
+        case "uniform" if records:
+            return 1 / records
+    return 0.0
+
+
+def _check_garbage(phase: JudgedPhase, rose: Sequence[_Rise]) -> Iterator[Reason | None]:
+    """How long servers on a Java virtual machine collected garbage."""
+    shares = {
+        str(row["node"]): row["gc_s"] / row["wall_s"] for row in rose if row["gc_s"] is not None
+    }
+    if not shares:
+        return
+    node = max(shares, key=lambda name: shares[name])
+    yield reason(
+        "garbage_collection",
+        shares[node],
+        f"server {node} collected garbage {percent(shares[node])} of the time",
+        {"node": node, "share": shares[node], "servers": len(shares)},
+        phase=phase.name,
+    )
+
+
+def _check_warnings(phase: JudgedPhase) -> Iterator[Reason | None]:
+    """Warnings that came with answers, by what they speak of."""
+    warnings, ended = _change(phase, "warnings"), phase.count()
+    if not warnings or not ended:
+        return
+    known = {name: int(_change(phase, f"warnings_{kind}") or 0) for kind, name in _WARNINGS.items()}
+    named = {name: count for name, count in known.items() if count}
+    named |= {"other matters": rest} if (rest := int(warnings) - sum(known.values())) > 0 else {}
+    told = ", ".join(f"{count} of {name}" for name, count in named.items())
+    yield reason(
+        "server_warnings",
+        warnings / ended,
+        f"answers to {ended} operations came with {warnings:.0f} warnings, {told}",
+        {"warnings": int(warnings), "operations": ended, **named},
+        phase=phase.name,
+    )
+
+
+def _used_cores(phase: JudgedPhase, rose: Sequence[_Rise]) -> dict[str, float]:
+    """Each server's processor time as a share of what it can use."""
+    watched = {
+        str(row["node"]): row["cpu_s"] / row["wall_s"] for row in rose if row["cpu_s"] is not None
+    }
+    if watched:
+        return {node: cores / _usable_cores(phase.run, node) for node, cores in watched.items()}
+    own = [_change(phase, name) for name in _OWN_CPU]
+    window_ns = (phase.record.drained_ns or phase.record.end_ns) - phase.record.start_ns
+    if window_ns <= 0 or any(part is None for part in own):
+        return {}
+    return {"of the system": sum(part or 0.0 for part in own) * 1e9 / window_ns}
+
+
+def _usable_cores(run: Run, name: str) -> float:
+    """Cores that a server can keep busy: its threads' where they are few, or those it is bound to.
+
+    A system of one thread may use a little more than a core, for what it does in the background.
+    """
+    testbed = _testbed_of(run, name)
+    nodes: list[Mapping[str, Any]] = list(testbed.get("nodes", ()))
+    node = next((one for one in nodes if one.get("name") == name), {})
+    bound = len(node.get("cores") or ()) or run.manifest.host.get("cores") or 1
+    if testbed.get("system") == "proxy":
+        return float(min(int(testbed.get("threads") or bound), bound))
+    driver = drivers().get(str(run.manifest.plan.get("system", {}).get("driver")))
+    # Whose settings nobody knows may have any number of threads.
+    if "system" not in testbed or driver is None or driver.one_thread_unless is None:
+        return float(bound)
+    threads = str(testbed.get("settings", {}).get(driver.one_thread_unless, "1"))
+    return float(min(int(threads) if threads.isdecimal() else 1, bound))
+
+
+def _traffic(rose: Sequence[_Rise]) -> dict[str, float]:
+    return {str(row["node"]): row["bytes"] for row in rose if row["bytes"] is not None}
+
+
+def _sharing(run: Run) -> list[str]:
+    """The servers that share the load, by name."""
+    return [str(node["name"]) for node in _nodes(run) if node.get("role") in _SHARING]
+
+
+def _testbed_of(run: Run, node: str) -> Mapping[str, Any]:
+    """The testbed that a server belongs to: a proxy's own, or that of the system behind it."""
+    testbed: Mapping[str, Any] = run.manifest.testbed or {}
+    behind: Mapping[str, Any] = testbed.get("behind") or {}
+    is_behind = any(one.get("name") == node for one in behind.get("nodes", ()))
+    return behind if is_behind else testbed
+
+
+def _nodes(run: Run) -> list[dict[str, Any]]:
+    return list((run.manifest.testbed or {}).get("nodes", ()))
+
+
+def _change(phase: JudgedPhase, name: str) -> float | None:
+    """How much a counter of the system rose; none where it isn't one, or began anew."""
+    counter = phase.record.statistics.get(name)
+    if counter is None or counter.before is None or counter.after is None:
+        return None
+    return max(0.0, counter.after - counter.before)

@@ -1,0 +1,114 @@
+"""Whether a run may be used: VALID, SUSPECT or INVALID, with typed reasons.
+
+A verdict is computed from the records alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kvmark.analysis.external.imported import imported_reason
+from kvmark.analysis.verdict import (
+    checks_fleet,
+    checks_load,
+    checks_outcomes,
+    checks_precision,
+    checks_run,
+    checks_servers,
+)
+from kvmark.analysis.verdict.evidence import JudgedPhase
+from kvmark.analysis.verdict.rules import Level, Reason
+from kvmark.records import Judgement, Run
+
+# Phases whose operations must succeed although they are not counted: the rest stands on them.
+_MUST_SUCCEED = ("load", "measure", "verify")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The judgement on a run and its reasons, the gravest first."""
+
+    judgement: Judgement
+    reasons: tuple[Reason, ...]
+
+    @classmethod
+    def of(cls, reasons: Iterable[Reason]) -> Verdict:
+        """The verdict that follows from reasons."""
+        order = (Level.INVALID, Level.SUSPECT, Level.NOTE)
+        ordered = tuple(sorted(reasons, key=lambda reason: order.index(reason.level)))
+        levels = {reason.level for reason in ordered}
+        if Level.INVALID in levels:
+            return cls(Judgement.INVALID, ordered)
+        return cls(Judgement.SUSPECT if Level.SUSPECT in levels else Judgement.VALID, ordered)
+
+    @classmethod
+    def of_json(cls, values: Mapping[str, Any]) -> Verdict:
+        """The verdict that these JSON values were made of."""
+        reasons = (Reason(**{**one, "level": Level(one["level"])}) for one in values["reasons"])
+        return cls(Judgement(values["judgement"]), tuple(reasons))
+
+    def to_json(self) -> dict[str, Any]:
+        """The verdict as JSON values."""
+        return {
+            "judgement": self.judgement.value,
+            "reasons": [
+                {
+                    "code": reason.code,
+                    "level": reason.level.value,
+                    "phase": reason.phase,
+                    "sentence": reason.sentence,
+                    "evidence": dict(reason.evidence),
+                    "threshold": reason.threshold,
+                    "advice": reason.advice,
+                }
+                for reason in self.reasons
+            ],
+        }
+
+
+Judge = Callable[[Run], Verdict]
+"""Gives the verdict on a run."""
+
+
+def judge(run: Run) -> Verdict:
+    """The verdict on a run: a function of its folder, whatever runs there are beside it.
+
+    An imported run isn't judged: it is SUSPECT for that one reason.
+
+    Raises:
+        RecordsError: the run's files can't be read.
+    """
+    if run.manifest.imported is not None:
+        return Verdict.of([imported_reason(run.manifest.imported)])
+    found = (reason for reason in _reasons(run) if reason is not None)
+    return Verdict.of(found)
+
+
+def _reasons(run: Run) -> Iterator[Reason | None]:
+    yield from checks_run.check_ending(run)
+    yield from checks_fleet.check_fleet(run)
+    yield from checks_run.check_machine(run)
+    yield from checks_run.check_notices(run)
+    yield from checks_servers.check_faults(run)
+    for record in run.manifest.engine.phases:
+        if record.name in _MUST_SUCCEED:
+            yield from checks_outcomes.check_errors(JudgedPhase(run, record))
+        if record.name == "verify":
+            yield from checks_outcomes.check_lost_writes(JudgedPhase(run, record))
+    for record in run.counted:
+        phase = JudgedPhase(run, record)
+        yield from checks_outcomes.check_success(phase)
+        yield from checks_outcomes.check_misses(phase)
+        yield from checks_outcomes.check_mix(phase)
+        yield from checks_load.check_rate(phase)
+        yield from checks_load.check_lateness(phase)
+        yield from checks_load.check_generator(phase)
+        yield from checks_load.check_lag(phase)
+        yield from checks_load.check_waiting(phase)
+        yield from checks_servers.check_servers(phase)
+        yield from checks_run.check_resolution(phase)
+        yield from checks_run.check_stationary(phase)
+        yield from checks_run.check_samples(phase)
+        yield from checks_precision.check_precision(phase)

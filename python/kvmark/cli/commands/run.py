@@ -1,0 +1,288 @@
+"""`kvmark run`: one workload on one system."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from kvmark.cli import options
+from kvmark.cli.command_line import command_line
+from kvmark.cli.registry import OneCommand
+from kvmark.cli.session import AskedFleet, asked_fleet, session
+from kvmark.errors import AnswerIsNo, SpecError
+
+if TYPE_CHECKING:
+    from kvmark.plan.model import Plan
+    from kvmark.records import Records
+    from kvmark.run.execution import Carried
+    from kvmark.spec.objective import Objective
+    from kvmark.spec.run import RunSpec
+
+__all__ = ["AskedRun", "measured_run", "parse_run", "run"]
+
+_SECOND_NS = 10**9
+
+_FIELDS: Final = {
+    "clients": "clients",
+    "rate": "rate",
+    "arrival": "arrival",
+    "duration": "duration_ns",
+    "operations": "operations",
+    "until_stderr": "until_stderr",
+    "until_rule": "until_rule",
+    "warmup": "warmup_ns",
+    "records": "records",
+    "load": "load",
+    "settle": "settle",
+    "pipeline_depth": "pipeline_depth",
+    "verify": "verify",
+    "workers": "workers",
+    "seed": "seed",
+    "interval": "interval_ns",
+    "timeout": "timeout_ns",
+    "drain_limit": "drain_limit_ns",
+}
+"""Options whose value is a field of `RunSpec` as it is."""
+_OF_THE_WHOLE: Final = (
+    "slo", "sweep", "repetitions", "resume", "report", "prometheus", "fleet", "machines", "folder",
+    "json", "quiet",
+)  # fmt: skip
+"""Options of a command, and not of one of its runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedRun:
+    """What the words of a `kvmark run` ask for."""
+
+    spec: RunSpec
+    tags: tuple[str, ...]
+    commit: str | None
+    fleet: AskedFleet | None
+    prometheus: int | None
+    objectives: tuple[Objective, ...]
+
+
+def run(
+    workload: options.Workload,
+    system: options.System = None,
+    clients: options.Clients = None,
+    rate: options.Rate = None,
+    arrival: options.Arrival = None,
+    duration: options.Duration = None,
+    operations: options.Operations = None,
+    until_stderr: options.UntilStderr = None,
+    until_rule: options.UntilRule = "autocorrelated",
+    warmup: options.Warmup = 0,
+    records: options.Records = None,
+    load: options.Load = "auto",
+    settle: options.Settle = True,
+    group: options.Groups = None,
+    pipeline_depth: options.PipelineDepth = None,
+    verify: options.Verify = False,
+    workers: options.Workers = None,
+    seed: options.Seed = 1,
+    interval: options.Interval = None,
+    timeout: options.Timeout = None,
+    drain_limit: options.DrainLimit = 30 * _SECOND_NS,
+    pin: options.Pin = None,
+    fault: options.Fault = None,
+    faults: options.FaultFile = None,
+    slo: options.Slo = None,
+    sweep: options.Sweep = None,
+    repetitions: options.RunRepetitions = None,
+    resume: options.Resume = False,
+    tag: options.Tag = None,
+    commit: options.Commit = None,
+    report: options.RunReport = None,
+    prometheus: options.Prometheus = None,
+    fleet: options.Fleet = None,
+    machines: options.Machines = None,
+    folder: options.Runs = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Benchmarks one system under one workload, and says what can be believed."""
+    given = dict(locals())
+    asked = _asked(given)
+    if sweep or repetitions is not None:
+        _sweep(given, asked)
+        return
+    if resume:
+        raise SpecError("--resume goes on with a sweep or repetitions: give --sweep too")
+    from kvmark.plan.compile import compile_run
+    from kvmark.plan.operations import operation_names
+    from kvmark.spec.metric import check_operations
+
+    plan = compile_run(asked.spec)
+    metrics = [objective.metric for objective in asked.objectives]
+    check_operations(metrics, operation_names(plan), "there is")
+    # What follows takes a second to load, and a usage error is told before it.
+    from kvmark.records import Records
+
+    kept = Records.at(folder)
+    carried = measured_run(asked, plan, kept, command_line(), quiet=quiet)
+    _answer(carried, kept, report, asked.objectives, json=json)
+
+
+def _sweep(given: Mapping[str, Any], asked: AskedRun) -> None:
+    """Carries out all cases and repetitions, and prints their table."""
+    from kvmark.cli.commands.study_run import carry_study
+    from kvmark.cli.commands.sweep import swept
+    from kvmark.records import Records
+    from kvmark.study.definition import Asked
+
+    if asked.objectives:
+        raise SpecError("--slo is held against one run: leave --sweep and --repetitions out")
+    file = swept(given, asked.spec, given["sweep"] or (), given["repetitions"])
+    carry_study(
+        file,
+        Asked(given["system"]),
+        asked.tags,
+        Records.at(given["folder"]),
+        given["report"],
+        commit=asked.commit,
+        fleet=asked.fleet,
+        prometheus=asked.prometheus,
+        resume=given["resume"],
+        json=given["json"],
+        quiet=given["quiet"],
+    )
+
+
+def measured_run(
+    asked: AskedRun, plan: Plan, records: Records, command: tuple[str, ...], *, quiet: bool
+) -> Carried:
+    """Carries out one run, and shows how it goes."""
+    from kvmark.cli.display.live import LiveDisplay
+    from kvmark.cli.display.progress import show
+    from kvmark.run.execution import carry_out
+
+    spec = asked.spec
+    more: dict[str, Any] = {"fleet": asked.fleet, "prometheus": asked.prometheus, "quiet": quiet}
+    with (
+        session(command, records, plan, asked.tags, asked.commit, **more) as setting,
+        LiveDisplay(quiet=quiet) as display,
+    ):
+        display.step(spec.workload.name, 1, 1)
+        return carry_out(
+            plan, spec.as_json(), setting, show(display), spec.faults,
+            password=spec.system.password,
+        )  # fmt: skip
+
+
+def parse_run(words: Sequence[str], refused: Collection[str] = _OF_THE_WHOLE) -> AskedRun:
+    """Reads words that would follow `kvmark run`, and carries nothing out.
+
+    Options in `refused` are said elsewhere: by the command that the run is a part of.
+
+    Raises:
+        SpecError: they are wrong.
+    """
+
+    @functools.wraps(run)
+    def told(**given: Any) -> AskedRun:
+        for name in refused:
+            if given[name] not in {None, False}:
+                word = "runs" if name == "folder" else name
+                raise SpecError(f"--{word} is not for a part of a command: give it to the whole")
+        return _asked(given)
+
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command("run", cls=OneCommand)(told)
+    try:
+        asked = app(args=list(words), prog_name="kvmark run", standalone_mode=False)
+    except typer.TyperException as problem:
+        raise SpecError(problem.format_message().rstrip(".")) from problem
+    if not isinstance(asked, AskedRun):
+        raise SpecError("write the words of a kvmark run, without --help")
+    return asked
+
+
+def _asked(given: Mapping[str, Any]) -> AskedRun:
+    """What the options ask for, by their names."""
+    from kvmark.spec.objective import parse_objective
+
+    spec, fleet = _spec(given), asked_fleet(given["fleet"], given["machines"])
+    objectives = tuple(map(parse_objective, given["slo"] or ()))
+    tags, prometheus = tuple(given["tag"] or ()), given["prometheus"]
+    return AskedRun(spec, tags, given["commit"], fleet, prometheus, objectives)
+
+
+def _spec(given: Mapping[str, Any]) -> RunSpec:
+    """The run that options ask for, by their names."""
+    from kvmark import catalog
+    from kvmark.cli.system import named_system
+    from kvmark.spec.faults import load_faults, parse_fault
+    from kvmark.spec.run import RunSpec
+
+    if given["system"] is None:
+        raise SpecError("run needs a system to measure: give --system, such as rocksdb:PATH")
+    workload = catalog.find(given["workload"])
+    planned = load_faults(given["faults"]) if given["faults"] else ()
+    faults = (*workload.faults, *planned, *map(parse_fault, given["fault"] or ()))
+    return RunSpec(
+        workload=workload,
+        system=named_system(given["system"]),
+        groups=tuple(given["group"] or ()),
+        pin=tuple(given["pin"] or ()),
+        faults=faults,
+        **{field: given[name] for name, field in _FIELDS.items()},
+    )
+
+
+def _answer(
+    carried: Carried,
+    records: Records,
+    report: Path | None,
+    objectives: Sequence[Objective],
+    *,
+    json: bool,
+) -> None:
+    """Closes one run and prints its answer.
+
+    Raises:
+        KvmarkError: the run failed or was interrupted, is INVALID, or misses an objective.
+        RunError: the report can't be written.
+    """
+    from kvmark.analysis import Judgement, summarize
+    from kvmark.analysis.verdict.objectives import figure
+    from kvmark.cli.output import (
+        print_answer,
+        print_json,
+        tell_report,
+        terminal_width,
+        write_report,
+    )
+    from kvmark.report.format.terminal import run_text
+    from kvmark.report.views.gather import run_answer
+    from kvmark.study.measured import measured
+
+    (one,) = measured([carried], records)
+    run, verdict = one.run, one.verdict
+    answer = run_answer(run, verdict)
+    if report is not None:
+        write_report(lambda page: page.run_page(answer), report)
+    found = [figure([run], objective) for objective in objectives]
+    if json:
+        answered = {"run": run.id, "summary": summarize(run), "verdict": verdict}
+        held = [
+            {"objective": one.objective.text, "value": one.value, "held": one.held,
+             "sentence": one.sentence}
+            for one in found
+        ]  # fmt: skip
+        print_json({**answered, "objectives": held} if found else answered)
+    else:
+        print_answer(run_text(answer, terminal_width()))
+        for objective in found:
+            print(f"{objective.sentence}.")
+        tell_report(report)
+    carried.or_raise()
+    if verdict.judgement is Judgement.INVALID:
+        raise AnswerIsNo(f"run {run.id} is INVALID, for the reasons above")
+    if not all(one.held for one in found):
+        raise AnswerIsNo("; ".join(one.sentence for one in found if not one.held))

@@ -1,0 +1,299 @@
+"""What is seen while long work goes on: phase, progress, rate, p99, errors and the time left.
+
+Everything goes to standard error. On a terminal one block is drawn over and over and is gone at
+the end: with the last minute's rate and p99, a line for each kind of operation, errors by class and
+faults. Elsewhere there is a line per finished step and per fault, and in between one every two
+seconds at most.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self, TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from kvmark.records.watch import SeenRun
+from kvmark.report.format import units
+from kvmark.report.format.bars import writable
+from kvmark.report.format.grid import printable
+from kvmark.report.views.going import error_words, fault_words, going_lines
+
+#: Least time between two plain lines about the same step.
+LINE_EVERY_S = 2.0
+# Least time between two drawings of the block: short steps cost no more than what one can read.
+_DRAW_EVERY_S = 0.25
+_BAR_WIDTH = 40
+# What stands beside the bar at its widest.
+_BESIDE_BAR = 30
+_LEAST_BAR = 8
+_NOTHING_SEEN = SeenRun()
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What is known at the end of an interval."""
+
+    phase: str
+    phase_elapsed_s: float
+    #: None when the phase doesn't end by time.
+    phase_expected_s: float | None
+    #: Operations completed in the phase so far.
+    completed: int
+    #: None when the phase doesn't end by count.
+    expected_operations: int | None
+    #: Of operations that ended ok; before the first interval, of all that ended.
+    rate_per_s: float
+    response_ns_p99: int | None
+    errors: int
+    misses: int
+    #: Operations due and not yet issued; none in the closed model.
+    backlog: int | None
+
+    @property
+    def done(self) -> float | None:
+        """The share of the phase that is done, in [0, 1]; none when it isn't known."""
+        shares = []
+        if self.phase_expected_s:
+            shares.append(self.phase_elapsed_s / self.phase_expected_s)
+        if self.expected_operations:
+            shares.append(self.completed / self.expected_operations)
+        return min(max(shares), 1.0) if shares else None
+
+    @property
+    def left_s(self) -> float | None:
+        """Time until the phase ends if it goes on as it did; none when that isn't known."""
+        done = self.done
+        return self.phase_elapsed_s * (1 - done) / done if done else None
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is known of the time left when a step begins, the step included."""
+
+    seconds: float
+    #: Whether it may also be less.
+    at_most: bool
+
+
+class LiveDisplay:
+    """The display, as a context in which the work is done.
+
+    The clock can be put in for tests; it is the monotonic one in seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        quiet: bool = False,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._console = Console(file=stream or sys.stderr, highlight=False)
+        self.quiet = quiet
+        self._clock = clock
+        self._live: Live | None = None
+        self._steps = _Steps()
+        self._update: Update | None = None
+        self._seen = _NOTHING_SEEN
+        self._faults_told = 0
+        self._shown_at: float | None = None
+
+    def __enter__(self) -> Self:
+        if self.quiet:
+            return self
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
+            self._live = Live(console=self._console, transient=True, auto_refresh=False)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self._finish_step()
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def say(self, sentence: str) -> None:
+        """Something worth knowing while the work goes on."""
+        if not self.quiet:
+            self._console.print(self._text(printable(sentence)), soft_wrap=True)
+
+    def step(self, title: str, index: int, total: int, left: Left | None = None) -> None:
+        """A step begins: its title, its place from 1, and how many there are.
+
+        Without the time left it is told from the steps so far.
+        """
+        self._finish_step()
+        self._steps.begin(printable(title), index, total, left, self._clock())
+        self._update, self._seen, self._faults_told = None, _NOTHING_SEEN, 0
+        if self._live is None:
+            self._shown_at = self._clock()
+        else:
+            self._draw(self._live)
+
+    def interval(self, update: Update, seen: SeenRun = _NOTHING_SEEN) -> None:
+        """An interval of the current step ended; what the run's logs say."""
+        self._update, self._seen = update, seen
+        if self._live is not None:
+            self._draw(self._live)
+        elif not self.quiet:
+            for fault in seen.faults[self._faults_told :]:
+                self._print(f"fault {fault_words(fault)}")
+            self._faults_told = len(seen.faults)
+            if self._is_due(LINE_EVERY_S):
+                self._shown_at = self._clock()
+                self._print(", ".join([*_told(update, error_words(seen)), *self._left()]))
+
+    def _is_due(self, every_s: float) -> bool:
+        return self._shown_at is None or self._clock() - self._shown_at >= every_s
+
+    def _finish_step(self) -> None:
+        """Says how the current step went."""
+        took_s = self._steps.finish(self._clock())
+        if took_s is None or self.quiet or self._live is not None:
+            return
+        errors = self._update.errors if self._update else 0
+        failed = [f"errors {units.whole(errors)}"] if errors else []
+        self._print(", ".join([f"done in {units.span(took_s)}", *failed, *self._left()]))
+
+    def _left(self) -> list[str]:
+        """How much time is left, where it is known and worth saying."""
+        left_s = self._steps.left_s(self._clock(), self._update)
+        if left_s is None or left_s < 1:
+            return []
+        bound = self._steps.left is not None and self._steps.left.at_most
+        return [f"{'at most' if bound else 'about'} {units.span(left_s)} left"]
+
+    def _print(self, told: str) -> None:
+        self._console.print(self._text(f"{self._steps.place}  {told}"), soft_wrap=True)
+
+    def _draw(self, live: Live) -> None:
+        if self._is_due(_DRAW_EVERY_S):
+            self._shown_at = self._clock()
+            live.update(self.block(), refresh=True)
+
+    def block(self) -> Group:
+        """The lines that are drawn over and over, none wider than the terminal."""
+        steps, update, width = self._steps, self._update, self._console.width
+        heading = Text(steps.title, style="bold")
+        heading.append(f"  step {steps.index} of {steps.total}", style="not bold dim")
+        heading.truncate(width, overflow="ellipsis")
+        done = steps.done(self._clock(), update)
+        row = Table.grid(padding=(0, 2))
+        row.add_row(
+            ProgressBar(
+                total=1.0,
+                completed=done,
+                width=min(max(width - _BESIDE_BAR, _LEAST_BAR), _BAR_WIDTH),
+            ),
+            Text("  ".join([f"{done:.0%}", *self._left()]), no_wrap=True),
+        )
+        told = _lines(_told(update) if update else ["starting"], width)
+        lines = [*map(Text, told), *going_lines(self._seen, width)]
+        return Group(self._plain(heading), row, *map(self._plain, lines))
+
+    def _text(self, told: str) -> Text:
+        return Text(writable(told, self._console.encoding))
+
+    def _plain(self, line: Text) -> Text:
+        """The line with signs that the terminal can show, of its width all the same."""
+        shown = writable(line.plain, self._console.encoding)
+        return line if shown == line.plain else Text(shown, no_wrap=True, overflow="crop")
+
+
+@dataclass(slots=True)
+class _Steps:
+    """Where the work is, and how long its finished steps took."""
+
+    title: str = ""
+    index: int = 0
+    total: int = 0
+    began_s: float | None = None
+    finished: int = 0
+    spent_s: float = 0.0
+    left: Left | None = None
+    left_at_s: float = 0.0
+
+    @property
+    def place(self) -> str:
+        return f"[{self.index}/{self.total}] {self.title}"
+
+    def begin(self, title: str, index: int, total: int, left: Left | None, now_s: float) -> None:
+        self.title, self.index, self.total, self.began_s = title, index, total, now_s
+        self.left, self.left_at_s = left, now_s
+
+    def finish(self, now_s: float) -> float | None:
+        """Ends the current step; how long it took, or none when there was none."""
+        if self.began_s is None:
+            return None
+        took_s = now_s - self.began_s
+        self.began_s = None
+        self.finished += 1
+        self.spent_s += took_s
+        return took_s
+
+    def done(self, now_s: float, update: Update | None) -> float:
+        """The share that is done, in [0, 1]: of the time where it is known, else of the steps."""
+        left_s = None if self.left is None else self.left_s(now_s, update)
+        if left_s is not None:
+            spent_s = self.spent_s + (0.0 if self.began_s is None else now_s - self.began_s)
+            return spent_s / (spent_s + left_s) if spent_s else 0.0
+        within = (update.done or 0.0) if update and self.began_s is not None else 0.0
+        return min((self.index - 1 + within) / max(self.total, 1), 1.0)
+
+    def left_s(self, now_s: float, update: Update | None) -> float | None:
+        """Time left: as it was told, of a single step from its own phase, else the mean step's."""
+        if self.left is not None:
+            own_s = update.left_s if update and self.began_s is not None else None
+            return max(self.left.seconds - (now_s - self.left_at_s), own_s or 0.0)
+        if self.total <= 1:
+            return update.left_s if update else None
+        if not self.finished:
+            return None
+        mean_s = self.spent_s / self.finished
+        if self.began_s is None:
+            return mean_s * (self.total - self.index)
+        current_s = max(mean_s - (now_s - self.began_s), 0.0)
+        return current_s + mean_s * (self.total - self.index)
+
+
+def _lines(parts: list[str], width: int) -> list[str]:
+    """The parts in lines of this width, cut between them."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + 2 + len(part) <= width:
+            lines[-1] += f"  {part}"
+        else:
+            lines.append(part)
+    return lines
+
+
+def _told(update: Update, errors: str = "") -> list[str]:
+    """What an interval has to say, in the order of the display."""
+    done = f" {update.done:.0%}" if update.done is not None else ""
+    classes = f" ({errors})" if errors else ""
+    parts = [
+        f"{printable(update.phase)}{done}",
+        f"{units.significant(update.rate_per_s)} ops/s",
+        f"response p99 {units.with_unit(update.response_ns_p99)}",
+        f"errors {units.whole(update.errors)}{classes}",
+    ]
+    if update.misses:
+        parts.append(f"misses {units.whole(update.misses)}")
+    if update.backlog is not None:
+        parts.append(f"backlog {units.whole(update.backlog)}")
+    return parts

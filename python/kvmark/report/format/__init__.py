@@ -1,0 +1,4 @@
+"""How a report is set: tables, units, Markdown, HTML, JUnit, text for a terminal.
+
+Nothing here knows what a report is about.
+"""

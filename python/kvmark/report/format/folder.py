@@ -1,0 +1,42 @@
+"""A report as a folder of files: its figures as pictures, or its tables and figures as CSV."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Final, Literal
+
+from kvmark.report.format.grid import Grid
+from kvmark.report.model.page import Page
+
+__all__ = ["FOLDER_FORMATS", "FolderFormat", "write_folder"]
+
+FolderFormat = Literal["png", "svg", "pdf", "csv"]
+FOLDER_FORMATS: Final[tuple[FolderFormat, ...]] = ("png", "svg", "pdf", "csv")
+
+
+def write_folder(page: Page, folder: Path, format: FolderFormat) -> list[Path]:  # noqa: A002
+    """Writes a file per figure, and for CSV per table too, and returns them.
+
+    Raises:
+        OSError: a file can't be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    if format == "csv":
+        for part in page.parts:
+            for number, grid in enumerate(part.grids, 1):
+                written.append(folder / f"table-{part.name}-{number}.csv")
+                _write_grid(grid, written[-1])
+    for figure in (figure for part in page.parts for figure in part.figures):
+        written.append(folder / f"{figure.name}.{format}")
+        figure.save(written[-1])
+    return written
+
+
+def _write_grid(grid: Grid, path: Path) -> None:
+    """The table's texts; a column's band, which may hold a unit, stands in its heading."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(f"{column.band} {column.heading}".strip() for column in grid.columns)
+        rows.writerows([cell.text.strip() for cell in row] for row in grid.rows)

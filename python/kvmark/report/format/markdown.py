@@ -1,0 +1,81 @@
+"""A report as Markdown: words and tables, with figures as SVG files beside it when asked."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
+
+from kvmark.report.format.grid import escape_markdown, to_markdown
+from kvmark.report.model.answers import Fact
+from kvmark.report.model.page import Origin, Page, Section
+from kvmark.report.views.doubts import Doubt
+
+
+def markdown(page: Page, figures: str | None = None) -> str:
+    """The page; ``figures`` is the folder, as seen from the file, that holds them as SVG."""
+    blocks = [f"# {escape_markdown(page.title)}", escape_markdown(page.asked), _facts(page.facts)]
+    blocks += [f"**{escape_markdown(page.answer)}**", "## Can it be believed?"]
+    blocks += [_doubt(doubt) for doubt in page.doubts] or ["Every check was passed."]
+    blocks += [block for part in page.parts for block in _part(part, figures)]
+    blocks += ["## Provenance", *(block for source in page.sources for block in _source(source))]
+    return "\n\n".join(block.strip() for block in blocks if block.strip()) + "\n"
+
+
+def write_markdown(page: Page, path: Path) -> None:
+    """Writes the page to a file, and its figures into a folder of the same name beside it."""
+    folder = path.with_suffix("")
+    figures = [figure for part in page.parts for figure in part.figures]
+    if figures:
+        folder.mkdir(exist_ok=True)
+    for figure in figures:
+        figure.save_svg(folder / f"{figure.name}.svg")
+    path.write_text(markdown(page, folder.name if figures else None), encoding="utf-8")
+
+
+def _facts(facts: Iterable[Fact]) -> str:
+    return "\n".join(
+        f"- {escape_markdown(fact.label)}: {escape_markdown(fact.text)}" for fact in facts
+    )
+
+
+def _doubt(doubt: Doubt) -> str:
+    reason = doubt.reason
+    lines = [f"- **{reason.level.value}** `{reason.code}`: {escape_markdown(reason.sentence)}"]
+    lines.append(f"  Advice: {escape_markdown(reason.advice)}.")
+    if doubt.places:
+        names = "; ".join(place.name for place in doubt.places)
+        lines.append(f"  Holds for {escape_markdown(names)}.")
+    return "\n".join(lines)
+
+
+def _part(part: Section, figures: str | None) -> Iterable[str]:
+    yield f"## {escape_markdown(part.title)}"
+    yield _facts(part.facts)
+    yield escape_markdown(part.answer)
+    yield from (to_markdown(grid) for grid in part.grids)
+    for figure in part.figures:
+        yield f"### {escape_markdown(figure.title)}"
+        yield escape_markdown(figure.caption)
+        if figures:
+            yield f"![{escape_markdown(figure.title)}]({figures}/{figure.name}.svg)"
+
+
+def _source(source: Origin) -> Iterable[str]:
+    provenance = source.provenance
+    if source.title:
+        yield f"### {escape_markdown(source.title)}"
+    yield _facts(provenance.facts)
+    yield _fenced(shlex.join(provenance.command), "sh")
+    for title, document in provenance.documents.items():
+        yield f"{escape_markdown(title)}:"
+        yield _fenced(json.dumps(document, indent=2, ensure_ascii=False), "json")
+
+
+def _fenced(text: str, language: str) -> str:
+    """A code block whose fence is longer than any in the text."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}{language}\n{text}\n{fence}"

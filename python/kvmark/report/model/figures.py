@@ -1,0 +1,165 @@
+"""Figures: one Altair specification each, drawn alike in a page, as SVG and as PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+import vl_convert
+
+from kvmark.analysis import FaultSpan, SequenceRow
+from kvmark.records import TimeName
+from kvmark.report.charts import vega as charts
+from kvmark.report.charts.frames import PUBLISHED, curve_frame, interval_frame, sequence_frame
+from kvmark.report.charts.theme import LIGHT, Theme, config
+from kvmark.report.charts.vega import Spec
+from kvmark.report.model.answers import Curve, PhaseSpan
+
+#: As notebooks name a specification of the version that Altair writes.
+_VEGA_LITE: Final = "application/vnd.vegalite.v6+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure with the words around it."""
+
+    #: Identifier within a page.
+    name: str
+    title: str
+    #: What is drawn and how to read it.
+    caption: str
+    #: The rows drawn.
+    data: pl.DataFrame
+    spec: Spec
+
+    def save_svg(self, path: Path, theme: Theme = LIGHT) -> None:
+        """Writes the figure as SVG."""
+        path.write_text(vl_convert.vegalite_to_svg(self.themed(theme)), encoding="utf-8")
+
+    def save_png(self, path: Path, theme: Theme = LIGHT, scale: float = 2.0) -> None:
+        """Writes the figure as PNG, `scale` pixels for each of its own."""
+        path.write_bytes(vl_convert.vegalite_to_png(self.themed(theme), scale=scale))
+
+    def save(self, path: Path, theme: Theme = LIGHT) -> None:
+        """Writes the figure as the file's ending says: .svg, .png, .pdf, or its rows as .csv.
+
+        Raises:
+            ValueError: the ending is none of these.
+            OSError: the file can't be written.
+        """
+        match path.suffix:
+            case ".svg":
+                self.save_svg(path, theme)
+            case ".png":
+                self.save_png(path, theme)
+            case ".pdf":
+                path.write_bytes(vl_convert.vegalite_to_pdf(self.themed(theme)))
+            case ".csv":
+                self.data.write_csv(path)
+            case _:
+                raise ValueError(f"{path} ends in none of .svg, .png, .pdf and .csv")
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
+        """What a notebook shows: the specification where it can draw it, else the same as SVG."""
+        return {
+            _VEGA_LITE: self.themed(LIGHT),
+            "image/svg+xml": vl_convert.vegalite_to_svg(self.themed(LIGHT)),
+            "text/plain": f"{self.title}. {self.caption}",
+        }
+
+    def named(self, name: str) -> Figure:
+        """The same figure under another identifier."""
+        return replace(self, name=name)
+
+    def themed(self, theme: Theme) -> Spec:
+        """The specification in the colours and type of a theme."""
+        return {**self.spec, "config": config(theme)}
+
+
+def throughput_figure(rows: Sequence[SequenceRow], published_source: str) -> Figure:
+    """Throughput against the number of records, one panel per workload."""
+    data = sequence_frame(rows, "throughput")
+    return Figure(
+        name="throughput",
+        title="Throughput",
+        caption=_sequence_caption("Operations per second", data, published_source),
+        data=data,
+        spec=charts.sequence_chart(data, "operations per second"),
+    )
+
+
+def runtime_figure(rows: Sequence[SequenceRow], published_source: str) -> Figure:
+    """Runtime against the number of records, one panel per workload."""
+    data = sequence_frame(rows, "runtime_ms")
+    return Figure(
+        name="runtime",
+        title="Runtime",
+        caption=_sequence_caption("Milliseconds, first to last operation", data, published_source),
+        data=data,
+        spec=charts.sequence_chart(data, "milliseconds"),
+    )
+
+
+def quantile_figure(curves: Sequence[Curve], subject: str) -> Figure:
+    """How long operations take at every quantile, one panel per workload or operation."""
+    data = curve_frame(curves)
+    return Figure(
+        name="quantiles",
+        title="Response and service time at every quantile",
+        caption=(
+            f"{subject} The horizontal axis stretches the tail: each step to the right "
+            "leaves a tenth of the operations above it. Both axes are logarithmic."
+        ),
+        data=data,
+        spec=charts.quantile_chart(data),
+    )
+
+
+def rate_figure(
+    intervals: pl.DataFrame, phases: Sequence[PhaseSpan], faults: Sequence[FaultSpan] = ()
+) -> Figure:
+    """Completed rate of each interval over the run's time."""
+    window = intervals.filter(~pl.col("drain"))
+    data = interval_frame(window, {"completed": "count"})
+    return Figure(
+        name="rate",
+        title="Completed rate over time",
+        caption="Operations completed per second in each interval, whatever their outcome."
+        + _faults_caption(faults),
+        data=data,
+        spec=charts.rate_chart(data, phases, faults),
+    )
+
+
+def response_figure(
+    intervals: pl.DataFrame,
+    phases: Sequence[PhaseSpan],
+    faults: Sequence[FaultSpan] = (),
+    time: TimeName = "response",
+) -> Figure:
+    """Quantiles of response time, or of another, in each interval over the run's time."""
+    columns = {name: f"{time}_ns_{name}" for name in ("p50", "p99", "max")}
+    data = interval_frame(intervals.filter(~pl.col("drain")), columns)
+    return Figure(
+        name="response",
+        title=f"{time.capitalize()} time over time",
+        caption="Quantiles over the operations completed in each interval, on a logarithmic axis."
+        + _faults_caption(faults),
+        data=data,
+        spec=charts.response_chart(data, phases, faults, f"{time} time"),
+    )
+
+
+def _faults_caption(faults: Sequence[FaultSpan]) -> str:
+    return " Dashed lines: a server was broken on purpose, and was back." if faults else ""
+
+
+def _sequence_caption(what: str, data: pl.DataFrame, source: str) -> str:
+    known = data["low"].is_not_null().any()
+    bars = " Bars are 95 % confidence intervals, often smaller than their point." if known else ""
+    beside = data["series"].str.ends_with(PUBLISHED).any()
+    theirs = f" Diamonds on dashed lines: {source}." if beside else ""
+    return f"{what}, both axes logarithmic.{bars}{theirs}"

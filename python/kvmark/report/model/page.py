@@ -1,0 +1,160 @@
+"""What stands on a page, in order, before it becomes HTML or Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kvmark.analysis import Judgement
+from kvmark.report.format.grid import Grid
+from kvmark.report.model import figures
+from kvmark.report.model.answers import Fact, Provenance, RunAnswer, SequenceAnswer
+from kvmark.report.model.facts import run_facts
+from kvmark.report.model.figures import Figure
+from kvmark.report.views import doubts, sentences
+from kvmark.report.views.imported import time_of
+from kvmark.report.views.resource_figures import course_figures
+from kvmark.report.views.run_tables import run_grids
+from kvmark.report.views.sequence import sequence_grid, verdict_counts
+from kvmark.report.views.side_by_side import side_by_side_figures, side_by_side_grid
+
+_MOST_DRAWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A stretch of a page under a heading of its own."""
+
+    #: Identifier within the page.
+    name: str
+    title: str
+    facts: tuple[Fact, ...] = ()
+    answer: str = ""
+    grids: tuple[Grid, ...] = ()
+    figures: tuple[Figure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the figures of a page, or of one of its runs, come from."""
+
+    title: str
+    provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A report."""
+
+    title: str
+    asked: str
+    facts: tuple[Fact, ...]
+    answer: str
+    #: What the verdicts are about, cases or runs.
+    things: str
+    counts: Mapping[Judgement, int]
+    #: Gravest first.
+    doubts: tuple[doubts.Doubt, ...]
+    parts: tuple[Section, ...]
+    sources: tuple[Origin, ...]
+
+
+def sequence_page(answer: SequenceAnswer) -> Page:
+    """The YCSB sequence."""
+    drawn = [
+        figures.throughput_figure(answer.rows, answer.published_source),
+        figures.runtime_figure(answer.rows, answer.published_source),
+    ]
+    if answer.curves:
+        drawn.append(figures.quantile_figure(answer.curves, "At the largest number of records."))
+    return Page(
+        title=answer.title,
+        asked=answer.asked,
+        facts=(),
+        answer=" ".join((sentences.sequence(answer), *answer.said)),
+        things="cases",
+        counts=verdict_counts(row.figures.verdict for row in answer.rows),
+        doubts=tuple(doubts.of_sequence(answer)),
+        parts=(
+            Section("every-case", "Every case", grids=(sequence_grid(answer),)),
+            Section("figures", "Figures", figures=tuple(drawn)),
+        ),
+        sources=(Origin("", answer.provenance),),
+    )
+
+
+def run_page(run: RunAnswer) -> Page:
+    """One run."""
+    return Page(
+        title=run.title,
+        asked=f"Run {run.summary.id}, begun {run.summary.created}",
+        facts=run.asked,
+        answer=sentences.run(run),
+        things="runs",
+        counts=verdict_counts([run.verdict]),
+        doubts=tuple(doubts.of_runs([run])),
+        parts=(
+            Section("operations", "Operations", facts=run_facts(run), grids=run_grids(run)),
+            Section("figures", "Figures", figures=_run_figures(run, "")),
+        ),
+        sources=(Origin("", run.provenance),),
+    )
+
+
+def with_part(page: Page, part: Section) -> Page:
+    """The page with a part before all others."""
+    return replace(page, parts=(part, *page.parts))
+
+
+def runs_page(runs: Sequence[RunAnswer]) -> Page:
+    """Several runs, one after the other."""
+    if len(runs) == 1:
+        return run_page(runs[0])
+    counts = verdict_counts(run.verdict for run in runs)
+    return Page(
+        title=f"{len(runs)} runs",
+        asked="",
+        facts=(),
+        answer=sentences.beliefs(counts, "run"),
+        things="runs",
+        counts=counts,
+        doubts=tuple(doubts.of_runs(runs)),
+        parts=(_side_by_side(runs), *_run_parts(runs)),
+        sources=tuple(Origin(run.summary.id, run.provenance) for run in runs),
+    )
+
+
+def _side_by_side(runs: Sequence[RunAnswer]) -> Section:
+    return Section(
+        name="side-by-side",
+        title="Side by side",
+        grids=(side_by_side_grid(runs),),
+        figures=side_by_side_figures(runs),
+    )
+
+
+def _run_parts(runs: Sequence[RunAnswer]) -> Iterator[Section]:
+    """Each run; many have no figures of their own, which nobody would look through."""
+    for number, run in enumerate(runs, 1):
+        name = f"run-{number}"
+        yield Section(
+            name=name,
+            title=f"Run {number}: {run.title}, {run.summary.id}",
+            facts=(*run.asked, *run_facts(run)),
+            answer=sentences.run(run),
+            grids=run_grids(run),
+            figures=_run_figures(run, f"{name}-") if len(runs) <= _MOST_DRAWN else (),
+        )
+
+
+def _run_figures(run: RunAnswer, prefix: str) -> tuple[Figure, ...]:
+    drawn = []
+    time = time_of(run.intervals)
+    if not run.intervals.is_empty() and run.intervals["count"].is_not_null().any():
+        drawn.append(figures.rate_figure(run.intervals, run.phases, run.faults))
+    if time is not None:
+        drawn.append(figures.response_figure(run.intervals, run.phases, run.faults, time))
+    if run.curves:
+        drawn.append(figures.quantile_figure(run.curves, "The counted phase, by operation."))
+    drawn += course_figures(run)
+    return tuple(figure.named(f"{prefix}{figure.name}") for figure in drawn)

@@ -1,0 +1,164 @@
+"""A capacity and the runs that led to it, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol
+
+from rich.text import Text
+
+from kvmark.report.format import units
+from kvmark.report.format.grid import Cell, Column, Grid, Tone, printable, to_text
+from kvmark.report.format.terminal import sentence_lines
+from kvmark.report.views.scaling import between
+
+__all__ = ["CapacityAnswer", "CapacityLine", "capacity_grid", "capacity_sentence", "capacity_text"]
+
+# Near a bound three digits would round onto it.
+_DIGITS: Final = 4
+_OUTCOMES: Final[Mapping[str, tuple[str, Tone]]] = {
+    "holds": ("holds", "valid"),
+    "missed": ("missed", "plain"),
+    "generator": ("generator's limit", "suspect"),
+    "too few": ("too few operations", "muted"),
+}
+_HELD_BACK: Final = (
+    "At {rate:,.4g} ops/s the limit of operations in flight held others back: raise --clients to"
+    " see whether the system can do more."
+)
+
+
+class Bound(Protocol):
+    """What a figure must be."""
+
+    @property
+    def text(self) -> str:
+        """As it was written."""
+
+    @property
+    def measure(self) -> str:
+        """What is bounded: a time, `errors` or `throughput`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityLine:
+    """One run."""
+
+    rate: float
+    stage: str
+    run: str
+    outcome: str
+    reasons: tuple[str, ...]
+    #: Each objective's figure by its text: nanoseconds, a share, or ops/s.
+    figures: Mapping[str, float | None]
+    throughput: float
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityAnswer:
+    """What was asked and found. Rates are operations per second."""
+
+    workload: str
+    system: str
+    objectives: tuple[Bound, ...]
+    found: Literal["found", "nowhere", "generator", "open"]
+    low: float | None
+    high: float | None
+    reason: str
+    #: With its interval, or the highest rate that held without one; none where there is none.
+    estimate: units.Bounded | None
+    #: That all of its runs have.
+    tag: str
+    lines: tuple[CapacityLine, ...]
+
+
+def capacity_text(answer: CapacityAnswer, width: int) -> Text:
+    """The table of runs, then the answer."""
+    lines = [to_text(capacity_grid(answer), width), Text()]
+    lines += sentence_lines(printable(capacity_sentence(answer)), width)
+    held_back = [line for line in answer.lines if line.notes and line.rate == answer.high]
+    if held_back:
+        lines += [Text(), *sentence_lines(_HELD_BACK.format(rate=held_back[0].rate), width)]
+    return Text("\n").join(lines)
+
+
+def capacity_sentence(answer: CapacityAnswer) -> str:
+    """The answer in plain words."""
+    objectives = " and ".join(bound.text for bound in answer.objectives)
+    of = f"of {answer.workload} on {answer.system} with {objectives}"
+    if answer.low is None:
+        return f"There is no capacity {of}: {answer.reason}."
+    low = units.significant(answer.low)
+    if answer.high is None:
+        return f"The capacity {of} is at least {low} ops/s: {answer.reason}."
+    high = units.significant(answer.high)
+    held = (
+        f"{_held(answer, answer.low)} runs held at {low} ops/s and {_held(answer, answer.high)} at"
+        f" {high} ops/s"
+    )
+    estimate = answer.estimate
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return (
+            f"The capacity {of} lies between {low} and {high} ops/s: {held}. These are the ends of"
+            " the search and no confidence interval."
+        )
+    return f"The capacity {of} is {between(estimate)} ops/s, with its 95 % interval: {held}."
+
+
+def capacity_grid(answer: CapacityAnswer) -> Grid:
+    """One row per run, in the order in which they were made."""
+    changes = [
+        number
+        for number, line in enumerate(answer.lines)
+        if number and line.stage != answer.lines[number - 1].stage
+    ]
+    return Grid(
+        title=f"Capacity of {answer.workload} on {answer.system}",
+        columns=(
+            Column("offered ops/s", key=True),
+            Column("step", number=False),
+            Column("ops/s"),
+            *(Column(_heading(bound)) for bound in answer.objectives),
+            Column("outcome", number=False),
+            Column("run", number=False),
+        ),
+        rows=tuple(_row(line, answer.objectives) for line in answer.lines),
+        section_starts=frozenset(changes),
+    )
+
+
+def _heading(bound: Bound) -> str:
+    return bound.text if bound.measure in ("errors", "throughput") else f"{bound.text}, ms"
+
+
+def _row(line: CapacityLine, objectives: tuple[Bound, ...]) -> tuple[Cell, ...]:
+    said, tone = _OUTCOMES[line.outcome]
+    return (
+        Cell(units.significant(line.rate), "strong"),
+        Cell(line.stage),
+        Cell(units.significant(line.throughput)),
+        *(Cell(_figure(line.figures.get(bound.text), bound)) for bound in objectives),
+        Cell(said, tone),
+        Cell(line.run, "muted"),
+    )
+
+
+def _figure(value: float | None, bound: Bound) -> str:
+    if value is None:
+        return units.ABSENT
+    match bound.measure:
+        case "errors":
+            return f"{value:.3%}"
+        case "throughput":
+            return units.significant(value)
+        case _:
+            return units.significant(value / 1e6, _DIGITS)
+
+
+def _held(answer: CapacityAnswer, rate: float) -> str:
+    """How many of the runs at a rate held."""
+    runs = [line for line in answer.lines if line.rate == rate]
+    held = sum(line.outcome == "holds" for line in runs)
+    return f"{held} of {len(runs)}"

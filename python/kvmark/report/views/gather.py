@@ -1,0 +1,180 @@
+"""Runs and their analysis, gathered into the answers that a report draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+import polars as pl
+
+from kvmark.analysis import (
+    YCSB_SOURCE,
+    SequenceRow,
+    Verdict,
+    around_faults,
+    failure_course,
+    fault_spans,
+    judge,
+    merged_times,
+    quantile_curve,
+    resource_course,
+    response_steps,
+    summarize,
+    time_spread,
+    timelines,
+    ycsb_sequence,
+)
+from kvmark.analysis.compare.metrics import response_quantiles
+from kvmark.records import Case, Run, TimeName, by_case
+from kvmark.report.format import units
+from kvmark.report.model.answers import (
+    Curve,
+    Fact,
+    PhaseSpan,
+    Provenance,
+    RunAnswer,
+    RunCourse,
+    SequenceAnswer,
+)
+from kvmark.report.views import plan_words as asked
+from kvmark.report.views.imported import imported_answer
+
+_TIMES: tuple[TimeName, ...] = ("response", "service")
+
+
+def sequence_answer(runs: Sequence[Run]) -> SequenceAnswer:
+    """The YCSB sequence from all its runs.
+
+    Raises:
+        ValueError: there is no run.
+        RecordsError: a run's files can't be read.
+    """
+    if not runs:
+        raise ValueError("a sequence needs at least one run")
+    rows = ycsb_sequence(runs)
+    stores = dict.fromkeys(row.case.store for row in rows)
+    return SequenceAnswer(
+        title=f"YCSB on {', '.join(stores)}",
+        asked=asked.of_sequence(rows, runs[0].manifest.plan),
+        rows=rows,
+        curves=tuple(_sequence_curves(rows)),
+        provenance=_sequence_provenance(runs),
+        published_source=YCSB_SOURCE,
+    )
+
+
+def run_answer(run: Run, verdict: Verdict | None = None) -> RunAnswer:
+    """One run; its verdict is computed unless it is given.
+
+    Raises:
+        RecordsError: the run's files can't be read.
+    """
+    manifest = run.manifest
+    if manifest.imported is not None:
+        return imported_answer(run, manifest.imported, verdict)
+    summary = summarize(run)
+    phases = [phase for phase in manifest.engine.phases if phase.stopped_by != "skipped"]
+    return RunAnswer(
+        title=f"{summary.name} on {summary.system} {summary.version}".strip(),
+        asked=asked.of_plan(manifest.plan),
+        summary=summary,
+        verdict=verdict or judge(run),
+        phases=tuple(PhaseSpan(phase.name, phase.start_ns, phase.end_ns) for phase in phases),
+        intervals=run.intervals.filter(pl.col("operation") == "TOTAL"),
+        curves=tuple(_run_curves(run)),
+        provenance=_run_provenance(run),
+        faults=fault_spans(run),
+        around_faults=around_faults(run, summary.faults),
+        course=cache(partial(_course, run)),
+        time_steps=partial(response_steps, run),
+        timelines=partial(timelines, run),
+        response_quantiles=cache(partial(response_quantiles, run)),
+    )
+
+
+def _sequence_curves(rows: Sequence[SequenceRow]) -> Iterable[Curve]:
+    """The curves of each case at its largest number of records."""
+    largest: dict[Case, SequenceRow] = {}
+    for row in rows:
+        key = replace(row.case, records=0)
+        if key not in largest or largest[key].case.records < row.case.records:
+            largest[key] = row
+    several_stores = len({row.case.store for row in rows}) > 1
+    for case, row in largest.items():
+        panel = (case if several_stores else replace(case, store="")).title
+        counts = (row.figures.response_counts, row.figures.service_counts)
+        curves = zip(_TIMES, map(quantile_curve, counts), strict=True)
+        yield from (Curve(panel, time, points) for time, points in curves if points)
+
+
+def _course(run: Run) -> RunCourse:
+    return RunCourse(resource_course(run), failure_course(run), time_spread(run))
+
+
+def _run_curves(run: Run) -> Iterable[Curve]:
+    totals = [total for phase in run.counted for total in run.totals(phase.index)]
+    operations = dict.fromkeys(total.operation for total in totals if total.outcome == "ok")
+    for operation in operations:
+        for time in _TIMES:
+            points = quantile_curve(merged_times([run], time, operation))
+            if points:
+                yield Curve(operation, time, points)
+
+
+def _run_provenance(run: Run) -> Provenance:
+    return Provenance(
+        facts=(*_facts(run), Fact("Seeds", _compact(run.manifest.plan.get("seeds", {})))),
+        command=run.manifest.command,
+        documents={
+            "Plan": run.manifest.plan,
+            "Configuration of the system": run.manifest.engine.system.configuration,
+            **_servers(run),
+            "Host": run.manifest.host,
+        },
+    )
+
+
+def _sequence_provenance(runs: Sequence[Run]) -> Provenance:
+    """What all runs have in common from the first of them, and one plan per case."""
+    first = runs[0].manifest
+    cases = {case.title: same for case, same in by_case(runs).items()}
+    plans = {
+        f"Plan of {title}, first repetition": same[0].manifest.plan for title, same in cases.items()
+    }
+    return Provenance(
+        facts=(*_facts(runs[0]), Fact("Runs", f"{units.whole(len(runs))}, each with own seeds")),
+        command=first.command,
+        documents={
+            **plans,
+            "Configuration of the system": first.engine.system.configuration,
+            **_servers(runs[0]),
+            "Host": first.host,
+            "Runs of each case": {title: [run.id for run in same] for title, same in cases.items()},
+        },
+    )
+
+
+def _servers(run: Run) -> Mapping[str, object]:
+    """What is known of the servers, where there are any."""
+    return {"Servers": run.manifest.testbed} if run.manifest.testbed else {}
+
+
+def _facts(run: Run) -> Iterable[Fact]:
+    manifest, engine = run.manifest, run.manifest.engine
+    yield Fact("System", f"{engine.system.system} {engine.system.version}")
+    yield Fact("Begun", manifest.created)
+    yield from (Fact(name, version) for name, version in manifest.versions.items())
+    yield Fact("Host", _compact(manifest.host))
+    if engine.clock is not None:
+        stamp, step = units.with_unit(engine.clock.stamp_ns), engine.clock.resolution_ns
+        yield Fact("Clock", f"{engine.clock.source}, {stamp} a stamp, step {units.with_unit(step)}")
+    if manifest.closed_by == "recovered":
+        yield Fact("Closed", "recovered from the logs of a killed run")
+
+
+def _compact(values: Mapping[str, Any]) -> str:
+    """The plain values of a mapping; what is nested stands in a document of its own."""
+    plain = {name: value for name, value in values.items() if isinstance(value, str | int | float)}
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in plain.items())

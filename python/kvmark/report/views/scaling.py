@@ -1,0 +1,201 @@
+"""Scaling laws as sentences, tables and a page; the figure is in `scaling_figure`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from kvmark.analysis.models.scaling import ScalingLaw, ScalingPoint
+from kvmark.report.format import units
+from kvmark.report.format.grid import Cell, Column, Grid, printable, to_text, wrap
+
+__all__ = [
+    "ScalingAnswer",
+    "between",
+    "laws_grid",
+    "points_grid",
+    "scaling_grids",
+    "scaling_sentence",
+    "scaling_text",
+]
+
+# With more laws than this their points are left to the figure and to the document.
+_MOST_TABLES = 3
+# With each doing so much of what each of the fewest does, throughput keeps pace with them.
+_PROPORTIONAL = 0.9
+_LAW = (
+    "X(N) = λ N ÷ (1 + σ (N - 1) + κ N (N - 1)), the Universal Scalability Law; 95 % intervals by"
+    " profile likelihood. Scatter is that of the figures around the law."
+)
+_PROPORTION = (
+    "In proportion: what each of the {over} does, as a share of what each does at the smallest"
+    " level."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingAnswer:
+    """The laws that were asked for."""
+
+    title: str
+    #: Where the figures come from.
+    source: str
+    laws: tuple[ScalingLaw, ...]
+
+
+def scaling_text(answer: ScalingAnswer, width: int) -> Text:
+    """Tables and sentences for a terminal."""
+    lines: list[Text] = []
+    for grid in scaling_grids(answer):
+        lines += [to_text(grid, width), Text()]
+    for law in answer.laws:
+        title = f"{law.title}: " if len(answer.laws) > 1 else ""
+        lines += _wrapped(f"{title}{scaling_sentence(law)}", width, "")
+        for caveat in law.caveats:
+            lines += _wrapped(caveat.sentence, width, "dim", "  ")
+    return Text("\n").join(lines)
+
+
+def scaling_grids(answer: ScalingAnswer) -> tuple[Grid, ...]:
+    """The laws, where there is one, and the levels of each unless there are too many to read."""
+    fitted = any(law.fit is not None for law in answer.laws)
+    few = len(answer.laws) <= _MOST_TABLES or not fitted
+    levels = tuple(points_grid(law) for law in answer.laws) if few else ()
+    return (*levels, *((laws_grid(answer),) if fitted else ()))
+
+
+def scaling_sentence(law: ScalingLaw) -> str:
+    """What a law says, in plain words."""
+    fit = law.fit
+    if fit is None:
+        return f"No law is fitted over {_words(law.over)}."
+    if fit.peak is None or fit.peak_throughput is None or law.claim == "law":
+        best = max(law.points, key=lambda point: point.throughput.value)
+        form = "rises in proportion" if law.points[-1].efficiency > _PROPORTIONAL else "levels off"
+        return (
+            f"Throughput {form} as far as was measured; the highest is"
+            f" {units.significant(best.throughput.value)} ops/s at {best.level:,.0f}"
+            f" {_words(law.over)}."
+        )
+    peak, high = between(fit.peak), between(fit.peak_throughput)
+    verb = "peaks" if law.claim == "peak" else "would peak"
+    return f"Throughput {verb} at {peak} {_words(law.over)}, with {high} ops/s."
+
+
+def between(estimate: units.Bounded) -> str:
+    """A value and its interval, both bounds as far as they are known."""
+    low = "below" if estimate.low is None else units.significant(estimate.low)
+    high = "above" if estimate.high is None else units.significant(estimate.high)
+    return f"{units.significant(estimate.value)} ({low} to {high})"
+
+
+def laws_grid(answer: ScalingAnswer) -> Grid:
+    """One row per law: its parameters and its peak, each with its interval."""
+    over = _words(answer.laws[0].over) if answer.laws else ""
+    return Grid(
+        title=answer.title,
+        columns=(
+            Column("case", number=False, key=True),
+            Column("levels", key=True),
+            Column("ops/s", "λ, one alone"),
+            Column("95 %", "λ, one alone"),
+            Column("σ", "contention"),
+            Column("95 %", "contention"),
+            Column("κ", "coherency"),
+            Column("95 %", "coherency"),
+            Column(over, "peak"),
+            Column("95 %", "peak"),
+            Column("ops/s", "peak"),
+            Column("scatter", number=True),
+        ),
+        rows=tuple(_law_row(law) for law in answer.laws),
+        notes=tuple(_notes(answer)),
+    )
+
+
+def _law_row(law: ScalingLaw) -> tuple[Cell, ...]:
+    fit = law.fit
+    claimed = fit if law.claim in ("peak", "predicted peak") else None
+    peak = None if claimed is None else claimed.peak
+    throughput = None if claimed is None else claimed.peak_throughput
+    return (
+        Cell(law.title),
+        Cell(units.whole(len(law.points))),
+        *_cells(None if fit is None else fit.lam),
+        *_cells(None if fit is None else fit.sigma, small=True),
+        *_cells(None if fit is None else fit.kappa, small=True),
+        *_cells(peak, tone_strong=True),
+        Cell(units.ABSENT if throughput is None else units.significant(throughput.value), "strong"),
+        Cell(units.ABSENT if fit is None else f"{fit.scatter:.1%}"),
+    )
+
+
+def _cells(
+    estimate: units.Bounded | None, *, small: bool = False, tone_strong: bool = False
+) -> tuple[Cell, Cell]:
+    if estimate is None:
+        return (Cell(units.ABSENT), Cell(units.ABSENT))
+    low, high = (
+        units.ABSENT if bound is None else _written(bound, small=small)
+        for bound in (estimate.low, estimate.high)
+    )
+    value = Cell(_written(estimate.value, small=small), "strong" if tone_strong else "plain")
+    return (value, Cell(f"{low} … {high}", "muted"))
+
+
+def _written(value: float, *, small: bool) -> str:
+    """Shares go down to millionths of millionths, which digits after the point don't show."""
+    return f"{value:.2g}" if small and 0 < value < 1e-3 else units.significant(value)
+
+
+def _notes(answer: ScalingAnswer) -> list[str]:
+    notes = [_LAW]
+    if any(law.claim == "law" for law in answer.laws):
+        notes.append(
+            f"{units.ABSENT} as a peak: κ may be 0, and then throughput levels off and no more."
+        )
+    return [*notes, *([f"Figures: {answer.source}."] if answer.source else [])]
+
+
+def points_grid(law: ScalingLaw) -> Grid:
+    """One row per level."""
+    return Grid(
+        title=law.title,
+        columns=(
+            Column(_words(law.over), key=True),
+            Column("ops/s"),
+            Column("runs"),
+            Column("in proportion"),
+            *([Column("law"), Column("off")] if law.fit is not None else []),
+        ),
+        rows=tuple(_point_row(point) for point in law.points),
+        notes=(_PROPORTION.format(over=_words(law.over)),),
+    )
+
+
+def _point_row(point: ScalingPoint) -> tuple[Cell, ...]:
+    off = (
+        ()
+        if point.law is None
+        else (
+            Cell(units.significant(point.law), "muted"),
+            Cell(f"{point.throughput.value / point.law - 1:+.1%}", "muted"),
+        )
+    )
+    return (
+        Cell(f"{point.level:,.0f}"),
+        Cell(units.estimate(point.throughput), "strong"),
+        Cell(units.whole(len(point.runs) or None)),
+        Cell(f"{point.efficiency:.0%}"),
+        *off,
+    )
+
+
+def _words(over: str) -> str:
+    return over.replace("_", " ")
+
+
+def _wrapped(sentence: str, width: int, style: str, indent: str = "") -> list[Text]:
+    lines = wrap(printable(sentence), width - len(indent))
+    return [Text(indent + line, style) for line in lines]

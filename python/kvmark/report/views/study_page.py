@@ -1,0 +1,142 @@
+"""A study's whole answer: for a terminal, and as a page that becomes HTML or Markdown."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from kvmark.analysis import Verdict
+from kvmark.analysis.compare.extremes import extremes
+from kvmark.analysis.study import StudyRow
+from kvmark.analysis.verdict.precision import Judged
+from kvmark.report.format import units
+from kvmark.report.format.grid import Grid, to_text
+from kvmark.report.format.terminal import doubt_lines, sentence_lines
+from kvmark.report.model.answers import Fact
+from kvmark.report.model.page import Origin, Page, Section
+from kvmark.report.model.study_answers import StudyAnswer, speed
+from kvmark.report.views import doubts
+from kvmark.report.views.extremes import ends_sentence
+from kvmark.report.views.proxies import cost_sentences, costs_grid
+from kvmark.report.views.sentences import beliefs
+from kvmark.report.views.sequence import verdict_counts
+from kvmark.report.views.study_tables import (
+    change_text,
+    effects_by_case_grid,
+    effects_grid,
+    failures_grid,
+    study_grid,
+)
+from kvmark.report.views.yugabyte import case_grid, operations_by_workload
+
+__all__ = ["study_page", "study_sentence", "study_text"]
+
+
+def study_text(answer: StudyAnswer, width: int) -> Text:
+    """The question, the table of cases, the effects, the answer, then every doubt."""
+    lines = [*sentence_lines(answer.question, width), Text()]
+    for grid in _grids(answer):
+        lines += [to_text(grid, width), Text()]
+    lines += sentence_lines(study_sentence(answer), width)
+    lines += doubt_lines(_doubts(answer), width)
+    return Text("\n").join(lines)
+
+
+def study_page(answer: StudyAnswer) -> Page:
+    """The study as a page."""
+    # Figures bring a library that takes a second to load: only reports pay for it.
+    from kvmark.report.views.study_figures import study_figures  # noqa: PLC0415
+
+    figures = study_figures(answer)
+    by_case = tuple(
+        effects_by_case_grid(effect) for effect in answer.effects if len(effect.by_case) > 1
+    )
+    parts = [Section("every-case", "Every case", grids=tuple(_grids(answer)))]
+    if figures:
+        parts.append(Section("figures", "Figures", figures=figures))
+    if answer.applications:
+        tables = tuple(map(case_grid, answer.applications))
+        parts.append(Section("applications", "Each application over its intervals", grids=tables))
+    if answer.operations:
+        table = operations_by_workload(answer.operations)
+        parts.append(Section("operations", "Each operation", grids=(table,)))
+    if by_case:
+        parts.append(Section("effects-by-case", "Effects, case by case", grids=by_case))
+    return Page(
+        title=answer.title,
+        asked=answer.question,
+        facts=_facts(answer),
+        answer=study_sentence(answer),
+        things="cases",
+        counts=verdict_counts(row.figures.verdict for row in answer.rows if row.figures),
+        doubts=tuple(_doubts(answer)),
+        parts=tuple(parts),
+        sources=(Origin("", answer.provenance),),
+    )
+
+
+def study_sentence(answer: StudyAnswer) -> str:
+    """The fastest and the slowest case, the effects, and how many cases can be believed."""
+    ways = [] if answer.ways is None else cost_sentences(answer.ways)
+    told = [*ways, *_extremes(answer), *_effects(answer)]
+    measured = [row for row in answer.rows if row.figures is not None]
+    if measured:
+        told.append(beliefs(verdict_counts(row.figures.verdict for row in measured if row.figures)))
+    without = len(answer.rows) - len(measured)
+    if without:
+        told.append(f"{_cases(without)} measured nothing.")
+    if answer.missing:
+        told.append(f"{answer.missing} runs are still to be made: go on with --resume.")
+    return " ".join(told)
+
+
+def _extremes(answer: StudyAnswer) -> list[str]:
+    measured = [row for row in answer.rows if row.figures is not None]
+    found = extremes(measured, lambda row: row.throughput, _verdict)
+    told = ends_sentence(found, lambda row: row.title, lambda row: speed(answer, row))
+    return [told] if told else []
+
+
+def _verdict(row: StudyRow) -> Judged:
+    return row.figures.verdict if row.figures else Verdict.of(())
+
+
+def _effects(answer: StudyAnswer) -> list[str]:
+    told = []
+    for effect in answer.effects:
+        if effect.change is None:
+            continue
+        theirs = f", published {change_text(effect.published)}" if effect.published else ""
+        what = effect.asked.of.replace("_", " ")
+        told.append(f"{effect.asked.title}: {what} {change_text(effect.change)}{theirs}.")
+    return told
+
+
+def _grids(answer: StudyAnswer) -> list[Grid]:
+    grids = [study_grid(answer)]
+    if any(effect.by_case or effect.imprecise for effect in answer.effects):
+        grids.append(effects_grid(answer))
+    if answer.ways is not None and answer.ways.costs:
+        grids.append(costs_grid(answer.factors, answer.ways))
+    failures = failures_grid(answer)
+    return grids if failures is None else [*grids, failures]
+
+
+def _doubts(answer: StudyAnswer) -> list[doubts.Doubt]:
+    named = [(row.title, row.figures.verdict) for row in answer.rows if row.figures]
+    return doubts.of_cases(named)
+
+
+def _facts(answer: StudyAnswer) -> tuple[Fact, ...]:
+    levels = {
+        name: ", ".join(dict.fromkeys(row.levels[name] for row in answer.rows))
+        for name in answer.factors
+    }
+    return (
+        *(Fact(name, text) for name, text in levels.items()),
+        Fact("Cases", units.whole(len(answer.rows))),
+        Fact("Repetitions", units.whole(answer.repetitions)),
+    )
+
+
+def _cases(count: int) -> str:
+    return "One case" if count == 1 else f"{units.whole(count)} cases"

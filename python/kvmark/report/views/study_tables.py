@@ -1,0 +1,261 @@
+"""The tables of a study: every case, the effects, and the cases that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kvmark.analysis.study import StudyEffect, StudyRow
+from kvmark.report.format import units
+from kvmark.report.format.grid import Cell, Column, Grid
+from kvmark.report.model.study_answers import StudyAnswer
+from kvmark.report.views.runs_list import verdict_cell
+from kvmark.report.views.sequence import CASE_VERDICT
+
+_TIMES = ("p50", "p95", "p99", "max")
+_LEAST_SECTION = 2
+_BYTES_PER_KB = 1000
+_EFFECTS_NOTE = (
+    "Each effect compares cases that differ in nothing else, within the same repetition; "
+    "a single repetition has its interval over the cases, or none."
+)
+
+
+def study_grid(answer: StudyAnswer) -> Grid:
+    """Every case: levels, throughput, response times, errors, verdict, published figures."""
+    rows = answer.rows
+    unit = units.time_unit(time for row in rows for time in _times_ns(row))
+    theirs = [name for name in ("throughput", *_TIMES) if _any_published(rows, name)]
+    beside = [
+        Column(answer.unit if name == "throughput" else f"{name} ms", "published")
+        for name in theirs
+    ]
+    counts = len({len(_runs(row)) for row in rows}) > 1
+    return Grid(
+        title=answer.title,
+        columns=(
+            *(Column(name, number=_is_numeric(rows, name), key=True) for name in answer.factors),
+            Column(answer.unit, "measured"),
+            *([Column("n", "measured")] if counts else []),
+            *(Column(name, f"response time, {unit.name}") for name in _TIMES),
+            *([Column("disk, kB/op")] if answer.disk_reads else []),
+            *([Column("retries")] if _any_retries(rows) else []),
+            Column("errors"),
+            Column("verdict", number=False),
+            *beside,
+        ),
+        rows=tuple(_row(answer, row, unit, theirs, counts=counts) for row in rows),
+        section_starts=_sections(answer),
+        notes=tuple(_notes(answer)),
+    )
+
+
+def effects_grid(answer: StudyAnswer) -> Grid:
+    """What changes from level to level, beside the published change."""
+    published = any(effect.published for effect in answer.effects)
+    return Grid(
+        title="Effects",
+        columns=(
+            Column("effect", number=False, key=True),
+            Column("of", number=False),
+            Column("change, %", "measured"),
+            Column("95 % interval", "measured"),
+            Column("cases", "measured"),
+            *(
+                [Column("change, %", "published"), Column("cases", "published")]
+                if published
+                else []
+            ),
+        ),
+        rows=tuple(_effect_row(effect, published=published) for effect in answer.effects),
+        notes=(_EFFECTS_NOTE, *_left_out(answer.effects)),
+    )
+
+
+def effects_by_case_grid(effect: StudyEffect) -> Grid:
+    """One effect, case by case."""
+    names = list(effect.by_case[0].levels) if effect.by_case else []
+    return Grid(
+        title=effect.asked.title,
+        columns=(
+            *(Column(name, number=False, key=True) for name in names),
+            Column("change, %"),
+            Column("95 % interval"),
+        ),
+        rows=tuple(
+            (
+                *(Cell(one.levels[name]) for name in names),
+                Cell(_signed(one.change.value)),
+                Cell(_interval(one.change)),
+            )
+            for one in effect.by_case
+        ),
+    )
+
+
+def failures_grid(answer: StudyAnswer) -> Grid | None:
+    """Why cases came to no end, each reason once; none when all did."""
+    reasons: dict[str, list[str]] = {}
+    for row in answer.rows:
+        for reason in dict.fromkeys(row.failures):
+            reasons.setdefault(reason, []).append(row.title)
+    if not reasons:
+        return None
+    return Grid(
+        title="Cases that came to no end",
+        columns=(
+            Column("cases", key=True),
+            Column("first", number=False),
+            Column("reason", number=False),
+        ),
+        rows=tuple(
+            (Cell(units.whole(len(names))), Cell(names[0]), Cell(reason))
+            for reason, names in reasons.items()
+        ),
+    )
+
+
+def change_text(change: units.Bounded) -> str:
+    """A change in percent with its interval, such as `−51 % (−55 to −47)`."""
+    interval = _interval(change)
+    return f"{_signed(change.value)} %" + ("" if interval == units.ABSENT else f" ({interval})")
+
+
+def _row(
+    answer: StudyAnswer, row: StudyRow, unit: units.TimeUnit, theirs: Sequence[str], *, counts: bool
+) -> tuple[Cell, ...]:
+    published = [
+        None if row.published is None else getattr(row.published, _field(name)) for name in theirs
+    ]
+    return (
+        *(Cell(row.levels[name]) for name in answer.factors),
+        Cell(units.estimate(row.throughput), "strong"),
+        *([Cell(units.whole(len(_runs(row))))] if counts else []),
+        *(Cell(units.duration(time, unit)) for time in _times_ns(row)),
+        *([_disk(row)] if answer.disk_reads else []),
+        *([_retried(row)] if _any_retries(answer.rows) else []),
+        Cell(units.whole(row.errors_total) if row.figures else units.ABSENT),
+        _verdict(row),
+        *(Cell(units.significant(value), "muted") for value in published),
+    )
+
+
+def _disk(row: StudyRow) -> Cell:
+    return Cell(
+        units.significant(None if row.disk_bytes is None else row.disk_bytes / _BYTES_PER_KB)
+    )
+
+
+def _retried(row: StudyRow) -> Cell:
+    return Cell(units.ABSENT if row.retries is None else units.whole(row.retries))
+
+
+def _verdict(row: StudyRow) -> Cell:
+    """The verdict of what was measured; where nothing was, that it failed or wasn't run."""
+    if row.figures is not None:
+        return verdict_cell(row.figures.verdict.judgement)
+    failed = any(reason != "not run" for reason in row.failures)
+    return Cell("FAILED", "invalid") if failed else Cell("not run", "muted")
+
+
+def _left_out(effects: Sequence[StudyEffect]) -> list[str]:
+    """How many pairs of cases aren't in the effects."""
+    return [
+        f"{effect.asked.title}: {pairs} left out, since a side's throughput is imprecise."
+        for effect in effects
+        if effect.imprecise
+        for pairs in ["one pair of cases" if effect.imprecise == 1 else f"{effect.imprecise} pairs"]
+    ]
+
+
+def _effect_row(effect: StudyEffect, *, published: bool) -> tuple[Cell, ...]:
+    change, theirs = effect.change, effect.published
+    return (
+        Cell(effect.asked.title),
+        Cell(effect.asked.of.replace("_", " ")),
+        Cell(units.ABSENT if change is None else _signed(change.value), "strong"),
+        Cell(units.ABSENT if change is None else _interval(change)),
+        Cell(units.whole(len(effect.by_case))),
+        *(
+            (
+                Cell(units.ABSENT if theirs is None else _signed(theirs.value), "muted"),
+                Cell(units.whole(effect.published_cases), "muted"),
+            )
+            if published
+            else ()
+        ),
+    )
+
+
+def _signed(percent: float) -> str:
+    digits = units.significant(abs(percent), 2)
+    sign = "" if digits == "0" else "+" if percent > 0 else "−"
+    return f"{sign}{digits}"
+
+
+def _interval(change: units.Bounded) -> str:
+    if change.low is None or change.high is None:
+        return units.ABSENT
+    return f"{_signed(change.low)} to {_signed(change.high)}"
+
+
+def _runs(row: StudyRow) -> tuple[str, ...]:
+    return () if row.figures is None else row.figures.runs
+
+
+def _times_ns(row: StudyRow) -> list[int | None]:
+    if row.figures is None:
+        return [None] * len(_TIMES)
+    times = row.figures.response
+    return [times.max_ns if name == "max" else times.shown_ns(name) for name in _TIMES]
+
+
+def _field(name: str) -> str:
+    return name if name == "throughput" else f"{name}_ms"
+
+
+def _any_published(rows: Iterable[StudyRow], name: str) -> bool:
+    found = (row.published for row in rows if row.published is not None)
+    return any(getattr(figures, _field(name)) is not None for figures in found)
+
+
+def _any_retries(rows: Iterable[StudyRow]) -> bool:
+    return any(row.retries for row in rows)
+
+
+def _is_numeric(rows: Sequence[StudyRow], name: str) -> bool:
+    return all(row.levels[name].replace(".", "", 1).isdecimal() for row in rows)
+
+
+def _sections(answer: StudyAnswer) -> frozenset[int]:
+    """Where another level than the last factor's changes, if more than single rows are left."""
+    keys = [tuple(row.levels[name] for name in answer.factors[:-1]) for row in answer.rows]
+    starts = [i for i, key in enumerate(keys) if i == 0 or key != keys[i - 1]]
+    return frozenset(starts if len(keys) >= _LEAST_SECTION * len(starts) else [0])
+
+
+def _notes(answer: StudyAnswer) -> Iterable[str]:
+    if answer.repetitions > 1:
+        n = answer.repetitions
+        yield f"± is half the width of the 95 % confidence interval of the mean over n = {n} runs."
+        yield CASE_VERDICT
+    elif any(row.throughput is not None and row.throughput.error for row in answer.rows):
+        yield "± is half the width of the 95 % confidence interval over the intervals of one run."
+    else:
+        yield "One short run per case: no error can be given."
+    if any(time is None for row in answer.rows for time in _times_ns(row)):
+        yield f"{units.ABSENT} stands where there is no figure, or too few operations for one."
+    if answer.disk_reads and any(row.disk_bytes is not None for row in answer.rows):
+        yield (
+            "Disk: what all nodes together read from their disks, for an operation; what the page"
+            " cache held is not read."
+        )
+    if _any_retries(answer.rows):
+        yield (
+            "Retries: attempts beyond an operation's first; a response time begins with the first."
+        )
+    if answer.published_source and any(row.published for row in answer.rows):
+        yield (
+            f"Published: {answer.published_source}. "
+            "Other machines and another client: for orientation, not a comparison."
+        )
+    yield from answer.notes

@@ -1,0 +1,131 @@
+"""Where the cases of a study are measured: systems that are there, and testbeds of its own.
+
+A testbed of the study's is started when the first case needs it, stays for the cases after it that
+want the same, and is stopped and removed with all its data when another is wanted and in the end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from kvmark.errors import KvmarkError, SystemUnderTestError
+from kvmark.run.existing import OnExisting, emptier
+from kvmark.spec.url import SystemUrl, parse_system_url
+from kvmark.study.definition import Study
+from kvmark.study.matrix import Case
+from kvmark.study.testbed_words import TestbedWords
+from kvmark.testbed.control import take_down, wait_until_healthy
+from kvmark.testbed.state import Testbed, all_testbeds, testbeds_root
+from kvmark.testbed.systems import SYSTEMS
+from kvmark.testbed.words import wishes_of
+
+__all__ = ["Environment"]
+
+_LONGEST: Final = 40
+
+
+@dataclass
+class Environment:
+    """The systems of a study, as a context at whose end its own testbeds are gone."""
+
+    study: Study
+    #: Whether what a system holds is the study's own, from an earlier pass.
+    resumed: bool
+    tell: Callable[[str], None]
+    _wanted: TestbedWords | None = None
+    _up: Testbed | None = None
+    _failed: dict[str, str] = field(default_factory=dict)
+    _emptiers: dict[str, Callable[[], None]] = field(default_factory=dict)
+
+    def __enter__(self) -> Self:
+        """Removes what a killed pass may have left."""
+        self._take_down()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stops and removes the study's own testbed."""
+        self._take_down()
+
+    def system(self, case: Case) -> SystemUrl:
+        """The system of a case, started if it is the study's own.
+
+        Raises:
+            KvmarkError: it isn't there or doesn't start.
+        """
+        wanted = self.study.testbed(case)
+        if wanted is None:
+            return self.study.resolve(self.study.system_name(case))
+        return parse_system_url(self._testbed(wanted).url)
+
+    def empty(self, system: SystemUrl) -> None:
+        """Removes the records of a system, which must hold none when the study meets it first.
+
+        Raises:
+            UsageError: it holds records that the study didn't put there.
+        """
+        if system.text not in self._emptiers:
+            on_existing: OnExisting = "remove" if self.resumed else "refuse"
+            self._emptiers[system.text] = emptier(system, on_existing)
+        self._emptiers[system.text]()
+
+    @property
+    def incarnation(self) -> str:
+        """Differs when servers were started anew, and hold nothing."""
+        return "" if self._up is None else self._up.created
+
+    def _testbed(self, wanted: TestbedWords) -> Testbed:
+        key = wanted.model_dump_json()
+        if key in self._failed:
+            raise SystemUnderTestError(self._failed[key])
+        if self._up is not None and wanted == self._wanted and self._is_whole(self._up):
+            return self._up
+        self._take_down()
+        self.tell(f"starting {wanted.system}")
+        try:
+            self._up = _started(wanted, self._name, self.tell)
+        except KvmarkError as problem:
+            # Each case that wants it would wait for it in vain once more.
+            self._failed[key] = str(problem)
+            raise
+        self._wanted = wanted
+        return self._up
+
+    def _is_whole(self, testbed: Testbed) -> bool:
+        """Whether all servers work together; one that was broken on purpose may need its time."""
+        try:
+            self._up = Testbed.read(testbed.folder)
+            if not self._up.lives:
+                return False
+            wait_until_healthy(self._up)
+        except KvmarkError:
+            return False
+        return True
+
+    def _take_down(self) -> None:
+        self._up, self._wanted = None, None
+        root = testbeds_root()
+        if any(testbed.name == self._name for testbed in all_testbeds(root)):
+            take_down(root, self._name, remove=True)
+
+    @property
+    def _name(self) -> str:
+        """The testbed's name: the study's, as testbeds write theirs."""
+        return re.sub(r"[^a-z0-9-]", "-", f"study-{self.study.name}")[:_LONGEST]
+
+
+def _started(wanted: TestbedWords, name: str, tell: Callable[[str], None]) -> Testbed:
+    system, said = SYSTEMS[wanted.system], wanted.said()
+    wishes: dict[str, Any] = {
+        "name": name,
+        "tls": wanted.tls,
+        "network": wanted.network,
+        "cores": wanted.cores,
+        "settings": tuple(wanted.set.items()),
+    }
+    for wish in wishes_of(system.wanted).values():
+        if wish.written in said:
+            wishes[wish.field] = wish.read(said[wish.written])
+    return system.up(system.wanted(**wishes), testbeds_root(), tell)
