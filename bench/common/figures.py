@@ -1,8 +1,9 @@
 """What is measured of a peer, and the bounds on it.
 
-All peers are treated alike. A peer does a case twice, once with a tenth of the operations: what the
-longer run took more of user and system time, divided by what it did more of operations, is the
-client's processor time per operation. Starting, connecting and closing are in both and cancel.
+A peer does a case twice, once with a tenth of the operations: what the longer run took more of user
+and system time, divided by what it did more of operations, is the client's processor time per
+operation. Starting, connecting and closing are in both and cancel; of kvmark they are in neither,
+because its records say what was used in the measured phase.
 Throughput is what the peer says itself of the longer run.
 """
 
