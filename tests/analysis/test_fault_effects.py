@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis import summarize
-from kvmark.analysis.summary import fault_effects
+from kvmark.analysis import fault_effects, summarize
 
 Draft = Any
 SECOND = 1_000_000_000

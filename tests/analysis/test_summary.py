@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kvmark.analysis import judge, quantile_curve, summarize
-from kvmark.analysis.summary import aggregate
+from kvmark.analysis import aggregate, judge, quantile_curve, summarize
 from kvmark.stats import Counts, mean_interval
 
 Draft = Any
