@@ -56,7 +56,7 @@ def kvmark(cluster: Cluster, tmp_path: Path) -> Callable[..., subprocess.Popen[s
 
     def start(*words: str, **more: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [Path(sys.executable).with_name("kvmark"), *words, "-q"],
+            [Path(sys.executable).with_name("kvmark"), words[0], "-q", *words[1:]],
             cwd=tmp_path,
             env={**cluster.environment, "KVMARK_RUNS": str(tmp_path / "runs"), **more},
             stdout=subprocess.PIPE,
@@ -96,6 +96,12 @@ def agents() -> set[int]:
     return {one.pid for one in found if (one.info["cmdline"] or [""])[0].startswith("ray::Agent")}
 
 
+def generators() -> set[int]:
+    """The processes that generate load."""
+    found = psutil.process_iter(["pid", "cmdline"])
+    return {one.pid for one in found if "kvmark.run.worker" in (one.info["cmdline"] or [])}
+
+
 def counts(run: Any) -> dict[Any, int]:
     totals = run.manifest.engine.totals
     return {(one.operation, one.outcome): one.count for one in totals}
@@ -123,6 +129,20 @@ def test_three_nodes_do_the_operations_of_one_machine(
     assert all(agent.host["cores"] > 0 for agent in told)
 
 
+def test_stress_is_divided_among_machines(
+    cluster: Cluster, kvmark: Callable[..., Any], tmp_path: Path
+) -> None:
+    own = ("stress", "--fleet", cluster.address, "--machines", "3", "--commit", "abc")
+    words = ("write", "n=3001", "no-warmup", "-rate", "threads=6", "-node", "null:")
+    process = kvmark(*own, *words)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, err
+    run = Records(tmp_path / "runs").open("last")
+    assert sum(counts(run).values()) == 3001
+    assert len(run.manifest.engine.agents) == 3
+    assert run.manifest.commit == "abc"
+
+
 def test_more_machines_than_there_are_is_wrong_use(
     cluster: Cluster, kvmark: Callable[..., Any]
 ) -> None:
@@ -135,13 +155,14 @@ def test_more_machines_than_there_are_is_wrong_use(
 def test_load_stops_when_the_command_is_killed(
     cluster: Cluster, kvmark: Callable[..., Any], tmp_path: Path
 ) -> None:
-    before = agents()
+    before, generating = agents(), generators()
     command = kvmark(*ENDLESS, "--fleet", cluster.address)
     wait_until(lambda: measured_lines(tmp_path) > 3, "intervals stream in")
     assert len(agents() - before) == 3
     os.kill(command.pid, signal.SIGKILL)
     command.communicate(timeout=PATIENCE_S)
     wait_until(lambda: not agents() - before, "the agents are gone")
+    wait_until(lambda: not generators() - generating, "what they started to generate load is gone")
 
 
 def test_a_study_goes_on_when_a_node_is_killed_in_the_middle(

@@ -15,6 +15,7 @@ from kvmark.spec.quantity import rate
 if TYPE_CHECKING:
     from kvmark.spec.objective import Objective
     from kvmark.spec.run import RunSpec
+    from kvmark.spec.url import SystemName, SystemUrl
     from kvmark.study.capacity import Asked, Capacity
     from kvmark.study.capacity_runs import CapacityRuns
 
@@ -64,6 +65,8 @@ def capacity(
     drain_limit: options.DrainLimit = 30 * _SECOND_NS,
     pin: options.Pin = None,
     tag: options.Tag = None,
+    commit: options.Commit = None,
+    prometheus: options.Prometheus = None,
     fleet: options.Fleet = None,
     machines: options.Machines = None,
     folder: options.Runs = None,
@@ -71,8 +74,6 @@ def capacity(
     quiet: options.Quiet = False,
 ) -> None:
     """Finds the maximum throughput within an SLO, at which nothing is dropped."""
-    if system is None:
-        raise SpecError("capacity needs a system to measure: give --system, such as rocksdb:PATH")
     given: dict[str, Any] = {
         "clients": clients,
         "duration_ns": duration,
@@ -89,7 +90,6 @@ def capacity(
         "pin": tuple(pin or ()),
     }
     from kvmark import catalog
-    from kvmark.cli.system import named_system
     from kvmark.plan.operations import operation_names
     from kvmark.records import Records
     from kvmark.spec.metric import check_operations
@@ -101,17 +101,25 @@ def capacity(
     objectives = _objectives(slo)
     asked = Asked(share(within), confirm)
     first = None if begin is None else rate(begin)
-    spec = RunSpec(workload=catalog.find(workload), system=named_system(system), **given)
+    spec = RunSpec(workload=catalog.find(workload), system=_named(system), **given)
     plan = probe_plan(spec)
     check_operations([one.metric for one in objectives], operation_names(plan), "there is")
-    shared_by = asked_fleet(fleet, machines)
+    told: dict[str, Any] = {"fleet": asked_fleet(fleet, machines), "prometheus": prometheus}
     kept = Records.at(folder)
     name = f"capacity:{kept.now():%Y%m%d-%H%M%S}-{kept.token()}"
-    with session(command_line(), kept, plan, (name, *(tag or ())), fleet=shared_by) as setting:
-        found = _search(
-            CapacityRuns(name, spec, arrival, objectives, setting), asked, first, quiet=quiet
-        )
+    tags = (name, *(tag or ()))
+    with session(command_line(), kept, plan, tags, commit, **told, quiet=quiet) as setting:
+        each = CapacityRuns(name, spec, arrival, objectives, setting)
+        found = _search(each, asked, first, quiet=quiet)
     _answer(found, spec, objectives, name, json=json)
+
+
+def _named(system: SystemName | None) -> SystemUrl:
+    from kvmark.cli.system import named_system
+
+    if system is None:
+        raise SpecError("capacity needs a system to measure: give --system, such as rocksdb:PATH")
+    return named_system(system)
 
 
 def _search(runs: CapacityRuns, asked: Asked, first: float | None, *, quiet: bool) -> Capacity:

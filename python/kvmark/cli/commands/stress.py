@@ -8,6 +8,7 @@ import typer
 
 from kvmark import __version__
 from kvmark.cli import options
+from kvmark.cli.session import asked_fleet
 
 __all__ = ["CONTEXT_SETTINGS", "stress"]
 
@@ -31,6 +32,10 @@ def stress(
     pin: options.Pin = None,
     tag: options.Tag = None,
     strict: _Strict = False,
+    commit: options.Commit = None,
+    prometheus: options.Prometheus = None,
+    fleet: options.Fleet = None,
+    machines: options.Machines = None,
     folder: options.Runs = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -48,10 +53,13 @@ def stress(
     if said[0].lower() == "version":
         typer.echo(f"kvmark {__version__}")
         return
-    spec = read_stress(said)
+    spec, shared_by = read_stress(said), asked_fleet(fleet, machines)
     # What follows takes a second to load, and a usage error is told before it.
     from kvmark.cli.commands.stress_run import Wanted, carry_out_stress
     from kvmark.records import Records
 
-    told = Wanted(tuple(pin or ()), tuple(tag or ()), strict, json, quiet)
+    told = Wanted(
+        tuple(pin or ()), tuple(tag or ()), strict, json, quiet, commit=commit,
+        fleet=shared_by, prometheus=prometheus,
+    )  # fmt: skip
     carry_out_stress(spec, told, Records.at(folder))

@@ -12,7 +12,7 @@ from typing import Any, Final, TextIO
 
 from kvmark.cli.command_line import command_line
 from kvmark.cli.commands.stress_output import ladder_text, log_histograms, results_of, settings_text
-from kvmark.cli.session import session
+from kvmark.cli.session import AskedFleet, session
 from kvmark.cli.system import named_system
 from kvmark.errors import AnswerIsNo, RunError, SpecError
 from kvmark.plan.model import Plan
@@ -44,6 +44,9 @@ class Wanted:
     json: bool = False
     quiet: bool = False
     pause_s: float = PAUSE_S
+    commit: str | None = None
+    fleet: AskedFleet | None = None
+    prometheus: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,10 @@ def carry_out_stress(spec: StressSpec, wanted: Wanted, records: Records) -> None
         if spec.log.settings:
             out(settings_text(spec))
         tags = (*wanted.tags, *spec.log.tags)
-        with session(command_line(), records, _pinned(first, wanted), tags) as setting:
+        with session(
+            command_line(), records, _pinned(first, wanted), tags, wanted.commit,
+            fleet=wanted.fleet, prometheus=wanted.prometheus, quiet=wanted.quiet,
+        ) as setting:  # fmt: skip
             where = _Where(setting, system.password)
             ended = list(_climb(spec, plans, where, wanted, out))
         _answer(spec, plans, ended, records, wanted, out)
