@@ -265,6 +265,6 @@ def test_a_notebook_gives_it_to_its_process_by_no_word(user: Kvmark, locked: Tes
         timeout=user.patience_s,
     )
     assert done.returncode == 0, done.stderr
-    assert b"--system" in (user.folder / "words").read_bytes()
+    assert b"kvmark.run.worker" in (user.folder / "words").read_bytes()
     assert CANARY not in done.stdout + done.stderr
     assert heard(user) == []

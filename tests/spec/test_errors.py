@@ -24,6 +24,7 @@ EXIT_CODES = {
     "SystemUnderTestError": 3,
     "RunError": 3,
     "FleetError": 3,
+    "GeneratorDied": 3,
     "Interrupted": 130,
 }
 
