@@ -37,7 +37,7 @@ def once(
         variables = {"KVMARK_RUNS": folder}
         ended = execute([*program, *words], cores, MEASURED, variables)
         manifest = newest_manifest(Path(folder), ended.errors)
-        watching = watching_share(Path(folder))
+        watching = watched(Path(folder))
     phase, totals = measured(manifest)
     refuse_failures(totals)
     operations = commands * sum(row["count"] for row in totals)
@@ -46,20 +46,21 @@ def once(
     return Once(operations, operations * 1e9 / length_ns, cpu_ns, peak_bytes)
 
 
-def spent(phase: Mapping[str, Any], watching: float) -> tuple[int, int]:
-    """Processor time of a phase, with the share of a core that watching took, and peak memory."""
+def spent(phase: Mapping[str, Any], watching: tuple[float, int]) -> tuple[int, int]:
+    """Processor time and peak memory of both processes in a phase."""
     used, length_ns = phase["process"], phase["drained_ns"] - phase["start_ns"]
-    cpu_ns = used["cpu_user_ns"] + used["cpu_system_ns"] + round(watching * length_ns)
-    return cpu_ns, used["max_resident_bytes"]
+    cpu_ns = used["cpu_user_ns"] + used["cpu_system_ns"] + round(watching[0] * length_ns)
+    return cpu_ns, used["max_resident_bytes"] + watching[1]
 
 
-def watching_share(runs: Path) -> float:
-    """The share of a core that the process of the command took while the only run went."""
+def watched(runs: Path) -> tuple[float, int]:
+    """What the process of the command took while the only run went: of a core, and of memory."""
     (file,) = runs.glob("*/resources.parquet")
     rows = pl.read_parquet(file).filter(pl.col("node") == COORDINATOR).sort("at_wall_ns")
     first, last = rows.row(0, named=True), rows.row(-1, named=True)
     used_s = sum(last[name] - first[name] for name in ("cpu_user_s", "cpu_system_s"))
-    return float(used_s * 1e9 / max(last["at_wall_ns"] - first["at_wall_ns"], 1))
+    share = used_s * 1e9 / max(last["at_wall_ns"] - first["at_wall_ns"], 1)
+    return share, max(rows["resident_bytes"])
 
 
 def newest_manifest(runs: Path, said: str) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def run_kvmark(program: Program, job: Job) -> Once:
     with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as folder:
         said = _stress([*program, "stress"], job, _MODE, Path(folder))
         phase, _ = kvmark.measured(kvmark.newest_manifest(Path(folder), ""))
-        cpu_ns, peak_bytes = kvmark.spent(phase, kvmark.watching_share(Path(folder)))
+        cpu_ns, peak_bytes = kvmark.spent(phase, kvmark.watched(Path(folder)))
     return replace(said, cpu_ns=cpu_ns, peak_bytes=peak_bytes)
 
 

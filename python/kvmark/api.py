@@ -30,8 +30,10 @@ from kvmark.stats import Counts, Estimate
 
 __all__ = ["MeasuredRun", "load", "run", "runs"]
 
-_SAID_OTHERWISE: Final = ("report", "folder", "json", "quiet")
-"""Options of `kvmark run` that are an argument or a method here."""
+_SAID_OTHERWISE: Final = (
+    "slo", "sweep", "repetitions", "resume", "report", "folder", "json", "quiet",
+)  # fmt: skip
+"""Options of `kvmark run` that are an argument, a method or a loop here."""
 
 
 @dataclass(frozen=True)

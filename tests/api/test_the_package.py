@@ -164,6 +164,12 @@ def test_a_mistake_is_the_commands_sentence(tmp_path: Path) -> None:
     assert not str(caught.value).startswith("kvmark:")
 
 
+@pytest.mark.parametrize("more", [["--sweep", "clients=1,2"], ["--slo", "p99<1s"], ["--resume"]])
+def test_options_that_make_no_single_run_are_refused(tmp_path: Path, more: list[str]) -> None:
+    with pytest.raises(UsageError, match=f"{more[0]} is not for a part of a command"):
+        kvmark.run("ycsb/c", "null:", more=more, folder=tmp_path)
+
+
 INTERRUPTED = """
 import sys, kvmark
 from kvmark.errors import Interrupted

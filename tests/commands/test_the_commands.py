@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -136,3 +137,11 @@ def test_a_word_of_before_is_carried_out_and_tells_the_new_one(
         said = capsys.readouterr().err.splitlines()
         assert said[0] == f"kvmark: {old} is called {new} now"
         assert said[1].endswith(f"; see kvmark {new} --help")
+
+
+def test_an_answer_that_nobody_wants_is_given_to_nobody() -> None:
+    program = Path(sys.executable).with_name("kvmark")
+    done = subprocess.run(
+        f"'{program}' workloads >&-", shell=True, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -227,37 +227,3 @@ def test_an_objective_that_is_missed_or_not_known_is_a_no(kvmark: Kvmark) -> Non
     (told,) = unknown.json["objectives"]
     assert (told["objective"], told["held"], told["value"]) == ("p99.99<1ms", None, None)
     assert "no operation 'UPDATE'" in kvmark.refuses(*measured, "--slo", "UPDATE.p99<1ms")
-
-
-SWEPT = ("run", "ycsb/c", "--load", "never", "--operations", "500", "--json", "--report", "none")
-
-
-def test_a_sweep_is_a_case_for_each_combination_as_often_as_was_asked(kvmark: Kvmark) -> None:
-    sim = "sim:?clock=virtual&service=constant&mean_us=100&servers=1"
-    sweep = ("--sweep", "clients=1,2", "--sweep", "workload.dataset.fields.length=10,100")
-    told = kvmark(*SWEPT, "--system", sim, *sweep, "--repetitions", "2", exits=(0, 1)).json
-    assert [tuple(row["levels"].values()) for row in told["rows"]] == [
-        (clients, length) for clients in ("1", "2") for length in ("10", "100")
-    ]
-    assert len(told["runs"]) == 8
-    rates = [row["figures"]["throughput"]["value"] for row in told["rows"]]
-    assert rates[0] == pytest.approx(10_000, rel=0.01)
-    # The queue of one server does no more for two clients.
-    assert rates[2] == pytest.approx(10_000, rel=0.01)
-    again = kvmark(
-        *SWEPT, "--system", sim, *sweep, "--repetitions", "2", "--resume", exits=(0, 1)
-    ).json
-    assert again["runs"] == told["runs"]
-
-
-def test_what_a_sweep_cannot_mean_is_said(kvmark: Kvmark) -> None:
-    words = (*SWEPT, "--system", "null:", "--sweep")
-    assert "'client' can't be swept — did you mean 'clients'?" in kvmark.refuses(*words, "client=1")
-    assert "isn't a word and its values" in kvmark.refuses(*words, "clients")
-    assert "'a' is not a count" in kvmark.refuses(*words, "clients=1,a")
-    twice = kvmark.refuses(*words, "clients=1", "--sweep", "clients=2")
-    assert "a word is swept twice" in twice
-    assert "--slo is held against one run" in kvmark.refuses(*words, "clients=1", "--slo", "p99<1s")
-    assert "--resume goes on with a sweep" in kvmark.refuses(
-        *SWEPT, "--system", "null:", "--resume"
-    )

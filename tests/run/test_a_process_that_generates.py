@@ -14,7 +14,7 @@ import pytest
 
 from kvmark import catalog
 from kvmark.cli.registry import COMMANDS, GROUPS
-from kvmark.errors import GeneratorDied, Interrupted
+from kvmark.errors import GeneratorDied, Interrupted, RunError
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.records import Records, RunFolder
@@ -214,3 +214,33 @@ def test_nothing_is_imported_from_the_current_folder(
     (here / "queue.py").write_text("raise SystemExit('another queue')\n")
     monkeypatch.chdir(here)
     assert carried(generator, tmp_path / "runs", planned()).failure is None
+
+
+def test_half_a_line_is_the_end_of_who_wanted_the_load() -> None:
+    with child("-m", "kvmark.run.worker", stdin=subprocess.PIPE) as worker:
+        assert worker.stdin is not None
+        worker.stdin.write('{"plan": "abc')
+        worker.stdin.close()
+        assert worker.wait(PATIENCE_S) == 0
+
+
+TALKING = """
+import sys
+for number, line in enumerate(sys.stdin):
+    if number == 0:
+        print("a word of the first plan", file=sys.stderr, flush=True)
+    print('{"problem": ["RunError", "the disk is full"]}', flush=True)
+"""
+
+
+def test_words_of_another_plan_are_not_told(
+    generator: LocalGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = sys.modules[LocalGenerator.__module__]
+    monkeypatch.setattr(module, "_WORDS", (sys.executable, "-c", TALKING))
+    said = []
+    for _ in range(2):
+        with pytest.raises(RunError) as raised:
+            generator.run("{}", tmp_path, lambda _: None)
+        said.append(str(raised.value))
+    assert said == ["the disk is full, and said last: a word of the first plan", "the disk is full"]

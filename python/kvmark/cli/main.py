@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -42,6 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     if arguments is None:
         hide_secrets()
+    # Who closed it, as a shell does with >&-, wants no answer.
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
     with _ended_in_order():
         return _main(list(sys.argv[1:] if arguments is None else arguments))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from kvmark import errors
-from kvmark.errors import FleetError, KvmarkError
+from kvmark.errors import FleetError, GeneratorDied, KvmarkError
 from kvmark.plan.model import Plan
 from kvmark.records import RunFolder
 from kvmark.run.agent import Report
@@ -134,6 +134,9 @@ class _Coordinator:
             return
         if isinstance(told, Lost):
             self._lose(index, told.reason)
+            return
+        if told.problem is not None and told.problem[0] == GeneratorDied.__name__:
+            self._lose(index, told.problem[1])
             return
         self._gathering.take(index, told)
         if told.progress is not None:

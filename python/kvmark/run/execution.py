@@ -11,7 +11,7 @@ from typing import Any
 from kvmark import errors
 from kvmark.errors import GeneratorDied, Interrupted, KvmarkError
 from kvmark.plan.model import Plan
-from kvmark.records import Header, Manifest, RunFolder, recover
+from kvmark.records import Header, Manifest, RunFolder
 from kvmark.run.embedded import created_on_demand, removed_if_refused
 from kvmark.run.faults import Faults
 from kvmark.run.sampler import Sampler
@@ -123,6 +123,9 @@ def carry_out(
 
 def _recovered(plan: Plan, folder: RunFolder, died: GeneratorDied) -> Carried:
     """The run as its logs tell it."""
+    # Tables bring Polars, which nobody needs whose generator lives.
+    from kvmark.records.recovery import recover  # noqa: PLC0415
+
     manifest = recover(folder.path).manifest
     reason = GeneratorDied(f"{died}; what it had written is kept as run {folder.id}")
     return Carried(folder, _present(plan, manifest), reason, manifest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import select
 import signal
 import socket
@@ -194,6 +195,7 @@ class _Process:
 
     def __init__(self) -> None:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
+        self._said_before = 0
         self._unread = b""
         self._stops_told = 0
         self._line, there = socket.socketpair()
@@ -220,6 +222,7 @@ class _Process:
         """
         if "plan" in message:
             self._stops_told = 0
+            self._said_before = self._said.seek(0, os.SEEK_END)
         try:
             self._line.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
@@ -269,8 +272,8 @@ class _Process:
         return GeneratorDied(f"the process that generates load {how}{self.last_words()}")
 
     def last_words(self) -> str:
-        """What it printed last, as the end of a sentence; nothing if it never did."""
-        self._said.seek(0)
+        """What it printed last in this plan, as the end of a sentence; nothing if it didn't."""
+        self._said.seek(self._said_before)
         lines = self._said.read().decode(errors="replace").splitlines()
         last = "; ".join([line.strip() for line in lines if line.strip()][-_LAST_LINES:])
         return f", and said last: {last}" if last else ""

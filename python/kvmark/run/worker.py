@@ -37,17 +37,22 @@ class Worker:
 
     def listen(self, lines: Iterable[bytes]) -> None:
         """Takes what it is told, on a thread of its own, until nobody is left to tell anything."""
-        for line in lines:
-            told = json.loads(line)
-            if "plan" in told:
-                # What was to stop the plan before came too late for it.
-                self._stops = 0
-                self._plans.put(told)
-            elif "stops" in told:
-                self._stops = told["stops"]
-            else:
-                self._answers.put(told["begins"])
-        os._exit(0)
+        try:
+            for line in lines:
+                self._take(json.loads(line))
+        finally:
+            # Also behind half a line, which is all that somebody who was killed got out.
+            os._exit(0)
+
+    def _take(self, told: dict[str, Any]) -> None:
+        if "plan" in told:
+            # What was to stop the plan before came too late for it.
+            self._stops = 0
+            self._plans.put(told)
+        elif "stops" in told:
+            self._stops = told["stops"]
+        else:
+            self._answers.put(told["begins"])
 
     def serve(self) -> None:
         """Carries out every plan that comes."""

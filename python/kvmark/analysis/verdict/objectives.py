@@ -43,6 +43,8 @@ class ObjectiveFigure:
 
 def figure(runs: Sequence[Run], objective: Objective) -> ObjectiveFigure:
     """The objective's figure over all runs together: histograms are merged, shares pooled."""
+    if not any(phase.name == "measure" for run in runs for phase in run.counted):
+        return ObjectiveFigure(objective, None, f"{objective.text}: nothing was measured")
     metric = objective.metric
     match metric.measure:
         case "throughput":

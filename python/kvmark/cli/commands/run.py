@@ -148,6 +148,7 @@ def _sweep(given: Mapping[str, Any], asked: AskedRun) -> None:
         commit=asked.commit,
         fleet=asked.fleet,
         prometheus=asked.prometheus,
+        again="the same command and --resume",
         resume=given["resume"],
         json=given["json"],
         quiet=given["quiet"],
@@ -187,7 +188,7 @@ def parse_run(words: Sequence[str], refused: Collection[str] = _OF_THE_WHOLE) ->
     @functools.wraps(run)
     def told(**given: Any) -> AskedRun:
         for name in refused:
-            if given[name] not in {None, False}:
+            if given[name] not in (None, False):
                 word = "runs" if name == "folder" else name
                 raise SpecError(f"--{word} is not for a part of a command: give it to the whole")
         return _asked(given)

@@ -43,11 +43,14 @@ def carry_study(
     commit: str | None = None,
     fleet: AskedFleet | None = None,
     prometheus: int | None = None,
+    again: str | None = None,
     resume: bool,
     json: bool,
     quiet: bool,
 ) -> None:
     """Carries out what is missing of a study, and prints its answer.
+
+    `again` says how to go on when it was interrupted; else by the study's name.
 
     Raises:
         AnswerIsNo: a case failed or is INVALID.
@@ -76,7 +79,7 @@ def carry_study(
         except KeyboardInterrupt:
             # Between two runs, when servers start or come back.
             problem = Interrupted("interrupted")
-        _answer(study, journal, report, problem, json=json)
+        _answer(study, journal, report, json=json, problem=problem, again=again)
 
 
 def _carry(
@@ -111,17 +114,17 @@ def _answer(
     study: Study,
     journal: Journal,
     report: Path | None,
-    problem: KvmarkError | None,
     *,
     json: bool,
+    problem: KvmarkError | None,
+    again: str | None,
 ) -> None:
     """Prints the answer as far as there is one, then raises what ended the study."""
     rows = _print_study(study, journal, report, json=json)
     if problem is not None:
         if isinstance(problem, Interrupted):
-            raise Interrupted(
-                f"interrupted: go on with kvmark study {study.name} --resume"
-            ) from problem
+            again = again or f"kvmark study {study.name} --resume"
+            raise Interrupted(f"interrupted: go on with {again}") from problem
         raise problem
     failed = sum(not row.is_usable for row in rows)
     if all(row.figures is None for row in rows):

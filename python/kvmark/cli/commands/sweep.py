@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kvmark.errors import SpecError
 from kvmark.spec.suggest import did_you_mean, shown
 
 if TYPE_CHECKING:
+    from kvmark.spec.faults import FaultSpec
     from kvmark.spec.run import RunSpec
     from kvmark.spec.study import StudyFile
 
 __all__ = ["swept"]
 
-_NAME: Final = "run"
 _TIMES: Final = ("duration", "warmup", "interval", "timeout", "drain_limit")
 _PLAIN: Final = (
     "clients", "rate", "arrival", "operations", "until_stderr", "workers", "records",
-    "pipeline_depth", "load", "settle", "verify",
+    "pipeline_depth", "settle", "verify",
 )  # fmt: skip
 
 
@@ -39,23 +41,36 @@ def swept(
         raise SpecError("--sweep: a word is swept twice; give all of its values at once")
     varied = f", and how does it vary with {' and '.join(factors)}" if factors else ""
     study = {
-        "name": _NAME,
         "question": f"What does {spec.workload.name} do{varied}?",
         "system": without_credentials(given["system"].reveal()),
-        "workload": given["workload"],
-        "run": {**_words(given, spec), "faults": [_fault(one) for one in spec.faults]},
+        **_workload(given["workload"], spec),
+        "run": {**_words(given, spec), "faults": _faults(spec)},
         "factors": factors,
         "repetitions": repetitions or 1,
         "seed": given["seed"],
     }
     if len(factors) == 1:
         study["figure"] = {"across": next(iter(factors))}
-    return parse_study(json.dumps(study, indent=2) + "\n", "--sweep")
+    # The same words have the same name, by which --resume finds what was begun.
+    name = f"sweep-{sha256(json.dumps(study).encode()).hexdigest()[:8]}"
+    return parse_study(json.dumps({"name": name, **study}, indent=2) + "\n", "--sweep")
+
+
+def _workload(name: str, spec: RunSpec) -> dict[str, Any]:
+    """A ready workload by its name, one of the user's as it stands in its file now."""
+    from kvmark.spec.yaml_file import read_document, read_text
+
+    path = Path(name)
+    if path.suffix not in {".yaml", ".yml"}:
+        return {"workload": name}
+    content: Any = read_document(read_text(path), name).value
+    own = {"name": spec.workload.name, **content}
+    return {"workload": path.stem, "workloads": {path.stem: own}}
 
 
 def _factor(text: str) -> tuple[str, list[str]]:
     name, sign, values = text.partition("=")
-    name, known = name.strip().lstrip("-").replace("-", "_"), (*_PLAIN, *_TIMES)
+    name, known = name.strip().lstrip("-").replace("-", "_"), (*_PLAIN, "load", *_TIMES)
     if not sign or not values.strip():
         raise SpecError(f"--sweep: {shown(text)} isn't a word and its values: clients=1,10,100")
     if "." not in name and name not in known:
@@ -67,6 +82,9 @@ def _words(given: Mapping[str, Any], spec: RunSpec) -> dict[str, Any]:
     """What a study's file says of one run, where it was said here."""
     words: dict[str, Any] = {name: given[name] for name in _PLAIN if given[name] is not None}
     words |= {name: f"{given[name]}ns" for name in _TIMES if given[name]}
+    if given["load"] != "auto":
+        # Each case loads its own records where nobody says how.
+        words["load"] = given["load"]
     if given["until_stderr"] is not None:
         words["until_rule"] = given["until_rule"]
     if spec.groups:
@@ -76,7 +94,12 @@ def _words(given: Mapping[str, Any], spec: RunSpec) -> dict[str, Any]:
     return words
 
 
-def _fault(fault: Any) -> dict[str, Any]:
+def _faults(spec: RunSpec) -> list[dict[str, Any]]:
+    """Those of the command line; those of the workload's file come with it."""
+    return [_fault(one) for one in spec.faults[len(spec.workload.faults) :]]
+
+
+def _fault(fault: FaultSpec) -> dict[str, Any]:
     lasting = {} if fault.for_ns is None else {"for": f"{fault.for_ns}ns"}
     others = {"from": fault.others} if fault.others else {}
     by = {} if fault.by is None else {"by": fault.by}

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from kvmark.records.names import COORDINATOR, is_ours
 from kvmark.report.charts import vega as charts
 from kvmark.report.charts.frames import course_frame
 from kvmark.report.model.answers import RunAnswer
@@ -75,6 +76,8 @@ def _memory_figure(run: RunAnswer, resources: pl.DataFrame) -> Figure:
 
 
 def _whose(data: pl.DataFrame) -> str:
-    several = data["series"].n_unique() > 1
-    embedded = ", which an embedded system is part of"
-    return "the generator and each server" if several else f"the generator{embedded}"
+    nodes = set(data["series"].to_list())
+    ours = "the generator" if COORDINATOR not in nodes else "the command, the generator"
+    if all(map(is_ours, nodes)):
+        return f"{ours.replace(',', ' and')}, which an embedded system is part of"
+    return f"{ours} and each server"

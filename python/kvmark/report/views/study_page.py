@@ -90,7 +90,8 @@ def study_sentence(answer: StudyAnswer) -> str:
 
 
 def _extremes(answer: StudyAnswer) -> list[str]:
-    measured = [row for row in answer.rows if row.figures is not None]
+    # A case of which a run came to no end is no first and no last.
+    measured = [row for row in answer.rows if row.figures is not None and not row.failures]
     found = extremes(measured, lambda row: row.throughput, _verdict)
     told = ends_sentence(found, lambda row: row.title, lambda row: speed(answer, row))
     return [told] if told else []
