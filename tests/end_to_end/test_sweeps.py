@@ -14,8 +14,8 @@ SWEPT = ("run", "ycsb/c", "--load", "never", "--operations", "500", "--json", "-
 SIM = "sim:?clock=virtual&service=constant&mean_us=100&servers=1"
 MINE = """\
 dataset: {records: 50}
-mix: {read: 1}
-keys: uniform
+groups:
+  - {name: readers, mix: {read: 1}, keys: uniform}
 """
 FAULTY = MINE + "faults: [{at: 1s, do: kill, node: primary-1, for: 1s}]\n"
 
