@@ -10,7 +10,7 @@
     │   └── RecordsError              2  a run is not there, or its folder cannot be read
     ├── SystemUnderTestError          3  the store could not be opened, or failed
     ├── RunError                      3  a run could not be carried out or written
-    │   └── GeneratorDied             3  the process that generates load is not there any more
+    ├── GeneratorDied                 3  the process that generates load is not there any more
     ├── FleetError                    3  a machine of the fleet is not there any more
     └── Interrupted                 130  the user stopped it; what was measured is kept
 
@@ -115,8 +115,10 @@ class RunError(KvmarkError):
     exit_code: ClassVar[int] = 3
 
 
-class GeneratorDied(RunError):
+class GeneratorDied(KvmarkError):
     """The process that generated the load crashed or was killed; its logs are there."""
+
+    exit_code: ClassVar[int] = 3
 
 
 class FleetError(KvmarkError):

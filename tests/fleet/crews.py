@@ -14,6 +14,7 @@ from kvmark.records import RunFolder
 from kvmark.run.agent import Agent, Report
 from kvmark.run.coordinator import Lost, conduct
 from kvmark.run.gathering import Machine
+from kvmark.run.generator import Caller
 from kvmark.secret import Secret
 
 Told = tuple[int, Report | Lost]
@@ -103,11 +104,9 @@ class LocalFleet:
         self,
         plan: Plan,
         folder: RunFolder,
-        progress: Callable[[Mapping[str, Any]], object],
-        may_begin: Callable[[str], bool] | None,
-        may_go_on: Callable[[], bool] | None,
+        caller: Caller,
         *,
         password: Secret | None,
         all_cores: bool,
     ) -> Mapping[str, Any]:
-        return conduct(plan, self.crew(), folder, progress, may_begin, may_go_on)
+        return conduct(plan, self.crew(), folder, caller)

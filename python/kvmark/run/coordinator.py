@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -18,6 +18,7 @@ from kvmark.plan.model import Plan
 from kvmark.records import RunFolder
 from kvmark.run.agent import Report
 from kvmark.run.gathering import Gathering, Machine
+from kvmark.run.generator import Caller
 from kvmark.run.shares import divided
 
 __all__ = ["SILENCE_S", "Crew", "Lost", "conduct"]
@@ -67,17 +68,8 @@ class Crew(Protocol):
         """How often the user has asked to stop."""
 
 
-def conduct(
-    plan: Plan,
-    crew: Crew,
-    folder: RunFolder,
-    progress: Callable[[Mapping[str, Any]], object],
-    may_begin: Callable[[str], bool] | None,
-    may_go_on: Callable[[], bool] | None = None,
-) -> dict[str, Any]:
+def conduct(plan: Plan, crew: Crew, folder: RunFolder, caller: Caller) -> dict[str, Any]:
     """Carries out a run on all machines of a crew.
-
-    The first time that `may_go_on` says no is like an interrupt of the user's.
 
     Returns what an engine returns, `record` and `failure`; the record has `agents` too.
 
@@ -87,26 +79,16 @@ def conduct(
     plans = divided(plan, len(crew.machines))
     with tempfile.TemporaryDirectory(prefix="kvmark-fleet-") as logs:
         gathering = Gathering(plan, plans, crew.machines, folder, Path(logs))
-        asked = _Asked(progress, may_begin, may_go_on)
-        return _Coordinator(plan, crew, gathering, asked).conduct()
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What the caller is told, and what it is asked for."""
-
-    progress: Callable[[Mapping[str, Any]], object]
-    may_begin: Callable[[str], bool] | None
-    may_go_on: Callable[[], bool] | None
+        return _Coordinator(plan, crew, gathering, caller).conduct()
 
 
 class _Coordinator:
     """One run, from its first agent to its record."""
 
-    def __init__(self, plan: Plan, crew: Crew, gathering: Gathering, asked: _Asked) -> None:
+    def __init__(self, plan: Plan, crew: Crew, gathering: Gathering, caller: Caller) -> None:
         self._plan, self._crew, self._gathering = plan, crew, gathering
         self._shares = gathering.shares
-        self._asked = asked
+        self._caller = caller
         self._begun = -1
         self._stops_passed_on = 0
         self._goes_on = True
@@ -142,7 +124,7 @@ class _Coordinator:
         if told.progress is not None:
             shown = self._gathering.progress()
             if shown is not None:
-                self._asked.progress(shown)
+                self._caller.progress(shown)
         if told.waits_for is not None and self._goes_on:
             # The first has made what was missing of the system's tables: others may open it now.
             for other, waiting in enumerate(self._shares):
@@ -173,7 +155,7 @@ class _Coordinator:
     def _pass_on_stops(self) -> None:
         """Lets the agents know how often the user, or once the caller, asked to stop."""
         asked = self._crew.stops_asked()
-        may_go_on = self._asked.may_go_on
+        may_go_on = self._caller.may_go_on
         # What the user wants goes before what the caller wants.
         if asked == self._stops_passed_on == 0 and may_go_on is not None and not may_go_on():
             asked = 1
@@ -198,7 +180,7 @@ class _Coordinator:
             return
         self._gathering.end_phases(self._begun)
         name = self._plan.phases[phase].name
-        may_begin = self._asked.may_begin
+        may_begin = self._caller.may_begin
         if may_begin is not None and not may_begin(name):
             return
         wall_ns = time.time_ns() + LEAD_NS

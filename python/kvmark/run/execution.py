@@ -14,6 +14,7 @@ from kvmark.plan.model import Plan
 from kvmark.records import Header, Manifest, RunFolder
 from kvmark.run.embedded import created_on_demand, removed_if_refused
 from kvmark.run.faults import Faults
+from kvmark.run.generator import Caller
 from kvmark.run.sampler import Sampler
 from kvmark.run.served import served_by
 from kvmark.run.setting import Setting
@@ -96,12 +97,11 @@ def carry_out(
             removed_if_refused(plan),
             _followed(setting, folder, plan),
         ):
+            may_begin = None if broken is None else broken.may_begin
             result = generator.generate(
                 plan,
                 folder,
-                partial(progress, folder),
-                None if broken is None else broken.may_begin,
-                may_go_on,
+                Caller(partial(progress, folder), may_begin, may_go_on),
                 password=password,
                 all_cores=spec.get("workers") is None and not plan.pin,
             )

@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,7 +25,7 @@ from kvmark.run.agent import Agent, Report, version
 from kvmark.run.clocks import clock_offset
 from kvmark.run.coordinator import Lost, conduct
 from kvmark.run.gathering import Machine
-from kvmark.run.generator import Progress
+from kvmark.run.generator import Caller
 from kvmark.run.interrupts import Interrupts, counted
 from kvmark.run.shares import check_divisible, check_reachable, machines_used
 from kvmark.secret import Secret
@@ -107,9 +107,7 @@ class RayFleet:
         self,
         plan: Plan,
         folder: RunFolder,
-        progress: Progress,
-        may_begin: Callable[[str], bool] | None,
-        may_go_on: Callable[[], bool] | None,
+        caller: Caller,
         *,
         password: Secret | None,
         all_cores: bool,
@@ -124,7 +122,7 @@ class RayFleet:
         crew.all_cores, crew.password = all_cores, password
         try:
             with counted() as crew.interrupts:
-                answer = conduct(plan, crew, folder, progress, may_begin, may_go_on)
+                answer = conduct(plan, crew, folder, caller)
         except BaseException:
             self.dismiss()
             raise

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
@@ -24,7 +25,7 @@ from kvmark.run.interrupts import MOST_PATIENT, counted
 from kvmark.secret import Secret
 from kvmark.spec.url import PASSWORD_VARIABLE
 
-__all__ = ["Generator", "LocalGenerator", "Progress"]
+__all__ = ["Caller", "Generator", "LocalGenerator", "Progress"]
 
 Progress = Callable[[Mapping[str, Any]], object]
 """Takes the engine's progress, about once an interval."""
@@ -39,6 +40,17 @@ _LAST_LINES: Final = 2
 _ENDING: Final = frozenset({signal.SIGINT, signal.SIGTERM})
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """What the one who wants a plan carried out is told, and what it is asked meanwhile."""
+
+    progress: Progress
+    #: Asked before each phase begins; none where all may begin at once.
+    may_begin: Callable[[str], bool] | None = None
+    #: The first time that it says no is like an interrupt of the user's.
+    may_go_on: Callable[[], bool] | None = None
+
+
 class Generator(Protocol):
     """Carries out plans: a process of this machine, or machines together."""
 
@@ -50,18 +62,14 @@ class Generator(Protocol):
         self,
         plan: Plan,
         folder: RunFolder,
-        progress: Progress,
-        may_begin: Callable[[str], bool] | None,
-        may_go_on: Callable[[], bool] | None,
+        caller: Caller,
         *,
         password: Secret | None,
         all_cores: bool,
     ) -> Mapping[str, Any]:
         """Carries out a plan and returns what an engine returns.
 
-        `may_begin` is asked before each phase begins. The first time that `may_go_on` says no is
-        like an interrupt of the user's. With `all_cores` each machine of several has a worker on
-        each of its own cores.
+        With `all_cores` each machine of several has a worker on each of its own cores.
 
         Raises:
             KvmarkError: the plan couldn't begin.
@@ -101,15 +109,13 @@ class LocalGenerator:
         self,
         plan: Plan,
         folder: RunFolder,
-        progress: Progress,
-        may_begin: Callable[[str], bool] | None,
-        may_go_on: Callable[[], bool] | None,
+        caller: Caller,
         *,
         password: Secret | None,
         all_cores: bool,  # noqa: ARG002 - a plan for one machine says its workers itself
     ) -> Mapping[str, Any]:
         """Carries out a plan; see `Generator`."""
-        has_refused = False
+        has_refused, may_go_on = False, caller.may_go_on
         with counted() as interrupts:
 
             def stops() -> int:
@@ -119,7 +125,9 @@ class LocalGenerator:
                     has_refused = not may_go_on()
                 return interrupts.count + has_refused
 
-            return self.run(plan.to_json(), folder.path, progress, may_begin, stops, password)
+            return self.run(
+                plan.to_json(), folder.path, caller.progress, caller.may_begin, stops, password
+            )
 
     def run(
         self,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, Self
 
-from kvmark.errors import GeneratorDied, Interrupted, KvmarkError, RunError, SystemUnderTestError
+from kvmark.errors import Interrupted, KvmarkError, RunError, SystemUnderTestError
 from kvmark.plan.compile import compile_run
 from kvmark.run.execution import Carried, Progress, carry_out
 from kvmark.run.setting import Setting
@@ -99,8 +99,6 @@ class Executor:
     def _attempt(self, case: Case, repetition: int) -> Attempt:
         try:
             carried = self._carried(case, repetition)
-        except GeneratorDied as died:
-            return Attempt(case.title, repetition, None, str(died))
         except (Interrupted, RunError):
             raise
         except KvmarkError as problem:

@@ -10,6 +10,7 @@ import typer
 
 from kvmark.cli.command_line import command_line
 from kvmark.cli.completion import complete
+from kvmark.cli.output import print_answer, print_json, terminal_width, write_report
 from kvmark.cli.session import session
 from kvmark.errors import AnswerIsNo, Interrupted, SpecError
 from kvmark.spec.suggest import shown
@@ -112,7 +113,6 @@ def _answer(
     """
     from kvmark.analysis import Judgement
     from kvmark.analysis.external.yugabyte import app_table
-    from kvmark.cli.output import print_answer, print_json, terminal_width, write_report
     from kvmark.report.format.terminal import doubt_lines
     from kvmark.report.model.page import with_part
     from kvmark.report.views import doubts

@@ -8,6 +8,7 @@ import typer
 
 from kvmark.cli import options
 from kvmark.cli.command_line import command_line
+from kvmark.cli.output import print_answer, print_json, terminal_width
 from kvmark.cli.session import asked_fleet, session
 from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.spec.quantity import rate
@@ -140,7 +141,6 @@ def _search(runs: CapacityRuns, asked: Asked, first: float | None, *, quiet: boo
 def _answer(
     found: Capacity, spec: RunSpec, objectives: tuple[Objective, ...], tag: str, *, json: bool
 ) -> None:
-    from kvmark.cli.output import print_answer, print_json, terminal_width
     from kvmark.report.views.capacity import (
         CapacityAnswer,
         CapacityLine,

@@ -12,6 +12,7 @@ import typer
 
 from kvmark.cli import options
 from kvmark.cli.command_line import command_line
+from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
 from kvmark.cli.registry import OneCommand
 from kvmark.cli.session import AskedFleet, asked_fleet, session
 from kvmark.errors import AnswerIsNo, SpecError
@@ -252,13 +253,6 @@ def _answer(
     """
     from kvmark.analysis import Judgement, summarize
     from kvmark.analysis.verdict.objectives import figure
-    from kvmark.cli.output import (
-        print_answer,
-        print_json,
-        tell_report,
-        terminal_width,
-        write_report,
-    )
     from kvmark.report.format.terminal import run_text
     from kvmark.report.views.gather import run_answer
     from kvmark.study.measured import measured

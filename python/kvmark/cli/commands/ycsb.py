@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kvmark.cli import options
 from kvmark.cli.command_line import command_line
+from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
 from kvmark.cli.session import asked_fleet, session
 from kvmark.cli.system import named_system
 from kvmark.errors import AnswerIsNo, Interrupted, SpecError
@@ -139,7 +140,6 @@ def _carry(
     from kvmark.plan.compile import compile_run
     from kvmark.run.execution import carry_out
     from kvmark.run.existing import emptier
-    from kvmark.study.measured import measured
     from kvmark.study.ycsb import planned
     from kvmark.study.ycsb_rounds import Rounds
 
@@ -177,6 +177,8 @@ def _carry(
         try:
             planned(study, rounds.steps(), carry, prepare)
         except BaseException:
+            from kvmark.study.measured import measured
+
             measured(going.carried, setting.records)
             raise
     return going
@@ -210,13 +212,6 @@ def _answer(
     """
     from kvmark.analysis import Judgement
     from kvmark.cli.commands.ycsb_progress import said
-    from kvmark.cli.output import (
-        print_answer,
-        print_json,
-        tell_report,
-        terminal_width,
-        write_report,
-    )
     from kvmark.report.format.terminal import sequence_text
     from kvmark.report.views.gather import sequence_answer
     from kvmark.study.measured import measured
