@@ -19,11 +19,11 @@ from kvmark.analysis import (
     ycsb_sequence,
 )
 from kvmark.analysis.compare.selection import usable
+from kvmark.experiment import judging
 from kvmark.records import Records, Run, verdicts
 from kvmark.records.verdicts import kept_verdict
 from kvmark.report.views.gather import run_answer
 from kvmark.serve.library import Library
-from kvmark.study import judging
 
 Make = Callable[[], Any]
 

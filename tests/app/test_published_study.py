@@ -9,9 +9,9 @@ from command_line import Kvmark
 
 from kvmark import catalog
 from kvmark.cli.system import named_system
+from kvmark.experiment.designs.matrix.cases import Case
+from kvmark.experiment.designs.matrix.definition import Asked, Study, published_for
 from kvmark.spec.study import parse_study
-from kvmark.study.definition import Asked, Study, published_for
-from kvmark.study.matrix import Case
 from kvmark.testbed import redis
 from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed

@@ -11,8 +11,8 @@ import pytest
 
 from kvmark.cli.commands import runs_removal as removing
 from kvmark.cli.main import main
+from kvmark.experiment import journal
 from kvmark.records import Records, removal
-from kvmark.study import journal
 
 MakeRun = Callable[..., str]
 STUDY = "20261101-101010-mine-1a2b"

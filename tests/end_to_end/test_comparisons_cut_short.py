@@ -12,8 +12,8 @@ import pytest
 from command_line import Kvmark, run_folders, wait_until
 
 from kvmark.cli import main
-from kvmark.study import ab_judging
-from kvmark.study.ab_judging import Found, found_in
+from kvmark.experiment.designs.paired import judging as ab_judging
+from kvmark.experiment.designs.paired.judging import Found, found_in
 
 # Time passes as it does: there is an instant at which it can be cut short.
 SLOW = "ycsb/c --system 'sim:?mean_us=100' --load never --duration 300ms --interval 20ms"

@@ -18,10 +18,10 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 from kvmark.analysis import imported_rows
+from kvmark.experiment.designs.ladder.lines import Uncertainty
 from kvmark.imports import ReadFile, read_file
 from kvmark.records import Run
 from kvmark.records.histograms import decode
-from kvmark.study.stress_lines import Uncertainty
 
 DATA = Path(__file__).parent / "data"
 FILES = sorted(path for path in DATA.glob("*/*") if path.is_file())

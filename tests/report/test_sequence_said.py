@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kvmark.cli.commands.ycsb_progress import announced, said
-from kvmark.study.ycsb_rounds import CaseCourse, Course
+from kvmark.experiment.designs.sequence.rounds import CaseCourse, Course
 
 PARTS = {
     "option": "pipeline_parts=true",

@@ -9,6 +9,7 @@ pytest.importorskip("kvmark._engine")
 
 from kvmark import catalog
 from kvmark.analysis import judge
+from kvmark.experiment.designs.capacity.judging import judged
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records, Run, recover
 from kvmark.run.execution import carry_out
@@ -17,7 +18,6 @@ from kvmark.run.setting import Setting
 from kvmark.spec.objective import parse_objective
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
-from kvmark.study.capacity_judging import judged
 
 SYSTEM = "sim:?clock=virtual&service=constant&mean_us=100&stall=5.3+0.2"
 

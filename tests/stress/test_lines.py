@@ -11,6 +11,15 @@ from typing import Any
 import pytest
 
 from kvmark.analysis.external.cassandra_stress import Figures, Garbage, StressResults
+from kvmark.experiment.designs.ladder.levels import goes_on, levels, target_uncertainty
+from kvmark.experiment.designs.ladder.lines import (
+    Collections,
+    Line,
+    LineMaker,
+    LogTail,
+    Uncertainty,
+    adjusted_rate,
+)
 from kvmark.records import files
 from kvmark.report.views.cassandra_stress import (
     HEAD,
@@ -21,15 +30,6 @@ from kvmark.report.views.cassandra_stress import (
 )
 from kvmark.spec.stress import StressSpec
 from kvmark.spec.stress.command import Ladder
-from kvmark.study.stress import goes_on, levels, target_uncertainty
-from kvmark.study.stress_lines import (
-    Collections,
-    Line,
-    LineMaker,
-    LogTail,
-    Uncertainty,
-    adjusted_rate,
-)
 
 LOGS = [
     "cassandra-stress-direct",

@@ -3,7 +3,7 @@
 plan ← {workload, schedule, record, driver} ← engine ← pyext;
 driver ← driver-server ← driver-* ← pyext;
 spec ← plan ← run;  spec ← testbed ← run;  records ← {run, imports, analysis};
-{stats, spec} ← analysis ← {report, study};  run ← study;
+{stats, spec} ← analysis ← {report, experiment};  run ← experiment;
 report ← serve;  all ← cli ← api
 """
 
@@ -63,9 +63,9 @@ PYTHON = arrows("""
     stats:    errors
     analysis: records spec
     report:   analysis cache
-    study:    analysis run
+    experiment: analysis run
     serve:    report secret
-    cli:      study report imports serve
+    cli:      experiment report imports serve
     api:      cli
 """)
 

@@ -127,7 +127,12 @@ def test_a_python_package_that_uses_what_is_above_it_is_found() -> None:
 
 def test_a_python_package_may_use_what_is_below_it_at_any_distance() -> None:
     text = "import kvmark.spec.url\nfrom kvmark.records import store\nfrom . import local\n"
-    assert lines(layers.package_arrows(python(text, "python/kvmark/study/matrix.py"))) == []
+    assert (
+        lines(
+            layers.package_arrows(python(text, "python/kvmark/experiment/designs/matrix/cases.py"))
+        )
+        == []
+    )
 
 
 def crate(folder: Path, files: Mapping[str, str]) -> list[str]:

@@ -27,12 +27,12 @@ from kvmark.errors import AnswerIsNo, Interrupted, KvmarkError, SpecError
 
 if TYPE_CHECKING:
     from kvmark.cli.commands.run import AskedRun
+    from kvmark.experiment.designs.paired.ab import AbStudy, Blocks, Kept, Precision, Side
     from kvmark.records import Records
     from kvmark.run.generator import LocalGenerator
     from kvmark.run.setting import Setting
     from kvmark.spec.condition import Gate
     from kvmark.spec.metric import Metric as DecidedBy
-    from kvmark.study.ab import AbStudy, Blocks, Kept, Precision, Side
 
 __all__ = ["ab"]
 
@@ -87,9 +87,9 @@ def ab(
     quiet: options.Quiet = False,
 ) -> None:
     """Compares two sides A and B, measured in turn in blocks until the difference is known."""
+    from kvmark.experiment.designs.paired.ab import AbStudy, Precision
     from kvmark.plan.operations import operation_names
     from kvmark.spec.metric import check_operations, parse_comparable
-    from kvmark.study.ab import AbStudy, Precision
 
     decided_by, asked = parse_comparable(metric), gate(fail_if or (), if_unknown)
     form: Literal["text", "md", "json"] = "json" if json else format
@@ -157,7 +157,7 @@ def _measure_and_answer(
         AnswerIsNo: a condition is broken.
     """
     name = f"ab:{records.now():%Y%m%d-%H%M%S}-{records.token()}"
-    from kvmark.study.ab import Blocks, Kept
+    from kvmark.experiment.designs.paired.ab import Blocks, Kept
 
     blocks, problem = Blocks(), None
     try:
@@ -176,7 +176,7 @@ def _answer_kept(name: str, wanted: _Wanted, records: Records) -> None:
         RecordsError: there is no run of it.
         AnswerIsNo: none of its blocks can be used, or a condition is broken.
     """
-    from kvmark.study.ab_answered import kept
+    from kvmark.experiment.designs.paired.answered import kept
 
     found = kept(records, name, allow_invalid="invalid" in wanted.allow)
     _answer(found, name, records, wanted, None)
@@ -198,11 +198,11 @@ def _measure(
     """
     from kvmark.cli.display.live import LiveDisplay
     from kvmark.cli.display.progress import show
+    from kvmark.experiment.designs.paired.ab import MOST_LEFT_OUT, SIDES, interleaved
+    from kvmark.experiment.designs.paired.judging import decided, found_in
     from kvmark.plan.compile import compile_run
     from kvmark.run.execution import carry_out
     from kvmark.run.generator import LocalGenerator
-    from kvmark.study.ab import MOST_LEFT_OUT, SIDES, interleaved
-    from kvmark.study.ab_judging import decided, found_in
 
     # What a later comparison needs to give the same answer.
     asked = {"metric": wanted.metric.name, **asdict(study.precision)}

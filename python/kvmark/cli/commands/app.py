@@ -113,12 +113,12 @@ def _answer(
     """
     from kvmark.analysis import Judgement
     from kvmark.analysis.external.yugabyte import app_table
+    from kvmark.experiment.measured import measured
     from kvmark.report.format.terminal import doubt_lines
     from kvmark.report.model.page import with_part
     from kvmark.report.views import doubts
     from kvmark.report.views.gather import run_answer
     from kvmark.report.views.yugabyte import app_part, app_text
-    from kvmark.study.measured import measured
 
     (one,) = measured([carried], records)
     run, verdict = one.run, one.verdict

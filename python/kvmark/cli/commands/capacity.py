@@ -14,11 +14,11 @@ from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.spec.quantity import rate
 
 if TYPE_CHECKING:
+    from kvmark.experiment.designs.capacity.runs import CapacityRuns
+    from kvmark.experiment.designs.capacity.search import Asked, Capacity
     from kvmark.spec.objective import Objective
     from kvmark.spec.run import RunSpec
     from kvmark.spec.url import SystemName, SystemUrl
-    from kvmark.study.capacity import Asked, Capacity
-    from kvmark.study.capacity_runs import CapacityRuns
 
 __all__ = ["capacity"]
 
@@ -91,13 +91,13 @@ def capacity(
         "pin": tuple(pin or ()),
     }
     from kvmark import catalog
+    from kvmark.experiment.designs.capacity.runs import CapacityRuns, probe_plan
+    from kvmark.experiment.designs.capacity.search import Asked
     from kvmark.plan.operations import operation_names
     from kvmark.records import Records
     from kvmark.spec.metric import check_operations
     from kvmark.spec.objective import share
     from kvmark.spec.run import RunSpec
-    from kvmark.study.capacity import Asked
-    from kvmark.study.capacity_runs import CapacityRuns, probe_plan
 
     objectives = _objectives(slo)
     asked = Asked(share(within), confirm)
@@ -127,7 +127,7 @@ def _search(runs: CapacityRuns, asked: Asked, first: float | None, *, quiet: boo
     """The search, as it is shown."""
     from kvmark.cli.display.live import LiveDisplay
     from kvmark.cli.display.progress import show
-    from kvmark.study.capacity_runs import capacity_of
+    from kvmark.experiment.designs.capacity.runs import capacity_of
 
     with LiveDisplay(quiet=quiet) as display:
 
@@ -141,13 +141,13 @@ def _search(runs: CapacityRuns, asked: Asked, first: float | None, *, quiet: boo
 def _answer(
     found: Capacity, spec: RunSpec, objectives: tuple[Objective, ...], tag: str, *, json: bool
 ) -> None:
+    from kvmark.experiment.designs.capacity.estimate import estimated
     from kvmark.report.views.capacity import (
         CapacityAnswer,
         CapacityLine,
         capacity_sentence,
         capacity_text,
     )
-    from kvmark.study.capacity_estimate import estimated
 
     estimate = estimated(found, objectives)
     answer = CapacityAnswer(

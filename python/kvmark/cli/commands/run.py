@@ -134,8 +134,8 @@ def _sweep(given: Mapping[str, Any], asked: AskedRun) -> None:
     """Carries out all cases and repetitions, and prints their table."""
     from kvmark.cli.commands.study_run import carry_study
     from kvmark.cli.commands.sweep import swept
+    from kvmark.experiment.designs.matrix.definition import Asked
     from kvmark.records import Records
-    from kvmark.study.definition import Asked
 
     if asked.objectives:
         raise SpecError("--slo is held against one run: leave --sweep and --repetitions out")
@@ -253,9 +253,9 @@ def _answer(
     """
     from kvmark.analysis import Judgement, summarize
     from kvmark.analysis.verdict.objectives import figure
+    from kvmark.experiment.measured import measured
     from kvmark.report.format.terminal import run_text
     from kvmark.report.views.gather import run_answer
-    from kvmark.study.measured import measured
 
     (one,) = measured([carried], records)
     run, verdict = one.run, one.verdict

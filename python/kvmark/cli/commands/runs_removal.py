@@ -12,11 +12,11 @@ import typer
 
 from kvmark.cli.output import print_json
 from kvmark.errors import AnswerIsNo, Interrupted, UsageError
+from kvmark.experiment.journal import Journal, of_run
 from kvmark.records import Entry, Records
 from kvmark.records.removal import is_written, remove, size_bytes, sweep
 from kvmark.records.words import ANY, entries_of
 from kvmark.report.format.units import size, whole
-from kvmark.study.journal import Journal, of_run
 
 __all__ = ["Bounds", "Chosen", "Removal", "matching", "named", "remove_runs"]
 

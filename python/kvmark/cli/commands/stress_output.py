@@ -71,7 +71,7 @@ def results_of(
     """Closes the runs, prints their Results blocks, and writes the page if it was asked for."""
     from kvmark.analysis import Judgement
     from kvmark.analysis.external.cassandra_stress import stress_results
-    from kvmark.study.measured import measured
+    from kvmark.experiment.measured import measured
 
     judged = measured(list(carried), records)
     results = []

@@ -15,6 +15,8 @@ from kvmark.cli.commands.stress_output import ladder_text, log_histograms, resul
 from kvmark.cli.session import AskedFleet, session
 from kvmark.cli.system import named_system
 from kvmark.errors import AnswerIsNo, RunError, SpecError
+from kvmark.experiment.designs.ladder.levels import PAUSE_S, goes_on, levels, target_uncertainty
+from kvmark.experiment.designs.ladder.lines import Line, LineMaker, LogTail
 from kvmark.plan.model import Plan
 from kvmark.plan.stress import StressPlans, driver_options
 from kvmark.records import Records, RunFolder
@@ -26,8 +28,6 @@ from kvmark.secret import Secret
 from kvmark.spec.stress.command import StressSpec
 from kvmark.spec.stress.profile import load_profile
 from kvmark.spec.url import PASSWORD_VARIABLE, SystemUrl
-from kvmark.study.stress import PAUSE_S, goes_on, levels, target_uncertainty
-from kvmark.study.stress_lines import Line, LineMaker, LogTail
 
 __all__ = ["Wanted", "carry_out_stress"]
 

@@ -14,8 +14,8 @@ from kvmark.cli.session import asked_fleet
 from kvmark.errors import SpecError
 
 if TYPE_CHECKING:
+    from kvmark.experiment.designs.matrix.definition import Study
     from kvmark.spec.study import StudyFile
-    from kvmark.study.definition import Study
 
 __all__ = ["study"]
 
@@ -58,7 +58,7 @@ def study(
             f"scale: {file.spec.name} doesn't say what to multiply; add the key 'scale'"
         )
     from kvmark.cli.system import named_system
-    from kvmark.study.definition import Asked, Study
+    from kvmark.experiment.designs.matrix.definition import Asked, Study
 
     asked = Asked(system, scale, tuple(only or ()), repetitions, seed, through=tuple(through or ()))
     if cases:

@@ -17,18 +17,18 @@ from kvmark.cli.output import print_answer, print_json, tell_report, terminal_wi
 from kvmark.cli.session import AskedFleet, session
 from kvmark.cli.system import named_system
 from kvmark.errors import AnswerIsNo, Interrupted, KvmarkError, SystemUnderTestError, UsageError
+from kvmark.experiment.designs.matrix.answer import Answered, answered
+from kvmark.experiment.designs.matrix.app_tables import applications, operations
+from kvmark.experiment.designs.matrix.definition import Asked, Study
+from kvmark.experiment.environment import Environment
+from kvmark.experiment.executor import Executor, best_attempts, missing
+from kvmark.experiment.journal import Journal, begin, find, tag
 from kvmark.records import Records
 from kvmark.report.model.study_answers import Drawn, StudyAnswer, Ways
 from kvmark.report.views.study_gather import study_provenance
 from kvmark.report.views.study_page import study_page, study_text
 from kvmark.spec.study import StudyFile
 from kvmark.spec.url import SystemName, system_name
-from kvmark.study.answer import Answered, answered
-from kvmark.study.app_tables import applications, operations
-from kvmark.study.definition import Asked, Study
-from kvmark.study.environment import Environment
-from kvmark.study.executor import Executor, best_attempts, missing
-from kvmark.study.journal import Journal, begin, find, tag
 
 __all__ = ["carry_study"]
 

@@ -19,14 +19,14 @@ from kvmark.errors import AnswerIsNo, Interrupted, SpecError
 from kvmark.spec.url import SystemName, SystemUrl
 
 if TYPE_CHECKING:
+    from kvmark.experiment.designs.sequence.rounds import Course, Rounds
+    from kvmark.experiment.designs.sequence.ycsb import Repeating, Step, YcsbStudy
     from kvmark.records import Records, RunFolder
     from kvmark.run.execution import Carried
     from kvmark.run.existing import OnExisting
     from kvmark.run.setting import Setting
     from kvmark.spec.run import RunSpec
     from kvmark.spec.ycsb import YcsbProperties
-    from kvmark.study.ycsb import Repeating, Step, YcsbStudy
-    from kvmark.study.ycsb_rounds import Course, Rounds
 
 __all__ = ["ycsb"]
 
@@ -68,10 +68,10 @@ def ycsb(
     quiet: options.Quiet = False,
 ) -> None:
     """Runs YCSB's sequence of workloads and prints its table."""
+    from kvmark.experiment.designs.sequence.ycsb import YcsbStudy
     from kvmark.records import Records
     from kvmark.spec.properties import parse_assignment, read_properties
     from kvmark.spec.ycsb import flag_properties, read_ycsb
-    from kvmark.study.ycsb import YcsbStudy
 
     flags = flag_properties(
         db=database, label=label, load=load, transactions=transactions, status=status
@@ -137,11 +137,11 @@ def _carry(
     from kvmark.cli.commands.ycsb_progress import Teller, announced
     from kvmark.cli.display.live import Left, LiveDisplay
     from kvmark.cli.display.progress import show
+    from kvmark.experiment.designs.sequence.rounds import Rounds
+    from kvmark.experiment.designs.sequence.ycsb import planned
     from kvmark.plan.compile import compile_run
     from kvmark.run.execution import carry_out
     from kvmark.run.existing import emptier
-    from kvmark.study.ycsb import planned
-    from kvmark.study.ycsb_rounds import Rounds
 
     loads = any(step.fresh for step in study.first())
     prepare = emptier(study.system, on_existing if loads else "keep")
@@ -177,7 +177,7 @@ def _carry(
         try:
             planned(study, rounds.steps(), carry, prepare)
         except BaseException:
-            from kvmark.study.measured import measured
+            from kvmark.experiment.measured import measured
 
             measured(going.carried, setting.records)
             raise
@@ -186,8 +186,8 @@ def _carry(
 
 def _needed(cases: Sequence[Sequence[float]], asked: Repeating) -> Sequence[int]:
     """What the scatter of the first stage says."""
-    from kvmark.study.ab import Precision
-    from kvmark.study.ab_judging import needed
+    from kvmark.experiment.designs.paired.ab import Precision
+    from kvmark.experiment.designs.paired.judging import needed
 
     return needed(cases, Precision(asked.within, None, asked.most, asked.first))
 
@@ -212,9 +212,9 @@ def _answer(
     """
     from kvmark.analysis import Judgement
     from kvmark.cli.commands.ycsb_progress import said
+    from kvmark.experiment.measured import measured
     from kvmark.report.format.terminal import sequence_text
     from kvmark.report.views.gather import sequence_answer
-    from kvmark.study.measured import measured
 
     runs = [one.run for one in measured(ended, records)]
     told = said(course, [run.manifest for run in runs])
@@ -246,7 +246,7 @@ def _without_lacking(study: YcsbStudy) -> YcsbStudy:
 
 def _steps(asked: YcsbProperties, *, load: bool, own: bool) -> tuple[str, ...]:
     """The steps that YCSB's flags mean, or the file's own transactions, or the sequence."""
-    from kvmark.study.ycsb import SEQUENCE
+    from kvmark.experiment.designs.sequence.ycsb import SEQUENCE
 
     if load or not asked.dotransactions:
         return ("load",)
@@ -265,7 +265,7 @@ def _sizes(records: tuple[int, ...] | None, asked: YcsbProperties) -> tuple[int,
 
 def _repeating(repetitions: int | None, budget_s: float | None, *, once: bool) -> Repeating:
     """How often each case is run; `once` for a load by YCSB's own word, which is to leave data."""
-    from kvmark.study.ycsb import Repeating
+    from kvmark.experiment.designs.sequence.ycsb import Repeating
 
     if repetitions is None and once:
         repetitions = 1

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from kvmark.experiment.designs.sequence.rounds import CaseCourse, Course, Limit, Rounds
+from kvmark.experiment.designs.sequence.ycsb import LOADS, Step, YcsbStudy
 from kvmark.plan.model import Plan
 from kvmark.records import Manifest
 from kvmark.report.format import units
 from kvmark.run.execution import Carried
-from kvmark.study.ycsb import LOADS, Step, YcsbStudy
-from kvmark.study.ycsb_rounds import CaseCourse, Course, Limit, Rounds
 
 __all__ = ["Teller", "announced", "said"]
 

@@ -15,12 +15,20 @@ import pytest
 
 from kvmark import _engine, catalog
 from kvmark.errors import UsageError
+from kvmark.experiment.designs.paired.ab import (
+    MOST_LEFT_OUT,
+    SIDES,
+    AbStudy,
+    Precision,
+    Side,
+    interleaved,
+    order,
+)
+from kvmark.experiment.designs.paired.judging import decided
 from kvmark.plan.compile import compile_run
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
 from kvmark.stats import Asked, decide
-from kvmark.study.ab import MOST_LEFT_OUT, SIDES, AbStudy, Precision, Side, interleaved, order
-from kvmark.study.ab_judging import decided
 
 NOISE = 0.03
 REPETITIONS = 200

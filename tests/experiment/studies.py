@@ -12,9 +12,9 @@ import preloaded
 from preloaded import Ended
 
 from kvmark.cli.system import named_system
+from kvmark.experiment.designs.matrix.definition import Asked, Study
 from kvmark.spec.study import parse_study
 from kvmark.spec.url import SystemName, system_name
-from kvmark.study.definition import Asked, Study
 
 PATIENCE_S = 300.0
 

@@ -13,6 +13,11 @@ from typing import Any
 import pytest
 
 from kvmark.errors import Interrupted
+from kvmark.experiment.designs.paired.ab import Precision
+from kvmark.experiment.designs.paired.judging import needed
+from kvmark.experiment.designs.sequence.budget import affordable, price
+from kvmark.experiment.designs.sequence.rounds import CaseCourse, Limit, Rounds
+from kvmark.experiment.designs.sequence.ycsb import SEQUENCE, Repeating, Step, YcsbStudy
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records
 from kvmark.run.execution import carry_out
@@ -20,11 +25,6 @@ from kvmark.run.generator import LocalGenerator
 from kvmark.run.setting import make_setting
 from kvmark.spec.url import parse_system_url
 from kvmark.spec.ycsb import read_ycsb
-from kvmark.study.ab import Precision
-from kvmark.study.ab_judging import needed
-from kvmark.study.budget import affordable, price
-from kvmark.study.ycsb import SEQUENCE, Repeating, Step, YcsbStudy
-from kvmark.study.ycsb_rounds import CaseCourse, Limit, Rounds
 
 Cost = Callable[[Step], float]
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from kvmark.errors import AnswerIsNo, SpecError
+from kvmark.experiment.designs.capacity.search import Asked, Capacity, RateRun, Stage, search
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.run.execution import Carried, Progress, carry_out
 from kvmark.run.setting import Setting
 from kvmark.spec.objective import Objective
 from kvmark.spec.run import RunSpec
-from kvmark.study.capacity import Asked, Capacity, RateRun, Stage, search
 
 __all__ = ["CapacityRuns", "capacity_of", "probe_plan"]
 
@@ -91,7 +91,7 @@ def capacity_of(runs: CapacityRuns, asked: Asked, first: float | None = None) ->
         AnswerIsNo: a run can't be used, whatever its rate.
         KvmarkError: a run failed or was interrupted.
     """
-    from kvmark.study.capacity_judging import measured_rate  # noqa: PLC0415 - it brings tables
+    from kvmark.experiment.designs.capacity.judging import measured_rate  # noqa: PLC0415
 
     if first is None:
         probe = runs.carry_out("closed model", None)
@@ -119,7 +119,7 @@ class _Attempts:
         return self._judged(tuple(one.run for one in runs), last.rate, last.stage)
 
     def _judged(self, runs: tuple[str, ...], rate: float, stage: Stage) -> RateRun:
-        from kvmark.study.capacity_judging import judged  # noqa: PLC0415 - it brings tables
+        from kvmark.experiment.designs.capacity.judging import judged  # noqa: PLC0415
 
         return judged(self.runs.setting.records, runs, rate, stage, self.runs.objectives)
 

@@ -14,13 +14,13 @@ from studies import Program, make_study, manifests
 from kvmark.analysis.models.path_costs import published_costs
 from kvmark.catalog import study_text
 from kvmark.errors import KvmarkError, SpecError, UsageError
+from kvmark.experiment.designs.matrix.definition import Study
+from kvmark.experiment.designs.matrix.proxies import named_proxies, read_published_ways
 from kvmark.report.format.grid import to_text
 from kvmark.report.model.study_answers import Ways
 from kvmark.report.views.proxies import cost_sentences, costs_grid
 from kvmark.spec.url import SystemName
 from kvmark.stats import Counts, Estimate, paired_difference_of
-from kvmark.study.definition import Study
-from kvmark.study.proxies import named_proxies, read_published_ways
 from kvmark.testbed import proxy, redis
 from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed

@@ -14,7 +14,7 @@ import pytest
 from studies import Program, manifests
 
 from kvmark import catalog
-from kvmark.study.definition import Study
+from kvmark.experiment.designs.matrix.definition import Study
 from kvmark.testbed import proxy, redis
 from kvmark.testbed.control import take_down
 from kvmark.testbed.memory_group import make_group, remove_group

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "end_to_end"))
 
 from studies import Program, make_study
 
-from kvmark.study.definition import Study
+from kvmark.experiment.designs.matrix.definition import Study
 
 
 @pytest.fixture(scope="session")

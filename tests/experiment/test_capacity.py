@@ -15,9 +15,16 @@ import pytest
 from studies import Program
 
 from kvmark.errors import UsageError
+from kvmark.experiment.designs.capacity.estimate import estimated
+from kvmark.experiment.designs.capacity.search import (
+    Asked,
+    Capacity,
+    Outcome,
+    RateRun,
+    Stage,
+    search,
+)
 from kvmark.spec.objective import parse_objective
-from kvmark.study.capacity import Asked, Capacity, Outcome, RateRun, Stage, search
-from kvmark.study.capacity_estimate import estimated
 
 Kvmark = Callable[..., tuple[Any, str]]
 PROGRAM = Path(sys.executable).with_name("kvmark")

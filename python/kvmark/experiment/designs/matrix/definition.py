@@ -12,16 +12,16 @@ from typing import Any, Final
 from kvmark import _engine
 from kvmark.drivers import schemes
 from kvmark.errors import UsageError
+from kvmark.experiment.designs.matrix import contents
+from kvmark.experiment.designs.matrix.cases import Case, combinations, ordered, parse_choice
+from kvmark.experiment.designs.matrix.proxies import check_through, with_proxies
+from kvmark.experiment.designs.matrix.published import PublishedCase, read_published
+from kvmark.experiment.designs.matrix.testbed_words import TestbedWords
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.spec.study import THROUGH, Level, StudyFile, StudySpec
 from kvmark.spec.study_paths import split
 from kvmark.spec.url import SystemName, SystemUrl, parse_system_url
-from kvmark.study import contents
-from kvmark.study.matrix import Case, combinations, ordered, parse_choice
-from kvmark.study.proxies import check_through, with_proxies
-from kvmark.study.published import PublishedCase, read_published
-from kvmark.study.testbed_words import TestbedWords
 from kvmark.testbed.systems import SYSTEMS
 
 __all__ = ["PUBLISHED", "Asked", "Resolve", "Study"]

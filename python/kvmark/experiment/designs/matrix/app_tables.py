@@ -14,9 +14,9 @@ from kvmark.analysis.external.yugabyte import (
     commands_of,
 )
 from kvmark.analysis.study import StudyRow
+from kvmark.experiment.designs.matrix.definition import Study, published_for
 from kvmark.records import Run
 from kvmark.spec.app.flags import APPS, App
-from kvmark.study.definition import Study, published_for
 
 __all__ = ["applications", "counted_commands", "operations"]
 

@@ -13,17 +13,17 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, Self
 
 from kvmark.errors import Interrupted, KvmarkError, RunError, SystemUnderTestError
+from kvmark.experiment.designs.matrix.cases import Case
+from kvmark.experiment.designs.matrix.contents import run_spec
+from kvmark.experiment.designs.matrix.definition import Study
+from kvmark.experiment.environment import Environment
+from kvmark.experiment.journal import Attempt, Journal
+from kvmark.experiment.judging import usable
 from kvmark.plan.compile import compile_run
 from kvmark.run.execution import Carried, Progress, carry_out
 from kvmark.run.setting import Setting
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import SystemUrl
-from kvmark.study.contents import run_spec
-from kvmark.study.definition import Study
-from kvmark.study.environment import Environment
-from kvmark.study.journal import Attempt, Journal
-from kvmark.study.judging import usable
-from kvmark.study.matrix import Case
 
 __all__ = ["Audience", "Executor", "best_attempts", "missing"]
 

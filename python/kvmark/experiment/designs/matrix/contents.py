@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from kvmark import catalog
 from kvmark.errors import SpecError
+from kvmark.experiment.designs.matrix.cases import Case
 from kvmark.spec.run import RunSpec
 from kvmark.spec.study import ROOTS, StudyFile, word
 from kvmark.spec.study_paths import changed, multiplied, split, value_at
@@ -18,10 +19,9 @@ from kvmark.spec.study_words import RunWords
 from kvmark.spec.url import SystemUrl, check_options
 from kvmark.spec.workload import WorkloadSpec
 from kvmark.spec.yaml_file import Document, read_document, read_text
-from kvmark.study.matrix import Case
 
 if TYPE_CHECKING:
-    from kvmark.study.definition import Study
+    from kvmark.experiment.designs.matrix.definition import Study
 
 __all__ = ["content", "place_of", "run_spec"]
 

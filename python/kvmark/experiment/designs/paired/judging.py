@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from kvmark.analysis import Judgement, judge, save_verdict
 from kvmark.analysis.compare.metrics import run_value
+from kvmark.experiment.designs.paired.ab import Precision, Standing
+from kvmark.experiment.judging import CUT_SHORT
 from kvmark.records import Records
 from kvmark.spec.metric import Metric
 from kvmark.stats import Asked, decide
-from kvmark.study.ab import Precision, Standing
-from kvmark.study.judging import CUT_SHORT
 
 __all__ = ["Found", "decided", "found_in", "needed"]
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from kvmark.errors import KvmarkError, SystemUnderTestError
+from kvmark.experiment.designs.matrix.cases import Case
+from kvmark.experiment.designs.matrix.definition import Study
+from kvmark.experiment.designs.matrix.testbed_words import TestbedWords
 from kvmark.run.existing import OnExisting, emptier
 from kvmark.spec.url import SystemUrl, parse_system_url
-from kvmark.study.definition import Study
-from kvmark.study.matrix import Case
-from kvmark.study.testbed_words import TestbedWords
 from kvmark.testbed.control import take_down, wait_until_healthy
 from kvmark.testbed.state import Testbed, all_testbeds, testbeds_root
 from kvmark.testbed.systems import SYSTEMS

@@ -9,10 +9,10 @@ from kvmark.analysis import Level, Reason, Verdict, judge, save_verdict
 from kvmark.analysis.summary.run import throughput
 from kvmark.analysis.verdict.objectives import figure
 from kvmark.errors import AnswerIsNo
+from kvmark.experiment.designs.capacity.search import Outcome, RateRun, Stage
 from kvmark.records import Records, Run, recover
 from kvmark.spec.metric import Metric
 from kvmark.spec.objective import Objective
-from kvmark.study.capacity import Outcome, RateRun, Stage
 
 __all__ = ["judged", "measured_rate"]
 

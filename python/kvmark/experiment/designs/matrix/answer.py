@@ -19,14 +19,14 @@ from kvmark.analysis.study import (
     study_rows,
 )
 from kvmark.errors import KvmarkError
+from kvmark.experiment.designs.matrix.app_tables import counted_commands
+from kvmark.experiment.designs.matrix.cases import Case
+from kvmark.experiment.designs.matrix.definition import Study, published_for
+from kvmark.experiment.designs.matrix.proxies import read_published_ways
+from kvmark.experiment.executor import Best, best_attempts
+from kvmark.experiment.journal import Journal
 from kvmark.records import Records, Run
 from kvmark.spec.study import DIRECT, THROUGH, EffectSpec
-from kvmark.study.app_tables import counted_commands
-from kvmark.study.definition import Study, published_for
-from kvmark.study.executor import Best, best_attempts
-from kvmark.study.journal import Journal
-from kvmark.study.matrix import Case
-from kvmark.study.proxies import read_published_ways
 
 __all__ = ["Answered", "answered"]
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from kvmark.experiment.designs.capacity.search import Capacity, RateRun
 from kvmark.spec.objective import Objective
 from kvmark.stats import Estimate, crossing
-from kvmark.study.capacity import Capacity, RateRun
 
 __all__ = ["estimated"]
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvmark.errors import RecordsError
+from kvmark.experiment.designs.paired.ab import SIDES, Blocks, Kept, Precision, Side
+from kvmark.experiment.designs.paired.judging import decided, found_in
 from kvmark.records import Entry, Records
 from kvmark.records.words import USABLE
 from kvmark.spec.metric import parse_comparable
-from kvmark.study.ab import SIDES, Blocks, Kept, Precision, Side
-from kvmark.study.ab_judging import decided, found_in
 
 __all__ = ["kept"]
 

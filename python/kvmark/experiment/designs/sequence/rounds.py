@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kvmark.study.budget import affordable, price
-from kvmark.study.ycsb import LOADS, Repeating, Step, YcsbStudy
+from kvmark.experiment.designs.sequence.budget import affordable, price
+from kvmark.experiment.designs.sequence.ycsb import LOADS, Repeating, Step, YcsbStudy
 
 __all__ = ["CaseCourse", "Course", "Limit", "Look", "Rounds"]
 

@@ -3,7 +3,7 @@
 Repetitions are the outer loop, so that drift of the machine is shared by all sizes; within one the
 sizes come in an order drawn from the seed. The steps of a sequence keep their order, because each
 needs the dataset that the ones before it left. How many repetitions there are is decided by
-:mod:`kvmark.study.ycsb_rounds`.
+:mod:`kvmark.experiment.designs.sequence.rounds`.
 """
 
 from __future__ import annotations

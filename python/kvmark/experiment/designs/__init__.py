@@ -1,0 +1,1 @@
+"""What decides which run comes next: one folder a design."""

@@ -1,0 +1,1 @@
+"""cassandra-stress's numbers of clients, one after the other."""

@@ -1,0 +1,1 @@
+"""Every combination of levels, in random blocks: what a study's file says."""

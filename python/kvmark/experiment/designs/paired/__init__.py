@@ -1,0 +1,1 @@
+"""Two sides in turn, until their ratio is known."""

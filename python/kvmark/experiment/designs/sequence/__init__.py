@@ -1,0 +1,1 @@
+"""YCSB's workloads one after the other on one dataset, repeated."""
