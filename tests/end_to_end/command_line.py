@@ -125,7 +125,7 @@ def fingerprint(folder: Path) -> dict[str, str]:
 
 def run_folders(runs: Path) -> list[Path]:
     """The folders of the runs, oldest first."""
-    found = [path for path in runs.iterdir() if path.is_dir()] if runs.exists() else []
+    found = [path for path in runs.glob("*") if path.is_dir() and path.name != "studies"]
     return sorted(found, key=lambda path: path.stat().st_ctime_ns)
 
 

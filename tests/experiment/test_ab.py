@@ -18,14 +18,15 @@ from kvmark.errors import UsageError
 from kvmark.experiment.designs.paired.ab import (
     MOST_LEFT_OUT,
     SIDES,
-    AbStudy,
     Precision,
     Side,
     interleaved,
     order,
 )
+from kvmark.experiment.designs.paired.design import AskedSide, Paired
 from kvmark.experiment.designs.paired.judging import decided
 from kvmark.plan.compile import compile_run
+from kvmark.spec.metric import parse_metric
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
 from kvmark.stats import Asked, decide
@@ -126,7 +127,8 @@ def test_each_block_has_both_sides_in_an_order_of_the_seed_s_own() -> None:
 
 def test_both_sides_of_a_block_do_the_same_operations_and_blocks_differ() -> None:
     spec = RunSpec(workload=catalog.find("ycsb/c"), system=parse_system_url("null:"))
-    study = AbStudy(base=spec, candidate=spec, precision=FIND, seed=3)
+    sides = {side: AskedSide(spec) for side in SIDES}
+    study = Paired(sides=sides, metric=parse_metric("p99"), precision=FIND, seed=3)
     assert study.spec(0, "base").seed == study.spec(0, "candidate").seed
     assert study.spec(0, "base").seed != study.spec(1, "base").seed
     assert study.spec(0, "base").duration_ns == 5 * 10**9

@@ -56,14 +56,15 @@ class Going:
             self.steps.append(step)
             limit = self.rounds.limit(step)
             self.now_s += self._took(limit, cost(step))
-            self.rounds.ended(rate, limit)
+            told = {} if limit is None else limit.told()
+            self.rounds.ended(rate, told.get("projected_s"))
 
     def _took(self, limit: Limit | None, seconds: float) -> float:
         if limit is None:
             return seconds
         limit.projected_s = seconds
         if limit.is_hopeless and seconds > limit.share_s:
-            limit.over = True
+            limit.is_over = True
             return limit.share_s
         return seconds
 
@@ -270,7 +271,7 @@ def test_a_step_is_ended_as_the_user_would_and_keeps_what_was_measured(tmp_path:
         carried = carry_out(
             plan, {}, setting, lambda _, told: limit.watch(told), may_go_on=limit.may_go_on
         )
-    assert limit.over
+    assert limit.is_over
     assert limit.projected_s > 1.0
     assert isinstance(carried.failure, Interrupted)
     assert carried.manifest.engine.rate > 0

@@ -9,7 +9,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from kvmark.cli.display.live import Left, LiveDisplay, Update
+from kvmark.cli.display.live import LiveDisplay, Update
+from kvmark.experiment.design import Left
 from kvmark.records.watch import Kind, Moment, SeenFault, SeenRun
 from kvmark.report.views.going import going_lines
 

@@ -22,6 +22,7 @@ __all__ = [
     "OneCommand",
     "WholeCommands",
     "function_of",
+    "loaded",
 ]
 
 
@@ -156,7 +157,7 @@ class LazyCommands(TyperGroup):
             old, args = args[0], [RENAMED[args[0]], *args[1:]]
             typer.echo(f"kvmark: {old} is called {args[0]} now", err=True)
         name, found, others = super().resolve_command(ctx, args)
-        return name, None if found is None or name is None else _loaded(name), others
+        return name, None if found is None or name is None else loaded(name), others
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - Typer's
         """The commands with their whole purposes, under headings."""
@@ -170,7 +171,7 @@ class WholeCommands(LazyCommands):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = {name: _loaded(name) for name in COMMANDS}
+        self.commands = {name: loaded(name) for name in COMMANDS}
 
 
 def function_of(name: str) -> Any:
@@ -185,7 +186,8 @@ def _nothing() -> None:
     """What a command that is only listed would call."""
 
 
-def _loaded(name: str) -> Any:
+def loaded(name: str) -> Any:
+    """A command with its module."""
     module = import_module(f"kvmark.cli.commands.{COMMANDS[name].module}")
     under = getattr(module, "UNDER", {}).get(name)
     app = typer.Typer(

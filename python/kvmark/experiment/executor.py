@@ -1,41 +1,40 @@
-"""Carries out a study: what is missing of its runs, one after the other, each written down.
+"""Carries out the runs that a design asks for, one after the other, each written down.
 
-A case that fails is a result: its reason is kept and the study goes on. Only what makes every
-further run senseless ends it: the user, and records that can't be written.
+What was measured in an earlier pass is found in the journal and not measured again. A run
+that fails or is interrupted is an outcome, and its design says what that means; only records that
+can't be written end an experiment here.
 """
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol, Self
+from functools import cached_property
+from typing import Any, Protocol
 
-from kvmark.errors import Interrupted, KvmarkError, RunError, SystemUnderTestError
-from kvmark.experiment.designs.matrix.cases import Case
-from kvmark.experiment.designs.matrix.contents import run_spec
-from kvmark.experiment.designs.matrix.definition import Study
-from kvmark.experiment.environment import Environment
+from kvmark.errors import Interrupted, KvmarkError, RunError
+from kvmark.experiment.design import Left, RunOutcome, RunRequest
 from kvmark.experiment.journal import Attempt, Journal
 from kvmark.experiment.judging import usable
-from kvmark.plan.compile import compile_run
+from kvmark.records import Records, RunFolder
 from kvmark.run.execution import Carried, Progress, carry_out
 from kvmark.run.setting import Setting
-from kvmark.spec.run import RunSpec
-from kvmark.spec.url import SystemUrl
 
-__all__ = ["Audience", "Executor", "best_attempts", "missing"]
+__all__ = ["Audience", "Best", "Executor", "best_attempts", "ended_runs"]
 
 Place = tuple[str, int]
 """A case by its title, and a repetition."""
 
 
 class Audience(Protocol):
-    """Whoever is told how a study goes."""
+    """Whoever is told how an experiment goes."""
 
-    def step(self, title: str, index: int, total: int) -> None:
+    def step(self, title: str, index: int, total: int, left: Left | None = None) -> None:
         """Run ``index`` of ``total``, from 1, begins."""
+
+    def say(self, sentence: str) -> None:
+        """Something worth knowing while the work goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,112 +59,118 @@ def best_attempts(journal: Journal) -> Mapping[Place, Best]:
     return found
 
 
-def missing(study: Study, done: Collection[Place]) -> list[tuple[int, int, Case]]:
-    """The runs that are still to be made: their number from 1, the repetition and the case."""
-    return [
-        (number, repetition, case)
-        for number, (repetition, case) in enumerate(study.runs(), start=1)
-        if (case.title, repetition) not in done
-    ]
+def ended_runs(journal: Journal, *, redoes_invalid: bool) -> Mapping[Place, Attempt]:
+    """The tries that needn't be made again: those that came to their end.
+
+    Where an INVALID run is made again, one that was killed in the instant before its line could be
+    written stands; else only a line says what a design has to know.
+    """
+    if redoes_invalid:
+        best = best_attempts(journal)
+        return {place: one.attempt for place, one in best.items() if one.usable}
+    return {
+        (attempt.case, attempt.repetition): attempt
+        for attempt in journal.attempts()
+        if attempt.is_whole and (journal.records.root / str(attempt.run)).is_dir()
+    }
 
 
 @dataclass
 class Executor:
-    """Carries out runs of a study."""
+    """Carries out the runs of an experiment."""
 
-    study: Study
     journal: Journal
-    environment: Environment
-    setting: Setting
+    #: Asked when the first run is to be carried out, and not before.
+    begin: Callable[[], Setting]
     audience: Audience
     progress: Progress
-    _loaded: set[str] = field(default_factory=set)
+    known: Mapping[Place, Attempt] = field(default_factory=dict)
+    _block: str | None = None
 
-    def carry_out(self, todo: Sequence[tuple[int, int, Case]]) -> None:
-        """Carries out these runs.
+    @property
+    def id(self) -> str:
+        """The experiment's id."""
+        return self.journal.id
+
+    @property
+    def records(self) -> Records:
+        """Where its runs are kept."""
+        return self.journal.records
+
+    def say(self, sentence: str) -> None:
+        """Something worth knowing while the work goes on."""
+        self.audience.say(sentence)
+
+    def run(self, request: RunRequest) -> RunOutcome:
+        """Carries out one run, or finds it where it was in an earlier pass.
 
         Raises:
-            Interrupted: the user stopped it; what was measured is kept.
             RunError: records can't be written.
         """
-        total = self.study.repetitions * len(self.study.cases)
-        for number, repetition, case in todo:
-            title = case.title
-            if self.study.repetitions > 1:
-                title = f"{title}, repetition {repetition + 1}"
-            self.audience.step(title, number, total)
-            self.journal.append(self._attempt(case, repetition))
+        if request.block != self._block:
+            self.end()
+            self._block = request.block
+        known = self.known.get((request.case, request.repetition))
+        if known is not None and (request.block is None or request.block in self._ended_blocks):
+            return RunOutcome(run=known.run, took_s=known.took_s or 0.0, kept=known.kept or {})
+        setting = self._setting
+        self.audience.step(request.title, request.number, request.total, request.left)
+        begun_s = time.monotonic()
+        outcome = self._outcome(request, setting)
+        outcome = replace(outcome, took_s=time.monotonic() - begun_s)
+        failure = None if outcome.failure is None else str(outcome.failure)
+        self.journal.append(
+            Attempt(
+                request.case, request.repetition, outcome.run, failure, outcome.took_s,
+                outcome.kept or None,
+            )
+        )  # fmt: skip
+        return outcome
 
-    def _attempt(self, case: Case, repetition: int) -> Attempt:
+    def end(self) -> None:
+        """The block that goes on has come to its end."""
+        if self._block is not None and self._block not in self._ended_blocks:
+            self.journal.end_block(self._block)
+        self._block = None
+
+    @cached_property
+    def _setting(self) -> Setting:
+        return self.begin()
+
+    @cached_property
+    def _ended_blocks(self) -> frozenset[str]:
+        """Blocks of earlier passes."""
+        return self.journal.ended_blocks()
+
+    def _outcome(self, request: RunRequest, setting: Setting) -> RunOutcome:
         try:
-            carried = self._carried(case, repetition)
+            carried = self._carried(request, setting)
         except (Interrupted, RunError):
             raise
         except KvmarkError as problem:
-            return Attempt(case.title, repetition, None, str(problem))
-        failure = carried.failure
-        if isinstance(failure, Interrupted):
-            self.journal.append(Attempt(case.title, repetition, carried.folder.id, str(failure)))
-            raise failure
-        text = None if failure is None else str(failure)
-        return Attempt(case.title, repetition, carried.folder.id, text)
+            return RunOutcome(run=None, failure=problem)
+        limit, failure = request.limit, carried.failure
+        if limit is not None and limit.is_over and isinstance(failure, Interrupted):
+            failure = limit.failure()
+        kept = {} if request.keep is None or failure is not None else request.keep(carried)
+        return RunOutcome(run=carried.folder.id, failure=failure, carried=carried, kept=kept)
 
-    def _carried(self, case: Case, repetition: int) -> Carried:
-        system = self.environment.system(case)
-        spec = self._spec(case, system, repetition)
-        if self.study.spec.dataset == "fresh":
-            self.environment.empty(spec.system)
-        own = {"id": self.journal.id, "case": case.title, "levels": case.labels}
-        kept = {**spec.as_json(), "study": {**own, "repetition": repetition}}
-        plan = compile_run(spec)
-        limit = _Limit.from_now(self.study.spec.limit_ns)
-        carried = carry_out(
-            plan, kept, self.setting, self.progress, spec.faults,
-            may_go_on=limit.may_go_on, password=spec.system.password,
+    def _carried(self, request: RunRequest, setting: Setting) -> Carried:
+        made, limit = request.make(), request.limit
+
+        def progress(folder: RunFolder, told: Mapping[str, Any]) -> None:
+            self.progress(folder, told)
+            if limit is not None:
+                limit.watch(told)
+            if request.watch is not None:
+                request.watch(folder, told)
+
+        own = replace(
+            setting,
+            tags=(*request.tags, *setting.tags),
+            commit=request.commit or setting.commit,
+        )
+        return carry_out(
+            made.plan, made.spec, own, progress, made.faults, made.exporters,
+            may_go_on=None if limit is None else limit.may_go_on, password=made.password,
         )  # fmt: skip
-        if limit.is_over and isinstance(carried.failure, Interrupted):
-            seconds = (self.study.spec.limit_ns or 0) / 1e9
-            reason = SystemUnderTestError(f"the case took longer than its limit of {seconds:g} s")
-            return replace(carried, failure=reason)
-        if carried.failure is None:
-            self._loaded.add(self._dataset(spec))
-        if spec.faults:
-            # What a server acknowledged last may be gone with it.
-            self._loaded.clear()
-        return carried
-
-    def _spec(self, case: Case, system: SystemUrl, repetition: int) -> RunSpec:
-        """The run; its records are loaded unless this very process put them there.
-
-        A load that was cut short leaves records that a look at a few of them may take for all.
-        Loading again is harmless, and what readers ask for has been acknowledged.
-        """
-        spec = run_spec(self.study, case, system, repetition)
-        known = self.study.spec.dataset == "reuse" and self._dataset(spec) in self._loaded
-        return spec if known else run_spec(self.study, case, system, repetition, "always")
-
-    def _dataset(self, spec: RunSpec) -> str:
-        records = spec.records or spec.workload.dataset.records
-        parts = (self.environment.incarnation, spec.system.driver, dict(spec.system.options))
-        loads = (spec.workload.is_loaded_first, spec.workload.load, spec.workload.prepare)
-        return repr((parts, loads, records, spec.workload.dataset))
-
-
-@dataclass
-class _Limit:
-    """The time that a case may take. Only an engine that is at work is ended by it."""
-
-    until_s: float
-    clock: Callable[[], float]
-    #: Whether it ended the run.
-    is_over: bool = False
-
-    @classmethod
-    def from_now(cls, limit_ns: int | None, clock: Callable[[], float] = time.monotonic) -> Self:
-        """So long from now, or for ever."""
-        return cls(math.inf if limit_ns is None else clock() + limit_ns / 1e9, clock)
-
-    def may_go_on(self) -> bool:
-        """Whether there is time left."""
-        self.is_over = self.is_over or self.clock() > self.until_s
-        return not self.is_over

@@ -20,12 +20,13 @@ from typing import Any, Final
 from kvmark.errors import KvmarkError, RecordsError, RunError, UsageError
 from kvmark.records import Entry, Records, files
 
-__all__ = ["Attempt", "Journal", "begin", "find", "of_run", "tag"]
+__all__ = ["Attempt", "Journal", "begin", "find", "named", "of_run", "tag"]
 
 FORMAT: Final = 1
 FOLDER: Final = "studies"
 _DEFINITION: Final = "study.json"
 _LINES: Final = "journal.jsonl"
+_ENDED: Final = "ended_block"
 _MANIFESTS: Final = (files.MANIFEST, files.ENDED, files.RUNNING)
 
 
@@ -39,6 +40,15 @@ class Attempt:
     """The run's id; None where it couldn't begin."""
     failure: str | None = None
     """Why it came to no end, in one sentence."""
+    took_s: float | None = None
+    """None for a run that its folder alone tells of."""
+    kept: Mapping[str, Any] | None = None
+    """What its design has to know when it is gone on with."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it came to its end, and a line says so."""
+        return self.run is not None and self.failure is None and self.took_s is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +83,22 @@ class Journal:
         Raises:
             RunError: it can't be written.
         """
-        line = json.dumps(asdict(attempt), ensure_ascii=False) + "\n"
+        self._write(asdict(attempt))
+
+    def end_block(self, block: str) -> None:
+        """Writes that all runs of a block have been made.
+
+        Raises:
+            RunError: it can't be written.
+        """
+        self._write({_ENDED: block})
+
+    def ended_blocks(self) -> frozenset[str]:
+        """The blocks of which all runs have been made."""
+        return frozenset(str(one[_ENDED]) for one in self._documents() if _ENDED in one)
+
+    def _write(self, document: Mapping[str, Any]) -> None:
+        line = json.dumps(document, ensure_ascii=False) + "\n"
         try:
             with (self.path / _LINES).open("ab") as log:
                 # A line that a killed process left unfinished is not continued.
@@ -127,9 +152,16 @@ class Journal:
         return (self.path / _LINES).read_bytes().endswith(b"\n")
 
     def _lines(self) -> Iterator[Attempt]:
+        for document in self._documents():
+            try:
+                yield Attempt(**document)
+            except TypeError:
+                continue  # a line of another kind
+
+    def _documents(self) -> Iterator[dict[str, Any]]:
         for line in files.whole_lines(self.path / _LINES).splitlines():
             try:
-                yield Attempt(**json.loads(line))
+                yield dict(json.loads(line))
             except (ValueError, TypeError):
                 continue  # the end of a killed process
 
@@ -200,16 +232,23 @@ def find(records: Records, name: str) -> Journal | None:
     return found[-1] if found else None
 
 
+def named(records: Records, name: str) -> Journal | None:
+    """The study of an id, if its folder is there."""
+    # A word may be anything; an id is the name of a folder.
+    if name != Path(name).name or name in {"", ".", ".."}:
+        return None
+    path = records.root / FOLDER / name
+    return Journal(path, records) if (path / _DEFINITION).is_file() else None
+
+
 def of_run(records: Records, entry: Entry) -> Journal | None:
     """The study that a run was made for, if its folder is there."""
     prefix = tag("")
     for one in entry.tags:
         name = one.removeprefix(prefix)
-        # A tag is a user's word and may be anything; an id is the name of a folder.
-        if name != one and name == Path(name).name and name not in {"", ".", ".."}:
-            path = records.root / FOLDER / name
-            if (path / _DEFINITION).is_file():
-                return Journal(path, records)
+        journal = None if name == one else named(records, name)
+        if journal is not None:
+            return journal
     return None
 
 

@@ -1,4 +1,4 @@
-"""A run that has ended, closed and judged: what every study's answer is made of."""
+"""Runs that have ended, closed and judged: what every experiment's answer is made of."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kvmark.analysis import Verdict, judge, save_verdict
-from kvmark.records import Records, Run, recover
-from kvmark.run.execution import Carried
+from kvmark.records import Records, Run
 
 __all__ = ["Measured", "measured"]
 
@@ -20,17 +19,17 @@ class Measured:
     verdict: Verdict
 
 
-def measured(ended: Iterable[Carried], records: Records) -> list[Measured]:
-    """Closes and judges runs.
+def measured(ended: Iterable[str], records: Records) -> list[Measured]:
+    """Closes and judges runs, by their ids.
 
     Raises:
         KvmarkError: a run's records couldn't be written; what was measured is kept.
     """
-    return [_measured(carried, records) for carried in ended]
+    return [_measured(run, records) for run in ended]
 
 
-def _measured(carried: Carried, records: Records) -> Measured:
-    run = recover(carried.folder.path)
+def _measured(name: str, records: Records) -> Measured:
+    run = records.open(name)
     verdict = judge(run)
     save_verdict(records, run, verdict)
     return Measured(run, verdict)

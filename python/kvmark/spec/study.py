@@ -59,7 +59,7 @@ THROUGH: Final = "through"
 DIRECT: Final = "direct"
 """Its level without a proxy."""
 
-_NAME: Final = r"^[a-z][a-z0-9._-]{0,63}$"
+NAME: Final = r"^[a-z][a-z0-9._-]{0,63}$"
 
 
 def word(value: object) -> str:
@@ -245,7 +245,7 @@ class FigureSpec(Strict):
 class StudySpec(Strict):
     """A study file."""
 
-    name: Annotated[str, Field(pattern=_NAME)]
+    name: Annotated[str, Field(pattern=NAME)]
     question: Annotated[str, Field(min_length=1)]
     description: str = ""
     system: _Named | None = None

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from kvmark.cli.command_line import command_line
 from kvmark.cli.completion import complete
+from kvmark.cli.experiment import Shared, begun, carried_out, report_maker
 from kvmark.cli.output import print_answer, print_json, terminal_width, write_report
-from kvmark.cli.session import session
-from kvmark.errors import AnswerIsNo, Interrupted, SpecError
+from kvmark.cli.session import asked_fleet
+from kvmark.errors import AnswerIsNo, Interrupted, KvmarkError, SpecError
 from kvmark.spec.suggest import shown
 
 if TYPE_CHECKING:
+    from kvmark.analysis.external.yugabyte import AppTable
+    from kvmark.experiment.designs.repeated import AppRuns
+    from kvmark.experiment.measured import Measured
     from kvmark.records import Records
-    from kvmark.run.execution import Carried
     from kvmark.spec.app.flags import App, Flag
     from kvmark.spec.app.servers import Server
     from kvmark.spec.app.words import Asked
+    from kvmark.spec.run import RunSpec
     from kvmark.spec.url import SystemUrl
     from kvmark.spec.workload import WorkloadSpec
 
@@ -56,96 +61,135 @@ def app(
     if asked.app is None:
         raise SpecError("app needs the name of an application; see kvmark app --help")
     from kvmark import catalog
-    from kvmark.plan.compile import compile_run
+    from kvmark.experiment.designs.repeated import AppRuns
     from kvmark.spec.app.run import run_of, with_flags
     from kvmark.spec.app.tables import notes
     from kvmark.spec.app.workload import workload_of
+    from kvmark.testbed.node_exporter import NodeExporter
 
     system = with_flags(_system(asked), asked)
     server = _server(asked, system)
     if asked.has("skip_workload"):
         _drop(asked, system)
         return
-    workload = workload_of(asked, catalog.text(f"apps/{asked.app.name}"), server)
-    spec = run_of(asked, workload, system)
-    plan = compile_run(spec)
-    report = _report(asked)
-    folder, quiet = asked.text("runs"), asked.has("quiet")
-    for sentence in () if quiet else (*asked.idle, *notes(asked, server)):
-        typer.echo(f"kvmark: {sentence}", err=True)
-    # What follows takes a second to load, and a usage error is told before it.
-    from kvmark.cli.display.live import LiveDisplay
-    from kvmark.cli.display.progress import show
-    from kvmark.records import Records
-    from kvmark.run.execution import carry_out
-    from kvmark.testbed.node_exporter import NodeExporter
+    text, cores = catalog.text(f"apps/{asked.app.name}"), _cores(asked)
+    workload = workload_of(asked, text, server)
+    report, shared = _report(asked), _shared(asked)
 
-    exporters = [NodeExporter(url) for url in asked.several.get("observe", ())]
-    records = Records.at(None if folder is None else Path(folder))
-    with (
-        session(command_line(), records, plan, asked.several.get("tag", ())) as setting,
-        LiveDisplay(quiet=quiet) as display,
-    ):
-        display.step(spec.workload.name, 1, 1)
-        kept = {**spec.as_json(), "app": _kept(asked, server, workload)}
-        carried = carry_out(
-            plan, kept, setting, show(display), exporters=exporters,
-            password=spec.system.password,
-        )  # fmt: skip
-    _answer(
-        carried,
-        records,
-        report,
-        strict=asked.has("strict") or asked.has("sanity_check_at_end"),
+    def make() -> RunSpec:
+        return replace(run_of(asked, workload_of(asked, text, server), system), pin=cores)
+
+    runs = AppRuns(
+        make=make,
+        application=_kept(asked, server, workload),
+        repetitions=asked.whole("repetitions") or 1,
+        exporters=tuple(NodeExporter(url) for url in asked.several.get("observe", ())),
+    )
+    runs.typical_plan()
+    for sentence in () if shared.quiet else (*asked.idle, *notes(asked, server)):
+        typer.echo(f"kvmark: {sentence}", err=True)
+    strict = asked.has("strict") or asked.has("sanity_check_at_end")
+    journal = begun(runs, shared)
+    with carried_out(runs, shared, journal) as problem:
+        _answer(runs, journal.records, report, problem, strict=strict, json=shared.json)
+
+
+def _shared(asked: Asked) -> Shared:
+    folder = asked.text("runs")
+    return Shared(
+        tags=asked.several.get("tag", ()),
+        commit=asked.text("commit"),
+        resume=asked.has("resume"),
+        prometheus=asked.whole("prometheus"),
+        fleet=asked_fleet(asked.text("fleet"), asked.whole("machines")),
+        folder=None if folder is None else Path(folder),
         json=asked.has("json") or asked.has("output_json_metrics"),
+        quiet=asked.has("quiet"),
     )
 
 
+def _cores(asked: Asked) -> tuple[int, ...]:
+    from kvmark.spec.quantity import count, listed
+
+    text = asked.text("pin")
+    return () if text is None else tuple(listed(text, count))
+
+
 def _answer(
-    carried: Carried, records: Records, report: Path | None, *, strict: bool, json: bool
+    runs: AppRuns,
+    records: Records,
+    report: Path | None,
+    problem: KvmarkError | None,
+    *,
+    strict: bool,
+    json: bool,
 ) -> None:
-    """Closes one run and prints its table.
+    """Closes the runs and prints their tables.
 
     Raises:
-        KvmarkError: the run failed or was interrupted.
+        KvmarkError: a run failed or was interrupted.
         AnswerIsNo: a value wasn't what it must be, or it isn't VALID and that was asked for.
         RunError: the report can't be written.
     """
     from kvmark.analysis import Judgement
     from kvmark.analysis.external.yugabyte import app_table
     from kvmark.experiment.measured import measured
+    from kvmark.report.views.yugabyte import app_part
+
+    closed = measured([one.run for one in runs.outcomes if one.run is not None], records)
+    counted = [one for one in closed if one.run.counted]
+    if not counted:
+        first = closed[0].run.id if closed else "none"
+        raise problem or AnswerIsNo(f"run {first} ended before anything was measured")
+    tables = [app_table(one.run) for one in counted]
+    if report is not None:
+        write_report(report_maker([one.run for one in counted], app_part(tables[-1])), report)
+    if json:
+        documents = [
+            {"run": one.run.id, "table": table, "verdict": one.verdict}
+            for one, table in zip(counted, tables, strict=True)
+        ]
+        print_json(documents[0] if runs.repetitions == 1 else {"runs": documents})
+    else:
+        for one, table in zip(counted, tables, strict=True):
+            _print_table(one, table)
+        _print_mean(counted)
+    if problem is not None and not isinstance(problem, Interrupted):
+        raise problem
+    for one, table in zip(counted, tables, strict=True):
+        if table.mismatches:
+            raise AnswerIsNo(
+                f"{table.mismatches:,} reads of run {one.run.id} returned something else than what"
+                " must be there"
+            )
+        if strict and one.verdict.judgement is not Judgement.VALID:
+            judged = one.verdict.judgement.name
+            raise AnswerIsNo(f"run {one.run.id} is {judged}, for the reasons above")
+    if problem is not None:
+        raise problem
+
+
+def _print_table(one: Measured, table: AppTable) -> None:
     from kvmark.report.format.terminal import doubt_lines
-    from kvmark.report.model.page import with_part
     from kvmark.report.views import doubts
     from kvmark.report.views.gather import run_answer
-    from kvmark.report.views.yugabyte import app_part, app_text
+    from kvmark.report.views.yugabyte import app_text
 
-    (one,) = measured([carried], records)
-    run, verdict = one.run, one.verdict
-    if not run.counted:
-        carried.or_raise()
-        raise AnswerIsNo(f"run {run.id} ended before anything was measured")
-    table = app_table(run)
-    answer = run_answer(run, verdict)
-    if report is not None:
-        write_report(lambda page: with_part(page.run_page(answer), app_part(table)), report)
-    if json:
-        print_json({"run": run.id, "table": table, "verdict": verdict})
-    else:
-        print_answer(app_text(table, verdict, terminal_width()))
-        for line in doubt_lines(doubts.of_runs([answer]), terminal_width()):
-            print_answer(line)
-        typer.echo(f"\nRun {run.id}", err=True)
-    if not isinstance(carried.failure, Interrupted):
-        carried.or_raise()
-    if table.mismatches:
-        raise AnswerIsNo(
-            f"{table.mismatches:,} reads of run {run.id} returned something else than what must"
-            " be there"
-        )
-    if strict and verdict.judgement is not Judgement.VALID:
-        raise AnswerIsNo(f"run {run.id} is {verdict.judgement.name}, for the reasons above")
-    carried.or_raise()
+    print_answer(app_text(table, one.verdict, terminal_width()))
+    for line in doubt_lines(doubts.of_runs([run_answer(one.run, one.verdict)]), terminal_width()):
+        print_answer(line)
+    typer.echo(f"\nRun {one.run.id}", err=True)
+
+
+def _print_mean(counted: Sequence[Measured]) -> None:
+    """What repetitions say together."""
+    from kvmark.analysis.summary.aggregate import case_throughput
+
+    if len(counted) < 2:
+        return
+    found = case_throughput([one.run for one in counted])
+    ends = "" if found.low is None else f" ({found.low:,.0f} to {found.high or 0:,.0f})"
+    typer.echo(f"\n{len(counted)} runs: {found.value:,.0f} ops/s on average{ends}")
 
 
 def _system(asked: Asked) -> SystemUrl:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
 from kvmark.cli import options
-from kvmark.cli.command_line import command_line
-from kvmark.cli.output import print_answer, print_json, terminal_width
-from kvmark.cli.session import asked_fleet, session
+from kvmark.cli.experiment import Shared, begun, carried_out, report_maker, with_shared
+from kvmark.cli.output import (
+    print_answer,
+    print_json,
+    tell_report,
+    terminal_width,
+    write_report,
+)
 from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.spec.quantity import rate
 
 if TYPE_CHECKING:
-    from kvmark.experiment.designs.capacity.runs import CapacityRuns
-    from kvmark.experiment.designs.capacity.search import Asked, Capacity
+    from kvmark.experiment.designs.capacity.design import CapacitySearch
+    from kvmark.experiment.designs.capacity.search import Capacity
+    from kvmark.experiment.journal import Journal
+    from kvmark.report.views.capacity import CapacityAnswer
     from kvmark.spec.objective import Objective
-    from kvmark.spec.run import RunSpec
     from kvmark.spec.url import SystemName, SystemUrl
 
 __all__ = ["capacity"]
@@ -28,6 +35,10 @@ _DURATION_NS: Final = 10 * _SECOND_NS
 
 Confirm = Annotated[
     int, typer.Option(metavar="N", help="Runs with other seeds that confirm each end.")
+]
+Repetitions = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="Runs at each end in all: one more than --confirm."),
 ]
 Within = Annotated[
     str, typer.Option(metavar="SHARE", help="How near to each other the ends must come.")
@@ -44,11 +55,13 @@ Arrival = Annotated[
 ]
 
 
+@with_shared
 def capacity(
     workload: options.Workload,
     system: options.System = None,
     slo: options.Slo = None,
     confirm: Confirm = 3,
+    repetitions: Repetitions = None,
     within: Within = "3%",
     begin: From = None,
     clients: options.Clients = None,
@@ -65,14 +78,9 @@ def capacity(
     timeout: options.Timeout = None,
     drain_limit: options.DrainLimit = 30 * _SECOND_NS,
     pin: options.Pin = None,
-    tag: options.Tag = None,
-    commit: options.Commit = None,
-    prometheus: options.Prometheus = None,
-    fleet: options.Fleet = None,
-    machines: options.Machines = None,
-    folder: options.Runs = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    report: options.RunReport = None,
+    *,
+    shared: Shared,
 ) -> None:
     """Finds the maximum throughput within an SLO, at which nothing is dropped."""
     given: dict[str, Any] = {
@@ -91,28 +99,28 @@ def capacity(
         "pin": tuple(pin or ()),
     }
     from kvmark import catalog
-    from kvmark.experiment.designs.capacity.runs import CapacityRuns, probe_plan
+    from kvmark.experiment.designs.capacity.design import CapacitySearch
     from kvmark.experiment.designs.capacity.search import Asked
     from kvmark.plan.operations import operation_names
-    from kvmark.records import Records
     from kvmark.spec.metric import check_operations
     from kvmark.spec.objective import share
     from kvmark.spec.run import RunSpec
 
     objectives = _objectives(slo)
-    asked = Asked(share(within), confirm)
-    first = None if begin is None else rate(begin)
-    spec = RunSpec(workload=catalog.find(workload), system=_named(system), **given)
-    plan = probe_plan(spec)
+    search = CapacitySearch(
+        spec=RunSpec(workload=catalog.find(workload), system=_named(system), **given),
+        arrival=arrival,
+        objectives=objectives,
+        asked=Asked(share(within), confirm if repetitions is None else repetitions - 1),
+        first=None if begin is None else rate(begin),
+    )
+    plan = search.typical_plan()
     check_operations([one.metric for one in objectives], operation_names(plan), "there is")
-    told: dict[str, Any] = {"fleet": asked_fleet(fleet, machines), "prometheus": prometheus}
-    kept = Records.at(folder)
-    name = f"capacity:{kept.now():%Y%m%d-%H%M%S}-{kept.token()}"
-    tags = (name, *(tag or ()))
-    with session(command_line(), kept, plan, tags, commit, **told, quiet=quiet) as setting:
-        each = CapacityRuns(name, spec, arrival, objectives, setting)
-        found = _search(each, asked, first, quiet=quiet)
-    _answer(found, spec, objectives, name, json=json)
+    journal = begun(search, shared)
+    with carried_out(search, shared, journal) as problem:
+        if problem is not None or search.found is None:
+            raise problem or AnswerIsNo("capacity: the search came to no end")
+        _answer(search, search.found, journal, report, json=shared.json)
 
 
 def _named(system: SystemName | None) -> SystemUrl:
@@ -123,67 +131,59 @@ def _named(system: SystemName | None) -> SystemUrl:
     return named_system(system)
 
 
-def _search(runs: CapacityRuns, asked: Asked, first: float | None, *, quiet: bool) -> Capacity:
-    """The search, as it is shown."""
-    from kvmark.cli.display.live import LiveDisplay
-    from kvmark.cli.display.progress import show
-    from kvmark.experiment.designs.capacity.runs import capacity_of
-
-    with LiveDisplay(quiet=quiet) as display:
-
-        def step(title: str, number: int) -> None:
-            display.step(title, number, max(number, asked.steps + (first is None)))
-
-        runs.step, runs.progress = step, show(display)
-        return capacity_of(runs, asked, first)
-
-
 def _answer(
-    found: Capacity, spec: RunSpec, objectives: tuple[Objective, ...], tag: str, *, json: bool
+    search: CapacitySearch, found: Capacity, journal: Journal, report: Path | None, *, json: bool
 ) -> None:
-    from kvmark.experiment.designs.capacity.estimate import estimated
-    from kvmark.report.views.capacity import (
-        CapacityAnswer,
-        CapacityLine,
-        capacity_sentence,
-        capacity_text,
-    )
+    """Prints what was found.
 
-    estimate = estimated(found, objectives)
-    answer = CapacityAnswer(
-        workload=spec.workload.name,
-        system=spec.system.text,
-        objectives=objectives,
+    Raises:
+        AnswerIsNo: there is no capacity, or no upper end of it.
+        RunError: the report can't be written.
+    """
+    from kvmark.report.model.page import Section
+    from kvmark.report.views.capacity import capacity_grid, capacity_sentence, capacity_text
+
+    answer = _capacity_answer(search, found, journal)
+    sentence = capacity_sentence(answer)
+    if report is not None:
+        part = Section("capacity", "Capacity", answer=sentence, grids=(capacity_grid(answer),))
+        runs = dict.fromkeys(line.run for line in answer.lines)
+        write_report(report_maker([journal.records.open(run) for run in runs], part), report)
+    if json:
+        texts = [objective.text for objective in search.objectives]
+        document = {"workload": answer.workload, "system": answer.system, "objectives": texts}
+        document["tag"] = answer.tag
+        print_json({**document, "capacity": answer.estimate, "search": found, "sentence": sentence})
+    else:
+        print_answer(capacity_text(answer, terminal_width()))
+        tell_report(report)
+    if found.found != "found":
+        raise AnswerIsNo(f"capacity: {found.reason}")
+
+
+def _capacity_answer(search: CapacitySearch, found: Capacity, journal: Journal) -> CapacityAnswer:
+    from kvmark.experiment.designs.capacity.design import tag
+    from kvmark.experiment.designs.capacity.estimate import estimated
+    from kvmark.report.views.capacity import CapacityAnswer, CapacityLine
+
+    return CapacityAnswer(
+        workload=search.spec.workload.name,
+        system=search.spec.system.text,
+        objectives=search.objectives,
         found=found.found,
         low=found.low,
         high=found.high,
         reason=found.reason,
-        estimate=estimate,
-        tag=tag,
+        estimate=estimated(found, search.objectives),
+        tag=tag(journal.id),
         lines=tuple(
             CapacityLine(
-                one.rate,
-                one.stage,
-                one.run,
-                one.outcome,
-                one.reasons,
-                one.figures,
-                one.throughput,
-                one.notes,
+                one.rate, one.stage, one.run, one.outcome, one.reasons, one.figures,
+                one.throughput, one.notes,
             )
             for one in found.runs
         ),
-    )
-    if json:
-        texts = [objective.text for objective in objectives]
-        document = {"workload": answer.workload, "system": answer.system, "objectives": texts}
-        document["tag"] = tag
-        sentence = capacity_sentence(answer)
-        print_json({**document, "capacity": estimate, "search": found, "sentence": sentence})
-    else:
-        print_answer(capacity_text(answer, terminal_width()))
-    if found.found != "found":
-        raise AnswerIsNo(f"capacity: {found.reason}")
+    )  # fmt: skip
 
 
 def _objectives(slo: list[str] | None) -> tuple[Objective, ...]:

@@ -134,26 +134,23 @@ def _sweep(given: Mapping[str, Any], asked: AskedRun) -> None:
     """Carries out all cases and repetitions, and prints their table."""
     from kvmark.cli.commands.study_run import carry_study
     from kvmark.cli.commands.sweep import swept
+    from kvmark.cli.experiment import AGAIN, Shared
     from kvmark.experiment.designs.matrix.definition import Asked
-    from kvmark.records import Records
 
     if asked.objectives:
         raise SpecError("--slo is held against one run: leave --sweep and --repetitions out")
     file = swept(given, asked.spec, given["sweep"] or (), given["repetitions"])
-    carry_study(
-        file,
-        Asked(given["system"]),
-        asked.tags,
-        Records.at(given["folder"]),
-        given["report"],
+    shared = Shared(
+        tags=asked.tags,
         commit=asked.commit,
-        fleet=asked.fleet,
-        prometheus=asked.prometheus,
-        again="the same command and --resume",
         resume=given["resume"],
+        prometheus=asked.prometheus,
+        fleet=asked.fleet,
+        folder=given["folder"],
         json=given["json"],
         quiet=given["quiet"],
     )
+    carry_study(file, Asked(given["system"]), shared, given["report"], AGAIN)
 
 
 def measured_run(
@@ -257,7 +254,7 @@ def _answer(
     from kvmark.report.format.terminal import run_text
     from kvmark.report.views.gather import run_answer
 
-    (one,) = measured([carried], records)
+    (one,) = measured([carried.folder.id], records)
     run, verdict = one.run, one.verdict
     answer = run_answer(run, verdict)
     if report is not None:

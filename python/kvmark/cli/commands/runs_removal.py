@@ -167,7 +167,9 @@ def _reason_to_stay(records: Records, entry: Entry, *, force: bool) -> str | Non
     if is_written(entry):
         return _GOING
     journal = None if force else of_run(records, entry)
-    return None if journal is None else f"part of study {journal.id}"
+    # What a study's file asks for is gone on with for days; others are one command's.
+    is_kept = journal is not None and journal.definition.get("design", "matrix") == "matrix"
+    return f"part of study {journal.id}" if journal is not None and is_kept else None
 
 
 def _is_older(entry: Entry, bounds: Bounds, now: datetime) -> bool:

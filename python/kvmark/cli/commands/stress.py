@@ -8,7 +8,7 @@ import typer
 
 from kvmark import __version__
 from kvmark.cli import options
-from kvmark.cli.session import asked_fleet
+from kvmark.cli.experiment import Shared, with_shared
 
 __all__ = ["CONTEXT_SETTINGS", "stress"]
 
@@ -22,23 +22,23 @@ _Words = Annotated[
     list[str] | None,
     typer.Argument(metavar="COMMAND [WORDS]…", help="As cassandra-stress takes them; see: help."),
 ]
+_Repetitions = Annotated[
+    int, typer.Option(metavar="N", min=1, help="How often the whole command line is carried out.")
+]
 _Strict = Annotated[
     bool, typer.Option("--strict", help="End with 1 if the run is INVALID, as other commands do.")
 ]
 
 
+@with_shared
 def stress(
     words: _Words = None,
     pin: options.Pin = None,
-    tag: options.Tag = None,
+    repetitions: _Repetitions = 1,
     strict: _Strict = False,
-    commit: options.Commit = None,
-    prometheus: options.Prometheus = None,
-    fleet: options.Fleet = None,
-    machines: options.Machines = None,
-    folder: options.Runs = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    report: options.RunReport = None,
+    *,
+    shared: Shared,
 ) -> None:
     """Takes the command line of cassandra-stress, and prints what it would print.
 
@@ -53,13 +53,8 @@ def stress(
     if said[0].lower() == "version":
         typer.echo(f"kvmark {__version__}")
         return
-    spec, shared_by = read_stress(said), asked_fleet(fleet, machines)
+    spec = read_stress(said)
     # What follows takes a second to load, and a usage error is told before it.
     from kvmark.cli.commands.stress_run import Wanted, carry_out_stress
-    from kvmark.records import Records
 
-    told = Wanted(
-        tuple(pin or ()), tuple(tag or ()), strict, json, quiet, commit=commit,
-        fleet=shared_by, prometheus=prometheus,
-    )  # fmt: skip
-    carry_out_stress(spec, told, Records.at(folder))
+    carry_out_stress(spec, Wanted(tuple(pin or ()), repetitions, report, strict=strict), shared)

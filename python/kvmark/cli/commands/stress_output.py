@@ -11,7 +11,6 @@ from kvmark.errors import RunError
 from kvmark.plan.stress import GROUP, WARMING
 from kvmark.records import Records
 from kvmark.report.views.cassandra_stress import Line, ladder_table, results_text, side_by_side
-from kvmark.run.execution import Carried
 from kvmark.spec.stress.command import StressSpec
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def _setting(name: str, value: Any) -> str:
 
 def results_of(
     spec: StressSpec,
-    carried: Sequence[Carried],
+    ended: Sequence[str],
     records: Records,
     how: tuple[Any, Mapping[str, int], frozenset[str]],
     out: Callable[[str], None],
@@ -73,7 +72,7 @@ def results_of(
     from kvmark.analysis.external.cassandra_stress import stress_results
     from kvmark.experiment.measured import measured
 
-    judged = measured(list(carried), records)
+    judged = measured(ended, records)
     results = []
     for one in judged:
         figures = stress_results(one.run, *how)

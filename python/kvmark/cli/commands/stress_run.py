@@ -3,76 +3,48 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import TextIO
 
-from kvmark.cli.command_line import command_line
 from kvmark.cli.commands.stress_output import ladder_text, log_histograms, results_of, settings_text
-from kvmark.cli.session import AskedFleet, session
+from kvmark.cli.experiment import Shared, begun, carried_out, report_maker
+from kvmark.cli.output import write_report
 from kvmark.cli.system import named_system
-from kvmark.errors import AnswerIsNo, RunError, SpecError
-from kvmark.experiment.designs.ladder.levels import PAUSE_S, goes_on, levels, target_uncertainty
-from kvmark.experiment.designs.ladder.lines import Line, LineMaker, LogTail
+from kvmark.errors import AnswerIsNo, KvmarkError, RunError, SpecError
+from kvmark.experiment.designs.ladder.design import (
+    LadderLevel,
+    LadderTeller,
+    StressLadder,
+    checked_of,
+    partitions_of,
+)
+from kvmark.experiment.designs.ladder.lines import Line
+from kvmark.experiment.journal import Journal
 from kvmark.plan.model import Plan
 from kvmark.plan.stress import StressPlans, driver_options
-from kvmark.records import Records, RunFolder
 from kvmark.report.format.bars import writable
 from kvmark.report.views.cassandra_stress import HEAD, line_text
-from kvmark.run.execution import Carried, carry_out
-from kvmark.run.setting import Setting
-from kvmark.secret import Secret
 from kvmark.spec.stress.command import StressSpec
 from kvmark.spec.stress.profile import load_profile
 from kvmark.spec.url import PASSWORD_VARIABLE, SystemUrl
 
 __all__ = ["Wanted", "carry_out_stress"]
 
-_UPDATING: Final = ("write", "counter_write", "mixed", "user")
-
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What kvmark's own options ask for."""
+    """What kvmark's own options ask for, beside those of all experiments."""
 
     pin: tuple[int, ...] = ()
-    tags: tuple[str, ...] = ()
+    repetitions: int = 1
+    report: Path | None = None
     strict: bool = False
-    json: bool = False
-    quiet: bool = False
-    pause_s: float = PAUSE_S
-    commit: str | None = None
-    fleet: AskedFleet | None = None
-    prometheus: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Where:
-    """What all runs of a command line have in common."""
-
-    setting: Setting
-    password: Secret | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Level:
-    """A run with one number of clients that has ended."""
-
-    clients: int
-    carried: Carried
-    lines: tuple[Line, ...]
-
-    @property
-    def op_rate(self) -> float:
-        """Operations a second over the whole run."""
-        last = self.lines[-1] if self.lines else None
-        return last.operations / last.time_s if last and last.time_s else 0.0
-
-
-def carry_out_stress(spec: StressSpec, wanted: Wanted, records: Records) -> None:
+def carry_out_stress(spec: StressSpec, wanted: Wanted, shared: Shared) -> None:
     """Carries out a command line.
 
     Raises:
@@ -80,22 +52,25 @@ def carry_out_stress(spec: StressSpec, wanted: Wanted, records: Records) -> None
     """
     system = _system(spec)
     profiles = tuple(map(load_profile, spec.profiles))
-    plans = StressPlans(spec, profiles, system.driver, system.options)
-    first = plans.plan(spec.threads or spec.ladder.first)
-    _check_pending(spec, first)
+    ladder = StressLadder(
+        plans=StressPlans(spec, profiles, system.driver, system.options),
+        system=system.text,
+        password=system.password,
+        pin=wanted.pin,
+        repetitions=wanted.repetitions,
+    )
+    _check_pending(spec, ladder.typical_plan())
     # What gives JSON on standard output tells people on standard error, or nobody.
-    told = None if wanted.quiet else sys.stderr
-    with _output(spec, told if wanted.json else sys.stdout) as out:
+    told = None if shared.quiet else sys.stderr
+    with _output(spec, told if shared.json else sys.stdout) as out:
         if spec.log.settings:
             out(settings_text(spec))
-        tags = (*wanted.tags, *spec.log.tags)
-        with session(
-            command_line(), records, _pinned(first, wanted), tags, wanted.commit,
-            fleet=wanted.fleet, prometheus=wanted.prometheus, quiet=wanted.quiet,
-        ) as setting:  # fmt: skip
-            where = _Where(setting, system.password)
-            ended = list(_climb(spec, plans, where, wanted, out))
-        _answer(spec, plans, ended, records, wanted, out)
+        ladder.teller = _Printer(spec, out)
+        own = replace(shared, tags=(*shared.tags, *spec.log.tags))
+        journal = begun(ladder, own)
+        # The lines are what is shown while it goes on.
+        with carried_out(ladder, own, journal, shown=False) as problem:
+            _answer(ladder, journal, wanted, out, problem, json=shared.json)
 
 
 def _system(spec: StressSpec) -> SystemUrl:
@@ -145,36 +120,34 @@ def _output(spec: StressSpec, stream: TextIO | None) -> Iterator[Callable[[str],
         yield out
 
 
-def _climb(
-    spec: StressSpec,
-    plans: StressPlans,
-    where: _Where,
-    wanted: Wanted,
-    out: Callable[[str], None],
-) -> Iterator[_Level]:
-    """Carries out one number of clients, or a ladder of them."""
-    if spec.threads is not None:
-        out(_running(spec, spec.threads))
-        yield _level(plans, spec.threads, where, wanted, out, first=True)
-        return
-    rates: list[float] = []
-    before = 0
-    for clients in levels(spec.ladder):
-        if rates and spec.command in _UPDATING:
-            out(f"Sleeping for {wanted.pause_s:g}s")
-            time.sleep(wanted.pause_s)
-        out(f"Running with {clients} threadCount")
-        out(_running(spec, clients))
-        level = _level(plans, clients, where, wanted, out, first=not rates)
-        yield level
-        rates.append(level.op_rate)
-        if len(rates) > 1 and rates[-2]:
-            gain = (rates[-1] - rates[-2]) / rates[-2]
-            out(f"Improvement over {before} threadCount: {gain:.0%}")
-        before = clients
-        failed = level.carried.failure is not None
-        if failed or not goes_on(spec.ladder, rates, target_uncertainty(spec)):
-            return
+class _Printer(LadderTeller):
+    """Prints what cassandra-stress would while it goes on."""
+
+    def __init__(self, spec: StressSpec, out: Callable[[str], None]) -> None:
+        self._spec, self._out = spec, out
+
+    def begin(self, clients: int, *, alone: bool) -> None:
+        """A level begins."""
+        if not alone:
+            self._out(f"Running with {clients} threadCount")
+        self._out(_running(self._spec, clients))
+        self._out(HEAD)
+
+    def pause(self, seconds: float) -> None:
+        """The nodes come to rest."""
+        self._out(f"Sleeping for {seconds:g}s")
+
+    def line(self, line: Line) -> None:
+        """An interval has ended."""
+        self._out(line_text(line))
+
+    def known(self, level: LadderLevel) -> None:
+        """A level was measured in an earlier pass."""
+        self._out(f"Measured before with {level.clients} threads: run {level.outcome.run}")
+
+    def gain(self, share: float, before: int) -> None:
+        """What more clients brought than `before`."""
+        self._out(f"Improvement over {before} threadCount: {share:.0%}")
 
 
 def _running(spec: StressSpec, clients: int) -> str:
@@ -193,107 +166,40 @@ def _running(spec: StressSpec, clients: int) -> str:
     return f"Running {what} with {clients} threads {length}"
 
 
-def _level(
-    plans: StressPlans,
-    clients: int,
-    where: _Where,
-    wanted: Wanted,
-    out: Callable[[str], None],
-    *,
-    first: bool,
-) -> _Level:
-    """One run, whose lines are printed as its intervals end."""
-    spec = plans.spec
-    plan = _pinned(plans.plan(clients, first=first), wanted)
-    out(HEAD)
-    printer = _Printer(_maker(spec, plan), out)
-
-    def progress(folder: RunFolder, _: Mapping[str, Any]) -> None:
-        printer.catch_up(folder.path)
-
-    carried = carry_out(plan, spec.as_json(), where.setting, progress, password=where.password)
-    printer.catch_up(carried.folder.path)
-    return _Level(clients, carried, tuple(printer.totals))
-
-
-class _Printer:
-    """Prints the intervals of a run's log that weren't printed yet."""
-
-    def __init__(self, maker: LineMaker, out: Callable[[str], None]) -> None:
-        self.totals: list[Line] = []
-        self._maker = maker
-        self._out = out
-        self._tail: LogTail | None = None
-
-    def catch_up(self, folder: Path) -> None:
-        """Prints what has ended since."""
-        if self._tail is None:
-            self._tail = LogTail(folder)
-        intervals = list(self._tail.intervals())
-        if not intervals and not self.totals:
-            # What is collected during the warm-up belongs to no line.
-            self._tail.collections()
-        for rows in intervals:
-            lines, self._maker = self._maker.take(rows, self._tail.collections())
-            for line in lines:
-                self._out(line_text(line))
-            self.totals += lines[-1:]
-
-
-def _maker(spec: StressSpec, plan: Plan) -> LineMaker:
-    sort = "response" if spec.rate is not None else "service"
-    return LineMaker(sort, partitions_of(plan), checked_of(spec, plan))  # type: ignore[arg-type]
-
-
-def partitions_of(plan: Plan) -> Mapping[str, int]:
-    """Partitions in one operation, by the operation's name."""
-    return {one.name: getattr(one.commands, "size", 1) for one in plan.statements}
-
-
-def checked_of(spec: StressSpec, plan: Plan) -> frozenset[str]:
-    """Operations that a record must be there for: those that read the predefined tables."""
-    if spec.command == "user" or not spec.checks_reads:
-        return frozenset()
-    return frozenset(one.name for one in plan.statements if one.name.endswith("READ"))
-
-
-def _pinned(plan: Plan, wanted: Wanted) -> Plan:
-    return plan.model_copy(update={"pin": wanted.pin}) if wanted.pin else plan
-
-
 def _answer(
-    spec: StressSpec,
-    plans: StressPlans,
-    ended: Sequence[_Level],
-    records: Records,
+    ladder: StressLadder,
+    journal: Journal,
     wanted: Wanted,
     out: Callable[[str], None],
+    problem: KvmarkError | None,
+    *,
+    json: bool,
 ) -> None:
     """The Results blocks, the files that were asked for, and how it ended."""
-    plan = plans.plan(ended[0].clients)
+    spec = ladder.spec
+    ended = [level for level in ladder.ended if level.outcome.run is not None]
+    if not ended:
+        raise problem or RunError("no level was carried out")
+    plan = ladder.plan(ended[0].clients)
     shown = "response" if spec.rate is not None else "service"
-    answer = results_of(
-        spec,
-        [level.carried for level in ended],
-        records,
-        (shown, partitions_of(plan), checked_of(spec, plan)),
-        out,
-    )
+    how = (shown, partitions_of(plan), checked_of(spec, plan))
+    runs = [str(level.outcome.run) for level in ended]
+    answer = results_of(spec, runs, journal.records, how, out)
     if spec.log.summary and spec.threads is None:
-        named = [
-            (f"{level.clients} threadCount", level.lines[-1]) for level in ended if level.lines
-        ]
+        named = [(f"{one.clients} threadCount", one.last) for one in ended if one.last is not None]
         out(ladder_text(named))
     if spec.log.hdr_file is not None:
         # Each level of a ladder begins the file anew.
         log_histograms(answer.runs[-1], spec.log.hdr_file)
+    if wanted.report is not None:
+        write_report(report_maker(answer.runs), wanted.report)
+        out(f"The report is in {wanted.report.resolve()}")
     failed = answer.errors and not spec.ignores_errors
-    failure = next((level.carried.failure for level in ended if level.carried.failure), None)
-    out("FAILURE" if failed or failure is not None else "END")
-    if wanted.json:
+    out("FAILURE" if failed or problem is not None else "END")
+    if json:
         answer.print_json()
-    if failure is not None:
-        raise failure
+    if problem is not None:
+        raise problem
     if failed:
         raise AnswerIsNo(
             f"{answer.errors:,} operations failed; run {answer.runs[-1].id} says how, and -errors"

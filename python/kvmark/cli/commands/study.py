@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from kvmark import catalog
 from kvmark.cli import options
 from kvmark.cli.commands import study_options as words
-from kvmark.cli.session import asked_fleet
+from kvmark.cli.experiment import Shared, with_shared
 from kvmark.errors import SpecError
 
 if TYPE_CHECKING:
     from kvmark.experiment.designs.matrix.definition import Study
     from kvmark.spec.study import StudyFile
+    from kvmark.spec.study_experiments import ExperimentsFile
+    from kvmark.spec.url import SystemName
 
 __all__ = ["study"]
 
 _ENDINGS = (".yaml", ".yml")
 
 
+@with_shared
 def study(
     name: words.Name = None,
     system: words.System = None,
@@ -30,22 +33,26 @@ def study(
     only: words.Only = None,
     repetitions: words.Repetitions = None,
     seed: words.Seed = None,
-    resume: options.Resume = False,
+    pin: options.Pin = None,
     cases: words.Cases = False,
     text: words.Text = False,
-    tag: options.Tag = None,
-    commit: options.Commit = None,
-    prometheus: options.Prometheus = None,
-    fleet: options.Fleet = None,
-    machines: options.Machines = None,
     report: options.StudyReport = Path("kvmark-study.html"),
-    folder: options.Runs = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    *,
+    shared: Shared,
 ) -> None:
     """Runs every case of a study and answers its question; lists the ready ones without a name."""
     if name is None:
-        _list(json=json)
+        _list(json=shared.json)
+        return
+    several = _experiments(name)
+    if several is not None:
+        for word, said in (("scale", scale), ("only", only), ("repetitions", repetitions),
+                           ("seed", seed), ("through", through), ("pin", pin)):  # fmt: skip
+            if said is not None:
+                raise SpecError(
+                    f"--{word} is for a study of cases: say it in the words of {several.name}"
+                )
+        _carry_experiments(several, system, shared, cases=cases, text=text)
         return
     file = _read(name)
     if text:
@@ -60,18 +67,43 @@ def study(
     from kvmark.cli.system import named_system
     from kvmark.experiment.designs.matrix.definition import Asked, Study
 
-    asked = Asked(system, scale, tuple(only or ()), repetitions, seed, through=tuple(through or ()))
+    asked = Asked(
+        system, scale, tuple(only or ()), repetitions, seed, tuple(through or ()), tuple(pin or ())
+    )
     if cases:
-        _tell_cases(Study(file, asked, named_system), json=json, quiet=quiet)
+        told = Study(file, asked, named_system)
+        _tell_cases(told, json=shared.json, quiet=shared.quiet)
         return
-    shared_by = asked_fleet(fleet, machines)
     # What follows takes a second to load, and a usage error is told before it.
     from kvmark.cli.commands.study_run import carry_study
-    from kvmark.records import Records
 
-    more: dict[str, Any] = {"commit": commit, "prometheus": prometheus, "resume": resume}
-    more |= {"json": json, "quiet": quiet}
-    carry_study(file, asked, tuple(tag or ()), Records.at(folder), report, fleet=shared_by, **more)
+    carry_study(file, asked, shared, report)
+
+
+def _experiments(name: str) -> ExperimentsFile | None:
+    """The experiments of a file; none where it is a study of cases."""
+    from kvmark.spec.study_experiments import experiments_of
+    from kvmark.spec.yaml_file import read_document, read_text
+
+    if not name.endswith(_ENDINGS):
+        return None
+    return experiments_of(read_document(read_text(Path(name)), name))
+
+
+def _carry_experiments(
+    file: ExperimentsFile, system: SystemName | None, shared: Shared, *, cases: bool, text: bool
+) -> None:
+    from kvmark.cli.commands.study_experiments import carry_experiments, check_experiments
+
+    if not (cases or text):
+        carry_experiments(file, system, shared)
+        return
+    check_experiments(file, system)
+    if shared.json:
+        _print_json([{"experiment": title} for title in file.experiments])
+        return
+    for title in file.experiments:
+        typer.echo(file.shown(title))
 
 
 def _read(name: str) -> StudyFile:

@@ -11,18 +11,16 @@ import typer
 
 from kvmark.analysis.study import StudyRow
 from kvmark.cli.command_line import command_line
-from kvmark.cli.display.live import LiveDisplay
-from kvmark.cli.display.progress import show
+from kvmark.cli.experiment import Shared, carried_out
 from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
-from kvmark.cli.session import AskedFleet, session
 from kvmark.cli.system import named_system
-from kvmark.errors import AnswerIsNo, Interrupted, KvmarkError, SystemUnderTestError, UsageError
+from kvmark.errors import AnswerIsNo, KvmarkError, NotBegun, SystemUnderTestError, UsageError
 from kvmark.experiment.designs.matrix.answer import Answered, answered
 from kvmark.experiment.designs.matrix.app_tables import applications, operations
 from kvmark.experiment.designs.matrix.definition import Asked, Study
+from kvmark.experiment.designs.matrix.design import Matrix
 from kvmark.experiment.environment import Environment
-from kvmark.experiment.executor import Executor, best_attempts, missing
-from kvmark.experiment.journal import Journal, begin, find, tag
+from kvmark.experiment.journal import Journal, begin, find
 from kvmark.records import Records
 from kvmark.report.model.study_answers import Drawn, StudyAnswer, Ways
 from kvmark.report.views.study_gather import study_provenance
@@ -36,17 +34,9 @@ __all__ = ["carry_study"]
 def carry_study(
     file: StudyFile,
     asked: Asked,
-    tags: tuple[str, ...],
-    records: Records,
+    shared: Shared,
     report: Path | None,
-    *,
-    commit: str | None = None,
-    fleet: AskedFleet | None = None,
-    prometheus: int | None = None,
     again: str | None = None,
-    resume: bool,
-    json: bool,
-    quiet: bool,
 ) -> None:
     """Carries out what is missing of a study, and prints its answer.
 
@@ -57,57 +47,28 @@ def carry_study(
         SystemUnderTestError: no case measured anything.
         KvmarkError: the study can't be carried out, or was interrupted.
     """
-    journal = _found(records, file.spec.name) if resume else None
+    records = shared.records
+    journal = _found(records, file.spec.name) if shared.resume else None
     if journal is not None:
         asked = _as_before(asked, journal)
     study = Study(file, asked, named_system)
     study.check()
+
+    def tell(text: str) -> None:
+        if not shared.quiet:
+            typer.echo(f"[study] {text}", err=True)
+
+    matrix = Matrix(study, Environment(study, shared.resume, tell))
     if journal is None:
-        journal = begin(records, study.name, _definition(study))
+        journal = begin(records, study.name, _definition(matrix))
     elif journal.definition.get("digest") != study.digest():
         raise UsageError(
             f"study {journal.id} was begun with another file or another version of kvmark;"
             " begin anew without --resume"
         )
-    problem: KvmarkError | None = None
-    with journal.alone():
-        try:
-            told = {"commit": commit, "fleet": fleet, "prometheus": prometheus, "quiet": quiet}
-            _carry(study, journal, tags, told, resumed=resume)
-        except KvmarkError as ended:
-            problem = ended
-        except KeyboardInterrupt:
-            # Between two runs, when servers start or come back.
-            problem = Interrupted("interrupted")
-        _answer(study, journal, report, json=json, problem=problem, again=again)
-
-
-def _carry(
-    study: Study,
-    journal: Journal,
-    tags: tuple[str, ...],
-    told: Mapping[str, Any],
-    *,
-    resumed: bool,
-) -> None:
-    best = best_attempts(journal) if resumed else {}
-    done = {place for place, one in best.items() if one.usable}
-    todo = missing(study, done)
-    if not todo:
-        return
-    plan, quiet = study.plan(study.cases[0]), told["quiet"]
-
-    def tell(text: str) -> None:
-        if not quiet:
-            typer.echo(f"[study] {text}", err=True)
-
-    with (
-        session(command_line(), journal.records, plan, (tag(journal.id), *tags), **told) as setting,
-        Environment(study, resumed, tell) as environment,
-        LiveDisplay(quiet=quiet) as display,
-    ):
-        executor = Executor(study, journal, environment, setting, display, show(display))
-        executor.carry_out(todo)
+    again = again or f"kvmark study {study.name} --resume"
+    with carried_out(matrix, shared, journal, again) as problem:
+        _answer(study, journal, report, json=shared.json, problem=problem)
 
 
 def _answer(
@@ -117,14 +78,10 @@ def _answer(
     *,
     json: bool,
     problem: KvmarkError | None,
-    again: str | None,
 ) -> None:
     """Prints the answer as far as there is one, then raises what ended the study."""
     rows = _print_study(study, journal, report, json=json)
     if problem is not None:
-        if isinstance(problem, Interrupted):
-            again = again or f"kvmark study {study.name} --resume"
-            raise Interrupted(f"interrupted: go on with {again}") from problem
         raise problem
     failed = sum(not row.is_usable for row in rows)
     if all(row.figures is None for row in rows):
@@ -138,17 +95,12 @@ def _answer(
 def _found(records: Records, name: str) -> Journal:
     journal = find(records, name)
     if journal is None:
-        raise UsageError(f"no study {name} was begun in {records.root}; leave --resume out")
+        raise NotBegun(f"no study {name} was begun in {records.root}; leave --resume out")
     return journal
 
 
-def _definition(study: Study) -> Mapping[str, Any]:
-    return {
-        "digest": study.digest(),
-        "asked": study.asked.as_json(),
-        "command": list(command_line()),
-        "text": study.file.text,
-    }
+def _definition(matrix: Matrix) -> Mapping[str, Any]:
+    return {"design": matrix.kind, "command": list(command_line()), **matrix.definition()}
 
 
 def _as_before(asked: Asked, journal: Journal) -> Asked:

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kvmark.cli import options
-from kvmark.cli.command_line import command_line
+from kvmark.cli.experiment import Shared, begun, carried_out, with_shared
 from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
-from kvmark.cli.session import asked_fleet, session
 from kvmark.cli.system import named_system
-from kvmark.errors import AnswerIsNo, Interrupted, SpecError
+from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.spec.url import SystemName, SystemUrl
 
 if TYPE_CHECKING:
-    from kvmark.experiment.designs.sequence.rounds import Course, Rounds
-    from kvmark.experiment.designs.sequence.ycsb import Repeating, Step, YcsbStudy
-    from kvmark.records import Records, RunFolder
-    from kvmark.run.execution import Carried
+    from kvmark.experiment.designs.sequence.design import YcsbSequence
+    from kvmark.experiment.designs.sequence.rounds import Course
+    from kvmark.experiment.designs.sequence.ycsb import Repeating, YcsbStudy
+    from kvmark.experiment.journal import Journal
+    from kvmark.records import Records, Run
     from kvmark.run.existing import OnExisting
-    from kvmark.run.setting import Setting
-    from kvmark.spec.run import RunSpec
     from kvmark.spec.ycsb import YcsbProperties
 
 __all__ = ["ycsb"]
@@ -35,6 +33,7 @@ BUDGET_S: Final = 600.0
 """Who starts a sequence without a word waits for it."""
 
 
+@with_shared
 def ycsb(
     system: options.System = None,
     records: options.Sizes = None,
@@ -57,19 +56,12 @@ def ycsb(
     interval: options.StepInterval = None,
     timeout: options.Timeout = None,
     pin: options.Pin = None,
-    tag: options.Tag = None,
-    commit: options.Commit = None,
     report: options.SequenceReport = Path("kvmark-ycsb.html"),
-    prometheus: options.Prometheus = None,
-    fleet: options.Fleet = None,
-    machines: options.Machines = None,
-    folder: options.Runs = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    *,
+    shared: Shared,
 ) -> None:
     """Runs YCSB's sequence of workloads and prints its table."""
     from kvmark.experiment.designs.sequence.ycsb import YcsbStudy
-    from kvmark.records import Records
     from kvmark.spec.properties import parse_assignment, read_properties
     from kvmark.spec.ycsb import flag_properties, read_ycsb
 
@@ -94,17 +86,15 @@ def ycsb(
     )
     study = _without_lacking(study) if workloads is None else study
     study.check()
-    tags = (*(tag or ()), *([asked.label] if asked.label else ()))
-    kept = Records.at(folder)
-    told: dict[str, Any] = {"prometheus": prometheus, "fleet": asked_fleet(fleet, machines)}
-    with (
-        _its_own(study, kept) if system is None else nullcontext(study) as study,
-        session(
-            command_line(), kept, study.typical_plan(), tags, commit, **told, quiet=quiet
-        ) as setting,
-    ):
-        ended = _carry(study, setting, on_existing if system else "remove", quiet=quiet)
-        _answer(ended.carried, ended.rounds.course(), kept, report, json=json)
+    shared = replace(shared, tags=(*shared.tags, *([asked.label] if asked.label else ())))
+    with _its_own(study, shared.records) if system is None else nullcontext(study) as study:
+        # What a sequence of ours left is ours to remove.
+        ours = system is None or (shared.resume and on_existing == "refuse")
+        sequence = _sequence(
+            study, str(system or "rocksdb:scratch"), "remove" if ours else on_existing
+        )
+        journal = begun(sequence, shared)
+        _carry(sequence, shared, journal, report)
 
 
 @contextmanager
@@ -118,93 +108,37 @@ def _its_own(study: YcsbStudy, records: Records) -> Iterator[YcsbStudy]:
         yield replace(study, system=system)
 
 
-@dataclass
-class _Sequence:
-    """A sequence while it goes on."""
+def _sequence(study: YcsbStudy, system: str, on_existing: OnExisting) -> YcsbSequence:
+    """The experiment; refuses a system that holds what isn't ours.
 
-    rounds: Rounds
-    carried: list[Carried] = field(default_factory=list)
-
-
-def _carry(
-    study: YcsbStudy,
-    setting: Setting,
-    on_existing: OnExisting,
-    *,
-    quiet: bool,
-) -> _Sequence:
-    """Carries out every step. What ended before one that failed is closed all the same."""
-    from kvmark.cli.commands.ycsb_progress import Teller, announced
-    from kvmark.cli.display.live import Left, LiveDisplay
-    from kvmark.cli.display.progress import show
-    from kvmark.experiment.designs.sequence.rounds import Rounds
-    from kvmark.experiment.designs.sequence.ycsb import planned
-    from kvmark.plan.compile import compile_run
-    from kvmark.run.execution import carry_out
+    Raises:
+        UsageError: the system holds records, and nothing was said about them.
+    """
+    from kvmark.experiment.designs.sequence.design import YcsbSequence
     from kvmark.run.existing import emptier
 
     loads = any(step.fresh for step in study.first())
     prepare = emptier(study.system, on_existing if loads else "keep")
-    ycsb = _kept(study.properties)
-    going = _Sequence(Rounds(study, _needed))
-    rounds = going.rounds
-    with LiveDisplay(quiet=quiet) as display:
-        display.say(announced(study, rounds.course()))
-        teller = Teller(rounds, display.say)
-
-        def carry(number: int, step: Step, spec: RunSpec) -> Carried:
-            teller.begin(going.carried)
-            left = rounds.left()
-            display.step(step.title, number, rounds.total, left and Left(*left))
-            kept = {**spec.as_json(), "ycsb": ycsb, "sequence": asdict(step)}
-            limit, shown, plan = rounds.limit(step), show(display), compile_run(spec)
-
-            def progress(folder: RunFolder, told: Mapping[str, Any]) -> None:
-                shown(folder, told)
-                if limit is not None:
-                    limit.watch(told)
-                    teller.watch(step, limit, plan, going.carried)
-
-            carried = carry_out(
-                plan, kept, setting, progress, password=spec.system.password,
-                may_go_on=None if limit is None else limit.may_go_on,
-            )  # fmt: skip
-            going.carried.append(carried)
-            cut = limit is not None and limit.over and isinstance(carried.failure, Interrupted)
-            rounds.ended(carried.manifest.engine.rate, limit if cut else None)
-            return carried if cut else carried.or_raise()
-
-        try:
-            planned(study, rounds.steps(), carry, prepare)
-        except BaseException:
-            from kvmark.experiment.measured import measured
-
-            measured(going.carried, setting.records)
-            raise
-    return going
+    return YcsbSequence(study=study, system=system, prepare=prepare)
 
 
-def _needed(cases: Sequence[Sequence[float]], asked: Repeating) -> Sequence[int]:
-    """What the scatter of the first stage says."""
-    from kvmark.experiment.designs.paired.ab import Precision
-    from kvmark.experiment.designs.paired.judging import needed
+def _carry(sequence: YcsbSequence, shared: Shared, journal: Journal, report: Path | None) -> None:
+    """Carries out every step. What ended before one that failed is closed all the same."""
+    from kvmark.cli.commands.ycsb_progress import Teller
+    from kvmark.experiment.measured import measured
 
-    return needed(cases, Precision(asked.within, None, asked.most, asked.first))
-
-
-def _kept(properties: YcsbProperties) -> dict[str, Any]:
-    """What an export as YCSB's text needs to know."""
-    return {
-        "percentiles": properties.hdrhistogram_percentiles,
-        "measurement": properties.measurement_interval,
-        "properties": {name: given.value for name, given in properties.given.items()},
-    }
+    sequence.watcher = Teller(sequence, journal.records).tell
+    with carried_out(sequence, shared, journal) as problem:
+        runs = [one.run for one in sequence.outcomes if one.run is not None]
+        closed = measured(runs, journal.records)
+        if problem is not None:
+            raise problem
+        course = sequence.rounds.course()
+        _answer([one.run for one in closed], course, report, json=shared.json)
 
 
-def _answer(
-    ended: list[Carried], course: Course, records: Records, report: Path | None, *, json: bool
-) -> None:
-    """Closes the runs of a sequence and prints its table.
+def _answer(runs: Sequence[Run], course: Course, report: Path | None, *, json: bool) -> None:
+    """Prints the table of a sequence.
 
     Raises:
         AnswerIsNo: a case is INVALID.
@@ -212,11 +146,9 @@ def _answer(
     """
     from kvmark.analysis import Judgement
     from kvmark.cli.commands.ycsb_progress import said
-    from kvmark.experiment.measured import measured
     from kvmark.report.format.terminal import sequence_text
     from kvmark.report.views.gather import sequence_answer
 
-    runs = [one.run for one in measured(ended, records)]
     told = said(course, [run.manifest for run in runs])
     answer = replace(sequence_answer(runs), said=told)
     if report is not None:

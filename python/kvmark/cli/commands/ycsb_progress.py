@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from kvmark.experiment.designs.sequence.rounds import CaseCourse, Course, Limit, Rounds
+from kvmark.experiment.designs.sequence.design import YcsbSequence
+from kvmark.experiment.designs.sequence.rounds import CaseCourse, Course, Limit
 from kvmark.experiment.designs.sequence.ycsb import LOADS, Step, YcsbStudy
-from kvmark.plan.model import Plan
-from kvmark.records import Manifest
+from kvmark.plan.compile import compile_run
+from kvmark.records import Manifest, Records
 from kvmark.report.format import units
-from kvmark.run.execution import Carried
 
 __all__ = ["Teller", "announced", "said"]
 
@@ -45,35 +45,52 @@ def announced(study: YcsbStudy, course: Course) -> str:
 class Teller:
     """Says something while a sequence goes on, each thing once."""
 
-    def __init__(self, rounds: Rounds, say: Callable[[str], None]) -> None:
-        self._rounds, self._say = rounds, say
+    def __init__(self, sequence: YcsbSequence, records: Records) -> None:
+        self._sequence, self._rounds, self._records = sequence, sequence.rounds, records
         self._told_cost = False
-        self._stage = 1
+        self._stage = 0
         self._hopeless: Limit | None = None
 
-    def begin(self, carried: Sequence[Carried]) -> None:
-        """A step begins."""
+    def tell(self, step: Step, limit: Limit | None, say: Callable[[str], None]) -> None:
+        """A step begins, or an interval of it ended."""
+        self._say = say
+        if limit is None:
+            self._begin()
+        else:
+            self._watch(step, limit)
+
+    def _begin(self) -> None:
+        if self._stage == 0:
+            self._say(announced(self._sequence.study, self._rounds.course()))
         expected_s = None if self._told_cost else self._rounds.expected_s()
         if expected_s is not None:
             self._told_cost = True
-            self._tell_cost(expected_s, [one.manifest for one in carried])
-        if self._stage != self._rounds.stage:
-            self._stage = self._rounds.stage
+            self._tell_cost(expected_s, self._manifests())
+        if self._stage not in (0, self._rounds.stage):
             self._say(self._second_stage())
+        self._stage = self._rounds.stage
 
-    def watch(self, step: Step, limit: Limit, plan: Plan, carried: Sequence[Carried]) -> None:
-        """An interval of a step ended."""
+    def _watch(self, step: Step, limit: Limit) -> None:
         if limit is self._hopeless or limit.elapsed_s < _SURE_S or not limit.is_hopeless:
             return
         self._hopeless = limit
         whole = "end never" if limit.projected_s == math.inf else units.span(limit.projected_s)
         whole = whole if limit.projected_s == math.inf else f"take {whole}"
-        option = _option([one.manifest for one in carried], _kinds_of(plan.model_dump(mode="json")))
+        plan = compile_run(self._sequence.study.spec(step, step.records))
+        option = _option(self._manifests(), _kinds_of(plan.model_dump(mode="json")))
         self._say(
             f"{step.title}: at {units.significant(limit.rate_per_s)} ops/s it would {whole}, which"
             f" is more than is left of the budget, so it is ended after {units.span(limit.share_s)}"
             f" (--budget none lets it go on).{option}"
         )
+
+    def _manifests(self) -> list[Manifest]:
+        """Of the runs that have ended."""
+        return [
+            self._records.open(one.run).manifest if one.carried is None else one.carried.manifest
+            for one in self._sequence.outcomes
+            if one.run is not None
+        ]
 
     def _tell_cost(self, expected_s: Mapping[str, float], told: Sequence[Manifest]) -> None:
         course, once_s = self._rounds.course(), sum(expected_s.values())

@@ -21,6 +21,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from kvmark.experiment.design import Left
 from kvmark.records.watch import SeenRun
 from kvmark.report.format import units
 from kvmark.report.format.bars import writable
@@ -73,15 +74,6 @@ class Update:
         """Time until the phase ends if it goes on as it did; none when that isn't known."""
         done = self.done
         return self.phase_elapsed_s * (1 - done) / done if done else None
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """What is known of the time left when a step begins, the step included."""
-
-    seconds: float
-    #: Whether it may also be less.
-    at_most: bool
 
 
 class LiveDisplay:

@@ -24,8 +24,8 @@ from kvmark.report.views.plan_words import listed
 from kvmark.spec.metric import THROUGHPUT, Metric
 
 __all__ = [
-    "answers", "case_grid", "comparison_markdown", "comparison_text", "held_sentence", "percent",
-    "percent_range", "ratio_cells",
+    "answers", "case_grid", "comparison_markdown", "comparison_text", "grids", "held_sentence",
+    "percent", "percent_range", "ratio_cells",
 ]  # fmt: skip
 
 _MOST_TOLD = 6
@@ -45,7 +45,7 @@ _SHOWN_IN_SHORT = ("throughput", "p50", "p99")
 def comparison_text(comparison: Comparison, width: int, said: Sequence[str] = ()) -> Text:
     """The whole answer for a terminal; ``said`` are sentences on how it was made."""
     lines: list[Text] = []
-    for grid in _grids(comparison):
+    for grid in grids(comparison):
         lines += [to_text(grid, width), Text()]
     for sentence in answers(comparison):
         lines += [Text(line) for line in wrap(printed(sentence), width)]
@@ -66,7 +66,7 @@ def comparison_markdown(comparison: Comparison, said: Sequence[str] = ()) -> str
     blocks = [" ".join(f"**{escape_markdown(one)}**" for one in answers(comparison))]
     held = [f"- {escape_markdown(held_sentence(one))}" for one in _all_held(comparison)]
     blocks += ["\n".join(held)] if held else []
-    blocks += [to_markdown(grid).strip() for grid in _grids(comparison)]
+    blocks += [to_markdown(grid).strip() for grid in grids(comparison)]
     blocks += [escape_markdown(" ".join(said))] if said else []
     told = [f"- {escape_markdown(sentence)}" for sentence in _cautions(comparison)]
     blocks += ["\n".join(told)] if told else []
@@ -156,7 +156,8 @@ def ratio_cells(row: Compared | None) -> tuple[Cell, Cell]:
     return Cell(percent(effect.change), _tone(row)), Cell(interval)
 
 
-def _grids(comparison: Comparison) -> Iterator[Grid]:
+def grids(comparison: Comparison) -> Iterator[Grid]:
+    """One case as a whole, or a line for each of several."""
     if len(comparison.cases) == 1:
         yield case_grid(comparison.cases[0])
         return

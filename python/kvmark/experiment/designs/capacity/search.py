@@ -6,7 +6,7 @@ is bisected until both are as near as was asked. At each end runs with other see
 runs at a rate are judged as one: their histograms are merged, so that what one run says by chance
 counts for its share. An end that then turns out to be on the other side moves on by a step.
 
-Here is the search alone; `trying` has the runs.
+Here is the search alone; `runs` has the runs.
 """
 
 from __future__ import annotations

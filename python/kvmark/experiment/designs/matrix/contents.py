@@ -87,6 +87,8 @@ def run_spec(
     workload = _workload(study.file, case, values["workload"])
     chance = random.Random(f"{study.seed} {repetition} {case.title}")  # noqa: S311
     said = words.as_spec(chance)
+    if study.asked.pin:
+        said["pin"] = study.asked.pin
     if workload.is_loaded_first:
         said.setdefault("load", load)
     # Cases of one block share their seeds: what is drawn by chance is no difference between them.

@@ -46,6 +46,8 @@ class Asked:
     seed: int | None = None
     through: tuple[SystemName, ...] = ()
     """Proxies to go through too: URLs or `up:NAME`, `LEVEL=` before them where that is given."""
+    pin: tuple[int, ...] = ()
+    """Cores for the load of every case."""
 
     def as_json(self) -> dict[str, Any]:
         """The words as plain values, to be kept."""
@@ -179,6 +181,11 @@ class Study:
     def plan(self, case: Case) -> Plan:
         """The plan of a case's first run, on a system that needn't be there."""
         return compile_run(contents.run_spec(self, case, self._stand_in(case), 0))
+
+    def request_title(self, case: Case, repetition: int) -> str:
+        """One of its runs in words."""
+        several = self.repetitions > 1
+        return f"{case.title}, repetition {repetition + 1}" if several else case.title
 
     def digest(self) -> str:
         """Changes when any run of the study would."""

@@ -4,7 +4,7 @@ A block holds one run of each side, in an order drawn by chance, so that whateve
 from block to block happens to both. How many blocks there are is decided by their scatter alone
 (:mod:`kvmark.stats.sequential` says why that keeps the error level).
 
-Nothing here brings the libraries of answers: who decides is handed in.
+Here is the procedure alone: who measures and who decides is handed in.
 """
 
 from __future__ import annotations
@@ -12,27 +12,18 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, Literal
 
-from kvmark import _engine
 from kvmark.errors import UsageError
-from kvmark.plan.compile import compile_run
-from kvmark.plan.model import Plan
-from kvmark.spec.metric import Metric
-from kvmark.spec.run import RunSpec
 
 __all__ = [
-    "BLOCK_NS", "MOST_LEFT_OUT", "SIDES", "AbStudy", "Blocks", "Kept", "Precision", "Side",
-    "Standing", "interleaved", "order",
+    "MOST_LEFT_OUT", "SIDES", "Blocks", "Precision", "Side", "Standing", "interleaved", "order",
 ]  # fmt: skip
 
 Side = Literal["base", "candidate"]
 SIDES: Final[tuple[Side, Side]] = ("base", "candidate")
-
-BLOCK_NS: Final = 5 * 10**9
-"""How long a run of a block measures when its words don't say."""
 
 MOST_LEFT_OUT: Final = 3
 """So many blocks one after the other that can't be used are no chance: it isn't gone on with."""
@@ -42,7 +33,7 @@ _LEAST_BLOCKS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """When the sides are known well enough. Just one of ``within`` and ``find`` is given."""
+    """When both are known well enough: one of ``within``, ``find`` and ``exactly`` is given."""
 
     within: float | None
     """Half the width of the ratio's interval, as a share: 0.01 is ± 1 %."""
@@ -51,19 +42,22 @@ class Precision:
     most_blocks: int
     first_stage: int = 12
     """Blocks after whose scatter the number of blocks is decided."""
+    exactly: int | None = None
+    """So many blocks, whatever their scatter."""
 
     def __post_init__(self) -> None:
         """Checks the values."""
-        if (self.within is None) == (self.find is None):
-            raise UsageError("precision: give either --within or --find, not both")
+        if [self.within, self.find, self.exactly].count(None) != 2:
+            raise UsageError("precision: give one of --within, --find and --repetitions")
         for name, share in (("within", self.within), ("find", self.find)):
             if share is not None and not 0 < share <= 1:
                 raise UsageError(f"{name}: must be above 0 % and at most 100 %, not {share:.4%}")
-        if self.most_blocks < _LEAST_BLOCKS:
-            raise UsageError(
-                f"max-blocks: must be at least {_LEAST_BLOCKS}, not {self.most_blocks}: the scatter"
-                " of fewer blocks says nothing"
-            )
+        for name, blocks in (("max-blocks", self.most_blocks), ("repetitions", self.exactly)):
+            if blocks is not None and blocks < _LEAST_BLOCKS:
+                raise UsageError(
+                    f"{name}: must be at least {_LEAST_BLOCKS}, not {blocks}: the scatter of fewer"
+                    " blocks says nothing"
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,44 +86,6 @@ class Blocks:
     def runs(self, side: Side) -> list[str]:
         """A side's runs, in the order of their blocks."""
         return [block[side] for block in self.complete]
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What a comparison was to find, and the blocks that there are."""
-
-    metric: Metric
-    precision: Precision
-    blocks: Blocks
-
-
-@dataclass(frozen=True, kw_only=True)
-class AbStudy:
-    """What was asked."""
-
-    base: RunSpec
-    candidate: RunSpec
-    precision: Precision
-    seed: int
-
-    def spec(self, block: int, side: Side) -> RunSpec:
-        """A block's run of a side. Both sides of a block do the same operations."""
-        spec = self.base if side == "base" else self.candidate
-        ends = spec.duration_ns or spec.operations or spec.until_stderr
-        duration_ns = None if ends or spec.workload.once_per_record else BLOCK_NS
-        seed = self.seed * 1_000_003 + block
-        return replace(spec, seed=seed, duration_ns=spec.duration_ns or duration_ns)
-
-    def check(self) -> tuple[Plan, ...]:
-        """Checks both sides before the first block begins, and gives their plans.
-
-        Raises:
-            KvmarkError: a side can't be carried out.
-        """
-        plans = tuple(compile_run(self.spec(0, side)) for side in SIDES)
-        for plan in plans:
-            _engine.check_plan(plan.to_json())
-        return plans
 
 
 def order(seed: int) -> Iterator[tuple[Side, Side]]:

@@ -43,7 +43,7 @@ class Limit:
     projected_s: float = 0.0
     elapsed_s: float = 0.0
     rate_per_s: float = 0.0
-    over: bool = False
+    is_over: bool = False
 
     @property
     def is_hopeless(self) -> bool:
@@ -53,17 +53,24 @@ class Limit:
     def watch(self, progress: Mapping[str, Any]) -> None:
         """Takes the engine's progress."""
         expected, done = progress["expected_operations"], progress["completed"]
-        if not expected or progress["phase_name"] != "measure" or self.over:
+        if not expected or progress["phase_name"] != "measure" or self.is_over:
             return
         self.elapsed_s = elapsed_s = progress["elapsed_ns"] / 1e9
         self.rate_per_s = done / elapsed_s if elapsed_s else 0.0
         self.projected_s = elapsed_s * expected / done if done else math.inf
         if self.is_hopeless and elapsed_s >= self.share_s:
-            self.over = True
+            self.is_over = True
 
     def may_go_on(self) -> bool:
         """Whether there is time left."""
-        return not self.over
+        return not self.is_over
+
+    def failure(self) -> None:
+        """None: a step that was ended is as good as whole, and what it would have taken is told."""
+
+    def told(self) -> Mapping[str, Any]:
+        """What the whole step would have taken, if it was ended."""
+        return {"projected_s": min(self.projected_s, _FOREVER_S)} if self.is_over else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +169,15 @@ class Rounds:
             self._decide()
             yield from self._repeated(chance)
 
-    def ended(self, rate: float, limit: Limit | None) -> None:
-        """The last step has ended, with so many operations per second, cut short or not."""
+    def ended(self, rate: float, projected_s: float | None = None) -> None:
+        """The last step has ended, with so many operations per second.
+
+        Where it was cut short it would have taken `projected_s`.
+        """
         place = self._rest[0]
         place.rates.append(rate)
-        if limit is not None and limit.over:
-            place.projected_s = min(limit.projected_s, _FOREVER_S)
+        if projected_s is not None:
+            place.projected_s = projected_s
 
     def limit(self, step: Step) -> Limit | None:
         """When the step is ended; none for one that must be whole or has a time of its own."""

@@ -9,8 +9,8 @@ needs the dataset that the ones before it left. How many repetitions there are i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from kvmark import _engine
@@ -18,13 +18,12 @@ from kvmark.drivers import drivers
 from kvmark.errors import UsageError
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
-from kvmark.run.execution import Carried
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import SystemUrl
 from kvmark.spec.ycsb import CORE_WORKLOADS, YcsbProperties
 from kvmark.spec.ycsb_run import ycsb_run
 
-__all__ = ["LOADS", "SEQUENCE", "Repeating", "Step", "YcsbStudy", "check_order", "planned"]
+__all__ = ["LOADS", "SEQUENCE", "Repeating", "Step", "YcsbStudy", "check_order"]
 
 SEQUENCE: Final = ("load", "a", "b", "c", "f", "d", "delete", "reload", "e")
 """The published order."""
@@ -47,11 +46,16 @@ class Step:
     stage: int = 1
 
     @property
-    def title(self) -> str:
-        """The step in a few words."""
+    def case(self) -> str:
+        """What its repetitions have in common, in a few words."""
         rate = "" if self.target is None else f" at {self.target:g}/s"
         name = self.workload.upper() if len(self.workload) == 1 else self.workload
-        return f"{name}{rate}, {self.records:,} records, repetition {self.repetition + 1}"
+        return f"{name}{rate}, {self.records:,} records"
+
+    @property
+    def title(self) -> str:
+        """The step in a few words."""
+        return f"{self.case}, repetition {self.repetition + 1}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,13 @@ class YcsbStudy:
     seed: int
     #: Fields of `RunSpec` that the user said for every run.
     more: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """What was asked for, as plain values, but for the system."""
+        names = ("records", "operations", "workloads", "targets", "seed", "more")
+        said = {name: getattr(self, name) for name in names}
+        given = {name: one.value for name, one in self.properties.given.items()}
+        return {**said, "repeating": asdict(self.repeating), "properties": given}
 
     def __post_init__(self) -> None:
         """Checks the order of the workloads."""
@@ -202,27 +213,3 @@ def check_order(workloads: tuple[str, ...]) -> None:
                 f"workloads: {workload} comes after delete and would find no records; put reload"
                 " between them"
             )
-
-
-def planned(
-    study: YcsbStudy,
-    steps: Iterator[Step],
-    carry: Callable[[int, Step, RunSpec], Carried],
-    prepare: Callable[[], None],
-) -> None:
-    """Carries out every step, numbered from 1; ``prepare`` empties the system for a fresh load."""
-    present = 0
-    for number, step in enumerate(steps, start=1):
-        if step.fresh:
-            prepare()
-        if step.workload not in LOADS and present == 0:
-            present = step.records
-        carried = carry(number, step, study.spec(step, present))
-        present = _present_after(step, carried, present)
-
-
-def _present_after(step: Step, carried: Carried, present: int) -> int:
-    """How many records there are after a step: inserts add to them, a delete removes them all."""
-    if step.workload in LOADS:
-        return step.records
-    return 0 if step.workload == "delete" else max(present, carried.present)

@@ -1,0 +1,177 @@
+"""What the commands of experiments share: options, the journal, carrying out, a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, get_type_hints
+
+from kvmark.cli import options
+from kvmark.cli.command_line import command_line
+from kvmark.cli.session import AskedFleet, asked_fleet, session
+from kvmark.errors import Interrupted, KvmarkError, NotBegun
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from kvmark.experiment.design import Design
+    from kvmark.experiment.journal import Journal
+    from kvmark.records import Records, Run
+    from kvmark.report.model.page import Page, Section
+
+__all__ = ["AGAIN", "Shared", "begun", "carried_out", "report_maker", "with_shared"]
+
+AGAIN: Final = "the same command and --resume"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What every experiment can be told."""
+
+    tags: tuple[str, ...] = ()
+    commit: str | None = None
+    resume: bool = False
+    prometheus: int | None = None
+    fleet: AskedFleet | None = None
+    folder: Path | None = None
+    json: bool = False
+    quiet: bool = False
+
+    @property
+    def records(self) -> Records:
+        """Where the runs are kept."""
+        # It takes a while to load, and a usage error is told before it.
+        from kvmark.records import Records
+
+        return Records.at(self.folder)
+
+
+def _shared(
+    tag: options.Tag = None,
+    commit: options.Commit = None,
+    resume: options.Resume = False,
+    prometheus: options.Prometheus = None,
+    fleet: options.Fleet = None,
+    machines: options.Machines = None,
+    folder: options.Runs = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> Shared:
+    return Shared(
+        tags=tuple(tag or ()),
+        commit=commit,
+        resume=resume,
+        prometheus=prometheus,
+        fleet=asked_fleet(fleet, machines),
+        folder=folder,
+        json=json,
+        quiet=quiet,
+    )
+
+
+def with_shared(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with the options of all experiments where it takes them as ``shared``."""
+    own, common = signature(command).parameters, signature(_shared).parameters
+
+    @wraps(command)
+    def told(**given: Any) -> None:
+        shared = _shared(**{name: given.pop(name) for name in common})
+        command(**given, shared=shared)
+
+    parameters: list[Parameter] = []
+    for name, one in own.items():
+        parameters += common.values() if name == "shared" else [one]
+    hints = get_type_hints(command, include_extras=True, localns={"Shared": Shared})
+    hints |= get_type_hints(_shared, include_extras=True)
+    # Typer asks for one, others who look for options for the other.
+    told.__signature__ = signature(command).replace(  # type: ignore[attr-defined]
+        parameters=[one.replace(annotation=hints[one.name]) for one in parameters]
+    )
+    told.__annotations__ = {one.name: hints[one.name] for one in parameters}
+    return told
+
+
+def begun(design: Design, shared: Shared) -> Journal:
+    """The journal of a new experiment, or of the newest with the same words.
+
+    Raises:
+        NotBegun: none with these words was.
+        RunError: it can't be written.
+    """
+    from kvmark.experiment.journal import begin, find
+
+    records = shared.records
+    if not shared.resume:
+        asked = {"command": list(command_line()), "asked": design.definition()}
+        return begin(records, design.name, {"design": design.kind, **asked})
+    journal = find(records, design.name)
+    if journal is None:
+        raise NotBegun(
+            f"no {design.kind} with these words was begun in {records.root}: leave --resume out"
+        )
+    return journal
+
+
+@contextmanager
+def carried_out(
+    design: Design, shared: Shared, journal: Journal, again: str = AGAIN, *, shown: bool = True
+) -> Iterator[KvmarkError | None]:
+    """Carries out what is missing of an experiment, and gives what ended it early.
+
+    It is this command's alone until the context is left, so that it can be answered.
+
+    Raises:
+        UsageError: another command carries it out.
+    """
+    with journal.alone():
+        problem = _problem(design, shared, journal, shown=shown)
+        if isinstance(problem, Interrupted):
+            told = Interrupted(f"interrupted: go on with {again}")
+            told.__cause__, problem = problem, told
+        yield problem
+
+
+def _problem(
+    design: Design, shared: Shared, journal: Journal, *, shown: bool
+) -> KvmarkError | None:
+    from kvmark.cli.display.live import LiveDisplay
+    from kvmark.cli.display.progress import show
+    from kvmark.experiment.executor import Executor, ended_runs
+    from kvmark.experiment.journal import tag
+
+    known = {}
+    if shared.resume:
+        known = dict(ended_runs(journal, redoes_invalid=design.redoes_invalid))
+    plan, tags = design.typical_plan(), (tag(journal.id), *shared.tags)
+    with ExitStack() as stack, LiveDisplay(quiet=shared.quiet or not shown) as display:
+        begin = session(
+            command_line(), journal.records, plan, tags, shared.commit,
+            fleet=shared.fleet, prometheus=shared.prometheus, quiet=shared.quiet,
+        )  # fmt: skip
+        executor = Executor(
+            journal, lambda: stack.enter_context(begin), display, show(display), known
+        )
+        try:
+            design.carry_out(executor)
+            executor.end()
+        except KvmarkError as ended:
+            return ended
+        except KeyboardInterrupt:
+            # Between two runs, when servers start or come back.
+            return Interrupted("interrupted between two runs")
+    return None
+
+
+def report_maker(runs: Sequence[Run], part: Section | None = None) -> Callable[[ModuleType], Page]:
+    """Makes the page of an experiment's runs, with its answer before them."""
+    from kvmark.report.views.gather import run_answer
+
+    def make(page: ModuleType) -> Page:
+        found: Page = page.runs_page([run_answer(run) for run in runs])
+        return found if part is None else page.with_part(found, part)
+
+    return make

@@ -1,0 +1,152 @@
+"""A search for capacity as an experiment: a closed model first, then a run for each rate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar, Final, Literal
+
+from kvmark.errors import AnswerIsNo, SpecError
+from kvmark.experiment.design import RunMade, RunRequest, Runs, made, named
+from kvmark.experiment.designs.capacity.judging import judged, measured_rate
+from kvmark.experiment.designs.capacity.search import Asked, Capacity, RateRun, Stage, search
+from kvmark.plan.compile import compile_run
+from kvmark.plan.model import Plan
+from kvmark.spec.objective import Objective
+from kvmark.spec.run import RunSpec
+
+__all__ = ["CapacitySearch", "tag"]
+
+_SEEDS: Final = 1_000_003
+"""Runs of one search have seeds of their own, and other searches others."""
+
+
+def tag(experiment: str) -> str:
+    """The tag of a search's runs."""
+    return f"capacity:{experiment}"
+
+
+@dataclass(kw_only=True)
+class CapacitySearch:
+    """What was asked, and what was found."""
+
+    kind: ClassVar[str] = "capacity"
+    redoes_invalid: ClassVar[bool] = False
+
+    #: The run at no rate yet.
+    spec: RunSpec
+    arrival: Literal["constant", "poisson"]
+    objectives: tuple[Objective, ...]
+    asked: Asked
+    #: Where to begin, which spares the closed model; ops/s.
+    first: float | None = None
+    found: Capacity | None = None
+    _number: int = 0
+    _tried: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def name(self) -> str:
+        """The same for the same words."""
+        return named(self.kind, self.definition())
+
+    def definition(self) -> Mapping[str, Any]:
+        """What was asked for."""
+        objectives = [objective.text for objective in self.objectives]
+        asked = {**asdict(self.asked), "arrival": self.arrival, "first": self.first}
+        return {**asked, "objectives": objectives, "run": self.spec.as_json()}
+
+    def typical_plan(self) -> Plan:
+        """The plan of the first run.
+
+        Raises:
+            SpecError: the workload has no rate that could be searched for.
+        """
+        workload, groups = self.spec.workload, self.spec.active_groups
+        if workload.once_per_record:
+            raise SpecError(
+                f"capacity: {workload.name} takes each record once and ends; take a workload that"
+                " goes on"
+            )
+        if len(groups) > 1:
+            names = " and ".join(group.name for group in groups)
+            raise SpecError(f"capacity: one group's rate is searched for, not that of {names}")
+        if any(group.rates for group in groups):
+            raise SpecError(
+                f"capacity: {workload.name} says its own rate, and the rate is what is searched"
+                " for; leave 'rate' out of it"
+            )
+        return compile_run(self._at(None, 1))
+
+    def carry_out(self, runs: Runs) -> None:
+        """The highest rate at which the objectives hold.
+
+        Raises:
+            AnswerIsNo: a run can't be used, whatever its rate.
+            KvmarkError: a run came to no end.
+        """
+        first = self.first
+        if first is None:
+            run = self._run(runs, "closed model", None)
+            most = measured_rate(runs.records, run)
+            if most <= 0:
+                raise AnswerIsNo(f"no operation of run {run} succeeded: see kvmark show")
+            first = most / 2
+        self.found = search(_Attempts(self, runs), first, self.asked)
+
+    def judged(self, runs: Runs, made_runs: tuple[str, ...], rate: float, stage: Stage) -> RateRun:
+        """Runs at a rate, judged as one."""
+        return judged(runs.records, made_runs, rate, stage, self.objectives)
+
+    def attempt(self, runs: Runs, rate: float, stage: Stage) -> str:
+        """Carries out one run at a rate."""
+        return self._run(runs, f"{stage} at {rate:,.4g}/s", rate)
+
+    def _run(self, runs: Runs, title: str, rate: float | None) -> str:
+        self._number += 1
+        case = title if rate is None else f"{rate!r}/s"
+        repetition = self._tried[case]
+        self._tried[case] += 1
+        steps = self.asked.steps + (self.first is None)
+        return runs.run(
+            RunRequest(
+                case=case,
+                repetition=repetition,
+                title=title,
+                number=self._number,
+                total=max(self._number, steps),
+                make=partial(self._made, runs.id, rate, self._number),
+                tags=(tag(runs.id),),
+            )
+        ).id_or_raise()
+
+    def _made(self, experiment: str, rate: float | None, number: int) -> RunMade:
+        spec = self._at(rate, number)
+        objectives = [objective.text for objective in self.objectives]
+        place = {"name": tag(experiment), "number": number}
+        own = {"capacity": {**place, "objectives": objectives, "rate": rate}}
+        return made(spec, compile_run(spec), own)
+
+    def _at(self, rate: float | None, number: int) -> RunSpec:
+        """The run at a rate, with seeds of its own."""
+        law = None if rate is None else self.arrival
+        return replace(self.spec, rate=rate, arrival=law, seed=self.spec.seed * _SEEDS + number)
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempts:
+    """The runs of a search, carried out and judged."""
+
+    design: CapacitySearch
+    runs: Runs
+
+    def attempt(self, rate: float, stage: Stage) -> RateRun:
+        """One run at a rate, judged."""
+        run = self.design.attempt(self.runs, rate, stage)
+        return self.design.judged(self.runs, (run,), rate, stage)
+
+    def together(self, runs: Sequence[RateRun]) -> RateRun:
+        """All runs at a rate, judged as one."""
+        last = runs[-1]
+        return self.design.judged(self.runs, tuple(one.run for one in runs), last.rate, last.stage)

@@ -1,0 +1,165 @@
+"""Two sides as an experiment: a run of each in a block, until the ratio is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar, Final
+
+from kvmark import _engine
+from kvmark.errors import AnswerIsNo
+from kvmark.experiment.design import RunMade, RunRequest, Runs, made, named
+from kvmark.experiment.designs.paired import judging
+from kvmark.experiment.designs.paired.ab import (
+    MOST_LEFT_OUT,
+    SIDES,
+    Blocks,
+    Precision,
+    Side,
+    interleaved,
+)
+from kvmark.plan.compile import compile_run
+from kvmark.plan.model import Plan
+from kvmark.spec.metric import Metric, parse_comparable
+from kvmark.spec.run import RunSpec
+
+__all__ = ["BLOCK_NS", "AskedSide", "Paired", "tag"]
+
+BLOCK_NS: Final = 5 * 10**9
+"""How long a run of a block measures when its words don't say."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSide:
+    """A side as it was asked for."""
+
+    spec: RunSpec
+    tags: tuple[str, ...] = ()
+    commit: str | None = None
+
+
+def tag(experiment: str) -> str:
+    """What the tags of a comparison's runs begin with, before their side."""
+    return f"ab:{experiment}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paired:
+    """What was asked, and the blocks that there are."""
+
+    kind: ClassVar[str] = "ab"
+    redoes_invalid: ClassVar[bool] = False
+
+    #: Empty where an earlier pass is only answered with.
+    sides: Mapping[Side, AskedSide]
+    metric: Metric
+    precision: Precision
+    seed: int
+    allow_invalid: bool = False
+    blocks: Blocks = field(default_factory=Blocks)
+
+    @classmethod
+    def of_definition(cls, asked: Mapping[str, Any], *, allow_invalid: bool) -> Paired:
+        """The comparison as it was begun, without its sides."""
+        return cls(
+            sides={},
+            metric=parse_comparable(asked["metric"]),
+            precision=Precision(**asked["precision"]),
+            seed=asked["seed"],
+            allow_invalid=allow_invalid,
+        )
+
+    @property
+    def name(self) -> str:
+        """The same for the same words."""
+        return named(self.kind, self.definition())
+
+    def definition(self) -> Mapping[str, Any]:
+        """What was asked for."""
+        sides = {side: self.spec(0, side).as_json() for side in self.sides}
+        asked = {"metric": self.metric.name, "precision": asdict(self.precision)}
+        return {**asked, "seed": self.seed, "sides": sides}
+
+    def typical_plan(self) -> Plan:
+        """The plan of the baseline's first run."""
+        return compile_run(self.spec(0, "base"))
+
+    def spec(self, block: int, side: Side) -> RunSpec:
+        """A block's run of a side. Both sides of a block do the same operations."""
+        spec = self.sides[side].spec
+        ends = spec.duration_ns or spec.operations or spec.until_stderr
+        duration_ns = None if ends or spec.workload.once_per_record else BLOCK_NS
+        seed = self.seed * 1_000_003 + block
+        return replace(spec, seed=seed, duration_ns=spec.duration_ns or duration_ns)
+
+    def check(self) -> tuple[Plan, ...]:
+        """Checks both sides before the first block begins, and gives their plans.
+
+        Raises:
+            KvmarkError: a side can't be carried out.
+        """
+        plans = tuple(compile_run(self.spec(0, side)) for side in SIDES)
+        for plan in plans:
+            _engine.check_plan(plan.to_json())
+        return plans
+
+    def carry_out(self, runs: Runs) -> None:
+        """Block after block until there are enough.
+
+        Raises:
+            AnswerIsNo: several blocks one after the other can't be used.
+            KvmarkError: a run came to no end.
+        """
+        ended: dict[Side, str] = {}
+
+        def measure(block: int, side: Side) -> float | None:
+            request = self._request(runs.id, block, side, len(ended))
+            run = runs.run(request).id_or_raise()
+            found = judging.found_in(
+                runs.records, run, self.metric, allow_invalid=self.allow_invalid
+            )
+            if found.value is None:
+                self.blocks.left_out.append(found.problem)
+                runs.say(f"Block {block + 1} is left out: {found.problem}.")
+                ended.clear()
+                return None
+            ended[side] = run
+            if len(ended) == len(SIDES):
+                self.blocks.complete.append(dict(ended))
+                ended.clear()
+            return found.value
+
+        decide = partial(judging.decided, precision=self.precision)
+        for standing in interleaved(self.seed, measure, decide):
+            self.blocks.standing = standing
+        if self.blocks.standing is None or not self.blocks.standing.done:
+            raise AnswerIsNo(
+                f"{MOST_LEFT_OUT} blocks one after the other can't be used:"
+                f" {self.blocks.left_out[-1]}"
+            )
+
+    def _request(self, experiment: str, block: int, side: Side, place: int) -> RunRequest:
+        """A run; `place` is its place in the block, from 0."""
+        standing, precision = self.blocks.standing, self.precision
+        first = precision.exactly or min(precision.first_stage, precision.most_blocks)
+        planned = (standing.needed if standing else None) or first
+        asked = self.sides.get(side)
+        return RunRequest(
+            case=side,
+            repetition=block,
+            title=f"block {block + 1}, {side}",
+            number=2 * block + place + 1,
+            total=2 * max(planned, block + 1),
+            make=self._maker(experiment, block, side),
+            block=f"block {block}",
+            tags=(f"{tag(experiment)}:{side}", *(asked.tags if asked else ())),
+            commit=asked.commit if asked else None,
+        )
+
+    def _maker(self, experiment: str, block: int, side: Side) -> Callable[[], RunMade]:
+        def make() -> RunMade:
+            spec, place = self.spec(block, side), {"side": side, "block": block}
+            return made(spec, compile_run(spec), {"ab": {"name": tag(experiment), **place}})
+
+        return make

@@ -1,0 +1,134 @@
+"""A YCSB sequence as an experiment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any, ClassVar
+
+from kvmark.experiment.design import Left, RunMade, RunOutcome, RunRequest, Runs, made, named
+from kvmark.experiment.designs.paired.ab import Precision
+from kvmark.experiment.designs.paired.judging import needed
+from kvmark.experiment.designs.sequence.rounds import Limit, Rounds
+from kvmark.experiment.designs.sequence.ycsb import LOADS, Repeating, Step, YcsbStudy
+from kvmark.plan.compile import compile_run
+from kvmark.plan.model import Plan
+from kvmark.run.execution import Carried
+
+__all__ = ["Watcher", "YcsbSequence"]
+
+Say = Callable[[str], None]
+Watcher = Callable[[Step, Limit | None, Say], object]
+"""Takes a step when it begins, without its limit, and whenever an interval of it ended, with it;
+and who says a sentence to the user."""
+
+
+def _nobody(*_: object) -> None:
+    """Is told nothing."""
+
+
+@dataclass(kw_only=True)
+class YcsbSequence:
+    """What was asked, and what there is of it."""
+
+    kind: ClassVar[str] = "ycsb"
+    redoes_invalid: ClassVar[bool] = False
+
+    study: YcsbStudy
+    #: As the user names it; one that is made for the sequence alone has another place each time.
+    system: str
+    #: Empties the system for a fresh load.
+    prepare: Callable[[], None]
+    watcher: Watcher = _nobody
+    outcomes: list[RunOutcome] = field(default_factory=list)
+    #: Seconds that runs of earlier passes took.
+    _skipped_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Begins to count the time."""
+        self.rounds = Rounds(self.study, _needed, lambda: time.monotonic() + self._skipped_s)
+
+    @property
+    def name(self) -> str:
+        """The same for the same words."""
+        return named(self.kind, self.definition())
+
+    def definition(self) -> Mapping[str, Any]:
+        """What was asked for."""
+        return {"system": self.system, **self.study.as_json()}
+
+    def typical_plan(self) -> Plan:
+        """The plan of a step that isn't a load, where there is one."""
+        return self.study.typical_plan()
+
+    def carry_out(self, runs: Runs) -> None:
+        """Every step, until what is wanted is done or the budget is used up.
+
+        Raises:
+            KvmarkError: a step came to no end.
+        """
+        present = 0
+        for number, step in enumerate(self.rounds.steps(), start=1):
+            if step.workload not in LOADS and present == 0:
+                present = step.records
+            self.watcher(step, None, runs.say)
+            outcome = runs.run(self._request(number, step, present, runs.say))
+            self.outcomes.append(outcome)
+            outcome.id_or_raise()
+            if outcome.carried is None:
+                self._skipped_s += outcome.took_s
+            kept = outcome.kept
+            self.rounds.ended(kept["rate"], kept.get("projected_s"))
+            present = _present_after(step, kept["present"], present)
+
+    def _request(self, number: int, step: Step, present: int, say: Say) -> RunRequest:
+        limit, left = self.rounds.limit(step), self.rounds.left()
+
+        def watch(*_: object) -> None:
+            if limit is not None:
+                self.watcher(step, limit, say)
+
+        def keep(carried: Carried) -> Mapping[str, Any]:
+            told = {} if limit is None or carried.failure is None else limit.told()
+            return {"rate": carried.manifest.engine.rate, "present": carried.present, **told}
+
+        return RunRequest(
+            case=step.case,
+            repetition=step.repetition,
+            title=step.title,
+            number=number,
+            total=self.rounds.total,
+            left=None if left is None else Left(*left),
+            make=partial(self._made, step, present),
+            # A step needs the dataset that those before it left.
+            block=f"{step.records} records, repetition {step.repetition + 1}",
+            limit=limit,
+            keep=keep,
+            watch=watch,
+        )
+
+    def _made(self, step: Step, present: int) -> RunMade:
+        if step.fresh:
+            self.prepare()
+        properties = self.study.properties
+        ycsb = {
+            "percentiles": properties.hdrhistogram_percentiles,
+            "measurement": properties.measurement_interval,
+            "properties": {name: given.value for name, given in properties.given.items()},
+        }
+        spec = self.study.spec(step, present)
+        return made(spec, compile_run(spec), {"ycsb": ycsb, "sequence": asdict(step)})
+
+
+def _needed(cases: Sequence[Sequence[float]], asked: Repeating) -> Sequence[int]:
+    """What the scatter of the first stage says."""
+    return needed(cases, Precision(asked.within, None, asked.most, asked.first))
+
+
+def _present_after(step: Step, inserted: int, present: int) -> int:
+    """How many records there are after a step: inserts add to them, a delete removes them all."""
+    if step.workload in LOADS:
+        return step.records
+    return 0 if step.workload == "delete" else max(present, inserted)

@@ -1,0 +1,182 @@
+"""Experiments of every design that were killed go on where they were, and measure nothing twice."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from command_line import Kvmark, run_folders, wait_until
+
+SLOW = "sim:?mean_us=200&service=constant"
+RUN = ("ycsb/c", "--load", "never", "--system", SLOW, "--interval", "20ms")
+AB = ("ab", " ".join(["ycsb/c --load never --duration 200ms --interval 20ms"]),
+      "--base", f"--system '{SLOW}'", "--candidate", f"--system '{SLOW}' --clients 2",
+      "--allow", "plan,invalid", "--repetitions", "6")  # fmt: skip
+CAPACITY = ("capacity", *RUN, "--slo", "p99<50ms", "--duration", "200ms", "--warmup", "50ms",
+            "--within", "30%", "--repetitions", "2", "--clients", "4")  # fmt: skip
+YCSB = ("ycsb", "--system", SLOW, "--workloads", "load,a,c", "--records", "200", "--operations",
+        "800", "--repetitions", "3", "--report", "none")  # fmt: skip
+
+
+def lines(kvmark: Kvmark) -> list[dict[str, Any]]:
+    """What the journal says so far of runs."""
+    found = list(kvmark.runs.glob("studies/*/journal.jsonl"))
+    text = found[0].read_text() if found else ""
+    documents = [json.loads(line) for line in text.splitlines() if line.endswith("}")]
+    return [one for one in documents if "case" in one]
+
+
+def killed_after(kvmark: Kvmark, count: int, words: Sequence[str]) -> list[dict[str, Any]]:
+    """What was done of an experiment that is killed after so many runs."""
+    started = kvmark.start(*words, "--json", "--quiet")
+    wait_until(lambda: len(lines(kvmark)) >= count, f"{count} runs have ended")
+    started.kill()
+    started.communicate()
+    return lines(kvmark)
+
+
+def places(made: Sequence[dict[str, Any]]) -> Counter[tuple[str, int]]:
+    """How often each run was made to its end."""
+    return Counter((one["case"], one["repetition"]) for one in made if one["failure"] is None)
+
+
+def test_blocks_that_were_complete_are_not_measured_again(kvmark: Kvmark) -> None:
+    before = killed_after(kvmark, 5, AB)
+    told = kvmark(*AB, "--resume", "--json", "--quiet", exits=(0, 1)).json
+    made = lines(kvmark)
+    assert made[: len(before)] == before
+    (case,) = told["comparison"]["cases"]
+    assert len(case["baseline_runs"]) == len(case["candidate_runs"]) == 6
+    # Two blocks and one run were there; only the run whose block wasn't complete is made again.
+    whole = {one["run"] for one in before[: len(before) // 2 * 2]}
+    assert whole <= {*case["baseline_runs"], *case["candidate_runs"]}
+    again = places(made)
+    assert sum(count - 1 for count in again.values()) <= 1
+    assert {place for place, _ in again.items()} == {
+        (side, block) for side in ("base", "candidate") for block in range(6)
+    }
+
+
+def test_a_search_goes_on_from_the_rates_that_it_tried(kvmark: Kvmark) -> None:
+    before = killed_after(kvmark, 3, CAPACITY)
+    kvmark(*CAPACITY, "--resume", "--json", "--quiet", exits=(0, 1))
+    made = lines(kvmark)
+    assert made[: len(before)] == before
+    assert set(places(made).values()) == {1}
+    # Nothing is left: the answer is given once more, and no run is made for it.
+    kvmark(*CAPACITY, "--resume", "--json", "--quiet", exits=(0, 1))
+    assert lines(kvmark) == made
+
+
+def test_a_sequence_begins_the_repetition_anew_that_was_cut_short(kvmark: Kvmark) -> None:
+    before = killed_after(kvmark, 4, YCSB)
+    told = kvmark(*YCSB, "--resume", "--json", "--quiet", exits=(0, 1)).json
+    made = lines(kvmark)
+    first = [one["run"] for one in before[:3]]
+    assert told["runs"][:3] == first
+    assert len(told["runs"]) == 9
+    assert [(one["case"], one["repetition"]) for one in made[len(before) :]] == [
+        (f"{step}, 200 records", repetition) for repetition in (1, 2) for step in ("load", "A", "C")
+    ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("stress", "--repetitions", "3", "read", "n=400", "no-warmup", "-rate", "threads=2",
+         "-node", SLOW),
+        ("app", "RedisKeyValue", "--system", SLOW, "--num_reads", "400", "--num_writes", "10",
+         "--num_unique_keys", "50", "--num_threads_read", "1", "--num_threads_write", "1",
+         "--repetitions", "3"),
+    ],
+    ids=["stress", "app"],
+)  # fmt: skip
+def test_repetitions_of_other_tools_command_lines_go_on(
+    kvmark: Kvmark, words: tuple[str, ...]
+) -> None:
+    own = ("--json", "--quiet")
+    resumed = (words[0], "--resume", *own, *words[1:]) if words[0] == "stress" else (
+        *words, "--resume", *own)  # fmt: skip
+    begun = (words[0], *own, *words[1:]) if words[0] == "stress" else (*words, *own)
+    started = kvmark.start(*begun)
+    wait_until(lambda: len(lines(kvmark)) >= 1, "a run has ended")
+    started.kill()
+    started.communicate()
+    before = lines(kvmark)
+    told = kvmark(*resumed, exits=(0, 1)).json
+    assert [one["run"] for one in told["runs"]] == [one["run"] for one in lines(kvmark)]
+    assert len(told["runs"]) == 3
+    assert lines(kvmark)[: len(before)] == before
+
+
+@pytest.mark.parametrize("words", [AB, CAPACITY, YCSB], ids=["ab", "capacity", "ycsb"])
+def test_other_words_are_another_experiment(kvmark: Kvmark, words: tuple[str, ...]) -> None:
+    said = kvmark.refuses(*words, "--seed", "7", "--resume")
+    assert f"no {words[0]} with these words was begun in" in said
+    assert "leave --resume out" in said
+
+
+STUDY = """\
+name: gate
+question: May it be released?
+system: "sim:?clock=virtual&mean_us=100&seed=1"
+experiments:
+  both: >
+    ab 'ycsb/c --load never --operations 2000' --base '--system {system}'
+    --candidate '--system {system} --clients 2' --allow plan,invalid --repetitions 4
+  sizes: run ycsb/c --system {system} --load never --operations 500 --sweep clients=1,2
+         --report none
+"""
+
+
+def test_a_study_holds_experiments_of_any_design(kvmark: Kvmark) -> None:
+    (kvmark.folder / "gate.yaml").write_text(STUDY)
+    told = kvmark("study", "gate.yaml", "--json", "--quiet", exits=(0, 1)).json
+    both, sizes = told["experiments"]["both"], told["experiments"]["sizes"]
+    assert both["exit_code"] == 0, both
+    assert len(both["answer"]["comparison"]["cases"][0]["baseline_runs"]) == 4
+    assert [row["levels"]["clients"] for row in sizes["answer"]["rows"]] == ["1", "2"]
+    tags = [kvmark.manifest(folder.name)["tags"] for folder in run_folders(kvmark.runs)]
+    assert Counter(tag for each in tags for tag in each if tag.startswith("gate:")) == {
+        "gate:both": 8, "gate:sizes": 2,
+    }  # fmt: skip
+    # Everything is there already.
+    again = kvmark("study", "gate.yaml", "--json", "--quiet", "--resume", exits=(0, 1)).json
+    assert again == told
+    assert len(run_folders(kvmark.runs)) == len(tags)
+
+
+def test_an_experiment_that_says_no_does_not_keep_the_next_from_being_made(kvmark: Kvmark) -> None:
+    gated = STUDY.replace("--repetitions 4", "--repetitions 4 --fail-if 'p50>1%'")
+    (kvmark.folder / "gate.yaml").write_text(gated)
+    result = kvmark("study", "gate.yaml", "--quiet", exits=1)
+    assert "experiments failed or say no: both: the candidate is worse" in result.err
+    assert "sizes: run ycsb/c" in result.out
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (STUDY.replace("ab '", "abc '"), "gate.yaml:5:3: both: 'abc' is no experiment"),
+        (STUDY.replace("--repetitions 4", "--repetitons 4"), "gate.yaml:5:3: both: no such option"),
+        (STUDY.replace("--sweep clients=1,2", "").replace("system: \"sim", "system: \"sim"),
+         "gate.yaml:8:3: sizes: a run is one with --repetitions or --sweep"),
+        ("\n".join(line for line in STUDY.splitlines() if not line.startswith("system")),
+         "gate.yaml:4:3: both: {system} stands for no system"),
+    ],
+)  # fmt: skip
+def test_a_wrong_word_is_told_with_its_place_before_anything_is_measured(
+    kvmark: Kvmark, text: str, said: str
+) -> None:
+    (kvmark.folder / "gate.yaml").write_text(text)
+    found = kvmark.refuses("study", "gate.yaml")
+    assert said.lower() in found.lower()
+    assert not kvmark.runs.exists()
+
+
+def test_words_for_cases_are_refused_where_there_are_experiments(kvmark: Kvmark) -> None:
+    (kvmark.folder / "gate.yaml").write_text(STUDY)
+    assert "--scale is for a study of cases" in kvmark.refuses("study", "gate.yaml", "--scale", "2")
