@@ -72,7 +72,7 @@ def test_a_duration_ends_the_measurement_and_a_warm_up_is_not_counted(kvmark: Kv
 def test_the_interval_is_the_length_of_a_recorded_slice(kvmark: Kvmark) -> None:
     words = ("--duration", "1s", "--interval", "250ms", *HELD, "-q")
     kvmark("run", "ycsb/c", "--system", VIRTUAL, *words)
-    header, *lines = kvmark("export", "--format", "csv").out.splitlines()
+    header, *lines = kvmark("runs", "export", "--format", "csv").out.splitlines()
     rows = [dict(zip(header.split(","), line.split(","), strict=True)) for line in lines]
     measured = [row for row in rows if row["phase_name"] == "measure"]
     wanted = {row["start_ns"] for row in measured if row["drain"] == "false"}

@@ -1,4 +1,4 @@
-"""`kvmark history`: a figure over all runs of a case, and where its level moved."""
+"""`kvmark runs history`: a figure over all runs of a case, and where its level moved."""
 
 from __future__ import annotations
 

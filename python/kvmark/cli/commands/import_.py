@@ -1,4 +1,4 @@
-"""`kvmark import`: other tools' results become runs."""
+"""`kvmark runs import`: other tools' results become runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kvmark rank`: what costs more than what, and which published sentences the runs contradict."""
+"""`kvmark runs rank`: what costs more than what, and which published sentences runs contradict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kvmark scaling`: the scaling law over clients, nodes or machines, or why there is none."""
+"""`kvmark runs scaling`: the scaling law over clients, nodes or machines, or why there is none."""
 
 from __future__ import annotations
 
