@@ -13,6 +13,7 @@ import typer
 
 from kvmark.analysis.models.scaling_published import PUBLISHED_SCALING
 from kvmark.cli.commands.scaling import PUBLISHED
+from kvmark.cli.documents import DOCUMENTS
 from kvmark.cli.main import main, program
 from kvmark.cli.registry import COMMANDS, RENAMED, WholeCommands, function_of
 from kvmark.records import Records
@@ -76,6 +77,12 @@ def test_a_sample_application_can_be_quiet_too() -> None:
 @pytest.mark.parametrize("name", sorted(EVERY.keys() - {"app", "stress"}))
 def test_every_command_can_answer_with_json(name: str) -> None:
     assert "--json" in words_of(name)
+
+
+def test_every_command_that_answers_with_json_has_a_schema() -> None:
+    with_json = {name for name in EVERY if "--json" in words_of(name)}
+    said = {command for one in DOCUMENTS.values() for command in one.commands}
+    assert said == with_json | {"app"}
 
 
 def test_the_words_of_all_commands_are_there_without_a_library_that_takes_long() -> None:

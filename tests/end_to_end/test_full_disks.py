@@ -76,7 +76,7 @@ def test_a_disk_that_fills_during_a_run_ends_it_with_one_sentence(
     assert "full" in sentence or "No space left" in sentence
     assert before.items() <= fingerprint(disk).items()
     # What was measured is not thrown away: it can be closed when there is space.
-    listed = tiny("runs", "--json").json
+    listed = tiny("runs", "--json").json["runs"]
     assert [line["entry"]["state"] for line in listed] == ["killed", "closed"]
 
 

@@ -34,7 +34,8 @@ def test_a_run_answers_in_words(kvmark: Kvmark) -> None:
 
 def test_a_run_answers_as_one_json_document(kvmark: Kvmark) -> None:
     result = kvmark("run", "ycsb/a", "--system", VIRTUAL, *HELD, "--operations", "2000", "--json")
-    assert set(result.json) == {"run", "summary", "verdict"}
+    assert set(result.json) == {"schema", "run", "summary", "verdict", "objectives"}
+    assert result.json["schema"] == "kvmark/run/1"
     assert result.json["run"] == kvmark.manifest()["id"]
     assert "ycsb/a" in result.err
 

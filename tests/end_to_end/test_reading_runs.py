@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,9 +49,9 @@ def test_runs_are_listed_newest_first(measured: Kvmark, ids: tuple[str, str]) ->
 
 
 def test_the_list_can_be_short_tagged_and_json(measured: Kvmark, ids: tuple[str, str]) -> None:
-    [newest] = measured("runs", "--limit", "1", "--json").json
+    [newest] = measured("runs", "--limit", "1", "--json").json["runs"]
     assert newest["entry"]["id"] == ids[1]
-    [tagged] = measured("runs", "--tag", "old", "--json").json
+    [tagged] = measured("runs", "--tag", "old", "--json").json["runs"]
     assert tagged["entry"]["id"] == ids[0]
     assert tagged["entry"]["state"] == "closed"
     assert tagged["throughput"] > 0
@@ -144,7 +143,8 @@ def test_a_word_that_means_no_run_or_several_is_refused(
 
 
 def test_doctor_says_what_the_machine_has_and_lacks(kvmark: Kvmark) -> None:
-    findings = {one["subject"]: one for one in kvmark("doctor", "--json").json}
+    found = kvmark("doctor", "--json").json["findings"]
+    findings = {one["subject"]: one for one in found}
     assert {
         "engine",
         "build",
@@ -175,11 +175,14 @@ def test_every_answer_can_be_one_json_document(measured: Kvmark, ids: tuple[str,
     assert (written["output"], written["text"]) == ("last.csv", None)
     assert (measured.folder / "last.csv").read_text() == exported["text"]
     reported = measured("runs", "report", "last", "-o", "json.md", "--json")
-    assert reported.json == {"runs": [ids[1]], "report": "json.md"}
+    assert reported.json == {
+        "schema": "kvmark/report/1", "runs": [ids[1]], "report": "json.md",
+    }  # fmt: skip
     assert reported.err == ""
-    listed = {one["name"]: one["description"] for one in measured("workloads", "--json").json}
-    assert listed["ycsb/a"]
+    workloads = measured("workloads", "--json").json["workloads"]
+    assert {one["name"]: one["description"] for one in workloads}["ycsb/a"]
     assert measured("workloads", "ycsb/a", "--json").json == {
+        "schema": "kvmark/workload/1",
         "name": "ycsb/a",
         "text": measured("workloads", "ycsb/a").out,
     }
@@ -187,7 +190,7 @@ def test_every_answer_can_be_one_json_document(measured: Kvmark, ids: tuple[str,
 
 def test_there_are_no_runs_at_first(kvmark: Kvmark) -> None:
     assert kvmark("runs").out == "No runs yet.\n"
-    assert json.loads(kvmark("runs", "--json").out) == []
+    assert kvmark("runs", "--json").json["runs"] == []
     assert not kvmark.runs.exists()
 
 

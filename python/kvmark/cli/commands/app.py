@@ -130,7 +130,7 @@ def _answer(
     if report is not None:
         write_report(lambda page: with_part(page.run_page(answer), app_part(table)), report)
     if json:
-        print_json({"run": run.id, "table": table, "verdict": verdict})
+        print_json("app", {"run": run.id, "table": table, "verdict": verdict})
     else:
         print_answer(app_text(table, verdict, terminal_width()))
         for line in doubt_lines(doubts.of_runs([answer]), terminal_width()):

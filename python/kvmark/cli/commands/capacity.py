@@ -179,7 +179,9 @@ def _answer(
         document = {"workload": answer.workload, "system": answer.system, "objectives": texts}
         document["tag"] = tag
         sentence = capacity_sentence(answer)
-        print_json({**document, "capacity": estimate, "search": found, "sentence": sentence})
+        print_json(
+            "capacity", {**document, "capacity": estimate, "search": found, "sentence": sentence}
+        )
     else:
         print_answer(capacity_text(answer, terminal_width()))
     if found.found != "found":

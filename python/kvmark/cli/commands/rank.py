@@ -42,7 +42,7 @@ def rank(
     runs = usable(records, runs_of(records, words))
     found, published = rankings(runs, by), claims(runs)
     if json:
-        print_json({"rankings": found, "claims": published})
+        print_json("ranking", {"rankings": found, "claims": published})
     elif format == "md":
         typer.echo(ranking_markdown(found, published), nl=False)
     else:

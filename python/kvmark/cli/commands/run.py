@@ -264,13 +264,13 @@ def _answer(
         write_report(lambda page: page.run_page(answer), report)
     found = [figure([run], objective) for objective in objectives]
     if json:
-        answered = {"run": run.id, "summary": summarize(run), "verdict": verdict}
         held = [
             {"objective": one.objective.text, "value": one.value, "held": one.held,
              "sentence": one.sentence}
             for one in found
         ]  # fmt: skip
-        print_json({**answered, "objectives": held} if found else answered)
+        answered = {"run": run.id, "summary": summarize(run), "verdict": verdict}
+        print_json("run", {**answered, "objectives": held})
     else:
         print_answer(run_text(answer, terminal_width()))
         for objective in found:

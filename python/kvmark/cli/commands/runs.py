@@ -72,7 +72,7 @@ def list_(
     lines = (line for line in records.lines() if wanted <= set(line.entry.tags))
     shown = _known(records, list(islice(lines, limit)), quiet=quiet)
     if json:
-        print_json(shown)
+        print_json("runs", {"runs": shown})
         return
     from kvmark.report.views.runs_list import runs_text
 

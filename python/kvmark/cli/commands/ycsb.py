@@ -224,7 +224,7 @@ def _answer(
     if json:
         source, ids = answer.published_source, [run.id for run in runs]
         common = {"published_source": source, "runs": ids, "report": report}
-        print_json({"rows": answer.rows, **common, "repetitions": course, "said": told})
+        print_json("sequence", {"rows": answer.rows, **common, "repetitions": course, "said": told})
     else:
         print_answer(sequence_text(answer, terminal_width()))
         tell_report(report)
