@@ -80,6 +80,32 @@ def test_the_interval_is_the_length_of_a_recorded_slice(kvmark: Kvmark) -> None:
     assert len(wanted) == 4
 
 
+@pytest.mark.parametrize("law", ["constant", "poisson"])
+def test_operations_of_a_ramp_are_due_as_its_integral_says(kvmark: Kvmark, law: str) -> None:
+    ramp = ("--ramp", "200..5k", "--duration", "10s", "--interval", "1s", "--arrival", law)
+    kvmark("run", "ycsb/c", "--system", VIRTUAL, "--clients", "64", *ramp, *HELD, "-q")
+    header, *lines = kvmark("runs", "export", "--format", "csv").out.splitlines()
+    rows = [dict(zip(header.split(","), line.split(","), strict=True)) for line in lines]
+    reads = [row for row in rows if row["drain"] == "false" and row["operation"] == "READ"]
+    due = 0
+    for number, row in enumerate(reads, start=1):
+        due += int(row["count"])
+        # 200 t + (5000 - 200) t² / (2 · 10), of which a Poisson process is off by its root.
+        expected = 200 * number + 240 * number**2
+        assert abs(due - expected) <= (4 * expected**0.5 if law == "poisson" else 3), number
+    assert number == 10
+
+
+def test_the_mean_of_a_ramp_has_no_error_and_that_is_no_doubt(kvmark: Kvmark) -> None:
+    words = ("--ramp", "0..1000", "--duration", "10s", *HELD, "-q", "--json")
+    answer = kvmark("run", "ycsb/c", "--system", VIRTUAL, *words).json
+    (measured,) = answer["summary"]["phases"]
+    throughput = measured["throughput"]
+    assert (throughput["low"], throughput["high"]) == (None, None)
+    assert throughput["method"] == "no interval: the rate was meant to change"
+    assert answer["verdict"]["reasons"] == []
+
+
 def test_a_bound_on_the_standard_error_ends_the_measurement(kvmark: Kvmark) -> None:
     words = ("--until-stderr", "0.05", "--until-rule", "cassandra-stress", "--interval", "20ms")
     kvmark("run", "ycsb/c", "--system", VIRTUAL, *words, *HELD, "-q")

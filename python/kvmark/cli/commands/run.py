@@ -31,6 +31,7 @@ _SECOND_NS = 10**9
 _FIELDS: Final = {
     "clients": "clients",
     "rate": "rate",
+    "ramp": "ramp",
     "arrival": "arrival",
     "duration": "duration_ns",
     "operations": "operations",
@@ -73,6 +74,7 @@ def run(
     system: options.System = None,
     clients: options.Clients = None,
     rate: options.Rate = None,
+    ramp: options.Ramp = None,
     arrival: options.Arrival = None,
     duration: options.Duration = None,
     operations: options.Operations = None,
