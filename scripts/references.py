@@ -8,8 +8,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+from schema_breaks import breaks
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = ROOT / ".venv" / "bin"
@@ -22,6 +25,8 @@ class Reference:
 
     path: str
     command: list[str]
+    #: What whoever read the text before would miss in the new one.
+    lost: Callable[[str, str], list[str]] = lambda *_: []
 
     def generate(self) -> str:
         """The text as the source has it now."""
@@ -32,16 +37,21 @@ class Reference:
         )
         return printed.stdout.strip() + "\n"
 
-    def is_current(self, text: str) -> bool:
-        """Whether the committed file says the same."""
+    def committed(self) -> str | None:
+        """The text that is there."""
         file = ROOT / self.path
-        return file.exists() and file.read_text() == text
+        return file.read_text() if file.exists() else None
 
 
 REFERENCES = [
     Reference(
         "python/kvmark/plan/plan.schema.json",
         [*CARGO, "-p", "kvmark-plan", "--example", "schema"],
+    ),
+    Reference(
+        "docs/reference/kvmark.schema.json",
+        [str(BIN / "python"), "-m", "kvmark.cli.json_schema"],
+        breaks,
     ),
     Reference(
         "docs/reference/commands.md",
@@ -55,8 +65,12 @@ def main(arguments: list[str]) -> int:
     stale = []
     for reference in REFERENCES:
         text = reference.generate()
-        if reference.is_current(text):
+        before = reference.committed()
+        if before == text:
             continue
+        if before is not None and (lost := reference.lost(before, text)):
+            print(f"{reference.path}: {lost[0]}: raise the document's version.", file=sys.stderr)
+            return 1
         stale.append(reference.path)
         if arguments != ["--check"]:
             (ROOT / reference.path).parent.mkdir(parents=True, exist_ok=True)

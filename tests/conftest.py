@@ -1,8 +1,15 @@
-"""What all tests have in common: examples that are the same everywhere, and interrupts."""
+"""What all tests have in common: examples, interrupts, and documents that are as published."""
 
+import json
 import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 settings.register_profile(
     "kvmark", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -17,3 +24,19 @@ settings.load_profile("kvmark")
 # What is started in the background has interrupts ignored, and so would all that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def documents_as_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that is called in a test's own process can't print another document."""
+    from known_documents import checked
+    from kvmark.cli import output
+
+    as_text = output.json_text
+
+    def text(name: str, fields: Mapping[str, object], indent: int | None = 2) -> str:
+        written = as_text(name, fields, indent)
+        checked(json.loads(written))
+        return written
+
+    monkeypatch.setattr(output, "json_text", text)

@@ -3,8 +3,8 @@
     python -m bench.report [--times 5] [--anyway]
 
 The cases are run once, on the simulated driver. Then the page is written several times: by the
-study itself, which finds nothing left to run, and by `kvmark report` from the 200 runs. Times are
-those of the whole command, its start included.
+study itself, which finds nothing left to run, and by `kvmark runs report` from the 200 runs. Times
+are those of the whole command, its start included.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def _measure(times: int) -> bool:
         execute([*study, "none"], CORES, REPORTED, folder=folder)
         runs = sorted(manifest.parent.name for manifest in folder.glob("runs/*/manifest.json"))
         again = [*study, "study.html", "--resume"]
-        report = [PROGRAM, "report", *runs, "-o", "report.html"]
+        report = [PROGRAM, "runs", "report", *runs, "-o", "report.html"]
         sys.stdout.write(f"{'page of ' + str(len(runs)) + ' runs':<30}{'s':>8}{'MB':>8}\n")
-        for title, command in (("kvmark study --resume", again), ("kvmark report", report)):
+        for title, command in (("kvmark study --resume", again), ("kvmark runs report", report)):
             page = folder / ("study.html" if command is again else "report.html")
             took = list(_times(command, folder, times))
             sys.stdout.write(_row(title, median(took), page.stat().st_size))

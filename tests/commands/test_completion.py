@@ -14,7 +14,7 @@ import pytest
 from kvmark import catalog
 from kvmark.cli.completion.bash import joined
 from kvmark.cli.main import main
-from kvmark.cli.registry import COMMANDS
+from kvmark.cli.registry import GROUPS
 from kvmark.records import Records
 
 MakeRun = Callable[..., str]
@@ -48,7 +48,7 @@ def tab(
 
 
 def test_the_commands_are_offered(tab: Tab) -> None:
-    assert tab("") == list(COMMANDS)
+    assert tab("") == [word for group in GROUPS.values() for word in group]
     assert tab("ru") == ["run", "runs"]
 
 
@@ -59,14 +59,23 @@ def test_the_options_of_a_command_are_offered(tab: Tab) -> None:
 
 
 def test_what_stands_under_runs_is_offered(tab: Tab) -> None:
-    assert tab("runs", "") == ["rm", "prune"]
+    assert tab("runs", "") == [
+        "list", "show", "compare", "history", "rank", "scaling", "report", "export", "import", "rm",
+        "prune",
+    ]  # fmt: skip
+    assert tab("runs", "--limit", "3", "--ta") == ["--tag"]
 
 
-@pytest.mark.parametrize("command", ["show", "export", "report", "rank"])
+def test_a_word_of_before_is_completed_and_says_nothing(tab: Tab, make_run: MakeRun) -> None:
+    run = make_run()
+    assert tab("export", "") == ["last", run]
+
+
+@pytest.mark.parametrize("command", ["show", "runs show", "runs report", "runs rank"])
 def test_runs_are_offered_newest_first(tab: Tab, make_run: MakeRun, command: str) -> None:
     ids = [make_run(age) for age in range(3)]
-    assert tab(command, "") == ["last", *ids]
-    assert tab(command, ids[1]) == [ids[1]]
+    assert tab(*command.split(), "") == ["last", *ids]
+    assert tab(*command.split(), ids[1]) == [ids[1]]
 
 
 def test_runs_of_the_folder_that_was_named_are_offered(
@@ -83,7 +92,7 @@ def test_tags_are_offered_where_several_runs_may_be_meant(tab: Tab, make_run: Ma
     make_run(2, "new")
     assert tab("compare", "tag", ":") == ["new", "nightly", "study:one"]
     assert tab("runs", "rm", "tag", ":", "ni") == ["nightly"]
-    assert tab("rank", "study", ":", "") == ["one"]
+    assert tab("runs", "rank", "study", ":", "") == ["one"]
     assert tab("runs", "prune", "--tag", "n") == ["new", "nightly"]
 
 

@@ -32,7 +32,7 @@ print(*{name.partition(".")[0] for name in sys.modules}, file=sys.stderr)
 def listed(records: Records, capsys: pytest.CaptureFixture[str]) -> List:
     def ask(*words: str) -> Any:
         assert main(["runs", "--json", "-q", *words]) == 0
-        return json.loads(capsys.readouterr().out)
+        return json.loads(capsys.readouterr().out)["runs"]
 
     return ask
 

@@ -276,5 +276,5 @@ def test_a_link_to_a_run_goes_and_the_run_stays(
 def test_options_of_the_list_before_rm_are_refused(
     records: Records, ids: list[str], capsys: Capsys
 ) -> None:
-    assert "--limit" in refusal(capsys, "--limit", "3", "rm", ids[0], "--yes")
+    assert "'rm' is one word too many" in refusal(capsys, "--limit", "3", "rm", ids[0])
     assert left(records) == ids

@@ -13,6 +13,7 @@ import typer
 
 from kvmark.analysis.models.scaling_published import PUBLISHED_SCALING
 from kvmark.cli.commands.scaling import PUBLISHED
+from kvmark.cli.documents import DOCUMENTS
 from kvmark.cli.main import main, program
 from kvmark.cli.registry import COMMANDS, RENAMED, WholeCommands, function_of
 from kvmark.records import Records
@@ -22,7 +23,8 @@ HEAVY = {"altair", "jinja2", "numpy", "polars", "psutil", "pydantic", "ray", "ri
 WITHOUT_RUNS = {"workloads", "up", "down"}
 """Commands that neither make nor read runs."""
 SILENT = {
-    "compare", "down", "doctor", "export", "history", "import", "rank", "show", "workloads",
+    "compare", "down", "doctor", "runs compare", "runs export", "runs history", "runs import",
+    "runs rank", "runs show", "show", "workloads",
 }  # fmt: skip
 """Commands that say nothing on standard error unless something is wrong."""
 
@@ -34,8 +36,10 @@ def all_commands() -> dict[str, Any]:
 
 
 def walked(command: Any, path: str) -> Iterator[tuple[str, Any]]:
-    for name, one in getattr(command, "commands", {}).items():
-        yield f"{path} {name}".strip(), one
+    under = getattr(command, "commands", None)
+    if under is None:
+        yield path.strip(), command
+    for name, one in (under or {}).items():
         yield from walked(one, f"{path} {name}")
 
 
@@ -75,6 +79,12 @@ def test_every_command_can_answer_with_json(name: str) -> None:
     assert "--json" in words_of(name)
 
 
+def test_every_command_that_answers_with_json_has_a_schema() -> None:
+    with_json = {name for name in EVERY if "--json" in words_of(name)}
+    said = {command for one in DOCUMENTS.values() for command in one.commands}
+    assert said == with_json | {"app"}
+
+
 def test_the_words_of_all_commands_are_there_without_a_library_that_takes_long() -> None:
     modules = sorted({one.module for one in COMMANDS.values()})
     imports = "; ".join(f"import kvmark.cli.commands.{module}" for module in modules)
@@ -101,7 +111,7 @@ def test_a_misspelt_command_is_answered_with_the_near_ones(
 @pytest.mark.parametrize(
     "words",
     [
-        ("report", "last", "-o", "report.md"),
+        ("runs", "report", "last", "-o", "report.md"),
         ("doc", "page.md"),
         ("runs",),
         ("runs", "prune", "--keep", "0", "--dry-run"),
@@ -133,10 +143,41 @@ def test_a_word_of_before_is_carried_out_and_tells_the_new_one(
 ) -> None:
     for old, new in RENAMED.items():
         assert old not in COMMANDS
-        assert main([old]) == 2
+        assert main([old, "--bogus"]) == 2
         said = capsys.readouterr().err.splitlines()
         assert said[0] == f"kvmark: {old} is called {new} now"
         assert said[1].endswith(f"; see kvmark {new} --help")
+
+
+def test_all_commands_are_those_of_the_list() -> None:
+    assert set(EVERY) == set(COMMANDS)
+
+
+def test_the_word_runs_alone_lists_as_its_word_list_does(
+    make_run: Callable[[], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    ids = [make_run(), make_run(1)]
+    listed = []
+    for words in (["runs"], ["runs", "list"]):
+        assert main([*words, "-q", "--limit", "1"]) == 0
+        listed.append(capsys.readouterr().out)
+    assert listed[0] == listed[1]
+    assert ids[0][-4:] in listed[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("runs", "lst"), "no such command 'lst' — did you mean 'list'?"),
+        (("runs", "-q", "rm"), "'rm' is one word too many; see kvmark runs list --help"),
+        (("runs", "rank"), "missing argument 'RUN'; see kvmark runs rank --help"),
+    ],
+)
+def test_wrong_words_under_runs_are_answered_with_their_own_help(
+    words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert capsys.readouterr().err == f"kvmark: {sentence}\n"
 
 
 def test_an_answer_that_nobody_wants_is_given_to_nobody() -> None:

@@ -17,6 +17,8 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
+from known_documents import checked
+
 COMMANDS = (
     "ab", "app", "capacity", "compare_output", "doctor", "history", "import_", "rank", "run",
     "runs", "scaling", "stress_output", "stress_run", "study_run", "up", "workloads", "ycsb",
@@ -66,8 +68,8 @@ class Ended:
 
     @property
     def json(self) -> Any:
-        """Standard output as the one JSON document it must be."""
-        return json.loads(self.out)
+        """Standard output as the one JSON document it must be, of a kind that is published."""
+        return checked(json.loads(self.out))
 
 
 def start(

@@ -121,15 +121,15 @@ def test_wrong_words_are_told(
 
 
 def test_history_shows_each_run_with_its_commit(answer: Callable[..., Result]) -> None:
-    out = answer("history", "--metric", "p99", "--workload", "ycsb/a").out
+    out = answer("runs", "history", "--metric", "p99", "--workload", "ycsb/a").out
     assert "c0ffeebefore" in out
     assert "Over 1 run no change of the level of p99 can be seen: that takes 10 of them." in out
-    asked = ("history", "--metric", "REED.p99", "--workload", "ycsb/a")
+    asked = ("runs", "history", "--metric", "REED.p99", "--workload", "ycsb/a")
     assert "take one of READ, UPDATE" in refused(answer(*asked, exits=2))
 
 
 def test_order_ranks_operations(answer: Callable[..., Result]) -> None:
-    found = answer("rank", "before", "after", "--json").json
+    found = answer("runs", "rank", "before", "after", "--json").json
     assert {one["name"] for one in found["rankings"][0]["ranked"]} == {"READ", "UPDATE"}
 
 

@@ -76,7 +76,7 @@ def test_a_disk_that_fills_during_a_run_ends_it_with_one_sentence(
     assert "full" in sentence or "No space left" in sentence
     assert before.items() <= fingerprint(disk).items()
     # What was measured is not thrown away: it can be closed when there is space.
-    listed = tiny("runs", "--json").json
+    listed = tiny("runs", "--json").json["runs"]
     assert [line["entry"]["state"] for line in listed] == ["killed", "closed"]
 
 
@@ -102,10 +102,10 @@ def test_of_several_files_none_is_imported_when_the_disk_has_no_room_for_all(
     large.write_text(f"threads,throughput_ops_s\n{rows}")
     disk = tiny_disk("512k")
     tiny = Kvmark(kvmark.folder, disk)
-    sentence = sentence_of(tiny("import", small, small, large, exits=3).err)
+    sentence = sentence_of(tiny("runs", "import", small, small, large, exits=3).err)
     assert "the disk is full" in sentence
     assert str(disk) in sentence
     assert list(disk.iterdir()) == []
     # Alone the small one has room.
-    tiny("import", small)
+    tiny("runs", "import", small)
     assert len(run_folders(disk)) == 1

@@ -34,7 +34,8 @@ def test_a_run_answers_in_words(kvmark: Kvmark) -> None:
 
 def test_a_run_answers_as_one_json_document(kvmark: Kvmark) -> None:
     result = kvmark("run", "ycsb/a", "--system", VIRTUAL, *HELD, "--operations", "2000", "--json")
-    assert set(result.json) == {"run", "summary", "verdict"}
+    assert set(result.json) == {"schema", "run", "summary", "verdict", "objectives"}
+    assert result.json["schema"] == "kvmark/run/1"
     assert result.json["run"] == kvmark.manifest()["id"]
     assert "ycsb/a" in result.err
 
@@ -72,11 +73,37 @@ def test_a_duration_ends_the_measurement_and_a_warm_up_is_not_counted(kvmark: Kv
 def test_the_interval_is_the_length_of_a_recorded_slice(kvmark: Kvmark) -> None:
     words = ("--duration", "1s", "--interval", "250ms", *HELD, "-q")
     kvmark("run", "ycsb/c", "--system", VIRTUAL, *words)
-    header, *lines = kvmark("export", "--format", "csv").out.splitlines()
+    header, *lines = kvmark("runs", "export", "--format", "csv").out.splitlines()
     rows = [dict(zip(header.split(","), line.split(","), strict=True)) for line in lines]
     measured = [row for row in rows if row["phase_name"] == "measure"]
     wanted = {row["start_ns"] for row in measured if row["drain"] == "false"}
     assert len(wanted) == 4
+
+
+@pytest.mark.parametrize("law", ["constant", "poisson"])
+def test_operations_of_a_ramp_are_due_as_its_integral_says(kvmark: Kvmark, law: str) -> None:
+    ramp = ("--ramp", "200..5k", "--duration", "10s", "--interval", "1s", "--arrival", law)
+    kvmark("run", "ycsb/c", "--system", VIRTUAL, "--clients", "64", *ramp, *HELD, "-q")
+    header, *lines = kvmark("runs", "export", "--format", "csv").out.splitlines()
+    rows = [dict(zip(header.split(","), line.split(","), strict=True)) for line in lines]
+    reads = [row for row in rows if row["drain"] == "false" and row["operation"] == "READ"]
+    due = 0
+    for number, row in enumerate(reads, start=1):
+        due += int(row["count"])
+        # 200 t + (5000 - 200) t² / (2 · 10), of which a Poisson process is off by its root.
+        expected = 200 * number + 240 * number**2
+        assert abs(due - expected) <= (4 * expected**0.5 if law == "poisson" else 3), number
+    assert number == 10
+
+
+def test_the_mean_of_a_ramp_has_no_error_and_that_is_no_doubt(kvmark: Kvmark) -> None:
+    words = ("--ramp", "0..1000", "--duration", "10s", *HELD, "-q", "--json")
+    answer = kvmark("run", "ycsb/c", "--system", VIRTUAL, *words).json
+    (measured,) = answer["summary"]["phases"]
+    throughput = measured["throughput"]
+    assert (throughput["low"], throughput["high"]) == (None, None)
+    assert throughput["method"] == "no interval: the rate was meant to change"
+    assert answer["verdict"]["reasons"] == []
 
 
 def test_a_bound_on_the_standard_error_ends_the_measurement(kvmark: Kvmark) -> None:

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,9 +49,9 @@ def test_runs_are_listed_newest_first(measured: Kvmark, ids: tuple[str, str]) ->
 
 
 def test_the_list_can_be_short_tagged_and_json(measured: Kvmark, ids: tuple[str, str]) -> None:
-    [newest] = measured("runs", "--limit", "1", "--json").json
+    [newest] = measured("runs", "--limit", "1", "--json").json["runs"]
     assert newest["entry"]["id"] == ids[1]
-    [tagged] = measured("runs", "--tag", "old", "--json").json
+    [tagged] = measured("runs", "--tag", "old", "--json").json["runs"]
     assert tagged["entry"]["id"] == ids[0]
     assert tagged["entry"]["state"] == "closed"
     assert tagged["throughput"] > 0
@@ -68,7 +67,7 @@ def test_a_run_goes_by_its_place_its_id_or_the_id_s_beginning(
 
 
 def test_the_final_text_of_ycsb_has_its_groups_and_counts(measured: Kvmark) -> None:
-    lines = measured("export", "last~1", "--format", "ycsb").out.splitlines()
+    lines = measured("runs", "export", "last~1", "--format", "ycsb").out.splitlines()
     values = {tuple(line.split(", ")[:2]): line.split(", ")[2] for line in lines}
     assert float(values["[OVERALL]", "Throughput(ops/sec)"]) > 0
     reads = int(values["[READ]", "Operations"])
@@ -83,20 +82,20 @@ def test_the_final_text_of_ycsb_has_its_groups_and_counts(measured: Kvmark) -> N
 
 
 def test_the_intervals_are_a_table_whose_counts_add_up(measured: Kvmark) -> None:
-    rows = list(csv.DictReader(io.StringIO(measured("export", "--format", "csv").out)))
+    rows = list(csv.DictReader(io.StringIO(measured("runs", "export", "--format", "csv").out)))
     reads = [row for row in rows if row["operation"] == "READ" and row["phase_name"] == "measure"]
     assert sum(int(row["count"]) for row in reads) == 1000
 
 
 def test_json_holds_the_manifest_and_a_summary(measured: Kvmark, ids: tuple[str, str]) -> None:
-    document = measured("export", ids[0], "--format", "json").json
+    document = measured("runs", "export", ids[0], "--format", "json").json
     assert document["manifest"]["id"] == ids[0]
     assert document["summary"]["phases"]
 
 
 def test_the_public_package_reads_the_histogram_log_and_counts_the_same(measured: Kvmark) -> None:
     log = measured.folder / "last.hlog"
-    measured("export", "last~1", "--format", "hlog", "-o", log)
+    measured("runs", "export", "last~1", "--format", "hlog", "-o", log)
     counted: dict[str, int] = {}
     reader = HistogramLogReader(str(log), HdrHistogram(1, 3_600_000_000_000, 3))
     while (histogram := reader.get_next_interval_histogram()) is not None:
@@ -116,8 +115,8 @@ def test_the_public_package_reads_the_histogram_log_and_counts_the_same(measured
 
 
 def test_a_report_is_a_page_or_a_text(measured: Kvmark) -> None:
-    measured("report", "last", "last~1", "-o", "both.html")
-    measured("report", "last", "-o", "one.md")
+    measured("runs", "report", "last", "last~1", "-o", "both.html")
+    measured("runs", "report", "last", "-o", "one.md")
     assert "ycsb/f" in (measured.folder / "both.html").read_text()
     text = (measured.folder / "one.md").read_text()
     assert text.startswith("# ")
@@ -125,7 +124,7 @@ def test_a_report_is_a_page_or_a_text(measured: Kvmark) -> None:
 
 
 def test_a_page_needs_nothing_from_elsewhere(measured: Kvmark) -> None:
-    measured("report", "last", "-o", "alone.html")
+    measured("runs", "report", "last", "-o", "alone.html")
     page = (measured.folder / "alone.html").read_text()
     markup = re.sub(r"(<script[^>]*>).*?</script>", r"\1", page, flags=re.DOTALL)
     assert not re.search(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=", markup)
@@ -144,7 +143,8 @@ def test_a_word_that_means_no_run_or_several_is_refused(
 
 
 def test_doctor_says_what_the_machine_has_and_lacks(kvmark: Kvmark) -> None:
-    findings = {one["subject"]: one for one in kvmark("doctor", "--json").json}
+    found = kvmark("doctor", "--json").json["findings"]
+    findings = {one["subject"]: one for one in found}
     assert {
         "engine",
         "build",
@@ -168,18 +168,21 @@ def test_workloads_are_listed_and_printed(kvmark: Kvmark) -> None:
 
 
 def test_every_answer_can_be_one_json_document(measured: Kvmark, ids: tuple[str, str]) -> None:
-    exported = measured("export", "--format", "csv", "--json").json
+    exported = measured("runs", "export", "--format", "csv", "--json").json
     assert (exported["run"], exported["format"], exported["output"]) == (ids[1], "csv", None)
-    assert exported["text"] == measured("export", "--format", "csv").out
-    written = measured("export", "--format", "csv", "-o", "last.csv", "--json").json
+    assert exported["text"] == measured("runs", "export", "--format", "csv").out
+    written = measured("runs", "export", "--format", "csv", "-o", "last.csv", "--json").json
     assert (written["output"], written["text"]) == ("last.csv", None)
     assert (measured.folder / "last.csv").read_text() == exported["text"]
-    reported = measured("report", "last", "-o", "json.md", "--json")
-    assert reported.json == {"runs": [ids[1]], "report": "json.md"}
+    reported = measured("runs", "report", "last", "-o", "json.md", "--json")
+    assert reported.json == {
+        "schema": "kvmark/report/1", "runs": [ids[1]], "report": "json.md",
+    }  # fmt: skip
     assert reported.err == ""
-    listed = {one["name"]: one["description"] for one in measured("workloads", "--json").json}
-    assert listed["ycsb/a"]
+    workloads = measured("workloads", "--json").json["workloads"]
+    assert {one["name"]: one["description"] for one in workloads}["ycsb/a"]
     assert measured("workloads", "ycsb/a", "--json").json == {
+        "schema": "kvmark/workload/1",
         "name": "ycsb/a",
         "text": measured("workloads", "ycsb/a").out,
     }
@@ -187,12 +190,12 @@ def test_every_answer_can_be_one_json_document(measured: Kvmark, ids: tuple[str,
 
 def test_there_are_no_runs_at_first(kvmark: Kvmark) -> None:
     assert kvmark("runs").out == "No runs yet.\n"
-    assert json.loads(kvmark("runs", "--json").out) == []
+    assert kvmark("runs", "--json").json["runs"] == []
     assert not kvmark.runs.exists()
 
 
 def test_nobody_reading_is_no_error(measured: Kvmark) -> None:
-    started = measured.start("export", "last~1", "--format", "json")
+    started = measured.start("runs", "export", "last~1", "--format", "json")
     assert started.stdout is not None
     started.stdout.close()
     assert started.wait(timeout=measured.patience_s) in (0, 1)
@@ -221,7 +224,7 @@ def test_a_file_that_can_not_be_read_is_named_and_not_the_one_to_be_written(
     damaged.unlink()
     # Nobody can read a folder as a file, not even root.
     damaged.mkdir()
-    sentence = sentence_of(kvmark("report", "last", exits=2).err)
+    sentence = sentence_of(kvmark("runs", "report", "last", exits=2).err)
     assert f"{damaged} can't be read" in sentence
     assert "report.html" not in sentence
     assert not (kvmark.folder / "kvmark-report.html").exists()
@@ -230,5 +233,5 @@ def test_a_file_that_can_not_be_read_is_named_and_not_the_one_to_be_written(
 def test_a_report_that_can_not_be_written_is_named(kvmark: Kvmark) -> None:
     kvmark("run", "ycsb/a", "--system", "null:", "--load", "never", "--operations", "1k", "-q")
     (kvmark.folder / "page.html").mkdir()
-    sentence = sentence_of(kvmark("report", "last", "-o", "page.html", exits=3).err)
+    sentence = sentence_of(kvmark("runs", "report", "last", "-o", "page.html", exits=3).err)
     assert "page.html can't be written because Is a directory" in sentence

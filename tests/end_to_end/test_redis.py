@@ -216,7 +216,7 @@ def test_a_pause_shows_in_the_response_time_and_is_no_doubt(
     assert max(total["response"]["max"] for total in measured(manifest)) >= 350_000_000
     assert manifest["spec"]["faults"][0]["node"] == "primary-1"
     assert not {"errors", "errors_during_faults", "fault_not_carried_out"} & set(reasons(user))
-    user("report", "last", "-o", "fault.html")
+    user("runs", "report", "last", "-o", "fault.html")
     assert "pause primary-1" in (user.folder / "fault.html").read_text()
 
 

@@ -71,7 +71,10 @@ def told(user: Kvmark) -> list[Result]:
     """What is told of the runs there are, as far as there are some."""
     if not run_folders(user.runs):
         return [user("runs")]
-    page, text = ("report", "last", "-o", "page.html"), ("report", "last", "-o", "page.md")
+    page, text = (
+        ("runs", "report", "last", "-o", "page.html"),
+        ("runs", "report", "last", "-o", "page.md"),
+    )
     shown = (("runs", "--json"), ("show", "last"), ("show", "last", "--json"), page, text)
     return [user(*words, exits=(0, 1)) for words in shown]
 

@@ -169,7 +169,7 @@ def test_lists_and_show_tell_one_verdict_of_a_run_and_the_table_that_of_the_case
     default: Result,
 ) -> None:
     kvmark = Kvmark(default.folder, default.folder / "runs")
-    lines = kvmark("runs", "--limit", "1000", "--json").json
+    lines = kvmark("runs", "--limit", "1000", "--json").json["runs"]
     listed = {line["entry"]["id"]: line["judgement"] for line in lines}
     rows = json.loads(default.out)["rows"]
     for row in rows:

@@ -177,7 +177,7 @@ def test_a_study_can_be_looked_at_before_it_is_run(tmp_path: Path, program: Prog
         "cassandra-initial", "hcassandra", "proxy", "smoke", "yugabyte-1.0.7",
     ]  # fmt: skip
     cases = program(tmp_path, "study", "smoke", "--cases", "--json")
-    assert {"clients": "4", "value_size": "100"} in cases.json
+    assert {"clients": "4", "value_size": "100"} in cases.json["cases"]
     text = program(tmp_path, "study", "smoke", "--text")
     assert "name: smoke" in text.out
     assert not (tmp_path / "runs").exists()

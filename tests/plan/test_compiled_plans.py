@@ -136,6 +136,14 @@ def test_the_arrival_law_is_as_said() -> None:
     assert compiled(rate=500.0, arrival="poisson").groups[0].arrival.process == "poisson"
 
 
+def test_a_ramp_rises_over_the_duration_that_is_said_or_usual() -> None:
+    for said, until_ns in (({"duration_ns": 7}, 7), ({}, DEFAULT_DURATION_NS)):
+        arrival = compiled(ramp=(10.0, 500.0), **said).groups[0].arrival
+        assert arrival.model_dump()["rates"] == (
+            {"at_ns": 0, "rate": 10.0}, {"at_ns": until_ns, "rate": 500.0},
+        )  # fmt: skip
+
+
 def test_without_a_rate_one_client_goes_as_fast_as_it_can() -> None:
     group = compiled().groups[0]
     assert group.clients == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +13,7 @@ from hdrh.log import HistogramLogReader
 
 from kvmark.errors import RecordsError
 from kvmark.records import RunFolder
-from kvmark.records.export import as_csv, as_hlog, as_json, as_ycsb
+from kvmark.records.export import as_csv, as_hlog, as_ycsb
 
 Going = Callable[[], RunFolder]
 Engine = Callable[..., dict[str, Any]]
@@ -79,13 +78,6 @@ def test_the_csv_is_the_table_of_intervals(going: Going, engine_record: Engine) 
     table = pl.read_csv(io.StringIO(as_csv(run)))
     assert table.columns == run.intervals.columns
     assert table.height == run.intervals.height
-
-
-def test_the_json_holds_manifest_and_summary(going: Going, engine_record: Engine) -> None:
-    run = going().close(engine_record())
-    document = json.loads(as_json(run, {"throughput": 100}))
-    assert document["manifest"]["id"] == run.id
-    assert document["summary"] == {"throughput": 100}
 
 
 def test_the_log_is_read_by_the_public_package(going: Going, engine_record: Engine) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.errors import SpecError
-from kvmark.spec.quantity import LARGEST, count, duration_ns, listed, rate, share, size_bytes
+from kvmark.spec.quantity import LARGEST, count, duration_ns, listed, ramp, rate, share, size_bytes
 
 
 @pytest.mark.parametrize(
@@ -111,3 +111,17 @@ def test_no_text_raises_anything_but_a_spec_error(text: str, parse) -> None:
     except SpecError:
         return
     assert value is None or value >= 0
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [("1k..50k", (1000.0, 50_000.0)), ("0..2", (0.0, 2.0)), (" 5/s .. 1k/s", (5.0, 1000.0))],
+)
+def test_a_ramp_is_two_rates(text: str, ends: tuple[float, float]) -> None:
+    assert ramp(text) == ends
+
+
+@pytest.mark.parametrize("text", ["5k", "1k..", "..5", "1..max", "5..0", "1..2..3"])
+def test_what_is_not_two_rates_is_no_ramp(text: str) -> None:
+    with pytest.raises(SpecError):
+        ramp(text)

@@ -1,6 +1,7 @@
 """Impossible runs are refused with the sentence that says why."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -57,7 +58,7 @@ def test_an_impossible_run_is_refused(changes: dict[str, Any], sentence: str) ->
     assert str(refusal.value) == sentence
 
 
-@pytest.mark.parametrize("changes", [{"clients": 2}, {"rate": 5.0}])
+@pytest.mark.parametrize("changes", [{"clients": 2}, {"rate": 5.0}, {"ramp": (1.0, 5.0)}])
 def test_several_groups_cannot_share_one_number(changes: dict[str, Any]) -> None:
     with pytest.raises(SpecError, match="the groups writers and readers each have their own"):
         run(parse_workload(TWO_GROUPS, "w.yaml"), **changes)
@@ -71,6 +72,25 @@ def test_one_of_several_groups_can_be_chosen() -> None:
 def test_a_think_time_and_a_rate_exclude_each_other() -> None:
     with pytest.raises(SpecError, match="two has a think time, which is for clients without"):
         run(parse_workload(TWO_GROUPS, "w.yaml"), groups=("readers",), rate=5.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"ramp": (0.0, 0.0)}, "must lead from 0 or more to above 0, not 0..0"),
+        ({"ramp": (-1.0, 5.0)}, "must lead from 0 or more to above 0, not -1..5"),
+        ({"ramp": (1.0, 5.0), "rate": 5.0}, "leave --rate out"),
+        ({"ramp": (1.0, 5.0), "operations": 9}, "give --duration"),
+        ({"ramp": (1.0, 5.0), "warmup_ns": 9}, "leave --warmup out"),
+    ],
+)
+def test_a_ramp_that_is_none_is_refused(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(SpecError, match=f"^ramp: .*{re.escape(sentence)}"):
+        run(**changes)
+
+
+def test_a_ramp_may_fall_and_end_after_its_operations() -> None:
+    assert run(ramp=(50.0, 1.0), operations=9, duration_ns=10**9).ramp == (50.0, 1.0)
 
 
 def test_an_arrival_law_can_be_chosen_for_a_rate_in_the_file() -> None:

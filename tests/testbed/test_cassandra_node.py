@@ -303,7 +303,7 @@ def test_down_speaks_json_and_leaves_no_bound_on_memory_behind(
     root = node.folder.parent
     monkeypatch.setenv("KVMARK_TESTBEDS", str(root))
     assert main(["down", node.name, "--remove", "--json"]) == 0
-    (stopped,) = json.loads(capsys.readouterr().out)
+    (stopped,) = json.loads(capsys.readouterr().out)["stopped"]
     assert stopped["removed"]
     assert first.group is None or not first.group.exists()
     assert not list(root.iterdir())

@@ -32,11 +32,13 @@ def test_up_and_down_speak_json(root: Path, with_redis: None, capsys: Output) ->
     assert main(["up", "redis", "--json"]) == 0
     started = json.loads(capsys.readouterr().out)
     assert main(["up", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == [started]
+    (listed,) = json.loads(capsys.readouterr().out)["testbeds"]
+    assert {"schema": "kvmark/testbed/1", **listed} == started
     assert started["nodes"][0]["up"]
     assert main(["down", "--json"]) == 0
-    (stopped,) = json.loads(capsys.readouterr().out)
+    (stopped,) = json.loads(capsys.readouterr().out)["stopped"]
     assert stopped["name"] == started["name"]
+    assert [node["address"] for node in stopped["nodes"]] == [started["nodes"][0]["address"]]
 
 
 def test_a_password_never_reaches_the_output(

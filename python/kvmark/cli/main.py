@@ -100,9 +100,9 @@ def _sentence(error: typer.TyperException, words: Sequence[str]) -> str:
     said = error.format_message().rstrip(".").replace(". Did you", " — did you")
     if said.startswith(_INVALID):
         return said.removeprefix(_INVALID).replace("Value error, ", "")
-    name = RENAMED.get(words[0], words[0])
-    command = f"kvmark {name}" if name in COMMANDS else "kvmark"
-    advice = "" if said.endswith("?") else f"; see {command} --help"
+    meant = (" ".join(words[:2]), RENAMED.get(words[0], words[0]))
+    name = next((f" {one}" for one in meant if one in {*COMMANDS, "runs"}), "")
+    advice = "" if said.endswith("?") else f"; see kvmark{name} --help"
     return f"{said[:1].lower()}{said[1:]}{advice}"
 
 

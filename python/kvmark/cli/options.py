@@ -14,7 +14,7 @@ import typer
 
 from kvmark.cli.completion import complete
 from kvmark.errors import SpecError
-from kvmark.spec.quantity import count, duration_ns, listed, rate
+from kvmark.spec.quantity import count, duration_ns, listed, ramp, rate
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.url import SystemName, system_name
 
@@ -27,6 +27,10 @@ class CountList(tuple[int, ...]):
 
 class Rates(tuple[float | None, ...]):
     """Several rates; none stands for `max`."""
+
+
+class RampEnds(tuple[float, float]):
+    """A first and a last rate."""
 
 
 class Steps(tuple[str, ...]):
@@ -54,6 +58,10 @@ def _counts(text: str) -> CountList:
 
 def _rates(text: str) -> Rates:
     return Rates(listed(text, rate))
+
+
+def _ramp(text: str) -> RampEnds:
+    return RampEnds(ramp(text))
 
 
 def _steps(text: str) -> Steps:
@@ -200,6 +208,10 @@ Workload = Annotated[
 ]
 Rate = Annotated[
     float | None, quantity(rate, "RATE", "The open model: operations per second, such as 5k.")
+]
+Ramp = Annotated[
+    RampEnds | None,
+    quantity(_ramp, "RATE..RATE", "Raise the open model's rate while it measures: 1k..50k."),
 ]
 Arrival = Annotated[
     Literal["constant", "poisson"] | None,

@@ -1,4 +1,4 @@
-"""What commands print: an answer for people, or one JSON document."""
+"""What commands print: an answer for people, or one JSON document of a kind in `documents`."""
 
 from __future__ import annotations
 
@@ -21,15 +21,24 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 __all__ = [
-    "document",
+    "json_text",
     "print_answer",
     "print_json",
+    "schema_of",
     "tell_report",
     "terminal_width",
     "write_report",
     "write_text",
 ]
 
+_VERSIONS: Final = {
+    "app": 1, "app-runs": 1, "capacity": 1, "comparison": 1, "doc": 1, "doctor": 1, "down": 1,
+    "experiments": 1, "export": 1, "exported-run": 1, "history": 1, "import": 1, "ranking": 1,
+    "removal": 1, "report": 1, "run": 1, "runs": 1, "scaling": 1, "sequence": 1, "serve": 1, "shown-run": 1,
+    "stress": 1, "studies": 1, "study": 1, "study-cases": 1, "testbed": 1, "testbeds": 1,
+    "workload": 1, "workloads": 1,
+}  # fmt: skip
+"""Of each kind of JSON document. A field that goes or changes needs a new one, one more doesn't."""
 _NARROW: Final = 40
 _WIDE: Final = 160
 
@@ -53,9 +62,21 @@ def print_answer(answer: Text) -> None:
     console.print(answer if shown == answer.plain else Text(shown))
 
 
-def print_json(value: object) -> None:
-    """Prints one JSON document and nothing else."""
-    print(json.dumps(document(value), indent=2, ensure_ascii=False))
+def print_json(name: str, fields: Mapping[str, object]) -> None:
+    """Prints one JSON document of a known kind and nothing else."""
+    print(json_text(name, fields))
+
+
+def json_text(name: str, fields: Mapping[str, object], indent: int | None = 2) -> str:
+    """A JSON document of a known kind. It begins with what says the kind and its version."""
+    return json.dumps(
+        {"schema": schema_of(name), **document(fields)}, indent=indent, ensure_ascii=False
+    )
+
+
+def schema_of(name: str) -> str:
+    """What a document's `schema` says, such as `kvmark/run/1`."""
+    return f"kvmark/{name}/{_VERSIONS[name]}"
 
 
 def write_report(make: Callable[[ModuleType], Any], path: Path, format: str | None = None) -> None:
@@ -111,18 +132,15 @@ def document(value: object) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, str | int | bool) or value is None:
         return value
-    return str(value) if isinstance(value, Path) else _plain(value)
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value)} has no form in JSON")
 
 
 def _are_counts(value: object) -> bool:
     """Whether a value is a histogram; none is where nobody has loaded histograms yet."""
     stats = sys.modules.get("kvmark.stats")
     return stats is not None and isinstance(value, stats.Counts)
-
-
-def _plain(value: object) -> Any:
-    dump = getattr(value, "to_json", None)
-    return document(dump()) if callable(dump) else str(value)
 
 
 def tell_report(report: Path | None) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from keyword import iskeyword
 from typing import Any, Final
 
 import typer
@@ -30,14 +29,42 @@ __all__ = [
 class Listed:
     """A command in the list of all."""
 
-    #: The module of this package that has the function of the command's name. Where it has a
-    #: mapping `UNDER` with that name, these functions are commands under it; where `WITH_OPTIONS`
-    #: has that name, what stands there gives the function its options.
+    #: The module of this package that has the function of the command's last word. Where its
+    #: `WITH_OPTIONS` has that word, what stands there gives the function its options.
     module: str
     #: The first line of that function's docstring.
     purpose: str
 
 
+_SHOW: Final = Listed("show", "Shows one run: its load, its verdict and each operation.")
+_COMPARE: Final = Listed(
+    "compare",
+    "Compares two sides of runs: each figure's ratio, and whether chance explains it.",
+)
+_OF_RUNS: Final[Mapping[str, Listed]] = {
+    "list": Listed("runs", "Lists runs, newest first."),
+    "show": _SHOW,
+    "compare": _COMPARE,
+    "history": Listed(
+        "history", "Shows a figure over the runs of each case, and where its level moved."
+    ),
+    "rank": Listed(
+        "rank",
+        "Ranks operations, workloads or stores by their cost, and says which pairs are ordered.",
+    ),
+    "scaling": Listed(
+        "scaling",
+        "Fits the Universal Scalability Law to runs, and says where they can't bear one.",
+    ),
+    "report": Listed("show", "Writes a report on one or several runs."),
+    "export": Listed("show", "Writes a run as text that other programs read."),
+    "import": Listed(
+        "import_",
+        "Makes runs of other tools' results, told from their content; all of the files or none.",
+    ),
+    "rm": Listed("runs", "Removes runs by name."),
+    "prune": Listed("runs", "Removes runs by age, tag or number."),
+}
 GROUPS: Final[Mapping[str, Mapping[str, Listed]]] = {
     "Measure": {
         "run": Listed(
@@ -67,31 +94,13 @@ GROUPS: Final[Mapping[str, Mapping[str, Listed]]] = {
         ),
     },
     "Look": {
-        "runs": Listed("runs", "Lists runs, newest first."),
-        "show": Listed("show", "Shows one run: its load, its verdict and each operation."),
-        "compare": Listed(
-            "compare",
-            "Compares two sides of runs: each figure's ratio, and whether chance explains it.",
+        "runs": Listed(
+            "runs",
+            "Lists runs, newest first; under it: history, rank, scaling, report, export, import,"
+            " rm and prune.",
         ),
-        "history": Listed(
-            "history", "Shows a figure over the runs of each case, and where its level moved."
-        ),
-        "rank": Listed(
-            "rank",
-            "Ranks operations, workloads or stores by their cost, and says which pairs are"
-            " ordered.",
-        ),
-        "scaling": Listed(
-            "scaling",
-            "Fits the Universal Scalability Law to runs, and says where they can't bear one.",
-        ),
-        "report": Listed("show", "Writes a report on one or several runs."),
-        "export": Listed("show", "Writes a run as text that other programs read."),
-        "import": Listed(
-            "import_",
-            "Makes runs of other tools' results, told from their content; all of the files or"
-            " none.",
-        ),
+        "show": _SHOW,
+        "compare": _COMPARE,
         "serve": Listed(
             "serve",
             "Shows the runs in a browser on this machine, until Ctrl-C; nothing is written.",
@@ -119,9 +128,17 @@ GROUPS: Final[Mapping[str, Mapping[str, Listed]]] = {
         ),
     },
 }
-"""Every command under its heading, in the order of the help."""
-COMMANDS: Final = {name: one for group in GROUPS.values() for name, one in group.items()}
-RENAMED: Final = {"order": "rank"}
+"""The first words of all commands under their headings, in the order of the help."""
+_FIRST: Final = {name: one for group in GROUPS.values() for name, one in group.items()}
+COMMANDS: Final = {
+    **{name: one for name, one in _FIRST.items() if name != "runs"},
+    **{f"runs {word}": one for word, one in _OF_RUNS.items()},
+}
+"""Every command by its words."""
+RENAMED: Final = {
+    "order": "runs rank",
+    **{word: f"runs {word}" for word in _OF_RUNS if word not in {*_FIRST, "list", "rm", "prune"}},
+}
 """What commands were called before; such a word works for one version more."""
 
 
@@ -146,7 +163,7 @@ class LazyCommands(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         listed = typer.Typer(rich_markup_mode=None, add_completion=False)
-        for name, one in COMMANDS.items():
+        for name, one in _FIRST.items():
             listed.command(name, help=one.purpose)(_nothing)
         group = typer.main.get_command(listed)
         self.commands = dict(getattr(group, "commands", {}))
@@ -154,8 +171,10 @@ class LazyCommands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that words begin with, now with its module."""
         if args[0] in RENAMED:
-            old, args = args[0], [RENAMED[args[0]], *args[1:]]
-            typer.echo(f"kvmark: {old} is called {args[0]} now", err=True)
+            old, new = args[0], RENAMED[args[0]]
+            args = [*new.split(), *args[1:]]
+            if not ctx.resilient_parsing:
+                typer.echo(f"kvmark: {old} is called {new} now", err=True)
         name, found, others = super().resolve_command(ctx, args)
         return name, None if found is None or name is None else loaded(name), others
 
@@ -171,13 +190,30 @@ class WholeCommands(LazyCommands):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = {name: loaded(name) for name in COMMANDS}
+        self.commands = {name: loaded(name) for name in _FIRST}
+
+
+class _RunsWords(TyperGroup):
+    """What stands under `runs`. Without a word of its own, before options too, it lists."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The words as values; a list is what is meant where none of them says what."""
+        listing = args[0].startswith("-") if args else not ctx.resilient_parsing
+        if listing and args[:1] != ["--help"]:
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - Typer's
+        """The words with their whole purposes."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(word, one.purpose) for word, one in _OF_RUNS.items()])
 
 
 def function_of(name: str) -> Any:
-    """The function that a command calls; a word that Python keeps for itself can't be its name."""
+    """The function that a command calls; a word that means something in Python has a _ behind."""
     module = import_module(f"kvmark.cli.commands.{COMMANDS[name].module}")
-    function = getattr(module, f"{name}_" if iskeyword(name) else name)
+    word = name.rpartition(" ")[2]
+    function = getattr(module, f"{word}_", None) or getattr(module, word)
     with_options = getattr(module, "WITH_OPTIONS", {}).get(name)
     return function if with_options is None else with_options(function)
 
@@ -186,21 +222,23 @@ def _nothing() -> None:
     """What a command that is only listed would call."""
 
 
-def loaded(name: str) -> Any:
+def loaded(first: str) -> Any:
     """A command with its module."""
-    module = import_module(f"kvmark.cli.commands.{COMMANDS[name].module}")
-    under = getattr(module, "UNDER", {}).get(name)
-    app = typer.Typer(
-        rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False,
-        invoke_without_command=under is not None,
-    )  # fmt: skip
-    if under is None:
-        settings = getattr(module, "CONTEXT_SETTINGS", None)
-        app.command(name, cls=OneCommand, context_settings=settings)(function_of(name))
+    if first == "runs":
+        app = _empty(cls=_RunsWords, help=_FIRST[first].purpose)
+        for word in _OF_RUNS:
+            app.command(word, cls=OneCommand)(function_of(f"runs {word}"))
     else:
-        app.callback()(function_of(name))
-        for word, function in under.items():
-            app.command(word, cls=OneCommand)(function)
+        module = import_module(f"kvmark.cli.commands.{COMMANDS[first].module}")
+        settings = getattr(module, "CONTEXT_SETTINGS", None)
+        app = _empty()
+        app.command(first, cls=OneCommand, context_settings=settings)(function_of(first))
     command = typer.main.get_command(app)
-    command.name = name
+    command.name = first
     return command
+
+
+def _empty(**settings: Any) -> typer.Typer:
+    return typer.Typer(
+        rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False, **settings
+    )

@@ -173,6 +173,11 @@ def _arrival(one: GroupSpec, spec: RunSpec) -> dict[str, Any]:
     rates = tuple({"at_ns": point.at_ns, "rate": point.rate} for point in points)
     if spec.rate is not None:
         rates = ({"at_ns": 0, "rate": float(spec.rate)},)
+    if spec.ramp is not None:
+        ends_ns = (0, _duration_ns(spec, [None]))
+        rates = tuple(
+            {"at_ns": at_ns, "rate": rate} for at_ns, rate in zip(ends_ns, spec.ramp, strict=True)
+        )
     if not rates:
         return {"process": "closed", "think_time_ns": one.think_time_ns}
     return {"process": spec.arrival or one.arrival or "constant", "rates": rates}
@@ -201,8 +206,9 @@ def _expected_inserts(one: GroupSpec, spec: RunSpec, operations: int | None) -> 
     """Twice the inserts to come, as YCSB reserves; none when their number cannot be known."""
     weights = one.mix.weights()
     share = weights.get("insert", 0.0) / sum(weights.values())
-    if operations is None and spec.rate is not None:
-        operations = int(spec.rate * _duration_ns(spec, [None]) / 10**9)
+    mean = spec.rate if spec.ramp is None else sum(spec.ramp) / 2
+    if operations is None and mean is not None:
+        operations = int(mean * _duration_ns(spec, [None]) / 10**9)
     return int((operations or 0) * share * 2.0)
 
 

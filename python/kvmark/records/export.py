@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from kvmark.errors import RecordsError
 from kvmark.records import files
@@ -30,12 +30,6 @@ _STATUS: Mapping[str, str] = {
     "protocol": "ERROR",
     "storage": "ERROR",
 }
-
-
-def as_json(run: Run, summary: Mapping[str, Any] | None = None) -> str:
-    """The manifest, and beside it a summary that the caller computed."""
-    document = {"manifest": run.manifest.model_dump(mode="json"), "summary": summary}
-    return files.to_json(document).decode()
 
 
 def as_csv(run: Run) -> str:

@@ -93,6 +93,17 @@ def rate(text: str) -> float | None:
     return float(exact)
 
 
+def ramp(text: str) -> tuple[float, float]:
+    """Two rates in operations per second, the first of which may be 0: `1k..50k`."""
+    first, dots, last = text.partition("..")
+    if not dots:
+        raise SpecError(f"{shown(text)} is not a ramp; write it like 1k..50k")
+    rates = (0.0 if first.strip() in {"0", "0/s"} else rate(first), rate(last))
+    if None in rates:
+        raise SpecError(f"{shown(text)} is no ramp: max is no rate to begin or end with")
+    return rates[0] or 0.0, rates[1] or 0.0
+
+
 def size_bytes(text: str, units: Sizes = _SIZES, such_as: str = "100, 1KiB or 64MB") -> int:
     """A size in bytes: `100`, `100B`, `1KiB` (1024), `64MB` (64 000 000), or in others' units."""
     problem = f"{shown(text)} is not a size; write it like {such_as}"

@@ -33,6 +33,8 @@ class RunSpec:
     """Closed model: number of clients. Open model: limit on operations in flight."""
     rate: float | None = None
     """Operations per second, which makes it the open model; None for as fast as clients go."""
+    ramp: tuple[float, float] | None = None
+    """Operations per second at the beginning and the end of the measurement; linear between."""
     arrival: Literal["constant", "poisson"] | None = None
     duration_ns: int | None = None
     operations: int | None = None
@@ -70,6 +72,7 @@ class RunSpec:
         self._check_numbers()
         self._check_groups()
         self._check_load_model()
+        self._check_ramp()
         self._check_statements()
         self._check_once_per_record()
         check_faults(self.faults, self._limit_ns)
@@ -127,12 +130,15 @@ class RunSpec:
                 raise SpecError(f"{self.workload.name} has no group {shown(name)}{hint}")
         if len(self.active_groups) > 1:
             names = " and ".join(group.name for group in self.active_groups)
-            for option, value in (("clients", self.clients), ("rate", self.rate)):
+            for option, value in self._of_one_group():
                 if value is not None:
                     raise SpecError(
                         f"{option}: the groups {names} each have their own; set them in the "
                         "workload file or choose one group"
                     )
+
+    def _of_one_group(self) -> tuple[tuple[str, object], ...]:
+        return (("clients", self.clients), ("rate", self.rate), ("ramp", self.ramp))
 
     def _check_statements(self) -> None:
         workload = self.workload
@@ -151,7 +157,7 @@ class RunSpec:
                 )
 
     def _check_load_model(self) -> None:
-        paced = self.rate is not None
+        paced = self.rate is not None or self.ramp is not None
         if self.arrival is not None and not paced and not any(g.rates for g in self.active_groups):
             raise SpecError(
                 f"arrival: {self.arrival} is for the open model, which needs a rate; give --rate"
@@ -160,6 +166,21 @@ class RunSpec:
             raise SpecError(
                 f"rate: {self.workload.name} has a think time, which is for clients without a "
                 "rate; remove one of them"
+            )
+
+    def _check_ramp(self) -> None:
+        if self.ramp is None:
+            return
+        first, last = self.ramp
+        if not (0 <= first < math.inf and 0 < last < math.inf):
+            raise SpecError(f"ramp: must lead from 0 or more to above 0, not {first:g}..{last:g}")
+        if self.rate is not None:
+            raise SpecError("ramp: the rate can't be one and rise; leave --rate out")
+        if self._limit_ns is None:
+            raise SpecError("ramp: nothing says how long the rate takes to rise; give --duration")
+        if self.warmup_ns:
+            raise SpecError(
+                "ramp: a warm-up would rise too; leave --warmup out and begin the ramp lower"
             )
 
     def _check_once_per_record(self) -> None:

@@ -34,6 +34,15 @@ def _rate(value: object) -> object:
         raise PydanticCustomError("quantity", "{s}", {"s": problem.message}) from None
 
 
+def _ramp(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return quantity.ramp(value)
+    except SpecError as problem:
+        raise PydanticCustomError("quantity", "{s}", {"s": problem.message}) from None
+
+
 def _instant(value: object) -> object:
     """A duration, a share of the measurement such as `25%`, or a range `10%..40%` of shares."""
     if isinstance(value, str) and _SHARE.fullmatch(value.strip()):
@@ -93,6 +102,7 @@ class RunWords(Strict):
 
     clients: Count | None = None
     rate: Annotated[float | None, BeforeValidator(_rate)] = None
+    ramp: Annotated[tuple[float, float] | None, BeforeValidator(_ramp)] = None
     arrival: Literal["constant", "poisson"] | None = None
     duration_ns: Duration | None = Field(default=None, alias="duration")
     operations: Count | None = None

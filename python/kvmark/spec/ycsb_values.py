@@ -191,7 +191,7 @@ ALWAYS: Final[Mapping[str, Callable[[str], object]]] = MappingProxyType(
                 "site.ycsb.measurements.exporter.TextMeasurementsExporter",
                 "com.yahoo.ycsb.measurements.exporter.TextMeasurementsExporter",
             ),
-            "write other formats with 'kvmark export RUN --format json'",
+            "write other formats with 'kvmark runs export RUN --format json'",
         ),
     }
 )
@@ -204,7 +204,7 @@ retries, of which there are none.
 
 REFUSED: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "exportfile": "write the text with 'kvmark export RUN --format ycsb'",
+        "exportfile": "write the text with 'kvmark runs export RUN --format ycsb'",
         "hdrhistogram.output.path": "histograms are written into the run's folder",
         "histogram.buckets": "histograms have three significant digits over the whole range",
         "timeseries.granularity": "intervals are recorded; set their length with --interval",

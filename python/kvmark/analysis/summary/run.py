@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import polars as pl
 
@@ -19,6 +21,7 @@ _NS_PER_S = 1e9
 _NS_PER_MS = 1e6
 # An interval counts as full when it lacks at most this share of the usual length.
 _FULL = 0.99
+_CHANGED = "no interval: the rate was meant to change"
 #: These look for no record that must be there; all other operations do, the user's own too.
 _CANNOT_MISS = ("insert", "delete", "scan")
 
@@ -207,8 +210,17 @@ def rate_level(run: Run, phases: Sequence[PhaseRecord]) -> Level | None:
         return None
     rates = [rate for phase in phases for rate in interval_rates(run, phase)]
     until_known = any(phase.stopped_by == "until" for phase in phases)
-    floor = rate_resolution([run])
-    return rate_of_intervals(ok * _NS_PER_S / window_ns, rates, floor, until_known=until_known)
+    rate, floor = ok * _NS_PER_S / window_ns, rate_resolution([run])
+    if not all(keeps_rate(run, group.group) for phase in phases for group in phase.groups):
+        return Level(math.log(rate), None, 1.0, False, _CHANGED, floor, len(rates))
+    return rate_of_intervals(rate, rates, floor, until_known=until_known)
+
+
+def keeps_rate(run: Run, group: str) -> bool:
+    """Whether the plan keeps a group's target rate, so that a change isn't meant."""
+    groups = run.manifest.plan.get("groups", ())
+    planned: Mapping[str, Any] = next((one for one in groups if one.get("name") == group), {})
+    return len({point["rate"] for point in planned.get("arrival", {}).get("rates", ())}) <= 1
 
 
 def full_intervals(run: Run, phase: PhaseRecord) -> pl.DataFrame:

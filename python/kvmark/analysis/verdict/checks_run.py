@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from kvmark.analysis.summary.run import keeps_rate
 from kvmark.analysis.verdict.evidence import JudgedPhase, percent, real_clock, reason
 from kvmark.analysis.verdict.rules import RULES, Level, Reason
 from kvmark.records import Run
@@ -146,7 +147,7 @@ def check_resolution(phase: JudgedPhase) -> Iterator[Reason | None]:
 
 def check_stationary(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Throughput and mean service time over the intervals; the one that moves more is named."""
-    steady = all(_steady(phase, group.group) for group in phase.record.groups)
+    steady = all(keeps_rate(phase.run, group.group) for group in phase.record.groups)
     if phase.name != "measure" or not steady or phase.intervals() < _LEAST_FOR_DRIFT:
         return
     found = {name: moved for name, series in _series(phase) if (moved := _drift(series))}
@@ -193,12 +194,6 @@ def check_samples(phase: JudgedPhase) -> Iterator[Reason | None]:
         phase=phase.name,
         level=Level.SUSPECT if most < least_observations(0.95) else None,
     )
-
-
-def _steady(phase: JudgedPhase, group: str) -> bool:
-    """Whether the plan keeps the target rate, so that a change isn't meant."""
-    rates = phase.planned(group).get("arrival", {}).get("rates", ())
-    return len({point["rate"] for point in rates}) <= 1
 
 
 def _series(phase: JudgedPhase) -> Iterator[tuple[str, list[float]]]:

@@ -149,7 +149,10 @@ def _answer(
             {"run": one.run.id, "table": table, "verdict": one.verdict}
             for one, table in zip(counted, tables, strict=True)
         ]
-        print_json(documents[0] if runs.repetitions == 1 else {"runs": documents})
+        if runs.repetitions == 1:
+            print_json("app", documents[0])
+        else:
+            print_json("app-runs", {"runs": documents})
     else:
         for one, table in zip(counted, tables, strict=True):
             _print_table(one, table)

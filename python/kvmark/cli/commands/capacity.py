@@ -151,9 +151,14 @@ def _answer(
         write_report(report_maker([journal.records.open(run) for run in runs], part), report)
     if json:
         texts = [objective.text for objective in search.objectives]
-        document = {"workload": answer.workload, "system": answer.system, "objectives": texts}
+        document: dict[str, object] = {
+            "workload": answer.workload,
+            "system": answer.system,
+            "objectives": texts,
+        }
         document["tag"] = answer.tag
-        print_json({**document, "capacity": answer.estimate, "search": found, "sentence": sentence})
+        document |= {"capacity": answer.estimate, "search": found, "sentence": sentence}
+        print_json("capacity", document)
     else:
         print_answer(capacity_text(answer, terminal_width()))
         tell_report(report)

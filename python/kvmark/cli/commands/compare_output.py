@@ -36,7 +36,7 @@ def answer_comparison(
         write_text(junit_file, junit(comparison))
     match form:
         case "json":
-            print_json({"comparison": comparison, "said": said})
+            print_json("comparison", {"comparison": comparison, "said": said})
         case "md":
             typer.echo(comparison_markdown(comparison, said), nl=False)
         case "text":

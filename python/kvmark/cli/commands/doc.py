@@ -42,7 +42,7 @@ def doc(
             {"file": path, "blocks": len(found), "stale_lines": lines}
             for path, (found, _, lines) in made.items()
         ]
-        print_json({"files": each, "written": [] if check else list(stale)})
+        print_json("doc", {"files": each, "written": [] if check else list(stale)})
     elif not (check or quiet):
         for path, (found, _, lines) in made.items():
             typer.echo(f"{path}: {len(lines)} of {len(found)} blocks changed", err=True)

@@ -39,7 +39,7 @@ def doctor(folder: options.Runs = None, json: options.Json = False) -> None:
     """Says what this machine has and lacks for measuring."""
     findings = list(_findings(Records.at(folder).root))
     if json:
-        print_json(findings)
+        print_json("doctor", {"findings": findings})
         return
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""`kvmark history`: a figure over all runs of a case, and where its level moved."""
+"""`kvmark runs history`: a figure over all runs of a case, and where its level moved."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ def history(
         check_known([asked], used)
     found = histories(used, asked)
     if json:
-        print_json({"histories": found, "invalid": len(runs) - len(used)})
+        print_json("history", {"histories": found, "invalid": len(runs) - len(used)})
     else:
         print_answer(history_text(found, terminal_width(), limit))

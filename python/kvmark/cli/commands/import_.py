@@ -1,4 +1,4 @@
-"""`kvmark import`: other tools' results become runs."""
+"""`kvmark runs import`: other tools' results become runs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def import_(
             save_verdict(records, run, judge(run))
     runs = list(zip(read, kept, strict=True))
     if json:
-        print_json({"runs": [_document(file, run) for file, run in runs]})
+        print_json("import", {"runs": [_document(file, run) for file, run in runs]})
         return
     from kvmark.report.format.terminal import run_text
     from kvmark.report.views.gather import run_answer

@@ -1,4 +1,4 @@
-"""The options of `kvmark import`."""
+"""The options of `kvmark runs import`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kvmark rank`: what costs more than what, and which published sentences the runs contradict."""
+"""`kvmark runs rank`: what costs more than what, and which published sentences runs contradict."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def rank(
     runs = usable(records, runs_of(records, words))
     found, published = rankings(runs, by), claims(runs)
     if json:
-        print_json({"rankings": found, "claims": published})
+        print_json("ranking", {"rankings": found, "claims": published})
     elif format == "md":
         typer.echo(ranking_markdown(found, published), nl=False)
     else:

@@ -31,6 +31,7 @@ _SECOND_NS = 10**9
 _FIELDS: Final = {
     "clients": "clients",
     "rate": "rate",
+    "ramp": "ramp",
     "arrival": "arrival",
     "duration": "duration_ns",
     "operations": "operations",
@@ -73,6 +74,7 @@ def run(
     system: options.System = None,
     clients: options.Clients = None,
     rate: options.Rate = None,
+    ramp: options.Ramp = None,
     arrival: options.Arrival = None,
     duration: options.Duration = None,
     operations: options.Operations = None,
@@ -261,13 +263,13 @@ def _answer(
         write_report(lambda page: page.run_page(answer), report)
     found = [figure([run], objective) for objective in objectives]
     if json:
-        answered = {"run": run.id, "summary": summarize(run), "verdict": verdict}
         held = [
             {"objective": one.objective.text, "value": one.value, "held": one.held,
              "sentence": one.sentence}
             for one in found
         ]  # fmt: skip
-        print_json({**answered, "objectives": held} if found else answered)
+        answered = {"run": run.id, "summary": summarize(run), "verdict": verdict}
+        print_json("run", {**answered, "objectives": held})
     else:
         print_answer(run_text(answer, terminal_width()))
         for objective in found:

@@ -1,11 +1,11 @@
-"""`kvmark runs`: the runs that are kept, and which are kept no longer.
+"""`kvmark runs list`, `rm` and `prune`: the runs that are kept, and which are kept no longer.
 
 The list itself needs no library that reads runs: what it shows is kept beside each of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -21,7 +21,7 @@ from kvmark.spec.quantity import count, duration_ns
 if TYPE_CHECKING:
     from kvmark.records import RunLine
 
-__all__ = ["UNDER", "runs"]
+__all__ = ["list_", "prune", "rm"]
 
 _MANY: Final = 10
 """Runs to judge from which on a user is told why it takes a while."""
@@ -56,8 +56,7 @@ Force = Annotated[bool, typer.Option("--force", "-f", help="Runs of studies too.
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask; needed without a terminal.")]
 
 
-def runs(
-    context: typer.Context,
+def list_(
     limit: options.Limit = 30,
     tag: options.Tag = None,
     folder: options.KeptRuns = None,
@@ -68,15 +67,12 @@ def runs(
 
     Figures and verdicts are kept beside the runs: the first list of many takes longer.
     """
-    if context.invoked_subcommand is not None:
-        _refuse_options(context)
-        return
     wanted = set(tag or ())
     records = Records.at(folder)
     lines = (line for line in records.lines() if wanted <= set(line.entry.tags))
     shown = _known(records, list(islice(lines, limit)), quiet=quiet)
     if json:
-        print_json(shown)
+        print_json("runs", {"runs": shown})
         return
     from kvmark.report.views.runs_list import runs_text
 
@@ -129,21 +125,6 @@ def prune(
     records = Records.at(folder)
     chosen = matching(records, Bounds(older_than, tuple(tag or ()), keep or 0), force=force)
     remove_runs(records, chosen, Removal(dry_run=dry_run, yes=yes, json=json, quiet=quiet))
-
-
-UNDER: Final[dict[str, dict[str, Callable[..., None]]]] = {"runs": {"rm": rm, "prune": prune}}
-
-
-def _refuse_options(context: typer.Context) -> None:
-    """Options of the list have no effect on what stands behind them."""
-    for name in context.params:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            word = "runs" if name == "folder" else name
-            raise UsageError(
-                f"--{word} stands before {context.invoked_subcommand}, where it belongs to the"
-                f" list; see kvmark runs {context.invoked_subcommand} --help"
-            )
 
 
 def _known(records: Records, lines: list[RunLine], *, quiet: bool) -> list[RunLine]:

@@ -104,7 +104,7 @@ def remove_runs(records: Records, chosen: Chosen, wanted: Removal) -> None:
         kept = [{"run": entry.id, "because": reason} for entry, reason in chosen.kept]
         ids = [entry.id for entry in chosen.entries]
         document = {"dry_run": wanted.dry_run, "runs": ids, "bytes": taken, "kept": kept}
-        print_json({**document, "studies": studies})
+        print_json("removal", {**document, "studies": studies})
         return
     for entry in chosen.entries:
         typer.echo(entry.id)

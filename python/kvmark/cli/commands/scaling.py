@@ -1,4 +1,4 @@
-"""`kvmark scaling`: the scaling law over clients, nodes or machines, or why there is none."""
+"""`kvmark runs scaling`: the scaling law over clients, nodes or machines, or why there is none."""
 
 from __future__ import annotations
 
@@ -68,11 +68,12 @@ def scaling(
     if json:
         laws = [(law, scaling_sentence(law)) for law in answer.laws]
         print_json(
+            "scaling",
             {
                 "source": answer.source,
                 "laws": [{"law": law, "sentence": sentence} for law, sentence in laws],
                 "report": report,
-            }
+            },
         )
         return
     print_answer(scaling_text(answer, terminal_width()))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json as json_text
 from typing import Annotated, Final
 
 import typer
 
 from kvmark.cli import options
+from kvmark.cli.output import json_text
 from kvmark.errors import UsageError
 from kvmark.records import Records
 from kvmark.secret import Secret
@@ -42,7 +42,7 @@ def serve(
         # It is for the user who started this, and stands nowhere else.
         url = address.reveal()
         if json:
-            print(json_text.dumps({"address": url}), flush=True)
+            print(json_text("serve", {"address": url}, indent=None), flush=True)
         else:
             print(url if quiet else f"The runs are at {url} until Ctrl-C", flush=True)
 

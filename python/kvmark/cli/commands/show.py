@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from kvmark.cli import options
-from kvmark.cli.output import document, print_answer, print_json, terminal_width, write_report
+from kvmark.cli.output import json_text, print_answer, print_json, terminal_width, write_report
 from kvmark.errors import RunError, SpecError
 from kvmark.records import Records
 
@@ -34,7 +34,9 @@ def show(
     run = records.open(word)
     answer = run_answer(run, known_verdict(records, run))
     if json:
-        print_json({"run": run.id, "summary": answer.summary, "verdict": answer.verdict})
+        print_json(
+            "shown-run", {"run": run.id, "summary": answer.summary, "verdict": answer.verdict}
+        )
     else:
         print_answer(run_text(answer, terminal_width()))
 
@@ -53,7 +55,7 @@ def export(
         _write(output, text)
     if json:
         shown = text if output is None else None
-        print_json({"run": run.id, "format": format, "output": output, "text": shown})
+        print_json("export", {"run": run.id, "format": format, "output": output, "text": shown})
     elif output is None:
         sys.stdout.write(text)
 
@@ -76,7 +78,7 @@ def report(
     answers = [run_answer(run, known_verdict(records, run)) for run in runs]
     write_report(lambda page: page.runs_page(answers), path, format)
     if json:
-        print_json({"runs": [answer.summary.id for answer in answers], "report": path})
+        print_json("report", {"runs": [answer.summary.id for answer in answers], "report": path})
     elif not quiet:
         typer.echo(f"The report is in {path.resolve()}", err=True)
 
@@ -98,11 +100,12 @@ def _place(output: Path | None, format: str | None) -> Path:
 
 def _exported(run: Run, format: str) -> str:
     from kvmark.analysis import summarize
-    from kvmark.records.export import as_csv, as_hlog, as_json
+    from kvmark.records.export import as_csv, as_hlog
 
     match format:
         case "json":
-            return as_json(run, document(summarize(run)))
+            manifest = run.manifest.model_dump(mode="json")
+            return json_text("exported-run", {"manifest": manifest, "summary": summarize(run)})
         case "csv":
             return as_csv(run)
         case "hlog":

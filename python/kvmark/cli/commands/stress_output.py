@@ -35,7 +35,9 @@ class StressAnswer:
         from kvmark.cli.output import print_json
 
         runs = zip(self.runs, self.results, strict=True)
-        print_json({"runs": [{"run": run.id, "results": asdict(one)} for run, one in runs]})
+        print_json(
+            "stress", {"runs": [{"run": run.id, "results": asdict(one)} for run, one in runs]}
+        )
 
 
 def settings_text(spec: StressSpec) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,7 +101,7 @@ def _carry_experiments(
         return
     check_experiments(file, system)
     if shared.json:
-        _print_json([{"experiment": title} for title in file.experiments])
+        _print_json("study-cases", {"cases": [{"experiment": one} for one in file.experiments]})
         return
     for title in file.experiments:
         typer.echo(file.shown(title))
@@ -117,7 +118,8 @@ def _read(name: str) -> StudyFile:
 def _list(*, json: bool) -> None:
     files = [_read(name) for name in catalog.study_names()]
     if json:
-        _print_json([{"name": one.spec.name, "question": one.spec.question} for one in files])
+        each = [{"name": one.spec.name, "question": one.spec.question} for one in files]
+        _print_json("studies", {"studies": each})
         return
     for one in files:
         typer.echo(f"{one.spec.name}: {' '.join(one.spec.question.split())}")
@@ -125,7 +127,7 @@ def _list(*, json: bool) -> None:
 
 def _tell_cases(study: Study, *, json: bool, quiet: bool) -> None:
     if json:
-        _print_json([case.labels for case in study.cases])
+        _print_json("study-cases", {"cases": [case.labels for case in study.cases]})
         return
     for case in study.cases:
         typer.echo(case.title)
@@ -136,7 +138,7 @@ def _tell_cases(study: Study, *, json: bool, quiet: bool) -> None:
     typer.echo(told, err=True)
 
 
-def _print_json(value: object) -> None:
+def _print_json(name: str, fields: Mapping[str, object]) -> None:
     from kvmark.cli.output import print_json
 
-    print_json(value)
+    print_json(name, fields)

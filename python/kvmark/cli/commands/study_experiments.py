@@ -73,7 +73,7 @@ def carry_experiments(file: ExperimentsFile, system: SystemName | None, shared: 
                 typer.echo(f"{title}: {one.problem}", err=True)
             typer.echo()
     if shared.json:
-        print_json(_document(file, ended))
+        print_json("experiments", _document(file, ended))
     _raise(file, ended)
 
 

@@ -146,6 +146,7 @@ def _print_study(
         write_report(lambda _: study_page(answer), report)
     if json:
         print_json(
+            "study",
             {
                 "study": journal.id,
                 "rows": answer.rows,
@@ -156,7 +157,7 @@ def _print_study(
                 "ways": answer.ways,
                 "runs": [run.id for run in found.runs],
                 "report": report,
-            }
+            },
         )
     else:
         print_answer(study_text(answer, terminal_width()))

@@ -20,7 +20,7 @@ __all__ = ["swept"]
 
 _TIMES: Final = ("duration", "warmup", "interval", "timeout", "drain_limit")
 _PLAIN: Final = (
-    "clients", "rate", "arrival", "operations", "until_stderr", "workers", "records",
+    "clients", "rate", "ramp", "arrival", "operations", "until_stderr", "workers", "records",
     "pipeline_depth", "settle", "verify",
 )  # fmt: skip
 

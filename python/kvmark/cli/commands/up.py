@@ -45,7 +45,7 @@ def up(
         with telling(quiet=quiet) as tell:
             testbed = bring_back(kept, tell)
     if json:
-        print_json(testbed_document(testbed))
+        print_json("testbed", testbed_document(testbed))
     else:
         print_answer(Text("\n").join(started(testbed, how)))
 
@@ -56,12 +56,12 @@ def down(
     """Stops what `kvmark up` started, and nothing else; its data stays unless it is removed."""
     from rich.text import Text
 
-    from kvmark.cli.commands.up_output import ended
+    from kvmark.cli.commands.up_output import ended, stopped_document
     from kvmark.testbed.control import take_down
 
     stopped = take_down(testbeds_root(), name, remove=remove)
     if json:
-        print_json(stopped)
+        print_json("down", {"stopped": [stopped_document(one) for one in stopped]})
     else:
         print_answer(Text("\n").join(ended(stopped, named=name is not None)))
 

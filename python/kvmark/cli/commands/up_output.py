@@ -11,10 +11,18 @@ from rich.text import Text
 
 from kvmark.cli.output import print_answer, print_json
 from kvmark.testbed.control import Stopped
-from kvmark.testbed.state import Testbed, all_testbeds, testbeds_root
+from kvmark.testbed.state import Node, Testbed, all_testbeds, testbeds_root
 from kvmark.testbed.systems import system_of
 
-__all__ = ["How", "ended", "list_testbeds", "started", "telling", "testbed_document"]
+__all__ = [
+    "How",
+    "ended",
+    "list_testbeds",
+    "started",
+    "stopped_document",
+    "telling",
+    "testbed_document",
+]
 
 
 @contextmanager
@@ -43,7 +51,7 @@ def list_testbeds(*, json: bool) -> None:
     """Prints all testbeds and whether they are up."""
     found = all_testbeds(testbeds_root())
     if json:
-        print_json([testbed_document(testbed) for testbed in found])
+        print_json("testbeds", {"testbeds": [testbed_document(testbed) for testbed in found]})
     elif found:
         width = max(len(testbed.name) for testbed in found)
         print_answer(Text("\n").join(_line(testbed, width) for testbed in found))
@@ -93,22 +101,28 @@ def ended(stopped: list[Stopped], *, named: bool) -> Iterator[Text]:
 
 def testbed_document(testbed: Testbed) -> dict[str, Any]:
     """A testbed as values for JSON."""
-    nodes = [
-        {
-            "name": node.name,
-            "role": node.role,
-            "address": node.address,
-            "pid": node.process.pid if node.process else None,
-            "cores": list(node.cores),
-            "up": node.lives,
-        }
-        for node in testbed.nodes
-    ]
     return {
         "name": testbed.name,
         "system": testbed.system,
         "version": testbed.version,
         "url": testbed.url,
         "folder": str(testbed.folder),
-        "nodes": nodes,
+        "nodes": [_node_document(node) for node in testbed.nodes],
+    }
+
+
+def stopped_document(stopped: Stopped) -> dict[str, Any]:
+    """A testbed that was taken down, likewise."""
+    nodes = [_node_document(node) for node in stopped.nodes]
+    return {"name": stopped.name, "nodes": nodes, "removed": stopped.removed}
+
+
+def _node_document(node: Node) -> dict[str, Any]:
+    return {
+        "name": node.name,
+        "role": node.role,
+        "address": node.address,
+        "pid": node.process.pid if node.process else None,
+        "cores": node.cores,
+        "up": node.lives,
     }

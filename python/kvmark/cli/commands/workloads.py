@@ -14,8 +14,11 @@ __all__ = ["workloads"]
 def workloads(name: options.WorkloadName = None, json: options.Json = False) -> None:
     """Lists the ready workloads, or prints one to copy and change."""
     if json:
+        if name:
+            print_json("workload", {"name": name, "text": catalog.text(name)})
+            return
         each = [{"name": one, "description": _described(one)} for one in catalog.names()]
-        print_json({"name": name, "text": catalog.text(name)} if name else each)
+        print_json("workloads", {"workloads": each})
         return
     typer.echo(catalog.text(name) if name else "\n".join(catalog.names()), nl=name is None)
 

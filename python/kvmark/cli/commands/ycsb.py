@@ -156,7 +156,7 @@ def _answer(runs: Sequence[Run], course: Course, report: Path | None, *, json: b
     if json:
         source, ids = answer.published_source, [run.id for run in runs]
         common = {"published_source": source, "runs": ids, "report": report}
-        print_json({"rows": answer.rows, **common, "repetitions": course, "said": told})
+        print_json("sequence", {"rows": answer.rows, **common, "repetitions": course, "said": told})
     else:
         print_answer(sequence_text(answer, terminal_width()))
         tell_report(report)

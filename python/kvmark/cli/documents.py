@@ -1,0 +1,307 @@
+"""What the JSON documents of the commands hold, by their names; their JSON Schema is made of it.
+
+A command prints fields by these names, and loads none of this: what the types name takes a second
+to load. Tests hold every document that they see against its schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from kvmark.analysis import SequenceRow, Summary, Verdict
+from kvmark.analysis.compare.comparison import Comparison
+from kvmark.analysis.compare.history import History
+from kvmark.analysis.compare.published_claims import Claim
+from kvmark.analysis.compare.ranking import Ranking
+from kvmark.analysis.external.cassandra_stress import StressResults
+from kvmark.analysis.external.imported import ImportedRow
+from kvmark.analysis.external.yugabyte import AppTable
+from kvmark.analysis.models.scaling import ScalingLaw
+from kvmark.analysis.study import StudyEffect, StudyRow
+from kvmark.cli.commands.doctor import Diagnosis
+from kvmark.experiment.designs.capacity.search import Capacity
+from kvmark.experiment.designs.sequence.rounds import Course
+from kvmark.records import RunLine
+from kvmark.report.model.study_answers import Ways
+from kvmark.stats import Estimate
+
+__all__ = ["DOCUMENTS", "Answers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """A kind of document, and the commands that print it."""
+
+    #: The fields beside `schema` with their types.
+    fields: Mapping[str, Any]
+    commands: tuple[str, ...]
+    purpose: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeldObjective:
+    """An objective of a run, and whether it holds; none where that can't be told."""
+
+    objective: str
+    value: float | None
+    held: bool | None
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class StressRun:
+    """A level of a ladder of threads, or all there was."""
+
+    run: str
+    results: StressResults
+
+
+@dataclass(frozen=True, slots=True)
+class AppRun:
+    """One run of a sample application."""
+
+    run: str
+    table: AppTable
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class EndedExperiment:
+    """How an experiment of a study's file ended, and its own command's document."""
+
+    exit_code: int
+    problem: str | None
+    answer: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ListedStudy:
+    """A ready study."""
+
+    name: str
+    question: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListedWorkload:
+    """A ready workload."""
+
+    name: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class LawSaid:
+    """A law, or why there is none, and the same in a sentence."""
+
+    law: ScalingLaw
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedRun:
+    """A file of another tool, and the run that it became."""
+
+    run: str
+    file: str
+    recognised_as: str
+    tool: str | None
+    version: str | None
+    notes: tuple[str, ...]
+    rows: tuple[ImportedRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRun:
+    """A run that isn't removed, and why."""
+
+    run: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class TestbedServer:
+    """A server of a testbed; its process is none where it isn't up."""
+
+    name: str
+    role: str
+    address: str
+    pid: int | None
+    cores: tuple[int, ...]
+    up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StandingTestbed:
+    """A testbed in a list."""
+
+    name: str
+    system: str
+    version: str
+    url: str
+    folder: str
+    nodes: tuple[TestbedServer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DownTestbed:
+    """A testbed that was taken down, and the servers that were stopped for it."""
+
+    name: str
+    nodes: tuple[TestbedServer, ...]
+    removed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedFile:
+    """A file with marked blocks, and the lines of those that no longer agree."""
+
+    file: Path
+    blocks: int
+    stale_lines: tuple[int, ...]
+
+
+_RUN: Final = {"run": str, "summary": Summary, "verdict": Verdict}
+_TESTBED: Final = {
+    "name": str, "system": str, "version": str, "url": str, "folder": str,
+    "nodes": tuple[TestbedServer, ...],
+}  # fmt: skip
+
+DOCUMENTS: Final[Mapping[str, Answers]] = {
+    "run": Answers(
+        {**_RUN, "objectives": tuple[HeldObjective, ...]},
+        ("run",),
+        "One run, and whether what `--slo` asks for holds.",
+    ),
+    "shown-run": Answers(_RUN, ("show", "runs show"), "A run that is kept."),
+    "sequence": Answers(
+        {
+            "rows": tuple[SequenceRow, ...],
+            "published_source": str,
+            "runs": tuple[str, ...],
+            "report": Path | None,
+            "repetitions": Course,
+            "said": tuple[str, ...],
+        },
+        ("ycsb",),
+        "YCSB's sequence, a row for each workload and size.",
+    ),
+    "stress": Answers(
+        {"runs": tuple[StressRun, ...]}, ("stress",), "cassandra-stress's results of each run."
+    ),
+    "app": Answers(
+        {"run": str, "table": AppTable, "verdict": Verdict},
+        ("app",),
+        "A sample application's table.",
+    ),
+    "app-runs": Answers(
+        {"runs": tuple[AppRun, ...]}, ("app",), "A sample application that was repeated."
+    ),
+    "comparison": Answers(
+        {"comparison": Comparison, "said": tuple[str, ...]},
+        ("compare", "runs compare", "ab"),
+        "Two sides of runs, each figure's ratio and the conditions that were asked for.",
+    ),
+    "capacity": Answers(
+        {
+            "workload": str,
+            "system": str,
+            "objectives": tuple[str, ...],
+            "tag": str,
+            "capacity": Estimate | None,
+            "search": Capacity,
+            "sentence": str,
+        },
+        ("capacity",),
+        "The maximum throughput within objectives, and the runs of the search.",
+    ),
+    "study": Answers(
+        {
+            "study": str,
+            "rows": tuple[StudyRow, ...],
+            "effects": tuple[StudyEffect, ...],
+            "notes": tuple[str, ...],
+            "published_source": str | None,
+            "missing": int,
+            "ways": Ways | None,
+            "runs": tuple[str, ...],
+            "report": Path | None,
+        },
+        ("study", "run"),
+        "A study's answer, or that of `kvmark run` with `--sweep` or `--repetitions`.",
+    ),
+    "experiments": Answers(
+        {"study": str, "question": str, "experiments": Mapping[str, EndedExperiment]},
+        ("study",),
+        "The experiments of a study's file, by their titles.",
+    ),
+    "studies": Answers({"studies": tuple[ListedStudy, ...]}, ("study",), "The ready studies."),
+    "study-cases": Answers(
+        {"cases": tuple[Mapping[str, str], ...]},
+        ("study",),
+        "A study's cases, the level of each factor.",
+    ),
+    "runs": Answers({"runs": tuple[RunLine, ...]}, ("runs list",), "The runs, newest first."),
+    "history": Answers(
+        {"histories": tuple[History, ...], "invalid": int},
+        ("runs history",),
+        "A figure over the runs of each case; how many runs were left out as INVALID.",
+    ),
+    "ranking": Answers(
+        {"rankings": tuple[Ranking, ...], "claims": tuple[Claim, ...]},
+        ("runs rank",),
+        "What costs more than what, and what the runs say of published sentences.",
+    ),
+    "scaling": Answers(
+        {"source": str, "laws": tuple[LawSaid, ...], "report": Path | None},
+        ("runs scaling",),
+        "The Universal Scalability Law of each case, or why there is none.",
+    ),
+    "report": Answers(
+        {"runs": tuple[str, ...], "report": Path}, ("runs report",), "Where a report is."
+    ),
+    "export": Answers(
+        {
+            "run": str,
+            "format": Literal["ycsb", "json", "csv", "hlog"],
+            "output": Path | None,
+            "text": str | None,
+        },
+        ("runs export",),
+        "A run as text of another form; the text is in the file where one was named.",
+    ),
+    "exported-run": Answers(
+        {"manifest": Mapping[str, Any], "summary": Summary},
+        ("runs export",),
+        "`--format json`: the run's manifest, which has a format of its own, and its figures.",
+    ),
+    "import": Answers({"runs": tuple[ImportedRun, ...]}, ("runs import",), "Files, now runs."),
+    "removal": Answers(
+        {
+            "dry_run": bool,
+            "runs": tuple[str, ...],
+            "bytes": int,
+            "kept": tuple[KeptRun, ...],
+            "studies": tuple[str, ...],
+        },
+        ("runs rm", "runs prune"),
+        "What was removed, or would be.",
+    ),
+    "serve": Answers({"address": str}, ("serve",), "Where the runs are shown, on one line."),
+    "testbed": Answers(_TESTBED, ("up",), "A testbed that is up."),
+    "testbeds": Answers({"testbeds": tuple[StandingTestbed, ...]}, ("up",), "All testbeds."),
+    "down": Answers({"stopped": tuple[DownTestbed, ...]}, ("down",), "What was taken down."),
+    "doctor": Answers({"findings": tuple[Diagnosis, ...]}, ("doctor",), "What matters here."),
+    "workloads": Answers(
+        {"workloads": tuple[ListedWorkload, ...]}, ("workloads",), "The ready workloads."
+    ),
+    "workload": Answers({"name": str, "text": str}, ("workloads",), "A ready workload's file."),
+    "doc": Answers(
+        {"files": tuple[MarkedFile, ...], "written": tuple[Path, ...]},
+        ("doc",),
+        "Marked blocks of files, and the files that were written.",
+    ),
+}

@@ -1,0 +1,133 @@
+"""The JSON documents of commands: each has a name, a version and a schema that holds it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema
+import pytest
+from schema_breaks import breaks
+
+from known_documents import PUBLISHED, checked
+from kvmark.cli import output
+from kvmark.cli.documents import DOCUMENTS
+from kvmark.cli.json_schema import json_schema
+from kvmark.cli.main import main
+
+SCHEMA = json_schema()
+
+
+def test_the_published_schema_is_that_of_the_source() -> None:
+    assert json.loads(PUBLISHED.read_text()) == SCHEMA
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_the_page_on_documents_says_which_command_prints_which() -> None:
+    page = PUBLISHED.with_name("json.md").read_text()
+    for name, one in DOCUMENTS.items():
+        assert f"| `{name}` | {', '.join(f'`kvmark {each}`' for each in one.commands)} |" in page
+
+
+def test_each_kind_of_document_has_a_version() -> None:
+    assert [output.schema_of(name) for name in DOCUMENTS] == [
+        SCHEMA["$defs"][name]["properties"]["schema"]["const"] for name in DOCUMENTS
+    ]
+    with pytest.raises(KeyError):
+        output.schema_of("nothing")
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ({"bytes": "many"}, "'many' is not of type 'integer'"),
+        ({"more": 1}, "'more' was unexpected"),
+        ({"kept": [{"run": "a"}]}, "'because' is a required property"),
+    ],
+)
+def test_a_document_that_is_not_as_its_schema_says_is_refused(
+    change: dict[str, Any], wrong: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fields: dict[str, Any] = {
+        "dry_run": False, "runs": ["a"], "bytes": 3, "kept": [], "studies": [],
+    }  # fmt: skip
+    output.print_json("removal", fields)
+    assert checked(json.loads(capsys.readouterr().out))["runs"] == ["a"]
+    with pytest.raises(jsonschema.ValidationError, match=wrong):
+        output.print_json("removal", {**fields, **change})
+
+
+def test_what_has_no_form_in_json_is_not_printed_in_some_form() -> None:
+    with pytest.raises(TypeError, match="has no form in JSON"):
+        output.print_json("serve", {"address": object()})
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show",),
+        ("runs", "show", "last"),
+        ("runs", "compare", "{0}", "{1}"),
+        ("runs", "history"),
+        ("runs", "rank", "{0}"),
+        ("runs", "scaling", "--published", "hydra-cassandra-3.0.6"),
+        ("runs", "export"),
+        ("runs", "list"),
+        ("runs", "prune", "--keep", "1", "--dry-run"),
+        ("study",),
+        ("study", "smoke", "--cases"),
+        ("up",),
+        ("down",),
+        ("workloads",),
+    ],
+)
+def test_what_a_command_prints_is_as_published(
+    words: tuple[str, ...], make_run: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    ids = [make_run(), make_run(1)]
+    assert main([*(word.format(*ids) for word in words), "--json"]) == 0
+    assert checked(json.loads(capsys.readouterr().out))
+
+
+def test_a_run_is_exported_as_a_document_too(
+    make_run: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make_run()
+    assert main(["runs", "export", run, "--format", "json"]) == 0
+    assert checked(json.loads(capsys.readouterr().out))["manifest"]["id"] == run
+
+
+def lost(change: Callable[[dict[str, Any]], object]) -> list[str]:
+    after = copy.deepcopy(SCHEMA)
+    change(after["$defs"])
+    return breaks(json.dumps(SCHEMA), json.dumps(after))
+
+
+def test_a_field_that_goes_or_changes_is_seen_by_whoever_read_it() -> None:
+    runs = "runs.runs[]"
+    assert lost(lambda each: each["RunLine"]["properties"].pop("throughput")) == [
+        f"{runs}.throughput is gone"
+    ]
+    integer = {"type": "integer"}
+    assert lost(lambda each: each["RunLine"]["properties"].update(throughput=integer)) == [
+        f"{runs}.throughput holds something else"
+    ]
+    assert lost(lambda each: each["RunLine"]["required"].remove("throughput")) == [
+        f"{runs}.throughput needn't be there any more"
+    ]
+    state = f"{runs}.entry.state holds something else"
+    assert lost(lambda each: each["Entry"]["properties"]["state"]["enum"].pop()) == [state]
+
+
+def test_a_field_more_breaks_no_reader_and_neither_does_a_new_version() -> None:
+    more = {"type": "string"}
+    assert lost(lambda each: None) == []
+    assert lost(lambda each: each["RunLine"]["properties"].update(more=more)) == []
+
+    def renewed(each: dict[str, Any]) -> None:
+        each["runs"]["properties"]["schema"]["const"] = "kvmark/runs/2"
+        del each["runs"]["properties"]["runs"]
+
+    assert lost(renewed) == []
