@@ -6,12 +6,12 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 import psutil
 
-from kvmark.errors import UsageError
-from kvmark.testbed.connection import Connection, ReplyError
+from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.testbed.console import Console
 from kvmark.testbed.state import Node
 from kvmark.testbed.system import Counted
 
@@ -26,7 +26,6 @@ __all__ = [
 
 ANSWERS_WITHIN_S: Final = 0.1
 """How long a server may take to say what it counted, so that no sample waits for it."""
-C = TypeVar("C", bound=Connection)
 
 
 def find_server(program: str, package: str) -> str:
@@ -71,28 +70,21 @@ def fingerprint(counted: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()
 
 
-class NetworkMeter(Generic[C]):
+class NetworkMeter:
     """Asks one server how many bytes its connections carried, on a connection that is kept."""
 
-    def __init__(self, connect: Callable[[], C], carried: Callable[[C], tuple[str, str]]) -> None:
+    def __init__(self, console: Console, carried: Callable[[Console], tuple[str, str]]) -> None:
         """With what asks for the bytes sent and received."""
-        self._connect = connect
+        self._console = console
         self._carried = carried
-        self._client: C | None = None
 
     def look(self) -> Counted:
         """Bytes sent and received; None when it doesn't answer in time."""
         try:
-            self._client = self._client or self._connect()
-            sent, received = map(int, self._carried(self._client))
-        except (OSError, ReplyError, KeyError, ValueError):
-            # A late reply would be taken for the next one's: the connection is of no use any more.
-            self.close()
+            sent, received = map(int, self._carried(self._console))
+        except (SystemUnderTestError, KeyError, ValueError):
             return Counted()
         return Counted(network_sent_bytes=sent, network_received_bytes=received)
 
     def close(self) -> None:
-        """Lets go of the server."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        """Has nothing to let go of: the connection ends with this object."""

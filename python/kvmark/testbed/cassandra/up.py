@@ -15,13 +15,13 @@ from urllib.parse import quote
 
 import psutil
 
-from kvmark.errors import UsageError
+from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.secret import Secret
+from kvmark.spec.url import parse_system_url
 from kvmark.testbed import certificates as tls
 from kvmark.testbed import network as networks
 from kvmark.testbed import process, state
 from kvmark.testbed.cassandra.artifacts import Artifacts, Tell, exact_version, fetch
-from kvmark.testbed.cassandra.client import Client, ReplyError
 from kvmark.testbed.cassandra.config import (
     Keystore,
     Place,
@@ -32,10 +32,11 @@ from kvmark.testbed.cassandra.config import (
     write_companions,
 )
 from kvmark.testbed.cassandra.describe import version_of
-from kvmark.testbed.cassandra.health import USER, wait, wait_for_answer, wait_for_node
+from kvmark.testbed.cassandra.health import DRIVER, USER, wait, wait_for_answer, wait_for_node
 from kvmark.testbed.cassandra.java import find_java
 from kvmark.testbed.cassandra.log import reason_in, refused_setting
 from kvmark.testbed.cassandra.memory import check_bound, check_memory, heap_of
+from kvmark.testbed.console import Console
 from kvmark.testbed.launch import Launch, launch
 from kvmark.testbed.memory_group import make_group, remove_group
 from kvmark.testbed.network import Network
@@ -63,7 +64,7 @@ HEALTHY_WITHIN_S: Final = 180.0
 _USUAL_PORT: Final = 9042
 _USUAL_STORAGE_PORT: Final = 7000
 _USUAL_EXPORTER_PORT: Final = 9501
-_FIRST_PASSWORD: Final = "cassandra"  # noqa: S105 - everybody's, changed at once
+_FIRST_PASSWORD: Final = Secret("cassandra")
 _STARTS: Final = 3
 """How often ports are chosen: another program may take one before a node listens there."""
 _IN_USE: Final = re.compile(
@@ -324,19 +325,15 @@ def _healthy(wanted: Wanted, testbed: Testbed, tell: Tell) -> Testbed:
 def _change_password(testbed: Testbed, password: Secret) -> None:
     """Gives the first user its password, as soon as the nodes have made that user."""
     first = testbed.nodes[0]
-    authority = testbed.facts.get("ca_file")
+    options = parse_system_url(testbed.url).options
     quoted = password.reveal().replace("'", "''")
 
     def changed() -> bool:
         try:
-            with Client(
-                first.host,
-                first.port,
-                login=(USER, _FIRST_PASSWORD),
-                authority=Path(authority) if authority else None,
-            ) as client:
-                client.ask(f"ALTER ROLE {USER} WITH PASSWORD = '{quoted}'")
-        except (OSError, ReplyError):
+            Console(DRIVER, {**options, "address": first.address}, _FIRST_PASSWORD).ask(
+                f"ALTER ROLE {USER} WITH PASSWORD = '{quoted}'"
+            )
+        except SystemUnderTestError:
             return False
         return True
 
