@@ -12,7 +12,6 @@ import psutil
 
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed.console import Console
-from kvmark.testbed.state import Node
 from kvmark.testbed.system import Counted
 
 __all__ = [
@@ -21,7 +20,6 @@ __all__ = [
     "check_memory",
     "find_server",
     "fingerprint",
-    "taken",
 ]
 
 ANSWERS_WITHIN_S: Final = 0.1
@@ -56,13 +54,6 @@ def check_memory(servers: int, each_bytes: int, advice: str) -> None:
             f"{count} of {each_bytes / 2**20:.0f} MiB need more memory than the"
             f" {available / 2**20:.0f} MiB that are available: {advice}"
         )
-
-
-def taken(node: Node) -> UsageError:
-    """The error where another program was quicker to listen."""
-    return UsageError(
-        f"port {node.port} of {node.host} was taken by another program just now: try again"
-    )
 
 
 def fingerprint(counted: Mapping[str, object]) -> str:
