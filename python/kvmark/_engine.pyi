@@ -1,9 +1,10 @@
 """The native half of kvmark: one run at a time, with the interpreter lock released."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike
 
 __all__ = [
+    "Console",
     "build_profile",
     "calibrate",
     "check_plan",
@@ -17,6 +18,10 @@ __all__ = [
 version: str
 build_profile: str
 counting: int
+
+class Console:
+    def __init__(self, driver: str, options: str) -> None: ...
+    def ask(self, words: Sequence[str]) -> str: ...
 
 def run(
     plan: str,

@@ -8,8 +8,8 @@ import pytest
 from command_line import Kvmark
 
 from kvmark.testbed import redis
+from kvmark.testbed.console import Console
 from kvmark.testbed.control import take_down
-from kvmark.testbed.redis.client import Client
 from kvmark.testbed.state import Testbed
 
 SHORT = ("--num_threads_read", "3", "--num_threads_write", "2", "--num_writes", "400")
@@ -68,9 +68,7 @@ def test_a_wrong_value_is_counted_and_ends_with_exit_code_1(
 ) -> None:
     words = ("RedisKeyValue", "--system", server.url, "--nouuid", "--num_unique_keys", "40", *SHORT)
     assert table(kvmark, *words)["mismatches"] == 0
-    host, _, port = server.url.removeprefix("redis://").partition(":")
-    with Client(host, int(port.partition("/")[0])) as client:
-        client.ask("SET", "key:7", "val:8")
+    Console("redis", {"address": server.nodes[0].address}).ask("SET", "key:7", "val:8")
     answer = kvmark("app", *words, "--read_only", exits=1)
     assert "returned something else than what must be there" in answer.err
     assert answer.json["table"]["mismatches"] > 0

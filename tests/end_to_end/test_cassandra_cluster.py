@@ -13,8 +13,8 @@ from command_line import Kvmark, wait_until
 
 from kvmark.errors import SystemUnderTestError
 from kvmark.testbed import cassandra
-from kvmark.testbed.cassandra.client import Client, ReplyError
 from kvmark.testbed.cassandra.health import connect
+from kvmark.testbed.console import Console
 from kvmark.testbed.control import kill_node, restart_node, take_down, wait_until_healthy
 from kvmark.testbed.observe import Observer
 from kvmark.testbed.state import Testbed
@@ -106,12 +106,12 @@ def test_a_client_that_knows_who_holds_a_row_spares_the_nodes_a_detour(
     assert carried["false"] > 1.3 * carried["true"]
 
 
-def write_until_it_succeeds(client: Client, statement: str) -> None:
+def write_until_it_succeeds(client: Console, statement: str) -> None:
     """A write may time out until the others have seen that a node is gone; it is tried again."""
     for _ in range(30):
         try:
-            client.ask(statement, consistency="QUORUM")
-        except ReplyError:
+            client.ask(statement)
+        except SystemUnderTestError:
             continue
         return
     raise AssertionError("no write succeeded")
@@ -120,11 +120,11 @@ def write_until_it_succeeds(client: Client, statement: str) -> None:
 def knows_of_a_loss(testbed: Testbed, name: str) -> bool:
     """Whether a node refuses to read from all nodes without asking them."""
     statement = "SELECT keyspace_name FROM system_distributed.view_build_status"
-    with connect(testbed, testbed.node(name), PATIENCE_S) as client:
-        try:
-            client.ask(statement, consistency="ALL")
-        except ReplyError as refused:
-            return "annot achieve" in str(refused)
+    client = connect(testbed, testbed.node(name), PATIENCE_S, "all")
+    try:
+        client.ask(statement)
+    except SystemUnderTestError as refused:
+        return "annot achieve" in str(refused)
     return False
 
 
@@ -150,26 +150,26 @@ def outage(nodes: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Outage:
     url = f"{nodes.url}/two?replication=simple:2&write_consistency=two&read_consistency=one"
     words = ("run", "writes.yaml", "--system", url, "-q", "--json")
     user(*words, "--load", "always", "--operations", "100", exits=(0, 1))
-    with connect(nodes, nodes.node("node-1"), PATIENCE_S) as client:
-        client.ask(
-            "CREATE KEYSPACE quorum WITH replication ="
-            " {'class': 'SimpleStrategy', 'replication_factor': 3}"
-        )
-        client.ask("CREATE TABLE quorum.rows (k int PRIMARY KEY)")
-        kill_node(nodes, "node-3")
-        try:
-            write_until_it_succeeds(client, "INSERT INTO quorum.rows (k) VALUES (1)")
-            with pytest.raises(SystemUnderTestError) as named:
-                wait_until_healthy(nodes, 0.1)
-            for name in ("node-1", "node-2"):
-                wait_until(lambda name=name: knows_of_a_loss(nodes, name), f"{name} misses node-3")
-            more = ("--load", "never", "--operations", "3000", "--clients", "32")
-            document = user(*words, *more, exits=1).json
-        finally:
-            now = restart_node(nodes, "node-3")
+    client = connect(nodes, nodes.node("node-1"), PATIENCE_S, "quorum")
+    client.ask(
+        "CREATE KEYSPACE quorum WITH replication ="
+        " {'class': 'SimpleStrategy', 'replication_factor': 3}"
+    )
+    client.ask("CREATE TABLE quorum.rows (k int PRIMARY KEY)")
+    kill_node(nodes, "node-3")
+    try:
+        write_until_it_succeeds(client, "INSERT INTO quorum.rows (k) VALUES (1)")
+        with pytest.raises(SystemUnderTestError) as named:
+            wait_until_healthy(nodes, 0.1)
+        for name in ("node-1", "node-2"):
+            wait_until(lambda name=name: knows_of_a_loss(nodes, name), f"{name} misses node-3")
+        more = ("--load", "never", "--operations", "3000", "--clients", "32")
+        document = user(*words, *more, exits=1).json
+    finally:
+        now = restart_node(nodes, "node-3")
     wait_until_healthy(now)
-    with connect(now, now.node("node-3"), PATIENCE_S) as client:
-        rows = client.ask("SELECT k FROM quorum.rows", consistency="QUORUM")
+    client = connect(now, now.node("node-3"), PATIENCE_S, "quorum")
+    rows = client.ask("SELECT k FROM quorum.rows")
     return Outage(str(named.value), document, measured(user.manifest(document["run"])), rows)
 
 

@@ -11,7 +11,7 @@ from command_line import Going, Kvmark, run_folders, wait_until
 
 from kvmark.secret import Secret
 from kvmark.testbed import redis
-from kvmark.testbed.redis.health import connect
+from kvmark.testbed.console import connect
 from kvmark.testbed.state import Testbed
 
 SECRET = "Ov3rh4rd"
@@ -30,8 +30,7 @@ def again(testbed: Testbed) -> Testbed:
 
 
 def keys(testbed: Testbed) -> object:
-    with connect(testbed, testbed.nodes[0]) as client:
-        return client.ask("DBSIZE")
+    return connect(testbed, testbed.nodes[0]).ask("DBSIZE")
 
 
 def measured(manifest: dict[str, Any]) -> list[dict[str, Any]]:
@@ -93,8 +92,7 @@ def test_a_sequence_is_repeated_on_an_empty_database_each_time(user: Kvmark) -> 
 
 def test_records_that_are_there_are_not_loaded_over_unasked(user: Kvmark) -> None:
     testbed = up(user)
-    with connect(testbed, testbed.nodes[0]) as client:
-        client.ask("SET", "mine", "dear")
+    connect(testbed, testbed.nodes[0]).ask("SET", "mine", "dear")
     words = ("ycsb", "--system", testbed.url, "--workloads", "load", *SMALL)
     sentence = user.refuses(*words)
     assert "already holds 1 keys" in sentence

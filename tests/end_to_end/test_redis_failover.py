@@ -9,7 +9,8 @@ from command_line import Going, Kvmark, wait_until
 
 from kvmark.errors import UsageError
 from kvmark.testbed import redis
-from kvmark.testbed.redis.health import connect
+from kvmark.testbed.console import connect
+from kvmark.testbed.redis.health import facts_in
 from kvmark.testbed.state import Testbed
 
 FAULT = "1s kill primary-1 for 9s"
@@ -20,16 +21,14 @@ PROMOTE = "1s promote replica-1 for 6s"
 def role(testbed: Testbed, node: str) -> str:
     """What a server says it is."""
     now = Testbed.read(testbed.folder)
-    with connect(now, now.node(node)) as client:
-        return client.facts("INFO", "replication")["role"]
+    return facts_in(connect(now, now.node(node)).ask("INFO", "replication"))["role"]
 
 
 def miss_soon(testbed: Testbed) -> None:
     """Lets the servers that are there miss another after half a second instead of fifteen."""
     for node in testbed.nodes:
         if node.name != "primary-1":
-            with connect(testbed, node) as client:
-                client.ask("CONFIG", "SET", "cluster-node-timeout", "500")
+            connect(testbed, node).ask("CONFIG", "SET", "cluster-node-timeout", "500")
 
 
 def test_a_replica_of_a_cluster_takes_over_before_its_primary_is_back(

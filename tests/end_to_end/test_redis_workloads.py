@@ -7,6 +7,7 @@ from command_line import Kvmark
 
 from kvmark import catalog
 from kvmark.testbed import redis
+from kvmark.testbed.console import connect
 from kvmark.testbed.state import Testbed
 
 READY = sorted(name for name in catalog.names() if name.startswith("redis/"))
@@ -33,9 +34,7 @@ def test_every_ready_workload_does_what_it_says(user: Kvmark) -> None:
         assert outcomes(manifest) == {"ok"}, name
         assert recorded <= statements, name
         assert not [one for one in document["verdict"]["reasons"] if one["code"] == "wrong_mix"]
-        with_keys = redis.health.connect(testbed, testbed.nodes[0])
-        with with_keys as client:
-            client.ask("FLUSHALL")
+        connect(testbed, testbed.nodes[0]).ask("FLUSHALL")
 
 
 def test_a_pipeline_of_any_depth_is_one_operation_with_that_many_records(user: Kvmark) -> None:
@@ -65,11 +64,11 @@ def test_commands_of_the_users_own_run_from_a_file(user: Kvmark, tmp_path: Path)
         ]
     )
     assert outcomes(manifest) == {"ok"}
-    with redis.health.connect(testbed, testbed.nodes[0]) as client:
-        keys = client.ask("KEYS", "*:x")
-        assert len(keys) == 50
-        assert all(str(key).startswith("{user") for key in keys)
-        assert 0 < int(str(client.ask("TTL", str(keys[0])))) <= 60
+    client = connect(testbed, testbed.nodes[0])
+    keys = client.ask("KEYS", "*:x")
+    assert len(keys) == 50
+    assert all(str(key).startswith("{user") for key in keys)
+    assert 0 < int(str(client.ask("TTL", str(keys[0])))) <= 60
 
 
 def killed(user: Kvmark, testbed: Testbed) -> dict[str, Any]:

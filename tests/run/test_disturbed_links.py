@@ -9,9 +9,9 @@ from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.run.faults import Faults
 from kvmark.run.served import Served
 from kvmark.spec.faults import parse_fault
+from kvmark.testbed.console import connect
 from kvmark.testbed.control import disturb_link, heal_link
 from kvmark.testbed.network import Disturbance
-from kvmark.testbed.redis.health import connect
 from kvmark.testbed.rescue import Broken, Rescue, main
 from kvmark.testbed.state import Testbed
 
@@ -32,9 +32,8 @@ def pair(up: Up) -> Testbed:
 
 def answers(testbed: Testbed, node: str = NODE, within_s: float = 300.0) -> bool:
     try:
-        with connect(testbed, testbed.node(node), within_s) as client:
-            return client.ask("PING") == "PONG"
-    except OSError:
+        return connect(testbed, testbed.node(node), within_s).ask("PING") == "PONG"
+    except SystemUnderTestError:
         return False
 
 

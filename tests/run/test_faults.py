@@ -7,8 +7,8 @@ import pytest
 
 from kvmark.run.faults import Faults
 from kvmark.spec.faults import parse_fault
+from kvmark.testbed.console import connect
 from kvmark.testbed.control import kill_node
-from kvmark.testbed.redis.health import connect
 from kvmark.testbed.state import Testbed
 
 Up = Callable[..., Testbed]
@@ -19,8 +19,7 @@ MEASURED = {"kind": "phase_ended", "name": "measure"}
 
 
 def answers(testbed: Testbed) -> bool:
-    with connect(testbed, testbed.node(NODE)) as client:
-        return client.ask("PING") == "PONG"
+    return connect(testbed, testbed.node(NODE)).ask("PING") == "PONG"
 
 
 def faults(testbed: Testbed, going: Going, *texts: str, limit_ns: int | None = None) -> Faults:
@@ -53,15 +52,13 @@ def test_nothing_is_broken_before_the_measurement(up: Up, going: Going) -> None:
 
 def test_a_killed_server_comes_back_on_its_data(up: Up, going: Going, wait_until: Wait) -> None:
     testbed = up(appendonly=True, appendfsync="always")
-    with connect(testbed, testbed.node(NODE)) as client:
-        client.ask("SET", "kept", "1")
+    connect(testbed, testbed.node(NODE)).ask("SET", "kept", "1")
     with faults(testbed, going, f"0s kill {NODE} for 50ms"):
         going.measure()
         wait_until(lambda: going.states() == ["begun", "ended"], "the server is back")
     now = Testbed.read(testbed.folder)
     assert now.node(NODE).process != testbed.node(NODE).process
-    with connect(now, now.node(NODE)) as client:
-        assert client.ask("GET", "kept") == "1"
+    assert connect(now, now.node(NODE)).ask("GET", "kept") == "1"
 
 
 @pytest.mark.parametrize("lasting", ["", " for 20ms"])

@@ -16,7 +16,7 @@ from kvmark.secret import Secret
 from kvmark.spec.faults import parse_fault
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
-from kvmark.testbed.redis.health import connect
+from kvmark.testbed.console import connect
 from kvmark.testbed.state import Testbed
 
 Up = Callable[..., Testbed]
@@ -27,15 +27,15 @@ def plan_of(url: str) -> Plan:
 
 
 def fill(testbed: Testbed, database: int = 0) -> None:
-    with connect(testbed, testbed.nodes[0]) as client:
-        client.ask("SELECT", database)
-        client.ask("MSET", "a", 1, "b", 2)
+    client = connect(testbed, testbed.nodes[0])
+    client.ask("SELECT", database)
+    client.ask("MSET", "a", 1, "b", 2)
 
 
 def keys(testbed: Testbed, database: int = 0) -> object:
-    with connect(testbed, testbed.nodes[0]) as client:
-        client.ask("SELECT", database)
-        return client.ask("DBSIZE")
+    client = connect(testbed, testbed.nodes[0])
+    client.ask("SELECT", database)
+    return client.ask("DBSIZE")
 
 
 def test_the_testbed_behind_an_address_is_described(up: Up) -> None:
@@ -119,8 +119,7 @@ def test_a_cluster_holds_what_all_its_primaries_hold(up: Up) -> None:
     testbed = up(cluster=3)
     system = parse_system_url(testbed.url)
     for node, key in zip(testbed.nodes, ("b", "c", "a"), strict=True):
-        with connect(testbed, node) as client:
-            assert client.ask("SET", key, 1) == "OK"
+        assert connect(testbed, node).ask("SET", key, 1) == "OK"
     with pytest.raises(UsageError, match="already holds 3 keys"):
         emptier(system, "refuse")
     emptier(system, "remove")()

@@ -10,9 +10,8 @@ import pytest
 from kvmark.errors import UsageError
 from kvmark.testbed import redis
 from kvmark.testbed.cassandra.java import find_java
+from kvmark.testbed.console import connect
 from kvmark.testbed.control import take_down
-from kvmark.testbed.redis.client import Client
-from kvmark.testbed.redis.health import connect
 from kvmark.testbed.state import Testbed
 
 Up = Callable[..., Testbed]
@@ -50,9 +49,7 @@ def ask() -> Callable[..., Any]:
     """Asks one server of a testbed one thing."""
 
     def ask(testbed: Testbed, node: str, *words: str | int) -> Any:
-        client: Client
-        with connect(testbed, testbed.node(node), PATIENCE_S) as client:
-            return client.ask(*words)
+        return connect(testbed, testbed.node(node), PATIENCE_S).ask(*words)
 
     return ask
 

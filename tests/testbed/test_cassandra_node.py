@@ -17,8 +17,9 @@ import pytest
 
 from kvmark.cli.main import main
 from kvmark.errors import SystemUnderTestError, UsageError
-from kvmark.testbed.cassandra.client import Client, ReplyError
+from kvmark.secret import Secret
 from kvmark.testbed.cassandra.health import connect
+from kvmark.testbed.console import Console
 from kvmark.testbed.control import (
     describe,
     kill_node,
@@ -39,6 +40,7 @@ GIB = 2**30
 # Nothing is given up because the machine is busy.
 SETTINGS = ("concurrent_reads=64", "commitlog_sync=batch", "read_request_timeout=5m",
             "range_request_timeout=5m", "write_request_timeout=5m")  # fmt: skip
+LOCAL = "SELECT cluster_name FROM system.local"
 SECRET = "it's open #1"
 
 
@@ -117,29 +119,30 @@ def test_a_node_answers_and_is_found_by_its_address(node: Testbed) -> None:
 
 
 def test_values_of_all_kinds_that_are_asked_for_are_read(node: Testbed) -> None:
-    with connect(node, node.nodes[0], PATIENCE_S) as client:
-        (local,) = client.ask("SELECT * FROM system.local")
-        assert local["rpc_address"] == "127.0.0.1"
-        assert local["tokens"] == ["-9223372036854775808"]
-        assert local["bootstrapped"] == "COMPLETED"
-        with pytest.raises(ReplyError, match="nowhere does not exist"):
-            client.ask("SELECT * FROM nowhere.at_all")
-        replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
-        assert client.ask(f"CREATE KEYSPACE some WITH replication = {replication}") == []
-        client.ask(
-            "CREATE TABLE some.kinds (i int PRIMARY KEY, big bigint, yes boolean, t text,"
-            " l list<int>, m map<text, int>, u uuid, b blob, n inet, p tuple<int, text>)"
-        )
-        client.ask(
-            "INSERT INTO some.kinds (i, big, yes, l, u, b, m, p) VALUES (-1, 5000000000, true,"
-            " [1, 2], 00000000-0000-0000-0000-000000000001, 0x0102, {'a': 1}, (1, 'b'))"
-        )
-        (row,) = client.ask("SELECT * FROM some.kinds", consistency="QUORUM")
-    assert row.pop("m") == bytes.fromhex("000000010000000161000000040000 0001")
-    assert row.pop("p") is not None
+    client = connect(node, node.nodes[0], PATIENCE_S)
+    (local,) = client.ask("SELECT * FROM system.local")
+    assert local["rpc_address"] == "127.0.0.1"
+    assert local["tokens"] == ["-9223372036854775808"]
+    assert local["bootstrapped"] == "COMPLETED"
+    with pytest.raises(SystemUnderTestError, match="nowhere does not exist"):
+        client.ask("SELECT * FROM nowhere.at_all")
+    replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+    assert client.ask(f"CREATE KEYSPACE some WITH replication = {replication}") == []
+    client.ask(
+        "CREATE TABLE some.kinds (i int PRIMARY KEY, big bigint, yes boolean, t text,"
+        " l list<int>, m map<text, int>, u uuid, b blob, n inet, p tuple<int, text>)"
+    )
+    client.ask(
+        "INSERT INTO some.kinds (i, big, yes, l, u, b, m, p) VALUES (-1, 5000000000, true,"
+        " [1, 2], 00000000-0000-0000-0000-000000000001, 0x0102, {'a': 1}, (1, 'b'))"
+    )
+    quorum = connect(node, node.nodes[0], PATIENCE_S, "quorum")
+    (row,) = quorum.ask("SELECT * FROM some.kinds")
     assert row == {
         "i": -1,
-        "b": b"\1\2",
+        "b": "0x0102",
+        "m": "{'a':1}",
+        "p": "(1,'b')",
         "big": 5_000_000_000,
         "yes": True,
         "t": None,
@@ -151,20 +154,21 @@ def test_values_of_all_kinds_that_are_asked_for_are_read(node: Testbed) -> None:
 
 def test_nobody_gets_in_without_the_password_or_tls(node: Testbed) -> None:
     (first,) = node.nodes
-    authority = Path(node.facts["ca_file"])
-    with pytest.raises(ReplyError, match="asks for a user and a password"):
-        Client(first.host, first.port, authority=authority)
+    place = {"address": first.address}
+    encrypted = {**place, "tls": "true", "ca_file": node.facts["ca_file"]}
+    with pytest.raises(SystemUnderTestError, match="it wants a login"):
+        Console("cql", encrypted).ask(LOCAL)
     # The hash of the first password is remembered for two seconds.
-    wait_until(lambda: is_refused(first.port, authority, "cassandra"), "refuse", node.watched(), 30)
-    with pytest.raises(OSError, match=r".*"):
-        Client(first.host, first.port, login=("cassandra", SECRET))
+    wait_until(lambda: is_refused(encrypted, "cassandra"), "refuse", node.watched(), 30)
+    with pytest.raises(SystemUnderTestError, match="connection"):
+        Console("cql", {"username": "cassandra", **place}, Secret(SECRET)).ask(LOCAL)
 
 
-def is_refused(port: int, authority: Path, password: str) -> bool:
+def is_refused(place: dict[str, str], password: str) -> bool:
     try:
-        Client("127.0.0.1", port, login=("cassandra", password), authority=authority).close()
-    except ReplyError as refused:
-        return "incorrect" in str(refused)
+        Console("cql", {"username": "cassandra", **place}, Secret(password)).ask(LOCAL)
+    except SystemUnderTestError as refused:
+        return "uthentication" in str(refused)
     return False
 
 
@@ -206,7 +210,8 @@ def test_a_manifest_gets_version_settings_and_a_fingerprint(node: Testbed) -> No
 
 
 def test_observing_tells_what_the_node_used(node: Testbed) -> None:
-    with Observer(node) as observer, connect(node, node.nodes[0], PATIENCE_S) as client:
+    client = connect(node, node.nodes[0], PATIENCE_S)
+    with Observer(node) as observer:
         wait_until(
             lambda: observer.sample()[0]["gc_count"] is not None,
             "answer",
@@ -254,34 +259,35 @@ def test_a_paused_node_is_observed_without_what_it_alone_knows(node: Testbed) ->
 
 
 def test_a_killed_node_starts_again_with_what_it_acknowledged(node: Testbed) -> None:
-    with connect(node, node.nodes[0], PATIENCE_S) as client:
-        client.ask(
-            "CREATE KEYSPACE kept WITH replication ="
-            " {'class': 'SimpleStrategy', 'replication_factor': 1}"
-        )
-        client.ask("CREATE TABLE kept.rows (k int PRIMARY KEY, v text)")
-        client.ask("INSERT INTO kept.rows (k, v) VALUES (1, 'value')")
+    client = connect(node, node.nodes[0], PATIENCE_S)
+    client.ask(
+        "CREATE KEYSPACE kept WITH replication ="
+        " {'class': 'SimpleStrategy', 'replication_factor': 1}"
+    )
+    client.ask("CREATE TABLE kept.rows (k int PRIMARY KEY, v text)")
+    client.ask("INSERT INTO kept.rows (k, v) VALUES (1, 'value')")
     assert kill_node(node, FIRST)
     assert not kill_node(node, FIRST)
     with pytest.raises(SystemUnderTestError, match=r"cassandra/node-1 ended by itself; line \d+"):
         wait_until_healthy(node)
     changed = restart_node(node, FIRST)
     wait_until_healthy(changed)
-    with connect(changed, changed.nodes[0], PATIENCE_S) as client:
-        assert client.ask("SELECT * FROM kept.rows") == [{"k": 1, "v": "value"}]
+    assert connect(changed, changed.nodes[0], PATIENCE_S).ask("SELECT * FROM kept.rows") == [
+        {"k": 1, "v": "value"}
+    ]
 
 
 def test_a_node_that_was_down_is_back_with_its_rows_and_its_bound(
     node: Testbed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("KVMARK_TESTBEDS", str(node.folder.parent))
-    with connect(node, node.nodes[0], PATIENCE_S) as client:
-        client.ask(
-            "CREATE KEYSPACE again WITH replication ="
-            " {'class': 'SimpleStrategy', 'replication_factor': 1}"
-        )
-        client.ask("CREATE TABLE again.rows (k int PRIMARY KEY, v text)")
-        client.ask("INSERT INTO again.rows (k, v) VALUES (1, 'value')")
+    client = connect(node, node.nodes[0], PATIENCE_S)
+    client.ask(
+        "CREATE KEYSPACE again WITH replication ="
+        " {'class': 'SimpleStrategy', 'replication_factor': 1}"
+    )
+    client.ask("CREATE TABLE again.rows (k int PRIMARY KEY, v text)")
+    client.ask("INSERT INTO again.rows (k, v) VALUES (1, 'value')")
     assert main(["down", node.name]) == 0
     assert main(["up", "cassandra", "--heap", "1G"]) == 2
     assert "--heap says something else than testbed 'cassandra' was" in capsys.readouterr().err
@@ -292,8 +298,9 @@ def test_a_node_that_was_down_is_back_with_its_rows_and_its_bound(
     assert first.process is not None
     if first.group is not None:
         assert first.group.name in Path(f"/proc/{first.process.pid}/cgroup").read_text()
-    with connect(back, first, PATIENCE_S) as client:
-        assert client.ask("SELECT * FROM again.rows") == [{"k": 1, "v": "value"}]
+    assert connect(back, first, PATIENCE_S).ask("SELECT * FROM again.rows") == [
+        {"k": 1, "v": "value"}
+    ]
 
 
 def test_down_speaks_json_and_leaves_no_bound_on_memory_behind(

@@ -22,6 +22,8 @@ from kvmark.testbed.cassandra.config import (
 )
 from kvmark.testbed.cassandra.java import Java
 from kvmark.testbed.cassandra.memory import check_bound, check_memory, heap_of
+from kvmark.testbed.launch import PortTakenError
+from kvmark.testbed.state import Node
 
 GIB = 2**30
 HOSTS = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
@@ -197,7 +199,7 @@ def test_other_ports_are_tried_when_a_program_takes_one_while_nodes_start(
         ports = given[-2]
         calls.append({ports.clients, ports.storage, ports.exporter})
         if len(calls) <= taken:
-            raise module._PortTakenError("a port was taken")
+            raise PortTakenError(Node(name="node-1", role="peer", host="h", port=1, command=()))
         return "up"
 
     monkeypatch.setattr(module, "find_java", lambda: Java("java", "17.0.1", 17))
@@ -208,7 +210,7 @@ def test_other_ports_are_tried_when_a_program_takes_one_while_nodes_start(
     if taken < starts:
         assert module.up(Wanted(), tmp_path) == "up"
     else:
-        with pytest.raises(UsageError, match="a port was taken"):
+        with pytest.raises(UsageError, match=r"a port of h \(1\) was taken"):
             module.up(Wanted(), tmp_path)
     assert len(calls) == starts
     # Two that start side by side would meet at the usual ports again and again.

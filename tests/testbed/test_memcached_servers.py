@@ -12,10 +12,9 @@ from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.secret import Secret
 from kvmark.spec.url import parse_system_url
 from kvmark.testbed import memcached
+from kvmark.testbed.console import Console, connect
 from kvmark.testbed.control import describe, kill_node, restart_node, take_down
-from kvmark.testbed.memcached.client import Client, ReplyError
 from kvmark.testbed.memcached.data import contents
-from kvmark.testbed.memcached.health import connect
 from kvmark.testbed.observe import Observer
 from kvmark.testbed.process import wait_until
 from kvmark.testbed.state import Testbed
@@ -41,14 +40,12 @@ def up(root: Path) -> Up:
 
 
 def put(testbed: Testbed, key: str, node: str = FIRST) -> None:
-    with connect(testbed, testbed.node(node), PATIENCE_S) as client:
-        client.send(f"set {key} 0 0 1\r\nx\r\n".encode())
-        assert client.read_line(100) == b"STORED\r\n"
+    client = connect(testbed, testbed.node(node), PATIENCE_S)
+    assert client.ask(f"set {key} 0 0 1\r\nx") == "STORED"
 
 
 def has(testbed: Testbed, key: str, node: str = FIRST) -> bool:
-    with connect(testbed, testbed.node(node), PATIENCE_S) as client:
-        return client.line(f"get {key}") != "END"
+    return connect(testbed, testbed.node(node), PATIENCE_S).ask("get", key) != "END"
 
 
 def held(testbed: Testbed) -> Contents:
@@ -64,8 +61,8 @@ def test_a_server_answers_until_it_is_down(up: Up, root: Path) -> None:
     assert testbed.version[0].isdigit()
     (stopped,) = take_down(root, "memcached")
     assert [node.name for node in stopped.nodes] == [FIRST]
-    with pytest.raises(ConnectionRefusedError):
-        connect(testbed, testbed.nodes[0])
+    with pytest.raises(SystemUnderTestError, match="Connection refused"):
+        connect(testbed, testbed.nodes[0]).ask("version")
 
 
 def test_wishes_are_effective_and_a_manifest_gets_them_with_a_fingerprint(up: Up) -> None:
@@ -108,13 +105,12 @@ def test_a_server_that_ends_at_once_gives_its_last_line(up: Up, root: Path, tmp_
 def test_the_password_is_asked_for_and_stands_in_private_files_only(up: Up) -> None:
     testbed = up(password=Secret(SECRET))
     put(testbed, "key")
-    with (
-        Client("127.0.0.1", testbed.nodes[0].port) as stranger,
-        pytest.raises(ReplyError, match="unauthenticated"),
-    ):
-        stranger.line("version")
-    with pytest.raises(ReplyError, match=r"answered the login with CLIENT_ERROR$"):
-        Client("127.0.0.1", testbed.nodes[0].port, login=("kvmark", "wrong"))
+    place = {"address": testbed.nodes[0].address}
+    with pytest.raises(SystemUnderTestError, match="unauthenticated"):
+        Console("memcached", place).ask("version")
+    stranger = Console("memcached", {"username": "kvmark", **place}, Secret("wrong"))
+    with pytest.raises(SystemUnderTestError, match=r"answered the login with CLIENT_ERROR$"):
+        stranger.ask("version")
     holders = [
         path
         for path in testbed.folder.rglob("*")

@@ -11,6 +11,7 @@ import pytest
 
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed import network
+from kvmark.testbed.console import Console, connect
 from kvmark.testbed.control import (
     disturb_link,
     heal_link,
@@ -20,8 +21,7 @@ from kvmark.testbed.control import (
     take_down,
 )
 from kvmark.testbed.network import Disturbance, Network
-from kvmark.testbed.redis.client import Client
-from kvmark.testbed.redis.health import connect
+from kvmark.testbed.redis.health import facts_in
 from kvmark.testbed.state import Testbed
 
 Up = Callable[..., Testbed]
@@ -70,17 +70,16 @@ def said(*words: str) -> str:
 def answers(testbed: Testbed, node: str, within_s: float = PATIENCE_S) -> bool:
     """Whether a server answers; who expects no answer waits for it a moment only."""
     try:
-        with connect(testbed, testbed.node(node), within_s) as client:
-            return client.ask("PING") == "PONG"
-    except OSError:
+        return connect(testbed, testbed.node(node), within_s).ask("PING") == "PONG"
+    except SystemUnderTestError:
         return False
 
 
 def copies(testbed: Testbed, within_s: float = PATIENCE_S) -> object:
     """How many replicas have a write in that time."""
-    with connect(testbed, testbed.node("primary-1"), 2 * PATIENCE_S) as client:
-        client.ask("INCR", "writes")
-        return client.ask("WAIT", 1, round(within_s * 1000))
+    client = connect(testbed, testbed.node("primary-1"), 2 * PATIENCE_S)
+    client.ask("INCR", "writes")
+    return client.ask("WAIT", 1, round(within_s * 1000))
 
 
 def test_servers_have_addresses_of_their_own_and_no_way_out(pair: Testbed) -> None:
@@ -122,14 +121,13 @@ def test_a_server_that_was_killed_starts_again_on_its_own_link(pair: Testbed) ->
 
 def test_a_replica_takes_its_primarys_place_and_gives_it_back(pair: Testbed, ask: Ask) -> None:
     def role(node: str) -> str:
-        with connect(pair, pair.node(node)) as client:
-            return client.facts("INFO", "replication")["role"]
+        return facts_in(connect(pair, pair.node(node)).ask("INFO", "replication"))["role"]
 
     def holder() -> str:
         """Whom clients reach at the address that they know."""
         host, _, port = pair.facts["service"].partition(":")
-        with Client(host, int(port)) as client:
-            pid = client.facts("INFO", "server")["process_id"]
+        client = Console("redis", {"address": f"{host}:{int(port)}"})
+        pid = facts_in(client.ask("INFO", "server"))["process_id"]
         names = {str(node.process and node.process.pid): node.name for node in pair.nodes}
         return names[pid]
 
@@ -258,9 +256,9 @@ def test_a_delay_is_in_every_answer(pair: Testbed, ask: Ask) -> None:
     except UsageError as refused:
         pytest.skip(str(refused))
     assert disturb_link(pair, "primary-1", slow)
-    with pytest.raises(OSError, match="timed out"):
+    with pytest.raises(SystemUnderTestError, match="no connection within 50 ms"):
         # A question and its answer take twice the delay.
-        connect(pair, pair.node("primary-1"), 0.05)
+        connect(pair, pair.node("primary-1"), 0.05).ask("PING")
     heal_link(pair, "primary-1", slow)
     assert ask(pair, "primary-1", "PING") == "PONG"
 

@@ -16,13 +16,13 @@ from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.secret import Secret
 from kvmark.spec.url import SystemName
 from kvmark.testbed import proxy
+from kvmark.testbed.console import Console
 from kvmark.testbed.control import describe, restart_node, take_down
 from kvmark.testbed.observe import Observer
 from kvmark.testbed.ports import choose_ports
 from kvmark.testbed.proxy.describe import describe as described
 from kvmark.testbed.proxy.programs import built_path, find_program
 from kvmark.testbed.proxy.settings import Place, command, files
-from kvmark.testbed.redis.client import Client
 from kvmark.testbed.state import Node, Testbed, owner_of
 
 Output = pytest.CaptureFixture[str]
@@ -38,8 +38,7 @@ def before(testbed: Testbed, **more: Any) -> proxy.Target:
 
 
 def ping(testbed: Testbed) -> object:
-    with Client(testbed.nodes[0].host, testbed.nodes[0].port) as client:
-        return client.ask("PING")
+    return Console("redis", {"address": testbed.nodes[0].address}).ask("PING")
 
 
 @pytest.fixture
@@ -214,7 +213,7 @@ def test_haproxy_passes_on_until_it_is_down_and_the_system_stays(
     (stopped,) = take_down(root, "haproxy", remove=True)
     assert [node.name for node in stopped.nodes] == ["haproxy"]
     assert ping(system) == "PONG"
-    with pytest.raises(ConnectionRefusedError):
+    with pytest.raises(SystemUnderTestError, match="Connection refused"):
         ping(made)
 
 

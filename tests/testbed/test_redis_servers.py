@@ -12,6 +12,7 @@ import pytest
 
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.secret import Secret
+from kvmark.testbed.console import Console, connect
 from kvmark.testbed.control import (
     describe,
     kill_node,
@@ -22,7 +23,6 @@ from kvmark.testbed.control import (
 )
 from kvmark.testbed.observe import Observer
 from kvmark.testbed.process import Identity, Watched, kill, start, stop, wait_until
-from kvmark.testbed.redis.client import Client, ReplyError
 from kvmark.testbed.state import Testbed, owner_of
 
 Up = Callable[..., Testbed]
@@ -40,7 +40,7 @@ def test_a_server_answers_until_it_is_down(up: Up, ask: Ask, root: Path) -> None
     assert testbed.version[0].isdigit()
     (stopped,) = take_down(root, "redis")
     assert [node.name for node in stopped.nodes] == [FIRST]
-    with pytest.raises(ConnectionRefusedError):
+    with pytest.raises(SystemUnderTestError, match="Connection refused"):
         ask(testbed, FIRST, "PING")
 
 
@@ -100,10 +100,8 @@ def test_names_are_taken_in_turn_and_a_given_one_once(up: Up, root: Path) -> Non
 def test_the_password_is_asked_for_and_stands_in_private_files_only(up: Up, ask: Ask) -> None:
     testbed = up(password=Secret(SECRET))
     assert ask(testbed, FIRST, "PING") == "PONG"
-    with (
-        Client("127.0.0.1", testbed.nodes[0].port) as stranger,
-        pytest.raises(ReplyError, match="NOAUTH"),
-    ):
+    stranger = Console("redis", {"address": testbed.nodes[0].address})
+    with pytest.raises(SystemUnderTestError, match="NOAUTH"):
         stranger.ask("PING")
     holders = [
         path
@@ -221,16 +219,14 @@ def test_what_a_killed_server_still_has_depends_on_its_log(
     assert Testbed.read(testbed.folder).lives
 
 
-def test_a_paused_server_answers_when_it_goes_on(up: Up) -> None:
+def test_a_paused_server_answers_when_it_goes_on(up: Up, ask: Ask) -> None:
     testbed = up()
-    port = testbed.nodes[0].port
     assert pause_node(testbed, FIRST)
-    with pytest.raises(TimeoutError), Client("127.0.0.1", port, timeout_s=0.1) as client:
-        client.ask("PING")
+    with pytest.raises(SystemUnderTestError, match="within 100 ms"):
+        connect(testbed, testbed.nodes[0], 0.1).ask("PING")
     assert testbed.lives
     assert resume_node(testbed, FIRST)
-    with Client("127.0.0.1", port, timeout_s=PATIENCE_S) as client:
-        assert client.ask("PING") == "PONG"
+    assert ask(testbed, FIRST, "PING") == "PONG"
 
 
 def test_a_manifest_gets_version_settings_and_a_fingerprint_of_them(up: Up) -> None:

@@ -9,7 +9,6 @@ from findings import Finding, Source
 PLANNED: Final = "as a user writes it, and as the plan has it decided"
 OF_A_SYSTEM: Final = "one of each system of the testbed, where each means the same"
 ALLOWED: Final = {
-    "Client": OF_A_SYSTEM,
     "Place": OF_A_SYSTEM,
     "Wanted": f"{OF_A_SYSTEM}; and what a command is to do",
     "Exponential": PLANNED,

@@ -16,6 +16,7 @@
 mod address;
 mod answer;
 mod cluster;
+mod console;
 mod control;
 mod counters;
 mod decode;
@@ -47,8 +48,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kvmark_driver::{
-    About, AnySession, Capabilities, Description, Driver, Execution, Layout, Never, OpenError,
-    Place, Scheme,
+    About, AnyConsole, AnySession, Capabilities, Description, Driver, Execution, Layout, Never,
+    OpenError, Place, Scheme,
 };
 
 use cluster::Cluster;
@@ -124,5 +125,12 @@ impl Driver for Cql {
 
     fn statistics(&self) -> BTreeMap<String, f64> {
         self.shared.counters.by_name()
+    }
+
+    fn console(
+        options: &BTreeMap<String, serde_json::Value>,
+    ) -> Result<Option<AnyConsole>, OpenError> {
+        let settings = Settings::parse(options)?;
+        Ok(Some(Box::new(console::Console::new(settings)?)))
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use kvmark_driver_server::Failure;
 use kvmark_driver_server::framed::{Numbered, Protocol, Stream, ask};
 use kvmark_plan::Outcome;
+use scylla::statement::Consistency;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::failure::{impossible, refused_login, said_by};
@@ -19,7 +20,6 @@ use crate::settings::Settings;
 
 /// What the server is told of the language that is spoken.
 const CQL_VERSION: (&str, &str) = ("CQL_VERSION", "3.0.0");
-const ONE: [u8; 2] = [0, 1];
 
 /// How connections to nodes are opened, and what is sent there.
 #[derive(Debug)]
@@ -42,9 +42,9 @@ impl Protocol for Wire {
         if let Some(tls) = &self.settings.tls {
             stream = stream.encrypted(&tls.0, ServerName::IpAddress(target.ip().into())).await?;
         }
-        let mut talk = Talk { stream, settings: &self.settings };
+        let mut talk = Talk { stream: &mut stream, settings: &self.settings };
         talk.introduce(self.keyspace.as_deref()).await?;
-        Ok(talk.stream)
+        Ok(stream)
     }
 
     fn connect_timeout(&self) -> Duration {
@@ -63,7 +63,7 @@ impl Protocol for Wire {
 
 /// A connection on which one thing is asked after the other.
 struct Talk<'a> {
-    stream: Stream,
+    stream: &'a mut Stream,
     settings: &'a Settings,
 }
 
@@ -85,11 +85,8 @@ impl Talk<'_> {
             self.log_in().await?;
         }
         if let Some(name) = keyspace {
-            let mut body = Vec::new();
-            put_long(&mut body, format!("USE {}", quoted(name)).as_bytes());
-            body.extend_from_slice(&ONE);
-            body.push(0);
-            self.ask(QUERY, &body, &[RESULT]).await?;
+            let cql = format!("USE {}", quoted(name));
+            query(self.stream, self.settings, cql.as_bytes(), Consistency::One).await?;
         }
         Ok(())
     }
@@ -126,7 +123,7 @@ impl Talk<'_> {
         request.extend_from_slice(body);
         frame::set_length(&mut request);
         let is_answer = |frame: &[u8]| !Frame::read(frame).is_unasked();
-        let bytes = ask::<Wire>(&mut self.stream, &request, is_answer).await?;
+        let bytes = ask::<Wire>(self.stream, &request, is_answer).await?;
         let frame = Frame::read(&bytes);
         let body = frame.body(self.settings.compression, |_| ())?;
         match frame.opcode {
@@ -136,6 +133,20 @@ impl Talk<'_> {
             opcode => Err(impossible(format!("opcode {opcode} isn't expected"))),
         }
     }
+}
+
+/// The body of a statement's result.
+pub(crate) async fn query(
+    stream: &mut Stream,
+    settings: &Settings,
+    cql: &[u8],
+    level: Consistency,
+) -> Result<Vec<u8>, Failure> {
+    let mut body = Vec::new();
+    put_long(&mut body, cql);
+    body.extend_from_slice(&(level as u16).to_be_bytes());
+    body.push(0);
+    Ok(Talk { stream, settings }.ask(QUERY, &body, &[RESULT]).await?.1)
 }
 
 /// The compressions that a node offers.

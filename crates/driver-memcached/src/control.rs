@@ -6,10 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use kvmark_driver::{Description, OpenError};
-use kvmark_driver_server::framed::{Protocol, Stream, in_time};
+use kvmark_driver_server::framed::Lines;
 use kvmark_driver_server::{Target, largest_share};
 use kvmark_plan::Outcome;
-use tokio::runtime::{Builder, Runtime};
 
 use crate::connect::send;
 use crate::failure::Failure;
@@ -77,25 +76,16 @@ const UNANSWERED_MAX: u32 = 10;
 
 pub(crate) struct Control {
     settings: Arc<Settings>,
-    line: Mutex<Line>,
+    lines: Lines<Settings>,
     /// Commands that each server had carried out when it was last asked.
     commands: Mutex<BTreeMap<String, f64>>,
-}
-
-struct Line {
-    runtime: Runtime,
-    streams: Vec<(Target, Stream)>,
 }
 
 impl Control {
     /// Connects to the servers.
     pub(crate) fn open(settings: Arc<Settings>) -> Result<Self, OpenError> {
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| {
-            OpenError::System(format!("no event loop for the server's connection ({error})"))
-        })?;
-        let line = Mutex::new(Line { runtime, streams: Vec::new() });
-        let control = Self { settings, line, commands: Mutex::default() };
+        let lines = Lines::new(Arc::clone(&settings))?;
+        let control = Self { settings, lines, commands: Mutex::default() };
         for target in &control.settings.targets {
             control.ask(target, b"version\r\n").map_err(|failure| failure.at(target))?;
         }
@@ -104,27 +94,7 @@ impl Control {
 
     /// The reply to one line. A connection that failed is opened again, once.
     fn ask(&self, target: &Target, command: &[u8]) -> Result<Vec<u8>, Failure> {
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        let Line { runtime, streams } = &mut *line;
-        let kept = streams.iter().position(|(other, _)| other == target);
-        let kept = kept.map(|index| streams.swap_remove(index).1);
-        let work = async {
-            let was_kept = kept.is_some();
-            let mut open = match kept {
-                Some(open) => open,
-                None => self.settings.dial(target).await?,
-            };
-            let mut answer = send(&mut open, command).await;
-            if was_kept && answer.as_ref().is_err_and(Failure::ends_connection) {
-                open = self.settings.dial(target).await?;
-                answer = send(&mut open, command).await;
-            }
-            if !answer.as_ref().is_err_and(Failure::ends_connection) {
-                streams.push((target.clone(), open));
-            }
-            answer
-        };
-        runtime.block_on(in_time(self.settings.connect_timeout, work))
+        self.lines.ask(target, command, send)
     }
 
     /// Sends lines, each to every server, in order.

@@ -16,6 +16,7 @@
 
 mod clients;
 mod connect;
+mod console;
 mod control;
 mod failure;
 #[cfg(any(test, feature = "fuzz"))]
@@ -33,8 +34,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kvmark_driver::{
-    About, AnySession, Capabilities, Description, Driver, Execution, Layout, Never, OpenError,
-    Place, Scheme,
+    About, AnyConsole, AnySession, Capabilities, Description, Driver, Execution, Layout, Never,
+    OpenError, Place, Scheme,
 };
 use kvmark_plan::Kind;
 
@@ -120,5 +121,12 @@ impl Driver for Memcached {
 
     fn statistics(&self) -> BTreeMap<String, f64> {
         self.control.statistics()
+    }
+
+    fn console(
+        options: &BTreeMap<String, serde_json::Value>,
+    ) -> Result<Option<AnyConsole>, OpenError> {
+        let settings = options::Settings::parse(options)?;
+        Ok(Some(Box::new(console::Console::new(settings)?)))
     }
 }

@@ -6,10 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use kvmark_driver::{Description, OpenError};
-use kvmark_driver_server::framed::{Protocol, Stream, in_time};
+use kvmark_driver_server::framed::Lines;
 use kvmark_driver_server::{Target, largest_share};
 use kvmark_plan::Outcome;
-use tokio::runtime::{Builder, Runtime};
 
 use crate::connect::{no_slots, send};
 use crate::failure::{Failure, is_moved};
@@ -75,25 +74,16 @@ const UNANSWERED_MAX: u32 = 10;
 
 pub(crate) struct Control {
     settings: Arc<Settings>,
-    line: Mutex<Line>,
+    lines: Lines<Settings>,
     /// Commands that each server of a cluster had carried out when it was last asked.
     commands: Mutex<BTreeMap<String, f64>>,
-}
-
-struct Line {
-    runtime: Runtime,
-    streams: Vec<(Target, Stream)>,
 }
 
 impl Control {
     /// Connects to the server.
     pub(crate) fn open(settings: Arc<Settings>) -> Result<Self, OpenError> {
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| {
-            OpenError::System(format!("no event loop for the server's connection ({error})"))
-        })?;
-        let line = Mutex::new(Line { runtime, streams: Vec::new() });
-        let control = Self { settings, line, commands: Mutex::default() };
+        let lines = Lines::new(Arc::clone(&settings))?;
+        let control = Self { settings, lines, commands: Mutex::default() };
         if control.settings.cluster {
             control.masters().map(drop)?;
             return Ok(control);
@@ -115,27 +105,7 @@ impl Control {
 
     /// The reply to an encoded command. A connection that failed is opened again, once.
     fn send(&self, target: &Target, command: &[u8]) -> Result<Vec<u8>, Failure> {
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        let Line { runtime, streams } = &mut *line;
-        let kept = streams.iter().position(|(other, _)| other == target);
-        let kept = kept.map(|index| streams.swap_remove(index).1);
-        let work = async {
-            let was_kept = kept.is_some();
-            let mut open = match kept {
-                Some(open) => open,
-                None => self.settings.dial(target).await?,
-            };
-            let mut answer = send(&mut open, command).await;
-            if was_kept && answer.as_ref().is_err_and(Failure::ends_connection) {
-                open = self.settings.dial(target).await?;
-                answer = send(&mut open, command).await;
-            }
-            if !answer.as_ref().is_err_and(Failure::ends_connection) {
-                streams.push((target.clone(), open));
-            }
-            answer
-        };
-        runtime.block_on(in_time(self.settings.connect_timeout, work))
+        self.lines.ask(target, command, send)
     }
 
     /// The server, or those of a cluster that have slots now, as the first that answers has them.
@@ -143,9 +113,7 @@ impl Control {
         if !self.settings.cluster {
             return Ok(self.settings.targets.clone());
         }
-        let line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        let known: Vec<_> = line.streams.iter().map(|(target, _)| target.clone()).collect();
-        drop(line);
+        let known = self.lines.open();
         let mut refusal = None;
         for target in self.settings.targets.iter().chain(&known) {
             let reply = self.ask(target, &CLUSTER_SLOTS);

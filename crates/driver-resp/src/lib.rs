@@ -25,6 +25,7 @@ mod clients;
 mod cluster;
 mod commands;
 mod connect;
+mod console;
 mod control;
 mod failure;
 #[cfg(any(test, feature = "fuzz"))]
@@ -41,8 +42,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kvmark_driver::{
-    About, AnySession, Capabilities, Description, Driver, Execution, Layout, Never, OpenError,
-    Place, Scheme,
+    About, AnyConsole, AnySession, Capabilities, Description, Driver, Execution, Layout, Never,
+    OpenError, Place, Scheme,
 };
 
 use commands::Fields;
@@ -128,5 +129,12 @@ impl Driver for Resp {
 
     fn statistics(&self) -> BTreeMap<String, f64> {
         self.control.statistics()
+    }
+
+    fn console(
+        options: &BTreeMap<String, serde_json::Value>,
+    ) -> Result<Option<AnyConsole>, OpenError> {
+        let settings = options::Settings::parse(options)?;
+        Ok(Some(Box::new(console::Console::new(settings)?)))
     }
 }

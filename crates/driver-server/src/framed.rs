@@ -22,6 +22,7 @@ mod connector;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 mod inbox;
+mod lines;
 mod numbered;
 mod ordered;
 mod poller;
@@ -32,6 +33,7 @@ mod turn;
 
 pub use ask::ask;
 pub use connections::{Framed, Lost};
+pub use lines::Lines;
 pub use numbered::Numbered;
 pub use ordered::{Awaited, Ordered};
 pub use protocol::{Exchanges, NOBODY, Protocol, in_time};

@@ -145,7 +145,35 @@ pub trait Driver: Send + Sync + 'static {
     fn statistics(&self) -> BTreeMap<String, f64> {
         BTreeMap::new()
     }
+
+    /// A console of the server that the options name first; none of a system without servers.
+    /// Nothing is connected yet.
+    ///
+    /// # Errors
+    /// [`OpenError::Option`] when an option is unknown or has a wrong value.
+    fn console(
+        _options: &BTreeMap<String, serde_json::Value>,
+    ) -> Result<Option<AnyConsole>, OpenError>
+    where
+        Self: Sized,
+    {
+        Ok(None)
+    }
 }
+
+/// A connection to one server, on which it is asked one thing after the other. It isn't what
+/// measures.
+pub trait Console: Send {
+    /// The answer to a command's words, or to a statement: texts, numbers, and lists of them. The
+    /// first one connects, and what comes after a connection was lost connects again.
+    ///
+    /// # Errors
+    /// [`OpenError::System`] when the server can't be reached, doesn't answer in time, or refuses.
+    fn ask(&mut self, words: &[String]) -> Result<serde_json::Value, OpenError>;
+}
+
+/// A console of any driver's.
+pub type AnyConsole = Box<dyn Console>;
 
 /// Where a driver finds what every request has in common, when it opens.
 #[derive(Clone, Debug)]

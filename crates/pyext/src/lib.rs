@@ -4,6 +4,7 @@
 //! it every 50 ms to ask whether to stop, and once per interval to tell of progress. No worker ever
 //! does.
 
+mod console;
 mod errors;
 mod lag;
 mod registry;
@@ -17,6 +18,7 @@ use kvmark_plan::Plan;
 use pyo3::prelude::*;
 use serde_json::json;
 
+use crate::console::Console;
 use crate::errors::{failure_json, raise, raise_plan};
 use crate::watch::Watch;
 
@@ -86,6 +88,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("version", env!("CARGO_PKG_VERSION"))?;
     module.add("counting", kvmark_record::COUNTING)?;
     module.add("build_profile", if cfg!(debug_assertions) { "debug" } else { "release" })?;
+    module.add_class::<Console>()?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(check_plan, module)?)?;
     module.add_function(wrap_pyfunction!(calibrate, module)?)?;

@@ -1,21 +1,33 @@
 //! The drivers of this build: one line each.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use kvmark_driver::{About, Layout};
+use kvmark_driver::{About, AnyConsole, Driver, Layout, OpenError};
 use kvmark_engine::{Completed, EngineError, Observer};
 use kvmark_plan::Plan;
+use serde_json::Value;
 
-/// A driver, and what opens it for a plan and carries that out.
-type Entry = (About, fn(&Plan, &Path, &mut dyn Observer) -> Result<Completed, EngineError>);
+type Options = BTreeMap<String, Value>;
+
+/// A driver: what opens it for a plan and carries that out, and its console.
+struct Entry {
+    about: About,
+    run: fn(&Plan, &Path, &mut dyn Observer) -> Result<Completed, EngineError>,
+    console: fn(&Options) -> Result<Option<AnyConsole>, OpenError>,
+}
 
 /// The entry of a driver, which is opened with its options and, where that is said, the layout.
 macro_rules! entry {
     ($driver:ty $(, $layout:expr)?) => {
-        (<$driver>::ABOUT, |plan, folder, observer| {
-            let driver = <$driver>::open(&plan.system.options $(, &$layout(plan))?)?;
-            kvmark_engine::run(plan, driver, folder, observer)
-        })
+        Entry {
+            about: <$driver>::ABOUT,
+            run: |plan, folder, observer| {
+                let driver = <$driver>::open(&plan.system.options $(, &$layout(plan))?)?;
+                kvmark_engine::run(plan, driver, folder, observer)
+            },
+            console: <$driver as Driver>::console,
+        }
     };
 }
 
@@ -30,7 +42,7 @@ const DRIVERS: &[Entry] = &[
 
 /// What the drivers say of themselves.
 pub(crate) fn about() -> Vec<About> {
-    DRIVERS.iter().map(|(about, _)| *about).collect()
+    DRIVERS.iter().map(|entry| entry.about).collect()
 }
 
 /// Opens the plan's driver and carries the plan out.
@@ -39,16 +51,23 @@ pub(crate) fn run(
     folder: &Path,
     observer: &mut dyn Observer,
 ) -> Result<Completed, EngineError> {
-    let wanted = plan.system.driver.as_str();
-    match DRIVERS.iter().find(|(about, _)| about.name == wanted) {
-        Some((_, carry_out)) => carry_out(plan, folder, observer),
-        None => {
-            let mut names: Vec<_> = DRIVERS.iter().map(|(about, _)| about.name).collect();
-            names.sort_unstable();
-            Err(EngineError::Unsupported(format!(
-                "this build has no driver '{wanted}'; it has {}",
-                names.join(", ")
-            )))
-        }
-    }
+    (found(&plan.system.driver)?.run)(plan, folder, observer)
+}
+
+/// A console of the server that a driver's options name first.
+pub(crate) fn console(driver: &str, options: &Options) -> Result<AnyConsole, EngineError> {
+    (found(driver)?.console)(options)?.ok_or_else(|| {
+        EngineError::Unsupported(format!("driver '{driver}' has no server that could be asked"))
+    })
+}
+
+fn found(wanted: &str) -> Result<&'static Entry, EngineError> {
+    DRIVERS.iter().find(|entry| entry.about.name == wanted).ok_or_else(|| {
+        let mut names: Vec<_> = DRIVERS.iter().map(|entry| entry.about.name).collect();
+        names.sort_unstable();
+        EngineError::Unsupported(format!(
+            "this build has no driver '{wanted}'; it has {}",
+            names.join(", ")
+        ))
+    })
 }

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kvmark.errors import SystemUnderTestError
-from kvmark.testbed.cassandra.client import Client, ReplyError
+from kvmark.secret import Secret
+from kvmark.testbed.cassandra.health import DRIVER
+from kvmark.testbed.console import Console
 
 __all__ = ["CqlServer", "look_at", "send"]
 
-_PORT = 9042
 _SWITCHES = ("accord.enabled", "accord_enabled")
 
 
@@ -34,17 +35,17 @@ def look_at(
     Raises:
         SystemUnderTestError: it doesn't answer.
     """
+    console = _console(address, login, authority)
     try:
-        with _client(address, login, authority) as client:
-            (local,) = client.ask("SELECT release_version FROM system.local")
-            tables = client.ask(
-                "SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'system'"
-            )
-            accord = _accord(client)
-    except (OSError, ReplyError, ValueError) as problem:
+        (local,) = console.ask("SELECT release_version FROM system.local")
+        tables = console.ask(
+            "SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'system'"
+        )
+        accord = _accord(console)
+    except (SystemUnderTestError, ValueError) as problem:
         raise SystemUnderTestError(f"{address} doesn't say what it is: {problem}") from problem
-    names = frozenset(str(row["table_name"]) for row in tables)
-    return CqlServer(str(local["release_version"]), names, accord)
+    names = frozenset(row["table_name"] for row in tables)
+    return CqlServer(local["release_version"], names, accord)
 
 
 def send(
@@ -58,30 +59,32 @@ def send(
     Raises:
         SystemUnderTestError: it doesn't answer, or refuses one.
     """
+    console = _console(address, login, authority)
     try:
-        with _client(address, login, authority) as client:
-            for statement in statements:
-                client.ask(statement)
-    except (OSError, ReplyError) as problem:
+        for statement in statements:
+            console.ask(statement)
+    except SystemUnderTestError as problem:
         raise SystemUnderTestError(f"{address} refused: {problem}") from problem
 
 
-def _client(address: str, login: tuple[str, str] | None, authority: Path | None) -> Client:
-    first = address.rpartition("@")[2].partition("/")[0].partition(",")[0]
-    host, colon, port = first.rpartition(":")
-    host, port = (host, port) if colon else (first, str(_PORT))
-    return Client(host, int(port), login=login, authority=authority)
+def _console(address: str, login: tuple[str, str] | None, authority: Path | None) -> Console:
+    options = {"address": address.rpartition("@")[2], "consistency": "one"}
+    if authority is not None:
+        options |= {"tls": "true", "ca_file": str(authority)}
+    user, password = login or ("", None)
+    secret = None if password is None else Secret(password)
+    return Console(DRIVER, {"username": user, **options} if user else options, secret)
 
 
-def _accord(client: Client) -> bool | None:
+def _accord(console: Console) -> bool | None:
     for name in _SWITCHES:
         try:
             # The name is one of ours.
             query = "SELECT value FROM system_views.settings WHERE name = "
-            rows = client.ask(f"{query}'{name}'")
-        except ReplyError:
+            rows = console.ask(f"{query}'{name}'")
+        except SystemUnderTestError:
             # Not Cassandra, or one without these tables.
             return None
         if rows:
-            return rows[0]["value"] == "true"
+            return bool(rows[0]["value"] == "true")
     return None

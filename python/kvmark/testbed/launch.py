@@ -8,24 +8,56 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import quote
 
 from kvmark.errors import KvmarkError, SystemUnderTestError, UsageError
+from kvmark.secret import Secret
 from kvmark.testbed import network as networks
 from kvmark.testbed import process
+from kvmark.testbed.certificates import Certificates
 from kvmark.testbed.memory_group import joining, make_group, remove_group
 from kvmark.testbed.ports import is_free
-from kvmark.testbed.state import Node, Testbed, owner_of, remove_folder
+from kvmark.testbed.state import Node, Testbed, owner_of, remove_folder, write_private
 from kvmark.testbed.system import OwnFiles, System
+from kvmark.testbed.wishes import kept_wishes
 
-__all__ = ["RETURNS_WITHIN_S", "Launch", "launch", "start_again", "start_node", "stop_servers"]
+__all__ = [
+    "RETURNS_WITHIN_S",
+    "Launch",
+    "PortTakenError",
+    "launch",
+    "planned",
+    "start_again",
+    "start_node",
+    "stop_servers",
+]
 
 RETURNS_WITHIN_S: Final = 1800.0
 """How long servers may take to return, each: they read all the data that they kept."""
+
+_PASSWORD: Final = "password"  # noqa: S105 - a file's name
+_IN_USE: Final = re.compile(
+    r"address already in use|cannot bind socket|is in use by another process|failed to bind port",
+    re.IGNORECASE,
+)
+
+
+class PortTakenError(UsageError):
+    """Another program has taken a port that was free when it was chosen."""
+
+    def __init__(self, node: Node) -> None:
+        ports = ", ".join(map(str, (node.port, *node.more_ports)))
+        super().__init__(
+            f"a port of {node.host} ({ports}) was taken by another program just now: try again"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +65,65 @@ class Launch:
     """What one system does when its servers are started for the first time."""
 
     prepare: Callable[[Testbed], Testbed]
-    """Writes everything that the servers read."""
+    """Writes everything that the servers read, beside the password."""
     complete: Callable[[Testbed], Testbed]
     """Waits until all is as it is wanted; the testbed with what is known only now."""
-    refusal: Callable[[Testbed], KvmarkError | None]
-    """What the logs give as the reason why a server isn't there, where the user can mend it."""
+    refusal: Callable[[Path], str | None]
+    """What a log gives as the reason why its server ended, where the user can mend it."""
     own_files: OwnFiles
     keeps_log: bool = False
     """Whether the folder stays for the log that an error without a refusal names."""
 
 
-def launch(testbed: Testbed, steps: Launch) -> Testbed:
+def planned(
+    system: str,
+    folder: Path,
+    wanted: Any,
+    nodes: Sequence[Node],
+    url: str,
+    *,
+    facts: Mapping[str, Any] = MappingProxyType({}),
+    username: str | None = None,
+    network: networks.Network | None = None,
+    **decided: Any,
+) -> Testbed:
+    """A testbed before its first process; its version is said later.
+
+    Args:
+        system: the system's name.
+        folder: its folder.
+        wanted: what was wished.
+        nodes: its servers.
+        url: what `--system` takes, but for the files to read secrets from.
+        facts: what the system's own module needs later, but for those files.
+        username: of whom the password is; None where the scheme says TLS, and a password is enough.
+        network: a network of its own.
+        decided: what was left open in the wishes, by their names.
+    """
+    places = {}
+    if getattr(wanted, "password", None) is not None:
+        places["password_file"] = str(folder / _PASSWORD)
+    if getattr(wanted, "tls", False):
+        places["ca_file"] = str(Certificates(folder / "tls").authority)
+    own = {"password_file": f"username={username}", "ca_file": "tls=true"} if username else {}
+    for name, place in places.items():
+        for option in filter(None, (own.get(name), f"{name}={quote(place)}")):
+            url += f"{'&' if '?' in url else '?'}{option}"
+    return Testbed(
+        name=folder.name,
+        system=system,
+        version="",
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        url=url,
+        nodes=tuple(nodes),
+        network=network,
+        facts={**facts, **places},
+        made_with=kept_wishes(wanted, port=nodes[0].port, **decided),
+        folder=folder,
+    )
+
+
+def launch(testbed: Testbed, wanted: Any, steps: Launch) -> Testbed:
     """Starts a testbed that was planned, in its empty folder, and waits until it is healthy.
 
     Raises:
@@ -57,6 +137,9 @@ def launch(testbed: Testbed, steps: Launch) -> Testbed:
             testbed.write()
             networks.build_network(testbed.network)
             _give_service(testbed)
+        password: Secret | None = getattr(wanted, "password", None)
+        if password is not None:
+            write_private(testbed.folder / _PASSWORD, password.reveal())
         testbed = steps.prepare(testbed)
         for node in testbed.nodes:
             testbed = start_node(testbed, node.name)
@@ -64,7 +147,7 @@ def launch(testbed: Testbed, steps: Launch) -> Testbed:
         testbed.write()
     except BaseException as problem:
         failed = isinstance(problem, SystemUnderTestError)
-        refused = steps.refusal(testbed) if failed else None
+        refused = _refusal(testbed, steps) if failed else None
         stop_servers(testbed)
         if not (failed and refused is None and steps.keeps_log):
             # A file that isn't ours would be a reason to keep the folder, not to hide the error.
@@ -74,6 +157,20 @@ def launch(testbed: Testbed, steps: Launch) -> Testbed:
             raise refused from problem
         raise
     return testbed
+
+
+def _refusal(testbed: Testbed, steps: Launch) -> KvmarkError | None:
+    """The error for what a log gives as the reason why a server ended."""
+    for node in testbed.nodes:
+        log = testbed.log_of(node)
+        if node.lives:
+            continue
+        if _IN_USE.search(process.tail(log)):
+            return PortTakenError(node)
+        found = steps.refusal(log)
+        if found is not None:
+            return UsageError(found)
+    return None
 
 
 def start_again(testbed: Testbed, system: System, tell: Callable[[str], None]) -> Testbed:

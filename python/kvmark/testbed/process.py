@@ -37,7 +37,7 @@ __all__ = [
 _LOOK_S: Final = 0.02
 _KILLED_WITHIN_S: Final = 30.0
 _LONGEST_LINE: Final = 300
-_TAIL_BYTES: Final = 8192
+_TAIL_BYTES: Final = 2**16
 _MODE: Final = 0o644
 
 

@@ -6,13 +6,12 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 import psutil
 
-from kvmark.errors import UsageError
-from kvmark.testbed.connection import Connection, ReplyError
-from kvmark.testbed.state import Node
+from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.testbed.console import Console
 from kvmark.testbed.system import Counted
 
 __all__ = [
@@ -21,12 +20,10 @@ __all__ = [
     "check_memory",
     "find_server",
     "fingerprint",
-    "taken",
 ]
 
 ANSWERS_WITHIN_S: Final = 0.1
 """How long a server may take to say what it counted, so that no sample waits for it."""
-C = TypeVar("C", bound=Connection)
 
 
 def find_server(program: str, package: str) -> str:
@@ -59,40 +56,26 @@ def check_memory(servers: int, each_bytes: int, advice: str) -> None:
         )
 
 
-def taken(node: Node) -> UsageError:
-    """The error where another program was quicker to listen."""
-    return UsageError(
-        f"port {node.port} of {node.host} was taken by another program just now: try again"
-    )
-
-
 def fingerprint(counted: Mapping[str, object]) -> str:
     """A hash of what tells one configuration from another."""
     return hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()
 
 
-class NetworkMeter(Generic[C]):
+class NetworkMeter:
     """Asks one server how many bytes its connections carried, on a connection that is kept."""
 
-    def __init__(self, connect: Callable[[], C], carried: Callable[[C], tuple[str, str]]) -> None:
+    def __init__(self, console: Console, carried: Callable[[Console], tuple[str, str]]) -> None:
         """With what asks for the bytes sent and received."""
-        self._connect = connect
+        self._console = console
         self._carried = carried
-        self._client: C | None = None
 
     def look(self) -> Counted:
         """Bytes sent and received; None when it doesn't answer in time."""
         try:
-            self._client = self._client or self._connect()
-            sent, received = map(int, self._carried(self._client))
-        except (OSError, ReplyError, KeyError, ValueError):
-            # A late reply would be taken for the next one's: the connection is of no use any more.
-            self.close()
+            sent, received = map(int, self._carried(self._console))
+        except (SystemUnderTestError, KeyError, ValueError):
             return Counted()
         return Counted(network_sent_bytes=sent, network_received_bytes=received)
 
     def close(self) -> None:
-        """Lets go of the server."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        """Has nothing to let go of: the connection ends with this object."""

@@ -11,7 +11,6 @@ from urllib.parse import quote
 
 from kvmark.errors import SystemUnderTestError
 from kvmark.testbed import servers
-from kvmark.testbed.cassandra.client import ReplyError
 from kvmark.testbed.cassandra.health import connect
 from kvmark.testbed.state import Node, Testbed
 from kvmark.testbed.system import Counted
@@ -37,8 +36,8 @@ _SAMPLE: Final = re.compile(r"^(\w+)(\{.*\})? (\S+)$", re.MULTILINE)
 
 def version_of(testbed: Testbed) -> str:
     """The version its first node says it has."""
-    with connect(testbed, testbed.nodes[0]) as client:
-        (local,) = client.ask("SELECT release_version FROM system.local")
+    statement = "SELECT release_version FROM system.local"
+    (local,) = connect(testbed, testbed.nodes[0]).ask(statement)
     return str(local["release_version"])
 
 
@@ -49,18 +48,13 @@ def settings_of(testbed: Testbed, node: Node) -> dict[str, str | None]:
         SystemUnderTestError: it doesn't say.
     """
     try:
-        with connect(testbed, node) as client:
-            rows = client.ask("SELECT name, value FROM system_views.settings")
-    except (OSError, ReplyError) as problem:
+        rows = connect(testbed, node).ask("SELECT name, value FROM system_views.settings")
+    except SystemUnderTestError as problem:
         raise SystemUnderTestError(
             f"{testbed.name}/{node.name} doesn't say its settings: {problem}"
         ) from problem
-    found = {str(row["name"]): row["value"] for row in rows}
-    return {
-        name: None if found[name] is None else str(found[name])
-        for name in sorted(found)
-        if not _SECRET.search(name)
-    }
+    found = {row["name"]: row["value"] for row in rows}
+    return {name: found[name] for name in sorted(found) if not _SECRET.search(name)}
 
 
 def fingerprint(

@@ -1,40 +1,29 @@
-"""Reaching the nodes of a Cassandra testbed, when they are healthy, and why they are not."""
+"""When the nodes of a Cassandra testbed are healthy, and why they are not."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from kvmark.errors import SystemUnderTestError
-from kvmark.testbed.cassandra.client import Client, ReplyError
+from kvmark.testbed import console
 from kvmark.testbed.cassandra.log import reason_in
 from kvmark.testbed.memory_group import ran_out
 from kvmark.testbed.process import wait_until
 from kvmark.testbed.state import Node, Testbed
 
-__all__ = ["USER", "connect", "wait", "wait_for_answer", "wait_for_node"]
+__all__ = ["DRIVER", "USER", "connect", "wait", "wait_for_answer", "wait_for_node"]
 
+DRIVER: Final = "cql"
 USER: Final = "cassandra"
 """The user that a cluster with passwords begins with."""
 
 
-def connect(testbed: Testbed, node: Node, timeout_s: float = 5.0) -> Client:
-    """A connection to a node, with the testbed's password and authority.
-
-    Raises:
-        OSError: the node doesn't answer, or the password's file can't be read.
-        ReplyError: it refused the password.
-    """
-    file = testbed.facts.get("password_file")
-    authority = testbed.facts.get("ca_file")
-    return Client(
-        node.host,
-        node.port,
-        login=(USER, Path(file).read_text(encoding="utf-8")) if file else None,
-        authority=Path(authority) if authority else None,
-        timeout_s=timeout_s,
-    )
+def connect(
+    testbed: Testbed, node: Node, timeout_s: float = 5.0, consistency: str = "one"
+) -> console.Console:
+    """A node of a testbed; what each has to itself is read at ONE."""
+    return console.connect(testbed, node, timeout_s, consistency=consistency)
 
 
 def wait_for_answer(testbed: Testbed, node: Node, within_s: float) -> None:
@@ -87,23 +76,22 @@ def wait(
 def _answers(testbed: Testbed, node: Node) -> bool:
     """Whether the node answers, and is ours: another program may have taken the port."""
     try:
-        with connect(testbed, node) as client:
-            (local,) = client.ask("SELECT cluster_name FROM system.local")
-            return bool(local["cluster_name"] == testbed.facts["cluster_name"])
-    except (OSError, ReplyError, ValueError):
+        (local,) = connect(testbed, node).ask("SELECT cluster_name FROM system.local")
+    except (SystemUnderTestError, ValueError):
         return False
+    return bool(local["cluster_name"] == testbed.facts["cluster_name"])
 
 
 def _knows_all(testbed: Testbed, node: Node) -> bool:
     """Whether the node knows the address of every node, and all have the same tables."""
     try:
-        with connect(testbed, node) as client:
-            known = client.ask("SELECT rpc_address, schema_version FROM system.local")
-            known += client.ask("SELECT rpc_address, schema_version FROM system.peers")
-    except (OSError, ReplyError):
+        client = connect(testbed, node)
+        known = client.ask("SELECT rpc_address, schema_version FROM system.local")
+        known += client.ask("SELECT rpc_address, schema_version FROM system.peers")
+    except SystemUnderTestError:
         return False
     addresses = {row["rpc_address"] for row in known}
-    schemas = {str(row["schema_version"]) for row in known}
+    schemas = {row["schema_version"] for row in known}
     return addresses == {each.host for each in testbed.nodes} and len(schemas) == 1
 
 
@@ -111,8 +99,7 @@ def _reads_from_all(testbed: Testbed, node: Node) -> bool:
     """Whether a read through this node that needs all nodes succeeds: it sees all of them there."""
     statement = "SELECT keyspace_name FROM system_distributed.view_build_status"
     try:
-        with connect(testbed, node) as client:
-            client.ask(statement, consistency="ALL")
-    except (OSError, ReplyError):
+        connect(testbed, node, consistency="all").ask(statement)
+    except SystemUnderTestError:
         return False
     return True

@@ -8,20 +8,18 @@ import secrets
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
 import psutil
 
-from kvmark.errors import UsageError
+from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.secret import Secret
+from kvmark.spec.url import parse_system_url
 from kvmark.testbed import certificates as tls
 from kvmark.testbed import network as networks
-from kvmark.testbed import process, state
+from kvmark.testbed import state
 from kvmark.testbed.cassandra.artifacts import Artifacts, Tell, exact_version, fetch
-from kvmark.testbed.cassandra.client import Client, ReplyError
 from kvmark.testbed.cassandra.config import (
     Keystore,
     Place,
@@ -32,11 +30,12 @@ from kvmark.testbed.cassandra.config import (
     write_companions,
 )
 from kvmark.testbed.cassandra.describe import version_of
-from kvmark.testbed.cassandra.health import USER, wait, wait_for_answer, wait_for_node
+from kvmark.testbed.cassandra.health import DRIVER, USER, wait, wait_for_answer, wait_for_node
 from kvmark.testbed.cassandra.java import find_java
-from kvmark.testbed.cassandra.log import reason_in, refused_setting
+from kvmark.testbed.cassandra.log import refused_setting
 from kvmark.testbed.cassandra.memory import check_bound, check_memory, heap_of
-from kvmark.testbed.launch import Launch, launch
+from kvmark.testbed.console import Console
+from kvmark.testbed.launch import Launch, PortTakenError, launch, planned
 from kvmark.testbed.memory_group import make_group, remove_group
 from kvmark.testbed.network import Network
 from kvmark.testbed.ports import common_port, ports_elsewhere
@@ -46,7 +45,6 @@ from kvmark.testbed.state import (
     make_folder,
     write_private,
 )
-from kvmark.testbed.wishes import kept_wishes
 
 __all__ = ["HEALTHY_WITHIN_S", "OWN_FILES", "check_again", "up"]
 
@@ -63,12 +61,9 @@ HEALTHY_WITHIN_S: Final = 180.0
 _USUAL_PORT: Final = 9042
 _USUAL_STORAGE_PORT: Final = 7000
 _USUAL_EXPORTER_PORT: Final = 9501
-_FIRST_PASSWORD: Final = "cassandra"  # noqa: S105 - everybody's, changed at once
+_FIRST_PASSWORD: Final = Secret("cassandra")
 _STARTS: Final = 3
 """How often ports are chosen: another program may take one before a node listens there."""
-_IN_USE: Final = re.compile(
-    r"Address already in use|is in use by another process|Failed to bind port"
-)
 
 
 def up(wanted: Wanted, root: Path, tell: Tell = lambda _: None) -> Testbed:
@@ -100,7 +95,7 @@ def up(wanted: Wanted, root: Path, tell: Tell = lambda _: None) -> Testbed:
         try:
             ports = _ports(wanted, network, first=starts == 1)
             return _started(wanted, root, java.program, facts, artifacts, network, ports, tell)
-        except _PortTakenError:
+        except PortTakenError:
             if starts == _STARTS:
                 raise
             starts += 1
@@ -116,10 +111,6 @@ def check_again(testbed: Testbed, tell: Tell) -> None:
     gone = sum(not node.lives for node in testbed.nodes)
     check_memory(testbed.facts["heap_bytes"], gone, psutil.virtual_memory().available)
     fetch(testbed.made_with.get("version", testbed.version), tell)
-
-
-class _PortTakenError(UsageError):
-    """Another program has taken a port that was free when it was chosen."""
 
 
 def _started(
@@ -142,7 +133,7 @@ def _started(
         own_files=OWN_FILES,
         keeps_log=True,
     )
-    return launch(_planned(wanted, folder, java, places, dict(facts), network), steps)
+    return launch(_planned(wanted, folder, java, places, dict(facts), network), wanted, steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,27 +214,20 @@ def _planned(
         for place in places
     )
     facts |= {"cluster_name": places[0].cluster_name, "exporter_port": places[0].exporter_port}
-    if wanted.password is not None:
-        facts["password_file"] = str(folder / "password")
-    if wanted.tls:
-        facts["ca_file"] = str(tls.Certificates(folder / "tls").authority)
-    return Testbed(
-        name=folder.name,
-        system="cassandra",
-        version=exact_version(wanted.version),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        url=_url(nodes, facts),
-        nodes=nodes,
-        network=network,
+    version = exact_version(wanted.version)
+    testbed = planned(
+        "cassandra",
+        folder,
+        wanted,
+        nodes,
+        f"cql://{','.join(node.address for node in nodes)}",
         facts=facts,
-        made_with=kept_wishes(
-            wanted,
-            port=nodes[0].port,
-            version=exact_version(wanted.version),
-            heap_bytes=facts["heap_bytes"],
-        ),
-        folder=folder,
+        username=USER,
+        network=network,
+        version=version,
+        heap_bytes=facts["heap_bytes"],
     )
+    return testbed.model_copy(update={"version": version})
 
 
 def _command(java: str, folder: Path) -> tuple[str, ...]:
@@ -276,23 +260,10 @@ def _bounded(wanted: Wanted, testbed: Testbed) -> Testbed:
     return testbed.model_copy(update={"nodes": tuple(nodes)})
 
 
-def _url(nodes: tuple[Node, ...], facts: dict[str, Any]) -> str:
-    """What `--system` takes: all nodes, and the files to read secrets from."""
-    options = []
-    if "password_file" in facts:
-        options += [f"username={USER}", f"password_file={quote(facts['password_file'])}"]
-    if "ca_file" in facts:
-        options += ["tls=true", f"ca_file={quote(facts['ca_file'])}"]
-    query = f"?{'&'.join(options)}" if options else ""
-    return f"cql://{','.join(node.address for node in nodes)}{query}"
-
-
 def _prepare(
     wanted: Wanted, testbed: Testbed, places: list[Place], artifacts: Artifacts
 ) -> Testbed:
     """Writes everything the nodes read; the testbed with bounds on memory, if any are wanted."""
-    if wanted.password is not None:
-        write_private(testbed.folder / "password", wanted.password.reveal())
     keystore = None
     if wanted.tls:
         made = tls.make_certificates(testbed.folder, places[0].hosts)
@@ -324,39 +295,22 @@ def _healthy(wanted: Wanted, testbed: Testbed, tell: Tell) -> Testbed:
 def _change_password(testbed: Testbed, password: Secret) -> None:
     """Gives the first user its password, as soon as the nodes have made that user."""
     first = testbed.nodes[0]
-    authority = testbed.facts.get("ca_file")
+    options = parse_system_url(testbed.url).options
     quoted = password.reveal().replace("'", "''")
 
     def changed() -> bool:
         try:
-            with Client(
-                first.host,
-                first.port,
-                login=(USER, _FIRST_PASSWORD),
-                authority=Path(authority) if authority else None,
-            ) as client:
-                client.ask(f"ALTER ROLE {USER} WITH PASSWORD = '{quoted}'")
-        except (OSError, ReplyError):
+            Console(DRIVER, {**options, "address": first.address}, _FIRST_PASSWORD).ask(
+                f"ALTER ROLE {USER} WITH PASSWORD = '{quoted}'"
+            )
+        except SystemUnderTestError:
             return False
         return True
 
     wait(testbed, first, changed, "take its password", HEALTHY_WITHIN_S)
 
 
-def _refusal(testbed: Testbed) -> UsageError | None:
-    """The error for what a node's log gives as the reason, if that is the user's to mend."""
-    for node in testbed.nodes:
-        log = testbed.log_of(node)
-        found = None if node.lives else reason_in(log)
-        if found is None:
-            continue
-        # The exporter's last line is that it exits; why stands before it.
-        if _IN_USE.search(found.text) or _IN_USE.search(process.tail(log)):
-            return _PortTakenError(
-                f"a port of {node.host} was taken by another program just now ({found.text}): try"
-                " again"
-            )
-        setting = refused_setting(log)
-        if setting is not None:
-            return UsageError(f"Cassandra refused a setting: {setting}")
-    return None
+def _refusal(log: Path) -> str | None:
+    """The setting that a node refused, if that is why it ended."""
+    setting = refused_setting(log)
+    return setting and f"Cassandra refused a setting: {setting}"

@@ -6,20 +6,18 @@ They are named by the options of their driver, as they come out of a URL.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 from kvmark.errors import SystemUnderTestError
 from kvmark.secret import Secret
-from kvmark.testbed.memcached.client import Client, ReplyError
-from kvmark.testbed.named import encryption_of, password_of, place_of
+from kvmark.testbed.console import Console
+from kvmark.testbed.memcached.health import told
 from kvmark.testbed.system import Contents
 
 __all__ = ["contents"]
 
-_PORT: Final = 11211
 _LOOKS: Final = 20
 _LOOK_S: Final = 0.1
 
@@ -32,20 +30,21 @@ def contents(options: Mapping[str, str], password: Secret | None) -> Contents | 
         UsageError: the password can't be read.
     """
     items = 0
-    for address in options["address"].split(","):
-        connect = partial(_connected, options, password, address)
-        with connect() as client:
-            count = client.told("stats").get("curr_items")
+    addresses = options["address"].split(",")
+    consoles = [Console("memcached", {**options, "address": each}, password) for each in addresses]
+    for console, address in zip(consoles, addresses, strict=True):
+        with _named(address):
+            count = told(console).get("curr_items")
         if count is None:
             return None
         # What was flushed is counted until the server looks at it.
-        if count != "0" and _has_any(connect):
+        if count != "0" and _has_any(console):
             items += int(count)
 
     def remove() -> None:
-        for address in options["address"].split(","):
-            with _connected(options, password, address) as client:
-                client.line("flush_all")
+        for console, address in zip(consoles, addresses, strict=True):
+            with _named(address):
+                console.ask("flush_all")
 
     return Contents(
         f"{items:,} items" if items else None,
@@ -55,33 +54,26 @@ def contents(options: Mapping[str, str], password: Secret | None) -> Contents | 
     )
 
 
-def _has_any(connect: Callable[[], AbstractContextManager[Client]]) -> bool:
+def _has_any(console: Console) -> bool:
     """Whether an item can still be read; a server that doesn't tell is taken at its count."""
     for _ in range(_LOOKS):
-        with connect() as client:
-            # Of the list of all items the beginning is enough.
-            began = client.begins("lru_crawler metadump all", len("END"))
-        if began != "BUS":
-            return began != "END"
+        try:
+            said = console.ask("lru_crawler", "metadump", "all")
+        except SystemUnderTestError:
+            # A list of items isn't an answer that the driver knows: its first line is enough.
+            return True
+        if said == "END":
+            return False
         time.sleep(_LOOK_S)
     return True
 
 
 @contextmanager
-def _connected(
-    options: Mapping[str, str], password: Secret | None, address: str
-) -> Iterator[Client]:
-    host, port = place_of(address, _PORT)
-    username, secret = options.get("username"), password_of(options, password)
+def _named(address: str) -> Iterator[None]:
+    """Says which server it was that failed."""
     try:
-        with Client(
-            host,
-            port,
-            login=(username, secret) if username and secret else None,
-            encryption=encryption_of(options, host),
-        ) as client:
-            yield client
-    except (OSError, ReplyError) as problem:
+        yield
+    except SystemUnderTestError as problem:
         raise SystemUnderTestError(
             f"the server at {address} doesn't say what it holds: {problem}"
         ) from problem

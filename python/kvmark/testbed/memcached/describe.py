@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Final
 
 from kvmark.errors import SystemUnderTestError
-from kvmark.testbed.memcached.client import Client, ReplyError
-from kvmark.testbed.memcached.health import connect
+from kvmark.testbed.console import Console, connect
+from kvmark.testbed.memcached.health import told
 from kvmark.testbed.servers import ANSWERS_WITHIN_S, NetworkMeter, fingerprint
 from kvmark.testbed.state import Node, Testbed
 
@@ -25,8 +24,8 @@ _PLACES: Final = frozenset(
 
 def version_of(testbed: Testbed) -> str:
     """The version its first server says it has."""
-    with connect(testbed, testbed.nodes[0]) as client:
-        return client.line("version").removeprefix("VERSION ")
+    version: str = connect(testbed, testbed.nodes[0]).ask("version")
+    return version.removeprefix("VERSION ")
 
 
 def settings_of(testbed: Testbed, node: Node) -> dict[str, str]:
@@ -36,9 +35,8 @@ def settings_of(testbed: Testbed, node: Node) -> dict[str, str]:
         SystemUnderTestError: it doesn't say.
     """
     try:
-        with connect(testbed, node) as client:
-            found = client.told("stats settings")
-    except (OSError, ReplyError, ValueError) as problem:
+        found = told(connect(testbed, node), "settings")
+    except SystemUnderTestError as problem:
         raise SystemUnderTestError(
             f"{testbed.name}/{node.name} doesn't say its settings: {problem}"
         ) from problem
@@ -56,11 +54,11 @@ def describe(testbed: Testbed) -> Mapping[str, Any]:
     return {**testbed.described(), "fingerprint": fingerprint(counted), "settings": settings}
 
 
-def meter(testbed: Testbed, node: Node) -> NetworkMeter[Client]:
+def meter(testbed: Testbed, node: Node) -> NetworkMeter:
     """Asks one server how many bytes its connections carried."""
-    return NetworkMeter(partial(connect, testbed, node, ANSWERS_WITHIN_S), _carried)
+    return NetworkMeter(connect(testbed, node, ANSWERS_WITHIN_S), _carried)
 
 
-def _carried(client: Client) -> tuple[str, str]:
-    told = client.told("stats")
-    return told["bytes_written"], told["bytes_read"]
+def _carried(console: Console) -> tuple[str, str]:
+    known = told(console)
+    return known["bytes_written"], known["bytes_read"]

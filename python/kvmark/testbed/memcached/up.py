@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import quote
+from typing import Final
 
-from kvmark.errors import UsageError
 from kvmark.testbed import certificates as tls
 from kvmark.testbed import process, state
-from kvmark.testbed.launch import Launch, launch
+from kvmark.testbed.launch import Launch, launch, planned
 from kvmark.testbed.memcached.describe import version_of
 from kvmark.testbed.memcached.health import wait_for_answer
 from kvmark.testbed.memcached.wanted import USERNAME, Place, Wanted, check, words
 from kvmark.testbed.ports import HOST, choose_ports
-from kvmark.testbed.servers import check_memory, find_server, taken
+from kvmark.testbed.servers import check_memory, find_server
 from kvmark.testbed.state import Node, Testbed, make_folder, write_private
-from kvmark.testbed.wishes import kept_wishes
 
 __all__ = ["HEALTHY_WITHIN_S", "OWN_FILES", "up"]
 
@@ -31,7 +27,6 @@ OWN_FILES: Final = re.compile(
 HEALTHY_WITHIN_S: Final = 60.0
 """How long servers may take to start."""
 
-_IN_USE: Final = "Address already in use"
 _FILES: Final = "failed to set rlimit for open files"
 # What it says of an option that it doesn't take.
 _REFUSED: Final = re.compile(
@@ -60,17 +55,12 @@ def up(wanted: Wanted, root: Path, _tell: Callable[[str], None] = lambda _: None
         refusal=_refusal,
         own_files=OWN_FILES,
     )
-    return launch(_planned(wanted, folder, program, ports), steps)
+    return launch(_planned(wanted, folder, program, ports), wanted, steps)
 
 
 def _planned(wanted: Wanted, folder: Path, program: str, ports: list[int]) -> Testbed:
     """The testbed before its first process."""
-    facts: dict[str, Any] = {}
-    if wanted.password is not None:
-        facts["password_file"] = str(folder / "password")
     made = tls.Certificates(folder / "tls") if wanted.tls else None
-    if made is not None:
-        facts["ca_file"] = str(made.authority)
     users = None if wanted.password is None else str(folder / "users")
     nodes = tuple(
         Node(
@@ -83,36 +73,14 @@ def _planned(wanted: Wanted, folder: Path, program: str, ports: list[int]) -> Te
         )
         for number, port in enumerate(ports, 1)
     )
-    return Testbed(
-        name=folder.name,
-        system="memcached",
-        version="",
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        url=_url(nodes, facts),
-        nodes=nodes,
-        facts=facts,
-        made_with=kept_wishes(wanted, port=nodes[0].port),
-        folder=folder,
-    )
-
-
-def _url(nodes: tuple[Node, ...], facts: dict[str, Any]) -> str:
-    """What `--system` takes: the servers, and the files to read secrets from."""
-    options = []
-    if "password_file" in facts:
-        options += [f"username={USERNAME}", f"password_file={quote(facts['password_file'])}"]
-    if "ca_file" in facts:
-        options += ["tls=true", f"ca_file={quote(facts['ca_file'])}"]
-    query = f"?{'&'.join(options)}" if options else ""
-    return f"memcached://{','.join(node.address for node in nodes)}{query}"
+    url = f"memcached://{','.join(node.address for node in nodes)}"
+    return planned("memcached", folder, wanted, nodes, url, username=USERNAME)
 
 
 def _prepare(wanted: Wanted, testbed: Testbed) -> Testbed:
     """Writes everything the servers read."""
     if wanted.password is not None:
-        password = wanted.password.reveal()
-        write_private(testbed.folder / "password", password)
-        write_private(testbed.folder / "users", f"{USERNAME}:{password}\n")
+        write_private(testbed.folder / "users", f"{USERNAME}:{wanted.password.reveal()}\n")
     if wanted.tls:
         tls.make_certificates(testbed.folder, [HOST])
     for node in testbed.nodes:
@@ -127,18 +95,13 @@ def _healthy(testbed: Testbed) -> Testbed:
     return testbed.model_copy(update={"version": version_of(testbed)})
 
 
-def _refusal(testbed: Testbed) -> UsageError | None:
-    """The error for what a server's log gives as the reason why it didn't start."""
-    for node in testbed.nodes:
-        log = process.tail(testbed.log_of(node))
-        if _IN_USE in log:
-            return taken(node)
-        if _FILES in log:
-            return UsageError(
-                "the server may not open a file for each client: raise `ulimit -n`, or lower"
-                " --maxclients"
-            )
-        refused = _REFUSED.search(log)
-        if refused is not None:
-            return UsageError(f"the server refused an option: {refused[0].strip()}")
-    return None
+def _refusal(log: Path) -> str | None:
+    """What of the wishes a server's log gives as the reason why it ended."""
+    said = process.tail(log)
+    if _FILES in said:
+        return (
+            "the server may not open a file for each client: raise `ulimit -n`, or lower"
+            " --maxclients"
+        )
+    refused = _REFUSED.search(said)
+    return refused and f"the server refused an option: {refused[0].strip()}"

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from kvmark.errors import UsageError
-from kvmark.testbed import process, state
-from kvmark.testbed.launch import Launch, launch
+from kvmark.testbed import state
+from kvmark.testbed.launch import Launch, launch, planned
 from kvmark.testbed.ports import HOST, choose_ports
 from kvmark.testbed.proxy.health import check_target, wait_for_proxy
 from kvmark.testbed.proxy.programs import Program, find_program
 from kvmark.testbed.proxy.settings import Place, command, files
 from kvmark.testbed.proxy.wanted import Target, Wanted, check, threads_of
-from kvmark.testbed.servers import taken
 from kvmark.testbed.state import (
     Node,
     Testbed,
@@ -24,7 +22,6 @@ from kvmark.testbed.state import (
     owner_of,
     write_private,
 )
-from kvmark.testbed.wishes import kept_wishes
 
 __all__ = ["HEALTHY_WITHIN_S", "OWN_FILES", "check_again", "up"]
 
@@ -36,8 +33,6 @@ OWN_FILES: Final = re.compile(
 
 HEALTHY_WITHIN_S: Final = 30.0
 """How long a proxy may take to start."""
-
-_IN_USE: Final = re.compile(r"Address already in use|cannot bind socket", re.IGNORECASE)
 
 
 def up(wanted: Wanted, root: Path, tell: Callable[[str], None] = lambda _: None) -> Testbed:
@@ -60,8 +55,10 @@ def up(wanted: Wanted, root: Path, tell: Callable[[str], None] = lambda _: None)
     program = find_program(wanted.kind, wanted.build or "release", tell)
     (port,) = choose_ports(wanted.port, 1)
     folder = make_folder(root, wanted.kind, wanted.name)
-    steps = Launch(prepare=_prepare, complete=_accepting, refusal=_refusal, own_files=OWN_FILES)
-    return launch(_planned(wanted, folder, program, port), steps)
+    steps = Launch(
+        prepare=_prepare, complete=_accepting, refusal=lambda _: None, own_files=OWN_FILES
+    )
+    return launch(_planned(wanted, folder, program, port), wanted, steps)
 
 
 def check_again(testbed: Testbed, tell: Callable[[str], None]) -> None:
@@ -89,13 +86,6 @@ def _accepting(testbed: Testbed) -> Testbed:
     return testbed
 
 
-def _refusal(testbed: Testbed) -> UsageError | None:
-    node = testbed.nodes[0]
-    if not _IN_USE.search(process.tail(testbed.log_of(node))):
-        return None
-    return taken(node)
-
-
 def _planned(wanted: Wanted, folder: Path, program: Program, port: int) -> Testbed:
     """The testbed before its process."""
     threads = threads_of(wanted)
@@ -116,19 +106,18 @@ def _planned(wanted: Wanted, folder: Path, program: Program, port: int) -> Testb
         command=command(wanted.kind, program.path, place.folder, threads),
         cores=wanted.cores,
     )
-    return Testbed(
-        name=folder.name,
-        system="proxy",
-        version=f"{wanted.kind} {program.version}",
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        url=_url(wanted.to, node.address),
-        nodes=(node,),
+    testbed = planned(
+        "proxy",
+        folder,
+        wanted,
+        [node],
+        _url(wanted.to, node.address),
         facts=facts,
-        made_with=kept_wishes(
-            wanted, to=wanted.to.text, port=port, threads=threads, build=program.build or None
-        ),
-        folder=folder,
+        to=wanted.to.text,
+        threads=threads,
+        build=program.build or None,
     )
+    return testbed.model_copy(update={"version": f"{wanted.kind} {program.version}"})
 
 
 def _url(to: Target, address: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from kvmark.testbed.console import Console, connect
 from kvmark.testbed.process import wait_until
-from kvmark.testbed.redis.client import Client, Reply
-from kvmark.testbed.redis.health import SLOTS, connect
+from kvmark.testbed.redis.health import SLOTS, facts_in
 from kvmark.testbed.state import Node, Testbed
 
 __all__ = ["form_cluster", "slots_of"]
@@ -29,9 +29,9 @@ def form_cluster(testbed: Testbed, replicas: int, within_s: float) -> None:
     primaries = [node for node in testbed.nodes if node.role == "primary"]
     followers = [node for node in testbed.nodes if node.role == "replica"]
     for index, node in enumerate(primaries):
-        with connect(testbed, node) as client:
-            client.ask("CLUSTER", "ADDSLOTS", *slots_of(index, len(primaries)))
-            client.ask("CLUSTER", "SET-CONFIG-EPOCH", index + 1)
+        console = connect(testbed, node)
+        console.ask("CLUSTER", "ADDSLOTS", *slots_of(index, len(primaries)))
+        console.ask("CLUSTER", "SET-CONFIG-EPOCH", index + 1)
     _introduce(testbed, testbed.nodes, within_s)
     for index, node in enumerate(followers):
         _follow(testbed, node, primaries[index // replicas], within_s)
@@ -44,10 +44,10 @@ def form_cluster(testbed: Testbed, replicas: int, within_s: float) -> None:
 def _introduce(testbed: Testbed, nodes: Sequence[Node], within_s: float) -> None:
     """Lets each of some servers greet all others, and waits until all know each other."""
     for node in nodes:
-        with connect(testbed, node) as client:
-            for other in testbed.nodes:
-                if other != node:
-                    client.ask("CLUSTER", "MEET", other.host, other.port)
+        console = connect(testbed, node)
+        for other in testbed.nodes:
+            if other != node:
+                console.ask("CLUSTER", "MEET", other.host, other.port)
     for node in testbed.nodes:
         _wait(testbed, node, _knows_all, "know all servers", within_s)
 
@@ -57,42 +57,37 @@ def _follow(testbed: Testbed, node: Node, primary: Node, within_s: float) -> Non
 
     A replica to which nothing has come yet isn't told of to clients.
     """
-    with connect(testbed, primary) as source, connect(testbed, node) as follower:
-        follower.ask("CLUSTER", "REPLICATE", source.text("CLUSTER", "MYID"))
+    source, follower = connect(testbed, primary), connect(testbed, node)
+    follower.ask("CLUSTER", "REPLICATE", source.ask("CLUSTER", "MYID"))
 
-        def something_came() -> bool:
-            # Waiting in vain for more replicas than there are sends each a question.
-            source.ask("WAIT", len(testbed.nodes), 10)
-            known = follower.facts("INFO", "replication")
-            return int(known.get("slave_repl_offset", 0)) > 0
+    def something_came() -> bool:
+        # Waiting in vain for more replicas than there are sends each a question.
+        source.ask("WAIT", len(testbed.nodes), 10)
+        known = facts_in(follower.ask("INFO", "replication"))
+        return int(known.get("slave_repl_offset", 0)) > 0
 
-        wait_until(something_came, "follow its primary", testbed.watched(node, primary), within_s)
+    wait_until(something_came, "follow its primary", testbed.watched(node, primary), within_s)
 
 
 def _wait(
     testbed: Testbed,
     node: Node,
-    condition: Callable[[Client, Testbed], bool],
+    condition: Callable[[Console, Testbed], bool],
     what: str,
     within_s: float,
 ) -> None:
-    with connect(testbed, node) as client:
-        wait_until(lambda: condition(client, testbed), what, testbed.watched(node), within_s)
+    console = connect(testbed, node)
+    wait_until(lambda: condition(console, testbed), what, testbed.watched(node), within_s)
 
 
-def _knows_all(client: Client, testbed: Testbed) -> bool:
+def _knows_all(console: Console, testbed: Testbed) -> bool:
     """Whether a server knows all servers, and is greeting none any more."""
-    known = client.text("CLUSTER", "NODES")
+    known = console.ask("CLUSTER", "NODES")
     return len(known.splitlines()) == len(testbed.nodes) and "handshake" not in known
 
 
-def _tells_of_all(client: Client, testbed: Testbed) -> bool:
+def _tells_of_all(console: Console, testbed: Testbed) -> bool:
     """Whether a server's map of the slots has all servers, replicas included."""
-    return _ports(client.ask("CLUSTER", "SLOTS")) == {node.port for node in testbed.nodes}
-
-
-def _ports(reply: Reply) -> set[Reply]:
-    """The ports in a reply of first slot, last slot, and servers as host, port, identity."""
-    shares = reply if isinstance(reply, list) else []
-    servers = [server for share in shares if isinstance(share, list) for server in share[2:]]
-    return {server[1] for server in servers if isinstance(server, list)}
+    shares = console.ask("CLUSTER", "SLOTS")
+    told = {port for _, _, *servers in shares for _, port, *_ in servers}
+    return told == {node.port for node in testbed.nodes}

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from kvmark.errors import SystemUnderTestError
 from kvmark.secret import Secret
-from kvmark.testbed.named import encryption_of, password_of, place_of
-from kvmark.testbed.redis.client import Client, Reply, ReplyError
+from kvmark.testbed.console import Console
 from kvmark.testbed.system import Contents
 
 __all__ = ["Database", "contents"]
 
-_PORT: Final = 6379
 _UNKNOWN: Final = "unknown command"
 
 T = TypeVar("T")
@@ -49,36 +47,24 @@ class Database:
             SystemUnderTestError: the server can't be reached, or refuses.
             UsageError: the password can't be read.
         """
-        self._of_each(lambda client: client.ask("FLUSHDB"))
+        self._of_each(lambda console: console.ask("FLUSHDB"))
 
-    def _of_each(self, ask: Callable[[Client], T]) -> list[T]:
+    def _of_each(self, ask: Callable[[Console], T]) -> list[T]:
         """What each server that holds a part of the keys answers."""
-        places = [place_of(each, _PORT) for each in self.options["address"].split(",")]
         try:
+            consoles = [Console("redis", self.options, self.password)]
             if self.options.get("cluster") == "true":
-                with self._connect(*places[0]) as client:
-                    places = _primaries(client.ask("CLUSTER", "SLOTS"), places[0][0])
-            return [self._on(place, ask) for place in places]
-        except (OSError, ReplyError) as problem:
+                asked = self.options["address"].partition(",")[0].rpartition(":")[0]
+                slots = consoles[0].ask("CLUSTER", "SLOTS")
+                consoles = [
+                    Console("redis", {**self.options, "address": place}, self.password)
+                    for place in _primaries(slots, asked or self.options["address"])
+                ]
+            return [ask(console) for console in consoles]
+        except SystemUnderTestError as problem:
             raise SystemUnderTestError(
                 f"the server at {self.options['address']} doesn't say what it holds: {problem}"
             ) from problem
-
-    def _on(self, place: tuple[str, int], ask: Callable[[Client], T]) -> T:
-        with self._connect(*place) as client:
-            number = self.options.get("database", "0")
-            if number != "0":
-                client.ask("SELECT", number)
-            return ask(client)
-
-    def _connect(self, host: str, port: int) -> Client:
-        return Client(
-            host,
-            port,
-            username=self.options.get("username"),
-            password=password_of(self.options, self.password),
-            encryption=encryption_of(self.options, host),
-        )
 
 
 def contents(options: Mapping[str, str], password: Secret | None) -> Contents | None:
@@ -100,21 +86,16 @@ def contents(options: Mapping[str, str], password: Secret | None) -> Contents | 
     )
 
 
-def _count(client: Client) -> int | None:
+def _count(console: Console) -> int | None:
     try:
-        reply = client.ask("DBSIZE")
-    except ReplyError as problem:
+        return int(console.ask("DBSIZE"))
+    except SystemUnderTestError as problem:
         if _UNKNOWN in str(problem).lower():
             return None
         raise
-    return reply if isinstance(reply, int) else None
 
 
-def _primaries(slots: Reply, asked: str) -> list[tuple[str, int]]:
-    """The servers that own slots. An empty host is the one that was asked."""
-    found: dict[tuple[str, int], None] = {}
-    for entry in slots if isinstance(slots, list) else []:
-        match entry:
-            case [int(), int(), [str() | None as host, int() as port, *_], *_]:
-                found[host or asked, port] = None
-    return list(found)
+def _primaries(slots: list[Any], asked: str) -> list[str]:
+    """The addresses of the servers that own slots. An empty host is the one that was asked."""
+    places = [(host or asked, port) for _, _, (host, port, *_), *_ in slots]
+    return list(dict.fromkeys(f"[{h}]:{p}" if ":" in h else f"{h}:{p}" for h, p in places))

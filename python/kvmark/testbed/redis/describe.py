@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Final
 
 from kvmark.errors import SystemUnderTestError
-from kvmark.testbed.redis.client import Client, ReplyError
-from kvmark.testbed.redis.health import connect
+from kvmark.testbed.console import Console, connect
+from kvmark.testbed.redis.health import facts_in
 from kvmark.testbed.servers import ANSWERS_WITHIN_S, NetworkMeter, fingerprint
 from kvmark.testbed.state import Node, Testbed
 
@@ -26,8 +25,7 @@ _PLACES: Final = re.compile(
 
 def version_of(testbed: Testbed) -> str:
     """The version its first server says it has."""
-    with connect(testbed, testbed.nodes[0]) as client:
-        known = client.facts("INFO", "server")
+    known = facts_in(connect(testbed, testbed.nodes[0]).ask("INFO", "server"))
     return known.get("valkey_version") or known.get("redis_version", "")
 
 
@@ -38,12 +36,12 @@ def settings_of(testbed: Testbed, node: Node) -> dict[str, str]:
         SystemUnderTestError: it doesn't say.
     """
     try:
-        with connect(testbed, node) as client:
-            found = client.pairs("CONFIG", "GET", "*")
-    except (OSError, ReplyError) as problem:
+        told = connect(testbed, node).ask("CONFIG", "GET", "*")
+    except SystemUnderTestError as problem:
         raise SystemUnderTestError(
             f"{testbed.name}/{node.name} doesn't say its settings: {problem}"
         ) from problem
+    found = dict(zip(told[::2], told[1::2], strict=True))
     return {name: found[name] for name in sorted(found) if not _SECRET.search(name)}
 
 
@@ -58,11 +56,11 @@ def describe(testbed: Testbed) -> Mapping[str, Any]:
     return {**testbed.described(), "fingerprint": fingerprint(counted), "settings": settings}
 
 
-def meter(testbed: Testbed, node: Node) -> NetworkMeter[Client]:
+def meter(testbed: Testbed, node: Node) -> NetworkMeter:
     """Asks one server how many bytes its connections carried."""
-    return NetworkMeter(partial(connect, testbed, node, ANSWERS_WITHIN_S), _carried)
+    return NetworkMeter(connect(testbed, node, ANSWERS_WITHIN_S), _carried)
 
 
-def _carried(client: Client) -> tuple[str, str]:
-    known = client.facts("INFO", "stats")
+def _carried(console: Console) -> tuple[str, str]:
+    known = facts_in(console.ask("INFO", "stats"))
     return known["total_net_output_bytes"], known["total_net_input_bytes"]

@@ -1,35 +1,18 @@
-"""Reaching the servers of a Redis testbed, and when they are healthy."""
+"""When the servers of a Redis testbed are healthy."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
+from kvmark.errors import SystemUnderTestError
+from kvmark.testbed.console import connect
 from kvmark.testbed.process import wait_until
-from kvmark.testbed.redis.client import Client, ReplyError
 from kvmark.testbed.state import Node, Testbed
 
-__all__ = ["SLOTS", "connect", "is_in_step", "leads", "wait_for_answer", "wait_for_node"]
+__all__ = ["SLOTS", "facts_in", "is_in_step", "leads", "wait_for_answer", "wait_for_node"]
 
 SLOTS: Final = 16_384
 """Slots of a Redis Cluster."""
-
-
-def connect(testbed: Testbed, node: Node, timeout_s: float = 5.0) -> Client:
-    """A connection to a server, with the testbed's password and authority.
-
-    Raises:
-        OSError: the server doesn't answer, or the password's file can't be read.
-        ReplyError: it refused the password.
-    """
-    password, authority = testbed.facts.get("password_file"), testbed.facts.get("ca_file")
-    return Client(
-        node.host,
-        node.port,
-        password=Path(password).read_text(encoding="utf-8") if password else None,
-        authority=Path(authority) if authority else None,
-        timeout_s=timeout_s,
-    )
 
 
 def wait_for_answer(testbed: Testbed, node: Node, within_s: float) -> None:
@@ -56,13 +39,8 @@ def wait_for_node(testbed: Testbed, node: Node, within_s: float) -> None:
 
 def _answers(testbed: Testbed, node: Node) -> bool:
     """Whether the server answers, and is ours: another program may have taken the port."""
-    try:
-        with connect(testbed, node) as client:
-            alive = client.ask("PING") == "PONG"
-            pid = client.facts("INFO", "server").get("process_id")
-            return alive and node.process is not None and pid == str(node.process.pid)
-    except (OSError, ReplyError):
-        return False
+    pid = _facts(testbed, node, "INFO", "server").get("process_id")
+    return node.process is not None and pid == str(node.process.pid)
 
 
 def is_in_step(testbed: Testbed, node: Node) -> bool:
@@ -88,7 +66,12 @@ def _sees_cluster(testbed: Testbed, node: Node) -> bool:
 def _facts(testbed: Testbed, node: Node, *words: str) -> dict[str, str]:
     """The reply as lines of facts; none while the server isn't ready to give them."""
     try:
-        with connect(testbed, node) as client:
-            return client.facts(*words)
-    except (OSError, ReplyError):
+        return facts_in(connect(testbed, node).ask(*words))
+    except SystemUnderTestError:
         return {}
+
+
+def facts_in(text: str) -> dict[str, str]:
+    """The lines `name:value` of a reply, as those of INFO."""
+    lines = (line.partition(":") for line in text.splitlines())
+    return {name: value for name, colon, value in lines if colon}

@@ -10,10 +10,10 @@ from __future__ import annotations
 from contextlib import suppress
 
 from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.testbed.console import connect
 from kvmark.testbed.network import Network, move_service
 from kvmark.testbed.process import wait_until
-from kvmark.testbed.redis.client import ReplyError
-from kvmark.testbed.redis.health import connect, is_in_step, leads
+from kvmark.testbed.redis.health import is_in_step, leads
 from kvmark.testbed.state import Node, Testbed
 
 __all__ = ["check_promotion", "demote", "promote"]
@@ -99,9 +99,8 @@ def _hands_over(testbed: Testbed, node: Node, to: Node) -> bool:
 
 def _ask(testbed: Testbed, node: Node, *words: str | int) -> None:
     try:
-        with connect(testbed, node, 1.0) as client:
-            client.ask(*words)
-    except (OSError, ReplyError) as problem:
+        connect(testbed, node, 1.0).ask(*words)
+    except SystemUnderTestError as problem:
         raise SystemUnderTestError(
             f"{testbed.name}/{node.name} doesn't change its part: {problem}"
         ) from problem

@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
-from kvmark.errors import SpecError, SystemUnderTestError, UsageError
+from kvmark.errors import SpecError, UsageError
 from kvmark.spec.quantity import size_bytes
 from kvmark.testbed import certificates as tls
 from kvmark.testbed import network as networks
 from kvmark.testbed import process, state
-from kvmark.testbed.launch import Launch, launch
+from kvmark.testbed.launch import Launch, launch, planned
 from kvmark.testbed.network import Network
 from kvmark.testbed.ports import HOST, choose_ports, ports_elsewhere
 from kvmark.testbed.redis.cluster import form_cluster
@@ -29,7 +27,7 @@ from kvmark.testbed.redis.config import (
 )
 from kvmark.testbed.redis.describe import settings_of, version_of
 from kvmark.testbed.redis.health import wait_for_answer, wait_for_node
-from kvmark.testbed.servers import check_memory, find_server, taken
+from kvmark.testbed.servers import check_memory, find_server
 from kvmark.testbed.state import (
     Node,
     Role,
@@ -37,7 +35,6 @@ from kvmark.testbed.state import (
     make_folder,
     write_private,
 )
-from kvmark.testbed.wishes import kept_wishes
 
 __all__ = ["HEALTHY_WITHIN_S", "OWN_FILES", "up"]
 
@@ -60,7 +57,6 @@ _SIZES: Final = {"": 1, "b": 1} | {
 }
 """As redis.conf writes them: k is 1000 and kb is 1024."""
 _FATAL: Final = re.compile(r">>> '(.*)'\n(.*)")
-_IN_USE: Final = "Address already in use"
 
 
 def up(wanted: Wanted, root: Path, _tell: Callable[[str], None] = lambda _: None) -> Testbed:
@@ -92,7 +88,7 @@ def up(wanted: Wanted, root: Path, _tell: Callable[[str], None] = lambda _: None
         refusal=_refusal,
         own_files=OWN_FILES,
     )
-    return launch(_planned(wanted, folder, program, ports, network), steps)
+    return launch(_planned(wanted, folder, program, ports, network), wanted, steps)
 
 
 def _planned(
@@ -120,22 +116,11 @@ def _planned(
     facts: dict[str, Any] = {"cluster": wanted.cluster is not None}
     if network is not None and wanted.cluster is None:
         facts["service"] = f"{network.service}:{nodes[0].port}"
-    if wanted.password is not None:
-        facts["password_file"] = str(folder / "password")
-    if wanted.tls:
-        facts["ca_file"] = str(tls.Certificates(folder / "tls").authority)
-    return Testbed(
-        name=folder.name,
-        system="redis",
-        version="",
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        url=_url(nodes, facts),
-        nodes=nodes,
-        network=network,
-        facts=facts,
-        made_with=kept_wishes(wanted, port=nodes[0].port),
-        folder=folder,
-    )
+    primaries = ",".join(node.address for node in nodes if node.role == "primary")
+    url = f"{'rediss' if wanted.tls else 'redis'}://{facts.get('service', primaries)}"
+    if wanted.cluster is not None:
+        url += "?cluster=true"
+    return planned("redis", folder, wanted, nodes, url, facts=facts, network=network)
 
 
 def _names(wanted: Wanted) -> Iterator[tuple[str, Role]]:
@@ -146,22 +131,8 @@ def _names(wanted: Wanted) -> Iterator[tuple[str, Role]]:
         yield f"replica-{index + 1}", "replica"
 
 
-def _url(nodes: tuple[Node, ...], facts: dict[str, Any]) -> str:
-    """What `--system` takes: the primaries, and the files to read secrets from."""
-    primaries = (node.address for node in nodes if node.role == "primary")
-    hosts = facts.get("service") or ",".join(primaries)
-    options = ["cluster=true"] if facts["cluster"] else []
-    options += [
-        f"{key}={quote(facts[key])}" for key in ("password_file", "ca_file") if key in facts
-    ]
-    query = f"?{'&'.join(options)}" if options else ""
-    return f"{'rediss' if 'ca_file' in facts else 'redis'}://{hosts}{query}"
-
-
 def _prepare(wanted: Wanted, testbed: Testbed) -> Testbed:
     """Writes everything the servers read."""
-    if wanted.password is not None:
-        write_private(testbed.folder / "password", wanted.password.reveal())
     hosts = list(dict.fromkeys(node.host for node in testbed.nodes))
     hosts += [testbed.network.service] if testbed.network else []
     made = tls.make_certificates(testbed.folder, hosts) if wanted.tls else None
@@ -206,13 +177,7 @@ def _check_clients(wanted: Wanted, testbed: Testbed) -> None:
         )
 
 
-def _refusal(testbed: Testbed) -> SystemUnderTestError | UsageError | None:
-    """The error for what a server's log gives as the reason why it didn't start."""
-    for node in testbed.nodes:
-        log = process.tail(testbed.log_of(node))
-        fatal = _FATAL.search(log)
-        if fatal is not None:
-            return UsageError(f"the server refused the setting `{fatal[1]}`: {fatal[2].strip()}")
-        if _IN_USE in log:
-            return taken(node)
-    return None
+def _refusal(log: Path) -> str | None:
+    """The setting that a server refused, if that is why it ended."""
+    fatal = _FATAL.search(process.tail(log))
+    return fatal and f"the server refused the setting `{fatal[1]}`: {fatal[2].strip()}"

@@ -1,0 +1,79 @@
+//! A server asked by hand: commands as words, replies as values.
+
+use std::sync::Arc;
+
+use kvmark_driver::OpenError;
+use kvmark_driver_server::framed::Lines;
+use serde_json::Value;
+
+use crate::connect::send;
+use crate::failure::{Failure, said};
+use crate::options::Settings;
+use crate::resp::{Cursor, Garbage, Token, put_all};
+
+/// Lists within lists that are believed.
+const DEPTH_MAX: u32 = 8;
+
+/// A connection to the server that the options name first.
+pub(crate) struct Console {
+    settings: Arc<Settings>,
+    lines: Lines<Settings>,
+}
+
+impl Console {
+    pub(crate) fn new(settings: Settings) -> Result<Self, OpenError> {
+        let settings = Arc::new(settings);
+        Ok(Self { lines: Lines::new(Arc::clone(&settings))?, settings })
+    }
+}
+
+impl kvmark_driver::Console for Console {
+    fn ask(&mut self, words: &[String]) -> Result<Value, OpenError> {
+        let target = self.settings.target();
+        let mut request = Vec::new();
+        put_all(&mut request, words);
+        let reply = self.lines.ask(target, &request, send);
+        let value = reply.and_then(|reply| value(&mut Cursor::new(&reply), DEPTH_MAX));
+        value.map_err(|failure| failure.at(target))
+    }
+}
+
+/// The next element with all that is in it; a map as a list of names and values in turn.
+fn value(cursor: &mut Cursor<'_>, depth: u32) -> Result<Value, Failure> {
+    let count = match cursor.token()? {
+        Token::Simple(text) | Token::Bulk(text) | Token::Other(text) => {
+            return Ok(String::from_utf8_lossy(text).into());
+        }
+        Token::Integer(number) => return Ok(number.into()),
+        Token::Null => return Ok(Value::Null),
+        Token::Error(message) => return Err(said(message)),
+        Token::List(count) => count,
+        Token::Map(pairs) => 2 * pairs,
+    };
+    let depth = depth.checked_sub(1).ok_or(Garbage)?;
+    (0..count).map(|_| value(cursor, depth)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(reply: &[u8]) -> Result<Value, String> {
+        value(&mut Cursor::new(reply), DEPTH_MAX).map_err(|failure| failure.text)
+    }
+
+    #[test]
+    fn a_reply_is_texts_numbers_and_lists_of_them() {
+        let reply = b"*4\r\n+OK\r\n:-7\r\n$-1\r\n*2\r\n$1\r\na\r\n%1\r\n+b\r\n#t\r\n";
+        assert_eq!(read(reply), Ok(json!(["OK", -7, null, ["a", ["b", "t"]]])));
+        assert_eq!(read(b"*1\r\n-ERR no\r\n"), Err("the server answered: ERR no".to_owned()));
+    }
+
+    #[test]
+    fn lists_without_end_are_not_believed() {
+        let deep = [b"*1\r\n".repeat(1_000_000), b":1\r\n".to_vec()].concat();
+        assert_eq!(read(&deep), Err(Garbage.to_string()));
+    }
+}

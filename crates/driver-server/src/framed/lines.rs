@@ -1,0 +1,77 @@
+//! Connections beside those of sessions, on which servers are asked one thing after the other.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kvmark_driver::OpenError;
+use tokio::runtime::{Builder, Runtime};
+
+use super::protocol::{Protocol, in_time};
+use super::stream::Stream;
+use crate::failure::Failure;
+
+/// A connection to each server that was asked, kept while it can be used.
+#[derive(Debug)]
+pub struct Lines<P: Protocol> {
+    protocol: Arc<P>,
+    kept: Mutex<Kept<P>>,
+}
+
+#[derive(Debug)]
+struct Kept<P: Protocol> {
+    runtime: Runtime,
+    streams: Vec<(P::Target, Stream)>,
+}
+
+impl<P: Protocol> Lines<P> {
+    /// None is open yet. Not to be used within an asynchronous runtime.
+    ///
+    /// # Errors
+    /// [`OpenError::System`] when the system has no event loop for them.
+    pub fn new(protocol: Arc<P>) -> Result<Self, OpenError> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| {
+            OpenError::System(format!("no event loop for the server's connection ({error})"))
+        })?;
+        Ok(Self { protocol, kept: Mutex::new(Kept { runtime, streams: Vec::new() }) })
+    }
+
+    /// The servers to which one is open.
+    pub fn open(&self) -> Vec<P::Target> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.streams.iter().map(|(target, _)| target.clone()).collect()
+    }
+
+    /// What `send` makes of a request, within the limit on connecting. A connection that failed is
+    /// opened again, once.
+    ///
+    /// # Errors
+    /// There is no connection or answer in time, or `send` says why.
+    pub fn ask<T>(
+        &self,
+        target: &P::Target,
+        request: &[u8],
+        send: impl AsyncFn(&mut Stream, &[u8]) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let Kept { runtime, streams } = &mut *kept;
+        let index = streams.iter().position(|(other, _)| other == target);
+        let found = index.map(|index| streams.swap_remove(index).1);
+        let work = async {
+            let was_kept = found.is_some();
+            let mut open = match found {
+                Some(open) => open,
+                None => self.protocol.dial(target).await?,
+            };
+            let mut answer = send(&mut open, request).await;
+            if was_kept && answer.as_ref().is_err_and(Failure::ends_connection) {
+                open = self.protocol.dial(target).await?;
+                answer = send(&mut open, request).await;
+            }
+            if !answer.as_ref().is_err_and(Failure::ends_connection) {
+                streams.push((target.clone(), open));
+            }
+            answer
+        };
+        runtime.block_on(in_time(self.protocol.connect_timeout(), work))
+    }
+}

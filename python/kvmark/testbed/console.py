@@ -1,0 +1,62 @@
+"""One server asked in its own words, by whoever sets it up or looks after it.
+
+It is the engine's driver that asks, with the options of a URL: address, login and encryption mean
+what they mean for a run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from kvmark import _engine
+from kvmark.secret import Secret
+from kvmark.spec.url import parse_system_url
+from kvmark.testbed.state import Node, Testbed
+
+__all__ = ["Console", "connect"]
+
+_PLACES = {"username", "password_env", "password_file"}
+"""Options that say where a password is, and whose."""
+
+
+class Console:
+    """The server that a driver's options name first. The first question connects.
+
+    Raises:
+        UsageError: an option can't be used, or the password can't be read.
+    """
+
+    def __init__(
+        self, driver: str, options: Mapping[str, str], password: Secret | None = None
+    ) -> None:
+        if password is not None:
+            who = quote(options.get("username", ""), safe="")
+            own = f"{who}:{quote(password.reveal(), safe='')}@{options['address']}"
+            options = {**options, "address": own}
+            options = {name: options[name] for name in options if name not in _PLACES}
+        self._console = _engine.Console(driver, json.dumps(dict(options)))
+
+    def ask(self, *words: str | int) -> Any:
+        """The answer to a command or a statement: texts, numbers, lists, and rows by name.
+
+        Raises:
+            SystemUnderTestError: the server can't be reached, doesn't answer in time, or refuses.
+        """
+        return json.loads(self._console.ask([str(word) for word in words]))
+
+
+def connect(testbed: Testbed, node: Node, timeout_s: float = 5.0, **options: str) -> Console:
+    """One server of a testbed, reached as its URL says.
+
+    Args:
+        testbed: the testbed.
+        node: the server.
+        timeout_s: how long it may take to connect and to answer, each time.
+        options: more options of the driver.
+    """
+    url = parse_system_url(testbed.url)
+    own = {"address": node.address, "connect_timeout_ms": f"{timeout_s * 1000:.0f}", **options}
+    return Console(url.driver, {**url.options, **own})
