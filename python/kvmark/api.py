@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import polars as pl
 
@@ -26,6 +26,7 @@ from kvmark.report.model.answers import RunAnswer
 from kvmark.report.model.figures import Figure
 from kvmark.report.model.page import run_page
 from kvmark.report.views.gather import run_answer
+from kvmark.spec.laws import ArrivalProcess
 from kvmark.stats import Counts, Estimate
 
 __all__ = ["MeasuredRun", "load", "run", "runs"]
@@ -154,7 +155,7 @@ def run(  # noqa: PLR0913 - they are the options of the command
     *,
     clients: int | None = None,
     rate: float | str | None = None,
-    arrival: Literal["constant", "poisson"] | None = None,
+    arrival: ArrivalProcess | None = None,
     duration: str | None = None,
     operations: int | str | None = None,
     records: int | str | None = None,

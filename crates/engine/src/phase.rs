@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use kvmark_plan::{ActiveGroup, Arrival, FieldChoice, Group, Phase, PhaseName, Plan, Share};
+use kvmark_plan::{ActiveGroup, FieldChoice, Group, Phase, PhaseName, Plan, Share};
 use kvmark_schedule::{Part, seed_of};
 use kvmark_workload::{InsertSequence, Stream};
 
@@ -255,9 +255,9 @@ fn compile(
         group: index as usize,
         memory: written.map(memory),
         stream,
-        operations: operations.map(|all| match group.arrival {
-            Arrival::Closed { .. } => part_of(all, turns.share),
-            Arrival::Constant { .. } | Arrival::Poisson { .. } => turns.part().of_first(all),
+        operations: operations.map(|all| match group.arrival.rates() {
+            None => part_of(all, turns.share),
+            Some(_) => turns.part().of_first(all),
         }),
         clients: clients_of(group, plan.share),
         part: turns.part(),

@@ -24,6 +24,17 @@ pub enum Arrival {
     },
 }
 
+impl Arrival {
+    /// The rates of an open model; none in the closed one.
+    #[must_use]
+    pub fn rates(&self) -> Option<&[RatePoint]> {
+        match self {
+            Self::Closed { .. } => None,
+            Self::Constant { rates } | Self::Poisson { rates } => Some(rates),
+        }
+    }
+}
+
 /// The rate of a whole group over all shares at one instant of the phase. Between points the rate
 /// moves linearly; after the last it stays. The first point is at 0.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -256,9 +256,7 @@ fn check_size(law: &SizeLaw, place: &str) -> Result<(), PlanError> {
 }
 
 fn check_arrival(arrival: &Arrival, place: &str) -> Result<(), PlanError> {
-    let (Arrival::Constant { rates } | Arrival::Poisson { rates }) = arrival else {
-        return Ok(());
-    };
+    let Some(rates) = arrival.rates() else { return Ok(()) };
     let first = rates.first().is_some_and(|point| point.at_ns == 0);
     require(first, place, "the first rate must be at 0")?;
     let rising = rates.windows(2).all(|pair| pair[0].at_ns < pair[1].at_ns);

@@ -16,6 +16,7 @@ from typing_extensions import TypeAliasType
 
 from kvmark.errors import PlanError
 from kvmark.plan.rows import RowLaw, Rows
+from kvmark.spec.laws import ArrivalProcess
 
 __all__ = [
     "FORMAT",
@@ -23,9 +24,9 @@ __all__ = [
     "AllKeysUniform",
     "Argument",
     "Arrival",
+    "AtRates",
     "Check",
     "Closed",
-    "ConstantRate",
     "ConstantSize",
     "Dataset",
     "Distribution",
@@ -42,7 +43,6 @@ __all__ = [
     "Latest",
     "Phase",
     "Plan",
-    "PoissonRate",
     "RatePoint",
     "Seeds",
     "Sequential",
@@ -512,21 +512,14 @@ class Closed(_Part):
     think_time_ns: U64
 
 
-class ConstantRate(_Part):
-    """Open model, evenly spaced."""
+class AtRates(_Part):
+    """Open model: due at a rate, whatever was answered."""
 
-    process: Literal["constant"]
+    process: ArrivalProcess
     rates: tuple[RatePoint, ...]
 
 
-class PoissonRate(_Part):
-    """Open model, a Poisson process."""
-
-    process: Literal["poisson"]
-    rates: tuple[RatePoint, ...]
-
-
-Arrival = Annotated[Closed | ConstantRate | PoissonRate, Field(discriminator="process")]
+Arrival = Annotated[Closed | AtRates, Field(discriminator="process")]
 
 
 class Weight(_Part):

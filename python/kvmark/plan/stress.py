@@ -11,8 +11,8 @@ from kvmark.plan.model import (
     FORMAT,
     ActiveGroup,
     Arrival,
+    AtRates,
     Closed,
-    ConstantRate,
     ConstantSize,
     Dataset,
     FieldLayout,
@@ -143,7 +143,7 @@ def _measured(spec: StressSpec, mix: Sequence[Operation], clients: int) -> Group
     arrival: Arrival = Closed(process="closed", think_time_ns=0)
     if rate is not None:
         points = (RatePoint(at_ns=0, rate=float(rate)),)
-        arrival = ConstantRate(process="constant", rates=points)
+        arrival = AtRates(process="constant", rates=points)
     return _group(GROUP, spec, tuple(enumerate(mix)), clients, arrival)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -10,6 +10,7 @@ from kvmark.spec import quantity
 from kvmark.spec.yaml_file import Count, Size, Strict, at_key
 
 __all__ = [
+    "ArrivalProcess",
     "Constant",
     "Exponential",
     "Histogram",
@@ -25,6 +26,9 @@ __all__ = [
     "Zipfian",
     "ZipfianLength",
 ]
+
+ArrivalProcess: TypeAlias = Literal["constant", "poisson"]
+"""How the starts of an open model are spread: evenly, or as independent users come."""
 
 
 def _tagged(tag: str, key: str | None = None) -> BeforeValidator:

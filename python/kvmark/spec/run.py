@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from kvmark.errors import SpecError
 from kvmark.spec.faults import FaultSpec, check_faults
+from kvmark.spec.laws import ArrivalProcess
 from kvmark.spec.quantity import LARGEST
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.url import SystemUrl
@@ -35,7 +36,7 @@ class RunSpec:
     """Operations per second, which makes it the open model; None for as fast as clients go."""
     ramp: tuple[float, float] | None = None
     """Operations per second at the beginning and the end of the measurement; linear between."""
-    arrival: Literal["constant", "poisson"] | None = None
+    arrival: ArrivalProcess | None = None
     duration_ns: int | None = None
     operations: int | None = None
     """Operations of each group."""

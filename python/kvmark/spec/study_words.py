@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError
 from kvmark.errors import SpecError
 from kvmark.spec import quantity
 from kvmark.spec.faults import Action, Amount, FaultSpec, Others, Target, check_words
+from kvmark.spec.laws import ArrivalProcess
 from kvmark.spec.suggest import shown
 from kvmark.spec.yaml_file import Count, Duration, Strict
 
@@ -103,7 +104,7 @@ class RunWords(Strict):
     clients: Count | None = None
     rate: Annotated[float | None, BeforeValidator(_rate)] = None
     ramp: Annotated[tuple[float, float] | None, BeforeValidator(_ramp)] = None
-    arrival: Literal["constant", "poisson"] | None = None
+    arrival: ArrivalProcess | None = None
     duration_ns: Duration | None = Field(default=None, alias="duration")
     operations: Count | None = None
     until_stderr: float | None = None

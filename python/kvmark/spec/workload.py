@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 from kvmark.errors import SpecError
 from kvmark.spec import quantity
 from kvmark.spec.faults import FaultSpec
-from kvmark.spec.laws import Constant, Keys, Length, Uniform, UniformLength
+from kvmark.spec.laws import ArrivalProcess, Constant, Keys, Length, Uniform, UniformLength
 from kvmark.spec.statements import ArgumentSpec, StatementSpec
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.yaml_file import Count, Duration, Strict, at_key, parse_yaml, read_text
@@ -188,7 +188,7 @@ class GroupSpec(Strict):
     rates: Annotated[tuple[RatePoint, ...] | None, BeforeValidator(_rate_law)] = Field(
         default=None, alias="rate"
     )
-    arrival: Literal["constant", "poisson"] | None = None
+    arrival: ArrivalProcess | None = None
     check_values: bool = False
     operations: Annotated[Count, Field(ge=1)] | None = None
     """How many end the group's part, unless the run says it."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
 from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.experiment.design import RunMade, RunRequest, Runs, made, named
@@ -14,6 +14,7 @@ from kvmark.experiment.designs.capacity.judging import judged, measured_rate
 from kvmark.experiment.designs.capacity.search import Asked, Capacity, RateRun, Stage, search
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
+from kvmark.spec.laws import ArrivalProcess
 from kvmark.spec.objective import Objective
 from kvmark.spec.run import RunSpec
 
@@ -37,7 +38,7 @@ class CapacitySearch:
 
     #: The run at no rate yet.
     spec: RunSpec
-    arrival: Literal["constant", "poisson"]
+    arrival: ArrivalProcess
     objectives: tuple[Objective, ...]
     asked: Asked
     #: Where to begin, which spares the closed model; ops/s.
