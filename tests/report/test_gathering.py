@@ -140,6 +140,18 @@ def test_a_sequence_becomes_a_page_and_a_table(runs: list[Run]) -> None:
     assert "17,953" in sequence_text(answer, 120).plain
 
 
+def test_the_page_of_a_sequence_holds_published_sentences_against_its_runs(
+    runs: list[Run],
+) -> None:
+    (text,) = (part for part in sequence_page(sequence_answer(runs)).parts
+               if part.name == "sentences")  # fmt: skip
+    (grid,) = text.grids
+    assert grid.rows[0][0].text == "READ costs less than UPDATE"
+    only_reads = [run for run in runs if "ycsb/c" in run.manifest.plan["name"]]
+    parts = sequence_page(sequence_answer(only_reads)).parts
+    assert "sentences" not in [part.name for part in parts]
+
+
 def test_a_run_has_its_total_rows_and_a_curve_per_time(runs: list[Run]) -> None:
     answer = run_answer(runs[0])
     assert answer.intervals["operation"].unique().to_list() == ["TOTAL"]
