@@ -151,6 +151,7 @@ def test_the_page_of_a_sequence_says_what_its_runs_make_of_published_sentences(
     effect = Effect(Estimate(1.2, 1.1, 1.3, 4, "", ""), 0.01, 0.1)
     claim = Claim("READ costs less", (Finding("RocksDB", "confirmed", effect),))
     page = sequence_page(replace(answer, claims=lambda: (claim,)))
+    assert "confirmed" in html(page)
     (said,) = (part for part in page.parts if part.name == "sentences")
     assert [cell.text for cell in said.grids[0].rows[0]][:3] == [
         "READ costs less", "RocksDB", "confirmed",

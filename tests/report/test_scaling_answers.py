@@ -88,7 +88,9 @@ def test_a_study_holds_the_law_of_published_figures_beside_its_own() -> None:
         "Study", "How?", (), (), (), (), "ops/s", 1, 0, Provenance((), ()),
         scalings=(Scaling("", (law(0.0008),)), theirs),
     )  # fmt: skip
-    ours, published = study_page(answer).parts[-2:]
+    page = study_page(answer)
+    assert "2,429" in html(page)
+    ours, published = page.parts[-2:]
     assert (ours.name, published.name) == ("scaling", "scaling-published")
     assert "Throughput peaks at 34.8" in ours.facts[0].text
     assert len(published.facts) == 12
