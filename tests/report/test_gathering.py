@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kvmark.analysis.compare.published_claims import Claim, Finding
 from kvmark.records import Header, Records, Run
 from kvmark.records.histograms import encode
 from kvmark.report.format.html import html
 from kvmark.report.format.terminal import run_text, sequence_text
 from kvmark.report.model.page import run_page, sequence_page
 from kvmark.report.views.gather import run_answer, sequence_answer
-from kvmark.stats import Counts
+from kvmark.stats import Counts, Effect, Estimate
 
 SECOND = 1_000_000_000
 OPERATIONS = 10_000
@@ -138,6 +140,22 @@ def test_a_sequence_becomes_a_page_and_a_table(runs: list[Run]) -> None:
     answer = sequence_answer(runs)
     assert "10.4.2" in html(sequence_page(answer))
     assert "17,953" in sequence_text(answer, 120).plain
+
+
+def test_the_page_of_a_sequence_says_what_its_runs_make_of_published_sentences(
+    runs: list[Run],
+) -> None:
+    answer = sequence_answer(runs)
+    assert [claim.findings for claim in answer.claims()] == [()] * 4
+    assert "sentences" not in [part.name for part in sequence_page(answer).parts]
+    effect = Effect(Estimate(1.2, 1.1, 1.3, 4, "", ""), 0.01, 0.1)
+    claim = Claim("READ costs less", (Finding("RocksDB", "confirmed", effect),))
+    page = sequence_page(replace(answer, claims=lambda: (claim,)))
+    assert "confirmed" in html(page)
+    (said,) = (part for part in page.parts if part.name == "sentences")
+    assert [cell.text for cell in said.grids[0].rows[0]][:3] == [
+        "READ costs less", "RocksDB", "confirmed",
+    ]  # fmt: skip
 
 
 def test_a_run_has_its_total_rows_and_a_curve_per_time(runs: list[Run]) -> None:

@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from kvmark.analysis.models.scaling import ScalingLaw, scaling_law
+from kvmark.analysis.models.scaling_published import published_laws
+from kvmark.cli.commands.study_scaling import scalings
 from kvmark.report.format.html import html
+from kvmark.report.model.answers import Provenance
+from kvmark.report.model.study_answers import Scaling, StudyAnswer
 from kvmark.report.views.capacity import (
     CapacityAnswer,
     CapacityLine,
@@ -17,7 +21,9 @@ from kvmark.report.views.capacity import (
 from kvmark.report.views.scaling import ScalingAnswer, scaling_sentence, scaling_text
 from kvmark.report.views.scaling_figure import scaling_figure
 from kvmark.report.views.scaling_page import scaling_page
+from kvmark.report.views.study_page import study_page
 from kvmark.spec.objective import parse_objective
+from kvmark.spec.study import PublishedSpec
 from kvmark.stats import Estimate
 
 LEVELS = (1, 2, 4, 8, 16, 32, 64)
@@ -68,6 +74,31 @@ def test_the_figure_has_the_points_the_line_and_the_peak(tmp_path: Path) -> None
     ]
     figure.save_svg(tmp_path / "scaling.svg")
     assert "<svg" in (tmp_path / "scaling.svg").read_text()
+
+
+PUBLISHED = PublishedSpec(
+    source="the scale test", file="hydra-cassandra-3.0.6.csv", factors={}, figures={}
+)
+
+
+def test_a_study_holds_the_law_of_published_figures_beside_its_own() -> None:
+    (theirs,) = scalings([PUBLISHED], [])
+    assert theirs.laws == published_laws("hydra-cassandra-3.0.6")
+    answer = StudyAnswer(
+        "Study", "How?", (), (), (), (), "ops/s", 1, 0, Provenance((), ()),
+        scalings=(Scaling("", (law(0.0008),)), theirs),
+    )  # fmt: skip
+    page = study_page(answer)
+    assert "2,429" in html(page)
+    ours, published = page.parts[-2:]
+    assert (ours.name, published.name) == ("scaling", "scaling-published")
+    assert "Throughput peaks at 34.8" in ours.facts[0].text
+    assert len(published.facts) == 12
+    assert "hCassandra scale test" in published.title
+
+
+def test_a_study_whose_published_figures_have_no_levels_shows_no_scaling() -> None:
+    assert scalings([PUBLISHED.model_copy(update={"file": "shotover-proxy.csv"})], []) == ()
 
 
 def test_the_page_says_the_law_and_what_speaks_against_it() -> None:

@@ -11,6 +11,7 @@ import typer
 
 from kvmark.analysis.study import StudyRow
 from kvmark.cli.command_line import command_line
+from kvmark.cli.commands.study_scaling import scalings
 from kvmark.cli.experiment import Shared, carried_out
 from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
 from kvmark.cli.system import named_system
@@ -183,6 +184,7 @@ def _drawn(study: Study, journal: Journal, found: Answered) -> StudyAnswer:
         published_source="; ".join(sources) or None,
         applications=applications(study, found.rows, found.runs),
         operations=operations(study, found.rows, found.runs),
+        scalings=scalings(spec.published, found.runs),
         disk_reads=spec.disk_reads,
         drawn=None if figure is None else Drawn(figure.across, figure.series, figure.panels),
         ways=_ways(study, found),

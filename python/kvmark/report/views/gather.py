@@ -11,6 +11,7 @@ import polars as pl
 
 from kvmark.analysis import (
     YCSB_SOURCE,
+    Judgement,
     SequenceRow,
     Verdict,
     around_faults,
@@ -27,6 +28,7 @@ from kvmark.analysis import (
     ycsb_sequence,
 )
 from kvmark.analysis.compare.metrics import response_quantiles
+from kvmark.analysis.compare.published_claims import claims
 from kvmark.records import Case, Run, TimeName, by_case
 from kvmark.report.format import units
 from kvmark.report.model.answers import (
@@ -55,6 +57,7 @@ def sequence_answer(runs: Sequence[Run]) -> SequenceAnswer:
         raise ValueError("a sequence needs at least one run")
     rows = ycsb_sequence(runs)
     stores = dict.fromkeys(row.case.store for row in rows)
+    invalid = _invalid(rows)
     return SequenceAnswer(
         title=f"YCSB on {', '.join(stores)}",
         asked=asked.of_sequence(rows, runs[0].manifest.plan),
@@ -62,7 +65,15 @@ def sequence_answer(runs: Sequence[Run]) -> SequenceAnswer:
         curves=tuple(_sequence_curves(rows)),
         provenance=_sequence_provenance(runs),
         published_source=YCSB_SOURCE,
+        claims=partial(claims, [run for run in runs if run.id not in invalid]),
     )
+
+
+def _invalid(rows: Sequence[SequenceRow]) -> set[str]:
+    """The runs of cases that are INVALID."""
+    figures = (row.figures for row in rows)
+    invalid = (one for one in figures if one.verdict.judgement is Judgement.INVALID)
+    return {run for one in invalid for run in one.runs}
 
 
 def run_answer(run: Run, verdict: Verdict | None = None) -> RunAnswer:
