@@ -39,7 +39,8 @@ pub(crate) struct Step {
     pub(crate) places: Places,
     /// The text; the first one of a batch.
     pub(crate) text: u32,
-    pub(crate) token: Option<i64>,
+    /// The text that names its partition, and where in the frame that one's values begin.
+    keyed: Option<(u32, u32)>,
     pub(crate) sent: Sent,
     pub(crate) command: u32,
     /// Whether the command ends with it.
@@ -158,15 +159,15 @@ impl Operation {
         let first = own.parts.first().map_or(0, |part| part.text);
         let step = self.add(first, 0, true);
         batch.begin(&mut step.frame, commands * own.parts.len())?;
-        step.token = None;
+        step.keyed = None;
         for command in 0..commands {
             for part in &own.parts {
                 let text = prepared.text(part.text);
                 Batch::put(&mut step.frame, text);
                 let values = step.frame.len();
                 part.bind(text, call, command, &mut step.frame)?;
-                if step.token.is_none() {
-                    step.token = text.token(&step.frame[values..]);
+                if step.keyed.is_none() && text.token(&step.frame[values..]).is_some() {
+                    step.keyed = Some((part.text, values as u32));
                 }
             }
         }
@@ -284,6 +285,13 @@ impl Step {
         self.tried.get_or_insert_with(begun)
     }
 
+    /// The token of its partition.
+    #[inline]
+    pub(crate) fn token(&self, prepared: &Prepared) -> Option<i64> {
+        let (text, values) = self.keyed?;
+        prepared.text(text).token(&self.frame[values as usize..])
+    }
+
     /// Writes the frame of a text, whose values `bind` appends; a write has the client's time.
     #[inline]
     fn write(
@@ -294,7 +302,7 @@ impl Step {
     ) -> Result<(), Failure> {
         self.places = text.begin(&mut self.frame);
         bind(&mut self.frame)?;
-        self.token = text.token(&self.frame[self.places.values as usize..]);
+        self.keyed = Some((self.text, self.places.values));
         let time = if text.is_select() { None } else { time() };
         text.end(&mut self.frame, &mut self.places, time);
         Ok(())

@@ -80,6 +80,12 @@ impl Routing {
         before.into_iter().filter(|node| !self.nodes.contains(node)).collect()
     }
 
+    /// Whether a request's token says to which node it goes; there may be only one.
+    #[inline]
+    pub(crate) fn by_token(&self) -> bool {
+        self.token_aware && self.nodes.len() > 1
+    }
+
     /// The connection on which a request goes out: of a replica that is up, in turn, or of another
     /// node that is; where none is, of one to wait for. `tried` are nodes that had it before.
     #[inline]
@@ -96,7 +102,7 @@ impl Routing {
             if tried.contains(&node) { None } else { open_connection(framed, node, ticket) }
         };
         let ring = self.rings.get(text as usize).copied().flatten();
-        if let (true, Some(ring), Some(token)) = (self.token_aware, ring, token) {
+        if let (Some(ring), Some(token)) = (ring, token) {
             let replicas = self.topology.replicas(ring, token);
             let near = |replica: &u32| {
                 let replica = *replica as usize;

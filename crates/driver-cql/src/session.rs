@@ -101,10 +101,11 @@ impl CqlSession {
     /// Sends a step to a node of its partition, or to another.
     #[inline]
     fn send(&mut self, ticket: Ticket, number: u32) {
-        let Self { operations, routing, framed, .. } = self;
+        let Self { operations, routing, framed, shared, .. } = self;
         let step = operations[ticket as usize].step(number);
+        let token = if routing.by_token() { step.token(&shared.prepared) } else { None };
         let tried = step.tried.as_ref().map_or(&[][..], |tried| &tried.nodes);
-        let index = routing.choose(framed, ticket, step.text, step.token, tried);
+        let index = routing.choose(framed, ticket, step.text, token, tried);
         self.send_on(ticket, number, index);
     }
 

@@ -281,11 +281,8 @@ impl<'a> Operation<'a> {
             FieldChoice::One => 1,
             FieldChoice::All | FieldChoice::AllByName => self.group.fields as usize,
         };
-        reply.cells.len() == asked
-            && reply
-                .cells
-                .iter()
-                .all(|cell| stream.expected(&self.own.key, cell.field, reply.bytes_of(cell)))
+        let found = reply.cells.iter().map(|cell| (cell.field, reply.bytes_of(cell)));
+        reply.cells.len() == asked && stream.expected(&self.own.key, found)
     }
 }
 

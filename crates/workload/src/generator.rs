@@ -1,5 +1,6 @@
 //! How one argument of a statement is drawn.
 
+use std::iter;
 use std::ops::Range;
 
 use kvmark_plan::{Generator, KeyChoice, ValueType};
@@ -163,7 +164,7 @@ impl Maker {
     ) -> bool {
         match (&self.law, kind) {
             (Recipe::Field(field) | Recipe::Awaited(field), _) => {
-                records.expected(key, *field, found)
+                records.expected(key, iter::once((*field, found)))
             }
             (_, ValueType::Integer | ValueType::Timestamp) => {
                 let bound = bound.try_into().map(i64::from_le_bytes).ok();

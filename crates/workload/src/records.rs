@@ -3,7 +3,7 @@
 use kvmark_plan::{Dataset, ValueKind};
 
 use crate::error::WorkloadError;
-use crate::integrity;
+use crate::integrity::{self, Field, Key};
 use crate::key::KeyWriter;
 use crate::random::Seed;
 use crate::size::Sizes;
@@ -13,7 +13,7 @@ use crate::value::append_noise;
 #[derive(Clone, Debug)]
 pub(crate) struct Records {
     keys: KeyWriter,
-    field_names: Vec<String>,
+    fields: Vec<Field>,
     field_length: Sizes,
     value_kind: ValueKind,
     values: Seed,
@@ -27,9 +27,10 @@ impl Records {
         if dataset.values == ValueKind::Integrity && field_length.constant().is_none() {
             return Err(WorkloadError::VaryingIntegrity);
         }
+        let field = |number| Field::named(&format!("{}{number}", fields.name_prefix));
         Ok(Self {
             keys: KeyWriter::new(&dataset.key),
-            field_names: (0..fields.count).map(|n| format!("{}{n}", fields.name_prefix)).collect(),
+            fields: (0..fields.count).map(field).collect(),
             field_length,
             value_kind: dataset.values,
             values,
@@ -39,7 +40,7 @@ impl Records {
     /// Fields of a record.
     #[inline]
     pub(crate) fn fields(&self) -> u32 {
-        self.field_names.len() as u32
+        self.fields.len() as u32
     }
 
     /// Replaces `key` by the key of an ordinal. Allocates only while `key` grows.
@@ -95,19 +96,27 @@ impl Records {
         match self.value_kind {
             ValueKind::Random => append_noise(&mut random, length, bytes),
             ValueKind::Integrity => {
-                integrity::append(key, self.field_names[field as usize].as_bytes(), length, bytes);
+                integrity::append(Key::of(key), &self.fields[field as usize], length, bytes);
             }
         }
     }
 
-    /// Whether a value read is the one that must be there: the integrity text of key and field.
-    /// Noise can't be told from its key, so it always passes.
-    pub(crate) fn expected(&self, key: &[u8], field: u32, found: &[u8]) -> bool {
+    /// Whether the values read of a record, each with its field, are those that must be there: the
+    /// integrity texts of key and field. Noise can't be told from its key, so it always passes.
+    #[inline]
+    pub(crate) fn expected<'a>(
+        &self,
+        key: &[u8],
+        mut found: impl Iterator<Item = (u32, &'a [u8])>,
+    ) -> bool {
         if self.value_kind == ValueKind::Random {
             return true;
         }
-        let name = self.field_names.get(field as usize);
-        self.field_length.constant() == Some(found.len() as u64)
-            && name.is_some_and(|name| integrity::matches(key, name.as_bytes(), found))
+        let key = Key::of(key);
+        found.all(|(field, value)| {
+            let field = self.fields.get(field as usize);
+            self.field_length.constant() == Some(value.len() as u64)
+                && field.is_some_and(|field| integrity::matches(key, field, value))
+        })
     }
 }

@@ -316,11 +316,11 @@ impl Stream {
         self.template(draw).is_none_or(|template| template.checks(buffer, rows, cells))
     }
 
-    /// Whether a value read is the one that must be there: the integrity text of key and field.
-    /// Noise can't be told from its key, so it always passes.
-    #[must_use]
-    pub fn expected(&self, key: &[u8], field: u32, found: &[u8]) -> bool {
-        self.records.expected(key, field, found)
+    /// Whether the values read of a record, each with its field, are those that must be there: the
+    /// integrity texts of key and field. Noise can't be told from its key, so it always passes.
+    #[inline]
+    pub fn expected<'a>(&self, key: &[u8], found: impl Iterator<Item = (u32, &'a [u8])>) -> bool {
+        self.records.expected(key, found)
     }
 }
 

@@ -32,7 +32,7 @@ Progress = Callable[[Mapping[str, Any]], object]
 
 _WORDS: Final = (sys.executable, "-P", "-m", "kvmark.run.worker")
 """Nothing is imported from the current folder, which may have modules of any name."""
-_LOOK_S: Final = 0.05
+_LOOK_S: Final = 0.2
 _MOST_BYTES: Final = 1 << 16
 _ENDS_WITHIN_S: Final = 5.0
 _LAST_LINES: Final = 2
