@@ -28,9 +28,10 @@ from bench.common.table import medians, ratios
 from bench.common.tools import find, find_example, find_kvmark
 
 from kvmark.testbed import memcached
+from kvmark.testbed.console import connect
 from kvmark.testbed.control import take_down
 from kvmark.testbed.host import describe_host
-from kvmark.testbed.memcached.health import connect
+from kvmark.testbed.memcached.health import told
 from kvmark.testbed.state import Testbed
 
 HERE = Path(__file__).resolve().parent
@@ -89,8 +90,7 @@ def serving(core: int) -> Iterator[Testbed]:
 
 def misses(server: Testbed) -> int:
     """Reads of keys that weren't there, since the server started."""
-    with connect(server, server.nodes[0]) as client:
-        return int(client.told("stats")["get_misses"])
+    return int(told(connect(server, server.nodes[0]))["get_misses"])
 
 
 def kvmark_words(

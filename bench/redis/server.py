@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kvmark.testbed import redis
+from kvmark.testbed.console import connect
 from kvmark.testbed.control import pause_node, resume_node, take_down
-from kvmark.testbed.redis.health import connect
+from kvmark.testbed.redis.health import facts_in
 from kvmark.testbed.state import Testbed
 
 SET_UP = ("cmdstat_client", "cmdstat_hello", "cmdstat_config")
@@ -51,9 +52,9 @@ class Server:
 
     def counters(self) -> Counters:
         """Its counters; asking is counted too."""
-        with connect(self.testbed, self.testbed.nodes[0]) as client:
-            facts = client.facts("INFO", "stats")
-            commands = client.facts("INFO", "commandstats")
+        console = connect(self.testbed, self.testbed.nodes[0])
+        facts = facts_in(console.ask("INFO", "stats"))
+        commands = facts_in(console.ask("INFO", "commandstats"))
         # A peer may set connections up with commands that this server doesn't know.
         used = (text for name, text in commands.items() if not name.startswith(SET_UP))
         return Counters(

@@ -71,7 +71,7 @@ ORIGINAL = [
 ]
 OWN = {
     "index", "system", "observe", "strict", "interval", "seed", "tag", "report", "runs", "json",
-    "quiet",
+    "quiet", "commit", "repetitions", "resume", "pin", "prometheus", "fleet", "machines",
 }  # fmt: skip
 
 

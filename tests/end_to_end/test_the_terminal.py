@@ -107,7 +107,9 @@ def test_where_blocks_cannot_be_written_everything_is_drawn_all_the_same(tmp_pat
 
 def test_json_stays_one_document_beside_a_live_view(tmp_path: Path) -> None:
     shown = on_terminal(tmp_path, 80, *WORDS, "--json", out_too=False)
-    assert set(json.loads(shown.out)) == {"run", "summary", "verdict"}
+    assert set(json.loads(shown.out)) == {
+        "schema", "run", "summary", "verdict", "objectives",
+    }  # fmt: skip
     assert any(line.startswith("ops/s  ") for line in shown.lines)
 
 

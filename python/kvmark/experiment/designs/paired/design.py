@@ -160,6 +160,14 @@ class Paired:
     def _maker(self, experiment: str, block: int, side: Side) -> Callable[[], RunMade]:
         def make() -> RunMade:
             spec, place = self.spec(block, side), {"side": side, "block": block}
-            return made(spec, compile_run(spec), {"ab": {"name": tag(experiment), **place}})
+            told = {"name": tag(experiment), **place, **self._rule()}
+            return made(spec, compile_run(spec), {"ab": told})
 
         return make
+
+    def _rule(self) -> Mapping[str, Any]:
+        """By what the number of blocks is decided, which the interval at the end goes with."""
+        if self.precision.exactly is not None:
+            return {}
+        asked = {"metric": self.metric.name, **asdict(self.precision)}
+        return {"asked": {name: value for name, value in asked.items() if name != "exactly"}}
