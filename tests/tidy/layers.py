@@ -57,7 +57,7 @@ PYTHON = arrows("""
     catalog:  spec
     plan:     catalog
     testbed:  spec cache processes
-    records:  stats processes
+    records:  stats processes _engine
     run:      plan testbed records _engine
     imports:  records
     stats:    errors

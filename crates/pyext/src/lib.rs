@@ -15,6 +15,8 @@ use std::path::PathBuf;
 
 use kvmark_engine::Completed;
 use kvmark_plan::Plan;
+use kvmark_record::EncodedError;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::json;
 
@@ -82,6 +84,27 @@ fn drivers() -> String {
     json!(registry::about()).to_string()
 }
 
+/// The buckets of an encoded histogram, from the least value up: least value, largest, count.
+///
+/// Raises `ValueError` when the text isn't an HdrHistogram.
+#[pyfunction]
+fn decode_histogram(encoded: &str) -> PyResult<Vec<(u64, u64, u64)>> {
+    let buckets = kvmark_record::decoded(encoded).map_err(not_a_histogram)?;
+    Ok(buckets.into_iter().map(|bucket| (bucket.low, bucket.high, bucket.count)).collect())
+}
+
+/// Values and their counts as an HdrHistogram with so many significant digits.
+///
+/// Raises `ValueError` when there is none of them.
+#[pyfunction]
+fn encode_histogram(values: Vec<(u64, u64)>, digits: u8) -> PyResult<String> {
+    kvmark_record::encoded(&values, digits).map_err(not_a_histogram)
+}
+
+fn not_a_histogram(problem: EncodedError) -> PyErr {
+    PyValueError::new_err(format!("not an HdrHistogram: {problem}"))
+}
+
 /// The native half of kvmark.
 #[pymodule]
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -93,5 +116,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(check_plan, module)?)?;
     module.add_function(wrap_pyfunction!(calibrate, module)?)?;
     module.add_function(wrap_pyfunction!(stamp_lag, module)?)?;
+    module.add_function(wrap_pyfunction!(decode_histogram, module)?)?;
+    module.add_function(wrap_pyfunction!(encode_histogram, module)?)?;
     module.add_function(wrap_pyfunction!(drivers, module)?)
 }

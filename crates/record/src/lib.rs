@@ -11,6 +11,7 @@
 
 mod accounting;
 mod durations;
+mod encoded;
 mod event;
 mod hlog;
 mod lag;
@@ -27,6 +28,7 @@ mod writer;
 
 pub use accounting::GroupAccounting;
 pub use durations::{Distribution, Quantiles};
+pub use encoded::{Bucket, EncodedError, decoded, encoded};
 pub use event::{Event, EventKind};
 pub use lag::LagRecord;
 pub use names::{Action, Names};

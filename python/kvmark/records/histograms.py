@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from hdrh.histogram import HdrHistogram
 
+from kvmark import _engine
 from kvmark.stats import Counts
 
 # What the engine records with; used when counts must be encoded again.
@@ -37,33 +37,14 @@ def decode(encoded: str) -> Counts:
     Raises:
         ValueError: the text isn't an HdrHistogram.
     """
-    try:
-        histogram = HdrHistogram.decode(encoded)
-    except Exception as problem:  # The package raises its own, zlib's and binascii's errors.
-        raise ValueError(f"not an HdrHistogram: {problem}") from problem
-    counts = np.frombuffer(histogram.counts, dtype=np.uint64)
-    places = np.flatnonzero(counts).astype(np.int64)
-    half = histogram.sub_bucket_half_count_magnitude
-    # Buckets double in width; the first one also has the lower half of its steps.
-    bucket = np.maximum((places >> half) - 1, 0)
-    step = np.where(
-        (places >> half) == 0,
-        places,
-        (places & (histogram.sub_bucket_half_count - 1)) + histogram.sub_bucket_half_count,
-    )
-    shift = bucket + histogram.unit_magnitude
-    low = step << shift
-    return Counts(low, low + (np.int64(1) << shift) - 1, counts[places].astype(np.int64))
+    buckets = np.array(_engine.decode_histogram(encoded), dtype=np.int64).reshape(-1, 3)
+    return Counts(buckets[:, 0], buckets[:, 1], buckets[:, 2])
 
 
 def encode(counts: Counts, significant_digits: int = _SIGNIFICANT_DIGITS) -> str:
     """The counts as HdrHistogram V2, deflated, in base64."""
-    highest = int(counts.high[-1]) if counts.n else 2
-    histogram = HdrHistogram(1, max(2, highest), significant_digits)
-    for value, count in zip(counts.low.tolist(), counts.count.tolist(), strict=True):
-        histogram.record_value(value, count)
-    encoded: bytes = histogram.encode()
-    return encoded.decode()
+    values = zip(counts.low.tolist(), counts.count.tolist(), strict=True)
+    return _engine.encode_histogram(list(values), significant_digits)
 
 
 def log_lines(text: str) -> Iterator[LogLine]:
