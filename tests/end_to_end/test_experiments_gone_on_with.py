@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -19,6 +21,13 @@ CAPACITY = ("capacity", *RUN, "--slo", "p99<50ms", "--duration", "200ms", "--war
             "--within", "30%", "--repetitions", "2", "--clients", "4")  # fmt: skip
 YCSB = ("ycsb", "--system", SLOW, "--workloads", "load,a,c", "--records", "200", "--operations",
         "800", "--repetitions", "3", "--report", "none")  # fmt: skip
+
+
+@contextmanager
+def taken_port() -> Iterator[int]:
+    """A port at which somebody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield int(listener.getsockname()[1])
 
 
 def lines(kvmark: Kvmark) -> list[dict[str, Any]]:
@@ -180,3 +189,99 @@ def test_a_wrong_word_is_told_with_its_place_before_anything_is_measured(
 def test_words_for_cases_are_refused_where_there_are_experiments(kvmark: Kvmark) -> None:
     (kvmark.folder / "gate.yaml").write_text(STUDY)
     assert "--scale is for a study of cases" in kvmark.refuses("study", "gate.yaml", "--scale", "2")
+
+
+def test_what_a_budget_decided_is_decided_again(kvmark: Kvmark) -> None:
+    words = ("ycsb", "--system", "rocksdb:db", "--records", "500,20000", "--workloads", "load,a,c",
+             "--budget", "3s", "--report", "none", "--json", "--quiet")  # fmt: skip
+    told = kvmark(*words, exits=(0, 1)).json
+    again = kvmark(*words, "--resume", exits=(0, 1)).json
+    # Whatever a step took is known to the instant, and so is all that follows from it.
+    assert again == told
+
+
+def test_records_that_are_not_a_sequence_s_own_are_not_removed_by_going_on(kvmark: Kvmark) -> None:
+    words = ("ycsb", "--system", "rocksdb:db", "--records", "100", "--workloads", "load,c",
+             "--repetitions", "1", "--report", "none", "--quiet")  # fmt: skip
+    with taken_port() as port:
+        kvmark(*words, "--prometheus", str(port), exits=(2, 3))
+    kvmark("run", "ycsb/load", "--system", "rocksdb:db", "--records", "300", "-q", exits=(0, 1))
+    assert "already holds a database" in kvmark.refuses(*words, "--resume")
+
+
+def test_a_block_without_one_of_its_runs_is_measured_anew(kvmark: Kvmark) -> None:
+    first = kvmark(*AB, "--json", "--quiet", exits=(0, 1)).json["comparison"]["cases"][0]
+    gone = next(one["run"] for one in lines(kvmark) if (one["case"], one["repetition"]) == (
+        "base", 2))  # fmt: skip
+    name = kvmark.manifest(gone)["tags"][0].removesuffix(":base")
+    kvmark("runs", "rm", gone, "--yes")
+    answered = kvmark("ab", "--answer", name, "--allow", "plan,invalid", "--json", exits=(0, 1))
+    assert len(answered.json["comparison"]["cases"][0]["baseline_runs"]) == 5
+    made = len(lines(kvmark))
+    after = kvmark(*AB, "--resume", "--json", "--quiet", exits=(0, 1)).json["comparison"]["cases"][
+        0
+    ]
+    assert [(one["case"], one["repetition"]) for one in lines(kvmark)[made:]] in (
+        [("base", 2), ("candidate", 2)], [("candidate", 2), ("base", 2)],
+    )  # fmt: skip
+    kept = {*first["baseline_runs"], *first["candidate_runs"]}
+    assert len(kept & {*after["baseline_runs"], *after["candidate_runs"]}) == 10
+
+
+def test_a_start_that_failed_hides_nothing(kvmark: Kvmark) -> None:
+    kvmark(*AB, "--json", "--quiet", exits=(0, 1))
+    made = len(run_folders(kvmark.runs))
+    with taken_port() as port:
+        kvmark(*AB, "--quiet", "--prometheus", str(port), exits=(2, 3))
+    kvmark(*AB, "--resume", "--json", "--quiet", exits=(0, 1))
+    assert len(run_folders(kvmark.runs)) == made
+
+
+TWICE = """\
+name: twice
+question: Is it the same?
+experiments:
+  before: &words >
+    run ycsb/c --system 'null:' --load never --operations 500 --repetitions=1 --report none
+  after: *words
+"""
+
+
+def test_experiments_with_the_same_words_have_runs_of_their_own(kvmark: Kvmark) -> None:
+    (kvmark.folder / "twice.yaml").write_text(TWICE)
+
+    def runs(*more: str) -> list[list[str]]:
+        told = kvmark("study", "twice.yaml", "--json", "--quiet", *more, exits=(0, 1)).json
+        return [one["answer"]["runs"] for one in told["experiments"].values()]
+
+    first, second = runs(), runs()
+    assert len({*first[0], *first[1], *second[0], *second[1]}) == 4
+    # The newer study is gone on with, in each of its parts.
+    assert runs("--resume") == second
+
+
+def test_passwords_in_the_words_of_experiments_are_not_shown(kvmark: Kvmark) -> None:
+    text = "name: shown\nquestion: Is it?\nexperiments:\n"
+    text += '  one: "app CassandraKeyValue --nodes h:1 --username u --password sesame"\n'
+    text += '  two: "stress write n=1 -mode native cql3 user=me password=sesame -node h"\n'
+    text += '  three: "capacity ycsb/c --system redis://:sesame@h --slo p99<1ms"\n'
+    (kvmark.folder / "shown.yaml").write_text(text)
+    shown = kvmark("study", "shown.yaml", "--cases")
+    assert "sesame" not in shown.out + shown.err
+    assert "CassandraKeyValue" in shown.out
+
+
+def test_words_that_measure_nothing_are_told_and_the_others_answer(kvmark: Kvmark) -> None:
+    text = TWICE.replace("*words", "stress help")
+    (kvmark.folder / "twice.yaml").write_text(text)
+    told = kvmark("study", "twice.yaml", "--json", "--quiet", exits=(0, 1)).json
+    assert told["experiments"]["before"]["answer"] is not None
+    assert "measure nothing" in told["experiments"]["after"]["problem"]
+
+
+def test_a_study_of_experiments_holds_no_other(kvmark: Kvmark) -> None:
+    (kvmark.folder / "twice.yaml").write_text(TWICE.replace("*words", "study twice.yaml"))
+    assert "can't hold another" in kvmark.refuses("study", "twice.yaml")
+    assert "--report is for a study of cases" in kvmark.refuses(
+        "study", "twice.yaml", "--report", "a.md"
+    )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import wraps
+from hashlib import sha256
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
     from kvmark.records import Records, Run
     from kvmark.report.model.page import Page, Section
 
-__all__ = ["AGAIN", "Shared", "begun", "carried_out", "report_maker", "with_shared"]
+__all__ = ["AGAIN", "SCOPE", "Shared", "begun", "carried_out", "report_maker", "with_shared"]
 
 AGAIN: Final = "the same command and --resume"
+SCOPE: Final = "experiment:"
+"""How the tag begins that says of which study of experiments a run is, and its place there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +43,11 @@ class Shared:
     folder: Path | None = None
     json: bool = False
     quiet: bool = False
+
+    def scoped(self, name: str) -> str:
+        """An experiment's name; its own for each place in a study of experiments."""
+        scopes = [tag for tag in self.tags if tag.startswith(SCOPE)]
+        return f"{name}-{sha256(scopes[0].encode()).hexdigest()[:8]}" if scopes else name
 
     @property
     def records(self) -> Records:
@@ -104,11 +112,11 @@ def begun(design: Design, shared: Shared) -> Journal:
     """
     from kvmark.experiment.journal import begin, find
 
-    records = shared.records
+    records, name = shared.records, shared.scoped(design.name)
     if not shared.resume:
         asked = {"command": list(command_line()), "asked": design.definition()}
-        return begin(records, design.name, {"design": design.kind, **asked})
-    journal = find(records, design.name)
+        return begin(records, name, {"design": design.kind, **asked})
+    journal = find(records, name)
     if journal is None:
         raise NotBegun(
             f"no {design.kind} with these words was begun in {records.root}: leave --resume out"
@@ -150,7 +158,8 @@ def _problem(
     with ExitStack() as stack, LiveDisplay(quiet=shared.quiet or not shown) as display:
         begin = session(
             command_line(), journal.records, plan, tags, shared.commit,
-            fleet=shared.fleet, prometheus=shared.prometheus, quiet=shared.quiet,
+            others=design.other_plans(), fleet=shared.fleet, prometheus=shared.prometheus,
+            quiet=shared.quiet,
         )  # fmt: skip
         executor = Executor(
             journal, lambda: stack.enter_context(begin), display, show(display), known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -49,11 +49,14 @@ def session(
     tags: tuple[str, ...] = (),
     commit: str | None = None,
     *,
+    others: Mapping[str, Plan] | None = None,
     fleet: AskedFleet | None = None,
     prometheus: int | None = None,
     quiet: bool = False,
 ) -> Iterator[Setting]:
     """The setting of all runs of a command, whose first or typical plan this is.
+
+    `others` are plans of cases whose engine may cost something else, by their titles.
 
     Load comes from one process of this machine, or from a fleet, until the context is left.
     Prometheus is told of each run where a port was named.
@@ -63,12 +66,17 @@ def session(
             used.
     """
     from kvmark.run.generator import LocalGenerator
-    from kvmark.run.setting import make_setting
+    from kvmark.run.setting import engine_overhead, make_setting
+    from kvmark.run.shares import check_divisible
 
     with ExitStack() as stack:
         generator = stack.enter_context(LocalGenerator())
         setting = make_setting(command, plan, generator, records, tags, commit)
+        overheads = {case: engine_overhead(one, generator) for case, one in (others or {}).items()}
+        setting = replace(setting, overheads=overheads)
         if fleet is not None:
+            for one in (others or {}).values():
+                check_divisible(one)
             setting = replace(setting, generator=stack.enter_context(_joined(fleet, plan)))
         if prometheus is not None:
             # Only those who ask for metrics pay for the library.

@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
+import kvmark
+from kvmark import _engine
 from kvmark.errors import KvmarkError
 from kvmark.plan.model import Plan
 from kvmark.records import Records, RunFolder
@@ -154,6 +156,9 @@ class Design(Protocol):
     def typical_plan(self) -> Plan:
         """The plan of a usual run: for calibration."""
 
+    def other_plans(self) -> Mapping[str, Plan]:
+        """Plans of cases that the engine may have another cost with, by the cases' titles."""
+
     def carry_out(self, runs: Runs) -> None:
         """Asks for one run after the other until there is an answer.
 
@@ -164,7 +169,8 @@ class Design(Protocol):
 
 def named(kind: str, definition: Mapping[str, Any]) -> str:
     """A name that is the same for the same words: by it an experiment is found again."""
-    text = json.dumps(definition, sort_keys=True, default=str)
+    versions = [kvmark.__version__, _engine.version]
+    text = json.dumps([versions, definition], sort_keys=True, default=str)
     return f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 

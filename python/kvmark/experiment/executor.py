@@ -68,10 +68,17 @@ def ended_runs(journal: Journal, *, redoes_invalid: bool) -> Mapping[Place, Atte
     if redoes_invalid:
         best = best_attempts(journal)
         return {place: one.attempt for place, one in best.items() if one.usable}
+    whole = [attempt for attempt in journal.attempts() if attempt.is_whole]
+    newest = {(attempt.case, attempt.repetition): attempt for attempt in whole}
+    root = journal.records.root
+    gone = {place for place, one in newest.items() if not (root / str(one.run)).is_dir()}
+    # A block says something only as a whole: without one of its runs it is measured anew.
+    torn = {newest[place].block for place in gone} - {None}
+    ended = journal.ended_blocks() - torn
     return {
-        (attempt.case, attempt.repetition): attempt
-        for attempt in journal.attempts()
-        if attempt.is_whole and (journal.records.root / str(attempt.run)).is_dir()
+        place: one
+        for place, one in newest.items()
+        if place not in gone and (one.block is None or one.block in ended)
     }
 
 
@@ -111,8 +118,13 @@ class Executor:
             self.end()
             self._block = request.block
         known = self.known.get((request.case, request.repetition))
-        if known is not None and (request.block is None or request.block in self._ended_blocks):
+        if known is not None:
             return RunOutcome(run=known.run, took_s=known.took_s or 0.0, kept=known.kept or {})
+        if request.block in self._known_blocks:
+            raise RunError(
+                f"{request.title} isn't among the runs of {self.id}, which has whole what it is a"
+                " part of: begin anew without --resume"
+            )
         setting = self._setting
         self.audience.step(request.title, request.number, request.total, request.left)
         begun_s = time.monotonic()
@@ -122,14 +134,14 @@ class Executor:
         self.journal.append(
             Attempt(
                 request.case, request.repetition, outcome.run, failure, outcome.took_s,
-                outcome.kept or None,
+                outcome.kept or None, request.block,
             )
         )  # fmt: skip
         return outcome
 
     def end(self) -> None:
         """The block that goes on has come to its end."""
-        if self._block is not None and self._block not in self._ended_blocks:
+        if self._block is not None and self._block not in self._known_blocks:
             self.journal.end_block(self._block)
         self._block = None
 
@@ -138,9 +150,9 @@ class Executor:
         return self.begin()
 
     @cached_property
-    def _ended_blocks(self) -> frozenset[str]:
-        """Blocks of earlier passes."""
-        return self.journal.ended_blocks()
+    def _known_blocks(self) -> frozenset[str]:
+        """Blocks of earlier passes that are whole."""
+        return frozenset(one.block for one in self.known.values() if one.block is not None)
 
     def _outcome(self, request: RunRequest, setting: Setting) -> RunOutcome:
         try:
@@ -167,6 +179,7 @@ class Executor:
 
         own = replace(
             setting,
+            host={**setting.host, **setting.overheads.get(request.case, {})},
             tags=(*request.tags, *setting.tags),
             commit=request.commit or setting.commit,
         )

@@ -44,6 +44,8 @@ class Attempt:
     """None for a run that its folder alone tells of."""
     kept: Mapping[str, Any] | None = None
     """What its design has to know when it is gone on with."""
+    block: str | None = None
+    """The block that it is of; None where it is one by itself."""
 
     @property
     def is_whole(self) -> bool:
@@ -220,8 +222,8 @@ def begin(records: Records, name: str, definition: Mapping[str, Any]) -> Journal
 
 
 def find(records: Records, name: str) -> Journal | None:
-    """The newest study of a name; None when there is none."""
-    found = []
+    """The newest study of a name, if possible one with runs; None when there is none."""
+    found: list[Journal] = []
     for path in sorted((records.root / FOLDER).glob(f"*-{name}-*")):
         journal = Journal(path, records)
         try:
@@ -229,7 +231,8 @@ def find(records: Records, name: str) -> Journal | None:
                 found.append(journal)
         except KvmarkError:
             continue
-    return found[-1] if found else None
+    begun = [journal for journal in found if (journal.path / _LINES).exists()]
+    return next(reversed(begun or found), None)
 
 
 def named(records: Records, name: str) -> Journal | None:

@@ -6,7 +6,7 @@ import platform
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,6 +44,8 @@ class Setting:
     commit: str | None = None
     #: Who is told of each run while it goes. Not kept.
     exporter: Exporter | None = None
+    #: What the engine costs with the plans of some cases, by their titles, beside the host's.
+    overheads: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
 
 
 def make_setting(

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from kvmark.errors import SpecError
 from kvmark.spec.study import NAME
-from kvmark.spec.suggest import did_you_mean, shown, without_credentials
+from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.url import SystemName
 from kvmark.spec.yaml_file import Document, Strict
 
@@ -56,15 +56,17 @@ class ExperimentsFile:
             raise self.problem(
                 title, f"{_SYSTEM} stands for no system: add the key 'system', or give --system"
             )
-        return tuple(word.replace(_SYSTEM, named or "") for word in words)
-
-    def shown(self, title: str) -> str:
-        """An experiment in words, without credentials."""
-        return f"{title}: {without_credentials(shlex.join(self.experiments[title]))}"
+        return tuple(_with_system(word, named or "") for word in words)
 
     def problem(self, title: str, sentence: str) -> SpecError:
         """A complaint about an experiment, with its place."""
         return self.document.problem(f"{title}: {sentence}", EXPERIMENTS, title)
+
+
+def _with_system(word: str, named: str) -> str:
+    """A word with the system; several words in one are taken apart once more by their command."""
+    several = any(char.isspace() for char in word)
+    return word.replace(_SYSTEM, shlex.quote(named) if several else named)
 
 
 def experiments_of(document: Document) -> ExperimentsFile | None:
@@ -89,7 +91,8 @@ def experiments_of(document: Document) -> ExperimentsFile | None:
             hint = did_you_mean(words[0], COMMANDS) if words else ""
             sentence = f"{first} is no experiment{hint or ': begin with ' + ', '.join(COMMANDS)}"
             raise file.problem(title, sentence)
-        if words[0] == "run" and not {"--sweep", "--repetitions"} & set(words):
+        options = {word.partition("=")[0] for word in words}
+        if words[0] == "run" and not {"--sweep", "--repetitions"} & options:
             raise file.problem(title, "a run is one with --repetitions or --sweep: add one of them")
         found[title] = words
     return file

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from kvmark import _engine
+from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.secret import Secret
 from kvmark.spec.url import parse_system_url
 from kvmark.testbed.state import Node, Testbed
@@ -56,7 +57,14 @@ def connect(testbed: Testbed, node: Node, timeout_s: float = 5.0, **options: str
         node: the server.
         timeout_s: how long it may take to connect and to answer, each time.
         options: more options of the driver.
+
+    Raises:
+        SystemUnderTestError: an option of the testbed can't be used.
     """
     url = parse_system_url(testbed.url)
     own = {"address": node.address, "connect_timeout_ms": f"{timeout_s * 1000:.0f}", **options}
-    return Console(url.driver, {**url.options, **own})
+    try:
+        return Console(url.driver, {**url.options, **own})
+    except UsageError as problem:
+        # The testbed's own options: its password's file is gone, say.
+        raise SystemUnderTestError(str(problem)) from problem

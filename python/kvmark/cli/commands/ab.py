@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -147,10 +146,6 @@ class _Wanted:
     report: Path | None
 
 
-class _NothingMore(KvmarkError):
-    """An earlier pass made no more runs."""
-
-
 def _answer_kept(name: str, wanted: _Wanted, records: Records) -> None:
     """Prints the comparison of that name from the runs that it left.
 
@@ -159,36 +154,18 @@ def _answer_kept(name: str, wanted: _Wanted, records: Records) -> None:
         AnswerIsNo: none of its blocks can be used, or a condition is broken.
     """
     from kvmark.experiment.designs.paired.design import Paired, tag
-    from kvmark.experiment.executor import Executor, ended_runs
     from kvmark.experiment.journal import named
-    from kvmark.run.setting import Setting
 
     journal = named(records, name.removeprefix(tag("")))
-    known = {} if journal is None else ended_runs(journal, redoes_invalid=False)
-    if journal is None or not known or journal.definition.get("design") != Paired.kind:
+    if journal is None or journal.definition.get("design") != Paired.kind:
         raise RecordsError(
             f"there is no run of a comparison '{name}' in {records.root}: give the tag of its runs"
             " as kvmark runs lists it, without :base or :candidate"
         )
     asked = journal.definition["asked"]
     paired = Paired.of_definition(asked, allow_invalid="invalid" in wanted.allow)
-
-    def begin() -> Setting:
-        raise _NothingMore
-
-    with suppress(_NothingMore):
-        paired.carry_out(Executor(journal, begin, _Nobody(), _Nobody().say, known))
+    paired.gather(journal)
     _answer(paired, journal, wanted, None)
-
-
-class _Nobody:
-    """Is told how an earlier pass went."""
-
-    def step(self, *_: object) -> None:
-        """Nothing is measured."""
-
-    def say(self, *_: object) -> None:
-        """The answer says it too."""
 
 
 def _answer(paired: Paired, journal: Journal, wanted: _Wanted, problem: KvmarkError | None) -> None:

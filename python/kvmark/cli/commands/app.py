@@ -141,6 +141,9 @@ def _answer(
     if not counted:
         first = closed[0].run.id if closed else "none"
         raise problem or AnswerIsNo(f"run {first} ended before anything was measured")
+    if len(counted) < len(closed) and problem is None:
+        lost = next(one.run.id for one in closed if not one.run.counted)
+        problem = AnswerIsNo(f"run {lost} ended before anything was measured")
     tables = [app_table(one.run) for one in counted]
     if report is not None:
         write_report(report_maker([one.run for one in counted], app_part(tables[-1])), report)

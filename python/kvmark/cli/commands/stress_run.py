@@ -62,14 +62,16 @@ def carry_out_stress(spec: StressSpec, wanted: Wanted, shared: Shared) -> None:
     _check_pending(spec, ladder.typical_plan())
     # What gives JSON on standard output tells people on standard error, or nobody.
     told = None if shared.quiet else sys.stderr
-    with _output(spec, told if shared.json else sys.stdout) as out:
+    stream = told if shared.json else sys.stdout
+    with _output(spec, stream, resumed=shared.resume) as out:
         if spec.log.settings:
             out(settings_text(spec))
         ladder.teller = _Printer(spec, out)
         own = replace(shared, tags=(*shared.tags, *spec.log.tags))
         journal = begun(ladder, own)
         # The lines are what is shown while it goes on.
-        with carried_out(ladder, own, journal, shown=False) as problem:
+        again = "kvmark stress --resume and the same words"
+        with carried_out(ladder, own, journal, again, shown=False) as problem:
             _answer(ladder, journal, wanted, out, problem, json=shared.json)
 
 
@@ -103,12 +105,16 @@ def _check_pending(spec: StressSpec, plan: Plan) -> None:
 
 
 @contextmanager
-def _output(spec: StressSpec, stream: TextIO | None) -> Iterator[Callable[[str], None]]:
+def _output(
+    spec: StressSpec, stream: TextIO | None, *, resumed: bool
+) -> Iterator[Callable[[str], None]]:
     """Where lines go: a stream or nowhere, or the file of -log."""
     with ExitStack() as stack:
         if spec.log.file is not None:
             try:
-                stream = stack.enter_context(spec.log.file.open("w", encoding="utf-8"))
+                log = spec.log.file.open
+                opened = log("a", encoding="utf-8") if resumed else log("w", encoding="utf-8")
+                stream = stack.enter_context(opened)
             except OSError as problem:
                 reason = problem.strerror
                 raise RunError(f"{spec.log.file} can't be written because {reason}") from problem

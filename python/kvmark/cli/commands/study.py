@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["study"]
 
 _ENDINGS = (".yaml", ".yml")
+_REPORT = Path("kvmark-study.html")
 
 
 @with_shared
@@ -37,7 +38,7 @@ def study(
     pin: options.Pin = None,
     cases: words.Cases = False,
     text: words.Text = False,
-    report: options.StudyReport = Path("kvmark-study.html"),
+    report: options.StudyReport = _REPORT,
     *,
     shared: Shared,
 ) -> None:
@@ -47,8 +48,11 @@ def study(
         return
     several = _experiments(name)
     if several is not None:
-        for word, said in (("scale", scale), ("only", only), ("repetitions", repetitions),
-                           ("seed", seed), ("through", through), ("pin", pin)):  # fmt: skip
+        own = {
+            "report": None if report == _REPORT else report, "scale": scale, "only": only,
+            "repetitions": repetitions, "seed": seed, "through": through, "pin": pin,
+        }  # fmt: skip
+        for word, said in own.items():
             if said is not None:
                 raise SpecError(
                     f"--{word} is for a study of cases: say it in the words of {several.name}"
@@ -94,7 +98,11 @@ def _experiments(name: str) -> ExperimentsFile | None:
 def _carry_experiments(
     file: ExperimentsFile, system: SystemName | None, shared: Shared, *, cases: bool, text: bool
 ) -> None:
-    from kvmark.cli.commands.study_experiments import carry_experiments, check_experiments
+    from kvmark.cli.commands.study_experiments import (
+        carry_experiments,
+        check_experiments,
+        shown_experiment,
+    )
 
     if not (cases or text):
         carry_experiments(file, system, shared)
@@ -104,7 +112,7 @@ def _carry_experiments(
         _print_json("study-cases", {"cases": [{"experiment": one} for one in file.experiments]})
         return
     for title in file.experiments:
-        typer.echo(file.shown(title))
+        typer.echo(shown_experiment(file, title))
 
 
 def _read(name: str) -> StudyFile:

@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import typer
 
-from kvmark.cli.experiment import Shared
+from kvmark.cli.command_line import command_line, kept_words
+from kvmark.cli.experiment import SCOPE, Shared
 from kvmark.cli.output import print_json
 from kvmark.cli.registry import loaded
-from kvmark.errors import AnswerIsNo, Interrupted, KvmarkError, NotBegun, SystemUnderTestError
-from kvmark.spec.study_experiments import ExperimentsFile
+from kvmark.errors import (
+    AnswerIsNo,
+    Interrupted,
+    KvmarkError,
+    NotBegun,
+    RunError,
+    SystemUnderTestError,
+    UsageError,
+)
+from kvmark.experiment.journal import Journal, begin, find
+from kvmark.spec.study_experiments import EXPERIMENTS, ExperimentsFile, experiments_of
 from kvmark.spec.url import SystemName
+from kvmark.spec.yaml_file import read_document, read_text
 
-__all__ = ["carry_experiments", "check_experiments"]
+__all__ = ["carry_experiments", "check_experiments", "shown_experiment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +56,26 @@ def check_experiments(file: ExperimentsFile, system: SystemName | None) -> None:
     """
     for title in file.experiments:
         name, *words = file.words(title, system)
+        if name == "study" and any(_holds_experiments(word) for word in words):
+            raise file.problem(title, "a study of experiments can't hold another: name a study")
         try:
             loaded(name).make_context(f"kvmark {name}", list(words))
         except typer.TyperException as problem:
             raise file.problem(title, problem.format_message().rstrip(".")) from problem
         except KvmarkError as problem:
             raise file.problem(title, str(problem)) from problem
+
+
+def _holds_experiments(word: str) -> bool:
+    path = Path(word)
+    if path.suffix not in {".yaml", ".yml"} or not path.is_file():
+        return False
+    return experiments_of(read_document(read_text(path), word)) is not None
+
+
+def shown_experiment(file: ExperimentsFile, title: str) -> str:
+    """An experiment in words, without passwords."""
+    return f"{title}: {shlex.join(kept_words(file.experiments[title]))}"
 
 
 def carry_experiments(file: ExperimentsFile, system: SystemName | None, shared: Shared) -> None:
@@ -60,11 +87,33 @@ def carry_experiments(file: ExperimentsFile, system: SystemName | None, shared: 
         Interrupted: the user stopped it.
     """
     check_experiments(file, system)
+    journal = _journal(file, shared)
+    with journal.alone():
+        _carry(file, system, shared, journal)
+
+
+def _journal(file: ExperimentsFile, shared: Shared) -> Journal:
+    """The study of which the experiments are parts: one of this name is gone on with, or begun."""
+    records = shared.records
+    if not shared.resume:
+        titles = list(file.experiments)
+        asked = {"design": EXPERIMENTS, "command": list(command_line()), "titles": titles}
+        return begin(records, file.name, asked)
+    journal = find(records, file.name)
+    if journal is None or journal.definition.get("design") != EXPERIMENTS:
+        raise NotBegun(f"no study {file.name} was begun in {records.root}; leave --resume out")
+    return journal
+
+
+def _carry(
+    file: ExperimentsFile, system: SystemName | None, shared: Shared, journal: Journal
+) -> None:
     ended: dict[str, _Ended] = {}
     for title in file.experiments:
         if not shared.json:
-            typer.echo(f"{file.shown(title)}\n")
-        one = _carried(file, title, system, shared)
+            typer.echo(f"{shown_experiment(file, title)}\n")
+        scoped = (*shared.tags, f"{SCOPE}{journal.id}:{title}", f"{file.name}:{title}")
+        one = _carried(file, title, system, replace(shared, tags=scoped))
         ended[title] = one
         if isinstance(one.problem, Interrupted):
             break
@@ -99,9 +148,7 @@ def _carried(
 ) -> _Ended:
     """Carries out one experiment, from where it was left if that is wanted."""
     name, *words = file.words(title, system)
-    tags = (*shared.tags, f"{file.name}:{title}")
-    told = _options(shared, tags)
-    call = _caller(name, words, told)
+    call = _caller(name, words, _options(shared, name, words))
     caught = io.StringIO()
     problem: KvmarkError | None = None
     with redirect_stdout(caught) if shared.json else nullcontext():
@@ -114,10 +161,17 @@ def _carried(
                 call(resume=False)
         except KvmarkError as ended:
             problem = ended
+        except typer.TyperException as wrong:
+            problem = UsageError(wrong.format_message().rstrip("."))
+        except OSError as failed:
+            problem = RunError(f"{failed.filename} can't be used because {failed.strerror}")
         except KeyboardInterrupt:
             problem = Interrupted("interrupted")
-    text = caught.getvalue()
-    return _Ended(problem, json.loads(text) if text.strip() else None)
+    try:
+        answer = json.loads(caught.getvalue() or "null")
+    except ValueError:
+        answer, problem = None, problem or UsageError("its words measure nothing: leave it out")
+    return _Ended(problem, answer)
 
 
 def _caller(name: str, words: list[str], told: list[str]) -> Callable[..., None]:
@@ -125,21 +179,28 @@ def _caller(name: str, words: list[str], told: list[str]) -> Callable[..., None]
         own = [*told, *(["--resume"] if resume else [])]
         # Where the grammar is another tool's, kvmark's own options come first.
         placed = [*own, *words] if name == "stress" else [*words, *own]
-        loaded(name).main(args=placed, prog_name=f"kvmark {name}", standalone_mode=False)
+        code = loaded(name).main(args=placed, prog_name=f"kvmark {name}", standalone_mode=False)
+        if code == Interrupted.exit_code:
+            raise Interrupted("interrupted")
 
     return call
 
 
-def _options(shared: Shared, tags: tuple[str, ...]) -> list[str]:
-    """What the study was told, as its experiments are told it."""
-    words = [part for tag in tags for part in ("--tag", tag)]
-    words += ["--json"] if shared.json else []
-    words += ["--quiet"] if shared.quiet else []
-    valued = {"--commit": shared.commit, "--prometheus": shared.prometheus, "--runs": shared.folder}
+def _options(shared: Shared, name: str, own: Sequence[str]) -> list[str]:
+    """What the study was told, as its experiments are told it; their own words stand."""
+    said = {word.partition("=")[0] for word in own} if name != "stress" else set()
+    words = [part for tag in shared.tags for part in ("--tag", tag)]
+    words += ["--json"] if shared.json and "--json" not in said else []
+    words += ["--quiet"] if shared.quiet and "--quiet" not in said else []
+    valued: dict[str, object] = {
+        "--commit": shared.commit,
+        "--prometheus": shared.prometheus,
+        "--runs": shared.folder,
+    }
     if shared.fleet is not None:
         valued |= {"--fleet": shared.fleet.address, "--machines": shared.fleet.machines}
     for option, value in valued.items():
-        words += [] if value is None else [option, str(value)]
+        words += [] if value is None or option in said else [option, str(value)]
     return words
 
 

@@ -49,7 +49,8 @@ def carry_study(
         KvmarkError: the study can't be carried out, or was interrupted.
     """
     records = shared.records
-    journal = _found(records, file.spec.name) if shared.resume else None
+    name = shared.scoped(file.spec.name)
+    journal = _found(records, name) if shared.resume else None
     if journal is not None:
         asked = _as_before(asked, journal)
     study = Study(file, asked, named_system)
@@ -61,7 +62,7 @@ def carry_study(
 
     matrix = Matrix(study, Environment(study, shared.resume, tell))
     if journal is None:
-        journal = begin(records, study.name, _definition(matrix))
+        journal = begin(records, name, _definition(matrix))
     elif journal.definition.get("digest") != study.digest():
         raise UsageError(
             f"study {journal.id} was begun with another file or another version of kvmark;"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -61,6 +61,7 @@ def ycsb(
     shared: Shared,
 ) -> None:
     """Runs YCSB's sequence of workloads and prints its table."""
+    from kvmark.experiment.designs.sequence.design import YcsbSequence
     from kvmark.experiment.designs.sequence.ycsb import YcsbStudy
     from kvmark.spec.properties import parse_assignment, read_properties
     from kvmark.spec.ycsb import flag_properties, read_ycsb
@@ -88,13 +89,13 @@ def ycsb(
     study.check()
     shared = replace(shared, tags=(*shared.tags, *([asked.label] if asked.label else ())))
     with _its_own(study, shared.records) if system is None else nullcontext(study) as study:
-        # What a sequence of ours left is ours to remove.
-        ours = system is None or (shared.resume and on_existing == "refuse")
-        sequence = _sequence(
-            study, str(system or "rocksdb:scratch"), "remove" if ours else on_existing
-        )
-        journal = begun(sequence, shared)
-        _carry(sequence, shared, journal, report)
+        sequence = YcsbSequence(study=study, system=str(system or "rocksdb:scratch"))
+        journal = begun(sequence, shared) if shared.resume else None
+        # What runs of this very sequence left is its own to remove.
+        left = journal is not None and any(one.run is not None for one in journal.attempts())
+        ours = system is None or (left and on_existing == "refuse")
+        sequence.prepare = _emptier(study, "remove" if ours else on_existing)
+        _carry(sequence, shared, journal or begun(sequence, shared), report)
 
 
 @contextmanager
@@ -108,18 +109,16 @@ def _its_own(study: YcsbStudy, records: Records) -> Iterator[YcsbStudy]:
         yield replace(study, system=system)
 
 
-def _sequence(study: YcsbStudy, system: str, on_existing: OnExisting) -> YcsbSequence:
-    """The experiment; refuses a system that holds what isn't ours.
+def _emptier(study: YcsbStudy, on_existing: OnExisting) -> Callable[[], None]:
+    """What empties the system for a first load; refuses one that holds what isn't ours.
 
     Raises:
         UsageError: the system holds records, and nothing was said about them.
     """
-    from kvmark.experiment.designs.sequence.design import YcsbSequence
     from kvmark.run.existing import emptier
 
     loads = any(step.fresh for step in study.first())
-    prepare = emptier(study.system, on_existing if loads else "keep")
-    return YcsbSequence(study=study, system=system, prepare=prepare)
+    return emptier(study.system, on_existing if loads else "keep")
 
 
 def _carry(sequence: YcsbSequence, shared: Shared, journal: Journal, report: Path | None) -> None:

@@ -55,6 +55,10 @@ class AppRuns:
         """The plan of each run but for its seed and keys."""
         return compile_run(self.make())
 
+    def other_plans(self) -> Mapping[str, Plan]:
+        """None: all runs are alike."""
+        return {}
+
     def carry_out(self, runs: Runs) -> None:
         """One run after the other.
 

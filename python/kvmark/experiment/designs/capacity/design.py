@@ -80,6 +80,10 @@ class CapacitySearch:
             )
         return compile_run(self._at(None, 1))
 
+    def other_plans(self) -> Mapping[str, Plan]:
+        """None: all runs are alike."""
+        return {}
+
     def carry_out(self, runs: Runs) -> None:
         """The highest rate at which the objectives hold.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -94,11 +95,16 @@ class StressLadder:
     def definition(self) -> Mapping[str, Any]:
         """What was asked for."""
         own = {"system": self.system, "pin": self.pin, "repetitions": self.repetitions}
-        return {**own, **self.spec.as_json()}
+        profiles = [repr(profile) for profile in self.plans.profiles]
+        return {**own, "profiles": profiles, **self.spec.as_json()}
 
     def typical_plan(self) -> Plan:
         """The plan of the first level."""
         return self.plan(self.spec.threads or self.spec.ladder.first)
+
+    def other_plans(self) -> Mapping[str, Plan]:
+        """None: all runs are alike."""
+        return {}
 
     def plan(self, clients: int, *, first: bool = True, warmup: bool | None = None) -> Plan:
         """The plan of a level."""
@@ -148,7 +154,7 @@ class StressLadder:
 
         def keep(carried: Carried) -> Mapping[str, Any]:
             following.catch_up(carried.folder.path)
-            return {} if following.last is None else {"last": asdict(following.last)}
+            return {} if following.last is None else {"last": _kept(following.last)}
 
         outcome = runs.run(
             RunRequest(
@@ -215,8 +221,25 @@ def checked_of(spec: StressSpec, plan: Plan) -> frozenset[str]:
     return frozenset(one.name for one in plan.statements if one.name.endswith("READ"))
 
 
+def _kept(line: Line) -> Mapping[str, Any]:
+    """A line as plain values, none for what isn't known."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: plain(one) for name, one in value.items()}
+        return None if isinstance(value, float) and math.isnan(value) else value
+
+    kept: Mapping[str, Any] = plain(asdict(line))
+    return kept
+
+
 def _line(kept: Mapping[str, Any] | None) -> Line | None:
     """A line as it was kept."""
     if kept is None:
         return None
-    return Line(**{**kept, "collections": Collections(**kept["collections"])})
+
+    def known(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: math.nan if value is None else value for name, value in values.items()}
+
+    own = known({name: value for name, value in kept.items() if name != "collections"})
+    return Line(**own, collections=Collections(**known(kept["collections"])))

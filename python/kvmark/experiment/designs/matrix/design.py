@@ -53,6 +53,10 @@ class Matrix:
         """The plan of the first case."""
         return self.study.plan(self.study.cases[0])
 
+    def other_plans(self) -> Mapping[str, Plan]:
+        """None: all runs are alike."""
+        return {}
+
     def carry_out(self, runs: Runs) -> None:
         """Every run in its order; the study's own servers are gone at the end.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -19,6 +20,7 @@ from kvmark.experiment.designs.paired.ab import (
     Side,
     interleaved,
 )
+from kvmark.experiment.journal import Attempt, Journal
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.spec.metric import Metric, parse_comparable
@@ -42,6 +44,16 @@ class AskedSide:
 def tag(experiment: str) -> str:
     """What the tags of a comparison's runs begin with, before their side."""
     return f"ab:{experiment}"
+
+
+def _newest(journal: Journal) -> Mapping[tuple[str, int], Attempt]:
+    """The newest run of each side of each block that came to its end and is still there."""
+    root = journal.records.root
+    return {
+        (one.case, one.repetition): one
+        for one in journal.attempts()
+        if one.is_whole and (root / str(one.run)).is_dir()
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,11 +91,16 @@ class Paired:
         """What was asked for."""
         sides = {side: self.spec(0, side).as_json() for side in self.sides}
         asked = {"metric": self.metric.name, "precision": asdict(self.precision)}
-        return {**asked, "seed": self.seed, "sides": sides}
+        own = {"seed": self.seed, "allow_invalid": self.allow_invalid}
+        return {**asked, **own, "sides": sides}
 
     def typical_plan(self) -> Plan:
         """The plan of the baseline's first run."""
         return compile_run(self.spec(0, "base"))
+
+    def other_plans(self) -> Mapping[str, Plan]:
+        """The candidate's: its words may be quite others."""
+        return {"candidate": compile_run(self.spec(0, "candidate"))}
 
     def spec(self, block: int, side: Side) -> RunSpec:
         """A block's run of a side. Both sides of a block do the same operations."""
@@ -112,6 +129,8 @@ class Paired:
             KvmarkError: a run came to no end.
         """
         ended: dict[Side, str] = {}
+        name = tag(runs.id)
+        runs.say(f"If it is cut short, kvmark ab --answer {name} answers with what there is.")
 
         def measure(block: int, side: Side) -> float | None:
             request = self._request(runs.id, block, side, len(ended))
@@ -138,6 +157,28 @@ class Paired:
                 f"{MOST_LEFT_OUT} blocks one after the other can't be used:"
                 f" {self.blocks.left_out[-1]}"
             )
+
+    def gather(self, journal: Journal) -> None:
+        """Takes the blocks that there are from the journal, and measures nothing.
+
+        Raises:
+            KvmarkError: a run can't be read.
+        """
+        found: dict[int, dict[Side, tuple[str, float]]] = {}
+        for (case, block), one in sorted(_newest(journal).items(), key=lambda item: item[0][1]):
+            run, side = str(one.run), SIDES[case == SIDES[1]]
+            value = judging.found_in(
+                journal.records, run, self.metric, allow_invalid=self.allow_invalid
+            )
+            if value.value is None:
+                self.blocks.left_out.append(value.problem)
+            else:
+                found.setdefault(block, {})[side] = (run, value.value)
+        whole = [found[block] for block in sorted(found) if len(found[block]) == len(SIDES)]
+        self.blocks.complete += [{side: run for side, (run, _) in each.items()} for each in whole]
+        ratios = [math.log(each["candidate"][1] / each["base"][1]) for each in whole]
+        if ratios:
+            self.blocks.standing = judging.decided(ratios, self.precision)
 
     def _request(self, experiment: str, block: int, side: Side, place: int) -> RunRequest:
         """A run; `place` is its place in the block, from 0."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -29,6 +28,10 @@ def _nobody(*_: object) -> None:
     """Is told nothing."""
 
 
+def _nothing() -> None:
+    """Leaves a system as it is."""
+
+
 @dataclass(kw_only=True)
 class YcsbSequence:
     """What was asked, and what there is of it."""
@@ -40,15 +43,16 @@ class YcsbSequence:
     #: As the user names it; one that is made for the sequence alone has another place each time.
     system: str
     #: Empties the system for a fresh load.
-    prepare: Callable[[], None]
+    prepare: Callable[[], None] = _nothing
     watcher: Watcher = _nobody
     outcomes: list[RunOutcome] = field(default_factory=list)
-    #: Seconds that runs of earlier passes took.
-    _skipped_s: float = 0.0
+    #: Seconds that its runs took so far, in all passes. A budget is of these, so that whatever is
+    #: decided by them is decided again when the sequence is gone on with.
+    _spent_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Begins to count the time."""
-        self.rounds = Rounds(self.study, _needed, lambda: time.monotonic() + self._skipped_s)
+        self.rounds = Rounds(self.study, _needed, lambda: self._spent_s)
 
     @property
     def name(self) -> str:
@@ -62,6 +66,10 @@ class YcsbSequence:
     def typical_plan(self) -> Plan:
         """The plan of a step that isn't a load, where there is one."""
         return self.study.typical_plan()
+
+    def other_plans(self) -> Mapping[str, Plan]:
+        """None: all runs are alike."""
+        return {}
 
     def carry_out(self, runs: Runs) -> None:
         """Every step, until what is wanted is done or the budget is used up.
@@ -77,8 +85,7 @@ class YcsbSequence:
             outcome = runs.run(self._request(number, step, present, runs.say))
             self.outcomes.append(outcome)
             outcome.id_or_raise()
-            if outcome.carried is None:
-                self._skipped_s += outcome.took_s
+            self._spent_s += outcome.took_s
             kept = outcome.kept
             self.rounds.ended(kept["rate"], kept.get("projected_s"))
             present = _present_after(step, kept["present"], present)

@@ -93,7 +93,10 @@ class YcsbStudy:
         names = ("records", "operations", "workloads", "targets", "seed", "more")
         said = {name: getattr(self, name) for name in names}
         given = {name: one.value for name, one in self.properties.given.items()}
-        return {**said, "repeating": asdict(self.repeating), "properties": given}
+        repeating = asdict(self.repeating)
+        if repeating["budget_s"] == math.inf:
+            repeating["budget_s"] = None
+        return {**said, "repeating": repeating, "properties": given}
 
     def __post_init__(self) -> None:
         """Checks the order of the workloads."""
