@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from os import PathLike
+from typing import Self, final
 
 __all__ = [
     "Console",
@@ -21,8 +22,9 @@ version: str
 build_profile: str
 counting: int
 
+@final
 class Console:
-    def __init__(self, driver: str, options: str) -> None: ...
+    def __new__(cls, driver: str, options: str) -> Self: ...
     def ask(self, words: Sequence[str]) -> str: ...
 
 def run(

@@ -55,7 +55,8 @@ def drawn(folder: Path, *words: str) -> list[str]:
     """The cases of a property test, with the profiles that all tests have."""
     log = folder / "drawn"
     log.unlink(missing_ok=True)
-    (folder / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    for name in ("conftest.py", "known_documents.py"):
+        (folder / name).write_text((ROOT / "tests" / name).read_text())
     (folder / "test_drawn.py").write_text(DRAWS.format(log=str(log)))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words, str(folder)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

@@ -21,6 +21,7 @@ EXIT_CODES = {
     "ImportFileError": 2,
     "PlanError": 2,
     "RecordsError": 2,
+    "NotBegun": 2,
     "SystemUnderTestError": 3,
     "RunError": 3,
     "FleetError": 3,
