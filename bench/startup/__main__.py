@@ -97,7 +97,7 @@ def _measure(runs: int, times: int) -> bool:
 
 def _copy(runs: Path, count: int) -> None:
     """Copies the only run in a folder until there are so many, a second between each two."""
-    original = next(path for path in runs.iterdir() if path.is_dir())
+    original = next(path.parent for path in runs.glob("*/manifest.json"))
     manifest = json.loads((original / "manifest.json").read_text())
     created, suffix = datetime.fromisoformat(manifest["created"]), original.name[15:]
     for number in range(1, count):
