@@ -166,6 +166,7 @@ pub(crate) fn write<'b>(
             write_elements(column, kind, bytes, &mut builder)?;
             builder.finish().map_err(too_long)
         }
+        ValueType::Null => Ok(cell.set_null()),
         ValueType::Text | ValueType::Bytes if is_plain(column) => {
             cell.set_value(bytes).map_err(too_long)
         }

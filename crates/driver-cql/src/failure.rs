@@ -195,7 +195,11 @@ impl Fails for ConnectionError {
                 }
                 other => Failure::new(Outcome::Protocol, chain(other)),
             },
-            other => Failure::new(Outcome::Connection, chain(other)),
+            other => {
+                let refusal = chain(other);
+                let advice = kvmark_driver_server::advice(&refusal);
+                Failure::new(Outcome::Connection, format!("{refusal}{advice}"))
+            }
         }
     }
 }

@@ -126,10 +126,12 @@ impl Operation {
         mut time: impl FnMut() -> Option<i64>,
     ) -> Result<(), Failure> {
         let commands = call.commands.len();
-        (self.all_pages, self.batch) = (own.all_pages, own.batch);
+        // What is alone is no batch, whatever it would be among others.
+        let batch = own.batch.filter(|_| commands * own.parts.len() > 1);
+        (self.all_pages, self.batch) = (own.all_pages, batch);
         self.commands = commands as u32;
         self.counts_commands = !own.selects;
-        if let Some(batch) = own.batch {
+        if let Some(batch) = batch {
             self.outstanding = 1;
             return self.of_batch(prepared, own, batch, call, time());
         }

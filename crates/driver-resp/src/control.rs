@@ -11,7 +11,7 @@ use kvmark_driver_server::{Target, largest_share};
 use kvmark_plan::Outcome;
 
 use crate::connect::{no_slots, send};
-use crate::failure::{Failure, is_moved};
+use crate::failure::{Failure, is_forbidden, is_moved};
 use crate::options::Settings;
 use crate::resp::{Cursor, put_all};
 use crate::slots::{CLUSTER_SLOTS, read_shares};
@@ -217,7 +217,8 @@ impl Control {
         sums
     }
 
-    /// Waits until no server loads, saves, rewrites its log or copies from a primary.
+    /// Waits until no server loads, saves, rewrites its log or copies from a primary. A server that
+    /// lets this user ask for none of it isn't waited for.
     pub(crate) fn settle(&self) -> Result<(), OpenError> {
         for target in self.masters()? {
             self.settle_one(&target)?;
@@ -233,6 +234,7 @@ impl Control {
                     return Ok(());
                 }
                 Ok(_) => unanswered = 0,
+                Err(failure) if is_forbidden(&failure) => return Ok(()),
                 Err(failure) if failure.outcome == Outcome::Refused => {
                     return Err(failure.at(target));
                 }

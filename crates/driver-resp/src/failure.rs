@@ -33,6 +33,13 @@ pub(crate) fn is_moved(failure: &Failure) -> bool {
     failure.text.starts_with("the server answered: MOVED ")
 }
 
+/// Whether the user that logged in may not say this command, or the service offers it to nobody.
+pub(crate) fn is_forbidden(failure: &Failure) -> bool {
+    ["NOPERM ", "ERR unknown command"]
+        .iter()
+        .any(|said| failure.text.starts_with(&format!("the server answered: {said}")))
+}
+
 /// The server answered something else than the command's reply.
 pub(crate) fn impossible(command: &str) -> Failure {
     let text = format!("the server's answer to {command} is none that {command} can have");

@@ -24,4 +24,4 @@ pub use limits::{CONNECT_TIMEOUT_MS, RECONNECT_MAX_MS};
 pub use secret::Secret;
 pub use share::largest_share;
 pub use tls::{CERT_FILE, KEY_FILE, SERVER_NAME, TLS, Tls, TlsFiles};
-pub use trust::{CA_FILE, certificates, roots};
+pub use trust::{CA_FILE, advice, certificates, roots};

@@ -54,7 +54,7 @@ pub fn append_text(output: &mut Vec<u8>, kind: ValueType, bytes: &[u8]) {
         }
         ValueType::Boolean => output.push(if bytes == [0] { b'0' } else { b'1' }),
         ValueType::Uuid => append_uuid(output, bytes),
-        ValueType::List | ValueType::Tuple | ValueType::Map => {}
+        ValueType::List | ValueType::Tuple | ValueType::Map | ValueType::Null => {}
     }
 }
 

@@ -34,6 +34,18 @@ pub fn roots(ca_file: Option<&str>) -> Result<RootCertStore, OpenError> {
     Ok(roots)
 }
 
+/// What to do about a certificate that TLS's library refuses with this text; nothing to add else.
+#[must_use]
+pub fn advice(refusal: &str) -> &'static str {
+    let known = [
+        ("UnknownIssuer", ": give ca_file, the authority that signed it"),
+        // An authority of the same name, with another key.
+        ("BadSignature", ": give ca_file, the authority that signed it"),
+        ("certificate not valid for name", ": give server_name, a name that it is for"),
+    ];
+    known.iter().find(|(said, _)| refusal.contains(said)).map_or("", |(_, advice)| advice)
+}
+
 /// The certificates in the PEM file that an option names, at least one.
 ///
 /// # Errors

@@ -110,7 +110,7 @@ fn a_phase_ends_when_the_mean_rate_is_known_well_enough() {
     let mut plan = plan(closed(), 4);
     plan.interval_ns = 20_000_000;
     plan.phases[0].until = Some(Until {
-        rule: StderrRule::CassandraStress,
+        rule: UntilRule::CassandraStress,
         bound: 0.5,
         min_intervals: 10,
         max_intervals: Some(100),

@@ -6,7 +6,7 @@ use crate::error::PlanError;
 use crate::group::Group;
 use crate::phase::Phase;
 use crate::plan::{FORMAT, Plan};
-use crate::rows::Visit;
+use crate::rows::{Rows, Visit};
 use crate::statement::{Basis, Check, Each, Generator, Statement};
 use crate::words::{Kind, PhaseName};
 
@@ -68,8 +68,8 @@ impl Plan {
                 require(known, place, "the statement's rows have no column of that place")?;
             }
         }
-        if let Some(Visit::Each { of, .. }) = statement.rows.as_ref().map(|rows| rows.visit) {
-            require(of > 0, format!("{place}.rows.visit"), "a draw can't be divided by 0")?;
+        if let Some(rows) = &statement.rows {
+            check_rows(rows, &format!("{place}.rows"))?;
         }
         for index in &statement.expects {
             let expected = statement.arguments.get(*index as usize);
@@ -177,6 +177,17 @@ impl Plan {
         let Some(until) = phase.until else { return Ok(()) };
         require(until.bound > 0.0, format!("{place}.until.bound"), "the bound must be above 0")
     }
+}
+
+fn check_rows(rows: &Rows, place: &str) -> Result<(), PlanError> {
+    let whole = "a draw can't be divided by 0";
+    let visited = !matches!(rows.visit, Visit::Each { of: 0, .. });
+    require(visited, format!("{place}.visit"), whole)?;
+    require(rows.filled.of > 0, format!("{place}.filled"), whole)?;
+    let ends = rows.ends.is_empty() || rows.ends.len() == rows.clustering.len();
+    require(ends, format!("{place}.ends"), "each clustering column has one, or none has")?;
+    let counted = !rows.partitions.is_empty() && !rows.partitions.contains(&0);
+    require(counted, format!("{place}.partitions"), "an operation has at least one partition")
 }
 
 /// Arguments that are put together from others stand behind these, and are drawn as often or more.

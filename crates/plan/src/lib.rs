@@ -27,9 +27,9 @@ pub use dataset::{Dataset, Distribution, FieldChoice, FieldLayout, KeyChoice, Ke
 pub use dataset::{SizeLaw, ValueKind};
 pub use error::PlanError;
 pub use group::{Group, Weight};
-pub use phase::{ActiveGroup, Phase, StderrRule, Until};
+pub use phase::{ActiveGroup, Phase, Until, UntilRule};
 pub use plan::{FORMAT, Plan, Seeds, Share, System};
-pub use rows::{Becomes, RowColumn, RowLaw, Rows, Shape, Visit};
+pub use rows::{Becomes, RowColumn, RowLaw, RowShare, Rows, Shape, Visit};
 pub use statement::{Argument, Basis, Check, Each, FormatPart, Generator, Statement, ValueType};
 pub use text::schema;
 pub use words::{Kind, Outcome, PhaseName};

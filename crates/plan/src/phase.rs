@@ -18,7 +18,7 @@ pub struct Phase {
     pub only_if_missing: bool,
     /// Ends the phase after this time.
     pub duration_ns: Option<u64>,
-    /// Ends the phase when the relative standard error of the mean rate is small enough.
+    /// Ends the phase when what it is for has been reached.
     pub until: Option<Until>,
 }
 
@@ -32,13 +32,13 @@ pub struct ActiveGroup {
     pub operations: Option<u64>,
 }
 
-/// Stop when the mean rate is known well enough.
+/// Stop when the mean rate is known well enough, or the rate doesn't move any more.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Until {
-    /// Which standard error.
-    pub rule: StderrRule,
-    /// Bound on the relative standard error of the mean, for example 0.02.
+    /// What is looked at.
+    pub rule: UntilRule,
+    /// Bound on the relative standard error of the mean, for example 0.02, or on the drift.
     pub bound: f64,
     /// Never stop before this many intervals.
     pub min_intervals: u32,
@@ -46,13 +46,15 @@ pub struct Until {
     pub max_intervals: Option<u32>,
 }
 
-/// The two rules for the standard error of the mean rate.
+/// What ends a phase: one of two standard errors of the mean rate, or the rate's drift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum StderrRule {
+pub enum UntilRule {
     /// Exactly cassandra-stress's: rates adjusted by the largest service time, intervals taken as
     /// independent.
     CassandraStress,
     /// Corrected for autocorrelation through the effective sample size.
     Autocorrelated,
+    /// The rate's drift over the newer half of the intervals, for warm-ups.
+    Stationary,
 }

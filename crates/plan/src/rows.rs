@@ -21,6 +21,28 @@ pub struct Rows {
     pub sorted: bool,
     /// Which rows.
     pub visit: Visit,
+    /// Where a write of a share of the rows ends, by clustering column; empty for behind the last
+    /// row. It is over when so many values of a column, but for the first and the last one, are
+    /// done, and one more.
+    pub ends: Vec<u64>,
+    /// Partitions of an operation: the first one has the first number of them and so on, over and
+    /// over. There is one, and each is at least 1.
+    pub partitions: Vec<u64>,
+    /// Partitions of all operations together, with which the last of them ends; none for no end.
+    pub partitions_in_all: Option<u64>,
+    /// How much of a row is written: the first of the other columns, up to this share of them,
+    /// drawn for each partition anew. Those behind it are null.
+    pub filled: RowShare,
+}
+
+/// A draw divided by a number.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RowShare {
+    /// The draw.
+    pub law: RowLaw,
+    /// What it is divided by, above 0.
+    pub of: u64,
 }
 
 impl Rows {
@@ -34,7 +56,9 @@ impl Rows {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "rows", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Visit {
-    /// Each, in a command of its own, with the probability of a draw divided by a number.
+    /// A share of them, each in a command of its own: all under some of the values of the outermost
+    /// clustering column, each of which has the probability of a draw divided by a number. Where
+    /// that would be none it is the last one.
     Each {
         /// The draw.
         law: RowLaw,
@@ -73,7 +97,7 @@ pub enum Becomes {
     Bytes,
     /// ASCII, control characters among it.
     Text,
-    /// Its lowest bits: 8, 16, 32 or 64 of them.
+    /// Its lowest bits: 8, 16, 32 or 64 of them. As a date it is a day, counted from 1970.
     Integer {
         /// How many.
         bits: u32,
@@ -93,8 +117,6 @@ pub enum Becomes {
     Timestamp,
     /// An IPv4 address from the lowest 32 bits.
     Inet,
-    /// A day from the lowest 32 bits.
-    Date,
     /// Several of one kind.
     List {
         /// Each of them.

@@ -282,11 +282,13 @@ pub enum ValueType {
     Tuple,
     /// A map.
     Map,
+    /// Nothing: a column that has no value. No bytes.
+    Null,
 }
 
 impl ValueType {
     /// All of them, each at the place that is its number.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Text,
         Self::Bytes,
         Self::Integer,
@@ -297,6 +299,7 @@ impl ValueType {
         Self::List,
         Self::Tuple,
         Self::Map,
+        Self::Null,
     ];
 }
 

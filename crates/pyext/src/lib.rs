@@ -10,6 +10,7 @@ mod lag;
 mod registry;
 mod watch;
 
+use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
@@ -101,6 +102,16 @@ fn encode_histogram(values: Vec<(u64, u64)>, digits: u8) -> PyResult<String> {
     kvmark_record::encoded(&values, digits).map_err(not_a_histogram)
 }
 
+/// So many numbers from a seed, drawn by a law of cassandra-stress: JSON, as plans have it.
+///
+/// Raises `ValueError` when it isn't one.
+#[pyfunction]
+fn draw_law(law: &str, seed: i64, count: usize) -> PyResult<Vec<i64>> {
+    let wrong = |problem: &dyn Display| PyValueError::new_err(format!("not a law: {problem}"));
+    let law = serde_json::from_str(law).map_err(|problem| wrong(&problem))?;
+    kvmark_workload::drawn(&law, seed, count).map_err(|problem| wrong(&problem))
+}
+
 fn not_a_histogram(problem: EncodedError) -> PyErr {
     PyValueError::new_err(format!("not an HdrHistogram: {problem}"))
 }
@@ -118,5 +129,6 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(stamp_lag, module)?)?;
     module.add_function(wrap_pyfunction!(decode_histogram, module)?)?;
     module.add_function(wrap_pyfunction!(encode_histogram, module)?)?;
+    module.add_function(wrap_pyfunction!(draw_law, module)?)?;
     module.add_function(wrap_pyfunction!(drivers, module)?)
 }

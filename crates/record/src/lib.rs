@@ -10,6 +10,7 @@
 //! and largest value are exact beside them.
 
 mod accounting;
+mod drift;
 mod durations;
 mod encoded;
 mod event;

@@ -1,6 +1,8 @@
-//! Rules that end a phase when the mean rate is known well enough.
+//! Rules that end a phase when the mean rate is known well enough, or doesn't move any more.
 
-use kvmark_plan::{StderrRule, Until};
+use kvmark_plan::{Until, UntilRule};
+
+use crate::drift::Drift;
 
 /// What a rule takes of one interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,21 +39,23 @@ impl RateSample {
 /// Fixed-Width Sequential Confidence Intervals", 1965; P. W. Glynn, W. Whitt, "The Asymptotic
 /// Validity of Sequential Stopping Rules for Stochastic Simulations", 1992). Our own rule therefore
 /// looks when the number of intervals has grown by a quarter, and its standard error has an
-/// [`allowance`] for its own uncertainty. cassandra-stress's rule is as it is there.
+/// [`allowance`] for its own uncertainty. cassandra-stress's rule is as it is there. Of a warm-up's
+/// rate the newer half is looked at: see [`Drift`].
 #[derive(Clone, Debug)]
 pub struct StopRule {
     until: Until,
     rates: Rates,
     /// At how many intervals the rule looks next.
     next_look: u64,
-    /// Whether the mean rate was known at the last look.
-    known: bool,
+    /// Whether what is waited for had come at the last look.
+    reached: bool,
 }
 
 #[derive(Clone, Debug)]
 enum Rates {
     Independent { n: u64, sum: f64, sum_of_squares: f64 },
     Series(Vec<f64>),
+    Drifting(Vec<f64>),
 }
 
 impl StopRule {
@@ -59,12 +63,13 @@ impl StopRule {
     #[must_use]
     pub fn new(until: Until) -> Self {
         let rates = match until.rule {
-            StderrRule::CassandraStress => {
+            UntilRule::CassandraStress => {
                 Rates::Independent { n: 0, sum: 0.0, sum_of_squares: 0.0 }
             }
-            StderrRule::Autocorrelated => Rates::Series(Vec::new()),
+            UntilRule::Autocorrelated => Rates::Series(Vec::new()),
+            UntilRule::Stationary => Rates::Drifting(Vec::new()),
         };
-        Self { until, rates, next_look: until.min_intervals.into(), known: false }
+        Self { until, rates, next_look: until.min_intervals.into(), reached: false }
     }
 
     /// Takes the next interval. One without length says nothing and is left out.
@@ -79,14 +84,14 @@ impl StopRule {
                 *sum += rate;
                 *sum_of_squares += rate * rate;
             }
-            Rates::Series(rates) => rates.push(interval.rate()),
+            Rates::Series(rates) | Rates::Drifting(rates) => rates.push(interval.rate()),
         }
         let n = self.intervals();
         if n >= self.next_look {
-            self.known = self.relative_stderr().is_some_and(|stderr| stderr < self.until.bound);
+            self.reached = self.is_reached();
             self.next_look = match self.until.rule {
-                StderrRule::CassandraStress => n + 1,
-                StderrRule::Autocorrelated => n + (n / 4).max(1),
+                UntilRule::CassandraStress | UntilRule::Stationary => n + 1,
+                UntilRule::Autocorrelated => n + (n / 4).max(1),
             };
         }
     }
@@ -101,6 +106,7 @@ impl StopRule {
                 independent_stderr(*n as f64, *sum, *sum_of_squares)
             }
             Rates::Series(rates) => autocorrelated_stderr(rates)?,
+            Rates::Drifting(_) => return None,
         };
         stderr.is_finite().then_some(stderr)
     }
@@ -110,13 +116,23 @@ impl StopRule {
     pub fn satisfied(&self) -> bool {
         let n = self.intervals();
         let full = self.until.max_intervals.is_some_and(|max| n >= u64::from(max));
-        full || (n > 0 && self.known)
+        full || (n > 0 && self.reached)
+    }
+
+    fn is_reached(&self) -> bool {
+        match &self.rates {
+            Rates::Drifting(rates) => {
+                let newer = &rates[rates.len() / 2..];
+                Drift::of(newer).is_some_and(|drift| drift.is_below(self.until.bound))
+            }
+            _ => self.relative_stderr().is_some_and(|stderr| stderr < self.until.bound),
+        }
     }
 
     fn intervals(&self) -> u64 {
         match &self.rates {
             Rates::Independent { n, .. } => *n,
-            Rates::Series(rates) => rates.len() as u64,
+            Rates::Series(rates) | Rates::Drifting(rates) => rates.len() as u64,
         }
     }
 }

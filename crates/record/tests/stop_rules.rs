@@ -1,11 +1,11 @@
 //! The rules that end a phase when the mean rate is known well enough.
 
-use kvmark_plan::{GOLDEN, StderrRule, Until, split_mix};
+use kvmark_plan::{GOLDEN, Until, UntilRule, split_mix};
 use kvmark_record::{RateSample, StopRule};
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-fn until(rule: StderrRule, bound: f64, min: u32, max: Option<u32>) -> StopRule {
+fn until(rule: UntilRule, bound: f64, min: u32, max: Option<u32>) -> StopRule {
     StopRule::new(Until { rule, bound, min_intervals: min, max_intervals: max })
 }
 
@@ -36,7 +36,7 @@ fn autoregressive(seed: u64, n: usize, memory: f64) -> Vec<u64> {
     (0..n).map(step).collect()
 }
 
-fn stderr_of(rates: &[u64], rule: StderrRule) -> f64 {
+fn stderr_of(rates: &[u64], rule: UntilRule) -> f64 {
     let mut stop = until(rule, 0.02, 30, None);
     rates.iter().for_each(|rate| stop.push(&one_second(*rate, 0)));
     stop.relative_stderr().expect("enough intervals")
@@ -44,7 +44,7 @@ fn stderr_of(rates: &[u64], rule: StderrRule) -> f64 {
 
 /// The mean over seeds of what the corrected rule estimates.
 fn corrected(memory: f64) -> f64 {
-    let of = |seed| stderr_of(&autoregressive(seed, 400, memory), StderrRule::Autocorrelated);
+    let of = |seed| stderr_of(&autoregressive(seed, 400, memory), UntilRule::Autocorrelated);
     (0..100).map(of).sum::<f64>() / 100.0
 }
 
@@ -69,7 +69,7 @@ fn the_published_logs_give_their_stderr_column_back() {
         // The last line is a partial interval whose length isn't printed.
         lines.pop();
         let last = lines.len() - 1;
-        let mut stop = until(StderrRule::CassandraStress, 0.02, 30, Some(200));
+        let mut stop = until(UntilRule::CassandraStress, 0.02, 30, Some(200));
         for (index, (rows, largest_service_ns, printed)) in lines.into_iter().enumerate() {
             stop.push(&one_second(rows, largest_service_ns));
             let stderr = stop.relative_stderr().expect("one interval is enough");
@@ -100,14 +100,14 @@ fn autocorrelated_rates_are_worth_less_than_their_number() {
     let ratio = corrected(0.8) / (naive * 3.0 * allowance(400.0 / 9.0));
     assert!((0.85..1.15).contains(&ratio), "{ratio}");
     let rates = autoregressive(1, 400, 0.8);
-    let as_independent = stderr_of(&rates, StderrRule::CassandraStress);
-    assert!(stderr_of(&rates, StderrRule::Autocorrelated) > 2.0 * as_independent);
+    let as_independent = stderr_of(&rates, UntilRule::CassandraStress);
+    assert!(stderr_of(&rates, UntilRule::Autocorrelated) > 2.0 * as_independent);
 }
 
 #[test]
 fn swinging_rates_are_worth_no_more_than_their_number() {
     let rates: Vec<u64> = (0..100).map(|n| 10_000 + 2000 * (n % 2)).collect();
-    let stderr = stderr_of(&rates, StderrRule::Autocorrelated);
+    let stderr = stderr_of(&rates, UntilRule::Autocorrelated);
     let as_independent = 1000.0 / 11_000.0 / 99f64.sqrt() * allowance(100.0);
     assert!((stderr - as_independent).abs() < 1e-12, "{stderr} {as_independent}");
 }
@@ -116,7 +116,7 @@ fn swinging_rates_are_worth_no_more_than_their_number() {
 /// rule says there.
 fn error_where_it_stops(memory: f64) -> f64 {
     let off = |seed| {
-        let mut stop = until(StderrRule::Autocorrelated, 0.02, 30, None);
+        let mut stop = until(UntilRule::Autocorrelated, 0.02, 30, None);
         let mut sum = 0;
         for (n, rate) in (1..).zip(autoregressive(seed, 5_000, memory)) {
             stop.push(&one_second(rate, 0));
@@ -142,7 +142,7 @@ fn looking_often_does_not_make_the_error_look_smaller_than_it_is() {
 
 #[test]
 fn a_rule_waits_for_its_least_and_ends_at_its_largest_number_of_intervals() {
-    for rule in [StderrRule::CassandraStress, StderrRule::Autocorrelated] {
+    for rule in [UntilRule::CassandraStress, UntilRule::Autocorrelated] {
         let mut steady = until(rule, 0.02, 30, None);
         let mut wild = until(rule, 0.000_001, 30, Some(40));
         for n in 1..=50 {
@@ -156,7 +156,7 @@ fn a_rule_waits_for_its_least_and_ends_at_its_largest_number_of_intervals() {
 
 #[test]
 fn nothing_is_known_before_the_first_interval_nor_from_one_without_length() {
-    for rule in [StderrRule::CassandraStress, StderrRule::Autocorrelated] {
+    for rule in [UntilRule::CassandraStress, UntilRule::Autocorrelated] {
         let mut stop = until(rule, 0.02, 1, Some(1));
         stop.push(&RateSample { start_ns: 5, end_ns: 5, rows: 3, largest_service_ns: 0 });
         assert_eq!(stop.relative_stderr(), None);
@@ -166,9 +166,41 @@ fn nothing_is_known_before_the_first_interval_nor_from_one_without_length() {
 
 #[test]
 fn a_system_that_does_nothing_never_counts_as_known() {
-    for rule in [StderrRule::CassandraStress, StderrRule::Autocorrelated] {
+    for rule in [UntilRule::CassandraStress, UntilRule::Autocorrelated] {
         let mut stop = until(rule, 0.02, 1, None);
         (0..40).for_each(|_| stop.push(&one_second(0, 0)));
         assert!(!stop.satisfied());
     }
+}
+
+/// The interval after which a warm-up may end; none where it goes on for all of them.
+fn warm_after(rates: impl IntoIterator<Item = u64>) -> Option<usize> {
+    let mut stop = until(UntilRule::Stationary, 0.05, 20, None);
+    rates.into_iter().position(|rate| {
+        stop.push(&one_second(rate, 0));
+        stop.satisfied()
+    })
+}
+
+#[test]
+fn a_warm_up_goes_on_while_the_rate_rises_and_ends_soon_after() {
+    // As a cold server: towards 10,000 with a time constant of 40 intervals, and noise of 3 %.
+    for seed in 1..=20 {
+        let mut state = seed;
+        let rate = |second: i32| {
+            let share = 1.0 - (-f64::from(second) / 40.0).exp();
+            (10_000.0 * share * (1.0 + 0.03 * normal(&mut state))) as u64
+        };
+        let ended = warm_after((1..=600).map(rate)).expect("it becomes stationary");
+        assert!((60..400).contains(&ended), "seed {seed}: after {ended}");
+    }
+    assert_eq!(warm_after((1..=300).map(|second| 100 * second)), None);
+}
+
+#[test]
+fn a_warm_up_of_a_warm_server_takes_the_least_that_says_something() {
+    let early = |seed| warm_after(autoregressive(seed, 60, 0.0)).expect("it is stationary") < 30;
+    assert!((1..=50).filter(|seed| early(*seed)).count() >= 45);
+    assert_eq!(warm_after(vec![5000; 30]), Some(19));
+    assert_eq!(warm_after(vec![0; 300]), None);
 }

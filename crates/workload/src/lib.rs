@@ -33,6 +33,7 @@ mod value;
 
 pub use apart::Apart;
 pub use arguments::ArgumentBuffer;
+pub use cassandra_stress::drawn;
 pub use error::WorkloadError;
 pub use inserts::InsertSequence;
 pub use stream::{Draw, Stream};

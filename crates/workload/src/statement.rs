@@ -3,7 +3,7 @@
 use kvmark_plan::{Argument, Check, Each, Generator, Statement, ValueType};
 
 use crate::arguments::{ArgumentAt, ArgumentBuffer, Earlier, Element, starts};
-use crate::cassandra_stress::Table;
+use crate::cassandra_stress::{Table, Turns};
 use crate::checks::Checks;
 use crate::error::WorkloadError;
 use crate::generator::Maker;
@@ -18,7 +18,7 @@ pub(crate) struct Template {
     commands: Sizes,
     items: Sizes,
     /// cassandra-stress's table, if its rows are what is written or read.
-    table: Option<Box<Table>>,
+    table: Option<Box<(Table, Turns)>>,
     /// Sizes of commands and items.
     shape: Seed,
     /// By [`Each`], in the statement's order.
@@ -73,8 +73,8 @@ impl Template {
         let written = statement.arguments.iter().filter_map(field_of).collect();
         let expected = |index: &u32| field_of(&statement.arguments[*index as usize]);
         let expected = statement.expects.iter().filter_map(expected).collect();
-        let table = statement.rows.as_ref().map(|rows| Table::new(rows, &place("rows")));
-        let table = table.transpose()?.map(Box::new);
+        let table = |rows| Ok(Box::new((Table::new(rows, &place("rows"))?, Turns::new(rows))));
+        let table = statement.rows.as_ref().map(table).transpose()?;
         let of_command = |number: usize| number == Each::Command as usize;
         let is_each = statement.record == Each::Command
             && (0..makers.len()).all(|number| of_command(number) || makers[number].is_empty())
@@ -114,19 +114,17 @@ impl Template {
     ) {
         buffer.clear();
         let mut shape = self.shape.random(number);
-        let commands = self.commands.draw(&mut shape).max(1);
         if let Some(table) = &self.table {
-            for command in 0..commands {
-                let element = Element {
-                    number,
-                    place: command,
-                    position: number.wrapping_mul(self.most[0]).wrapping_add(command),
-                    ordinal: ordinal(command),
-                };
+            let (table, turns) = &**table;
+            let first = turns.first(number);
+            for place in 0..turns.count(number) {
+                let position = first.wrapping_add(place);
+                let element = Element { number, place, position, ordinal: ordinal(place) };
                 self.bind_rows(table, records, element, &mut shape, buffer);
             }
             return;
         }
+        let commands = self.commands.draw(&mut shape).max(1);
         let needs_key = self.makes_fields && records.values_hold_keys();
         if self.is_each && !needs_key {
             return self.bind_each(records, number, commands, ordinal, &mut shape, buffer);
@@ -204,7 +202,7 @@ impl Template {
             self.make(Each::Operation, records, element, buffer);
         }
         let ArgumentBuffer { bytes, places, commands, ordinals, key, partition, .. } = buffer;
-        table.open(element.ordinal, partition);
+        table.open(element.ordinal, shape, partition);
         let partition = &*partition;
         let mut apart = shape.clone();
         table.visit(partition, shape, |row| {
@@ -240,10 +238,9 @@ impl Template {
         }
     }
 
-    /// Partitions of cassandra-stress's table in an operation, each with a number of its own; 1 for
-    /// other tables.
-    pub(crate) fn partitions(&self) -> u64 {
-        if self.table.is_some() { self.most[0] } else { 1 }
+    /// Records that operations before this one chose, where each has a number of its own.
+    pub(crate) fn first(&self, number: u64) -> u64 {
+        self.table.as_ref().map_or(number, |table| table.1.first(number))
     }
 
     /// Fields of the record among the arguments of a command.

@@ -242,7 +242,7 @@ impl Stream {
         let template = self.template(draw).expect("a drawn statement is one of the mix");
         let frontier = if self.needs_frontier { inserts.frontier() } else { 0 };
         let available = |ordinal| inserts.was_available(ordinal, frontier);
-        let partitions = template.partitions();
+        let first = template.first(draw.version);
         let ranks = self.ranks.within(draw.version);
         let mut inserted = std::mem::take(&mut buffer.inserted);
         inserted.clear();
@@ -252,11 +252,11 @@ impl Stream {
                     inserted.push(ordinal);
                     return ordinal;
                 }
-            } else if command == 0 && partitions == 1 {
+            } else if command == 0 && first == draw.version {
                 return draw.ordinal;
             }
             let mut random = ranks.random(command);
-            let number = draw.version.wrapping_mul(partitions).wrapping_add(command);
+            let number = first.wrapping_add(command);
             self.keys.choose(number, &mut random, frontier, available)
         };
         template.bind(&self.records, draw.version, ordinal, buffer);

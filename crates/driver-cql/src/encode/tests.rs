@@ -159,3 +159,13 @@ fn what_fits_is_let_pass() {
     assert!(passes(&Generator::Boolean, of(NativeType::Boolean)));
     assert!(passes(&number(), of(NativeType::SmallInt)));
 }
+
+#[test]
+fn what_is_nothing_is_null_in_any_column() {
+    for column in [of(NativeType::Int), of(NativeType::Text), list(NativeType::Int)] {
+        let mut output = Vec::new();
+        let mut writer = RowWriter::new(&mut output);
+        write(&column, ValueType::Null, &[], writer.make_cell_writer()).unwrap();
+        assert_eq!(output, (-1_i32).to_be_bytes());
+    }
+}

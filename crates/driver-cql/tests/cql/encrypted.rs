@@ -54,6 +54,7 @@ fn one_name_can_stand_for_all_nodes() {
     assert_eq!(read(&address, named("cluster.example")), Outcome::Ok);
     let error = refusal(&address, named("other.example"), &layout(1));
     assert!(error.contains("certificate"), "{error}");
+    assert!(error.ends_with("give server_name, a name that it is for"), "{error}");
 }
 
 #[test]
@@ -61,11 +62,12 @@ fn a_certificate_for_another_address_or_of_another_authority_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (peer, own) = node(folder.path(), "127.0.0.9");
     let (_, other) = node(folder.path(), "127.0.0.1");
-    for authority in [own, other] {
+    for (authority, advice) in [(own, "give server_name"), (other, "give ca_file")] {
         let address = format!("ann:sesame@{}", peer.address);
         let error = refusal(&address, json!({"tls": true, "ca_file": authority}), &layout(1));
         assert!(error.starts_with("can't use the cluster at 127.0.0.1:"), "{error}");
         assert!(error.contains("certificate") && !error.contains("sesame"), "{error}");
+        assert!(error.contains(advice), "{error}");
     }
 }
 

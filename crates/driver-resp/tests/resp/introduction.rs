@@ -169,12 +169,14 @@ fn an_encrypted_connection_needs_a_certificate_of_a_trusted_authority_and_of_tha
     });
     let error = refusal(&format!("127.0.0.1:{port}"), trusting);
     assert!(error.contains("TLS isn't agreed on"), "{error}");
+    assert!(error.ends_with("give server_name, a name that it is for"), "{error}");
     let named = json!({ "tls": true, "ca_file": file, "server_name": "localhost" });
     assert!(open(&format!("127.0.0.1:{port}"), named).is_ok());
     let (other, _) = encrypted(None, || record("tls"));
     let untrusted = json!({ "tls": true, "ca_file": file });
     let error = refusal(&format!("localhost:{other}"), untrusted);
     assert!(error.contains("TLS isn't agreed on"), "{error}");
+    assert!(error.ends_with("give ca_file, the authority that signed it"), "{error}");
 }
 
 #[test]

@@ -146,6 +146,19 @@ fn records_of_ten_thousand_fields_and_values_of_a_megabyte_pass() {
 
 #[test]
 #[ignore = "needs redis-server"]
+fn a_server_that_keeps_its_state_from_the_user_is_measured() {
+    let user = ["--user", "bob", "on", ">door", "~*", "+@all", "-@dangerous"];
+    let redis = Redis::start(&user);
+    let driver = open(&format!("bob:door@{}", redis.address), json!({})).unwrap();
+    driver.settle().unwrap();
+    assert_eq!(driver.describe().version, "unknown");
+    assert!(driver.statistics().is_empty());
+    let missed = with_session(&driver, async |session| read(&session, 0, "a").await.0);
+    assert_eq!(missed, Outcome::Miss);
+}
+
+#[test]
+#[ignore = "needs redis-server"]
 fn the_server_is_described_without_its_secrets() {
     let redis = Redis::start(&["--requirepass", "sesame", "--masterauth", "door"]);
     let error = refusal(&redis.address, json!({}));

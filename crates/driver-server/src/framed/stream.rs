@@ -18,6 +18,7 @@ use super::socket::{Socket, Wire};
 use crate::address::{HostPort, Target};
 use crate::failure::Failure;
 use crate::tls::Tls;
+use crate::trust::advice;
 
 /// TCP, a Unix socket, or TLS over one of them.
 #[derive(Debug)]
@@ -78,7 +79,8 @@ impl Stream {
         match TlsConnector::from(Arc::clone(config)).connect(name, self).await {
             Ok(stream) => Ok(Self::Tls(Box::new(stream))),
             Err(error) => {
-                let text = format!("TLS isn't agreed on ({error})");
+                let refusal = error.to_string();
+                let text = format!("TLS isn't agreed on ({refusal}){}", advice(&refusal));
                 Err(Failure::new(Outcome::Connection, text))
             }
         }

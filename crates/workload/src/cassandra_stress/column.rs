@@ -12,8 +12,6 @@ use crate::error::{WorkloadError, require};
 const UUID_EPOCH_MS: i64 = 12_219_292_800_000;
 /// Ticks of such a UUID in a millisecond.
 const TICKS_PER_MS: i64 = 10_000;
-/// Day 0 of a date is 2^31 days before 1970.
-const DATE_EPOCH: i64 = 1 << 31;
 
 /// A [`RowColumn`], ready to draw.
 #[derive(Clone, Debug)]
@@ -37,7 +35,6 @@ enum Made {
     TimeUuid,
     Timestamp,
     Inet,
-    Date,
     List(Box<Column>),
     Tuple(Vec<Column>),
     Map(Box<Column>, Box<Column>),
@@ -163,7 +160,6 @@ impl Column {
                 next(seed, halves.fold(0, |all, half| all ^ half))
             }
             Made::Timestamp => serialized(&number().to_be_bytes()),
-            Made::Date => serialized(&((number() + DATE_EPOCH) as u32).to_be_bytes()),
             Made::Inet => {
                 let text = std::str::from_utf8(value).unwrap_or_default();
                 let octets = text.split('.').map(|octet| octet.parse().unwrap_or_default());
@@ -193,7 +189,6 @@ impl Made {
             Becomes::TimeUuid => Self::TimeUuid,
             Becomes::Timestamp => Self::Timestamp,
             Becomes::Inet => Self::Inet,
-            Becomes::Date => Self::Date,
             Becomes::List { of } => Self::List(Box::new(inner(of, "of")?)),
             Becomes::Tuple { of } => {
                 Self::Tuple(of.iter().map(|part| inner(part, "of")).collect::<Result<_, _>>()?)
@@ -212,7 +207,6 @@ impl Made {
         };
         match self {
             Self::Integer { spare_bits } => integer(number << spare_bits >> spare_bits, bytes),
-            Self::Date => integer((number & 0xFFFF_FFFF) - DATE_EPOCH, bytes),
             Self::Timestamp => {
                 integer(number, bytes);
                 ValueType::Timestamp

@@ -118,6 +118,16 @@ impl Law {
     }
 }
 
+/// So many numbers, one after the other from a seed.
+///
+/// # Errors
+/// [`WorkloadError`] when a parameter of the law can't be used.
+pub fn drawn(law: &RowLaw, seed: i64, count: usize) -> Result<Vec<i64>, WorkloadError> {
+    let law = Law::new(law, "law")?;
+    let mut random = JavaRandom::new(seed);
+    Ok((0..count).map(|_| law.draw(&mut random)).collect())
+}
+
 impl Ready {
     fn new(min: i64, max: i64, shape: Shape, place: &str) -> Result<Self, WorkloadError> {
         let width = (max - min) as f64;

@@ -10,6 +10,9 @@ mod law;
 mod noise;
 mod partition;
 mod salt;
+mod turns;
 
 pub(crate) use law::Law;
+pub use law::drawn;
 pub(crate) use partition::{Partition, Table};
+pub(crate) use turns::Turns;

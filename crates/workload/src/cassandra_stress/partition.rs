@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use kvmark_plan::{Rows, ValueType, Visit};
+use kvmark_plan::{RowShare, Rows, ValueType, Visit};
 
 use super::column::Column;
 use super::law::Law;
@@ -25,6 +25,10 @@ pub(crate) struct Partition {
     /// What the key makes of a row's seed, or behind it the first of each clustering column.
     seed: i64,
     rows: u64,
+    /// Rows that are written at most.
+    most: u64,
+    /// Columns that have a value, of those that are no part of the key.
+    filled: usize,
 }
 
 impl Partition {
@@ -42,14 +46,37 @@ pub(crate) struct Table {
     values: Vec<Column>,
     sorted: bool,
     visit: Choice,
+    ends: Vec<u64>,
+    /// Which share of the values a row has; none for all.
+    filled: Option<Share>,
 }
+
+/// A draw divided by a number.
+#[derive(Clone, Debug)]
+struct Share(Law, f64);
 
 #[derive(Clone, Debug)]
 enum Choice {
     All,
-    Some(Law, f64),
+    Some(Share),
     One,
     Several,
+}
+
+impl Share {
+    /// The ratio at a place in the plan; none where it is never less than 1.
+    fn new(ratio: RowShare, place: &str) -> Result<Option<Self>, WorkloadError> {
+        let law = Law::new(&ratio.law, place)?;
+        let least = law.bounds().0;
+        require(least >= 0, || place.to_owned(), least, "a number from 0")?;
+        let all = u64::try_from(least).is_ok_and(|least| least >= ratio.of);
+        Ok((!all).then_some(Self(law, ratio.of as f64)))
+    }
+
+    fn draw(&self, random: &mut Random) -> f64 {
+        let mut own = JavaRandom::new(random.next().cast_signed());
+        self.0.draw(&mut own) as f64 / self.1
+    }
 }
 
 impl Table {
@@ -64,12 +91,8 @@ impl Table {
             Visit::One => Choice::One,
             Visit::Several => Choice::Several,
             Visit::Each { law, of } => {
-                let place = format!("{place}.visit");
-                let law = Law::new(&law, &place)?;
-                let least = law.bounds().0;
-                require(least >= 0, || place, least, "a number from 0")?;
-                let all = u64::try_from(least).is_ok_and(|least| least >= of);
-                if all { Choice::All } else { Choice::Some(law, of as f64) }
+                let share = Share::new(RowShare { law, of }, &format!("{place}.visit"))?;
+                share.map_or(Choice::All, Choice::Some)
             }
         };
         Ok(Self {
@@ -78,11 +101,17 @@ impl Table {
             values: columns(&rows.values, "values")?,
             sorted: rows.sorted,
             visit,
+            ends: rows.ends.clone(),
+            filled: Share::new(rows.filled, &format!("{place}.filled"))?,
         })
     }
 
     /// Goes to the partition of a number.
-    pub(crate) fn open(&self, number: u64, partition: &mut Partition) {
+    pub(crate) fn open(&self, number: u64, random: &mut Random, partition: &mut Partition) {
+        partition.filled = self.filled.as_ref().map_or(self.values.len(), |share| {
+            let (share, all) = (share.draw(random), self.values.len());
+            (1..=all).take_while(|column| *column as f64 / all as f64 <= share).count()
+        });
         partition.bytes.clear();
         partition.key.clear();
         let mut seed = 0;
@@ -106,6 +135,23 @@ impl Table {
             partition.rows *= level.len() as u64;
         }
         partition.seed = seed;
+        partition.most = self.most(&partition.levels);
+    }
+
+    /// How many rows of a partition a write comes to: with three clustering columns or more it ends
+    /// when a column between the first and the last one has had so many values
+    /// (`PartitionIterator.advance`).
+    fn most(&self, levels: &[Vec<Place>]) -> u64 {
+        let Some((last, before)) = levels.split_last() else { return u64::MAX };
+        let mut within = last.len() as u64;
+        for (level, end) in before.iter().zip(&self.ends).skip(1).rev() {
+            let values = level.len() as u64;
+            if values > *end {
+                return (end + 1) * within;
+            }
+            within *= values;
+        }
+        u64::MAX
     }
 
     /// The rows of the partition that an operation is about; none where each argument has its own.
@@ -117,22 +163,25 @@ impl Table {
     ) {
         let rows = partition.rows;
         match &self.visit {
-            Choice::All => (0..rows).for_each(|row| go(Some(row))),
+            Choice::All => (0..rows.min(partition.most)).for_each(|row| go(Some(row))),
             Choice::One => go(Some(random.below(rows))),
             Choice::Several => go(None),
-            Choice::Some(law, of) => {
-                let mut own = JavaRandom::new(random.next().cast_signed());
-                let share = law.draw(&mut own) as f64 / of;
-                let mut some = false;
-                for row in 0..rows {
-                    if random.fraction() < share {
+            Choice::Some(share) => {
+                let values = partition.levels.first().map_or(1, Vec::len) as u64;
+                let mut left = partition.most;
+                let mut go_under = |value: u64| {
+                    let (first, count) = (value * (rows / values), left.min(rows / values));
+                    left -= count;
+                    (first..first + count).for_each(|row| go(Some(row)));
+                };
+                let (share, mut some) = (share.draw(random), false);
+                for value in 0..values {
+                    // A write is about something: about the last, if it was none before.
+                    let is_forced = !some && value + 1 == values;
+                    if random.fraction() < share || is_forced {
                         some = true;
-                        go(Some(row));
+                        go_under(value);
                     }
-                }
-                if !some {
-                    // An operation does something.
-                    go(Some(random.below(rows)));
                 }
             }
         }
@@ -152,7 +201,11 @@ impl Table {
             None => &partition.key[column],
             Some(level) if level < self.clustering.len() => place_of(partition, row, level),
             Some(value) => {
-                let column = &self.values[value - self.clustering.len()];
+                let value = value - self.clustering.len();
+                if value >= partition.filled {
+                    return ValueType::Null;
+                }
+                let column = &self.values[value];
                 let mut draws = column.seeded(self.row_seed(partition, row));
                 return column.append(&mut draws, bytes);
             }

@@ -3,16 +3,18 @@
 use std::fmt::Write;
 
 use kvmark_plan::{
-    Becomes, Distribution, Each, Generator, KeyChoice, Kind, Plan, RowColumn, RowLaw, Rows, Shape,
-    ValueType, Visit, Weight,
+    Becomes, Distribution, Each, Generator, KeyChoice, Kind, Plan, RowColumn, RowLaw, RowShare,
+    Rows, Shape, ValueType, Visit, Weight,
 };
-use kvmark_workload::{ArgumentBuffer, Stream};
+use kvmark_workload::{ArgumentBuffer, Stream, drawn};
 
 use crate::plans::{inserts_after, plan, stream};
 use crate::statements::statement;
 
 const IDENTITY: RowLaw = uniform(1, 100_000_000_000);
 const ALL: Visit = Visit::Each { law: fixed(1), of: 1 };
+
+const WHOLE: RowShare = RowShare { law: fixed(1), of: 1 };
 
 const fn law(min: i64, max: i64, shape: Shape) -> RowLaw {
     RowLaw { min, max, shape, inverted: false }
@@ -50,6 +52,10 @@ fn standard(key_size: i64, columns: usize, size: RowLaw) -> Rows {
         values: names.iter().map(value).collect(),
         sorted: false,
         visit: ALL,
+        ends: Vec::new(),
+        partitions: vec![1],
+        partitions_in_all: None,
+        filled: WHOLE,
     }
 }
 
@@ -173,6 +179,10 @@ fn a_profile_s_table_is_cassandra_stress_s_type_by_type() {
         ],
         sorted: false,
         visit: ALL,
+        ends: Vec::new(),
+        partitions: vec![1],
+        partitions_in_all: None,
+        filled: WHOLE,
     };
     assert_writes(rows, include_str!("../data/cassandra-stress-user.csv"));
 }
@@ -194,6 +204,10 @@ fn events(visit: Visit, sorted: bool) -> Rows {
         ],
         sorted,
         visit,
+        ends: Vec::new(),
+        partitions: vec![1],
+        partitions_in_all: None,
+        filled: WHOLE,
     }
 }
 
@@ -249,15 +263,29 @@ fn a_query_of_several_rows_mixes_them() {
 
 #[test]
 fn operations_of_several_partitions_take_each_once() {
-    let mut plan = writing(standard(10, 1, fixed(1)), 1, 30);
-    plan.statements[0].commands = kvmark_plan::SizeLaw::Constant { size: 3 };
+    let partitions = vec![3, 1, 6];
+    let rows = Rows { partitions, partitions_in_all: Some(32), ..standard(10, 1, fixed(1)) };
+    let plan = writing(rows, 1, 40);
     let (stream, inserts) = (stream(&plan), inserts_after(&plan));
-    let taken = (0..10).flat_map(|number| {
+    let taken = (0..11).map(|number| {
         let mut buffer = ArgumentBuffer::default();
         stream.arguments_into(&stream.draw(number, &inserts), &inserts, &mut buffer);
         buffer.ordinals
     });
-    assert_eq!(taken.collect::<Vec<_>>(), (1..=30).collect::<Vec<_>>());
+    let taken: Vec<_> = taken.collect();
+    // The last one ends with what there is for all of them.
+    assert_eq!(taken.iter().map(Vec::len).collect::<Vec<_>>(), [3, 1, 6, 3, 1, 6, 3, 1, 6, 2, 1]);
+    assert_eq!(taken[..10].concat(), (1..=32).collect::<Vec<_>>());
+}
+
+#[test]
+fn numbers_of_partitions_are_drawn_from_a_seed() {
+    let counts = drawn(&uniform(1, 50), 7, 10_000).unwrap();
+    assert_eq!(counts, drawn(&uniform(1, 50), 7, 10_000).unwrap());
+    assert!(counts.iter().all(|count| (1..=50).contains(count)));
+    let sum: i64 = counts.iter().sum();
+    assert!((250_000..260_000).contains(&sum), "{sum}");
+    assert!(drawn(&uniform(2, 1), 7, 1).is_err());
 }
 
 #[test]
@@ -267,8 +295,44 @@ fn a_share_of_the_rows_is_written_where_that_is_asked_for_but_never_none() {
     let stream = stream(&plan);
     let counts: Vec<_> = (0..2_000).map(|number| lines(&plan, &stream, number).len()).collect();
     assert!(counts.iter().all(|count| (1..=12).contains(count)));
+    // Each of four slots has three rows, all or none of which are written.
     let mean = counts.iter().sum::<usize>() as f64 / counts.len() as f64;
-    assert!((2.8..3.3).contains(&mean), "{mean}");
+    let forced = 0.75_f64.powi(4);
+    assert!((mean - 3.0 * (1.0 + forced)).abs() < 0.15, "{mean}");
+    assert!(counts.iter().all(|count| count % 3 == 0));
+}
+
+#[test]
+fn columns_behind_the_share_that_is_written_are_null() {
+    let filled = RowShare { law: uniform(1, 2), of: 2 };
+    let plan = writing(Rows { filled, ..standard(10, 5, fixed(1)) }, 1, 1_000);
+    let (stream, inserts) = (stream(&plan), inserts_after(&plan));
+    let kinds = (0..1_000).map(|number| {
+        let mut buffer = ArgumentBuffer::default();
+        stream.arguments_into(&stream.draw(number, &inserts), &inserts, &mut buffer);
+        buffer.places.iter().filter(|(kind, _)| *kind == ValueType::Null).count()
+    });
+    let mut rows = [0; 6];
+    kinds.for_each(|nulls| rows[nulls] += 1);
+    // Half of five columns is two.
+    assert!(rows[0] > 400 && rows[3] > 400 && rows[0] + rows[3] == 1_000, "{rows:?}");
+}
+
+#[test]
+fn a_write_ends_where_a_column_between_the_others_has_had_its_values() {
+    let mut rows = events(ALL, false);
+    rows.clustering.insert(1, RowColumn { count: fixed(2), ..rows.clustering[1].clone() });
+    let written = |ends: &[u64], visit| {
+        let rows = Rows { ends: ends.to_vec(), visit, ..rows.clone() };
+        let plan = writing(rows, 1, 1);
+        lines(&plan, &stream(&plan), 0)
+    };
+    let all = written(&[], ALL);
+    assert_eq!(all.len(), 4 * 2 * 3);
+    assert_eq!(written(&[9, 0, 0], ALL), all[..3]);
+    assert_eq!(written(&[9, 1, 0], ALL), all[..6]);
+    assert_eq!(written(&[0, 2, 0], ALL), all);
+    assert_eq!(written(&[9, 0, 0], Visit::Each { law: fixed(1), of: 2 }).len(), 3);
 }
 
 /// Numbers of partitions, drawn by a law.
