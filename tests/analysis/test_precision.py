@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis import Judgement, Verdict, aggregate
+from kvmark.analysis import Judgement, Level, Reason, Verdict, aggregate
 from kvmark.analysis.compare.extremes import Extremes, extremes
 from kvmark.analysis.compare.metrics import figure
 from kvmark.analysis.models.path_costs import path_costs
@@ -171,3 +171,21 @@ def test_the_only_case_is_named_whatever_is_known_of_it() -> None:
     alone = Estimate.alone(5000.0, "ops/s", "one count")
     found = extremes([alone], lambda one: one, lambda _: VALID)
     assert said(found) == "Throughput of case 5000 is 5000 ops/s."
+
+
+@pytest.mark.parametrize("level", [Level.SUSPECT, Level.INVALID])
+def test_only_valid_cases_are_the_fastest(level: Level) -> None:
+    doubted = Verdict.of([Reason("rule", level, None, "", {}, None, "")])
+    fast, slow, steady = (
+        mean_interval([value - 1, value + 1], "ops/s", confidence=0.5) for value in (300, 200, 100)
+    )
+    found = extremes(
+        [fast, slow, steady], lambda one: one, lambda one: doubted if one is fast else VALID
+    )
+    assert said(found) == (
+        "The fastest case is case 200, at 200 ops/s; the slowest is case 100, at 100 ops/s."
+        " One case isn't VALID and precise, and in no comparison."
+    )
+    assert said(extremes([fast, slow], lambda one: one, lambda _: doubted)) == (
+        "No case is the fastest: none is VALID and known precisely enough to say so."
+    )

@@ -61,6 +61,12 @@ def lost_writes(draft: Draft) -> None:
     draft.engine["totals"].append(lost)
 
 
+def cold(draft: Draft) -> None:
+    draft.plan["phases"].append({"name": "warm_up", "until": {"rule": "stationary"}})
+    warm_up = {**draft.phase, "index": 1, "name": "warm_up", "groups": [], "workers": []}
+    draft.engine["phases"].append({**warm_up, "stopped_by": "duration"})
+
+
 def wrong_mix(draft: Draft) -> None:
     draft.plan["groups"][0]["mix"] = [
         {"kind": "read", "weight": 0.53},
@@ -366,6 +372,7 @@ CLOSED: list[tuple[str, Plant, Level]] = [
     ("coarse_clock", coarse_clock, Level.SUSPECT),
     ("busy_machine", busy_machine, Level.SUSPECT),
     ("not_stationary", slower_and_slower, Level.SUSPECT),
+    ("not_warmed_up", cold, Level.NOTE),
     ("too_short", three_intervals, Level.SUSPECT),
     ("imprecise", swinging, Level.SUSPECT),
     ("imprecise", all_at_once, Level.INVALID),

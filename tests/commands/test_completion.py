@@ -60,8 +60,8 @@ def test_the_options_of_a_command_are_offered(tab: Tab) -> None:
 
 def test_what_stands_under_runs_is_offered(tab: Tab) -> None:
     assert tab("runs", "") == [
-        "list", "show", "compare", "history", "rank", "scaling", "report", "export", "import", "rm",
-        "prune",
+        "list", "show", "compare", "history", "rank", "scaling", "report", "export", "archive",
+        "import", "rm", "prune",
     ]  # fmt: skip
     assert tab("runs", "--limit", "3", "--ta") == ["--tag"]
 

@@ -74,6 +74,7 @@ def test_what_has_no_form_in_json_is_not_printed_in_some_form() -> None:
         ("runs", "rank", "{0}"),
         ("runs", "scaling", "--published", "hydra-cassandra-3.0.6"),
         ("runs", "export"),
+        ("runs", "archive", "{0}", "--output", "a.tar.xz"),
         ("runs", "list"),
         ("runs", "prune", "--keep", "1", "--dry-run"),
         ("study",),

@@ -8,7 +8,7 @@ import pytest
 
 from kvmark.analysis.models.scaling import ScalingLaw, scaling_law
 from kvmark.analysis.models.scaling_published import published_laws
-from kvmark.cli.commands.study_scaling import scalings
+from kvmark.cli.commands.study_answer import scalings
 from kvmark.report.format.html import html
 from kvmark.report.model.answers import Provenance
 from kvmark.report.model.study_answers import Scaling, StudyAnswer

@@ -158,7 +158,7 @@ def test_every_reason_is_told_once_with_its_advice() -> None:
     text = sequence_text(sequence_answer(), 200).plain
     assert text.count(DRIFT.sentence) == 1
     assert DRIFT.advice in text
-    assert "NOTE unpinned, everywhere" in text
+    assert "NOTE unpinned, all 36 cases" in text
 
 
 def test_a_run_that_was_killed_says_so_where_others_have_a_verdict() -> None:

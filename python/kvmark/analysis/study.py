@@ -58,6 +58,8 @@ class PublishedFigures:
     p95_ms: float | None = None
     p99_ms: float | None = None
     max_ms: float | None = None
+    operations: float | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

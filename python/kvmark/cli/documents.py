@@ -278,6 +278,11 @@ DOCUMENTS: Final[Mapping[str, Answers]] = {
         ("runs export",),
         "`--format json`: the run's manifest, which has a format of its own, and its figures.",
     ),
+    "archive": Answers(
+        {"runs": tuple[str, ...], "studies": tuple[str, ...], "output": Path, "bytes": int},
+        ("runs archive",),
+        "What is kept in one file: runs and studies by their ids.",
+    ),
     "import": Answers({"runs": tuple[ImportedRun, ...]}, ("runs import",), "Files, now runs."),
     "removal": Answers(
         {
@@ -300,8 +305,8 @@ DOCUMENTS: Final[Mapping[str, Answers]] = {
     ),
     "workload": Answers({"name": str, "text": str}, ("workloads",), "A ready workload's file."),
     "doc": Answers(
-        {"files": tuple[MarkedFile, ...], "written": tuple[Path, ...]},
+        {"files": tuple[MarkedFile, ...], "written": tuple[Path, ...], "problems": tuple[str, ...]},
         ("doc",),
-        "Marked blocks of files, and the files that were written.",
+        "Marked blocks of files, the files that were written, and what else doesn't hold of them.",
     ),
 }

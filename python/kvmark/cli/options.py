@@ -228,6 +228,10 @@ UntilRule = Annotated[
 Warmup = Annotated[
     int, quantity(duration_ns, "TIME", "The same load before, not counted, such as 5s.")
 ]
+WarmupUntil = Annotated[
+    Literal["stationary"] | None,
+    typer.Option(help="End the warm-up once throughput doesn't drift; --warmup is its limit."),
+]
 Records = Annotated[int | None, quantity(count, "N", "Records of the dataset, such as 1M.")]
 Load = Annotated[
     Literal["auto", "always", "never"],

@@ -58,6 +58,9 @@ _OF_RUNS: Final[Mapping[str, Listed]] = {
     ),
     "report": Listed("show", "Writes a report on one or several runs."),
     "export": Listed("show", "Writes a run as text that other programs read."),
+    "archive": Listed(
+        "archive", "Keeps whole runs in one file, with the studies that they are all of."
+    ),
     "import": Listed(
         "import_",
         "Makes runs of other tools' results, told from their content; all of the files or none.",
@@ -96,8 +99,8 @@ GROUPS: Final[Mapping[str, Mapping[str, Listed]]] = {
     "Look": {
         "runs": Listed(
             "runs",
-            "Lists runs, newest first; under it: history, rank, scaling, report, export, import,"
-            " rm and prune.",
+            "Lists runs, newest first; under it: history, rank, scaling, report, export, archive,"
+            " import, rm and prune.",
         ),
         "show": _SHOW,
         "compare": _COMPARE,

@@ -4,6 +4,7 @@ Nothing here reads a file or knows what a benchmark is. Samples are sequences of
 :class:`Counts`; what comes out is an :class:`Estimate` or a small frozen result.
 """
 
+from kvmark.stats.bounds import keeps_within
 from kvmark.stats.change_points import ChangePoint, change_points, could_be_seen, least_points
 from kvmark.stats.counts import Counts, least_observations
 from kvmark.stats.crossing import crossing
@@ -56,6 +57,7 @@ __all__ = [
     "fit_usl",
     "holm",
     "jackknife",
+    "keeps_within",
     "least_observations",
     "least_points",
     "level_of",

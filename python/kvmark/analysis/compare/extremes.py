@@ -1,7 +1,7 @@
 """Which cases may be called the fastest and the slowest: one, or a group that can't be told apart.
 
-A case is named alone only where no other's interval reaches into its own. What is imprecise or
-INVALID, or has no interval, is not placed at all.
+A case is named alone only where no other's interval reaches into its own. What isn't VALID, is
+imprecise or has no interval, is not placed at all.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def extremes(
         found, judged = throughput(case), verdict(case)
         if found is None:
             continue
-        usable = judged.judgement is not Judgement.INVALID and is_precise(judged)
+        usable = judged.judgement is Judgement.VALID and is_precise(judged)
         if usable and found.error is not None:
             placed.append((found, case))
         else:

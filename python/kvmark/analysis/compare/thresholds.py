@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from kvmark.spec.condition import Condition, Gate
-from kvmark.stats import Effect
+from kvmark.stats import Effect, keeps_within
 
 __all__ = ["Answer", "Held", "hold", "one_sided"]
 
@@ -42,13 +43,16 @@ def hold(condition: Condition, effect: Effect | None, gate: Gate) -> Held:
     return Held(condition, effect, answer, fails)
 
 
+_ANSWERS: Final[Mapping[bool | None, Answer]] = {
+    True: "not worse", False: "worse", None: "can't tell",
+}  # fmt: skip
+
+
 def _answer(condition: Condition, effect: Effect | None) -> Answer:
     if effect is None or effect.ratio.low is None or effect.ratio.high is None:
         return "can't tell"
     least, most = effect.ratio.low - 1, effect.ratio.high - 1
     if not condition.above:
         least, most = -most, -least
-    margin = abs(condition.margin)
-    if least > margin:
-        return "worse"
-    return "not worse" if most <= margin else "can't tell"
+    within = keeps_within(least, most, abs(condition.margin))
+    return _ANSWERS[within]

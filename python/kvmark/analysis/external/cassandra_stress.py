@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -59,13 +60,13 @@ class StressResults:
 def stress_results(
     run: Run,
     shown: Literal["service", "response"],
-    partitions: Mapping[str, int],
+    partitions: Mapping[str, Callable[[int], int]],
     checked: frozenset[str],
 ) -> StressResults:
     """Adds up the measured phase, its drain included.
 
-    `partitions` are those of one operation, by name; of those `checked`, a record that isn't there
-    is an error.
+    `partitions` are those of so many operations, by the operation's name, as many where it is left
+    out; of those `checked`, a record that isn't there is an error.
 
     Raises:
         RecordsError: a histogram can't be decoded.
@@ -78,7 +79,10 @@ def stress_results(
 
     def figures(name: str, chosen: Sequence[TotalRecord]) -> Figures:
         count = sum(one.count for one in chosen)
-        many = sum(one.count * partitions.get(one.operation, 1) for one in chosen)
+        counted = Counter[str]()
+        for one in chosen:
+            counted[one.operation] += one.count
+        many = sum(partitions.get(one, int)(many) for one, many in counted.items())
         rows = sum(max(one.rows, one.count) for one in chosen if one.outcome in ("ok", "miss"))
         failed = [one for one in chosen if one.outcome != "ok"]
         errors = sum(

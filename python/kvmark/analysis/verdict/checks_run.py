@@ -145,6 +145,21 @@ def check_resolution(phase: JudgedPhase) -> Iterator[Reason | None]:
         )
 
 
+def check_warm_up(run: Run) -> Iterator[Reason | None]:
+    """Whether a warm-up that waits for something was cut short by its limit."""
+    planned = run.manifest.plan.get("phases", ())
+    waits = {index for index, phase in enumerate(planned) if phase.get("until")}
+    for record in run.manifest.engine.phases:
+        cut = record.name == "warm_up" and record.index in waits and record.stopped_by == "duration"
+        yield reason(
+            "not_warmed_up",
+            int(cut),
+            f"after {record.window_ns / 1e9:.3g} s of warm-up throughput still moved",
+            {"warm_up_ns": record.window_ns},
+            phase=record.name,
+        )
+
+
 def check_stationary(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Throughput and mean service time over the intervals; the one that moves more is named."""
     steady = all(keeps_rate(phase.run, group.group) for group in phase.record.groups)

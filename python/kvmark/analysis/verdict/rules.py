@@ -364,6 +364,16 @@ _RULES = (
         applies="measure phases of at least ten full intervals and a steady target rate",
     ),
     _rule(
+        "not_warmed_up",
+        "warm-ups that came to their limit before throughput was stationary",
+        (0, None, None),
+        "What still moves when it is measured is told by not_stationary; a slow drift may hide in a"
+        " short measurement.",
+        "raise the limit (--warmup)",
+        applies="a warm-up until throughput is stationary (--warmup-until)",
+        unit=Unit.COUNT,
+    ),
+    _rule(
         "too_short",
         "full intervals missing from the 25 that an error of the throughput needs",
         (None, 0, None),

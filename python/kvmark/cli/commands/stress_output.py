@@ -66,7 +66,7 @@ def results_of(
     spec: StressSpec,
     ended: Sequence[str],
     records: Records,
-    how: tuple[Any, Mapping[str, int], frozenset[str]],
+    how: tuple[Any, Mapping[str, Callable[[int], int]], frozenset[str]],
     out: Callable[[str], None],
 ) -> StressAnswer:
     """Closes the runs, prints their Results blocks, and writes the page if it was asked for."""

@@ -142,7 +142,8 @@ def _tell_cases(study: Study, *, json: bool, quiet: bool) -> None:
     if quiet:
         return
     count = len(study.cases)
-    told = f"{count} {'case' if count == 1 else 'cases'}, {study.repetitions} runs of each"
+    runs = len(list(study.runs()))
+    told = f"{count} {'case' if count == 1 else 'cases'}, {runs} runs"
     typer.echo(told, err=True)
 
 

@@ -11,23 +11,19 @@ import typer
 
 from kvmark.analysis.study import StudyRow
 from kvmark.cli.command_line import command_line
-from kvmark.cli.commands.study_scaling import scalings
+from kvmark.cli.commands.study_answer import study_answer
 from kvmark.cli.experiment import Shared, carried_out
 from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
 from kvmark.cli.system import named_system
 from kvmark.errors import AnswerIsNo, KvmarkError, NotBegun, SystemUnderTestError, UsageError
-from kvmark.experiment.designs.matrix.answer import Answered, answered
-from kvmark.experiment.designs.matrix.app_tables import applications, operations
+from kvmark.experiment.designs.matrix.answer import answered
 from kvmark.experiment.designs.matrix.definition import Asked, Study
 from kvmark.experiment.designs.matrix.design import Matrix
 from kvmark.experiment.environment import Environment
 from kvmark.experiment.journal import Journal, begin, find
 from kvmark.records import Records
-from kvmark.report.model.study_answers import Drawn, StudyAnswer, Ways
-from kvmark.report.views.study_gather import study_provenance
 from kvmark.report.views.study_page import study_page, study_text
 from kvmark.spec.study import StudyFile
-from kvmark.spec.url import SystemName, system_name
 
 __all__ = ["carry_study"]
 
@@ -111,27 +107,19 @@ def _as_before(asked: Asked, journal: Journal) -> Asked:
     Raises:
         UsageError: the user says something else.
     """
-    before = journal.definition.get("asked", {})
+    before = Asked.of_json(journal.definition.get("asked", {}))
     said: dict[str, Any] = {}
     # A password isn't kept: the system must be said again, and is compared without it.
     for name, value in asked.as_json().items():
-        kept = before.get(name)
-        kept = tuple(kept) if isinstance(kept, list) else kept
+        kept = before.as_json()[name]
         if value in (None, ()):
-            said[name] = _named(name, kept)
+            said[name] = getattr(before, name)
         elif value != kept:
             raise UsageError(
                 f"{name}: study {journal.id} was begun with {kept}, not {value}; leave it out, or"
                 " begin anew without --resume"
             )
     return replace(asked, **said)
-
-
-def _named(word: str, kept: Any) -> Any:
-    """What was kept of a word, as it is said: the names of systems."""
-    if word == "through":
-        return tuple(map(SystemName, kept or ()))
-    return system_name(kept) if word == "system" else kept
 
 
 def _print_study(
@@ -143,7 +131,7 @@ def _print_study(
         KvmarkError: a run can't be read, or the report not written.
     """
     found = answered(study, journal)
-    answer = _drawn(study, journal, found)
+    answer = study_answer(study, journal, found)
     if report is not None:
         write_report(lambda _: study_page(answer), report)
     if json:
@@ -165,36 +153,3 @@ def _print_study(
         print_answer(study_text(answer, terminal_width()))
         tell_report(report)
     return answer.rows
-
-
-def _drawn(study: Study, journal: Journal, found: Answered) -> StudyAnswer:
-    spec = study.spec
-    figure, sources = spec.figure, dict.fromkeys(table.source for table in spec.published)
-    definition = {key: value for key, value in journal.definition.items() if key != "digest"}
-    return StudyAnswer(
-        title=f"Study {study.name}",
-        question=" ".join(spec.question.split()),
-        factors=study.factors,
-        rows=found.rows,
-        effects=found.effects,
-        notes=found.notes,
-        unit="records/s" if spec.measure == "records" else "ops/s",
-        repetitions=study.repetitions,
-        missing=found.missing,
-        provenance=study_provenance(journal.id, definition, found.rows, found.runs),
-        published_source="; ".join(sources) or None,
-        applications=applications(study, found.rows, found.runs),
-        operations=operations(study, found.rows, found.runs),
-        scalings=scalings(spec.published, found.runs),
-        disk_reads=spec.disk_reads,
-        drawn=None if figure is None else Drawn(figure.across, figure.series, figure.panels),
-        ways=_ways(study, found),
-    )
-
-
-def _ways(study: Study, found: Answered) -> Ways | None:
-    through = study.spec.through
-    if through is None:
-        return None
-    source = through.published.source if through.published else ""
-    return Ways(found.costs, found.published_costs, source)

@@ -20,8 +20,8 @@ __all__ = ["swept"]
 
 _TIMES: Final = ("duration", "warmup", "interval", "timeout", "drain_limit")
 _PLAIN: Final = (
-    "clients", "rate", "ramp", "arrival", "operations", "until_stderr", "workers", "records",
-    "pipeline_depth", "settle", "verify",
+    "clients", "rate", "ramp", "arrival", "operations", "until_stderr", "warmup_until", "workers",
+    "records", "pipeline_depth", "settle", "verify",
 )  # fmt: skip
 
 

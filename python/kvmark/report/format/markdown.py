@@ -15,12 +15,24 @@ from kvmark.report.views.doubts import Doubt
 
 def markdown(page: Page, figures: str | None = None) -> str:
     """The page; ``figures`` is the folder, as seen from the file, that holds them as SVG."""
-    blocks = [f"# {escape_markdown(page.title)}", escape_markdown(page.asked), _facts(page.facts)]
-    blocks += [f"**{escape_markdown(page.answer)}**", "## Can it be believed?"]
-    blocks += [_doubt(doubt) for doubt in page.doubts] or ["Every check was passed."]
-    blocks += [block for part in page.parts for block in _part(part, figures)]
-    blocks += ["## Provenance", *(block for source in page.sources for block in _source(source))]
-    return "\n\n".join(block.strip() for block in blocks if block.strip()) + "\n"
+    blocks = [f"# {escape_markdown(page.title)}", *page_parts(page, figures).values()]
+    return "\n\n".join(blocks) + "\n"
+
+
+def page_parts(page: Page, figures: str | None = None) -> dict[str, str]:
+    """What stands below the title, by name: `top`, `belief`, the page's own parts, `provenance`."""
+    parts = {
+        "top": _top(page),
+        "belief": ["## Can it be believed?", *map(_doubt, page.doubts)],
+        **{part.name: _part(part, figures) for part in page.parts},
+        "provenance": ["## Provenance", *(text for one in page.sources for text in _source(one))],
+    }
+    if not page.doubts:
+        parts["belief"] = ["## Can it be believed?", "Every check was passed."]
+    return {
+        name: "\n\n".join(block.strip() for block in blocks if block.strip())
+        for name, blocks in parts.items()
+    }
 
 
 def write_markdown(page: Page, path: Path) -> None:
@@ -34,6 +46,16 @@ def write_markdown(page: Page, path: Path) -> None:
     path.write_text(markdown(page, folder.name if figures else None), encoding="utf-8")
 
 
+def _top(page: Page) -> Iterable[str]:
+    """The question, where and when it was asked, the answer, and what was varied."""
+    yield escape_markdown(page.asked)
+    commands = dict.fromkeys(shlex.join(source.provenance.command) for source in page.sources)
+    again = [f"- Command: `{one}`" for one in commands if one and page.top]
+    yield "\n".join([_facts(page.top), *again])
+    yield f"**{escape_markdown(page.answer)}**"
+    yield _facts(page.facts)
+
+
 def _facts(facts: Iterable[Fact]) -> str:
     return "\n".join(
         f"- {escape_markdown(fact.label)}: {escape_markdown(fact.text)}" for fact in facts
@@ -44,9 +66,8 @@ def _doubt(doubt: Doubt) -> str:
     reason = doubt.reason
     lines = [f"- **{reason.level.value}** `{reason.code}`: {escape_markdown(reason.sentence)}"]
     lines.append(f"  Advice: {escape_markdown(reason.advice)}.")
-    if doubt.places:
-        names = "; ".join(place.name for place in doubt.places)
-        lines.append(f"  Holds for {escape_markdown(names)}.")
+    if doubt.held:
+        lines.append(f"  Holds for {escape_markdown(doubt.held)}.")
     return "\n".join(lines)
 
 

@@ -86,9 +86,4 @@ def _doubt(doubt: doubts.Doubt, width: int) -> Iterable[Text]:
 
 
 def _where(doubt: doubts.Doubt) -> str:
-    if not doubt.places:
-        return ""
-    if doubt.everywhere:
-        return f", everywhere, first {doubt.places[0].name}"
-    others = f" and {len(doubt.places) - 1} more" if len(doubt.places) > 1 else ""
-    return f", {doubt.places[0].name}{others}"
+    return f", {doubt.held}" if doubt.held else ""

@@ -63,6 +63,8 @@ class Provenance:
     command: tuple[str, ...]
     #: What is too long for a line, as JSON values by title: plans, configurations.
     documents: Mapping[str, object] = field(default_factory=dict)
+    #: What a reader must know first: date, commit and machine.
+    top: tuple[Fact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

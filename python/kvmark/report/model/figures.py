@@ -37,7 +37,12 @@ class Figure:
 
     def save_svg(self, path: Path, theme: Theme = LIGHT) -> None:
         """Writes the figure as SVG."""
-        path.write_text(vl_convert.vegalite_to_svg(self.themed(theme)), encoding="utf-8")
+        path.write_text(self.svg(theme), encoding="utf-8")
+
+    def svg(self, theme: Theme = LIGHT) -> str:
+        """The figure as SVG; the same figure gives the same text."""
+        drawn: str = vl_convert.vegalite_to_svg(self.themed(theme))
+        return drawn
 
     def save_png(self, path: Path, theme: Theme = LIGHT, scale: float = 2.0) -> None:
         """Writes the figure as PNG, `scale` pixels for each of its own."""

@@ -59,6 +59,17 @@ class Page:
     parts: tuple[Section, ...]
     sources: tuple[Origin, ...]
 
+    @property
+    def top(self) -> tuple[Fact, ...]:
+        """What a reader must know before any figure: date, commit, machine, verdicts."""
+        together: dict[str, dict[str, None]] = {}
+        for source in self.sources:
+            for fact in source.provenance.top:
+                together.setdefault(fact.label, {})[fact.text] = None
+        facts = [Fact(label, "; ".join(texts)) for label, texts in together.items()]
+        told = doubts.summed_up(self.doubts, self.counts, self.things)
+        return (*facts, *([Fact("Verdicts", told)] if told else []))
+
 
 def sequence_page(answer: SequenceAnswer) -> Page:
     """The YCSB sequence."""

@@ -61,6 +61,8 @@ class StudyAnswer:
     provenance: Provenance
     #: Name of the published report whose figures stand beside ours.
     published_source: str | None = None
+    #: What is shown of each case beside the usual: see `StudySpec.columns`.
+    columns: tuple[str, ...] = ()
     #: Whether what the servers read from their disks is shown.
     disk_reads: bool = False
     drawn: Drawn | None = None

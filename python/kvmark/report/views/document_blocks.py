@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kvmark.analysis.compare.comparison import compare
@@ -13,33 +12,63 @@ from kvmark.analysis.compare.metrics import check_known
 from kvmark.analysis.compare.published_claims import claims
 from kvmark.analysis.compare.ranking import By, rankings
 from kvmark.analysis.compare.selection import newest, runs_of, select, usable
+from kvmark.analysis.external.peers import Peers
 from kvmark.errors import KvmarkError, SpecError
 from kvmark.records import Records, Run
-from kvmark.report.format import units
-from kvmark.report.format.grid import escape_markdown, to_markdown
+from kvmark.report.format.grid import Grid, escape_markdown, to_markdown
+from kvmark.report.format.markdown import page_parts
 from kvmark.report.format.marks import MarkedBlock
+from kvmark.report.model.page import Page
 from kvmark.report.views import sentences
 from kvmark.report.views.comparison import comparison_markdown
 from kvmark.report.views.gather import run_answer, sequence_answer
 from kvmark.report.views.history import history_markdown
-from kvmark.report.views.plan_words import listed
+from kvmark.report.views.origin import origin_sentence
+from kvmark.report.views.peers import peers_parts
 from kvmark.report.views.ranking import ranking_markdown
 from kvmark.report.views.sequence import operations_grid, sequence_grid
 from kvmark.spec.metric import parse_comparable
 
-__all__ = ["KINDS", "content"]
+__all__ = ["KINDS", "BlockContent", "BlockSource", "content"]
 
-_CHOOSE: Final = frozenset({"tag", "study", "workload", "system", "records"})
+_CHOOSE: Final = frozenset({"from", "tag", "study", "workload", "system", "records"})
 _BY: Final[tuple[By, ...]] = ("operation", "workload", "store")
-_SHORT_COMMIT = 12
+
+
+@dataclass(frozen=True, slots=True)
+class BlockContent:
+    """What stands in a block, and what it is made of."""
+
+    text: str
+    runs: tuple[Run, ...] = ()
+    #: SVG files that it shows, as seen from the document.
+    pictures: Mapping[str, str] = field(default_factory=dict)
+    peers: Peers | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSource:
+    """Where a block's content comes from."""
+
+    records: Records
+    #: The whole report that the records bear, of the study or the experiment among them.
+    report: Callable[[Mapping[str, str]], tuple[Page, Sequence[Run]]]
+    #: The folder for pictures, as seen from the document.
+    pictures: str
+    peers: Peers | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """A block's options and where its runs are."""
 
-    records: Records
+    origin: BlockSource
     options: Mapping[str, str]
+
+    @property
+    def records(self) -> Records:
+        """All runs that there are."""
+        return self.origin.records
 
     def runs(self, *, newest_only: bool = True) -> list[Run]:
         """The runs that the options choose.
@@ -69,8 +98,8 @@ class _Asked:
         return newest(found) if newest_only else found
 
 
-def content(block: MarkedBlock, records: Records) -> str:
-    """The Markdown of a block.
+def content(block: MarkedBlock, origin: BlockSource) -> BlockContent:
+    """The Markdown of a block, with its pictures.
 
     Raises:
         SpecError: the block asks for what isn't there; with its line.
@@ -87,33 +116,34 @@ def content(block: MarkedBlock, records: Records) -> str:
                 line=block.line,
             )
     try:
-        return make(_Asked(records, block.options))
+        return make(_Asked(origin, block.options))
     except SpecError as problem:
         raise problem.at(file=None, line=block.line) from None
     except (KvmarkError, ValueError) as problem:
         raise SpecError(str(problem), line=block.line) from problem
 
 
-def _table(asked: _Asked) -> str:
+def _table(asked: _Asked) -> BlockContent:
     runs = asked.runs()
     answer = sequence_answer(runs)
     told = escape_markdown(sentences.sequence(answer))
-    return "\n\n".join([to_markdown(sequence_grid(answer)).strip(), told, _source(runs)])
+    grid = _chosen(sequence_grid(answer), asked.options.get("columns", ""))
+    return _from(runs, to_markdown(grid), told)
 
 
-def _answer(asked: _Asked) -> str:
+def _answer(asked: _Asked) -> BlockContent:
     runs = asked.runs()
-    return f"{escape_markdown(sentences.sequence(sequence_answer(runs)))}\n\n{_source(runs)}"
+    return _from(runs, escape_markdown(sentences.sequence(sequence_answer(runs))))
 
 
-def _operations(asked: _Asked) -> str:
+def _operations(asked: _Asked) -> BlockContent:
     run = asked.runs()[-1]
     answer = run_answer(run)
-    tables = [to_markdown(operations_grid(phase)).strip() for phase in answer.summary.phases]
-    return "\n\n".join([escape_markdown(sentences.run(answer)), *tables, _source([run])])
+    tables = [to_markdown(operations_grid(phase)) for phase in answer.summary.phases]
+    return _from([run], escape_markdown(sentences.run(answer)), *tables)
 
 
-def _compare(asked: _Asked) -> str:
+def _compare(asked: _Asked) -> BlockContent:
     sides: list[list[Run]] = []
     for name in ("base", "candidate"):
         if name not in asked.options:
@@ -121,65 +151,97 @@ def _compare(asked: _Asked) -> str:
         runs = usable(asked.records, runs_of(asked.records, [asked.options[name]]))
         sides.append(newest(runs))
     allow = [word for word in asked.options.get("allow", "").split(",") if word]
-    found = comparison_markdown(compare(*sides, allow=allow)).strip()
-    return f"{found}\n\n{_source([run for side in sides for run in side])}"
+    told = comparison_markdown(compare(*sides, allow=allow))
+    return _from([run for side in sides for run in side], told)
 
 
-def _order(asked: _Asked) -> str:
+def _order(asked: _Asked) -> BlockContent:
     runs, by = asked.runs(), asked.options.get("by", "operation")
     chosen = next((one for one in _BY if one == by), None)
     if chosen is None:
         raise SpecError(f"by: take one of {', '.join(_BY)}, not '{by}'")
-    return f"{ranking_markdown(rankings(runs, chosen), claims(runs)).strip()}\n\n{_source(runs)}"
+    return _from(runs, ranking_markdown(rankings(runs, chosen), claims(runs)))
 
 
-def _history(asked: _Asked) -> str:
+def _history(asked: _Asked) -> BlockContent:
     runs = asked.runs(newest_only=False)
     metric = parse_comparable(asked.options.get("metric", "throughput"))
     check_known([metric], runs)
     limit = int(asked.options.get("limit", "20"))
     told = [history_markdown(one, limit).strip() for one in histories(runs, metric)]
-    return "\n\n".join(told)
+    return BlockContent("\n\n".join(told), tuple(runs))
 
 
-def _provenance(asked: _Asked) -> str:
-    return _source(asked.runs())
+def _provenance(asked: _Asked) -> BlockContent:
+    return _from(asked.runs())
 
 
-KINDS: Final[Mapping[str, tuple[Callable[[_Asked], str], frozenset[str]]]] = {
-    "table": (_table, _CHOOSE),
+def _report(asked: _Asked) -> BlockContent:
+    """The report's parts by their names, or single figures by theirs; all of it without a view."""
+    page, runs = asked.origin.report(asked.options)
+    folder = asked.options.get("pictures", asked.origin.pictures)
+    parts = page_parts(page, folder)
+    drawn = {figure.name: figure for part in page.parts for figure in part.figures}
+    figures = {
+        name: f"![{escape_markdown(figure.title)}]({folder}/{name}.svg)\n\n"
+        + escape_markdown(figure.caption)
+        for name, figure in drawn.items()
+    }
+    views = [view for view in asked.options.get("view", "").split(",") if view] or list(parts)
+    known = {**figures, **parts}
+    for view in views:
+        if view not in known:
+            raise SpecError(f"the report has no '{view}': take some of {', '.join(known)}")
+    text = "\n\n".join(known[view] for view in views)
+    shown = {name: one for name, one in drawn.items() if f"]({folder}/{name}.svg)" in text}
+    pictures = {f"{folder}/{name}.svg": one.svg() for name, one in shown.items()}
+    return BlockContent(text, tuple(runs), pictures)
+
+
+def _peers(asked: _Asked) -> BlockContent:
+    """A comparison with peers, as `bench/` keeps it."""
+    if asked.origin.peers is None:
+        raise SpecError("peers needs from=FILE.json, a comparison that was kept")
+    peers = asked.origin.peers
+    parts = peers_parts(peers)
+    views = [view for view in asked.options.get("view", "").split(",") if view] or list(parts)
+    for view in views:
+        if view not in parts:
+            raise SpecError(f"a comparison has no '{view}': take some of {', '.join(parts)}")
+    return BlockContent("\n\n".join(parts[view] for view in views), peers=peers)
+
+
+KINDS: Final[Mapping[str, tuple[Callable[[_Asked], BlockContent], frozenset[str]]]] = {
+    "table": (_table, _CHOOSE | {"columns"}),
     "answer": (_answer, _CHOOSE),
     "operations": (_operations, _CHOOSE),
-    "compare": (_compare, frozenset({"base", "candidate", "allow"})),
+    "compare": (_compare, frozenset({"from", "base", "candidate", "allow"})),
     "order": (_order, _CHOOSE | {"by"}),
     "history": (_history, _CHOOSE | {"metric", "limit"}),
     "provenance": (_provenance, _CHOOSE),
+    "peers": (_peers, frozenset({"from", "view"})),
+    "report": (_report, frozenset({"from", "study", "view", "pictures"})),
 }
 """Each kind of block, what makes it, and the options it knows."""
 
 
-def _source(runs: Sequence[Run]) -> str:
-    """Which runs a block is made of, where they ran and how they are made again."""
-    first, last = runs[0], runs[-1]
-    which = f"run {first.id}" if len(runs) == 1 else f"{len(runs)} runs, {first.id} to {last.id}"
-    systems = dict.fromkeys(
-        f"{run.manifest.engine.system.system} {run.manifest.engine.system.version}".strip()
-        for run in runs
-    )
-    versions = dict.fromkeys(run.manifest.versions.get("kvmark", "unknown") for run in runs)
-    commits = dict.fromkeys(run.manifest.commit for run in runs if run.manifest.commit)
-    host = last.manifest.host
-    memory = host.get("memory_bytes")
-    machine = [f"{host.get('cores', '?')} cores of {host.get('processor', 'an unknown processor')}"]
-    machine += [units.size(memory)] if isinstance(memory, int) else []
-    told = [
-        f"From {which}", listed(systems),
-        *([f"commit {', '.join(one[:_SHORT_COMMIT] for one in commits)}"] if commits else []),
-        f"kvmark {', '.join(versions)}", *machine,
-    ]  # fmt: skip
-    commands = dict.fromkeys(shlex.join(run.manifest.command) for run in runs)
-    again = "" if len(commands) > 1 else f" Made by `{next(iter(commands))}`."
-    return f"{escape_markdown('; '.join(told))}.{again}"
+def _from(runs: Sequence[Run], *parts: str) -> BlockContent:
+    """Parts with a sentence below them on where they come from."""
+    text = "\n\n".join([*(part.strip() for part in parts), origin_sentence(runs)])
+    return BlockContent(text, tuple(runs))
+
+
+def _chosen(grid: Grid, headings: str) -> Grid:
+    """The first column of each of these headings; all columns where none is named."""
+    if not headings:
+        return grid
+    known = [column.heading for column in grid.columns]
+    for heading in headings.split(","):
+        if heading not in known:
+            raise SpecError(f"there is no column '{heading}': take some of {', '.join(known)}")
+    places = [known.index(heading) for heading in headings.split(",")]
+    rows = tuple(tuple(row[place] for place in places) for row in grid.rows)
+    return replace(grid, columns=tuple(grid.columns[place] for place in places), rows=rows)
 
 
 def _size(run: Run) -> int:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kvmark.analysis import CaseVerdict, Level, Reason, Verdict
+from kvmark.analysis import CaseVerdict, Judgement, Level, Reason, Verdict
+from kvmark.records import Case
 from kvmark.report.format import units
 from kvmark.report.model.answers import RunAnswer, SequenceAnswer
+from kvmark.report.views.groups import group_words
 
-Named = tuple[str, Verdict | CaseVerdict]
-"""A run or a case by name, and its verdict."""
+Levels = Mapping[str, str]
+Named = tuple[str, Verdict | CaseVerdict, Levels]
+"""A run or a case by name, its verdict, and its level of each factor, if it has any."""
 _GRAVEST_FIRST = (Level.INVALID, Level.SUSPECT, Level.NOTE)
 
 
@@ -29,8 +32,8 @@ class Doubt:
     reason: Reason
     #: Empty when there is only one place, which needs no name.
     places: tuple[Occurrence, ...]
-    #: Whether the reason holds everywhere.
-    everywhere: bool
+    #: Which of all places these are, in words.
+    held: str
 
     @property
     def evidence(self) -> str:
@@ -43,35 +46,76 @@ class Doubt:
 
 def of_sequence(answer: SequenceAnswer) -> list[Doubt]:
     """The doubts about a sequence's cases, gravest first."""
-    return _gathered([(row.case.title, row.figures.verdict) for row in answer.rows])
+    cases = [(row.case.title, row.figures.verdict, _levels(row.case)) for row in answer.rows]
+    return _gathered(cases, "cases")
 
 
 def of_runs(runs: Sequence[RunAnswer]) -> list[Doubt]:
     """The doubts about runs, gravest first."""
-    return _gathered([(run.summary.id, run.verdict) for run in runs])
+    return _gathered([(run.summary.id, run.verdict, {}) for run in runs], "runs")
 
 
 def of_cases(verdicts: Sequence[Named]) -> list[Doubt]:
     """The doubts about cases with names, gravest first."""
-    return _gathered(verdicts)
+    return _gathered(verdicts, "cases")
 
 
-def _gathered(verdicts: Sequence[Named]) -> list[Doubt]:
+def summed_up(doubts: Sequence[Doubt], counts: Mapping[Judgement, int], things: str) -> str:
+    """The verdicts in a sentence: `46 of 52 cases are SUSPECT: too_short (46); 6 are VALID`.
+
+    Nothing where nothing was judged.
+    """
+    told: list[str] = []
+    total = sum(counts.values())
+    for judgement in (Judgement.INVALID, Judgement.SUSPECT, Judgement.VALID):
+        count = counts.get(judgement, 0)
+        if count:
+            of = "" if told else f" of {units.whole(total)} {things}"
+            number = f"all {units.whole(total)} {things}" if count == total else f"{count}{of}"
+            number = f"the one {things.removesuffix('s')}" if total == 1 else number
+            verb = "is" if count == 1 else "are"
+            told.append(f"{number} {verb} {judgement.value}{_because(doubts, judgement)}")
+    return "; ".join(told)
+
+
+def _because(doubts: Sequence[Doubt], judgement: Judgement) -> str:
+    """The reasons of a judgement and in how many places each holds, the most frequent first."""
+    graves = [doubt for doubt in doubts if doubt.reason.level.value == judgement.value]
+    if not graves:
+        return ""
+    often = {doubt.reason.code: len({one.name for one in doubt.places}) or 1 for doubt in graves}
+    codes = sorted(often, key=lambda code: -often[code])
+    return ": " + ", ".join(f"{code} ({units.whole(often[code])})" for code in codes)
+
+
+def _gathered(verdicts: Sequence[Named], things: str) -> list[Doubt]:
     """Reasons of the same level and code together."""
     reasons: dict[tuple[Level, str], list[tuple[str, Reason]]] = {}
-    for name, reason in _each(verdicts):
-        reasons.setdefault((reason.level, reason.code), []).append((name, reason))
-    doubts = [_doubt(found, len(verdicts)) for found in reasons.values()]
+    for name, verdict, _ in verdicts:
+        for reason in verdict.reasons:
+            reasons.setdefault((reason.level, reason.code), []).append((name, reason))
+    levels = {name: levels for name, _, levels in verdicts}
+    doubts = [_doubt(found, levels, things) for found in reasons.values()]
     return sorted(doubts, key=lambda doubt: _GRAVEST_FIRST.index(doubt.reason.level))
 
 
-def _each(verdicts: Iterable[Named]) -> Iterable[tuple[str, Reason]]:
-    return ((name, reason) for name, verdict in verdicts for reason in verdict.reasons)
+def _doubt(found: Sequence[tuple[str, Reason]], levels: Mapping[str, Levels], things: str) -> Doubt:
+    reason = found[0][1]
+    if len(levels) == 1:
+        return Doubt(reason, (), "")
+    names = list(dict.fromkeys(name for name, _ in found))
+    theirs = [levels[name] for name in names]
+    held = group_words(names, theirs, list(levels.values()), things)
+    return Doubt(reason, tuple(Occurrence(name, one.sentence) for name, one in found), held)
 
 
-def _doubt(found: Sequence[tuple[str, Reason]], total: int) -> Doubt:
-    places = tuple(Occurrence(name, reason.sentence) for name, reason in found) if total > 1 else ()
-    return Doubt(found[0][1], places, everywhere=len({name for name, _ in found}) == total)
+def _levels(case: Case) -> Levels:
+    """What tells a case of a sequence from others, by what it is called in a table."""
+    rate = "" if case.target_rate is None else f"{case.target_rate:,.10g} ops/s"
+    return {
+        "workload": case.workload, "store": case.store, "records": units.whole(case.records),
+        "target": rate, "other": case.apart,
+    }  # fmt: skip
 
 
 def _text(value: float | int | str) -> str:

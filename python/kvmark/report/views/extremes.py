@@ -24,9 +24,10 @@ def ends_sentence(found: Extremes[T], named: Callable[[T], str], speed: Callable
     if left == 1 and not found.placed:
         (only,) = found.left_out
         return f"Throughput of {named(only)} is {speed(only)}."
-    cases = "One case is" if left == 1 else f"{left} cases are"
-    without = f"{cases} imprecise, INVALID or without an interval, and in no comparison."
-    return f"{told} {without}".lstrip()
+    if not found.placed:
+        return "No case is the fastest: none is VALID and known precisely enough to say so."
+    cases = "One case isn't" if left == 1 else f"{left} cases aren't"
+    return f"{told} {cases} VALID and precise, and in no comparison."
 
 
 def _placed(found: Extremes[T], named: Callable[[T], str], speed: Callable[[T], str]) -> str:

@@ -42,6 +42,7 @@ from kvmark.report.model.answers import (
 )
 from kvmark.report.views import plan_words as asked
 from kvmark.report.views.imported import imported_answer
+from kvmark.report.views.origin import origin_facts
 
 _TIMES: tuple[TimeName, ...] = ("response", "service")
 
@@ -144,6 +145,7 @@ def _run_provenance(run: Run) -> Provenance:
             **_servers(run),
             "Host": run.manifest.host,
         },
+        top=origin_facts([run]),
     )
 
 
@@ -164,6 +166,7 @@ def _sequence_provenance(runs: Sequence[Run]) -> Provenance:
             "Host": first.host,
             "Runs of each case": {title: [run.id for run in same] for title, same in cases.items()},
         },
+        top=origin_facts(runs),
     )
 
 

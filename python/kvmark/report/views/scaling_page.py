@@ -36,7 +36,7 @@ def scaling_page(answer: ScalingAnswer, command: tuple[str, ...] = ()) -> Page:
         answer=scaling_sentence(laws[0]) if len(laws) == 1 else f"{len(laws)} laws, each below.",
         things="cases",
         counts={},
-        doubts=tuple(doubts.of_cases([(law.title, _verdict(law)) for law in laws])),
+        doubts=tuple(doubts.of_cases([(law.title, _verdict(law), {}) for law in laws])),
         parts=tuple(parts),
         sources=(Origin("", Provenance(source, command, documents)),),
     )

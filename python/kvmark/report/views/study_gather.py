@@ -9,6 +9,7 @@ from kvmark.analysis.study import StudyRow
 from kvmark.records import Run
 from kvmark.report.format import units
 from kvmark.report.model.answers import Fact, Provenance
+from kvmark.report.views.origin import origin_facts
 
 __all__ = ["study_provenance"]
 
@@ -29,7 +30,7 @@ def study_provenance(
         if first.testbed:
             documents["Servers of the first case"] = first.testbed
     command = runs[0].manifest.command if runs else ()
-    return Provenance(tuple(_facts(study, runs)), command, documents)
+    return Provenance(tuple(_facts(study, runs)), command, documents, origin_facts(runs))
 
 
 def _facts(study: str, runs: Sequence[Run]) -> Iterable[Fact]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from kvmark.analysis import Verdict
+from kvmark.analysis import Judgement, Verdict
 from kvmark.analysis.compare.extremes import extremes
-from kvmark.analysis.study import StudyRow
+from kvmark.analysis.study import StudyEffect, StudyRow
 from kvmark.analysis.verdict.precision import Judged
 from kvmark.report.format import units
 from kvmark.report.format.grid import Grid, to_text
@@ -93,7 +93,7 @@ def study_sentence(answer: StudyAnswer) -> str:
         told.append(beliefs(verdict_counts(row.figures.verdict for row in measured if row.figures)))
     without = len(answer.rows) - len(measured)
     if without:
-        told.append(f"{_cases(without)} measured nothing.")
+        told.append(f"{_counted(without)} measured nothing.")
     if answer.missing:
         told.append(f"{answer.missing} runs are still to be made: go on with --resume.")
     return " ".join(told)
@@ -112,14 +112,35 @@ def _verdict(row: StudyRow) -> Judged:
 
 
 def _effects(answer: StudyAnswer) -> list[str]:
-    told = []
+    """The effects that are beyond chance and of VALID cases alone; how many others there are."""
+    valid = {
+        frozenset(row.levels.items()) for row in answer.rows
+        if _verdict(row).judgement is Judgement.VALID and row.figures is not None
+    }  # fmt: skip
+    told, others = [], 0
     for effect in answer.effects:
-        if effect.change is None:
+        if effect.change is None or not _is_sure(effect.change) or not _cases(effect) <= valid:
+            others += 1
             continue
         theirs = f", published {change_text(effect.published)}" if effect.published else ""
         what = effect.asked.of.replace("_", " ")
         told.append(f"{effect.asked.title}: {what} {change_text(effect.change)}{theirs}.")
+    if others:
+        count = "One effect is" if others == 1 else f"{units.whole(others)} effects are"
+        told.append(f"{count} within chance, or of cases that aren't all VALID.")
     return told
+
+
+def _is_sure(change: units.Bounded) -> bool:
+    """Whether the whole interval lies on one side of no change."""
+    low, high = change.low, change.high
+    return low is not None and high is not None and (low > 0 or high < 0)
+
+
+def _cases(effect: StudyEffect) -> set[frozenset[tuple[str, str]]]:
+    """The cases that an effect was found in, by their levels."""
+    sides = (effect.asked.before, effect.asked.after)
+    return {frozenset({**pair.levels, **side}.items()) for pair in effect.by_case for side in sides}
 
 
 def _grids(answer: StudyAnswer) -> list[Grid]:
@@ -133,7 +154,7 @@ def _grids(answer: StudyAnswer) -> list[Grid]:
 
 
 def _doubts(answer: StudyAnswer) -> list[doubts.Doubt]:
-    named = [(row.title, row.figures.verdict) for row in answer.rows if row.figures]
+    named = [(row.title, row.figures.verdict, row.levels) for row in answer.rows if row.figures]
     return doubts.of_cases(named)
 
 
@@ -149,5 +170,5 @@ def _facts(answer: StudyAnswer) -> tuple[Fact, ...]:
     )
 
 
-def _cases(count: int) -> str:
+def _counted(count: int) -> str:
     return "One case" if count == 1 else f"{units.whole(count)} cases"

@@ -11,7 +11,10 @@ from kvmark.report.model.study_answers import StudyAnswer
 from kvmark.report.views.runs_list import verdict_cell
 from kvmark.report.views.sequence import CASE_VERDICT
 
-_TIMES = ("p50", "p95", "p99", "max")
+_TIMES = ("mean", "p50", "p95", "p99", "p999", "max")
+_ASKED_TIMES = frozenset({"mean", "p999"})
+_LENGTHS = ("operations", "seconds")
+_PUBLISHED = ("throughput", *_TIMES, *_LENGTHS)
 _LEAST_SECTION = 2
 _BYTES_PER_KB = 1000
 _EFFECTS_NOTE = (
@@ -22,13 +25,11 @@ _EFFECTS_NOTE = (
 
 def study_grid(answer: StudyAnswer) -> Grid:
     """Every case: levels, throughput, response times, errors, verdict, published figures."""
-    rows = answer.rows
-    unit = units.time_unit(time for row in rows for time in _times_ns(row))
-    theirs = [name for name in ("throughput", *_TIMES) if _any_published(rows, name)]
-    beside = [
-        Column(answer.unit if name == "throughput" else f"{name} ms", "published")
-        for name in theirs
-    ]
+    rows, times = answer.rows, _times(answer)
+    unit = units.time_unit(time for row in rows for time in _times_ns(row, times))
+    theirs = [name for name in _PUBLISHED if _any_published(rows, name)]
+    heads = {"throughput": answer.unit, "operations": "operations", "seconds": "s"}
+    beside = [Column(heads.get(name, f"{name} ms"), "published") for name in theirs]
     counts = len({len(_runs(row)) for row in rows}) > 1
     return Grid(
         title=answer.title,
@@ -36,7 +37,8 @@ def study_grid(answer: StudyAnswer) -> Grid:
             *(Column(name, number=_is_numeric(rows, name), key=True) for name in answer.factors),
             Column(answer.unit, "measured"),
             *([Column("n", "measured")] if counts else []),
-            *(Column(name, f"response time, {unit.name}") for name in _TIMES),
+            *(Column(heads[name], "measured") for name in _lengths(answer)),
+            *(Column(name, f"response time, {unit.name}") for name in times),
             *([Column("disk, kB/op")] if answer.disk_reads else []),
             *([Column("retries")] if _any_retries(rows) else []),
             Column("errors"),
@@ -123,14 +125,13 @@ def change_text(change: units.Bounded) -> str:
 def _row(
     answer: StudyAnswer, row: StudyRow, unit: units.TimeUnit, theirs: Sequence[str], *, counts: bool
 ) -> tuple[Cell, ...]:
-    published = [
-        None if row.published is None else getattr(row.published, _field(name)) for name in theirs
-    ]
+    published = [_published(row, name) for name in theirs]
     return (
         *(Cell(row.levels[name]) for name in answer.factors),
         Cell(units.estimate(row.throughput), "strong"),
         *([Cell(units.whole(len(_runs(row))))] if counts else []),
-        *(Cell(units.duration(time, unit)) for time in _times_ns(row)),
+        *(Cell(_length(row, name)) for name in _lengths(answer)),
+        *(Cell(units.duration(time, unit)) for time in _times_ns(row, _times(answer))),
         *([_disk(row)] if answer.disk_reads else []),
         *([_retried(row)] if _any_retries(answer.rows) else []),
         Cell(units.whole(row.errors_total) if row.figures else units.ABSENT),
@@ -202,20 +203,44 @@ def _runs(row: StudyRow) -> tuple[str, ...]:
     return () if row.figures is None else row.figures.runs
 
 
-def _times_ns(row: StudyRow) -> list[int | None]:
+def _times(answer: StudyAnswer) -> list[str]:
+    """The response times that are shown."""
+    return [name for name in _TIMES if name not in _ASKED_TIMES or name in answer.columns]
+
+
+def _lengths(answer: StudyAnswer) -> list[str]:
+    return [name for name in _LENGTHS if name in answer.columns]
+
+
+def _length(row: StudyRow, name: str) -> str:
+    """How many operations came to their end, or how long one run measured."""
     if row.figures is None:
-        return [None] * len(_TIMES)
+        return units.ABSENT
+    if name == "operations":
+        return units.whole(row.completed)
+    return units.significant(row.figures.runtime_ms.value / 1000)
+
+
+def _times_ns(row: StudyRow, names: Sequence[str]) -> list[int | None]:
+    if row.figures is None:
+        return [None] * len(names)
     times = row.figures.response
-    return [times.max_ns if name == "max" else times.shown_ns(name) for name in _TIMES]
+    mean_ns = None if times.mean_ns is None else round(times.mean_ns)
+    whole = {"mean": mean_ns, "max": times.max_ns}
+    return [whole[name] if name in whole else times.shown_ns(name) for name in names]
 
 
 def _field(name: str) -> str:
-    return name if name == "throughput" else f"{name}_ms"
+    return f"{name}_ms" if name in _TIMES else name
+
+
+def _published(row: StudyRow, name: str) -> float | None:
+    """What was published of a case; none where others publish no such figure."""
+    return getattr(row.published, _field(name), None)
 
 
 def _any_published(rows: Iterable[StudyRow], name: str) -> bool:
-    found = (row.published for row in rows if row.published is not None)
-    return any(getattr(figures, _field(name)) is not None for figures in found)
+    return any(_published(row, name) is not None for row in rows)
 
 
 def _any_retries(rows: Iterable[StudyRow]) -> bool:
@@ -236,13 +261,19 @@ def _sections(answer: StudyAnswer) -> frozenset[int]:
 def _notes(answer: StudyAnswer) -> Iterable[str]:
     if answer.repetitions > 1:
         n = answer.repetitions
-        yield f"± is half the width of the 95 % confidence interval of the mean over n = {n} runs."
+        once = any(row.figures and len(row.figures.runs) == 1 for row in answer.rows)
+        alone = ", of a case with one run over its intervals" if once else ""
+        yield (
+            "± is half the width of the 95 % confidence interval of the mean over n ="
+            f" {n} runs{alone}."
+        )
         yield CASE_VERDICT
     elif any(row.throughput is not None and row.throughput.error for row in answer.rows):
         yield "± is half the width of the 95 % confidence interval over the intervals of one run."
     else:
         yield "One short run per case: no error can be given."
-    if any(time is None for row in answer.rows for time in _times_ns(row)):
+    times = _times(answer)
+    if any(time is None for row in answer.rows for time in _times_ns(row, times)):
         yield f"{units.ABSENT} stands where there is no figure, or too few operations for one."
     if answer.disk_reads and any(row.disk_bytes is not None for row in answer.rows):
         yield (

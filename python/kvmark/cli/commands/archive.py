@@ -1,0 +1,102 @@
+"""`kvmark runs archive`: whole runs and their studies in one file, to keep beside a document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kvmark.cli import options
+from kvmark.cli.completion import complete
+from kvmark.cli.output import print_json
+from kvmark.errors import UsageError
+from kvmark.records.archive import ENDING, STUDIES, write_archive
+from kvmark.records.removal import is_written
+from kvmark.records.store import Records
+from kvmark.records.words import ANY, entries_of
+
+if TYPE_CHECKING:
+    from kvmark.experiment.journal import Journal
+
+__all__ = ["archive"]
+
+_STUDY = "study:"
+
+Words = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="RUN",
+        autocompletion=complete.several_runs,
+        help="Runs: ids, last, tag:NAME, study:ID or study:NAME, or several.",
+    ),
+]
+Output = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FILE", help=f"The file, NAME{ENDING}.")
+]
+
+
+def archive(
+    words: Words,
+    output: Output,
+    folder: options.KeptRuns = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Keeps whole runs in one file, with the studies that they are all of.
+
+    `kvmark doc` makes blocks of such a file, and tar unpacks it.
+    """
+    if not output.name.endswith(ENDING):
+        raise UsageError(f"output: {output} must end in {ENDING}")
+    records = Records.at(folder)
+    runs, studies = _chosen(records, words)
+    names = [*runs, *(f"{STUDIES}/{one}" for one in studies)]
+    size = write_archive(records.root, names, output)
+    if json:
+        kept = {"runs": runs, "studies": studies, "output": output, "bytes": size}
+        print_json("archive", kept)
+    elif not quiet:
+        from kvmark.report.format import units
+
+        told = f"{units.whole(len(runs))} {'run' if len(runs) == 1 else 'runs'}"
+        typer.echo(f"{output}: {told}, {units.size(size)}", err=True)
+
+
+def _chosen(records: Records, words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The runs that words mean, and the studies of which no run is left out.
+
+    Raises:
+        RecordsError: a word means none.
+        UsageError: one of the runs is still going.
+    """
+    from kvmark.experiment.journal import of_run
+
+    entries = [
+        entry
+        for word in words
+        for part in word.split(",")
+        for entry in entries_of(records, _named(records, part.strip()), ANY, bare_tags=False)
+    ]
+    for entry in entries:
+        if is_written(entry):
+            raise UsageError(f"run {entry.id} is still going: wait for its end, or stop it")
+    runs = {entry.id for entry in entries}
+    journals = {one.id: one for entry in entries if (one := of_run(records, entry)) is not None}
+    return sorted(runs), sorted(one.id for one in journals.values() if _made(one) <= runs)
+
+
+def _named(records: Records, word: str) -> str:
+    """A word in which a study goes by its id, also where it was called by its name."""
+    from kvmark.experiment.journal import find
+
+    name = word.removeprefix(_STUDY)
+    journal = None if name == word else find(records, name)
+    return word if journal is None else f"{_STUDY}{journal.id}"
+
+
+def _made(journal: Journal) -> set[str]:
+    """The runs of a study that are still there."""
+    runs = {attempt.run for attempt in journal.attempts() if attempt.run is not None}
+    return {run for run in runs if (journal.records.root / run).is_dir()}

@@ -1,0 +1,118 @@
+"""What the blocks of documents are made of: kept runs, or records stored beside the documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, Self
+
+from kvmark.analysis.compare.selection import newest
+from kvmark.analysis.external.peers import read_peers
+from kvmark.cli.commands.study_answer import study_answer
+from kvmark.errors import SpecError
+from kvmark.experiment.designs.matrix.answer import answered, stored_study
+from kvmark.experiment.journal import Journal, find, named
+from kvmark.records import Records, Run
+from kvmark.records.archive import ENDING, STUDIES, unpack
+from kvmark.report.format.marks import MarkedBlock
+from kvmark.report.model.page import Page, runs_page, sequence_page
+from kvmark.report.views.document_blocks import BlockSource
+from kvmark.report.views.gather import run_answer, sequence_answer
+from kvmark.report.views.study_page import study_page
+
+__all__ = ["Sources"]
+
+_PEERS: Final = ".json"
+
+
+@dataclass
+class Sources:
+    """Records by the files that hold them, each unpacked once, until the context is left."""
+
+    kept: Records
+    _open: ExitStack = field(default_factory=ExitStack)
+    _unpacked: dict[tuple[Path, ...], Records] = field(default_factory=dict)
+    _reports: dict[tuple[Path, str], tuple[Page, Sequence[Run]]] = field(default_factory=dict)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def of(self, block: MarkedBlock, document: Path) -> BlockSource:
+        """What a block of a document is made of.
+
+        Raises:
+            SpecError: its file isn't there, or no records.
+            RecordsError: the file can't be read.
+        """
+        names = [name for name in block.options.get("from", "").split(",") if name]
+        paths = tuple((document.parent / name).resolve() for name in names)
+        for name, path in zip(names, paths, strict=True):
+            if not path.is_file():
+                raise SpecError(f"there is no {name}: keep records there", line=block.line)
+        if len(paths) == 1 and paths[0].name.endswith(_PEERS):
+            report = partial(self._report, self.kept)
+            return BlockSource(self.kept, report, document.stem, read_peers(paths[0]))
+        for name in names:
+            if not name.endswith(ENDING):
+                raise SpecError(f"from: {name} doesn't end in {ENDING}", line=block.line)
+        records = self._records(paths) if paths else self.kept
+        return BlockSource(records, partial(self._report, records), document.stem)
+
+    def _records(self, paths: tuple[Path, ...]) -> Records:
+        """The runs of archives, together."""
+        if paths not in self._unpacked:
+            folder = Path(self._open.enter_context(TemporaryDirectory(prefix="kvmark-doc-")))
+            for path in paths:
+                unpack(path, folder)
+            self._unpacked[paths] = Records(folder)
+        return self._unpacked[paths]
+
+    def _report(self, records: Records, options: Mapping[str, str]) -> tuple[Page, Sequence[Run]]:
+        """The report on a study, on a sequence, or on runs: whatever the records are of.
+
+        Raises:
+            SpecError: several studies are there and none was named.
+            RecordsError: there are no runs, or they can't be read.
+        """
+        key = (records.root, options.get("study", ""))
+        if key not in self._reports:
+            self._reports[key] = _report_of(records, key[1])
+        return self._reports[key]
+
+
+def _report_of(records: Records, study: str) -> tuple[Page, Sequence[Run]]:
+    journal = _journal(records, study)
+    if journal is not None:
+        asked = stored_study(journal)
+        found = answered(asked, journal)
+        return study_page(study_answer(asked, journal, found)), found.runs
+    runs = [records.open(entry.id) for entry in reversed(records.list())]
+    if not runs:
+        raise SpecError(f"there is no run in {records.root}: measure it, or name records")
+    if all("sequence" in run.manifest.spec for run in runs):
+        chosen = newest(runs)
+        return sequence_page(sequence_answer(chosen)), chosen
+    return runs_page([run_answer(run) for run in runs]), runs
+
+
+def _journal(records: Records, study: str) -> Journal | None:
+    """The study of cases that is meant: by its id or its name, or the only one."""
+    if study:
+        found = named(records, study) or find(records, study)
+        if found is None:
+            raise SpecError(f"there is no study '{study}' in {records.root}")
+        return found
+    folders = (path for path in (records.root / STUDIES).glob("*") if path.is_dir())
+    journals = [Journal(path, records) for path in sorted(folders)]
+    matrices = [one for one in journals if one.definition.get("design") == "matrix"]
+    if len(matrices) > 1:
+        names = ", ".join(one.id for one in matrices)
+        raise SpecError(f"several studies are there: say study=ID, one of {names}")
+    return matrices[0] if matrices else None

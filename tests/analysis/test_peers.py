@@ -1,0 +1,93 @@
+"""A program beside its peers, computed from the repetitions that were kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvmark.analysis.external.peers import SCHEMA, read_peers
+from kvmark.errors import RecordsError
+from kvmark.report.views.peers import peers_parts
+from kvmark.stats import keeps_within
+
+
+def kept(folder: Path, theirs: list[float], bounds: list[dict[str, Any]]) -> Path:
+    """kvmark at 1.0 with a little scatter, beside a peer."""
+    ours = [1.0, 1.02, 0.98, 1.01, 0.99]
+    runs = [
+        {"block": n, "case": "GET", "program": program, "figures": {"cost": value}}
+        for n, pair in enumerate(zip(ours, theirs, strict=True))
+        for program, value in zip(("kvmark", "peer"), pair, strict=True)
+    ]
+    document = {
+        "schema": SCHEMA, "subject": "kvmark beside a peer", "system": "a server",
+        "created": "2026-11-23T00:00:00", "commit": "0123", "command": ["python", "-m", "bench.a"],
+        "host": {"processor": "CPU", "cores": 2}, "versions": {"peer": "1"},
+        "figures": [{"name": "cost", "heading": "cost, µs"}],
+        "cases": [{"name": "GET", "programs": ["kvmark", "peer"], "bounds": bounds}],
+        "runs": runs,
+    }  # fmt: skip
+    path = folder / "peers.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("bound", "held"),
+    [
+        ({"figure": "cost", "peer": "peer", "limit": 0.6}, "met"),
+        ({"figure": "cost", "peer": "peer", "limit": 0.5}, "open"),
+        ({"figure": "cost", "peer": "peer", "limit": 0.4}, "NOT met"),
+        ({"figure": "cost", "peer": "peer", "limit": 0.4, "most": False}, "met"),
+        ({"figure": "cost", "limit": 1.1}, "met"),
+        ({"figure": "cost", "limit": 0.9}, "NOT met"),
+    ],
+)
+def test_a_bound_is_held_by_the_whole_interval(
+    bound: dict[str, Any], held: str, tmp_path: Path
+) -> None:
+    peers = read_peers(kept(tmp_path, [2.0, 2.0, 2.0, 2.0, 2.0], [bound]))
+    assert [one.held for one in peers.ratios() if one.bound] == [held]
+    top = peers_parts(peers)["top"]
+    assert f"of 1 bounds 1 {held}" in top
+    assert "- Commit: 0123" in top
+
+
+def test_ratios_are_of_pairs_and_medians_of_blocks(tmp_path: Path) -> None:
+    peers = read_peers(kept(tmp_path, [2.0, 2.04, 1.96, 2.02, 1.98], []))
+    [ratio] = peers.ratios()
+    assert ratio.estimate.value == pytest.approx(0.5)
+    assert ratio.held is None
+    assert [row.figures["cost"] for row in peers.rows()] == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("{}", "schema"), ("[", "is no comparison"), (None, "can't be read")]
+)
+def test_what_is_no_comparison_is_refused(text: str | None, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "peers.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(RecordsError, match=told):
+        read_peers(path)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "most", "within"),
+    [
+        (1.0, 2.0, True, True),
+        (1.0, 2.1, True, None),
+        (2.1, 3.0, True, False),
+        (2.0, 3.0, False, True),
+        (1.9, 3.0, False, None),
+        (1.0, 1.9, False, False),
+        (None, None, True, None),
+    ],
+)
+def test_an_interval_keeps_within_a_bound_as_a_whole(
+    low: float | None, high: float | None, *, most: bool, within: bool | None
+) -> None:
+    assert keeps_within(low, high, 2.0, most=most) is within

@@ -1,0 +1,110 @@
+"""Archives of runs: what comes from elsewhere is unpacked within bounds, or not at all."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kvmark.errors import RecordsError
+from kvmark.records import archive
+from kvmark.records.archive import unpack, write_archive
+
+RUN = "20261121-074812-a-0a1b"
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", size: int = 3) -> bytes:
+    made = io.BytesIO()
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname, info.size = kind, link, size if kind == tarfile.REGTYPE else 0
+    with tarfile.open(fileobj=made, mode="w") as packed:
+        packed.addfile(info, io.BytesIO(b"x" * info.size))
+    return made.getvalue()
+
+
+def sparse() -> bytes:
+    """A file that says of itself it has a hole of a terabyte."""
+    made = io.BytesIO()
+    info = tarfile.TarInfo(f"{RUN}/events.jsonl")
+    info.pax_headers = {"GNU.sparse.size": str(1 << 40), "GNU.sparse.map": "0,0"}
+    with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as packed:
+        packed.addfile(info, io.BytesIO())
+    return made.getvalue()
+
+
+def test_what_is_packed_is_unpacked_byte_for_byte(tmp_path: Path) -> None:
+    root, there = tmp_path / "runs", tmp_path / "there"
+    (root / RUN).mkdir(parents=True)
+    there.mkdir()
+    (root / RUN / "manifest.json").write_bytes(b"{}\n\0")
+    (root / RUN / "writer.lock").write_bytes(b"")
+    (root / RUN / ".manifest.json.7.tmp").write_bytes(b"half")
+    write_archive(root, [RUN], tmp_path / "a.tar.xz")
+    unpack(tmp_path / "a.tar.xz", there)
+    assert {path.name: path.read_bytes() for path in (there / RUN).iterdir()} == {
+        "manifest.json": b"{}\n\0"
+    }
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: member("../outside/a"),
+        lambda: member("/tmp/outside/a"),
+        lambda: member(f"{RUN}/../../outside"),
+        lambda: member("loose"),
+        lambda: member(f"{RUN}/.hidden"),
+        lambda: member(f"{RUN}/a", tarfile.SYMTYPE, "/etc/passwd"),
+        lambda: member(f"{RUN}/a", tarfile.LNKTYPE, "../../outside"),
+        lambda: member(f"{RUN}/a", tarfile.CHRTYPE),
+        lambda: member(f"{RUN}/a", tarfile.FIFOTYPE),
+        lambda: member(f"{RUN}/a", tarfile.DIRTYPE),
+        sparse,
+    ],
+)
+def test_what_no_archive_of_runs_has_is_refused(made: Callable[[], bytes], tmp_path: Path) -> None:
+    there = tmp_path / "deep" / "there"
+    there.mkdir(parents=True)
+    (tmp_path / "a.tar.xz").write_bytes(lzma.compress(made()))
+    with pytest.raises(RecordsError, match="no file of a run"):
+        unpack(tmp_path / "a.tar.xz", there)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / "a.tar.xz"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda whole: whole[: len(whole) // 2], "ends in its middle"),
+        (lambda whole: whole[:40] + bytes(8) + whole[48:], "can't be unpacked"),
+        (lambda _: b"no archive", "can't be unpacked"),
+        (lambda _: b"", "ends in its middle"),
+        (lambda _: lzma.compress(b"no tar" * 1000), "can't be unpacked"),
+    ],
+)
+def test_a_damaged_archive_is_refused(
+    damage: Callable[[bytes], bytes], told: str, tmp_path: Path
+) -> None:
+    whole = lzma.compress(member(f"{RUN}/manifest.json", size=100_000))
+    (tmp_path / "a.tar.xz").write_bytes(damage(whole))
+    with pytest.raises(RecordsError, match=told):
+        unpack(tmp_path / "a.tar.xz", tmp_path / "there")
+
+
+def test_a_bomb_is_left_at_its_bound(tmp_path: Path) -> None:
+    (tmp_path / "a.tar.xz").write_bytes(lzma.compress(member(f"{RUN}/a", size=30 << 20)))
+    with pytest.raises(RecordsError, match="comes to more than 1,000,000 bytes"):
+        unpack(tmp_path / "a.tar.xz", tmp_path / "there", most_bytes=1_000_000)
+    assert not (tmp_path / "there").exists()
+
+
+def test_a_head_that_asks_for_much_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "_MOST_MEMORY", 1 << 20)
+    (tmp_path / "a.tar.xz").write_bytes(lzma.compress(member(f"{RUN}/a")))
+    with pytest.raises(RecordsError, match="can't be unpacked"):
+        unpack(tmp_path / "a.tar.xz", tmp_path / "there")
