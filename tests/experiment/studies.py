@@ -11,6 +11,7 @@ from typing import Any
 import preloaded
 from preloaded import Ended
 
+from kvmark import catalog
 from kvmark.cli.system import named_system
 from kvmark.experiment.designs.matrix.definition import Asked, Study
 from kvmark.spec.study import parse_study
@@ -27,6 +28,15 @@ def make_study(text: str, folder: Path, **asked: Any) -> Study:
         "through": tuple(map(SystemName, asked.get("through", ()))),
     }
     return Study(parse_study(text, "study.yaml", folder), Asked(**words), named_system)
+
+
+def quick(name: str, folder: Path, *changes: tuple[str, str]) -> None:
+    """A ready study that neither waits for a server nor makes anything longer, as `slice.yaml`."""
+    text = catalog.study_text(name)
+    for old, new in (("warmup: 60s", "warmup: 1s"), ("lengthen: 1", "lengthen: 0"), *changes):
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "slice.yaml").write_text(text)
 
 
 class Program:

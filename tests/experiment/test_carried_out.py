@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from studies import Program, manifests
+from studies import Program, manifests, quick
 
 QUIET = ("-q", "--report", "none")
 
@@ -122,14 +122,18 @@ repetitions: 2
         ("smoke", ("--scale", "0.1", "--repetitions", "2")),
         ("hcassandra", ("--system", "sim:?clock=virtual&mean_us=5", "--scale", "0.0001", "--only",
                         "clients=10,100")),
-        ("cassandra-initial", ("--system", "null:", "--scale", "0.001")),
+        ("cassandra-initial", ("--system", "null:", "--scale", "0.001", "--repetitions", "1")),
     ],
 )  # fmt: skip
 def test_a_ready_study_runs_to_its_end(
     tmp_path: Path, program: Program, name: str, words: tuple[str, ...]
 ) -> None:
     report = tmp_path / "report.html"
-    ended = program(tmp_path, "study", name, *words, "-q", "--json", "--report", report)
+    file = name
+    if name != "smoke":
+        quick(name, tmp_path)
+        file = "slice.yaml"
+    ended = program(tmp_path, "study", file, *words, "-q", "--json", "--report", report)
     assert ended.code in (0, 1), ended
     assert ended.json["missing"] == 0
     assert all(row["figures"] is not None for row in ended.json["rows"]), ended.json["rows"]
@@ -162,7 +166,7 @@ repetitions: 3
     assert ended.code == 0, ended
     assert "Published: a report of others." in ended.out
     assert "1,900" in ended.out
-    assert "published +90 %" in ended.out
+    assert "+90" in ended.out
     assert "Twice the clients" in report.read_text()
     # The report of others knows no sizes: its figures are one series beside both.
     picture = (tmp_path / "beside" / "throughput.svg").read_text()
@@ -195,3 +199,55 @@ def test_a_runs_folder_says_which_case_it_is(tmp_path: Path, program: Program) -
         (tmp_path / "elsewhere" / "studies" / ended.json["study"] / "study.json").read_text()
     )
     assert definition["asked"]["only"] == ["clients=2"]
+
+
+TOO_SHORT = """
+name: short
+question: Is a run made longer that says too little?
+system: "sim:?mean_us=200000&clock=virtual"
+workload: ycsb/c
+lengthen: 3
+repetitions: 2
+once: [{clients: 8}]
+run: {records: 10, load: never, interval: 10ms}
+factors:
+  clients:
+    levels:
+      8: {clients: 8, duration: 50ms}
+      2: {clients: 2, duration: 20s}
+"""
+
+
+def test_a_run_that_says_too_little_is_made_longer_and_only_as_often_as_asked(
+    tmp_path: Path, program: Program
+) -> None:
+    (tmp_path / "short.yaml").write_text(TOO_SHORT)
+    ended = program(tmp_path, "study", "short.yaml", *QUIET, "--json")
+    made = list(manifests(tmp_path / "runs").values())
+    lengths = sorted(
+        (one["spec"]["clients"], one["spec"]["duration_ns"] // 10**6, repetition(one))
+        for one in made
+    )
+    # Eight clients are asked once, fewer operations end than there are clients, until some do.
+    few = [(8, 50 * 2**times, 0) for times in range(len(made) - 2)]
+    assert lengths == [(2, 20_000, 0), (2, 20_000, 1), *few], ended
+    assert 1 < len(few) <= 4
+    rows = {row["levels"]["clients"]: row["figures"] for row in ended.json["rows"]}
+    assert [len(rows[clients]["runs"]) for clients in ("8", "2")] == [1, 2]
+    again = program(tmp_path, "study", "short.yaml", *QUIET, "--json", "--resume")
+    assert len(manifests(tmp_path / "runs")) == len(made)
+    assert again.json["rows"] == ended.json["rows"]
+
+
+def test_a_warm_up_ends_when_throughput_is_stationary(tmp_path: Path, program: Program) -> None:
+    words = ("--records", 10, "--duration", "1s", "--interval", "20ms", "--warmup", "1h")
+    system = ("--system", "sim:?mean_us=200&clock=virtual", "--warmup-until", "stationary")
+    ended = program(tmp_path, "run", "ycsb/c", *words, *system, "-q")
+    [manifest] = manifests(tmp_path / "runs").values()
+    phases = {phase["name"]: phase for phase in manifest["engine"]["phases"]}
+    warm_up = phases["warm_up"]
+    assert warm_up["stopped_by"] == "until", ended
+    assert 0.4e9 <= warm_up["end_ns"] - warm_up["start_ns"] < 60e9
+    refused = program(tmp_path, "run", "ycsb/c", *system, "-q")
+    assert refused.code == 2
+    assert "warmup-until: stationary needs the longest time" in refused.err

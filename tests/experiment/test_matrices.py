@@ -72,11 +72,12 @@ def test_the_files_own_order_is_kept_when_it_is_asked_for(study: Callable[..., S
 
 def test_cases_of_one_testbed_come_one_after_the_other(study: Callable[..., Study]) -> None:
     text = catalog.study_text("cassandra-initial")
-    cases = [case.labels for _, case in study(text).runs()]
-    testbeds = [(case["nodes"], case["data"]) for case in cases]
+    cases = [case.labels for _, case in study(text, repetitions=1).runs()]
+    names = ("nodes", "data", "concurrent_reads")
+    testbeds = [tuple(case[name] for name in names) for case in cases]
     changes = sum(one != other for one, other in pairwise(testbeds))
-    assert changes == 5
-    assert len(cases) == 42
+    assert changes == 6
+    assert len(cases) == 47
     # A bound on memory means nothing to a system that the study doesn't start.
     assert "data" in study(text, system="null:").without_effect
 

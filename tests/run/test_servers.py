@@ -153,6 +153,15 @@ def test_a_password_of_the_url_or_a_variable_is_used(
     assert "wrong@" not in str(refusal.value)
 
 
+def test_a_user_who_may_not_empty_the_database_is_told_what_does_without(up: Up) -> None:
+    testbed = up()
+    few = ("on", ">door", "~*", "+@all", "-@dangerous")
+    assert connect(testbed, testbed.nodes[0]).ask("ACL", "SETUSER", "bob", *few) == "OK"
+    prepare = emptier(parse_system_url(f"redis://bob:door@{testbed.nodes[0].address}"), "refuse")
+    with pytest.raises(SystemUnderTestError, match=r"can't be emptied \(--on-existing k.*NOPERM"):
+        prepare()
+
+
 def test_a_server_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(SystemUnderTestError, match=r"127\.0\.0\.1:1 doesn't say what it holds"):
         emptier(parse_system_url("redis://127.0.0.1:1"), "refuse")

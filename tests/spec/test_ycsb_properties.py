@@ -141,6 +141,8 @@ AS_ALWAYS = [
     "measurementtype=hdrhistogram",
     "measurementtype=histogram",
     "measurementtype=hdrhistogram+histogram",
+    "histogram.buckets=1000",
+    "timeseries.granularity=1000",
     "hdrhistogram.fileoutput=true",
     "hdrhistogram.fileoutput=false",
     "measurement.histogram.verbose=false",
@@ -166,8 +168,6 @@ UNSUPPORTED = [
     "exporter=site.ycsb.measurements.exporter.JSONMeasurementsExporter",
     "exportfile=out.txt",
     "hdrhistogram.output.path=/tmp/x",
-    "histogram.buckets=1000",
-    "timeseries.granularity=1000",
     "measurement.raw.output_file=x",
     "measurement.raw.no_summary=true",
     "hosts=10.0.0.1",
@@ -236,6 +236,14 @@ def test_what_is_not_carried_out_is_refused_by_name_and_line(text: str) -> None:
         plan(text)
     name = text.partition("=")[0]
     assert str(refusal.value).startswith(f"workload:3: property '{name}' is not supported")
+
+
+def test_a_workload_of_another_class_is_refused_for_that_and_not_for_its_properties() -> None:
+    text = "tagcount=4\nsparsity=0.0\nworkload=site.ycsb.workloads.TimeSeriesWorkload\n"
+    refusal = refusal_of(text)
+    assert refusal.line == 5
+    assert "kvmark carries out CoreWorkload only" in str(refusal)
+    assert "statements of your own" in str(refusal)
 
 
 @pytest.mark.parametrize(

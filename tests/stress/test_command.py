@@ -162,6 +162,17 @@ def test_a_profile_s_rows_are_counted(stress: Stress, data: Path) -> None:
     assert figure(said, "Total partitions") == 1000
 
 
+def test_an_operation_s_partitions_are_counted_and_n_is_theirs(stress: Stress, data: Path) -> None:
+    """Uniform from 1 to 50: far fewer operations than partitions."""
+    said = stress(
+        f"user profile={data / 'example.yaml'},{data / 'lwt-example.yaml'} ops(wide.insert=1)"
+        f" n=5003 no-warmup -rate threads=4 {FAST}"
+    )
+    assert said.code == 0, said
+    assert figure(said, "Total partitions") == 5003
+    assert 150 < int(said.lines[-1].split(",")[1]) < 250
+
+
 def test_one_json_document_stands_on_standard_output(stress: Stress) -> None:
     said = stress(f"write n=1k no-warmup -rate threads=4 {FAST}", "--json")
     assert said.code == 0, said

@@ -129,7 +129,9 @@ def row(operation: str, outcome: str, count: int, max_ms: float, **more: Any) ->
 
 
 def test_an_interval_s_rows_become_a_line_for_each_operation_and_one_for_all() -> None:
-    maker = LineMaker("service", {"READ": 1, "insert": 2}, frozenset({"READ"}))
+    maker = LineMaker(
+        "service", {"READ": int, "insert": lambda operations: 2 * operations}, frozenset({"READ"})
+    )
     rows = [
         row("TOTAL", "any", 110, 9.0),
         row("READ", "ok", 50, 5.0),

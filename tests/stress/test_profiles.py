@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from kvmark.errors import KvmarkError, PlanError, SpecError
-from kvmark.plan.model import Plan
+from kvmark.plan.model import AtRates, Plan
 from kvmark.plan.stress import StressPlans
 from kvmark.spec.stress import StressSpec
 from kvmark.spec.stress.ddl import Type, create_if_missing, read_table, read_types
-from kvmark.spec.stress.laws import Law, fixed, uniform
+from kvmark.spec.stress.laws import Law, fixed, parse_law, uniform
 from kvmark.spec.stress.profile import load_profile, read_profile
 
 Line = Callable[[str], StressSpec]
@@ -60,8 +60,10 @@ def test_types_stand_within_types() -> None:
         " u frozen<Pair>, s int static) with compression = {'enabled': false};"
     )
     assert table.name == "t"
-    assert table.columns["v"] == Type("map", (Type("text"), Type("set", (Type("int"),))))
-    assert table.columns["u"] == Type("pair")
+    assert table.columns["v"] == Type(
+        "map", (Type("text"), Type("set", (Type("int"),), frozen=True))
+    )
+    assert table.columns["u"] == Type("pair", frozen=True)
     types = read_types(("CREATE TYPE ks.Pair (x int, y list<text>)", "CREATE INDEX i ON t (v)"))
     assert types == {"pair": {"x": Type("int"), "y": Type("list", (Type("text"),))}}
 
@@ -75,7 +77,7 @@ def test_what_exists_is_left_alone() -> None:
 def test_an_insert_writes_all_columns_of_some_rows_in_a_batch(line: Line) -> None:
     statement = compiled(line, "insert=1").statements[0]
     assert statement.texts == (
-        'UPDATE "ks"."t" SET "d" = {c3}, "e" = {c4}, "f" = {c5}, "g" = {c6}'
+        'UPDATE "ks"."t" SET "d" = "d" + {c3}, "e" = {c4}, "f" = {c5}, "g" = {c6}'
         ' WHERE "a" = {c0} AND "b" = {c1} AND "c" = {c2}',
     )
     assert statement.options == {"batch": "logged"}
@@ -95,11 +97,92 @@ def test_the_command_line_s_insert_words_come_before_the_profile_s(line: Line) -
     plan = compiled(
         line,
         "insert=1",
-        more="-insert batchtype=unlogged partitions=fixed(3) select-ratio=fixed(1)/1",
+        more="-insert batchtype=unlogged partitions=fixed(3) select-ratio=fixed(1)/1"
+        " row-population-ratio=fixed(1)/2",
     )
     statement = plan.statements[0]
     assert statement.options == {"batch": "unlogged"}
-    assert statement.commands.model_dump() == {"law": "constant", "size": 3}
+    assert statement.rows is not None
+    assert (statement.rows.partitions, statement.rows.partitions_in_all) == ((3,), 10)
+    assert statement.rows.filled.of == 2
+    assert plan.phases[0].groups[0].operations == 4
+
+
+def test_an_operation_has_as_many_partitions_as_its_law_says_and_n_counts_them(line: Line) -> None:
+    text = PROFILE.replace("batchtype: LOGGED", "partitions: uniform(1..50)")
+    plan = compiled(line, "insert=1", text, "-rate threads=4 fixed=1000/s")
+    rows = plan.statements[0].rows
+    assert rows is not None
+    assert {*rows.partitions} == {*range(1, 51)}
+    assert rows.mean_partitions == pytest.approx(25.5, rel=0.05)
+    assert rows.visited(10**6) == rows.partitions_in_all == 10
+    assert plan.phases[0].groups[0].operations == rows.operations_for(10)
+    arrival = plan.groups[0].arrival
+    assert isinstance(arrival, AtRates)
+    assert arrival.rates[0].rate == pytest.approx(1000 / rows.mean_partitions)
+    mixed = compiled(line, "insert=1,one=1", text.replace("uniform(1..50)", "fixed(9)"))
+    assert mixed.phases[0].groups[0].operations == 2
+    many = rows.model_copy(update={"partitions": (3, 1, 6), "partitions_in_all": None})
+    assert [many.visited(n) for n in (0, 1, 2, 3, 4, 31)] == [0, 3, 4, 10, 13, 103]
+    assert [many.operations_for(n) for n in (1, 3, 4, 5, 10, 11, 100)] == [1, 1, 2, 3, 3, 4, 30]
+
+
+def test_what_a_profile_leaves_out_is_as_cassandra_stress_has_it(line: Line) -> None:
+    text = PROFILE.replace("insert: {batchtype: LOGGED, select: fixed(1)/2}\n", "")
+    text = text.replace(", fields: multirow", "")
+    insert, one = compiled(line, "insert=1,one=1", text).statements
+    assert insert.options == {"batch": "logged"}
+    assert insert.rows is not None
+    assert insert.rows.partitions == (1,)
+    assert one.rows is not None
+    assert one.rows.visit.model_dump() == {"rows": "several"}
+
+
+def test_a_write_of_many_clustering_columns_ends_where_cassandra_stress_s_does(
+    line: Line, data: Path
+) -> None:
+    """Compared with 3.11.4: one row of each partition, however many there could be."""
+    spec = line("user profile=p ops(insert=1) n=10 no-warmup")
+    profile = load_profile(data / "example.yaml")
+    rows = StressPlans(spec, (profile,), "cql", {}, cores=2).plan(4).statements[0].rows
+    assert rows is not None
+    assert rows.ends == (80, 0, 0, 0, 0, 0)
+
+
+def test_laws_have_cassandra_stress_s_averages() -> None:
+    """What 3.11.4 says of them."""
+    averages = {
+        "fixed(7)": 7,
+        "uniform(1..4)": 2,
+        "uniform(20..40)": 30,
+        "gaussian(1..9)": 4,
+        "gaussian(1..100,30,10)": 29,
+        "exp(1..100)": 39,
+        "~exp(1..100)": 61,
+        "extr(1..50,2)": 30,
+        "seq(1..9)": 4,
+    }
+    assert {text: parse_law(text).average for text in averages} == averages
+
+
+def test_the_operations_of_several_profiles_run_together(line: Line, data: Path) -> None:
+    names = ("example", "counter-example", "insanity-example", "lwt-example")
+    profiles = tuple(load_profile(data / f"{name}.yaml") for name in names)
+
+    def texts(ops: str) -> list[str]:
+        spec = line(f"user profile=a.yaml,b.yaml ops({ops}) n=1000 no-warmup")
+        plan = StressPlans(spec, profiles, "cql", {}, cores=2).plan(4)
+        return [statement.texts[0] for statement in plan.statements]
+
+    wide, counts, types, posts, first = texts(
+        "wide.insert=1,counts.insert=2,types.insert=1,posts.insert=1,simple1=1"
+    )
+    assert "readings" in wide
+    assert "readings" in first
+    assert '"count" = "count" + {c1}' in counts
+    assert '"tags" = "tags" + ' in types
+    assert '"whole_list" = {' in types
+    assert posts.endswith("IF body = NULL")
 
 
 def test_user_defined_types_and_collections_have_values(line: Line) -> None:
@@ -148,9 +231,9 @@ def test_token_ranges_cover_the_ring_once(line: Line) -> None:
         (("fixed(3)", "fixd(3)"), "'fixd' is not a law — did you mean 'fixed'?"),
         (("queries:", "querys:"), "did you mean 'queries'?"),
         (("PRIMARY KEY ((a, b), c)", "h int"), "names no PRIMARY KEY"),
-        (("batchtype: LOGGED", "visits: fixed(2)"), "visits is carried out as fixed(1) only"),
-        (("batchtype: LOGGED", "partitions: uniform(1..5)"), "partitions is carried out as fixed"),
-        (("batchtype: LOGGED", "row-population: fixed(1)/2"), "row-population is carried out"),
+        (("batchtype: LOGGED", "visits: fixed(2)"), "unknown key 'visits'"),
+        (("batchtype: LOGGED", "partitions: uniform(0..5)"), "stay between 1 and 65,535"),
+        (("select: fixed(1)/2", "select: fixed(0)/2"), "selects no row"),
     ],
 )
 def test_a_profile_s_mistakes_are_told_with_the_file(

@@ -1,5 +1,6 @@
 """Rules for the project as a whole: documents, versions, the Makefile."""
 
+import os
 import re
 import tomllib
 from collections.abc import Iterator
@@ -8,8 +9,9 @@ from pathlib import Path
 from findings import Finding, Source
 
 FENCED = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)")
+LINK = re.compile(r"\]\((?!\w+:)([^)\s]+)")
 IMAGE = re.compile(r"<(?:img|source)[^>]* src(?:set)?=\"(?!\w+:)([^\"]+)\"")
+HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 RELEASE = re.compile(r"^## \[?(\d+\.\d+\.\d+)", re.MULTILINE)
 RULE = re.compile(r"^([a-z][\w-]*):(?!=)(.*)$")
 
@@ -29,12 +31,39 @@ def titles(source: Source) -> Iterator[Finding]:
         yield source.find(found[0], "the title must be on top")
 
 
-def dead_links(source: Source, root: Path) -> Iterator[Finding]:
-    """Links to files that aren't there."""
+def links(source: Source) -> Iterator[tuple[int, str]]:
+    """What a document links to and shows, with its lines."""
     for number, line in enumerate(prose(source).split("\n"), 1):
         for target in LINK.findall(line) + IMAGE.findall(line):
-            if not (root / source.path).parent.joinpath(target).exists():
-                yield source.find(number, f"{target} isn't there")
+            yield number, target
+
+
+def dead_links(source: Source, root: Path) -> Iterator[Finding]:
+    """Links to files, or to headings of documents, that aren't there."""
+    here = root / source.path
+    for number, target in links(source):
+        name, _, anchor = target.partition("#")
+        place = here.parent / name if name else here
+        if name and not place.exists():
+            yield source.find(number, f"{target} isn't there")
+        elif anchor and place.suffix == ".md":
+            page = Source(name, place.read_text(encoding="utf-8")) if name else source
+            if anchor not in anchors(page):
+                yield source.find(number, f"{target}: there is no such heading")
+
+
+def anchors(source: Source) -> set[str]:
+    """What the headings of a document are linked by, on Git hosts and in the site alike."""
+    titles = (re.sub(r"\]\([^)]*\)", "", title) for title in HEADING.findall(prose(source)))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def links_out(source: Source, folder: str) -> Iterator[Finding]:
+    """Links of a page of the site to what isn't part of it."""
+    for number, target in links(source):
+        named = os.path.normpath(Path(source.path).parent / target)
+        if not named.startswith(folder):
+            yield source.find(number, f"{target} isn't part of the site: name its path as code")
 
 
 def versions(changelog: Source, cargo: Source, pyproject: Source) -> Iterator[Finding]:

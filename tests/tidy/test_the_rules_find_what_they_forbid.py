@@ -235,9 +235,15 @@ def test_a_document_without_or_with_two_titles_is_found() -> None:
 
 
 def test_a_link_to_nowhere_is_found(tmp_path: Path) -> None:
-    (tmp_path / "there.md").touch()
-    text = "[a](there.md#part) [b](https://example.org) [c](#part)\n![d](gone.svg)\n"
-    assert lines(project_rules.dead_links(Source("a.md", text), tmp_path)) == [2]
+    (tmp_path / "there.md").write_text("# A `--word`, and [more](x.md)\n")
+    good = "# Part\n[a](there.md#a---word-and-more) [b](https://example.org) [c](#part)\n"
+    text = f"{good}![d](gone.svg)\n[e](there.md#part)\n[f](#parts)\n"
+    assert lines(project_rules.dead_links(Source("a.md", text), tmp_path)) == [3, 4, 5]
+
+
+def test_a_link_out_of_the_site_is_found() -> None:
+    text = "[a](../b.svg) [b](https://example.org) [c](#part)\n[d](../../e.md)\n"
+    assert lines(project_rules.links_out(Source("docs/guide/a.md", text), "docs/")) == [2]
 
 
 def test_versions_that_differ_are_found() -> None:

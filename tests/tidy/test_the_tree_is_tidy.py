@@ -183,6 +183,12 @@ def test_links_lead_somewhere() -> None:
     holds(chain.from_iterable(project_rules.dead_links(source, ROOT) for source in documents))
 
 
+def test_pages_of_the_site_link_to_pages_of_the_site() -> None:
+    pages = sources(".md", under="docs/")
+    assert pages
+    holds(chain.from_iterable(project_rules.links_out(page, "docs/") for page in pages))
+
+
 def test_there_is_one_version() -> None:
     files = map(one, ("CHANGELOG.md", "Cargo.toml", "pyproject.toml"))
     holds(project_rules.versions(*files))

@@ -70,10 +70,12 @@ class TimeLimit(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """A run that a design asks for: the same case and repetition is the same run."""
+    """A run that a design asks for: the same case, repetition and length is the same run."""
 
     case: str
     repetition: int = 0
+    #: How often its length was doubled, since it said too little before.
+    lengthened: int = 0
     #: As it is shown; its place from 1, and how many there will be as far as that is known.
     title: str
     number: int

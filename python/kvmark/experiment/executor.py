@@ -26,6 +26,9 @@ __all__ = ["Audience", "Best", "Executor", "best_attempts", "ended_runs"]
 Place = tuple[str, int]
 """A case by its title, and a repetition."""
 
+Made = tuple[str, int, int]
+"""A place, and how often the run's length was doubled."""
+
 
 class Audience(Protocol):
     """Whoever is told how an experiment goes."""
@@ -59,17 +62,19 @@ def best_attempts(journal: Journal) -> Mapping[Place, Best]:
     return found
 
 
-def ended_runs(journal: Journal, *, redoes_invalid: bool) -> Mapping[Place, Attempt]:
+def ended_runs(journal: Journal, *, redoes_invalid: bool) -> Mapping[Made, Attempt]:
     """The tries that needn't be made again: those that came to their end.
 
     Where an INVALID run is made again, one that was killed in the instant before its line could be
     written stands; else only a line says what a design has to know.
     """
+    whole = {_made(one): one for one in journal.attempts() if one.is_whole}
     if redoes_invalid:
-        best = best_attempts(journal)
-        return {place: one.attempt for place, one in best.items() if one.usable}
-    whole = [attempt for attempt in journal.attempts() if attempt.is_whole]
-    newest = {(attempt.case, attempt.repetition): attempt for attempt in whole}
+        stand = {place: one.attempt for place, one in best_attempts(journal).items() if one.usable}
+        # Those that were too short stand too, or it wouldn't be known that a longer one followed.
+        shorter = {made: one for made, one in whole.items() if made[:2] in stand}
+        return shorter | {_made(one): one for one in stand.values()}
+    newest = whole
     root = journal.records.root
     gone = {place for place, one in newest.items() if not (root / str(one.run)).is_dir()}
     # A block says something only as a whole: without one of its runs it is measured anew.
@@ -82,6 +87,10 @@ def ended_runs(journal: Journal, *, redoes_invalid: bool) -> Mapping[Place, Atte
     }
 
 
+def _made(attempt: Attempt) -> Made:
+    return attempt.case, attempt.repetition, attempt.lengthened
+
+
 @dataclass
 class Executor:
     """Carries out the runs of an experiment."""
@@ -91,7 +100,7 @@ class Executor:
     begin: Callable[[], Setting]
     audience: Audience
     progress: Progress
-    known: Mapping[Place, Attempt] = field(default_factory=dict)
+    known: Mapping[Made, Attempt] = field(default_factory=dict)
     _block: str | None = None
 
     @property
@@ -117,7 +126,7 @@ class Executor:
         if request.block != self._block:
             self.end()
             self._block = request.block
-        known = self.known.get((request.case, request.repetition))
+        known = self.known.get((request.case, request.repetition, request.lengthened))
         if known is not None:
             return RunOutcome(run=known.run, took_s=known.took_s or 0.0, kept=known.kept or {})
         if request.block in self._known_blocks:
@@ -134,7 +143,7 @@ class Executor:
         self.journal.append(
             Attempt(
                 request.case, request.repetition, outcome.run, failure, outcome.took_s,
-                outcome.kept or None, request.block,
+                outcome.kept or None, request.lengthened, request.block,
             )
         )  # fmt: skip
         return outcome

@@ -44,6 +44,8 @@ class Attempt:
     """None for a run that its folder alone tells of."""
     kept: Mapping[str, Any] | None = None
     """What its design has to know when it is gone on with."""
+    lengthened: int = 0
+    """How often its length had been doubled, since it said too little before."""
     block: str | None = None
     """The block that it is of; None where it is one by itself."""
 
@@ -184,7 +186,10 @@ class Journal:
                 if tag(self.id) not in document.get("tags", ()):
                     return None
                 own = document["spec"]["study"]
-                return Attempt(str(own["case"]), int(own["repetition"]), path.name)
+                lengthened = int(own.get("lengthened", 0))
+                return Attempt(
+                    str(own["case"]), int(own["repetition"]), path.name, lengthened=lengthened
+                )
             except FileNotFoundError:
                 continue
             except (OSError, ValueError, TypeError, KeyError):

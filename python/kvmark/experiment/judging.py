@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kvmark.analysis import judge, save_verdict
+from kvmark.analysis.verdict.checks_precision import IMPRECISE
 from kvmark.errors import KvmarkError
 from kvmark.records import Records
 from kvmark.records.verdicts import kept_verdict
 
-__all__ = ["CUT_SHORT", "usable"]
+__all__ = ["CUT_SHORT", "says_too_little", "usable"]
 
 CUT_SHORT: Final = frozenset({"interrupted", "recovered"})
 """Codes of the reasons that a run has which didn't come to its end."""
@@ -26,6 +27,17 @@ def usable(records: Records, runs: Sequence[str]) -> Mapping[str, bool]:
     return {**known, **{run: _is_usable(records, run) for run in rest}}
 
 
+def says_too_little(records: Records, run: str) -> bool:
+    """Whether a run that came to its end may say more when it is longer."""
+    try:
+        verdict = kept_verdict(records, run) or _judged(records, run)
+    except KvmarkError:
+        return False
+    codes = {reason["code"] for reason in verdict["reasons"]}
+    too_little = verdict["judgement"] == "INVALID" or IMPRECISE in codes
+    return too_little and codes.isdisjoint(CUT_SHORT)
+
+
 def _known(records: Records, runs: Sequence[str]) -> dict[str, bool]:
     """What the verdicts say that are kept."""
     kept = {run: kept_verdict(records, run) for run in runs}
@@ -34,12 +46,16 @@ def _known(records: Records, runs: Sequence[str]) -> dict[str, bool]:
 
 def _is_usable(records: Records, run: str) -> bool:
     try:
-        opened = records.open(run)
-        verdict = judge(opened)
-        save_verdict(records, opened, verdict)
+        return _can_stand(_judged(records, run))
     except KvmarkError:
         return False
-    return _can_stand(verdict.to_json())
+
+
+def _judged(records: Records, run: str) -> Mapping[str, Any]:
+    opened = records.open(run)
+    verdict = judge(opened)
+    save_verdict(records, opened, verdict)
+    return verdict.to_json()
 
 
 def _can_stand(verdict: Mapping[str, Any]) -> bool:

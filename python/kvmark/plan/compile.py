@@ -53,6 +53,9 @@ INTERVALS_NS: Final = (10**9, 5 * 10**8, 2 * 10**8, 10**8)
 INTERVALS_WANTED: Final = 60
 """As many as a measured phase should have, where its duration allows: its throughput's error is not
 known from fewer than 25 (`kvmark.stats.LEAST_INTERVALS`), and well known from these."""
+_WARM: Final = Until(rule="stationary", bound=0.05, min_intervals=20, max_intervals=None)
+"""A warm-up may end when the rate of its newer half drifts by less, or by chance."""
+
 MAX_INTERVALS: Final = {"cassandra-stress": 200, "autocorrelated": 600}
 """cassandra-stress's own end, and ten minutes of seconds for the rule that needs more of them."""
 
@@ -299,7 +302,7 @@ def _measured_phases(spec: RunSpec, operations: int | None) -> list[Phase]:
         groups=tuple(ActiveGroup(group=one, operations=None) for one in range(len(active))),
         only_if_missing=False,
         duration_ns=spec.warmup_ns,
-        until=None,
+        until=_WARM if spec.warmup_until else None,
     )
     return [warm_up, measure]
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from bisect import bisect_left
+from itertools import accumulate
 from typing import Annotated, Literal
 
 from annotated_types import Interval
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypeAliasType
 
-__all__ = ["Becomes", "RowColumn", "RowLaw", "Rows", "Shape", "Visit"]
+__all__ = ["Becomes", "RowColumn", "RowLaw", "RowShare", "Rows", "Shape", "Visit"]
 
 _U32 = Annotated[int, Interval(ge=0, le=2**32 - 1)]
 _U64 = Annotated[int, Interval(ge=0, le=2**64 - 1)]
@@ -68,9 +70,7 @@ class RowLaw(_Part):
 class PlainValue(_Part):
     """What needs nothing said."""
 
-    type: Literal[
-        "digits", "bytes", "text", "boolean", "uuid", "time_uuid", "timestamp", "inet", "date"
-    ]
+    type: Literal["digits", "bytes", "text", "boolean", "uuid", "time_uuid", "timestamp", "inet"]
 
 
 class IntegerValue(_Part):
@@ -146,11 +146,39 @@ class OneRow(_Part):
 Visit = Annotated[EachRow | OneRow, Field(discriminator="rows")]
 
 
+class RowShare(_Part):
+    """A draw divided by a number."""
+
+    law: RowLaw
+    of: _U64
+
+
 class Rows(_Part):
-    """The columns of a table, and which rows of a partition a command is about."""
+    """The columns of a table, which partitions an operation is about, and which of their rows."""
 
     partition: tuple[RowColumn, ...]
     clustering: tuple[RowColumn, ...]
     values: tuple[RowColumn, ...]
     sorted: bool
     visit: Visit
+    ends: tuple[_U64, ...]
+    partitions: tuple[_U64, ...]
+    partitions_in_all: _U64 | None
+    filled: RowShare
+
+    @property
+    def mean_partitions(self) -> float:
+        """Partitions of an operation."""
+        return sum(self.partitions) / len(self.partitions)
+
+    def visited(self, operations: int) -> int:
+        """Partitions of the first so many operations."""
+        rounds, rest = divmod(operations, len(self.partitions))
+        count = rounds * sum(self.partitions) + sum(self.partitions[:rest])
+        return count if self.partitions_in_all is None else min(count, self.partitions_in_all)
+
+    def operations_for(self, partitions: int) -> int:
+        """With how many operations so many partitions are reached."""
+        rounds, rest = divmod(partitions, sum(self.partitions))
+        reached = bisect_left(tuple(accumulate(self.partitions)), rest) + 1 if rest else 0
+        return rounds * len(self.partitions) + reached

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,14 +37,14 @@ from kvmark.spec.stress.command import SchemaSpec, StressSpec
 from kvmark.spec.stress.profile import Profile
 from kvmark.spec.stress.target import TargetSpec
 
-__all__ = ["GROUP", "WARMING", "StressPlans", "driver_options", "warm_up_operations"]
+__all__ = ["GROUP", "WARMING", "StressPlans", "driver_options", "warm_up_partitions"]
 
 GROUP: Final = "stress"
 """The one group of clients that is measured."""
 WARMING: Final = "warm_up_"
 """How the names of those begin that warm up."""
-WARM_UP_OPERATIONS: Final = 50_000
-"""Operations of a warm-up where nothing says how many are measured."""
+WARM_UP_PARTITIONS: Final = 50_000
+"""Partitions of a warm-up where nothing says how many are measured."""
 WARM_UP_SHARE: Final = 4
 """Of those that are measured, one in so many at most."""
 WARM_UP_CLIENTS: Final = 100
@@ -78,7 +79,7 @@ class StressPlans:
         phases: list[Phase] = []
         for index, operation in enumerate(mix if warms else ()):
             groups.append(_warming(spec, index, operation, clients))
-            count = warm_up_operations(spec)
+            count = _reaching((operation,), warm_up_partitions(spec))
             phases.append(_phase("warm_up", len(groups) - 1, count, None, None))
         limit = _operations(spec, mix)
         phases.append(_phase("measure", 0, limit, spec.duration_ns, _until(spec)))
@@ -109,11 +110,11 @@ class StressPlans:
         return {**self.options, "connections_per_node": str(each)}
 
 
-def warm_up_operations(spec: StressSpec) -> int:
-    """Operations of each kind's warm-up, as `StressAction.warmup` has them."""
-    share = WARM_UP_OPERATIONS
+def warm_up_partitions(spec: StressSpec) -> int:
+    """Partitions of each kind's warm-up, as `StressAction.warmup` has them."""
+    share = WARM_UP_PARTITIONS
     if spec.operations is not None:
-        share = min(WARM_UP_OPERATIONS, spec.operations // WARM_UP_SHARE)
+        share = min(WARM_UP_PARTITIONS, spec.operations // WARM_UP_SHARE)
     return max(share, 1) * len(spec.target.hosts)
 
 
@@ -140,9 +141,10 @@ def _workers(spec: StressSpec, cores: int, clients: int) -> int:
 
 def _measured(spec: StressSpec, mix: Sequence[Operation], clients: int) -> Group:
     rate = spec.rate or spec.throttle
+    # It is one of partitions.
     arrival: Arrival = Closed(process="closed", think_time_ns=0)
     if rate is not None:
-        points = (RatePoint(at_ns=0, rate=float(rate)),)
+        points = (RatePoint(at_ns=0, rate=rate / _mean_partitions(mix)),)
         arrival = AtRates(process="constant", rates=points)
     return _group(GROUP, spec, tuple(enumerate(mix)), clients, arrival)
 
@@ -191,12 +193,25 @@ def _keys(spec: StressSpec) -> KeyChoice:
 
 def _operations(spec: StressSpec, mix: Sequence[Operation]) -> int | None:
     """How many operations end the run, where something other than time does."""
-    limits = [spec.operations]
-    if not spec.population.wrap:
-        limits.append(spec.population.last - spec.population.first + 1)
+    limits = [None if spec.partitions is None else _reaching(mix, spec.partitions)]
     if not spec.wrap_ranges and all(operation.ranges for operation in mix):
         limits.append(max(operation.ranges or 0 for operation in mix))
     return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _reaching(mix: Sequence[Operation], partitions: int) -> int:
+    """Operations that are about so many partitions; of several kinds on the average."""
+    rows = mix[0].statement.rows
+    if len(mix) == 1 and rows is not None:
+        return rows.operations_for(partitions)
+    return math.ceil(partitions / _mean_partitions(mix))
+
+
+def _mean_partitions(mix: Sequence[Operation]) -> float:
+    """Partitions of an operation."""
+    weighed = ((one.weight, one.statement.rows) for one in mix)
+    partitions = sum(weight * (rows.mean_partitions if rows else 1) for weight, rows in weighed)
+    return partitions / sum(one.weight for one in mix)
 
 
 def _until(spec: StressSpec) -> Until | None:

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 from pydantic import TypeAdapter
 
 from kvmark.errors import PlanError
-from kvmark.plan.rows import Becomes, RowColumn, RowLaw, Rows, Visit
+from kvmark.plan.rows import Becomes, RowColumn, RowLaw, Rows, RowShare, Visit
 from kvmark.spec.stress.command import StressSpec
 from kvmark.spec.stress.ddl import Type
 from kvmark.spec.stress.laws import Law, Ratio, fixed, uniform
 from kvmark.spec.stress.profile import ColumnWords, Profile
 
-__all__ = ["EVERY_ROW", "predefined_rows", "profile_rows", "row_law", "visit_rows"]
+__all__ = [
+    "EVERY_ROW",
+    "predefined_rows",
+    "profile_rows",
+    "row_law",
+    "visit_rows",
+    "written_rows",
+]
 
 _IDENTITY: Final = uniform(1, 100_000_000_000)
 _TIMES: Final = uniform(1, 50 * 365 * 24 * 3600 * 1000)
 """Fifty years in milliseconds, as cassandra-stress counts them."""
 _SIZE: Final = uniform(4, 8)
 _SALT: Final = "seed for stress"
+_SEED: Final = 1
+_ROUND: Final = 1000
+"""Numbers of partitions that are drawn before they are used again."""
 _SHAPES: Final = ("uniform", "exponential", "sequence")
 _BECOMES: Final[TypeAdapter[Becomes]] = TypeAdapter(Becomes)
 _VISIT: Final[TypeAdapter[Visit]] = TypeAdapter(Visit)
@@ -33,12 +45,12 @@ _PLAIN: Final = {
     "timeuuid": "time_uuid",
     "timestamp": "timestamp",
     "inet": "inet",
-    "date": "date",
 }
 _BITS: Final = {
     "tinyint": 8,
     "smallint": 16,
     "int": 32,
+    "date": 32,
     "bigint": 64,
     "varint": 64,
     "counter": 64,
@@ -70,7 +82,17 @@ def visit_rows(select: Ratio | None, *, same_row: bool = True) -> Visit:
     return _VISIT.validate_python({"rows": "each", "law": law, "of": select.divisor})
 
 
-EVERY_ROW: Final = visit_rows(Ratio(fixed(1), 1))
+_WHOLE: Final = Ratio(fixed(1), 1)
+EVERY_ROW: Final = visit_rows(_WHOLE)
+
+
+def _operation_partitions(law: Law) -> tuple[int, ...]:
+    """How many partitions operations have, one after the other and over and over."""
+    if law.is_fixed:
+        return (law.min,)
+    from kvmark import _engine  # noqa: PLC0415 - help and completion need no engine
+
+    return tuple(_engine.draw_law(row_law(law).model_dump_json(), _SEED, _ROUND))
 
 
 def predefined_rows(spec: StressSpec, *, counters: bool) -> Rows:
@@ -85,7 +107,7 @@ def predefined_rows(spec: StressSpec, *, counters: bool) -> Rows:
 
     values = tuple(map(value, spec.columns.names))
     ordered = spec.population.sorted
-    return Rows(partition=(key,), clustering=(), values=values, sorted=ordered, visit=EVERY_ROW)
+    return _rows((key,), (), values, ordered=ordered, visit=EVERY_ROW)
 
 
 def profile_rows(profile: Profile, visit: Visit, *, ordered: bool) -> Rows:
@@ -103,12 +125,69 @@ def profile_rows(profile: Profile, visit: Visit, *, ordered: bool) -> Rows:
     for name in table.clustering:
         if table.columns[name].of or table.columns[name].name in profile.types:
             raise PlanError(f"{name}: a clustering column can't be a collection here; name another")
+    keys, within = map(column, table.partition), map(column, table.clustering)
+    return _rows(
+        tuple(keys), tuple(within), tuple(map(column, table.values)), ordered=ordered, visit=visit
+    )
+
+
+def _ends(counts: Sequence[Law]) -> tuple[int, ...]:
+    """Where cassandra-stress ends a write, from how many values clustering columns have.
+
+    Its `PartitionIterator.decompose`, of the most rows that a partition can have: with three
+    columns or more this lies within the partition.
+    """
+    averages = [max(law.average, 1) for law in counts]
+    left, ends = math.prod(law.max for law in counts), []
+    for place in range(len(counts)):
+        within = math.prod(averages[place + 1 :])
+        ends.append(left // within)
+        left %= within
+    for place in range(len(counts) - 1, 0, -1):
+        ends[place - 1] += ends[place] // averages[place]
+        ends[place] %= averages[place]
+    return tuple(ends)
+
+
+def written_rows(profile: Profile, spec: StressSpec) -> Rows:
+    """A profile's table as an insert has it: of several partitions, with a share of each.
+
+    Raises:
+        PlanError: a column is of a type for which there are no values.
+    """
+    visit = visit_rows(spec.insert.select or profile.select)
+    filled = spec.insert.filled or profile.filled
+    rows = profile_rows(profile, visit, ordered=spec.population.sorted)
+    words = (profile.columns.get(name) for name in profile.table.clustering)
+    own = {
+        "ends": _ends([one.cluster if one and one.cluster else fixed(1) for one in words]),
+        "partitions": _operation_partitions(spec.insert.partitions or profile.partitions),
+        # Among other operations it isn't known which of its own is the last.
+        "partitions_in_all": spec.partitions if len(spec.shares) == 1 else None,
+        "filled": RowShare(law=row_law(filled.law), of=filled.divisor),
+    }
+    return rows.model_copy(update=own)
+
+
+def _rows(
+    partition: tuple[RowColumn, ...],
+    clustering: tuple[RowColumn, ...],
+    values: tuple[RowColumn, ...],
+    *,
+    ordered: bool,
+    visit: Visit,
+) -> Rows:
+    """One whole partition in each operation."""
     return Rows(
-        partition=tuple(map(column, table.partition)),
-        clustering=tuple(map(column, table.clustering)),
-        values=tuple(map(column, table.values)),
+        partition=partition,
+        clustering=clustering,
+        values=values,
         sorted=ordered,
         visit=visit,
+        ends=(),
+        partitions=(1,),
+        partitions_in_all=None,
+        filled=RowShare(law=row_law(_WHOLE.law), of=_WHOLE.divisor),
     )
 
 

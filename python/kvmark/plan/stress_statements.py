@@ -14,8 +14,15 @@ from pydantic import TypeAdapter
 from kvmark.errors import PlanError
 from kvmark.plan.model import Argument, ConstantSize, Generator, Statement
 from kvmark.plan.rows import Rows
-from kvmark.plan.stress_rows import EVERY_ROW, predefined_rows, profile_rows, visit_rows
+from kvmark.plan.stress_rows import (
+    EVERY_ROW,
+    predefined_rows,
+    profile_rows,
+    visit_rows,
+    written_rows,
+)
 from kvmark.spec.stress.command import StressSpec
+from kvmark.spec.stress.ddl import Type
 from kvmark.spec.stress.profile import Profile, Query, RangeQuery
 from kvmark.spec.suggest import did_you_mean, shown
 
@@ -106,11 +113,7 @@ def _own(name: str, share: float, spec: StressSpec, profiles: Sequence[Profile])
 
 def _insert(name: str, share: float, spec: StressSpec, profile: Profile) -> Operation:
     table = profile.table
-    rows = profile_rows(
-        profile,
-        visit_rows(spec.insert.select or profile.select),
-        ordered=spec.population.sorted,
-    )
+    rows = written_rows(profile, spec)
     order = (*table.partition, *table.clustering, *table.values)
     place = {column: f"{{c{index}}}" for index, column in enumerate(order)}
     where = " AND ".join(f'"{key}" = {place[key]}' for key in (*table.partition, *table.clustering))
@@ -118,24 +121,25 @@ def _insert(name: str, share: float, spec: StressSpec, profile: Profile) -> Oper
         names = ", ".join(f'"{column}"' for column in order)
         text = f"INSERT INTO {_table(profile)} ({names}) VALUES ({', '.join(place.values())})"
     else:
-        counters = {column for column in table.values if table.columns[column].name == "counter"}
 
         def assigned(column: str) -> str:
-            before = f'"{column}" + ' if column in counters else ""
+            before = f'"{column}" + ' if _is_added_to(table.columns[column]) else ""
             return f'"{column}" = {before}{place[column]}'
 
         written = ", ".join(map(assigned, table.values))
         text = f"UPDATE {_table(profile)} SET {written} WHERE {where}"
-    partitions = spec.insert.partitions or profile.partitions
-    options: dict[str, Any] = {}
-    if table.clustering or partitions > 1:
-        options["batch"] = spec.insert.batch or profile.batch
+    options = {"batch": spec.insert.batch or profile.batch}
     columns: list[int] = list(range(len(order)))
     if profile.condition:
         condition, columns = _bound(profile.condition, profile, columns)
         text += f" IF {condition}"
-    statement = _statement(name, text, rows, columns, options=options, partitions=partitions)
+    statement = _statement(name, text, rows, columns, options=options)
     return Operation("update", share, statement)
+
+
+def _is_added_to(kind: Type) -> bool:
+    """Whether an insert adds to what a column holds, as cassandra-stress does."""
+    return kind.name in ("counter", "list", "set") and not kind.frozen
 
 
 def _query(name: str, share: float, spec: StressSpec, profile: Profile, query: Query) -> Operation:
@@ -247,14 +251,13 @@ def _statement(
     *,
     expects: tuple[int, ...] = (),
     options: dict[str, Any] | None = None,
-    partitions: int = 1,
 ) -> Statement:
     """A statement whose arguments are columns of its rows, each once."""
     used = tuple(dict.fromkeys(columns))
     return Statement(
         name=name,
         texts=(text,),
-        commands=ConstantSize(law="constant", size=partitions),
+        commands=_ONE,
         items=_ONE,
         record="command",
         rows=rows,

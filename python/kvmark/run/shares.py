@@ -45,8 +45,8 @@ def check_divisible(plan: Plan) -> None:
         )
     if any(phase.until is not None for phase in plan.phases):
         raise UsageError(
-            "fleet: --until-stderr ends a run by the rate that one engine sees, and no machine sees"
-            " the whole; give --duration or --operations"
+            "fleet: --until-stderr and --warmup-until go by the rate that one engine sees, and no"
+            " machine sees the whole; give --duration or --operations, and --warmup alone"
         )
 
 

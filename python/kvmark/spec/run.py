@@ -44,6 +44,8 @@ class RunSpec:
     """Ends the run when the relative standard error of the mean rate is below this."""
     until_rule: Literal["cassandra-stress", "autocorrelated"] = "autocorrelated"
     warmup_ns: int = 0
+    warmup_until: Literal["stationary"] | None = None
+    """Ends the warm-up earlier, when throughput doesn't move any more."""
     seed: int = 1
     interval_ns: int | None = None
     """Length of a recorded interval; None for a round one that suits the duration."""
@@ -188,6 +190,11 @@ class RunSpec:
         name = self.workload.name
         if self.workload.once_per_record and self.warmup_ns:
             raise SpecError(f"warmup: {name} takes each record once, so it cannot be warmed up")
+        if self.warmup_until and not self.warmup_ns:
+            raise SpecError(
+                f"warmup-until: {self.warmup_until} needs the longest time that the warm-up may"
+                " take; give --warmup"
+            )
         if not self.workload.dataset.loaded and self.load == "always":
             raise SpecError(f"load: {name} inserts the records itself; leave --load out")
 

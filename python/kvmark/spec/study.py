@@ -26,6 +26,7 @@ from kvmark.spec.yaml_file import (
     Count,
     Document,
     Duration,
+    Size,
     Strict,
     at_key,
     read_document,
@@ -187,6 +188,11 @@ class ScaleSpec(Strict):
     """Paths of counts and durations."""
 
 
+PublishedFigure = Literal[
+    "throughput", "p50_ms", "p95_ms", "p99_ms", "max_ms", "operations", "seconds",
+]  # fmt: skip
+
+
 class PublishedSpec(Strict):
     """Figures that somebody else published for the same cases."""
 
@@ -195,7 +201,7 @@ class PublishedSpec(Strict):
     """A CSV file beside the study's, or one that comes with kvmark."""
     factors: Mapping[str, str]
     """The column that holds each factor's level."""
-    figures: Mapping[Literal["throughput", "p50_ms", "p95_ms", "p99_ms", "max_ms"], str]
+    figures: Mapping[PublishedFigure, str]
     where: Choice = Field(default={})
     """Only rows that have one of these values in these columns; rows of one case are added up."""
     quantity: str | None = None
@@ -242,6 +248,14 @@ class FigureSpec(Strict):
     panels: tuple[str, ...] = ()
 
 
+class FromDiskSpec(Strict):
+    """Cases whose operations have to read from the servers' disks, or they fail."""
+
+    cases: Choice
+    least: Annotated[Size, Field(gt=0)]
+    """Bytes that an operation reads on average at the least."""
+
+
 class StudySpec(Strict):
     """A study file."""
 
@@ -266,6 +280,10 @@ class StudySpec(Strict):
     through: ThroughSpec | None = None
     """Ways to the system that are compared; None for the straight one alone."""
     repetitions: Annotated[Count, Field(ge=1)] = 1
+    once: tuple[Choice, ...] = ()
+    """Cases that only the first repetition has."""
+    lengthen: Annotated[int, Field(ge=0, le=6, strict=True)] = 0
+    """How often a run that is INVALID or imprecise is made again, twice as long each time."""
     order: Literal["random", "written"] = "random"
     """The order of cases within a block; each block is one repetition of all."""
     seed: Annotated[int, Field(ge=0, strict=True)] = 1
@@ -280,8 +298,12 @@ class StudySpec(Strict):
     published: Annotated[tuple[PublishedSpec, ...], BeforeValidator(_one_or_several)] = ()
     """Tables that others published; a case has its figures from the first that knows it."""
     figure: FigureSpec | None = None
+    columns: tuple[Literal["operations", "seconds", "mean", "p999"], ...] = ()
+    """What the table shows beside what each study's does."""
     disk_reads: bool = False
     """Whether the table shows what the servers read from their disks for an operation."""
+    from_disk: FromDiskSpec | None = None
+    """What the page cache must not answer."""
     notes: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Sentences that stand under the table."""
 
@@ -324,14 +346,16 @@ class StudySpec(Strict):
 
     @model_validator(mode="after")
     def _names_what_there_is(self) -> StudySpec:
-        for key, choices in (("include", self.include), ("exclude", self.exclude)):
-            for number, choice in enumerate(choices):
+        for key in ("include", "exclude", "once"):
+            for number, choice in enumerate(getattr(self, key)):
                 self._check_choice(choice, (key, number))
         for number, effect in enumerate(self.effects):
             place = ("effects", number)
             for side, chosen in (("from", effect.from_), ("to", effect.to)):
                 self._check_choice({name: (one,) for name, one in chosen.items()}, (*place, side))
             self._check_choice(effect.within, (*place, "within"))
+        if self.from_disk is not None:
+            self._check_choice(self.from_disk.cases, ("from_disk", "cases"))
         drawn = self.figure
         if drawn is not None:
             for key, names in (

@@ -110,6 +110,7 @@ class RunWords(Strict):
     until_stderr: float | None = None
     until_rule: Literal["cassandra-stress", "autocorrelated"] | None = None
     warmup_ns: Duration | None = Field(default=None, alias="warmup")
+    warmup_until: Literal["stationary"] | None = None
     interval_ns: Duration | None = Field(default=None, alias="interval")
     timeout_ns: Duration | None = Field(default=None, alias="timeout")
     drain_limit_ns: Duration | None = Field(default=None, alias="drain_limit")
@@ -122,6 +123,17 @@ class RunWords(Strict):
     pipeline_depth: Count | None = None
     verify: bool | None = None
     faults: tuple[StudyFault, ...] = ()
+
+    @property
+    def can_be_longer(self) -> bool:
+        """Whether a length is said that something else doesn't decide."""
+        return self.until_stderr is None and bool(self.duration_ns or self.operations)
+
+    def lengthened(self, times: int) -> RunWords:
+        """The same, so many times as long."""
+        lengths = {"duration_ns": self.duration_ns, "operations": self.operations}
+        longer = {name: value * times for name, value in lengths.items() if value is not None}
+        return self.model_copy(update=longer)
 
     def as_spec(self, chance: random.Random) -> dict[str, Any]:
         """The fields of a `RunSpec` that are said."""

@@ -167,12 +167,15 @@ ALWAYS: Final[Mapping[str, Callable[[str], object]]] = MappingProxyType(
                 "site.ycsb.workloads.CoreWorkload",
                 "com.yahoo.ycsb.workloads.CoreWorkload",
             ),
-            "kvmark carries out CoreWorkload only",
+            "kvmark carries out CoreWorkload only; write what another class does as statements of"
+            " your own in a workload file",
         ),
         "measurementtype": only(
             ("hdrhistogram", "histogram", "hdrhistogram+histogram"),
             "kvmark records HDR histograms per interval, not single operations",
         ),
+        "histogram.buckets": integer(1, LARGEST_INT),
+        "timeseries.granularity": integer(1, LARGEST_INT),
         "hdrhistogram.fileoutput": boolean,
         "measurement.histogram.verbose": only(
             ("false",), "all buckets are in the run's histograms.hlog"
@@ -197,17 +200,15 @@ ALWAYS: Final[Mapping[str, Callable[[str], object]]] = MappingProxyType(
 )
 """Properties that leave no choice: each value accepted asks for what kvmark does anyway.
 
-Histograms of every outcome are always recorded and their log always written, the schedule is kept
-as exactly as the engine can, progress is always shown, and the retry interval matters only to
-retries, of which there are none.
+Histograms of every outcome are always recorded, over the whole range and by interval, and their log
+always written, the schedule is kept as exactly as the engine can, progress is always shown, and the
+retry interval matters only to retries, of which there are none.
 """
 
 REFUSED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "exportfile": "write the text with 'kvmark runs export RUN --format ycsb'",
         "hdrhistogram.output.path": "histograms are written into the run's folder",
-        "histogram.buckets": "histograms have three significant digits over the whole range",
-        "timeseries.granularity": "intervals are recorded; set their length with --interval",
         "measurement.raw.output_file": "single operations are not recorded",
         "measurement.raw.no_summary": "single operations are not recorded",
         "hosts": "name the system with its URL in --system",

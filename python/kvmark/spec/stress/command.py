@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from kvmark.errors import SpecError
 from kvmark.secret import Secret
-from kvmark.spec.stress.laws import Law, Ratio, fixed, parse_count, parse_law, parse_ratio
+from kvmark.spec.stress.laws import (
+    Law,
+    Ratio,
+    fixed,
+    parse_count,
+    parse_law,
+    parse_partitions,
+    parse_ratio,
+    parse_select,
+)
 from kvmark.spec.stress.reading import CommandWords, read_line
 from kvmark.spec.stress.target import TargetSpec, read_target
 from kvmark.spec.suggest import did_you_mean, shown
@@ -30,6 +39,7 @@ __all__ = [
 
 Command = Literal["write", "read", "mixed", "counter_write", "counter_read", "user"]
 
+_T = TypeVar("_T")
 DEFAULT_RECORDS: Final = 1_000_000
 """Partitions where no number of operations says how many."""
 _DEFAULT_THREADS: Final = 200
@@ -82,8 +92,9 @@ class ColumnSpec:
 class InsertSpec:
     """What -insert says in place of a profile; None for what that says."""
 
-    partitions: int | None
+    partitions: Law | None
     select: Ratio | None
+    filled: Ratio | None
     batch: str | None
 
 
@@ -118,6 +129,7 @@ class StressSpec:
 
     command: Command
     operations: int | None
+    """What n= says: partitions of all operations together."""
     duration_ns: int | None
     until: UntilSpec | None
     warmup: bool
@@ -146,6 +158,12 @@ class StressSpec:
     log: LogSpec
     wrap_ranges: bool
     split_factor: int
+
+    @property
+    def partitions(self) -> int | None:
+        """Partitions that end the run: as many as were asked for, or as there are."""
+        there = None if self.population.wrap else self.population.last - self.population.first + 1
+        return min((limit for limit in (self.operations, there) if limit is not None), default=None)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for the manifest."""
@@ -384,24 +402,30 @@ def _columns(given: CommandWords) -> ColumnSpec:
 
 
 def _insert(given: CommandWords) -> InsertSpec:
-    _fixed_one(given, "-insert", "visits=", "kvmark splits no partition over several operations")
-    partitions = _law(given, "-insert", "partitions=", fixed(1))
-    if not partitions.is_fixed or partitions.min < 1:
-        raise SpecError("-insert: partitions= is carried out as FIXED(N) only, from 1")
-    populated = given.text("-insert", "row-population-ratio=")
-    if populated is not None and not parse_ratio(populated).is_whole:
-        raise SpecError("-insert: row-population-ratio= is carried out as fixed(1)/1 only")
-    ratio = given.text("-insert", "select-ratio=")
-    batch = given.text("-insert", "batchtype=")
-    said = given.groups.get("-insert", {})
-    if given.command != "user" and (
-        partitions.min != 1 or batch or ratio not in (None, "fixed(1)/1")
-    ):
+    _fixed_one(
+        given,
+        "-insert",
+        "visits=",
+        "with which partition an operation goes on depends on those before it, and kvmark's"
+        " operations are functions of their numbers alone",
+    )
+    said = {**given.groups.get("-insert", {})}
+    said.pop("visits=", None)
+    if given.command != "user" and said:
         raise SpecError("-insert: the predefined tables have one row each; it is for user")
+
+    def word(name: str, parse: Callable[[str], _T]) -> _T | None:
+        text = given.text("-insert", name)
+        try:
+            return None if text is None else parse(text)
+        except SpecError as problem:
+            raise SpecError(f"-insert: {name} {problem}") from None
+
     return InsertSpec(
-        partitions.min if "partitions=" in said else None,
-        None if ratio is None else parse_ratio(ratio),
-        None if batch is None else batch.lower(),
+        partitions=word("partitions=", parse_partitions),
+        select=word("select-ratio=", parse_select),
+        filled=word("row-population-ratio=", parse_ratio),
+        batch=word("batchtype=", str.lower),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kvmark.errors import SpecError
@@ -30,6 +30,8 @@ class Type:
 
     name: str
     of: tuple[Type, ...] = ()
+    frozen: bool = False
+    """Whether it can be written only whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,8 @@ class Table:
 
     @property
     def values(self) -> tuple[str, ...]:
-        """The columns that aren't part of the key."""
-        keys = {*self.partition, *self.clustering}
-        return tuple(name for name in self.columns if name not in keys)
+        """The columns that aren't part of the key, in the order that Cassandra has them in."""
+        return tuple(sorted(self.columns.keys() - {*self.partition, *self.clustering}))
 
 
 def create_if_missing(text: str) -> str:
@@ -136,7 +137,7 @@ def _type(text: str) -> Type:
         return Type(_bare(name.strip()))
     inner = tuple(map(_type, _parts(rest.rsplit(">", 1)[0])))
     if name.strip().lower() == "frozen":
-        return inner[0]
+        return replace(inner[0], frozen=True)
     return Type(name.strip().lower(), inner)
 
 

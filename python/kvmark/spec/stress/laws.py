@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import re
+import struct
 from dataclasses import dataclass
+from math import log
+from statistics import NormalDist
 from typing import Final, Literal
 
 from kvmark.errors import SpecError
 from kvmark.spec.quantity import LARGEST
 from kvmark.spec.suggest import did_you_mean, shown
 
-__all__ = ["Law", "Ratio", "fixed", "parse_count", "parse_law", "parse_ratio", "uniform"]
+__all__ = [
+    "Law",
+    "Ratio",
+    "fixed",
+    "parse_count",
+    "parse_law",
+    "parse_partitions",
+    "parse_ratio",
+    "parse_select",
+    "uniform",
+]
 
 Shape = Literal["uniform", "gaussian", "exponential", "extreme", "quantized_extreme", "sequence"]
 
@@ -33,6 +46,7 @@ _COUNT: Final = re.compile(r"(-?[0-9]+)([kmb]?)", re.IGNORECASE)
 _TIMES: Final = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9}
 _DEVIATIONS: Final = 3.0
 """Standard deviations from the middle of a normal law to its ends, unless said."""
+_BATCH_MAX: Final = 65_535
 _PARAMETERS: Final = {
     "exponential": (1,),
     "extreme": (2,),
@@ -65,6 +79,32 @@ class Law:
         """Whether it always gives the same number."""
         return self.min == self.max
 
+    @property
+    def average(self) -> int:
+        """The average as cassandra-stress has it (`generate/Distribution.average`)."""
+        if self.is_fixed:
+            return self.min
+        values, share = [], 0.0
+        while share <= 1:
+            values.append(min(max(int(self._quantile(share)), self.min), self.max))
+            (share,) = struct.unpack("f", struct.pack("f", share + 0.02))
+        average = sum(values) / len(values)
+        return int(self.min + self.max - average if self.inverted else average)
+
+    def _quantile(self, share: float) -> float:
+        """Below which it stays with this probability."""
+        width = self.max - self.min
+        if self.shape == "gaussian":
+            inside = min(max(share, 1e-9), 1 - 1e-9)
+            return NormalDist(self.mean, self.stddev).inv_cdf(inside)
+        if self.shape in ("uniform", "sequence"):
+            end = self.max + (self.shape == "uniform")
+            return share * end + (1 - share) * self.min
+        if share >= 1 or width == 1:
+            return self.max
+        reached: float = (-log(1 - share) / (log(width) / 2)) ** (1 / (self.exponent or 1))
+        return self.min + width * reached
+
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
@@ -72,11 +112,6 @@ class Ratio:
 
     law: Law
     divisor: int
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it is never less than one."""
-        return self.law.min >= self.divisor
 
 
 def fixed(value: int) -> Law:
@@ -126,6 +161,21 @@ def parse_law(text: str) -> Law:
         wanted = " or ".join(map(str, _PARAMETERS[name]))
         raise SpecError(f"{shown(text)} has {len(parameters)} parameters; {match[2]} has {wanted}")
     return _law(name, parameters, text, inverted=inverted)
+
+
+def parse_partitions(text: str) -> Law:
+    """How many partitions an operation has.
+
+    Raises:
+        SpecError: it isn't a law, or they can't be so many.
+    """
+    law = parse_law(text)
+    if law.min < 1 or law.max > _BATCH_MAX:
+        raise SpecError(
+            f"{shown(text)} must stay between 1 and {_BATCH_MAX:,} partitions, as many statements"
+            " as a batch can hold"
+        )
+    return law
 
 
 def _law(shape: Shape, parameters: list[str], text: str, *, inverted: bool) -> Law:
@@ -184,3 +234,15 @@ def parse_ratio(text: str) -> Ratio:
     if drawn.min < 0 or drawn.max > by:
         raise SpecError(f"{shown(text)} must stay between 0 and 1")
     return Ratio(drawn, by)
+
+
+def parse_select(text: str) -> Ratio:
+    """A share of a partition's rows.
+
+    Raises:
+        SpecError: it isn't one, or is never above 0.
+    """
+    share = parse_ratio(text)
+    if share.law.max == 0:
+        raise SpecError(f"{shown(text)} selects no row; give more than 0")
+    return share

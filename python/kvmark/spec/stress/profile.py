@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +13,22 @@ from pydantic_core import PydanticCustomError
 
 from kvmark.errors import SpecError
 from kvmark.spec.stress.ddl import Table, Type, create_if_missing, read_table, read_types
-from kvmark.spec.stress.laws import Law, Ratio, parse_law, parse_ratio
+from kvmark.spec.stress.laws import (
+    Law,
+    Ratio,
+    fixed,
+    parse_law,
+    parse_partitions,
+    parse_ratio,
+    parse_select,
+)
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.yaml_file import Strict, parse_yaml, read_text
 
 __all__ = ["ColumnWords", "Profile", "Query", "RangeQuery", "load_profile", "read_profile"]
 
 _DEFAULT_PAGE: Final = 5000
+_WHOLE: Final = Ratio(fixed(1), 1)
 
 
 def _read(parse: Any) -> BeforeValidator:
@@ -34,7 +44,6 @@ def _read(parse: Any) -> BeforeValidator:
 
 
 _Law = Annotated[Any, _read(parse_law)]
-_Ratio = Annotated[Any, _read(parse_ratio)]
 
 
 def _level(value: object) -> object:
@@ -52,19 +61,20 @@ class _ColumnModel(Strict):
 
 
 class _InsertModel(Strict):
-    partitions: _Law | None = None
-    batchtype: Annotated[
-        Literal["unlogged", "logged", "counter"] | None, BeforeValidator(_level)
-    ] = None
-    select: _Ratio | None = None
-    visits: _Law | None = None
-    row_population: _Ratio | None = Field(default=None, alias="row-population")
+    partitions: Annotated[Any, _read(parse_partitions)] = fixed(1)
+    batchtype: Annotated[Literal["unlogged", "logged", "counter"], BeforeValidator(_level)] = (
+        "logged"
+    )
+    select: Annotated[Any, _read(parse_select)] = _WHOLE
+    row_population: Annotated[Any, _read(parse_ratio)] = Field(
+        default=_WHOLE, alias="row-population"
+    )
     condition: str | None = None
 
 
 class _QueryModel(Strict):
     cql: str
-    fields: Annotated[Literal["samerow", "multirow"], BeforeValidator(_level)] = "samerow"
+    fields: Annotated[Literal["samerow", "multirow"], BeforeValidator(_level)] = "multirow"
     consistency: _Level = Field(default=None, alias="consistencyLevel")
     serial_consistency: _Level = Field(default=None, alias="serialConsistencyLevel")
 
@@ -127,9 +137,13 @@ class Profile:
     table: Table
     types: Mapping[str, Mapping[str, Type]]
     columns: Mapping[str, ColumnWords]
-    partitions: int
+    partitions: Law
+    """Of an insert."""
     batch: str
     select: Ratio
+    """Of a partition's rows."""
+    filled: Ratio
+    """Of a row's columns."""
     condition: str | None
     queries: Mapping[str, Query]
     ranges: Mapping[str, RangeQuery]
@@ -173,6 +187,7 @@ def _profile(model: _ProfileModel) -> Profile:
     for name in ("insert",):
         if name in model.queries or name in model.token_range_queries:
             raise SpecError(f"queries: {shown(name)} is a name of cassandra-stress's own")
+    condition = model.insert.condition
     keyspace = [model.keyspace_definition] if model.keyspace_definition else []
     return Profile(
         name=model.specname or f"{model.keyspace}.{model.table}",
@@ -188,10 +203,11 @@ def _profile(model: _ProfileModel) -> Profile:
         table=table,
         types=read_types(model.extra_definitions),
         columns=columns,
-        partitions=_partitions(model.insert),
-        batch=model.insert.batchtype or "unlogged",
-        select=model.insert.select or parse_ratio("fixed(1)/1"),
-        condition=model.insert.condition,
+        partitions=model.insert.partitions,
+        batch=model.insert.batchtype,
+        select=model.insert.select,
+        filled=model.insert.row_population,
+        condition=condition and re.sub(r"^\s*IF\s+", "", condition, flags=re.IGNORECASE),
         queries={
             name: Query(
                 one.cql.strip().rstrip(";"),
@@ -213,20 +229,3 @@ def _is_type(text: str) -> bool:
         "CREATE",
         "TYPE",
     ]
-
-
-def _partitions(insert: _InsertModel) -> int:
-    """How many partitions one operation writes."""
-    if insert.visits is not None and not (insert.visits.is_fixed and insert.visits.min == 1):
-        raise SpecError(
-            "insert: visits is carried out as fixed(1) only: kvmark splits no partition over"
-            " several operations"
-        )
-    if insert.row_population is not None and not insert.row_population.is_whole:
-        raise SpecError("insert: row-population is carried out as fixed(1)/1 only")
-    law = insert.partitions
-    if law is None:
-        return 1
-    if not law.is_fixed or law.min < 1:
-        raise SpecError("insert: partitions is carried out as fixed(N) only, from 1")
-    return int(law.min)

@@ -129,7 +129,7 @@ GROUPS: Final[Mapping[str, tuple[Word, ...]]] = MappingProxyType(
             Word("super=", _ANY, "N", refused="Cassandra has no super columns any more"),
         ),
         "-insert": (
-            Word("partitions=", _LAW, "FIXED(N)", meaning="partitions of one operation"),
+            Word("partitions=", _LAW, "DIST", meaning="partitions of one operation"),
             Word("visits=", _LAW, "FIXED(1)", meaning="operations that a partition is split into"),
             Word(
                 "revisit=",
@@ -138,7 +138,7 @@ GROUPS: Final[Mapping[str, tuple[Word, ...]]] = MappingProxyType(
                 refused="kvmark splits no partition over several operations; leave it out",
             ),
             Word("select-ratio=", _RATIO, "DIST/N", meaning="share of a partition's rows"),
-            Word("row-population-ratio=", _RATIO, "fixed(1)/1", meaning="share of a row's columns"),
+            Word("row-population-ratio=", _RATIO, "DIST/N", meaning="share of a row's columns"),
             Word("batchtype=", r"(?i:unlogged|logged|counter)", "TYPE", meaning="kind of batch"),
         ),
         "-schema": (

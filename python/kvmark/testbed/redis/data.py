@@ -37,7 +37,7 @@ class Database:
             SystemUnderTestError: the server can't be reached, or refuses.
             UsageError: the password can't be read.
         """
-        counts = self._of_each(_count)
+        counts = self._of_each(_count, "doesn't say what it holds")
         return None if None in counts else sum(each or 0 for each in counts)
 
     def remove_keys(self) -> None:
@@ -47,10 +47,11 @@ class Database:
             SystemUnderTestError: the server can't be reached, or refuses.
             UsageError: the password can't be read.
         """
-        self._of_each(lambda console: console.ask("FLUSHDB"))
+        refusal = "can't be emptied (--on-existing keep loads over what it holds)"
+        self._of_each(lambda console: console.ask("FLUSHDB"), refusal)
 
-    def _of_each(self, ask: Callable[[Console], T]) -> list[T]:
-        """What each server that holds a part of the keys answers."""
+    def _of_each(self, ask: Callable[[Console], T], refusal: str) -> list[T]:
+        """What each server that holds a part of the keys answers; `refusal` says what it didn't."""
         try:
             consoles = [Console("redis", self.options, self.password)]
             if self.options.get("cluster") == "true":
@@ -63,7 +64,7 @@ class Database:
             return [ask(console) for console in consoles]
         except SystemUnderTestError as problem:
             raise SystemUnderTestError(
-                f"the server at {self.options['address']} doesn't say what it holds: {problem}"
+                f"the server at {self.options['address']} {refusal}: {problem}"
             ) from problem
 
 

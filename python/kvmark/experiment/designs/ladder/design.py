@@ -209,9 +209,9 @@ class _Following:
                 self.last = line
 
 
-def partitions_of(plan: Plan) -> Mapping[str, int]:
-    """Partitions in one operation, by the operation's name."""
-    return {one.name: getattr(one.commands, "size", 1) for one in plan.statements}
+def partitions_of(plan: Plan) -> Mapping[str, Callable[[int], int]]:
+    """Partitions of so many operations, by the operation's name; as many where it is left out."""
+    return {one.name: one.rows.visited for one in plan.statements if one.rows is not None}
 
 
 def checked_of(spec: StressSpec, plan: Plan) -> frozenset[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -93,8 +94,8 @@ class LineMaker:
 
     sort: Literal["service", "response"]
     """The time that is shown."""
-    partitions: Mapping[str, int]
-    """Partitions in one operation, by name."""
+    partitions: Mapping[str, Callable[[int], int]]
+    """Partitions of so many operations, by the operation's name; as many where it is left out."""
     checked: frozenset[str]
     """Operations for which a record that isn't there is an error."""
     start_ns: int | None = None
@@ -146,7 +147,7 @@ class LineMaker:
 
         counted = self.operations
         operations = sum(counted.values()) if kind == "total" else counted[kind]
-        partitions = sum(row["count"] * self.partitions.get(row["operation"], 1) for row in rows)
+        partitions = self._partitions(rows)
         done = sum(max(row["rows"], row["count"]) for row in rows if row["outcome"] in _FAILED)
         return Line(
             kind=kind,
@@ -165,6 +166,18 @@ class LineMaker:
             errors=sum(row["count"] for row in rows if self._is_error(row)),
             collections=gc,
         )
+
+    def _partitions(self, rows: Sequence[Row]) -> int:
+        """Partitions of an interval's operations: the last ones of each kind so far."""
+        counted = Counter[str]()
+        for row in rows:
+            counted[row["operation"]] += row["count"]
+
+        def visited(name: str, count: int) -> int:
+            last, until = self.operations[name], self.partitions.get(name, int)
+            return until(last) - until(last - count)
+
+        return sum(visited(name, count) for name, count in counted.items())
 
     def _is_error(self, row: Row) -> bool:
         if row["outcome"] == "miss":

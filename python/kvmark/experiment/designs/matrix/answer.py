@@ -18,17 +18,19 @@ from kvmark.analysis.study import (
     nodes_shared,
     study_rows,
 )
-from kvmark.errors import KvmarkError
+from kvmark.analysis.summary.counters import disk_bytes_per_operation
+from kvmark.errors import KvmarkError, RecordsError, UsageError
 from kvmark.experiment.designs.matrix.app_tables import counted_commands
-from kvmark.experiment.designs.matrix.cases import Case
-from kvmark.experiment.designs.matrix.definition import Study, published_for
+from kvmark.experiment.designs.matrix.cases import Case, matches
+from kvmark.experiment.designs.matrix.definition import Asked, Study, published_for
 from kvmark.experiment.designs.matrix.proxies import read_published_ways
 from kvmark.experiment.executor import Best, best_attempts
 from kvmark.experiment.journal import Journal
 from kvmark.records import Records, Run
-from kvmark.spec.study import DIRECT, THROUGH, EffectSpec
+from kvmark.spec.study import DIRECT, THROUGH, EffectSpec, parse_study
+from kvmark.spec.url import SystemName, SystemUrl, parse_system_url
 
-__all__ = ["Answered", "answered"]
+__all__ = ["Answered", "answered", "stored_study"]
 
 _SHARED = "The nodes shared one machine's cores: the table says nothing about scaling over nodes."
 _MISSING = "not run"
@@ -49,6 +51,28 @@ class Answered:
     #: What ways through proxies cost; empty where none are compared.
     costs: tuple[PathCost, ...] = ()
     published_costs: tuple[PathCost, ...] = ()
+
+
+def stored_study(journal: Journal) -> Study:
+    """A study as its journal keeps it, of which no system needs to be there any more.
+
+    Raises:
+        RecordsError: the journal isn't that of a study of cases.
+        SpecError: its file isn't one that this version reads.
+    """
+    definition = journal.definition
+    if "text" not in definition or "asked" not in definition:
+        raise RecordsError(f"{journal.id} isn't a study of cases: name one that is")
+    file = parse_study(str(definition["text"]), f"{definition.get('name')}.yaml")
+
+    def resolve(name: SystemName) -> SystemUrl:
+        try:
+            return parse_system_url(name.reveal())
+        except UsageError:
+            # A testbed is long gone, a credential was never kept: the driver is all that matters.
+            return SystemUrl(_driver(journal), {}, str(name))
+
+    return Study(file, Asked.of_json(definition["asked"]), resolve)
 
 
 def answered(study: Study, journal: Journal) -> Answered:
@@ -80,13 +104,22 @@ def answered(study: Study, journal: Journal) -> Answered:
     )
 
 
+def _driver(journal: Journal) -> str:
+    """What the study's first run was measured with."""
+    made = (attempt.run for attempt in journal.attempts() if attempt.run is not None)
+    run = next(made, None)
+    if run is None:
+        raise RecordsError(f"study {journal.id} has no run: measure it first")
+    return str(journal.records.open(run).manifest.plan["system"]["driver"])
+
+
 def _case(
     study: Study, case: Case, best: Mapping[tuple[str, int], Best], records: Records
 ) -> CaseRuns:
     """The runs that stand for a case, and why there are not more of them."""
     runs: dict[int, Run] = {}
     whole, failures = set(), []
-    for repetition in range(study.repetitions):
+    for repetition in range(study.repetitions_of(case)):
         found = best.get((case.title, repetition))
         if found is None:
             failures.append(_MISSING)
@@ -100,6 +133,8 @@ def _case(
             except KvmarkError as problem:
                 reason = str(problem)
         if found.usable:
+            reason = reason or _from_cache(study, case, runs[repetition])
+        if found.usable and reason is None:
             whole.add(repetition)
         if reason is not None:
             failures.append(reason)
@@ -111,6 +146,21 @@ def _case(
         failures=tuple(failures),
         published=None if figures is None else PublishedFigures(**figures.figures),
         commands=counted_commands(next(iter(runs.values()), None)),
+    )
+
+
+def _from_cache(study: Study, case: Case, run: Run) -> str | None:
+    """Why a run says nothing of disks, where it has to; none where it does."""
+    asked = study.spec.from_disk
+    if asked is None or not matches(case.labels, asked.cases):
+        return None
+    read_bytes = disk_bytes_per_operation([run])
+    if read_bytes is not None and read_bytes >= asked.least:
+        return None
+    read = "nobody knows what" if read_bytes is None else f"{read_bytes:,.0f} bytes"
+    return (
+        f"the servers read {read} from their disks for an operation, and {asked.least:,} at the"
+        " least were asked for: give more records, or the nodes less memory"
     )
 
 

@@ -68,7 +68,12 @@ def place_of(case: Case, root: str) -> tuple[str | int, ...]:
 
 
 def run_spec(
-    study: Study, case: Case, system: SystemUrl, repetition: int, load: str = "auto"
+    study: Study,
+    case: Case,
+    system: SystemUrl,
+    repetition: int,
+    load: str = "auto",
+    lengthened: int = 0,
 ) -> RunSpec:
     """One run of a case on a system.
 
@@ -78,12 +83,13 @@ def run_spec(
         system: where the case is measured.
         repetition: which of the runs of the case, from 0.
         load: whether to load the records first, if the file doesn't say it.
+        lengthened: how often its length is doubled.
 
     Raises:
         SpecError: the values can't be carried out; says where they stand.
     """
     values = study.content(case)
-    words = _words(study.file, case, values["run"] or {})
+    words = _words(study.file, case, values["run"] or {}).lengthened(2**lengthened)
     workload = _workload(study.file, case, values["workload"])
     chance = random.Random(f"{study.seed} {repetition} {case.title}")  # noqa: S311
     said = words.as_spec(chance)

@@ -7,13 +7,19 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from kvmark import _engine
 from kvmark.drivers import schemes
 from kvmark.errors import UsageError
 from kvmark.experiment.designs.matrix import contents
-from kvmark.experiment.designs.matrix.cases import Case, combinations, ordered, parse_choice
+from kvmark.experiment.designs.matrix.cases import (
+    Case,
+    combinations,
+    matches,
+    ordered,
+    parse_choice,
+)
 from kvmark.experiment.designs.matrix.proxies import check_through, with_proxies
 from kvmark.experiment.designs.matrix.published import PublishedCase, read_published
 from kvmark.experiment.designs.matrix.testbed_words import TestbedWords
@@ -21,7 +27,8 @@ from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.spec.study import THROUGH, Level, StudyFile, StudySpec
 from kvmark.spec.study_paths import split
-from kvmark.spec.url import SystemName, SystemUrl, parse_system_url
+from kvmark.spec.study_words import RunWords
+from kvmark.spec.url import SystemName, SystemUrl, parse_system_url, system_name
 from kvmark.testbed.systems import SYSTEMS
 
 __all__ = ["PUBLISHED", "Asked", "Resolve", "Study"]
@@ -54,6 +61,15 @@ class Asked:
         said = {name: getattr(self, name) for name in self.__slots__}
         system = None if self.system is None else str(self.system)
         return {**said, "system": system, "through": tuple(map(str, self.through))}
+
+    @classmethod
+    def of_json(cls, kept: Mapping[str, Any]) -> Self:
+        """The words as they were kept; a password among them isn't."""
+        known = {name: value for name, value in kept.items() if name in cls.__slots__}
+        lists = {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
+        through = tuple(map(SystemName, kept.get("through") or ()))
+        system = system_name(kept.get("system"))
+        return cls(**{**known, **lists, "system": system, "through": through})
 
 
 @dataclass(frozen=True)
@@ -134,14 +150,25 @@ class Study:
             raise UsageError(f"{self.name}: no case is left; let --only choose more of them")
         return found
 
+    def repetitions_of(self, case: Case) -> int:
+        """How often a case is run."""
+        once = any(matches(case.labels, choice) for choice in self.spec.once)
+        return 1 if once else self.repetitions
+
+    def most_lengthened(self, case: Case) -> int:
+        """How often the length of a case's run may be doubled."""
+        words = self.file.document.check_part(dict(self.content(case)["run"] or {}), RunWords)
+        return self.spec.lengthen if words.can_be_longer else 0
+
     def runs(self) -> Iterator[tuple[int, Case]]:
         """Every run in its order, as a repetition from 0 and its case."""
         shuffled = self.spec.order == "random"
         together = {case.title: self._together(case) for case in self.cases}
-        return ordered(
+        every = ordered(
             self.cases, self.repetitions, self.seed, lambda case: together[case.title],
             shuffled=shuffled,
         )  # fmt: skip
+        return (one for one in every if one[0] < self.repetitions_of(one[1]))
 
     def testbed(self, case: Case) -> TestbedWords | None:
         """The servers that the study starts for a case; None where it measures others."""
@@ -184,7 +211,7 @@ class Study:
 
     def request_title(self, case: Case, repetition: int) -> str:
         """One of its runs in words."""
-        several = self.repetitions > 1
+        several = self.repetitions_of(case) > 1
         return f"{case.title}, repetition {repetition + 1}" if several else case.title
 
     def digest(self) -> str:

@@ -10,11 +10,12 @@ from functools import partial
 from typing import Any, ClassVar
 
 from kvmark.errors import Interrupted, KvmarkError, SystemUnderTestError
-from kvmark.experiment.design import RunMade, RunRequest, Runs, made
+from kvmark.experiment.design import RunMade, RunOutcome, RunRequest, Runs, made
 from kvmark.experiment.designs.matrix.cases import Case
 from kvmark.experiment.designs.matrix.contents import run_spec
 from kvmark.experiment.designs.matrix.definition import Study
 from kvmark.experiment.environment import Environment
+from kvmark.experiment.judging import says_too_little
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.spec.run import RunSpec
@@ -64,26 +65,38 @@ class Matrix:
             Interrupted: the user stopped it.
         """
         study = self.study
-        total = study.repetitions * len(study.cases)
+        every = list(study.runs())
         with self.environment:
-            for number, (repetition, case) in enumerate(study.runs(), start=1):
-                self._run(runs, number, total, repetition, case)
+            for number, (repetition, case) in enumerate(every, start=1):
+                for lengthened in range(study.most_lengthened(case) + 1):
+                    run = self._run(runs, number, len(every), repetition, case, lengthened)
+                    if run is None or not says_too_little(runs.records, run):
+                        break
 
-    def _run(self, runs: Runs, number: int, total: int, repetition: int, case: Case) -> None:
+    def _run(
+        self, runs: Runs, number: int, total: int, repetition: int, case: Case, lengthened: int
+    ) -> str | None:
+        """The id of one run; none where it came to no end."""
         limit_ns = self.study.spec.limit_ns
+        longer = f", {2**lengthened} times as long" if lengthened else ""
         outcome = runs.run(
             RunRequest(
                 case=case.title,
                 repetition=repetition,
-                title=self.study.request_title(case, repetition),
+                lengthened=lengthened,
+                title=self.study.request_title(case, repetition) + longer,
                 number=number,
                 total=total,
-                make=partial(self._made, case, repetition, runs.id),
-                limit=None if limit_ns is None else _Limit(limit_ns / 1e9),
+                make=partial(self._made, case, repetition, runs.id, lengthened),
+                limit=None if limit_ns is None else _Limit(limit_ns * 2**lengthened / 1e9),
             )
         )
         if isinstance(outcome.failure, Interrupted):
             raise outcome.failure
+        self._note_dataset(outcome)
+        return outcome.run if outcome.failure is None else None
+
+    def _note_dataset(self, outcome: RunOutcome) -> None:
         if outcome.carried is None:
             return
         if outcome.failure is None:
@@ -92,24 +105,28 @@ class Matrix:
             # What a server acknowledged last may be gone with it.
             self._loaded.clear()
 
-    def _made(self, case: Case, repetition: int, experiment: str) -> RunMade:
+    def _made(self, case: Case, repetition: int, experiment: str, lengthened: int) -> RunMade:
         system = self.environment.system(case)
-        spec = self._spec(case, system, repetition)
+        spec = self._spec(case, system, repetition, lengthened)
         if self.study.spec.dataset == "fresh":
             self.environment.empty(spec.system)
         self._dataset, self._breaks = self._dataset_of(spec), bool(spec.faults)
-        place = {"case": case.title, "levels": case.labels, "repetition": repetition}
+        place = {
+            "case": case.title, "levels": case.labels, "repetition": repetition,
+            "lengthened": lengthened,
+        }  # fmt: skip
         return made(spec, compile_run(spec), {"study": {"id": experiment, **place}})
 
-    def _spec(self, case: Case, system: SystemUrl, repetition: int) -> RunSpec:
+    def _spec(self, case: Case, system: SystemUrl, repetition: int, lengthened: int) -> RunSpec:
         """The run; its records are loaded unless this very process put them there.
 
         A load that was cut short leaves records that a look at a few of them may take for all.
         Loading again is harmless, and what readers ask for has been acknowledged.
         """
-        spec = run_spec(self.study, case, system, repetition)
+        wanted = partial(run_spec, self.study, case, system, repetition, lengthened=lengthened)
+        spec = wanted()
         known = self.study.spec.dataset == "reuse" and self._dataset_of(spec) in self._loaded
-        return spec if known else run_spec(self.study, case, system, repetition, "always")
+        return spec if known else wanted(load="always")
 
     def _dataset_of(self, spec: RunSpec) -> str:
         records = spec.records or spec.workload.dataset.records

@@ -1,0 +1,28 @@
+"""The documents as a site, opened from disk in a real browser, with no network behind it."""
+
+from __future__ import annotations
+
+import pytest
+import website
+from chromium import PROGRAM, Chromium
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(PROGRAM is None, reason="chromium isn't installed"),
+    pytest.mark.skipif(not website.is_installed(), reason="`make site` installs its generator"),
+]
+SEARCH = "document.activeElement.shadowRoot"
+SECTION = 'a[href*="how-it-measures.html"][href$="#coordinated-omission"]'
+FOUND = f"{SEARCH}.querySelector('{SECTION}')"
+
+
+def test_the_search_finds_a_section_in_a_page_that_is_a_file(browser: Chromium) -> None:
+    website.build()
+    page = browser.open((website.SITE / "index.html").as_uri())
+    page.click(".md-search__button")
+    page.wait_for(f"{SEARCH}?.activeElement?.tagName === 'INPUT'")
+    assert not page.see(f"{FOUND} !== null")
+    page.call("Input.insertText", {"text": "coordinated omission"})
+    page.wait_for(f"{FOUND} !== null")
+    assert not page.console
+    assert all(request.startswith(("file:", "data:")) for request in page.requests)

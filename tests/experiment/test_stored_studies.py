@@ -1,0 +1,74 @@
+"""A study is answered from its archive alone: no file of it, no system and no folder of runs."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from studies import Program
+
+from kvmark.cli.main import main
+
+TINY = """
+name: tiny
+question: Is it the same elsewhere?
+system: "null:"
+workload: ycsb/c
+run: {operations: 3000, records: 200}
+factors:
+  clients: [1, 2]
+  consistency: {path: options.cql.consistency, levels: [one, all]}
+effects:
+  - {title: Twice as many, from: {clients: 1}, to: {clients: 2}}
+figure: {across: clients}
+repetitions: 2
+"""
+
+
+@pytest.fixture
+def archive(tmp_path: Path, program: Program) -> Path:
+    """A study that was carried out and stored, with nothing else left of it but its report."""
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    ended = program(tmp_path, "study", "tiny.yaml", "--report", "tiny.md", "-q")
+    assert ended.code in (0, 1), ended
+    # What stands in a study's journal of a testbed that was up then.
+    [journal] = (tmp_path / "runs" / "studies").glob("*/study.json")
+    told = json.loads(journal.read_text())
+    assert program(tmp_path, "runs", "archive", "study:tiny", "-o", "tiny.tar.xz").code == 0
+    told["asked"]["system"] = "up:gone"
+    journal.write_text(json.dumps(told))
+    assert program(tmp_path, "runs", "archive", "study:tiny", "-o", "gone.tar.xz").code == 0
+    shutil.rmtree(tmp_path / "runs")
+    (tmp_path / "tiny.yaml").unlink()
+    return tmp_path
+
+
+def made(folder: Path, words: str) -> str:
+    page = folder / "page.md"
+    page.write_text(f"# Page\n\n<!-- kvmark: report {words} -->\n<!-- /kvmark -->\n")
+    assert main(["doc", str(page), "-q"]) == 0
+    return page.read_text()
+
+
+def test_a_page_of_a_stored_study_is_its_report(archive: Path) -> None:
+    _, _, report = (archive / "tiny.md").read_text().partition("\n\n")
+    page = made(archive, "from=tiny.tar.xz")
+    assert page.replace("](page/", "](tiny/").count(report.strip()) == 1
+    for name in ("throughput.svg", "response.svg"):
+        drawn = (archive / "page" / name).read_bytes()
+        assert drawn == (archive / "tiny" / name).read_bytes()
+
+
+def test_a_system_that_is_gone_is_not_asked_for(archive: Path) -> None:
+    page = made(archive, "from=gone.tar.xz view=every-case")
+    assert "| 1 |" in page
+    assert "The factor consistency is the same for all cases on this system: left out." in page
+
+
+def test_a_view_that_a_report_lacks_is_named(
+    archive: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = archive / "page.md"
+    page.write_text("<!-- kvmark: report from=tiny.tar.xz view=all -->\n<!-- /kvmark -->\n")
+    assert main(["doc", str(page)]) == 2
+    assert "page.md:1: the report has no 'all': take some of" in capsys.readouterr().err
