@@ -10,7 +10,7 @@ RELEASE := --release --locked
 .PHONY: help quickstart setup check format test test-long fuzz fuzz-short counts wheel fresh
 .PHONY: fresh-setup fresh-wheel docs readme bench bench-engine bench-rocksdb bench-rocksdb-build
 .PHONY: bench-redis bench-memcached bench-cql bench-apps bench-scale bench-stress bench-report
-.PHONY: bench-startup coverage lock clean
+.PHONY: bench-startup coverage site lock clean
 
 help: ## List the commands
 	@$(PYTHON) scripts/help.py $(MAKEFILE_LIST)
@@ -21,7 +21,7 @@ quickstart: setup ## Install what is missing, build, and run YCSB on embedded Ro
 setup: ## Install what is missing, build the engine, and install kvmark into .venv
 	@$(PYTHON) scripts/setup.py
 
-check: setup ## Format, lints, types, generated references, style
+check: setup ## Format, lints, types, generated references, numbers in documents, style
 	cargo fmt --all --check
 	$(CARGO) clippy $(RELEASE) --workspace --all-targets -- -D warnings
 	$(BIN)/ruff format --check .
@@ -30,6 +30,8 @@ check: setup ## Format, lints, types, generated references, style
 	$(BIN)/mypy scripts tests/tidy tests/setup
 	$(BIN)/mypy --explicit-package-bases bench
 	$(BIN)/python scripts/references.py --check
+	$(BIN)/python scripts/website.py
+	$(BIN)/kvmark doc --check
 	$(BIN)/pytest -q tests/tidy
 
 format: setup ## Format Rust and Python
@@ -110,10 +112,13 @@ docs: setup ## Write the references and pictures that are made from the source
 	$(BIN)/python scripts/references.py
 	$(BIN)/python scripts/pictures.py
 
+site: setup ## Build the documents as a site, strict about links; open site/index.html
+	@$(BIN)/python scripts/website.py
+
 coverage: setup ## Simulate how often intervals hold the truth, into docs/method/intervals.md
 	$(BIN)/python scripts/interval_coverage.py
 
-readme: setup ## Measure the quickstart's sequence and put its table into the README
+readme: setup ## Measure and store what the README shows, and put it there
 	@$(BIN)/python scripts/readme.py
 
 lock: setup ## Resolve the Python dependencies anew into requirements.lock

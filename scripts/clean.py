@@ -10,6 +10,8 @@ import target_folder
 FOLDERS = (
     ".venv",
     "dist",
+    "site",
+    ".cache",
     ".mypy_cache",
     ".pytest_cache",
     ".ruff_cache",

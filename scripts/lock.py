@@ -1,4 +1,4 @@
-"""Resolves the Python dependencies anew into requirements.lock and requirements-wheel.lock.
+"""Resolves the Python dependencies anew into requirements.lock and those of wheel and site.
 
 The lock holds versions and hashes for every platform and no address: it installs from whatever
 index or mirror the user's pip is set up for.
@@ -18,6 +18,8 @@ EXTRAS = ["--extra", "dev", "--extra", "fleet", "--extra", "serve"]
 LOCKS = {
     "requirements.lock": ["pyproject.toml", *EXTRAS],
     "requirements-wheel.lock": ["--group", "wheel"],
+    # Installed beside the first: what both name has one version.
+    "requirements-site.lock": ["--group", "site", "--constraint", "requirements.lock"],
 }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from bench.common.process import PeerFailedError
 
+from kvmark.analysis.external.peers import Peers
 from kvmark.errors import KvmarkError
 from kvmark.testbed.host import describe_host
 
@@ -29,15 +30,17 @@ def parser(prog: str, description: str | None, *, blocks: int) -> argparse.Argum
     made.add_argument("--blocks", type=int, default=blocks)
     made.add_argument("--records", type=int, default=100_000)
     made.add_argument("--seed", type=int, default=1)
-    made.add_argument("--results", type=Path, help="folder for the table and every repetition")
+    made.add_argument(
+        "--results", type=Path, help="folder for every repetition as JSON, such as docs/records"
+    )
     made.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
     return made
 
 
-def keep(folder: Path, name: str, text: str, document: str) -> None:
-    """Writes a benchmark's table, and all that was measured as JSON, into a folder."""
+def keep(folder: Path, name: str, peers: Peers) -> None:
+    """Writes all that a benchmark measured into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.txt").write_text(text)
+    document = peers.model_dump_json(indent=1, by_alias=True)
     (folder / f"{name}.json").write_text(document + "\n")
 
 

@@ -50,17 +50,15 @@ class Figure:
     name: str
     head: str
     of: Callable[[Measured], float]
-    form: str
 
 
-THROUGHPUT = Figure("throughput", "ops/s", lambda measured: measured.ops_per_s, ",.0f")
+THROUGHPUT = Figure("throughput", "ops/s", lambda measured: measured.ops_per_s)
 CPU = Figure(
     "client CPU per operation",
     "client CPU µs/op",
     lambda measured: measured.cpu_ns_per_operation / 1e3,
-    ".3f",
 )
-MEMORY = Figure("peak memory", "peak MB", lambda measured: measured.peak_bytes / 1e6, ".0f")
+MEMORY = Figure("peak memory", "peak MB", lambda measured: measured.peak_bytes / 1e6)
 
 
 @dataclass(frozen=True)

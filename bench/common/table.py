@@ -1,79 +1,99 @@
-"""The answer as text: medians by peer, ratios with their intervals, and the bounds beside them."""
+"""What was measured as one document to keep, and the tables that are computed from it.
+
+`kvmark doc` computes the same tables of the same document.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from statistics import median
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 
 from bench.common.blocks import Repetition
 from bench.common.figures import Bound, Compared, Figure
 
-from kvmark.stats import Estimate, paired_ratio
+from kvmark.analysis.external.peers import (
+    SCHEMA,
+    PeerBound,
+    PeerCase,
+    PeerFigure,
+    PeerRun,
+    Peers,
+)
+from kvmark.report.format.grid import to_text
+from kvmark.report.views.peers import medians_grid, ratios_grid
+from kvmark.testbed.host import describe_host
+
+ROOT = Path(__file__).resolve().parents[2]
+WIDTH = 160
 
 
-def by_block(
-    repetitions: Sequence[Repetition], case: Compared, peer: str, figure: Figure
-) -> dict[int, float]:
-    """A figure of one peer in one case, for the blocks in which it was measured."""
-    return {
-        one.block: figure.of(one.measured)
-        for one in repetitions
-        if one.case == case.name and one.peer == peer and one.measured is not None
-    }
+def peers_of(
+    subject: str,
+    system: str,
+    figures: Sequence[PeerFigure],
+    cases: Sequence[PeerCase],
+    runs: Iterable[PeerRun],
+    versions: Mapping[str, str] | None = None,
+) -> Peers:
+    """Everything that was measured, with where and when; cases that nobody did are left out."""
+    made = tuple(runs)
+    done = {run.case for run in made}
+    place = Path(sys.argv[0]).resolve().relative_to(ROOT).with_suffix("")
+    module = ".".join(place.parts).removesuffix(".__main__")
+    return Peers(
+        schema=SCHEMA,
+        subject=subject,
+        system=system,
+        created=datetime.now(UTC).isoformat(),
+        commit=commit(),
+        command=("python", "-m", module, *sys.argv[1:]),
+        host=describe_host(),
+        versions=versions or {},
+        figures=tuple(figures),
+        cases=tuple(case for case in cases if case.name in done),
+        runs=made,
+    )
 
 
-def medians(
-    repetitions: Sequence[Repetition], cases: Sequence[Compared], figures: Sequence[Figure]
-) -> Iterator[str]:
-    """Each peer's medians over the blocks."""
-    yield f"{'case':<20}{'peer':<17}" + "".join(f"{figure.head:>19}" for figure in figures)
-    for case in cases:
-        for peer in case.peers:
-            values = [by_block(repetitions, case, peer, figure).values() for figure in figures]
-            if values[0]:
-                cells = zip(figures, values, strict=True)
-                row = "".join(f"{median(every):>19{figure.form}}" for figure, every in cells)
-                yield f"{case.name:<20}{peer:<17}{row}"
+def commit() -> str | None:
+    """The commit of this clone, and whether something was changed since; none without Git."""
+    words = ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty"]
+    told = subprocess.run(  # noqa: S603 - of this clone
+        words, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return told.stdout.strip() or None
 
 
-def ratios(
-    repetitions: Sequence[Repetition], cases: Sequence[Compared], figures: Sequence[Figure]
-) -> Iterator[str]:
-    """Our side over each peer's, figure by figure, from the blocks that have both."""
-    for case in cases:
-        for peer in case.peers[1:]:
-            for figure in figures:
-                ours = by_block(repetitions, case, case.peers[0], figure)
-                theirs = by_block(repetitions, case, peer, figure)
-                both = sorted(ours.keys() & theirs.keys())
-                if both:
-                    before, after = ([side[block] for block in both] for side in (theirs, ours))
-                    yield ratio_row(case, peer, figure, paired_ratio(before, after))
+def text_of_peers(peers: Peers) -> str:
+    """Both tables for a terminal."""
+    grids = (medians_grid(peers), ratios_grid(peers))
+    return "\n\n".join(to_text(grid, WIDTH).plain for grid in grids) + "\n"
 
 
-def ratio_row(case: Compared, peer: str, figure: Figure, ratio: Estimate) -> str:
-    """One ratio, and its bound if there is one."""
-    held = [bound for bound in case.bounds if (bound.peer, bound.figure) == (peer, figure)]
-    said = "".join(f"{sign(bound)} {bound.limit:g}  {judged(bound, ratio)}" for bound in held)
-    low, high = ratio.low or 0.0, ratio.high or float("inf")
-    interval = f"{ratio.value:.3f} [{low:.3f}, {high:.3f}]"
-    return f"{case.name:<20}{peer:<17}{figure.name:<26}{interval:>24}   {said}".rstrip()
+def figure_of(figure: Figure) -> PeerFigure:
+    """A figure as it is kept."""
+    return PeerFigure(name=figure.name, heading=figure.head)
 
 
-def sign(bound: Bound) -> str:
-    """The bound's direction."""
-    return "≤" if bound.most else "≥"
+def case_of(case: Compared) -> PeerCase:
+    """A case as it is kept."""
+    bounds = tuple(map(bound_of, case.bounds))
+    return PeerCase(name=case.name, programs=case.peers, bounds=bounds)
 
 
-def judged(bound: Bound, ratio: Estimate) -> str:
-    """Met when the whole interval is within the bound, open when only the value is."""
-    side = 1 if bound.most else -1
-    end = ratio.high if bound.most else ratio.low
-    if end is not None and side * end <= side * bound.limit:
-        return "met"
-    return "open" if side * ratio.value <= side * bound.limit else "NOT met"
+def bound_of(bound: Bound) -> PeerBound:
+    """A bound as it is kept."""
+    return PeerBound(figure=bound.figure.name, peer=bound.peer, limit=bound.limit, most=bound.most)
 
 
-def word(*, met: bool) -> str:
-    """How a bound came out."""
-    return "met" if met else "NOT met"
+def run_of(one: Repetition, figures: Sequence[Figure]) -> PeerRun:
+    """A repetition as it is kept."""
+    found = None
+    if one.measured is not None:
+        found = {figure.name: figure.of(one.measured) for figure in figures}
+    return PeerRun(
+        block=one.block, case=one.case, program=one.peer, figures=found, failed=one.failed
+    )

@@ -13,26 +13,32 @@ that its clients share and once over thousands of their own.
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from bench.common.blocks import Repetition, repetitions
 from bench.common.console import carried_out, keep, parser, say
 from bench.common.figures import Measured
 from bench.common.limits import SPARE_FILES, raise_file_limit
-from bench.common.table import medians, ratios
+from bench.common.table import case_of, figure_of, peers_of, run_of, text_of_peers
 from bench.common.tools import find, find_kvmark
-from bench.cql.cases import CASES, CROWD_NODES, CROWD_OWN_CONNECTIONS, FIGURES, HEAP_MIB
-from bench.cql.crowd import Crowd, Wanted, crowd_rows, crowds
+from bench.cql.cases import (
+    CASES,
+    CROWD_NODES,
+    CROWD_OWN_CONNECTIONS,
+    CROWD_TIMES,
+    FIGURES,
+    HEAP_MIB,
+)
+from bench.cql.crowd import Crowd, Wanted, crowd_peers, crowds
 from bench.cql.job import Case, Job
 from bench.cql.peers import FIELD_BYTES, FIELDS, measure, prepare
 from bench.cql.server import serving
 from bench.cql.tools import FIND, VERSIONS
 
+from kvmark.analysis.external.peers import Peers
 from kvmark.testbed.host import describe_host
 from kvmark.testbed.state import Testbed
 
@@ -127,35 +133,36 @@ def many(given: argparse.Namespace) -> Answer:
     wanted = Wanted(given.clients, given.duration, given.records, workers=cores)
     with serving(CROWD_NODES, HEAP_MIB, ()) as testbed:
         answer.version = testbed.version
-        for crowd in crowds(find_kvmark(), testbed, wanted):
-            answer.crowds.append(crowd)
-            say("\n".join(crowd_rows([crowd])))
+        for _ in range(min(CROWD_TIMES, given.blocks)):
+            for crowd in crowds(find_kvmark(), testbed, wanted):
+                answer.crowds.append(crowd)
+                say(str(crowd))
     return answer
 
 
 def setting(given: argparse.Namespace, version: str) -> str:
-    """Where and on what it was measured."""
-    host = describe_host()
-    machine = f"{host['processor']}, {host['cores']} cores, Linux {platform.release()}"
+    """On what it was measured."""
     rows = f"{given.records:,} rows of {FIELDS} columns of {FIELD_BYTES} bytes"
     if given.clients:
         nodes = f"Cassandra {version}, {CROWD_NODES} nodes with a heap of {HEAP_MIB} MiB each"
-        return f"{machine}\n{nodes}; nodes and clients share the cores; {rows}"
+        return f"{nodes}; nodes and clients share the cores; {rows}"
     node = f"Cassandra {version} with a heap of {HEAP_MIB} MiB on core {given.server_core}"
-    return f"{machine}\n{node}, clients on core {given.generator_core}; {rows}"
+    return f"{node}, clients on core {given.generator_core}; {rows}"
 
 
-def text_of(answer: Answer, given: argparse.Namespace) -> str:
-    """Everything that is printed."""
-    lines = [setting(given, answer.version), ""]
-    if answer.repetitions:
-        lines += [*medians(answer.repetitions, chosen(given), FIGURES), ""]
-        many_blocks = f"{given.blocks} paired blocks of {given.operations:,} operations"
-        lines += [f"kvmark ÷ peer, 95 % intervals, {many_blocks}"]
-        lines += [*ratios(answer.repetitions, chosen(given), FIGURES), ""]
-        lines += [f"{peer}: {version}." for peer, version in VERSIONS.items()]
-    lines += [*crowd_rows(answer.crowds), *answer.notes]
-    return "\n".join(lines) + "\n"
+def kept(answer: Answer, given: argparse.Namespace) -> Peers:
+    """Everything that was measured."""
+    system = setting(given, answer.version)
+    if given.clients:
+        return crowd_peers(system, answer.crowds)
+    return peers_of(
+        "kvmark beside latte, YCSB and cassandra-stress on one Cassandra node",
+        f"{system}; {given.operations:,} operations",
+        [figure_of(one) for one in FIGURES],
+        [case_of(case) for case in chosen(given)],
+        [run_of(one, FIGURES) for one in answer.repetitions],
+        VERSIONS,
+    )
 
 
 def run(given: argparse.Namespace) -> bool:
@@ -164,11 +171,11 @@ def run(given: argparse.Namespace) -> bool:
     work: Callable[[argparse.Namespace], Answer] = many if given.clients else compare
     answer = work(given)
     answer.notes.append(f"Took {(time.monotonic() - begun) / 60:.0f} minutes.")
-    text = text_of(answer, given)
+    peers = kept(answer, given)
     if given.results:
         name = "bench-cql-clients" if given.clients else "bench-cql"
-        keep(given.results, name, text, json.dumps(asdict(answer), indent=1))
-    sys.stdout.write(text)
+        keep(given.results, name, peers)
+    sys.stdout.write("\n".join([text_of_peers(peers), *answer.notes]) + "\n")
     return not answer.failed
 
 

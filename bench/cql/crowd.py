@@ -11,10 +11,11 @@ from pathlib import Path
 from bench.common import kvmark
 from bench.common.figures import Program
 from bench.common.process import execute
-from bench.common.table import word
+from bench.common.table import peers_of
 from bench.cql.cases import CROWD_MOST_BYTES, CROWD_MOST_FAILED, CROWD_OWN_CONNECTIONS
 from bench.cql.tools import HERE
 
+from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, PeerRun, Peers
 from kvmark.testbed.state import Testbed
 
 LOADERS = 64
@@ -116,18 +117,39 @@ def _execute(
         return kvmark.newest_manifest(Path(folder), ended.errors)
 
 
-def crowd_rows(crowds: Sequence[Crowd]) -> Iterator[str]:
-    """What each did, and the bounds beside it."""
-    for crowd in crowds:
-        classes = ", ".join(f"{count} {outcome}" for outcome, count in crowd.failures.items())
-        yield (
-            f"{crowd.clients:,} clients, {crowd.connections:,} {crowd.name}: "
-            f"{crowd.operations:,} operations, {crowd.ops_per_s:,.0f}/s, "
-            f"response time p99 {crowd.response_p99_s:.2f} s"
-        )
-        met = crowd.failed <= CROWD_MOST_FAILED
-        bound = f"≤ {CROWD_MOST_FAILED:.1%}  {word(met=met)}"
-        yield f"    failed {crowd.failed:.3%} ({classes or 'none'})   {bound}"
-        met = crowd.peak_bytes <= CROWD_MOST_BYTES
-        bound = f"≤ {CROWD_MOST_BYTES / 1e6:,.0f} MB  {word(met=met)}"
-        yield f"    peak memory {crowd.peak_bytes / 1e6:.0f} MB   {bound}"
+def crowd_peers(system: str, crowds: Sequence[Crowd]) -> Peers:
+    """Everything that was measured, with the bounds."""
+    names = ("throughput", "failed", "response time p99", "peak memory")
+    headings = ("ops/s", "failed, %", "response time p99, s", "peak memory, MB")
+    bounds = (
+        PeerBound(figure="failed", limit=100 * CROWD_MOST_FAILED),
+        PeerBound(figure="peak memory", limit=CROWD_MOST_BYTES / 1e6),
+    )
+    figures = [
+        PeerFigure(name=name, heading=heading)
+        for name, heading in zip(names, headings, strict=True)
+    ]
+    titles = [f"{one.clients:,} clients, {one.name}" for one in crowds]
+    return peers_of(
+        "Many clients of kvmark on three Cassandra nodes",
+        system,
+        figures,
+        [
+            PeerCase(name=title, programs=("kvmark",), bounds=bounds)
+            for title in dict.fromkeys(titles)
+        ],
+        [
+            PeerRun(
+                block=titles[:number].count(title),
+                case=title,
+                program="kvmark",
+                figures=dict(zip(names, _figures(crowd), strict=True)),
+            )
+            for number, (title, crowd) in enumerate(zip(titles, crowds, strict=True))
+        ],
+    )
+
+
+def _figures(crowd: Crowd) -> tuple[float, ...]:
+    failed, peak_mb = 100 * crowd.failed, crowd.peak_bytes / 1e6
+    return (crowd.ops_per_s, failed, crowd.response_p99_s, peak_mb)

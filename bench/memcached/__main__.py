@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.common import kvmark
@@ -24,13 +23,13 @@ from bench.common.blocks import Repetition, repetitions
 from bench.common.console import carried_out, keep, parser, say
 from bench.common.figures import CPU, SHORT, THROUGHPUT, Bound, Measured, Once, Program, cost
 from bench.common.process import PeerFailedError, execute
-from bench.common.table import medians, ratios
+from bench.common.table import case_of, figure_of, peers_of, run_of, text_of_peers
 from bench.common.tools import find, find_example, find_kvmark
 
+from kvmark.analysis.external.peers import Peers
 from kvmark.testbed import memcached
 from kvmark.testbed.console import connect
 from kvmark.testbed.control import take_down
-from kvmark.testbed.host import describe_host
 from kvmark.testbed.memcached.health import told
 from kvmark.testbed.state import Testbed
 
@@ -150,17 +149,17 @@ def measure(
     return repetitions(cases, programs, given.blocks, given.seed, measured)
 
 
-def text_of(found: Sequence[Repetition], given: argparse.Namespace, server: Testbed) -> str:
-    """Everything that is printed."""
-    host = describe_host()
-    machine = f"{host['processor']}, {host['cores']} cores, Linux {platform.release()}"
+def kept(found: Sequence[Repetition], given: argparse.Namespace, server: Testbed) -> Peers:
+    """Everything that was measured."""
     cores = f"on core {given.server_core}, clients on core {given.generator_core}"
     load = f"{given.records:,} keys, {given.operations:,} operations"
-    lines = [machine, f"memcached {server.version} with one thread {cores}; {load}", ""]
-    lines += [*medians(found, CASES, FIGURES), ""]
-    lines += [f"kvmark ÷ peer, 95 % intervals, {given.blocks} paired blocks"]
-    lines += ratios(found, CASES, FIGURES)
-    return "\n".join(lines) + "\n"
+    return peers_of(
+        "kvmark beside a bare loop on one memcached",
+        f"memcached {server.version} with one thread {cores}; {load}",
+        [figure_of(one) for one in FIGURES],
+        [case_of(case) for case in CASES],
+        [run_of(one, FIGURES) for one in found],
+    )
 
 
 def run(given: argparse.Namespace) -> bool:
@@ -180,11 +179,10 @@ def run(given: argparse.Namespace) -> bool:
         for repetition in measure(programs, server, given):
             found.append(repetition)
             say(repetition.said(given.blocks))
-        text = text_of(found, given, server)
+        peers = kept(found, given, server)
     if given.results:
-        kept = json.dumps([asdict(one) for one in found], indent=1)
-        keep(given.results, "bench-memcached", text, kept)
-    sys.stdout.write(text)
+        keep(given.results, "bench-memcached", peers)
+    sys.stdout.write(text_of_peers(peers))
     return not missing and not any(repetition.failed for repetition in found)
 
 

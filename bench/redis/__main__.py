@@ -11,26 +11,23 @@ rest goes on.
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from bench.common.blocks import Repetition
 from bench.common.console import carried_out, keep, parser, say
 from bench.common.figures import Program
 from bench.common.limits import SPARE_FILES, raise_file_limit
 from bench.common.process import PeerFailedError
-from bench.common.table import medians, ratios
+from bench.common.table import peers_of, text_of_peers
 from bench.common.tools import find
 from bench.redis.blocks import Wanted, job_of, load, run_blocks
 from bench.redis.cases import (
     CASES,
     CONNECTIONS,
     CONNECTIONS_NAME,
-    FIGURES,
     STALL_NAME,
     STALL_RUNS,
 )
@@ -38,10 +35,10 @@ from bench.redis.connections import Crowd, crowds
 from bench.redis.peers import VALUE_BYTES, Case
 from bench.redis.server import Server, serving
 from bench.redis.stall import Stalled, stalls
-from bench.redis.table import crowd_rows, stall_rows
+from bench.redis.table import cases, figures, runs
 from bench.redis.tools import FIND, VERSIONS
 
-from kvmark.testbed.host import describe_host
+from kvmark.analysis.external.peers import Peers
 
 
 @dataclass
@@ -49,8 +46,9 @@ class Answer:
     """Everything that was measured, and what was left out."""
 
     repetitions: list[Repetition] = field(default_factory=list)
-    crowds: list[Crowd] = field(default_factory=list)
-    stalls: list[Stalled] = field(default_factory=list)
+    #: By block.
+    crowds: dict[int, list[Crowd]] = field(default_factory=dict)
+    stalls: dict[int, list[Stalled]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     failed: bool = False
 
@@ -80,12 +78,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def measure(given: argparse.Namespace, server: Server, programs: Mapping[str, Program]) -> Answer:
     """Loads and runs everything that is asked for."""
     wanted = Wanted(given.records, given.operations, given.blocks, given.seed, given.generator_core)
-    cases = [case for case in CASES if given.only in case.name]
+    wanted_cases = [case for case in CASES if given.only in case.name]
     strings = CASES[0]
     answer = Answer()
     say("loading")
-    load(server, programs, [strings, *cases], wanted)
-    for repetition in run_blocks(server, programs, cases, wanted):
+    load(server, programs, [strings, *wanted_cases], wanted)
+    for repetition in run_blocks(server, programs, wanted_cases, wanted):
         answer.repetitions.append(repetition)
         said = repetition.said(given.blocks)
         say(said)
@@ -93,52 +91,46 @@ def measure(given: argparse.Namespace, server: Server, programs: Mapping[str, Pr
             answer.note_failure(said)
     try:
         if given.only in STALL_NAME:
-            for _ in range(min(STALL_RUNS, given.blocks)):
-                answer.stalls += stalls(server, programs, job_of(wanted, server, strings))
-            say("\n".join(stall_rows(answer.stalls)))
+            for block in range(min(STALL_RUNS, given.blocks)):
+                answer.stalls[block] = stalls(server, programs, job_of(wanted, server, strings))
+                say(f"{STALL_NAME}: {answer.stalls[block]}")
         if given.only in CONNECTIONS_NAME:
-            answer.crowds += with_many_connections(server, programs, wanted, answer.notes)
+            for block in range(min(STALL_RUNS, given.blocks)):
+                answer.crowds[block] = with_many_connections(server, programs, wanted, answer)
     except PeerFailedError as failure:
         answer.note_failure(str(failure))
     return answer
 
 
 def with_many_connections(
-    server: Server, programs: Mapping[str, Program], wanted: Wanted, notes: list[str]
+    server: Server, programs: Mapping[str, Program], wanted: Wanted, answer: Answer
 ) -> list[Crowd]:
     """The case of many connections, or a note why it can't be."""
     if not raise_file_limit(CONNECTIONS + SPARE_FILES):
-        notes.append(
+        answer.notes.append(
             f"{CONNECTIONS_NAME}: left out, because the limit of open files is too low: raise it"
             f" with `ulimit -Hn {CONNECTIONS + SPARE_FILES}`."
         )
         return []
     case = Case(CONNECTIONS_NAME, "get", (), (), clients=CONNECTIONS)
     found = crowds(programs, job_of(wanted, server, case))
-    say("\n".join(crowd_rows(found)))
+    say(f"{CONNECTIONS_NAME}: {found}")
     return found
 
 
 def setting(given: argparse.Namespace, server: Server) -> str:
-    """Where and on what it was measured."""
-    host = describe_host()
-    machine = f"{host['processor']}, {host['cores']} cores, Linux {platform.release()}"
+    """On what it was measured."""
     cores = f"on core {given.server_core}, clients on core {given.generator_core}"
     load = f"{given.records:,} keys, values of {VALUE_BYTES} bytes, {given.operations:,} operations"
-    return f"{machine}\nRedis {server.version} {cores}; {load}, more with pipelining"
+    return f"Redis {server.version} {cores}; {load}, more with pipelining"
 
 
-def text_of(answer: Answer, given: argparse.Namespace, server: Server) -> str:
-    """Everything that is printed."""
-    lines = [setting(given, server), ""]
-    if answer.repetitions:
-        lines += [*medians(answer.repetitions, CASES, FIGURES), ""]
-        lines += [f"kvmark ÷ peer, 95 % intervals, {given.blocks} paired blocks"]
-        lines += [*ratios(answer.repetitions, CASES, FIGURES), ""]
-    if answer.crowds or answer.stalls:
-        lines += [*crowd_rows(answer.crowds), *stall_rows(answer.stalls), ""]
-    lines += [f"{peer}: {version}." for peer, version in VERSIONS.items()]
-    return "\n".join([*lines, *answer.notes]) + "\n"
+def kept(answer: Answer, given: argparse.Namespace, server: Server) -> Peers:
+    """Everything that was measured."""
+    return peers_of(
+        SUBJECT.removesuffix("."), setting(given, server), figures(), cases(),
+        runs(answer.repetitions, answer.crowds, answer.stalls), VERSIONS,
+    )  # fmt: skip
 
 
 def run(given: argparse.Namespace) -> bool:
@@ -159,10 +151,10 @@ def run(given: argparse.Namespace) -> bool:
         answer = measure(given, server, programs)
         answer.notes += [f"Left out: {sentence}" for sentence in missing]
         answer.notes.append(f"Took {(time.monotonic() - begun) / 60:.0f} minutes.")
-        text = text_of(answer, given, server)
+        peers = kept(answer, given, server)
     if given.results:
-        keep(given.results, "bench-redis", text, json.dumps(asdict(answer), indent=1))
-    sys.stdout.write(text)
+        keep(given.results, "bench-redis", peers)
+    sys.stdout.write("\n".join([text_of_peers(peers), *answer.notes]) + "\n")
     return not answer.failed
 
 

@@ -1,42 +1,66 @@
-"""Rows beside the comparison's own: many connections, and the stall."""
+"""The comparison as it is kept: its own cases, many connections, and the stall."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from bench.common.table import word
+from bench.common.blocks import Repetition
+from bench.common.table import case_of, figure_of, run_of
 from bench.redis.cases import (
+    CASES,
     CONNECTIONS_MOST_BYTES,
     CONNECTIONS_NAME,
+    FASTEST,
+    FIGURES,
     STALL_MOST_ERROR,
     STALL_NAME,
 )
 from bench.redis.connections import Crowd
 from bench.redis.stall import Stalled
 
+from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, PeerRun
 
-def crowd_rows(crowds: Sequence[Crowd]) -> Iterator[str]:
-    """Memory and failures of each peer; the bounds are ours."""
-    for crowd in crowds:
-        many, one = crowd.many, crowd.one
-        failed = "failures not counted" if many.failures is None else f"{many.failures} failed"
-        did = f"{many.operations:,} operations, {failed}, {crowd.added_bytes / 1e6:.0f} MB added"
-        did += f" ({many.peak_bytes / 1e6:.0f} MB, {one.peak_bytes / 1e6:.0f} with one)"
-        said = ""
-        if many.failures is not None:
-            met = many.failures == 0 and crowd.added_bytes <= CONNECTIONS_MOST_BYTES
-            said = f"   ≤ {CONNECTIONS_MOST_BYTES / 1e6:.0f} MB, none failed  {word(met=met)}"
-        yield f"{CONNECTIONS_NAME:<20}{crowd.peer:<17}{did}{said}"
+ADDED = PeerFigure(name="memory added", heading="memory added, MB")
+FAILED = PeerFigure(name="failed operations", heading="failed")
+P999 = PeerFigure(name="p99.9", heading="p99.9, ms")
+OFF = PeerFigure(name="p99.9 off its closed form", heading="off its closed form, %")
 
 
-def stall_rows(stalls: Sequence[Stalled]) -> Iterator[str]:
-    """What each run reported, beside the closed form."""
-    for stall in stalls:
-        did = f"p99.9 {stall.p999_s * 1e3:,.1f} ms"
-        said = ", service time of a closed model, which stood still too"
-        if stall.expected_s is not None:
-            error = abs(stall.p999_s / stall.expected_s - 1)
-            said = f" of response time, closed form {stall.expected_s * 1e3:,.1f} ms"
-            said += f", off by {error:.2%}   ≤ {STALL_MOST_ERROR:.0%}  "
-            said += word(met=error <= STALL_MOST_ERROR)
-        yield f"{STALL_NAME:<20}{stall.peer:<17}{did}{said}"
+def figures() -> list[PeerFigure]:
+    """All figures, the comparison's own first."""
+    return [*map(figure_of, FIGURES), ADDED, FAILED, P999, OFF]
+
+
+def cases() -> list[PeerCase]:
+    """All cases; the bounds of the last two are on kvmark's figures alone."""
+    connections = (
+        PeerBound(figure=ADDED.name, limit=CONNECTIONS_MOST_BYTES / 1e6),
+        PeerBound(figure=FAILED.name, limit=0),
+    )
+    stall = (PeerBound(figure=OFF.name, limit=100 * STALL_MOST_ERROR),)
+    return [
+        *map(case_of, CASES),
+        PeerCase(name=CONNECTIONS_NAME, programs=FASTEST, bounds=connections),
+        PeerCase(name=STALL_NAME, programs=FASTEST, bounds=stall),
+    ]
+
+
+def runs(
+    repetitions: Sequence[Repetition],
+    crowds: Mapping[int, Sequence[Crowd]],
+    stalls: Mapping[int, Sequence[Stalled]],
+) -> Iterator[PeerRun]:
+    """Everything that was measured, block by block."""
+    yield from (run_of(one, FIGURES) for one in repetitions)
+    for block, peers in crowds.items():
+        for crowd in peers:
+            found = {ADDED.name: crowd.added_bytes / 1e6}
+            if crowd.many.failures is not None:
+                found[FAILED.name] = crowd.many.failures
+            yield PeerRun(block=block, case=CONNECTIONS_NAME, program=crowd.peer, figures=found)
+    for block, stood in stalls.items():
+        for stall in stood:
+            found = {P999.name: stall.p999_s * 1e3}
+            if stall.expected_s is not None:
+                found[OFF.name] = 100 * abs(stall.p999_s / stall.expected_s - 1)
+            yield PeerRun(block=block, case=STALL_NAME, program=stall.peer, figures=found)

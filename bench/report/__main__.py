@@ -15,11 +15,13 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from statistics import median
 from typing import Final
 
-from bench.common.console import carried_out, say
+from bench.common.console import carried_out, keep, say
 from bench.common.process import execute
+from bench.common.table import peers_of, text_of_peers
+
+from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, PeerRun, Peers
 
 PROGRAM: Final = str(Path(sys.executable).with_name("kvmark"))
 STUDY: Final = str(Path(__file__).with_name("cases.yaml"))
@@ -27,6 +29,8 @@ CASES: Final = 200
 CORES: Final = "0-1"
 MOST_S: Final = 10.0
 MOST_BYTES: Final = 5_000_000
+TIME: Final = PeerFigure(name="time", heading="time, s")
+SIZE: Final = PeerFigure(name="size", heading="size, MB")
 REPORTED: Final = (0, 1)
 """Exit codes of a study that went to its end; a verdict that is a no is one too."""
 
@@ -36,11 +40,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--times", type=int, default=5, help="how often each page is written")
     parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
+    parser.add_argument("--results", type=Path, help="folder for every repetition as JSON")
     asked = parser.parse_args()
-    return carried_out(lambda: _measure(asked.times), anyway=asked.anyway)
+    return carried_out(lambda: _measure(asked.times, asked.results), anyway=asked.anyway)
 
 
-def _measure(times: int) -> bool:
+def _measure(times: int, results: Path | None) -> bool:
+    measured: list[PeerRun] = []
     with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as name:
         folder = Path(name)
         say(f"running {CASES} cases, about five minutes")
@@ -49,12 +55,35 @@ def _measure(times: int) -> bool:
         runs = sorted(manifest.parent.name for manifest in folder.glob("runs/*/manifest.json"))
         again = [*study, "study.html", "--resume"]
         report = [PROGRAM, "runs", "report", *runs, "-o", "report.html"]
-        sys.stdout.write(f"{'page of ' + str(len(runs)) + ' runs':<30}{'s':>8}{'MB':>8}\n")
         for title, command in (("kvmark study --resume", again), ("kvmark runs report", report)):
             page = folder / ("study.html" if command is again else "report.html")
-            took = list(_times(command, folder, times))
-            sys.stdout.write(_row(title, median(took), page.stat().st_size))
+            for block, took in enumerate(_times(command, folder, times)):
+                figures = {TIME.name: took, SIZE.name: page.stat().st_size / 1e6}
+                one = PeerRun(block=block, case=title, program="kvmark", figures=figures)
+                measured.append(one)
+    peers = _peers(len(runs), measured)
+    if results:
+        keep(results, "bench-report", peers)
+    sys.stdout.write(text_of_peers(peers))
     return len(runs) == CASES
+
+
+def _peers(runs: int, measured: Sequence[PeerRun]) -> Peers:
+    """Everything that was measured, with the bounds."""
+    bounds = (
+        PeerBound(figure=TIME.name, limit=MOST_S),
+        PeerBound(figure=SIZE.name, limit=MOST_BYTES / 1e6),
+    )
+    return peers_of(
+        f"How long the page of {runs} cases takes",
+        "the simulated driver",
+        (TIME, SIZE),
+        [
+            PeerCase(name=name, programs=("kvmark",), bounds=bounds)
+            for name in dict.fromkeys(one.case for one in measured)
+        ],
+        measured,
+    )
 
 
 def _times(command: Sequence[str], folder: Path, times: int) -> Iterator[float]:
@@ -63,12 +92,6 @@ def _times(command: Sequence[str], folder: Path, times: int) -> Iterator[float]:
         begun = time.perf_counter()
         execute(command, CORES, REPORTED, folder=folder)
         yield time.perf_counter() - begun
-
-
-def _row(title: str, took_s: float, size_bytes: int) -> str:
-    met = took_s <= MOST_S and size_bytes <= MOST_BYTES
-    bounds = f"≤ {MOST_S:g} s, ≤ {MOST_BYTES / 1e6:g} MB  {'met' if met else 'NOT met'}"
-    return f"{title:<30}{took_s:>8.2f}{size_bytes / 1e6:>8.2f}   {bounds}\n"
 
 
 if __name__ == "__main__":

@@ -10,19 +10,17 @@ the logarithms.
 from __future__ import annotations
 
 import argparse
-import json
-import math
 import os
 import random
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-from bench.common.console import say
+from bench.common.console import keep, say
+from bench.common.table import peers_of, text_of_peers
 from bench.common.tools import PeerMissingError
 from bench.rocksdb.peers import (
     PEERS,
@@ -35,20 +33,22 @@ from bench.rocksdb.peers import (
     build,
     load,
 )
-from scipy import stats
 
-COVERAGE = 0.95
+from kvmark.analysis.external.peers import PeerCase, PeerFigure, PeerRun, Peers
+
 OPTIONS = {
     "write_buffer_bytes": str(64 << 20),
     "block_cache_bytes": str(32 << 20),
     "compression": "lz4",
 }
 Figure = Callable[[Measured], float]
-FIGURES: dict[str, Figure] = {
-    "throughput": lambda measured: measured.ops_per_s,
-    "client CPU per operation": lambda measured: measured.cpu_ns_per_operation,
-    "peak memory": lambda measured: measured.max_resident_bytes,
-}
+FIGURES: dict[str, tuple[str, Figure]] = {
+    "throughput": ("ops/s", lambda measured: measured.ops_per_s),
+    "client CPU per operation": (
+        "client CPU µs/op", lambda measured: measured.cpu_ns_per_operation / 1e3,
+    ),
+    "peak memory": ("peak MB", lambda measured: measured.max_resident_bytes / 1e6),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -59,29 +59,6 @@ class Repetition:
     case: Case
     peer: str
     measured: Measured
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """A ratio with its confidence interval, from n pairs."""
-
-    mean: float
-    low: float
-    high: float
-    n: int
-
-    def __str__(self) -> str:
-        return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
-
-
-def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
-    """Geometric mean of the paired ratios, with a t-interval on their logarithms."""
-    logs = np.log(np.asarray(ours) / np.asarray(theirs))
-    mean, n = float(logs.mean()), len(logs)
-    if n < 2:
-        return Ratio(math.exp(mean), 0.0, math.inf, n)
-    half = float(stats.t.ppf((1 + COVERAGE) / 2, n - 1) * logs.std(ddof=1) / math.sqrt(n))
-    return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half), n)
 
 
 def copy_database(loaded: Path, place: Path) -> Path:
@@ -135,58 +112,24 @@ def run_blocks(
             yield Repetition(block, case, peer, measured)
 
 
-def values(repetitions: Sequence[Repetition], case: Case, peer: str, figure: Figure) -> list[float]:
-    """A figure of one peer in one case, block by block."""
-    chosen = [
-        repetition
-        for repetition in repetitions
-        if repetition.case == case and repetition.peer == peer
-    ]
-    return [
-        figure(repetition.measured)
-        for repetition in sorted(chosen, key=lambda repetition: repetition.block)
-    ]
-
-
-def peer_row(repetitions: Sequence[Repetition], case: Case, peer: str) -> str:
-    """A peer's means over the blocks."""
-    rate, cpu_ns, memory = (
-        float(np.mean(values(repetitions, case, peer, figure))) for figure in FIGURES.values()
+def kept(repetitions: Sequence[Repetition], wanted: argparse.Namespace) -> Peers:
+    """Everything that was measured; the first peer is divided by each other one."""
+    cases = sorted({one.case for one in repetitions}, key=lambda one: (one.workload, one.threads))
+    return peers_of(
+        "kvmark, a bare loop and YCSB on one RocksDB database",
+        f"RocksDB; {wanted.records:,} records of 1 KB, {wanted.operations:,} operations",
+        [PeerFigure(name=name, heading=heading) for name, (heading, _) in FIGURES.items()],
+        [PeerCase(name=str(case), programs=tuple(wanted.peers)) for case in cases],
+        [
+            PeerRun(
+                block=one.block,
+                case=str(one.case),
+                program=one.peer,
+                figures={name: figure(one.measured) for name, (_, figure) in FIGURES.items()},
+            )
+            for one in repetitions
+        ],
     )
-    return f"{case!s:<14}{peer:<14}{rate:>12,.0f}{cpu_ns / 1e3:>16.2f}{memory / 2**20:>16.0f}"
-
-
-def pairs(peers: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Whose figures are divided by whose: ours by the others', and one build's by the other's."""
-    for peer in peers:
-        if "kvmark" in peers and peer not in ("kvmark", "bare-crate"):
-            yield "kvmark", peer
-    if {"bare", "bare-crate"} <= set(peers):
-        yield "bare", "bare-crate"
-
-
-def ratio_rows(
-    repetitions: Sequence[Repetition], case: Case, peers: Sequence[str]
-) -> Iterator[str]:
-    """Each pair, figure by figure."""
-    for upper, lower in pairs(peers):
-        for name, figure in FIGURES.items():
-            ours = values(repetitions, case, upper, figure)
-            theirs = values(repetitions, case, lower, figure)
-            yield f"{case!s:<14}{upper + '/' + lower:<22}{name:<26}{ratio(ours, theirs)!s:>24}"
-
-
-def table(repetitions: Sequence[Repetition], peers: Sequence[str]) -> str:
-    """Both tables: means by peer, then ratios with their intervals."""
-    cases = list(dict.fromkeys(repetition.case for repetition in repetitions))
-    cases.sort(key=lambda case: (case.workload, case.threads))
-    lines = [f"{'case':<14}{'peer':<14}{'ops/s':>12}{'CPU µs/op':>16}{'peak MiB':>16}"]
-    lines += [peer_row(repetitions, case, peer) for case in cases for peer in peers]
-    if any(pairs(peers)):
-        blocks = len({repetition.block for repetition in repetitions})
-        lines += ["", f"ratios with 95 % intervals, {blocks} paired blocks"]
-        lines += [row for case in cases for row in ratio_rows(repetitions, case, peers)]
-    return "\n".join(lines)
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -203,7 +146,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--peers", nargs="+", default=list(USUAL), choices=list(PEERS))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="where the databases go for the time being")
-    parser.add_argument("--results", type=Path, help="JSON file for every single repetition")
+    parser.add_argument("--results", type=Path, help="folder for every repetition as JSON")
     return parser.parse_args(arguments)
 
 
@@ -229,11 +172,10 @@ def main(arguments: Sequence[str]) -> int:
     except (PeerFailedError, PeerMissingError) as failure:
         say(str(failure))
         return 3
+    peers = kept(repetitions, wanted)
     if wanted.results:
-        wanted.results.write_text(
-            json.dumps([asdict(repetition) for repetition in repetitions], indent=1)
-        )
-    sys.stdout.write(table(repetitions, wanted.peers) + "\n")
+        keep(wanted.results, "bench-rocksdb", peers)
+    sys.stdout.write(text_of_peers(peers))
     return 0
 
 

@@ -9,21 +9,25 @@ time per operation, not the system's throughput. A system that fails is named be
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.common.console import carried_out, keep, say
 from bench.common.limits import SPARE_FILES, raise_file_limit
+from bench.common.table import peers_of, text_of_peers
 from bench.scale.cases import Facts, RunFailedError, cases, measured
 from bench.scale.published import CORES_EACH, MACHINES, published_at
 
+from kvmark.analysis.external.peers import PeerCase, PeerFigure, PeerRun, Peers
 from kvmark.errors import KvmarkError
-from kvmark.testbed.host import describe_host
 
-HEAD = ("system", "clients", "ops/s", "failed", "client CPU µs/op", "peak memory MB")
+FIGURES = (
+    PeerFigure(name="throughput", heading="ops/s"),
+    PeerFigure(name="failed", heading="failed, %"),
+    PeerFigure(name="client CPU per operation", heading="client CPU µs/op"),
+    PeerFigure(name="peak memory", heading="peak memory, MB"),
+)
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -33,30 +37,20 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--duration", type=int, default=10, help="seconds to measure")
     parser.add_argument("--nodes", type=int, default=3, help="of Cassandra; 0 to leave it out")
     parser.add_argument("--only", default="", help="systems with this text in their name")
-    parser.add_argument("--results", type=Path, help="folder for the table and its figures")
+    parser.add_argument("--results", type=Path, help="folder for every figure as JSON")
     parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
     return parser.parse_args(arguments)
 
 
-def row(name: str, facts: Facts) -> tuple[str, ...]:
-    """A system in cells."""
-    return (
-        name,
-        f"{facts.clients:,}",
-        f"{facts.ops_per_s:,.0f}",
-        f"{facts.failed:.2%}",
-        f"{facts.cpu_ns_per_operation / 1e3:.2f}",
-        f"{facts.peak_bytes / 1e6:.0f}",
+def figures(facts: Facts) -> dict[str, float]:
+    """A system's figures by their names."""
+    found = (
+        facts.ops_per_s,
+        100 * facts.failed,
+        facts.cpu_ns_per_operation / 1e3,
+        facts.peak_bytes / 1e6,
     )
-
-
-def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Words left, numbers right."""
-    widths = [max(len(cells[column]) for cells in rows) for column in range(len(HEAD))]
-    for cells in rows:
-        first = cells[0].ljust(widths[0])
-        rest = (cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))
-        yield "  ".join((first, *rest))
+    return dict(zip((one.name for one in FIGURES), found, strict=True))
 
 
 def beside(clients: int) -> Iterator[str]:
@@ -69,17 +63,16 @@ def beside(clients: int) -> Iterator[str]:
         )
 
 
-def text_of(measured: Mapping[str, Facts], failures: Sequence[str], clients: int) -> str:
-    """Everything that is printed."""
-    host = describe_host()
-    told = f"{host['processor']}, {host['cores']} cores for the generator and the system together"
-    rows = [HEAD, *(row(name, facts) for name, facts in measured.items())]
-    classes = [
-        f"{name}: {count:,} operations ended as {outcome}."
-        for name, facts in measured.items()
-        for outcome, count in facts.failures.items()
-    ]
-    return "\n".join([told, "", *table(rows), *classes, *failures, "", *beside(clients)]) + "\n"
+def kept(runs: Sequence[PeerRun], given: argparse.Namespace) -> Peers:
+    """Everything that was measured."""
+    names = dict.fromkeys(run.case for run in runs)
+    return peers_of(
+        f"{given.clients:,} clients of kvmark in one process",
+        f"generator and system share the cores, {given.duration} s each",
+        FIGURES,
+        [PeerCase(name=name, programs=("kvmark",)) for name in names],
+        runs,
+    )
 
 
 def run(given: argparse.Namespace) -> bool:
@@ -89,26 +82,27 @@ def run(given: argparse.Namespace) -> bool:
         limit = given.clients + SPARE_FILES
         say(f"too few files may be open: raise it with `ulimit -Hn {limit}`")
         return False
-    found: dict[str, Facts] = {}
+    found: list[PeerRun] = []
     failures: list[str] = []
     for case in cases(given.nodes):
         if given.only.lower() not in case.name.lower():
             continue
         try:
-            found[case.name] = measured(case, given.clients, given.duration)
-            say("  ".join(row(case.name, found[case.name])))
+            facts = measured(case, given.clients, given.duration)
+            say(f"{case.name}: {facts}")
+            one = PeerRun(block=0, case=case.name, program="kvmark", figures=figures(facts))
+            found.append(one)
         except (RunFailedError, KvmarkError) as failure:
             failures.append(f"{case.name} failed: {failure}")
             say(failures[-1])
         except KeyboardInterrupt:
             failures.append(f"{case.name} was interrupted, and what would have come after it")
             break
-    text = text_of(found, failures, given.clients)
+    peers = kept(found, given)
     if given.results:
-        kept = {name: asdict(facts) for name, facts in found.items()}
-        document = {"measured": kept, "failures": failures}
-        keep(given.results, "bench-scale", text, json.dumps(document, indent=1))
-    sys.stdout.write(text)
+        keep(given.results, "bench-scale", peers)
+    told = [text_of_peers(peers), *failures, *beside(given.clients)]
+    sys.stdout.write("\n".join(told) + "\n")
     return not failures
 
 

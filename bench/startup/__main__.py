@@ -19,21 +19,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from statistics import median
 from typing import Final
 
-from bench.common.console import carried_out, say
+from bench.common.console import carried_out, keep, say
 from bench.common.process import execute
-from bench.common.table import word
+from bench.common.table import peers_of, text_of_peers
+
+from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, PeerRun, Peers
 
 PROGRAM: Final = str(Path(sys.executable).with_name("kvmark"))
 CORES: Final = "0-1"
 RUN: Final = ("run", "ycsb/c", "--system", "null:", "--operations", "1000", "--tag", "bench", "-q")
+FIRST: Final = "the first listing of all of them, once"
 JUDGED: Final = (0, 1)
 """Exit codes of a run that was measured; one whose verdict is a no is too."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Asked:
     """A command line, and the time in which it has to be answered, if that is bounded."""
 
@@ -74,25 +76,47 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=1000, help="how many there are to list")
     parser.add_argument("--times", type=int, default=15, help="how often each command is run")
     parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
+    parser.add_argument("--results", type=Path, help="folder for every repetition as JSON")
     given = parser.parse_args()
-    return carried_out(lambda: _measure(given.runs, given.times), anyway=given.anyway)
+    return carried_out(
+        lambda: _measure(given.runs, given.times, given.results), anyway=given.anyway
+    )
 
 
-def _measure(runs: int, times: int) -> bool:
+def _measure(runs: int, times: int, results: Path | None) -> bool:
     with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as name:
         folder = Path(name)
         say(f"making {runs} runs")
         execute([PROGRAM, *RUN], CORES, JUDGED, folder=folder)
         _copy(folder / "runs", runs)
         say("listing them for the first time, which judges each")
-        first = next(_times(Asked("", ("runs", "--limit", str(runs))), folder, 1))
-        sys.stdout.write(f"| over {runs:,} runs | median, s | slowest, s | at most, s | |\n")
-        sys.stdout.write("|:---|---:|---:|---:|:---|\n")
-        for one in asked(runs):
-            took = list(_times(one, folder, times))
-            sys.stdout.write(_row(one.title, took, one.most_s))
-        sys.stdout.write(_row("the first listing of all of them, once", [first], None))
+        first = Asked(FIRST, ("runs", "--limit", str(runs)))
+        took = {first: list(_times(first, folder, 1))}
+        took |= {one: list(_times(one, folder, times)) for one in asked(runs)}
+    peers = _peers(f"a folder of {runs:,} small runs", took)
+    if results:
+        keep(results, "bench-startup", peers)
+    sys.stdout.write(text_of_peers(peers))
     return True
+
+
+def _peers(system: str, took: Mapping[Asked, Sequence[float]]) -> Peers:
+    """Everything that was measured."""
+    bounds = {
+        one: () if one.most_s is None else (PeerBound(figure="time", limit=one.most_s),)
+        for one in took
+    }
+    return peers_of(
+        "How soon commands answer",
+        system,
+        [PeerFigure(name="time", heading="time, s")],
+        [PeerCase(name=one.title, programs=("kvmark",), bounds=bounds[one]) for one in took],
+        [
+            PeerRun(block=block, case=one.title, program="kvmark", figures={"time": seconds})
+            for one, times in took.items()
+            for block, seconds in enumerate(times)
+        ],
+    )
 
 
 def _copy(runs: Path, count: int) -> None:
@@ -115,11 +139,6 @@ def _times(one: Asked, folder: Path, times: int) -> Iterator[float]:
         begun = time.perf_counter()
         execute([PROGRAM, *one.words], CORES, variables=one.variables, folder=folder)
         yield time.perf_counter() - begun
-
-
-def _row(title: str, took: Sequence[float], most_s: float | None) -> str:
-    bound = ("", "") if most_s is None else (f"{most_s:g}", word(met=median(took) <= most_s))
-    return f"| {title} | {median(took):.3f} | {max(took):.3f} | {bound[0]} | {bound[1]} |\n"
 
 
 if __name__ == "__main__":

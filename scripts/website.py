@@ -1,0 +1,108 @@
+"""Builds the documents as a site into `site/`, from what zensical.toml says.
+
+A link or an anchor that leads nowhere fails, and so does a page that no one finds or that fetches
+something from elsewhere when it is opened.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import target_folder
+
+import setup
+
+LOCK = setup.ROOT / "requirements-site.lock"
+CONFIG = setup.ROOT / "zensical.toml"
+DOCS = setup.ROOT / "docs"
+SITE = setup.ROOT / "site"
+# Its own page lists them.
+LISTED_ELSEWHERE = "decisions/"
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+FETCHING = r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)="
+FETCHED = re.compile(FETCHING + r"\"?((?:https?:)?//[^\s\">]+)")
+
+
+def install() -> None:
+    """Installs the generator into `.venv`, exactly as locked, where it isn't there."""
+    if not is_installed():
+        setup.pip("-r", str(LOCK))
+        setup.done("site", wanted())
+
+
+def is_installed() -> bool:
+    """Whether the generator that is locked is in `.venv`."""
+    return setup.is_done("site", wanted())
+
+
+def wanted() -> str:
+    """What is to be installed, for which Python."""
+    return target_folder.digest([LOCK], sys.version)
+
+
+def build() -> None:
+    """Writes the site. Raises Failed where a link or an anchor leads nowhere."""
+    command = [str(setup.PYTHON), "-m", "zensical", "build", "--clean", "--strict"]
+    command += ["--config-file", str(CONFIG)]
+    built = subprocess.run(command, cwd=setup.ROOT, capture_output=True, text=True, check=False)
+    if built.returncode != 0:
+        said, _, _ = COLOUR.sub("", built.stderr).partition("Traceback")
+        raise setup.Failed(f"{said.strip()}\nThe site isn't built: mend that and try again.")
+
+
+def unlisted(navigation: object, pages: list[str]) -> list[str]:
+    """The pages that the navigation doesn't name, where nothing else lists them."""
+    named = set(named_in(navigation))
+    return [page for page in pages if page not in named and not page.startswith(LISTED_ELSEWHERE)]
+
+
+def named_in(navigation: object) -> Iterator[str]:
+    """The pages that a navigation, or a part of it, names."""
+    match navigation:
+        case str():
+            yield navigation
+        case list():
+            for entry in navigation:
+                yield from named_in(entry)
+        case dict():
+            yield from named_in(list(navigation.values()))
+
+
+def fetched(page: str) -> list[str]:
+    """What a browser that opens this page asks others for."""
+    return FETCHED.findall(page)
+
+
+def check() -> None:
+    """Raises Failed for a page that isn't listed, or that isn't whole without a network."""
+    pages = sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
+    navigation = tomllib.loads(CONFIG.read_text())["project"]["nav"]
+    if missing := unlisted(navigation, pages):
+        raise setup.Failed(f"The navigation in {CONFIG.name} doesn't name {', '.join(missing)}.")
+    for page in sorted(SITE.rglob("*.html")):
+        if others := fetched(page.read_text()):
+            raise setup.Failed(f"{page.relative_to(SITE)} fetches {', '.join(others)}.")
+
+
+def main() -> int:
+    """Builds the site, says where it begins, and returns the exit code."""
+    try:
+        install()
+        build()
+        check()
+    except setup.Failed as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    print(SITE.relative_to(setup.ROOT) / Path("index.html"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
