@@ -8,7 +8,7 @@ RELEASE := --release --locked
 
 .DEFAULT_GOAL := help
 .PHONY: help quickstart setup check format test test-long fuzz fuzz-short counts wheel fresh
-.PHONY: fresh-setup fresh-wheel docs readme bench bench-engine bench-rocksdb bench-rocksdb-build
+.PHONY: fresh-setup fresh-wheel docs measure bench bench-engine bench-rocksdb bench-rocksdb-build
 .PHONY: bench-redis bench-memcached bench-cql bench-apps bench-scale bench-stress bench-report
 .PHONY: bench-startup coverage site lock clean
 
@@ -118,8 +118,8 @@ site: setup ## Build the documents as a site, strict about links; open site/inde
 coverage: setup ## Simulate how often intervals hold the truth, into docs/method/intervals.md
 	$(BIN)/python scripts/interval_coverage.py
 
-readme: setup ## Measure and store what the README shows, and put it there
-	@$(BIN)/python scripts/readme.py
+measure: setup ## Measure and store a published report: REPORT=hcassandra MINUTES=120; lists them
+	@$(BIN)/python scripts/measure.py $(REPORT) $(addprefix --minutes ,$(MINUTES))
 
 lock: setup ## Resolve the Python dependencies anew into requirements.lock
 	$(BIN)/python scripts/lock.py

@@ -1,0 +1,206 @@
+"""Measures one published report anew, stores its runs, and makes all documents of what is stored.
+
+    make measure REPORT=hcassandra MINUTES=120
+
+A study goes on where its stored runs end, also on a machine that has never seen it. The generator
+has core 0 and the servers core 1, proxies both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from kvmark.records.archive import unpack
+from kvmark.records.store import Records
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAM = ROOT / ".venv/bin/kvmark"
+RECORDS = "docs/records"
+BEGUN = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
+SECONDS_A_MINUTE = 60
+ENOUGH = (0, 1)
+"""Exit codes of what was measured: a verdict may well be a no."""
+STUDIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "hcassandra": ("--only", "published"),
+    "yugabyte-1.0.7": (),
+    "cassandra-initial": (),
+}
+TARGETS: Final[Mapping[str, str]] = {
+    "redis": "1000,2000,4000,6000,8000,10000,12000,max",
+    "rocksdb": "5000,10000,20000,40000,60000,80000,100000,max",
+}
+SHOTOVER_PORT = 19_042
+WAYS: Final = tuple((build, threads) for build in ("release", "debug") for threads in (4, 16))
+
+
+def main() -> int:
+    """Measures what was named, then writes the documents."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("report", choices=[*REPORTS, *STUDIES])
+    parser.add_argument("--minutes", type=float, help="stop a study then; it can go on later")
+    asked = parser.parse_args()
+    if asked.report in STUDIES:
+        study(asked.report, asked.minutes)
+    else:
+        REPORTS[asked.report]()
+    return kvmark("doc")
+
+
+def quickstart() -> None:
+    """YCSB's sequence on embedded RocksDB, as the README has it."""
+    must("ycsb", "--pin", "0", "--report", "none", *marked("ycsb-rocksdb"))
+    store("ycsb-rocksdb")
+
+
+def failover() -> None:
+    """Kills a Redis for two seconds under a fixed rate."""
+    with server("redis", "--appendonly", "yes") as system:
+        load = ("--rate", "5000", "--clients", "64", "--duration", "20s", "--interval", "250ms")
+        fault = ("--fault", "8s kill primary-1 for 2s", "--verify", "--pin", "0")
+        must("run", "redis/set", *load, *fault, "--system", system, *marked("failover"))
+    store("failover")
+
+
+def redis() -> None:
+    """YCSB's sequence on Redis. Its scans take their time: a quarter of an hour is all it gets."""
+    with server("redis") as system:
+        words = ("--system", system, "--pin", "0", "--budget", "15m", "--report", "none")
+        must("ycsb", *words, *marked("ycsb-redis"))
+    store("ycsb-redis")
+
+
+def targets() -> None:
+    """YCSB's A and C on both stores at rates from far below what they can do up to all of it."""
+    load = ("--workloads", "load,a,c", "--records", "10000", "--repetitions", "5", "--pin", "0")
+    words = (*load, "--report", "none", *marked("ycsb-targets"))
+    with server("redis") as system:
+        must("ycsb", "--system", system, "--target", TARGETS["redis"], *words)
+    must("ycsb", "--target", TARGETS["rocksdb"], *words)
+    store("ycsb-targets")
+
+
+def haproxy() -> None:
+    """What HAProxy costs before Redis."""
+    with server("redis") as system, proxy(system, "--kind", "haproxy", "--threads", "1") as way:
+        words = ("--system", system, "--through", way, "--tag", tag("haproxy"), "--report", "none")
+        must("study", "proxy", *words, "--commit", head())
+    store("haproxy")
+
+
+def shotover() -> None:
+    """The published line of cassandra-stress, straight and through Shotover, three times each."""
+    with server("cassandra", "--heap", "1G") as system, ExitStack() as stack:
+        ports = {"direct": 9042}
+        for number, (build, threads) in enumerate(WAYS):
+            name, port = f"{build}-{threads}", SHOTOVER_PORT + number
+            words = ("--build", build, "--threads", str(threads), "--port", str(port))
+            stack.enter_context(proxy(system, "--kind", "shotover", *words))
+            ports[name] = port
+        # Java compiles what it runs: what warms the node is no result.
+        stress(9042, "--tag", "warm-up")
+        names = list(ports)
+        for first in range(3):
+            # Each way is once at another place among them.
+            for name in names[first:] + names[:first]:
+                stress(ports[name], "--tag", tag("shotover"), "--tag", name)
+    store("shotover")
+
+
+def stress(port: int, *words: str) -> None:
+    """The published command line at a port, until the standard error of its mean is below 0.02."""
+    line = "write no-warmup -mode native cql3 connectionsPerHost=8 -rate threads=8"
+    node = f"-node 127.0.0.1 -port native={port}"
+    must("stress", "--pin", "0", "--commit", head(), *words, *line.split(), *node.split())
+
+
+def study(name: str, minutes: float | None) -> None:
+    """Goes on with a study until it is done, or the minutes are over; stores what there is."""
+    stored = ROOT / RECORDS / f"{name}.tar.xz"
+    kept = Records.at(None).root
+    if stored.exists() and not (kept / "studies").exists():
+        unpack(stored, kept)
+    words = ("study", name, *STUDIES[name], "--commit", head(), "--report", "none", "--resume")
+    running = subprocess.Popen([str(PROGRAM), *words], cwd=ROOT)
+    try:
+        running.wait(None if minutes is None else minutes * SECONDS_A_MINUTE)
+    except subprocess.TimeoutExpired:
+        running.send_signal(signal.SIGINT)
+        running.wait()
+    must("runs", "archive", f"study:{name}", "--output", str(stored))
+
+
+@contextmanager
+def server(system: str, *words: str) -> Iterator[str]:
+    """A testbed of our own on core 1 while it is needed; gives its URL."""
+    name = f"measure-{system}"
+    must("up", system, "--name", name, "--core", "1", *words)
+    try:
+        yield f"up:{name}"
+    finally:
+        must("down", name, "--remove")
+
+
+@contextmanager
+def proxy(system: str, *words: str) -> Iterator[str]:
+    """A proxy before a system; gives its URL."""
+    name = "-".join(["measure", *(word for word in words if not word.startswith("--"))])
+    must("up", "proxy", "--name", name, "--to", system, *words)
+    try:
+        yield f"up:{name}"
+    finally:
+        must("down", name, "--remove")
+
+
+def marked(name: str) -> tuple[str, ...]:
+    """Options by which runs are found, and known to be of this clone's commit."""
+    return ("--tag", tag(name), "--commit", head())
+
+
+def tag(name: str) -> str:
+    """The tag of what is measured now, and of nothing that was measured before at this commit."""
+    return f"{name}-{BEGUN}"
+
+
+def head() -> str:
+    """The commit of this clone."""
+    words = ["git", "rev-parse", "HEAD"]
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout[:-1]
+
+
+def store(name: str) -> None:
+    """Keeps what was measured now beside the documents."""
+    must("runs", "archive", f"tag:{tag(name)}", "--output", f"{RECORDS}/{name}.tar.xz")
+
+
+def must(*words: str) -> None:
+    """A command that has to come to its end."""
+    code = kvmark(*words)
+    if code not in ENOUGH:
+        sys.exit(code)
+
+
+def kvmark(*words: str) -> int:
+    """The exit code of a command of this clone."""
+    return subprocess.run([str(PROGRAM), *words], cwd=ROOT, check=False).returncode
+
+
+REPORTS: Final[Mapping[str, Callable[[], None]]] = {
+    "ycsb-rocksdb": quickstart,
+    "failover": failover,
+    "ycsb-redis": redis,
+    "ycsb-targets": targets,
+    "haproxy": haproxy,
+    "shotover": shotover,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
