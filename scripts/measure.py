@@ -9,6 +9,8 @@ has core 0 and the servers core 1, proxies both.
 from __future__ import annotations
 
 import argparse
+import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -16,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from kvmark.records.archive import unpack
@@ -34,10 +37,13 @@ STUDIES: Final[Mapping[str, tuple[str, ...]]] = {
     "cassandra-initial": (),
 }
 TARGETS: Final[Mapping[str, str]] = {
-    "redis": "1000,2000,4000,6000,8000,10000,12000,max",
-    "rocksdb": "5000,10000,20000,40000,60000,80000,100000,max",
+    "redis": "1000,2000,4000,6000,8000,10000,12000,14000,16000",
+    "rocksdb": "5000,10000,20000,40000,60000,80000,100000,120000,140000",
 }
+SMALL = "--no-histogram-logs"
+"""Of runs that are many: all stored records together have 20 MB."""
 SHOTOVER_PORT = 19_042
+RAY_PORT = 6380
 WAYS: Final = tuple((build, threads) for build in ("release", "debug") for threads in (4, 16))
 
 
@@ -56,8 +62,9 @@ def main() -> int:
 
 def quickstart() -> None:
     """YCSB's sequence on embedded RocksDB, as the README has it."""
-    must("ycsb", "--pin", "0", "--report", "none", *marked("ycsb-rocksdb"))
-    store("ycsb-rocksdb")
+    words = ("--pin", "0", "--repetitions", "10", "--report", "none")
+    must("ycsb", *words, *marked("ycsb-rocksdb"))
+    store("ycsb-rocksdb", SMALL)
 
 
 def failover() -> None:
@@ -70,21 +77,24 @@ def failover() -> None:
 
 
 def redis() -> None:
-    """YCSB's sequence on Redis. Its scans take their time: a quarter of an hour is all it gets."""
+    """YCSB's sequence on Redis, whose scans take their time."""
     with server("redis") as system:
-        words = ("--system", system, "--pin", "0", "--budget", "15m", "--report", "none")
+        words = ("--system", system, "--pin", "0", "--repetitions", "10", "--report", "none")
         must("ycsb", *words, *marked("ycsb-redis"))
-    store("ycsb-redis")
+    store("ycsb-redis", SMALL)
 
 
 def targets() -> None:
-    """YCSB's A and C on both stores at rates from far below what they can do up to all of it."""
-    load = ("--workloads", "load,a,c", "--records", "10000", "--repetitions", "5", "--pin", "0")
-    words = (*load, "--report", "none", *marked("ycsb-targets"))
-    with server("redis") as system:
-        must("ycsb", "--system", system, "--target", TARGETS["redis"], *words)
-    must("ycsb", "--target", TARGETS["rocksdb"], *words)
-    store("ycsb-targets")
+    """YCSB's A and C on both stores at rates from far below what they can do to beyond it."""
+    common = ("--records", "10000", "--pin", "0", "--report", "none")
+    with server("redis") as system, TemporaryDirectory() as folder:
+        stores = {"redis": system, "rocksdb": f"rocksdb:{folder}/store"}
+        for name, store_url in stores.items():
+            must("ycsb", "--system", store_url, "--workloads", "load", *common)
+            words = ("--workloads", "a,c", "--on-existing", "keep", "--repetitions", "5", *common)
+            offered = ("--target", TARGETS[name], "--operations", "20000")
+            must("ycsb", "--system", store_url, *words, *offered, *marked("ycsb-targets"))
+    store("ycsb-targets", SMALL)
 
 
 def haproxy() -> None:
@@ -92,7 +102,7 @@ def haproxy() -> None:
     with server("redis") as system, proxy(system, "--kind", "haproxy", "--threads", "1") as way:
         words = ("--system", system, "--through", way, "--tag", tag("haproxy"), "--report", "none")
         must("study", "proxy", *words, "--commit", head())
-    store("haproxy")
+    store("haproxy", SMALL)
 
 
 def shotover() -> None:
@@ -111,7 +121,39 @@ def shotover() -> None:
             # Each way is once at another place among them.
             for name in names[first:] + names[:first]:
                 stress(ports[name], "--tag", tag("shotover"), "--tag", name)
-    store("shotover")
+    store("shotover", SMALL)
+
+
+def two_copies() -> None:
+    """Writes acknowledged by two copies of two, with more clients than the published rows have."""
+    levels = ("scenario=2", "operation=write", "replication_factor=2", "consistency=TWO")
+    chosen = (*levels, "node_down=no", "clients=1600,5000,7000")
+    only = [word for level in chosen for word in ("--only", level)]
+    must("study", "hcassandra", *only, "--report", "none", *marked("hcassandra-two"))
+    store("hcassandra-two", SMALL)
+
+
+def validation() -> None:
+    """Reads for a fixed time, of twice as many partitions as were written."""
+    with server("cassandra", "--nodes", "3"):
+        words = ("stress", "--pin", "0", *marked("hcassandra-validation"))
+        rate = ("-rate", "threads=100", "-node", "127.0.0.1")
+        must(*words, "write", "n=200000", "no-warmup", *rate)
+        for errors in ((), ("-errors", "ignore")):
+            beyond = ("-pop", "dist=uniform(1..400000)")
+            # That some reads fail is what is measured.
+            kvmark(*words, "read", "duration=20s", "no-warmup", *beyond, *rate, *errors)
+    store("hcassandra-validation", SMALL)
+
+
+def two_machines() -> None:
+    """Scenario 1 with its load from the two agents of a fleet."""
+    with server("cassandra", "--nodes", "3"), fleet(2) as head_address:
+        words = ("stress", "--fleet", head_address, "--machines", "2", *marked("hcassandra-fleet"))
+        for threads in (10, 100, 400, 1600):
+            line = f"write duration=20s cl=LOCAL_ONE -rate threads={threads} -node 127.0.0.1"
+            must(*words, "--repetitions", "3", *line.split())
+    store("hcassandra-fleet", SMALL)
 
 
 def stress(port: int, *words: str) -> None:
@@ -134,7 +176,7 @@ def study(name: str, minutes: float | None) -> None:
     except subprocess.TimeoutExpired:
         running.send_signal(signal.SIGINT)
         running.wait()
-    must("runs", "archive", f"study:{name}", "--output", str(stored))
+    must("runs", "archive", f"study:{name}", "--output", str(stored), SMALL)
 
 
 @contextmanager
@@ -146,6 +188,23 @@ def server(system: str, *words: str) -> Iterator[str]:
         yield f"up:{name}"
     finally:
         must("down", name, "--remove")
+
+
+@contextmanager
+def fleet(machines: int) -> Iterator[str]:
+    """A cluster of Ray on this machine, with an agent for each of so many; gives its head."""
+    head_address = f"127.0.0.1:{RAY_PORT}"
+    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    ray = [str(PROGRAM.parent / "ray")]
+    here = ["--node-ip-address=127.0.0.1", "--num-cpus=1", "--disable-usage-stats"]
+    head_words = ["--head", f"--port={RAY_PORT}", "--include-dashboard=false"]
+    try:
+        subprocess.run([*ray, "start", *head_words, *here], check=True)
+        for _ in range(machines - 1):
+            subprocess.run([*ray, "start", f"--address={head_address}", *here], check=True)
+        yield head_address
+    finally:
+        subprocess.run([*ray, "stop"], check=False)
 
 
 @contextmanager
@@ -175,9 +234,9 @@ def head() -> str:
     return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout[:-1]
 
 
-def store(name: str) -> None:
+def store(name: str, *words: str) -> None:
     """Keeps what was measured now beside the documents."""
-    must("runs", "archive", f"tag:{tag(name)}", "--output", f"{RECORDS}/{name}.tar.xz")
+    must("runs", "archive", f"tag:{tag(name)}", "--output", f"{RECORDS}/{name}.tar.xz", *words)
 
 
 def must(*words: str) -> None:
@@ -199,6 +258,9 @@ REPORTS: Final[Mapping[str, Callable[[], None]]] = {
     "ycsb-targets": targets,
     "haproxy": haproxy,
     "shotover": shotover,
+    "hcassandra-two": two_copies,
+    "hcassandra-validation": validation,
+    "hcassandra-fleet": two_machines,
 }
 
 

@@ -30,6 +30,7 @@ def run_at(healthy: Callable[[], Any], minute: int, speed: float = 1.0, **change
         factor = changes.get(row["operation"], 1.0)
         row["service"]["mean"] = row["service"]["mean"] * factor / speed
     draft.engine["system"]["system"] = changes.get("store", "RocksDB")
+    draft.plan["name"] = changes.get("workload", draft.plan["name"])
     draft.plan["dataset"]["count"] = changes.get("records", 1000)
     run: Run = draft.run()
     return run
@@ -78,6 +79,18 @@ def test_a_published_order_is_confirmed_or_contradicted(healthy: Callable[[], An
     assert claims(dearer)[0].word == "confirmed"
     assert claims(cheaper)[0].word == "contradicted"
     assert claims(dearer)[1].findings == ()
+
+
+def test_a_published_order_of_workloads_is_held_against_runs(healthy: Callable[[], Any]) -> None:
+    runs = [
+        run_at(healthy, 10 * place + i, s * speed, workload=f"ycsb/{name}")
+        for place, (name, speed) in enumerate([("c", 2.0), ("d", 3.0), ("b", 1.0)])
+        for i, s in enumerate(scatter(place, 4))
+    ]
+    words = {claim.sentence: claim.word for claim in claims(runs) if claim.findings}
+    assert words["workload C costs less than D"] == "contradicted"
+    assert words["workload D costs less than B"] == "confirmed"
+    assert "workload B costs less than F" not in words
 
 
 def test_growth_is_held_against_the_sentence_that_rocksdb_outgrows_redis(

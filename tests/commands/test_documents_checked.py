@@ -222,6 +222,16 @@ def test_a_ledger_that_is_none_is_refused(
     assert not records.root.exists()
 
 
+@pytest.mark.usefixtures("ledger")
+def test_a_page_needs_no_logs_of_histograms(run: str) -> None:
+    whole = PAGE.read_text()
+    large = Path("docs/records/one.tar.xz").stat().st_size
+    stored("one", run, "--no-histogram-logs")
+    assert Path("docs/records/one.tar.xz").stat().st_size < large
+    assert main(["doc", "-q"]) == 0
+    assert PAGE.read_text() == whole
+
+
 def test_an_archive_follows_from_its_folders_alone(run: str, records: Records) -> None:
     first = stored("one", run).read_bytes()
     for path in (records.root / run).iterdir():

@@ -59,7 +59,12 @@ def engine_record(window_ns: int) -> dict[str, Any]:
     }
 
 
-def plan(workload: str, records: int) -> dict[str, Any]:
+def at_rate(rate: float) -> dict[str, Any]:
+    return {"process": "uniform", "rates": [{"at_ns": 0, "rate": rate}]}
+
+
+def plan(workload: str, records: int, rate: float | None = None) -> dict[str, Any]:
+    closed = {"process": "closed", "think_time_ns": 0}
     return {
         "name": f"ycsb/{workload}",
         "seeds": {"schedule": 1, "keys": 2, "values": 3, "mix": 4},
@@ -68,7 +73,7 @@ def plan(workload: str, records: int) -> dict[str, Any]:
             {
                 "name": "clients",
                 "clients": 1,
-                "arrival": {"process": "closed", "think_time_ns": 0},
+                "arrival": closed if rate is None else at_rate(rate),
                 "mix": [{"kind": "read", "weight": 1.0}],
             }
         ],
@@ -76,10 +81,14 @@ def plan(workload: str, records: int) -> dict[str, Any]:
     }
 
 
-def recorded(records: Records, workload: str, size: int, window_ns: int = SECOND) -> Run:
+def recorded(
+    records: Records, workload: str, size: int, window_ns: int = SECOND, rate: float | None = None
+) -> Run:
     folder = records.new(f"ycsb-{workload}")
     host = {"cores": 4, "disks": [{"name": "a"}]}
-    folder.begin(Header(("kvmark", "ycsb"), {}, plan(workload, size), host, {"kvmark": "0.1.0"}))
+    folder.begin(
+        Header(("kvmark", "ycsb"), {}, plan(workload, size, rate), host, {"kvmark": "0.1.0"})
+    )
     common = {"phase": 0, "phase_name": "measure", "drain": False, "group": "clients"}
     rows = [
         {
@@ -142,11 +151,22 @@ def test_a_sequence_becomes_a_page_and_a_table(runs: list[Run]) -> None:
     assert "17,953" in sequence_text(answer, 120).plain
 
 
+def test_a_sequence_at_targets_draws_response_time_against_throughput(tmp_path: Path) -> None:
+    records = Records(tmp_path / "runs")
+    offered = [recorded(records, "a", 1_000, rate=rate) for rate in (1_000.0, 2_000.0, None)]
+    page = sequence_page(sequence_answer(offered))
+    (drawn,) = next(part for part in page.parts if part.name == "figures").figures[:1]
+    assert drawn.name == "throughput-latency"
+    assert drawn.data["series"].unique().sort().to_list() == ["RocksDB p50", "RocksDB p99"]
+    assert len(drawn.data) == 6
+    assert "<svg" in drawn.svg()
+
+
 def test_the_page_of_a_sequence_says_what_its_runs_make_of_published_sentences(
     runs: list[Run],
 ) -> None:
     answer = sequence_answer(runs)
-    assert [claim.findings for claim in answer.claims()] == [()] * 4
+    assert [claim.findings for claim in answer.claims()] == [()] * 9
     assert "sentences" not in [part.name for part in sequence_page(answer).parts]
     effect = Effect(Estimate(1.2, 1.1, 1.3, 4, "", ""), 0.01, 0.1)
     claim = Claim("READ costs less", (Finding("RocksDB", "confirmed", effect),))

@@ -9,6 +9,9 @@ from pathlib import Path
 import preloaded
 import pytest
 
+from kvmark.cli.commands.doc_stress import stress_text
+from kvmark.errors import SpecError
+from kvmark.records import Entry, Records
 from kvmark.report.views.cassandra_stress import HEAD
 
 PATIENCE_S = 300.0
@@ -49,11 +52,32 @@ def stress(tmp_path: Path) -> Stress:
     return Stress(tmp_path)
 
 
+def stored_runs(stress: Stress) -> list[Entry]:
+    """All that were kept."""
+    return list(Records(stress.folder / "runs").list())
+
+
 def figure(said: Said, name: str) -> float:
     """A figure of the Results block."""
     match = re.search(rf"^{name}\s*:\s*([\d,.]+)", said.output, re.MULTILINE)
     assert match, said
     return float(match[1].replace(",", ""))
+
+
+def test_a_stored_run_reads_as_it_was_printed(stress: Stress) -> None:
+    said = stress(f"write n=200k no-warmup -rate threads=8 -node {SIM} -log no-settings")
+    (run,) = (Records(stress.folder / "runs").open(one.id) for one in stored_runs(stress))
+    assert len(said.lines) > 1
+    told = stress_text(run)
+    assert told.strip() in said.output
+
+
+def test_a_stored_run_of_another_command_is_no_line_of_cassandra_stress(stress: Stress) -> None:
+    words = ("run", "ycsb/c", "--system", "null:", "--operations", "100", "-q")
+    preloaded.run(words, stress.folder, dict(os.environ), PATIENCE_S)
+    (run,) = (Records(stress.folder / "runs").open(one.id) for one in stored_runs(stress))
+    with pytest.raises(SpecError, match="none of kvmark stress"):
+        stress_text(run)
 
 
 def test_a_write_prints_cassandra_stress_s_columns_and_results(stress: Stress) -> None:

@@ -60,6 +60,8 @@ class PublishedFigures:
     max_ms: float | None = None
     operations: float | None = None
     seconds: float | None = None
+    #: The name of the published table in which the case stands.
+    table: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

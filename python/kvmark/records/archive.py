@@ -34,8 +34,13 @@ _FILE_MODE: Final = 0o644
 _PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def write_archive(root: Path, folders: Sequence[str], path: Path) -> int:
+def write_archive(
+    root: Path, folders: Sequence[str], path: Path, *, histogram_logs: bool = True
+) -> int:
     """Writes folders below ``root`` into a file, whole or not at all; gives its size.
+
+    Without the logs of histograms a run keeps those of its phases, which stand in its manifest, and
+    no quantiles of a part of it.
 
     Raises:
         RunError: a folder can't be read, or the file not written.
@@ -44,6 +49,8 @@ def write_archive(root: Path, folders: Sequence[str], path: Path) -> int:
     try:
         with tarfile.open(fileobj=packed, mode="w:xz", preset=_PRESET) as archive:
             for name in _contents(root, folders):
+                if not histogram_logs and name.endswith(f"/{files.HISTOGRAMS}"):
+                    continue
                 content = (root / name).read_bytes()
                 # Who made it, when and with which rights makes no difference.
                 member = tarfile.TarInfo(name)

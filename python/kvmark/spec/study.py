@@ -204,6 +204,8 @@ class PublishedSpec(Strict):
     figures: Mapping[PublishedFigure, str]
     where: Choice = Field(default={})
     """Only rows that have one of these values in these columns; rows of one case are added up."""
+    table: str | None = None
+    """The column that names the published table in which a row stands."""
     quantity: str | None = None
     """The column that says which row of an application's table a row is: its mean, min, max,
     stddev, median and p1 to p99 over intervals stand beside ours."""
@@ -246,6 +248,8 @@ class FigureSpec(Strict):
     """The factor on the horizontal axis."""
     series: tuple[str, ...] = ()
     panels: tuple[str, ...] = ()
+    times: tuple[Literal["mean", "p50", "p95", "p99", "p999", "max"], ...] = ("p99",)
+    """The response times that have a figure each."""
 
 
 class FromDiskSpec(Strict):

@@ -19,6 +19,8 @@ Word = Literal["confirmed", "contradicted", "open"]
 
 #: The published order; its QUERY is a scan.
 ORDER: Final = ("READ", "UPDATE", "INSERT", "SCAN")
+#: The published order of workloads, the cheapest first.
+WORKLOADS: Final = ("C", "D", "B", "F", "A", "E")
 _GROWTH: Final = "RocksDB outgrows Redis as records are added"
 
 
@@ -54,10 +56,14 @@ def claims(runs: Sequence[Run]) -> tuple[Claim, ...]:
     Raises:
         RecordsError: a run's files can't be read.
     """
-    by_operation = rankings(runs, "operation")
+    by_operation, by_workload = rankings(runs, "operation"), rankings(runs, "workload")
     steps = (
-        Claim(f"{one} costs less than {other}", tuple(_steps(by_operation, one, other)))
-        for one, other in pairwise(ORDER)
+        Claim(f"{what}{one} costs less than {other}", tuple(_steps(ranked, one, other)))
+        for what, ranked, order in (
+            ("", by_operation, ORDER),
+            ("workload ", by_workload, WORKLOADS),
+        )
+        for one, other in pairwise(order)
     )
     return (*steps, Claim(_GROWTH, tuple(_growth(runs))))
 

@@ -35,11 +35,19 @@ Words = Annotated[
 Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="FILE", help=f"The file, NAME{ENDING}.")
 ]
+HistogramLogs = Annotated[
+    bool,
+    typer.Option(
+        help="The histograms of each interval too: most of a run's size, and needed for quantiles"
+        " around faults and for the error of a quantile in a single run."
+    ),
+]
 
 
 def archive(
     words: Words,
     output: Output,
+    histogram_logs: HistogramLogs = True,
     folder: options.KeptRuns = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -53,7 +61,7 @@ def archive(
     records = Records.at(folder)
     runs, studies = _chosen(records, words)
     names = [*runs, *(f"{STUDIES}/{one}" for one in studies)]
-    size = write_archive(records.root, names, output)
+    size = write_archive(records.root, names, output, histogram_logs=histogram_logs)
     if json:
         kept = {"runs": runs, "studies": studies, "output": output, "bytes": size}
         print_json("archive", kept)

@@ -10,8 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Self
 
-from kvmark.analysis.compare.selection import newest
+from kvmark.analysis.compare.selection import newest, usable
 from kvmark.analysis.external.peers import read_peers
+from kvmark.cli.commands.doc_stress import stress_text
 from kvmark.cli.commands.study_answer import study_answer
 from kvmark.errors import SpecError
 from kvmark.experiment.designs.matrix.answer import answered, stored_study
@@ -58,12 +59,12 @@ class Sources:
                 raise SpecError(f"there is no {name}: keep records there", line=block.line)
         if len(paths) == 1 and paths[0].name.endswith(_PEERS):
             report = partial(self._report, self.kept)
-            return BlockSource(self.kept, report, document.stem, read_peers(paths[0]))
+            return BlockSource(self.kept, report, document.stem, stress_text, read_peers(paths[0]))
         for name in names:
             if not name.endswith(ENDING):
                 raise SpecError(f"from: {name} doesn't end in {ENDING}", line=block.line)
         records = self._records(paths) if paths else self.kept
-        return BlockSource(records, partial(self._report, records), document.stem)
+        return BlockSource(records, partial(self._report, records), document.stem, stress_text)
 
     def _records(self, paths: tuple[Path, ...]) -> Records:
         """The runs of archives, together."""
@@ -97,7 +98,8 @@ def _report_of(records: Records, study: str) -> tuple[Page, Sequence[Run]]:
     if not runs:
         raise SpecError(f"there is no run in {records.root}: measure it, or name records")
     if all("sequence" in run.manifest.spec for run in runs):
-        chosen = newest(runs)
+        # As in every other block; where all are INVALID the page says so.
+        chosen = newest(usable(records, runs) or runs)
         return sequence_page(sequence_answer(chosen)), chosen
     return runs_page([run_answer(run) for run in runs]), runs
 

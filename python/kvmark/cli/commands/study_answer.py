@@ -45,7 +45,7 @@ def study_answer(study: Study, journal: Journal, found: Answered) -> StudyAnswer
         scalings=scalings(spec.published, found.runs),
         columns=spec.columns,
         disk_reads=spec.disk_reads,
-        drawn=None if figure is None else Drawn(figure.across, figure.series, figure.panels),
+        drawn=None if figure is None else Drawn(**figure.model_dump()),
         ways=_ways(study, found),
     )
 

@@ -25,6 +25,12 @@ _SEQUENCE = {
     "high": pl.Float64(),
     "runs": pl.Int64(),
 }
+_RESPONSES = {
+    "workload": pl.String(),
+    "throughput": pl.Float64(),
+    "series": pl.String(),
+    "ns": pl.Int64(),
+}
 _CURVES = {
     "panel": pl.String(),
     "time": pl.String(),
@@ -106,6 +112,17 @@ def sequence_frame(
             theirs = getattr(row.published, quantity)
             found.append((*place, case.store + PUBLISHED, theirs, None, None, None))
     return pl.DataFrame(found, schema=_SEQUENCE, orient="row")
+
+
+def target_frame(rows: Sequence[SequenceRow]) -> pl.DataFrame:
+    """One row per case, store and quantile: response time beside the throughput it came with."""
+    found = [
+        (row.case.workload, row.figures.throughput.value, f"{row.case.store} {name}", ns)
+        for row in rows
+        for name in ("p50", "p99")
+        if (ns := row.figures.response.shown_ns(name)) is not None
+    ]
+    return pl.DataFrame(found, schema=_RESPONSES, orient="row")
 
 
 def curve_frame(curves: Sequence[Curve]) -> pl.DataFrame:

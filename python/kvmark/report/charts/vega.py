@@ -79,6 +79,25 @@ def level_chart(data: pl.DataFrame, title: str, across: str, panel: str) -> Spec
     return _panels(alt.layer(*joined, *known, points), data, panel, style)
 
 
+def target_chart(data: pl.DataFrame) -> Spec:
+    """Response time against throughput, one panel per workload, both axes logarithmic."""
+    legend = alt.Legend(title=None, symbolStrokeWidth=0, columns=_LEGEND_COLUMNS)
+    style = _SeriesStyle.of(data, "series", legend)
+    x = alt.X("throughput:Q", title="operations per second").scale(type="log", nice=False)
+    x = x.axis(format="~s", values=log_ticks(data["throughput"].to_list()), labelOverlap=True)
+    y = _time_axis("ns", "response time", data["ns"].to_list())
+    tooltip = [
+        alt.Tooltip("workload:N"), alt.Tooltip("series:N"),
+        alt.Tooltip("throughput:Q", format=",.4~r"), alt.Tooltip("shown:N", title="time"),
+    ]  # fmt: skip
+    chart = alt.Chart().transform_calculate(shown=_TIME_LABEL.format("ns", ".4~r"))
+    chart = chart.encode(x=x, y=y, color=style.color)
+    lines = chart.mark_line().encode(strokeDash=style.dash, order="throughput:Q")
+    points = chart.mark_point(filled=True, size=52, opacity=1)
+    points = points.encode(shape=style.shape, tooltip=tooltip)
+    return _panels(alt.layer(lines, points), data, "workload", style)
+
+
 def _level_axis(data: pl.DataFrame, across: str) -> alt.X:
     """The axis of levels: logarithmic for numbers, in order of appearance for words."""
     levels = data[across].unique(maintain_order=True).to_list()

@@ -13,7 +13,13 @@ import vl_convert
 from kvmark.analysis import FaultSpan, SequenceRow
 from kvmark.records import TimeName
 from kvmark.report.charts import vega as charts
-from kvmark.report.charts.frames import PUBLISHED, curve_frame, interval_frame, sequence_frame
+from kvmark.report.charts.frames import (
+    PUBLISHED,
+    curve_frame,
+    interval_frame,
+    sequence_frame,
+    target_frame,
+)
 from kvmark.report.charts.theme import LIGHT, Theme, config
 from kvmark.report.charts.vega import Spec
 from kvmark.report.model.answers import Curve, PhaseSpan
@@ -93,6 +99,20 @@ def throughput_figure(rows: Sequence[SequenceRow], published_source: str) -> Fig
         caption=_sequence_caption("Operations per second", data, published_source),
         data=data,
         spec=charts.sequence_chart(data, "operations per second"),
+    )
+
+
+def target_figure(rows: Sequence[SequenceRow]) -> Figure:
+    """Response time against the throughput that came of each target, one panel per workload."""
+    data = target_frame(rows)
+    return Figure(
+        name="throughput-latency",
+        title="Response time against throughput",
+        caption="Each point is a target: the throughput that was reached, and the response time"
+        " from the intended start. The last one offers as much as the clients can. Both axes are"
+        " logarithmic.",
+        data=data,
+        spec=charts.target_chart(data),
     )
 
 

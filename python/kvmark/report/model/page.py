@@ -77,6 +77,9 @@ def sequence_page(answer: SequenceAnswer) -> Page:
         figures.throughput_figure(answer.rows, answer.published_source),
         figures.runtime_figure(answer.rows, answer.published_source),
     ]
+    if any(row.case.target_rate is not None for row in answer.rows):
+        # What was offered is what came out: the question is what it cost.
+        drawn = [figures.target_figure(answer.rows)]
     if answer.curves:
         drawn.append(figures.quantile_figure(answer.curves, "At the largest number of records."))
     return Page(

@@ -19,6 +19,8 @@ class Drawn:
     across: str
     series: tuple[str, ...] = ()
     panels: tuple[str, ...] = ()
+    #: The response times that have a figure each, such as p99.
+    times: tuple[str, ...] = ("p99",)
 
 
 @dataclass(frozen=True, slots=True)

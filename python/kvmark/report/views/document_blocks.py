@@ -9,7 +9,6 @@ from typing import Final
 from kvmark.analysis.compare.comparison import compare
 from kvmark.analysis.compare.history import histories
 from kvmark.analysis.compare.metrics import check_known
-from kvmark.analysis.compare.published_claims import claims
 from kvmark.analysis.compare.ranking import By, rankings
 from kvmark.analysis.compare.selection import newest, runs_of, select, usable
 from kvmark.analysis.external.peers import Peers
@@ -55,6 +54,8 @@ class BlockSource:
     report: Callable[[Mapping[str, str]], tuple[Page, Sequence[Run]]]
     #: The folder for pictures, as seen from the document.
     pictures: str
+    #: What cassandra-stress would have printed of a run.
+    stress: Callable[[Run], str]
     peers: Peers | None = None
 
 
@@ -160,7 +161,7 @@ def _order(asked: _Asked) -> BlockContent:
     chosen = next((one for one in _BY if one == by), None)
     if chosen is None:
         raise SpecError(f"by: take one of {', '.join(_BY)}, not '{by}'")
-    return _from(runs, ranking_markdown(rankings(runs, chosen), claims(runs)))
+    return _from(runs, ranking_markdown(rankings(runs, chosen), ()))
 
 
 def _history(asked: _Asked) -> BlockContent:
@@ -174,6 +175,12 @@ def _history(asked: _Asked) -> BlockContent:
 
 def _provenance(asked: _Asked) -> BlockContent:
     return _from(asked.runs())
+
+
+def _stress(asked: _Asked) -> BlockContent:
+    """The newest run as cassandra-stress would have printed it."""
+    run = asked.runs(newest_only=False)[-1]
+    return _from([run], f"```text\n{asked.origin.stress(run)}\n```")
 
 
 def _report(asked: _Asked) -> BlockContent:
@@ -219,6 +226,7 @@ KINDS: Final[Mapping[str, tuple[Callable[[_Asked], BlockContent], frozenset[str]
     "order": (_order, _CHOOSE | {"by"}),
     "history": (_history, _CHOOSE | {"metric", "limit"}),
     "provenance": (_provenance, _CHOOSE),
+    "stress": (_stress, _CHOOSE),
     "peers": (_peers, frozenset({"from", "view"})),
     "report": (_report, frozenset({"from", "study", "view", "pictures"})),
 }

@@ -1,4 +1,4 @@
-"""The figures of a study: throughput and the tail of the response time across a factor."""
+"""The figures of a study: throughput and response times across a factor."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from kvmark.report.charts import vega as charts
 from kvmark.report.charts.frames import PUBLISHED
 from kvmark.report.model.figures import Figure
 from kvmark.report.model.study_answers import Drawn, StudyAnswer
+from kvmark.report.views.study_tables import times_ns
 
 __all__ = ["study_figures"]
 
 _NS_PER_MS: Final = 1e6
 _PUBLISHED_ONCE: Final = PUBLISHED.lstrip(", ")
+_TITLES: Final = {"mean": "Mean response time", "max": "Largest response time"}
 _COLUMNS: Final = {
     "panel": pl.String(),
     "series": pl.String(),
@@ -28,13 +30,18 @@ _COLUMNS: Final = {
 
 
 def study_figures(answer: StudyAnswer) -> tuple[Figure, ...]:
-    """Both figures; none where the study has nothing to draw."""
+    """All figures; none where the study has nothing to draw."""
     drawn = answer.drawn
     if drawn is None or drawn.across not in answer.factors:
         return ()
-    named = {"throughput": answer.unit, "response": "response time p99, ms"}
-    frames = {name: _frame(answer, drawn, name) for name in named}
-    titles = {"throughput": "Throughput", "response": "Response time at p99"}
+    named = {"throughput": answer.unit}
+    titles = {"throughput": "Throughput"}
+    for time in drawn.times:
+        shown = "p99.9" if time == "p999" else time
+        named[_name(time)] = f"response time {shown}, ms"
+        titles[_name(time)] = _TITLES.get(time, f"Response time at {shown}")
+    frames = {"throughput": _frame(answer, drawn, "throughput")}
+    frames |= {_name(time): _frame(answer, drawn, time) for time in drawn.times}
     return tuple(
         Figure(
             name=name,
@@ -95,6 +102,9 @@ def _value(row: StudyRow, quantity: str) -> tuple[float | None, float | None, fl
             if throughput is None
             else (throughput.value, throughput.low, throughput.high)
         )
+    if quantity != "p99":
+        (time,) = times_ns(row, [quantity])
+        return (None if time is None else time / _NS_PER_MS), None, None
     p99 = row.response_p99
     if p99 is None:
         return None, None, None
@@ -102,10 +112,17 @@ def _value(row: StudyRow, quantity: str) -> tuple[float | None, float | None, fl
     return p99.value / _NS_PER_MS, low, high
 
 
+def _name(time: str) -> str:
+    """The figure of a time: that of p99 needs no more than its kind."""
+    return "response" if time == "p99" else f"response-{time}"
+
+
 def _published(row: StudyRow, quantity: str) -> float | None:
     if row.published is None:
         return None
-    return row.published.throughput if quantity == "throughput" else row.published.p99_ms
+    name = quantity if quantity == "throughput" else f"{quantity}_ms"
+    found: float | None = getattr(row.published, name, None)
+    return found
 
 
 def _named(row: StudyRow, factors: Sequence[str], answer: StudyAnswer) -> str:

@@ -26,7 +26,7 @@ _EFFECTS_NOTE = (
 def study_grid(answer: StudyAnswer) -> Grid:
     """Every case: levels, throughput, response times, errors, verdict, published figures."""
     rows, times = answer.rows, _times(answer)
-    unit = units.time_unit(time for row in rows for time in _times_ns(row, times))
+    unit = units.time_unit(time for row in rows for time in times_ns(row, times))
     theirs = [name for name in _PUBLISHED if _any_published(rows, name)]
     heads = {"throughput": answer.unit, "operations": "operations", "seconds": "s"}
     beside = [Column(heads.get(name, f"{name} ms"), "published") for name in theirs]
@@ -43,6 +43,7 @@ def study_grid(answer: StudyAnswer) -> Grid:
             *([Column("retries")] if _any_retries(rows) else []),
             Column("errors"),
             Column("verdict", number=False),
+            *([Column("table", "published", number=False)] if _any_table(rows) else []),
             *beside,
         ),
         rows=tuple(_row(answer, row, unit, theirs, counts=counts) for row in rows),
@@ -131,13 +132,19 @@ def _row(
         Cell(units.estimate(row.throughput), "strong"),
         *([Cell(units.whole(len(_runs(row))))] if counts else []),
         *(Cell(_length(row, name)) for name in _lengths(answer)),
-        *(Cell(units.duration(time, unit)) for time in _times_ns(row, _times(answer))),
+        *(Cell(units.duration(time, unit)) for time in times_ns(row, _times(answer))),
         *([_disk(row)] if answer.disk_reads else []),
         *([_retried(row)] if _any_retries(answer.rows) else []),
         Cell(units.whole(row.errors_total) if row.figures else units.ABSENT),
         _verdict(row),
+        *([_table(row)] if _any_table(answer.rows) else []),
         *(Cell(units.significant(value), "muted") for value in published),
     )
+
+
+def _table(row: StudyRow) -> Cell:
+    named = None if row.published is None else row.published.table
+    return Cell(units.ABSENT if named is None else named, "muted")
 
 
 def _disk(row: StudyRow) -> Cell:
@@ -221,7 +228,8 @@ def _length(row: StudyRow, name: str) -> str:
     return units.significant(row.figures.runtime_ms.value / 1000)
 
 
-def _times_ns(row: StudyRow, names: Sequence[str]) -> list[int | None]:
+def times_ns(row: StudyRow, names: Sequence[str]) -> list[int | None]:
+    """Response times of a case by their names, in nanoseconds; none where too few stand behind."""
     if row.figures is None:
         return [None] * len(names)
     times = row.figures.response
@@ -237,6 +245,11 @@ def _field(name: str) -> str:
 def _published(row: StudyRow, name: str) -> float | None:
     """What was published of a case; none where others publish no such figure."""
     return getattr(row.published, _field(name), None)
+
+
+def _any_table(rows: Iterable[StudyRow]) -> bool:
+    """Whether a published table is known by its name."""
+    return any(row.published is not None and row.published.table for row in rows)
 
 
 def _any_published(rows: Iterable[StudyRow], name: str) -> bool:
@@ -273,7 +286,7 @@ def _notes(answer: StudyAnswer) -> Iterable[str]:
     else:
         yield "One short run per case: no error can be given."
     times = _times(answer)
-    if any(time is None for row in answer.rows for time in _times_ns(row, times)):
+    if any(time is None for row in answer.rows for time in times_ns(row, times)):
         yield f"{units.ABSENT} stands where there is no figure, or too few operations for one."
     if answer.disk_reads and any(row.disk_bytes is not None for row in answer.rows):
         yield (

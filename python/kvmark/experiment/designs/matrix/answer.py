@@ -24,6 +24,7 @@ from kvmark.experiment.designs.matrix.app_tables import counted_commands
 from kvmark.experiment.designs.matrix.cases import Case, matches
 from kvmark.experiment.designs.matrix.definition import Asked, Study, published_for
 from kvmark.experiment.designs.matrix.proxies import read_published_ways
+from kvmark.experiment.designs.matrix.published import PublishedCase
 from kvmark.experiment.executor import Best, best_attempts
 from kvmark.experiment.journal import Journal
 from kvmark.records import Records, Run
@@ -84,10 +85,7 @@ def answered(study: Study, journal: Journal) -> Answered:
     best = best_attempts(journal)
     cases = [_case(study, case, best, journal.records) for case in study.cases]
     in_records = study.spec.measure == "records"
-    published = {
-        tuple(sorted(one.levels.items())): PublishedFigures(**one.figures)
-        for one in study.published
-    }
+    published = {tuple(sorted(one.levels.items())): _figures(one) for one in study.published}
     runs_made = tuple(run for case in cases for run in case.runs.values())
     return Answered(
         rows=study_rows(cases, partial(known_verdict, journal.records), records=in_records),
@@ -111,6 +109,10 @@ def _driver(journal: Journal) -> str:
     if run is None:
         raise RecordsError(f"study {journal.id} has no run: measure it first")
     return str(journal.records.open(run).manifest.plan["system"]["driver"])
+
+
+def _figures(case: PublishedCase) -> PublishedFigures:
+    return PublishedFigures(**case.figures, table=case.table)
 
 
 def _case(
@@ -144,7 +146,7 @@ def _case(
         runs=runs,
         usable=frozenset(whole),
         failures=tuple(failures),
-        published=None if figures is None else PublishedFigures(**figures.figures),
+        published=None if figures is None else _figures(figures),
         commands=counted_commands(next(iter(runs.values()), None)),
     )
 

@@ -31,6 +31,8 @@ class PublishedCase:
     """Rows of an application's table by their names: mean, min and so on over intervals."""
     operations: Mapping[str, Numbers] = field(default_factory=dict)
     """`mean_us` and `p99_us` of a workload's operations by their names."""
+    table: str | None = None
+    """The name of the published table in which it stands."""
 
 
 def read_published(file: StudyFile) -> tuple[PublishedCase, ...]:
@@ -65,6 +67,7 @@ class _Table:
                 figures=self._added(case, row),
                 spreads=self._spreads(case, row),
                 operations=self._operations(case, row),
+                table=row[self.asked.table] if self.asked.table else None,
             )
         return tuple(case for case in found.values() if case.figures or case.spreads)
 
@@ -76,6 +79,8 @@ class _Table:
             *((("where", column), column) for column in asked.where),
             *((("operations", name), column) for name, column in asked.operations.items()),
         ]
+        if asked.table is not None:
+            named.append((("table",), asked.table))
         if asked.quantity is not None:
             wanted = (asked.quantity, *_SPREAD)
             named += [(("quantity",), column) for column in wanted]
