@@ -263,9 +263,11 @@ fn pairs(text: &str) -> BTreeMap<String, String> {
 
 /// System and version. Those that speak Redis's protocol say which Redis they resemble, too.
 fn identity(info: &BTreeMap<String, String>) -> (String, String) {
+    // A path, such as that of its configuration, has whatever name somebody gave a folder.
     let says = |part: &str| {
-        info.iter()
-            .any(|(name, value)| name.contains(part) || value.to_ascii_lowercase().contains(part))
+        info.iter().any(|(name, value)| {
+            name.contains(part) || !value.contains('/') && value.to_ascii_lowercase().contains(part)
+        })
     };
     let version = |name: &str| info.get(name).cloned();
     if let Some(version) = version("valkey_version") {
@@ -303,6 +305,8 @@ mod tests {
         let valkey = "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\n";
         assert_eq!(named(valkey), pair("Valkey", "8.0.1"));
         assert_eq!(named("build:YugabyteDB\r\n").0, "YugabyteDB");
+        let folder = "redis_version:7.0.15\r\nconfig_file:/tmp/study-yugabyte-1.0.7/redis.conf\r\n";
+        assert_eq!(named(folder), pair("Redis", "7.0.15"));
         assert_eq!(named(""), pair("unknown", "unknown"));
     }
 }
