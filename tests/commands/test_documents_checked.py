@@ -168,6 +168,62 @@ def test_one_thing_has_the_same_figures_on_all_pages(
 
 
 @pytest.mark.usefixtures("ledger")
+def test_the_newest_of_several_runs_contradicts_none_that_shows_them_all(
+    run: str, make_run: MakeRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored("one", run, make_run(2, commit=COMMIT))
+    newest = "<!-- kvmark: operations from=../records/one.tar.xz -->\n<!-- /kvmark -->"
+    PAGE.write_text(f"# Reads\n\n{TOP}\n{newest}\n")
+    assert main(["doc", "-q"]) == 0
+    assert checked(capsys) == (0, "")
+    stored("other", make_run(3, commit=COMMIT))
+    add(PAGE, newest.replace("one.tar", "other.tar"))
+    assert main(["doc", "-q"]) == 1
+    assert "has other figures than on" in checked(capsys)[1]
+
+
+PROXIED = {"system": "proxy", "version": "shotover 0.7.4", "kind": "shotover", "build": "debug",
+           "threads": 4, "nodes": [{"name": "shotover"}]}  # fmt: skip
+
+
+@pytest.mark.usefixtures("ledger")
+def test_ways_through_proxies_stand_beside_the_straight_one(
+    run: str, make_run: MakeRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    straight = [run, make_run(2, "straight", commit=COMMIT), make_run(3, "straight", commit=COMMIT)]
+    through = [make_run(age, "debug", commit=COMMIT, testbed=PROXIED) for age in (4, 5)]
+    stored("one", *straight[1:], *through)
+    words = "proxies from=../records/one.tar.xz direct=straight ways=debug"
+    PAGE.write_text(f"# Ways\n\n{TOP}\n<!-- kvmark: {words} published=shotover-proxy.csv -->\n"
+                    "<!-- /kvmark -->\n")  # fmt: skip
+    assert main(["doc", "-q"]) == 0
+    # A run through a proxy is another thing than one without.
+    assert checked(capsys) == (0, "")
+    page = PAGE.read_text()
+    assert "| debug | debug | 4 | 0" in page
+    assert "Published: shotover-proxy.csv." in page
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("proxies direct=tag", "proxies needs direct=TAG and ways=TAG,TAG"),
+        ("proxies direct=a ways=b", "no run with tag:a"),
+        ("compare base=last candidate=last runs=some", "take newest or all, not 'some'"),
+    ],
+)
+@pytest.mark.usefixtures("ledger")
+def test_what_a_mark_can_not_mean_is_told_with_its_line(
+    words: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    README.write_text(f"# Ways\n\n<!-- kvmark: {words} -->\n<!-- /kvmark -->\n")
+    assert main(["doc", str(README)]) == 2
+    err = capsys.readouterr().err
+    assert told in err
+    assert "README.md:3" in err
+
+
+@pytest.mark.usefixtures("ledger")
 def test_a_picture_is_held_against_the_records_too(capsys: pytest.CaptureFixture[str]) -> None:
     add(PAGE, DRAWN)
     assert main(["doc", "-q"]) == 0

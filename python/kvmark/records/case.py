@@ -48,6 +48,7 @@ _HOW_LONG: Final = re.compile(
     r"(phases|levels)\b.*|drain_limit_ns|timeout_ns|workers|faults\[\d+\]\.(at|for)_ns"
 )
 _MOST_TOLD: Final = 3
+_PROXY: Final = ("version", "build", "threads")
 
 
 class _HasManifest(Protocol):
@@ -135,8 +136,12 @@ def thing(manifest: Manifest) -> tuple[str, str]:
     """
     places = described(manifest)
     known = {place: text for place, text in places.items() if not _HOW_LONG.fullmatch(place)}
-    nodes = (manifest.testbed or {}).get("nodes") or ()
+    testbed = manifest.testbed or {}
+    nodes = testbed.get("nodes") or ()
     known["nodes"] = str(len(nodes))
+    if testbed.get("system") == "proxy":
+        # The way to a system is part of what was measured.
+        known |= {f"proxy.{name}": str(testbed.get(name)) for name in _PROXY}
     digest = sha256(json.dumps(sorted(known.items())).encode()).hexdigest()
     clients = [text for place, text in places.items() if place.endswith(".clients")]
     asked = f", {' and '.join(clients)} clients" if clients else ""

@@ -36,6 +36,8 @@ __all__ = ["Ledger", "LedgerDocument", "faults", "read_ledger"]
 
 _OVER_TIME: Final = "history"
 """The kind of block that shows one thing more than once on purpose."""
+_OF_ONE_RUN: Final = ("operations", "stress")
+"""Kinds of blocks that show the newest run of those that another may show together."""
 _TOP: Final = ("Measured", "Commit", "Machine", "Verdicts", "Command")
 _FILE: Final = re.compile(r"[\w.-]+\.csv")
 _PUBLISHED: Final = "kvmark.published"
@@ -185,12 +187,19 @@ def _untold(path: Path, said: Said, why: str) -> str:
 def _contradictions(documents: Sequence[LedgerDocument]) -> Iterator[str]:
     """Things of which two documents, or two blocks, show different measurements."""
     shown: dict[str, _Shown] = {}
-    for document in documents:
-        for block, content in zip(document.blocks, document.contents, strict=True):
-            place = f"{document.path}:{block.line}"
-            if block.kind != _OVER_TIME:
-                for key, (words, sources) in _things(content).items():
-                    shown.setdefault(key, _Shown(words)).places[place] = sources
+    blocks = [
+        (f"{document.path}:{block.line}", block.kind, content)
+        for document in documents
+        for block, content in zip(document.blocks, document.contents, strict=True)
+    ]
+    # Those of one run last: they are held against what shows all runs.
+    for place, kind, content in sorted(blocks, key=lambda block: block[1] in _OF_ONE_RUN):
+        if kind == _OVER_TIME:
+            continue
+        for key, (words, sources) in _things(content).items():
+            places = shown.setdefault(key, _Shown(words)).places
+            if kind not in _OF_ONE_RUN or not any(sources < known for known in places.values()):
+                places[place] = sources
     for one in shown.values():
         first, *others = one.places
         for other in others:

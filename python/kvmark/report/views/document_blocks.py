@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import resources
 from typing import Final
 
 from kvmark.analysis.compare.comparison import compare
@@ -12,18 +14,22 @@ from kvmark.analysis.compare.metrics import check_known
 from kvmark.analysis.compare.ranking import By, rankings
 from kvmark.analysis.compare.selection import newest, runs_of, select, usable
 from kvmark.analysis.external.peers import Peers
+from kvmark.analysis.models.path_costs import path_costs, published_costs
+from kvmark.analysis.study import CaseRuns
 from kvmark.errors import KvmarkError, SpecError
 from kvmark.records import Records, Run
 from kvmark.report.format.grid import Grid, escape_markdown, to_markdown
 from kvmark.report.format.markdown import page_parts
 from kvmark.report.format.marks import MarkedBlock
 from kvmark.report.model.page import Page
+from kvmark.report.model.study_answers import Ways
 from kvmark.report.views import sentences
 from kvmark.report.views.comparison import comparison_markdown
 from kvmark.report.views.gather import run_answer, sequence_answer
 from kvmark.report.views.history import history_markdown
 from kvmark.report.views.origin import origin_sentence
 from kvmark.report.views.peers import peers_parts
+from kvmark.report.views.proxies import cost_sentences, costs_grid
 from kvmark.report.views.ranking import ranking_markdown
 from kvmark.report.views.sequence import operations_grid, sequence_grid
 from kvmark.spec.metric import parse_comparable
@@ -31,6 +37,7 @@ from kvmark.spec.metric import parse_comparable
 __all__ = ["KINDS", "BlockContent", "BlockSource", "content"]
 
 _CHOOSE: Final = frozenset({"from", "tag", "study", "workload", "system", "records"})
+_WAY: Final = "through"
 _BY: Final[tuple[By, ...]] = ("operation", "workload", "store")
 
 
@@ -146,14 +153,45 @@ def _operations(asked: _Asked) -> BlockContent:
 
 def _compare(asked: _Asked) -> BlockContent:
     sides: list[list[Run]] = []
+    chosen = asked.options.get("runs", "newest")
+    if chosen not in ("newest", "all"):
+        raise SpecError(f"runs: take newest or all, not '{chosen}'")
     for name in ("base", "candidate"):
         if name not in asked.options:
             raise SpecError("compare needs base=… and candidate=…, such as base=tag:before")
         runs = usable(asked.records, runs_of(asked.records, [asked.options[name]]))
-        sides.append(newest(runs))
+        sides.append(runs if chosen == "all" else newest(runs))
     allow = [word for word in asked.options.get("allow", "").split(",") if word]
     told = comparison_markdown(compare(*sides, allow=allow))
     return _from([run for side in sides for run in side], told)
+
+
+def _proxies(asked: _Asked) -> BlockContent:
+    """What each way through a proxy costs, of runs that say by a tag which way they took."""
+    names = [name for name in asked.options.get("ways", "").split(",") if name]
+    if "direct" not in asked.options or not names:
+        raise SpecError("proxies needs direct=TAG and ways=TAG,TAG")
+    tags = [asked.options["direct"], *names]
+    runs = {tag: usable(asked.records, runs_of(asked.records, [f"tag:{tag}"])) for tag in tags}
+    cases = [
+        CaseRuns({_WAY: tag}, dict(enumerate(found)), frozenset(range(len(found))))
+        for tag, found in runs.items()
+    ]
+    published = asked.options.get("published", "")
+    theirs = published_costs(_published_ways(published)) if published else ()
+    ways = Ways(path_costs(cases, _WAY, tags[0]), theirs, published)
+    told = escape_markdown(" ".join(cost_sentences(ways)))
+    return _from([run for found in runs.values() for run in found],
+                 to_markdown(costs_grid((_WAY,), ways)), told)  # fmt: skip
+
+
+def _published_ways(name: str) -> list[dict[str, str]]:
+    """The rows of a file that comes with kvmark, the straight way first."""
+    try:
+        text = resources.files("kvmark").joinpath("published", name).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        raise SpecError(f"published: kvmark has no file {name}") from None
+    return sorted(csv.DictReader(text.splitlines()), key=lambda row: bool(row["proxy"]))
 
 
 def _order(asked: _Asked) -> BlockContent:
@@ -222,11 +260,12 @@ KINDS: Final[Mapping[str, tuple[Callable[[_Asked], BlockContent], frozenset[str]
     "table": (_table, _CHOOSE | {"columns"}),
     "answer": (_answer, _CHOOSE),
     "operations": (_operations, _CHOOSE),
-    "compare": (_compare, frozenset({"from", "base", "candidate", "allow"})),
+    "compare": (_compare, frozenset({"from", "base", "candidate", "allow", "runs"})),
     "order": (_order, _CHOOSE | {"by"}),
     "history": (_history, _CHOOSE | {"metric", "limit"}),
     "provenance": (_provenance, _CHOOSE),
     "stress": (_stress, _CHOOSE),
+    "proxies": (_proxies, frozenset({"from", "direct", "ways", "published"})),
     "peers": (_peers, frozenset({"from", "view"})),
     "report": (_report, frozenset({"from", "study", "view", "pictures"})),
 }
