@@ -167,9 +167,11 @@ def study(name: str, minutes: float | None) -> None:
     """Goes on with a study until it is done, or the minutes are over; stores what there is."""
     stored = ROOT / RECORDS / f"{name}.tar.xz"
     kept = Records.at(None).root
-    if stored.exists() and not (kept / "studies").exists():
+    if stored.exists() and not begun(kept, name):
         unpack(stored, kept)
-    words = ("study", name, *STUDIES[name], "--commit", head(), "--report", "none", "--resume")
+    words = ["study", name, *STUDIES[name], "--commit", head(), "--report", "none"]
+    if begun(kept, name):
+        words.append("--resume")
     running = subprocess.Popen([str(PROGRAM), *words], cwd=ROOT)
     try:
         running.wait(None if minutes is None else minutes * SECONDS_A_MINUTE)
@@ -177,6 +179,11 @@ def study(name: str, minutes: float | None) -> None:
         running.send_signal(signal.SIGINT)
         running.wait()
     must("runs", "archive", f"study:{name}", "--output", str(stored), SMALL)
+
+
+def begun(kept: Path, name: str) -> bool:
+    """Whether these records have a part of a study, which it can go on from."""
+    return any((kept / "studies").glob(f"*-{name}-*"))
 
 
 @contextmanager
