@@ -1,5 +1,6 @@
 """`kvmark run`: what each option makes of a run."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,6 +95,36 @@ def test_operations_of_a_ramp_are_due_as_its_integral_says(kvmark: Kvmark, law: 
         expected = 200 * number + 240 * number**2
         assert abs(due - expected) <= (4 * expected**0.5 if law == "poisson" else 3), number
     assert number == 10
+
+
+@pytest.mark.parametrize("law", ["constant", "poisson"])
+def test_operations_of_a_curve_are_due_as_its_integral_says(kvmark: Kvmark, law: str) -> None:
+    curve = ("--rate", "steps:0/1s,4k/1s,500/2s", "--duration", "8s", "--arrival", law)
+    more = ("--clients", "64", "--interval", "1s", *HELD, "-q")
+    kvmark("run", "ycsb/c", "--system", VIRTUAL, *curve, *more)
+    header, *lines = kvmark("runs", "export", "--format", "csv").out.splitlines()
+    rows = [dict(zip(header.split(","), line.split(","), strict=True)) for line in lines]
+    reads = [row for row in rows if row["drain"] == "false" and row["operation"] == "READ"]
+    found = {int(row["start_ns"]) // 10**9: int(row["count"]) for row in reads}
+    begin = min(found) - 1
+    for second in range(8):
+        expected = (0, 4000, 500, 500)[second % 4]
+        counted = found.get(begin + second, 0)
+        off = 4 * expected**0.5 if law == "poisson" else 3
+        assert abs(counted - expected) <= off, second
+
+
+def test_a_curve_comes_from_a_file_or_a_workload(kvmark: Kvmark, tmp_path: Path) -> None:
+    rates, own = tmp_path / "day.csv", tmp_path / "own.yaml"
+    rates.write_text("seconds,rate\n0,1000\n2,3000\n")
+    own.write_text(
+        f"name: own\ndataset: {{records: 10}}\ngroups: [{{mix: {{read: 1}}, rate: 'file:{rates}'}}]\n"
+    )
+    words = ("--system", VIRTUAL, "--clients", "64", "--duration", "2s", *HELD, "-q", "--json")
+    for asked in (("ycsb/c", "--rate", f"file:{rates}"), (str(own),)):
+        (measured,) = kvmark("run", *asked, *words).json["summary"]["phases"]
+        assert measured["throughput"]["value"] == pytest.approx(2000, rel=0.01)
+    assert "--rate" in kvmark("run", "ycsb/c", "--rate", "file:no.csv", *words, code=2).err
 
 
 def test_the_mean_of_a_ramp_has_no_error_and_that_is_no_doubt(kvmark: Kvmark) -> None:

@@ -138,10 +138,22 @@ def test_the_arrival_law_is_as_said() -> None:
 
 def test_a_ramp_rises_over_the_duration_that_is_said_or_usual() -> None:
     for said, until_ns in (({"duration_ns": 7}, 7), ({}, DEFAULT_DURATION_NS)):
-        arrival = compiled(ramp=(10.0, 500.0), **said).groups[0].arrival
+        arrival = compiled(rate="ramp:10..500", **said).groups[0].arrival
         assert arrival.model_dump()["rates"] == (
             {"at_ns": 0, "rate": 10.0}, {"at_ns": until_ns, "rate": 500.0},
         )  # fmt: skip
+
+
+def test_a_curve_is_compiled_for_the_longer_of_warm_up_and_measurement() -> None:
+    said = {"rate": "steps:10/1s,20/1s", "duration_ns": 2 * 10**9, "warmup_ns": 4 * 10**9}
+    rates = compiled(**said).groups[0].arrival.model_dump()["rates"]
+    assert rates[-1]["at_ns"] >= 4 * 10**9
+
+
+def test_the_seed_of_a_run_decides_its_bursts() -> None:
+    said = {"rate": "onoff:10/1s,20/1s", "duration_ns": 20 * 10**9}
+    one, same, other = (compiled(**said, seed=seed).groups[0].arrival for seed in (1, 1, 2))
+    assert one == same != other
 
 
 def test_without_a_rate_one_client_goes_as_fast_as_it_can() -> None:

@@ -14,7 +14,8 @@ import typer
 
 from kvmark.cli.completion import complete
 from kvmark.errors import SpecError
-from kvmark.spec.quantity import count, duration_ns, listed, ramp, rate
+from kvmark.spec.curve import pace, parse_curve
+from kvmark.spec.quantity import count, duration_ns, listed, rate
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.url import SystemName, system_name
 
@@ -27,10 +28,6 @@ class CountList(tuple[int, ...]):
 
 class Rates(tuple[float | None, ...]):
     """Several rates; none stands for `max`."""
-
-
-class RampEnds(tuple[float, float]):
-    """A first and a last rate."""
 
 
 class Steps(tuple[str, ...]):
@@ -60,8 +57,14 @@ def _rates(text: str) -> Rates:
     return Rates(listed(text, rate))
 
 
-def _ramp(text: str) -> RampEnds:
-    return RampEnds(ramp(text))
+def _pace(text: str) -> str | None:
+    """A rate's text, once it is known to be one; None for `max`."""
+    return None if pace(text) is None else text
+
+
+def _ramp(text: str) -> str:
+    """The curve that rises from end to end."""
+    return parse_curve(f"ramp:{text}").text
 
 
 def _steps(text: str) -> Steps:
@@ -207,10 +210,11 @@ Workload = Annotated[
     ),
 ]
 Rate = Annotated[
-    float | None, quantity(rate, "RATE", "The open model: operations per second, such as 5k.")
+    str | None,
+    quantity(_pace, "RATE", "The open model: operations per second, such as 5k, or a curve."),
 ]
 Ramp = Annotated[
-    RampEnds | None,
+    str | None,
     quantity(_ramp, "RATE..RATE", "Raise the open model's rate while it measures: 1k..50k."),
 ]
 Arrival = Annotated[

@@ -35,6 +35,7 @@ from kvmark.plan.model import (
 from kvmark.plan.seeds import derive_seeds
 from kvmark.plan.statements import compile_statements
 from kvmark.spec import laws
+from kvmark.spec.curve import Point, mean_rate, parse_curve
 from kvmark.spec.quantity import LARGEST
 from kvmark.spec.run import DEFAULT_DURATION_NS, RunSpec
 from kvmark.spec.workload import LOAD_GROUP, VERIFY_GROUP, GroupSpec, WorkloadSpec
@@ -172,18 +173,21 @@ def _mix(one: GroupSpec, workload: WorkloadSpec, indices: Mapping[str, int]) -> 
 
 
 def _arrival(one: GroupSpec, spec: RunSpec) -> dict[str, Any]:
-    points = () if one.rates is None else one.rates
-    rates = tuple({"at_ns": point.at_ns, "rate": point.rate} for point in points)
-    if spec.rate is not None:
-        rates = ({"at_ns": 0, "rate": float(spec.rate)},)
-    if spec.ramp is not None:
-        ends_ns = (0, _duration_ns(spec, [None]))
-        rates = tuple(
-            {"at_ns": at_ns, "rate": rate} for at_ns, rate in zip(ends_ns, spec.ramp, strict=True)
-        )
+    rates = tuple({"at_ns": at_ns, "rate": rate} for at_ns, rate in _rates(one, spec))
     if not rates:
         return {"process": "closed", "think_time_ns": one.think_time_ns}
     return {"process": spec.arrival or one.arrival or "constant", "rates": rates}
+
+
+def _rates(one: GroupSpec, spec: RunSpec) -> Sequence[Point]:
+    """The points of a group's rate; none in the closed model."""
+    said = one.rates if spec.rate is None else spec.rate
+    if isinstance(said, str):
+        longest_ns = max(_duration_ns(spec, [None]), spec.warmup_ns)
+        return parse_curve(said).points(longest_ns, spec.seed)
+    if isinstance(said, tuple):
+        return [(point.at_ns, point.rate) for point in said]
+    return [] if said is None else [(0, float(said))]
 
 
 def _keys(one: GroupSpec, spec: RunSpec, dataset: Dataset, operations: int | None) -> KeyChoice:
@@ -209,9 +213,10 @@ def _expected_inserts(one: GroupSpec, spec: RunSpec, operations: int | None) -> 
     """Twice the inserts to come, as YCSB reserves; none when their number cannot be known."""
     weights = one.mix.weights()
     share = weights.get("insert", 0.0) / sum(weights.values())
-    mean = spec.rate if spec.ramp is None else sum(spec.ramp) / 2
-    if operations is None and mean is not None:
-        operations = int(mean * _duration_ns(spec, [None]) / 10**9)
+    if operations is None and spec.rate is not None:
+        duration_ns = _duration_ns(spec, [None])
+        mean = mean_rate(_rates(one, spec), duration_ns)
+        operations = int(mean * duration_ns / 10**9)
     return int((operations or 0) * share * 2.0)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from kvmark.errors import SpecError
+from kvmark.spec.curve import parse_curve
 from kvmark.spec.faults import FaultSpec, check_faults
 from kvmark.spec.laws import ArrivalProcess
 from kvmark.spec.quantity import LARGEST
@@ -32,10 +33,9 @@ class RunSpec:
     system: SystemUrl
     clients: int | None = None
     """Closed model: number of clients. Open model: limit on operations in flight."""
-    rate: float | None = None
-    """Operations per second, which makes it the open model; None for as fast as clients go."""
-    ramp: tuple[float, float] | None = None
-    """Operations per second at the beginning and the end of the measurement; linear between."""
+    rate: float | str | None = None
+    """Operations per second or a curve's text, which makes it the open model; None for as fast as
+    clients go."""
     arrival: ArrivalProcess | None = None
     duration_ns: int | None = None
     operations: int | None = None
@@ -75,7 +75,7 @@ class RunSpec:
         self._check_numbers()
         self._check_groups()
         self._check_load_model()
-        self._check_ramp()
+        self._check_curve()
         self._check_statements()
         self._check_once_per_record()
         check_faults(self.faults, self._limit_ns)
@@ -120,7 +120,7 @@ class RunSpec:
         if len(set(self.pin)) != len(self.pin):
             raise SpecError("pin: a core is named twice; name each core once")
         rate, bound = self.rate, self.until_stderr
-        if rate is not None and not (math.isfinite(rate) and rate > 0):
+        if isinstance(rate, float | int) and not (math.isfinite(rate) and rate > 0):
             raise SpecError(f"rate: must be above 0 operations per second, not {rate:g}")
         if bound is not None and not 0 < bound < 1:
             raise SpecError(f"until-stderr: must be above 0 and below 1, not {bound:g}")
@@ -141,7 +141,7 @@ class RunSpec:
                     )
 
     def _of_one_group(self) -> tuple[tuple[str, object], ...]:
-        return (("clients", self.clients), ("rate", self.rate), ("ramp", self.ramp))
+        return (("clients", self.clients), ("rate", self.rate))
 
     def _check_statements(self) -> None:
         workload = self.workload
@@ -160,7 +160,7 @@ class RunSpec:
                 )
 
     def _check_load_model(self) -> None:
-        paced = self.rate is not None or self.ramp is not None
+        paced = self.rate is not None
         if self.arrival is not None and not paced and not any(g.rates for g in self.active_groups):
             raise SpecError(
                 f"arrival: {self.arrival} is for the open model, which needs a rate; give --rate"
@@ -171,20 +171,18 @@ class RunSpec:
                 "rate; remove one of them"
             )
 
-    def _check_ramp(self) -> None:
-        if self.ramp is None:
-            return
-        first, last = self.ramp
-        if not (0 <= first < math.inf and 0 < last < math.inf):
-            raise SpecError(f"ramp: must lead from 0 or more to above 0, not {first:g}..{last:g}")
-        if self.rate is not None:
-            raise SpecError("ramp: the rate can't be one and rise; leave --rate out")
-        if self._limit_ns is None:
-            raise SpecError("ramp: nothing says how long the rate takes to rise; give --duration")
-        if self.warmup_ns:
-            raise SpecError(
-                "ramp: a warm-up would rise too; leave --warmup out and begin the ramp lower"
-            )
+    def _check_curve(self) -> None:
+        curves = [self.rate] if self.rate is not None else [one.rates for one in self.active_groups]
+        for curve in [parse_curve(one) for one in curves if isinstance(one, str)]:
+            if self._limit_ns is None:
+                raise SpecError(
+                    "rate: nothing says how long the rate follows its curve; give --duration"
+                )
+            if curve.is_whole and self.warmup_ns:
+                raise SpecError(
+                    "rate: a warm-up would rise as the measurement does; leave --warmup out and"
+                    " begin the ramp lower, or give the ramp a time: ramp:1k..5k/60s"
+                )
 
     def _check_once_per_record(self) -> None:
         name = self.workload.name

@@ -15,6 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from kvmark.errors import SpecError
 from kvmark.spec import quantity
+from kvmark.spec.curve import pace
 from kvmark.spec.faults import Action, Amount, FaultSpec, Others, Target, check_words
 from kvmark.spec.laws import ArrivalProcess
 from kvmark.spec.suggest import shown
@@ -26,20 +27,11 @@ _SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)%(?:\.\.(\d+(?:\.\d+)?)%)?")
 
 
 def _rate(value: object) -> object:
-    """A rate as on a command line; `max`, or nothing, is the closed model."""
+    """A rate or curve as on a command line; `max`, or nothing, is the closed model."""
     if value is None or isinstance(value, bool) or not isinstance(value, int | float | str):
         return value
     try:
-        return quantity.rate(str(value))
-    except SpecError as problem:
-        raise PydanticCustomError("quantity", "{s}", {"s": problem.message}) from None
-
-
-def _ramp(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    try:
-        return quantity.ramp(value)
+        return pace(str(value))
     except SpecError as problem:
         raise PydanticCustomError("quantity", "{s}", {"s": problem.message}) from None
 
@@ -102,8 +94,7 @@ class RunWords(Strict):
     """One run, in the words of `kvmark run`."""
 
     clients: Count | None = None
-    rate: Annotated[float | None, BeforeValidator(_rate)] = None
-    ramp: Annotated[tuple[float, float] | None, BeforeValidator(_ramp)] = None
+    rate: Annotated[float | str | None, BeforeValidator(_rate)] = None
     arrival: ArrivalProcess | None = None
     duration_ns: Duration | None = Field(default=None, alias="duration")
     operations: Count | None = None

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from kvmark.errors import SpecError
-from kvmark.spec import quantity
+from kvmark.spec import curve, quantity
 from kvmark.spec.faults import FaultSpec
 from kvmark.spec.laws import ArrivalProcess, Constant, Keys, Length, Uniform, UniformLength
 from kvmark.spec.statements import ArgumentSpec, StatementSpec
@@ -139,6 +139,13 @@ def _rate(value: object) -> object:
         raise PydanticCustomError("quantity", "{s}", {"s": problem.message}) from None
 
 
+def _pace(text: str) -> object:
+    try:
+        return curve.pace(text)
+    except SpecError as problem:
+        raise PydanticCustomError("quantity", "{s}", {"s": problem.message}) from None
+
+
 def _rate_or_zero(value: object) -> object:
     """A ramp may begin at 0, a rate on its own must be above it."""
     return 0.0 if not isinstance(value, bool) and value in (0, "0") else _rate(value)
@@ -152,7 +159,8 @@ class RatePoint(Strict):
 
 
 def _rate_law(value: object) -> object:
-    read = _rate(value)
+    """One rate, points in time, or a curve's text."""
+    read = _pace(value) if isinstance(value, str) else _rate(value)
     return ({"at": "0s", "rate": read},) if isinstance(read, float) else read
 
 
@@ -185,7 +193,7 @@ class GroupSpec(Strict):
     write_fields: FieldNames = "one"
     scan_length: Length = UniformLength(distribution="uniform", min=1, max=1000)
     think_time_ns: Duration = Field(default=0, alias="think_time")
-    rates: Annotated[tuple[RatePoint, ...] | None, BeforeValidator(_rate_law)] = Field(
+    rates: Annotated[tuple[RatePoint, ...] | str | None, BeforeValidator(_rate_law)] = Field(
         default=None, alias="rate"
     )
     arrival: ArrivalProcess | None = None
@@ -202,7 +210,7 @@ class GroupSpec(Strict):
             raise at_key("arrival", f"arrival '{self.arrival}' needs a rate; add the key 'rate'")
         if self.rates is not None and self.think_time_ns:
             raise at_key("think_time", "think_time is for clients without a rate; remove one")
-        if self.rates is not None:
+        if isinstance(self.rates, tuple):
             _check_rates(self.rates)
         return self
 

@@ -30,8 +30,6 @@ _SECOND_NS = 10**9
 
 _FIELDS: Final = {
     "clients": "clients",
-    "rate": "rate",
-    "ramp": "ramp",
     "arrival": "arrival",
     "duration": "duration_ns",
     "operations": "operations",
@@ -232,10 +230,20 @@ def _spec(given: Mapping[str, Any]) -> RunSpec:
         workload=workload,
         system=named_system(given["system"]),
         groups=tuple(given["group"] or ()),
+        rate=_rate(given["rate"], given["ramp"]),
         pin=tuple(given["pin"] or ()),
         faults=faults,
         **{field: given[name] for name, field in _FIELDS.items()},
     )
+
+
+def _rate(rate: str | None, ramp: str | None) -> float | str | None:
+    from kvmark.spec.curve import pace
+
+    if rate is not None and ramp is not None:
+        raise SpecError("--ramp: the rate can't be one and rise; leave --rate out")
+    said = rate if ramp is None else ramp
+    return None if said is None else pace(said)
 
 
 def _answer(

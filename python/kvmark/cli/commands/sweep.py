@@ -20,7 +20,7 @@ __all__ = ["swept"]
 
 _TIMES: Final = ("duration", "warmup", "interval", "timeout", "drain_limit")
 _PLAIN: Final = (
-    "clients", "rate", "ramp", "arrival", "operations", "until_stderr", "warmup_until", "workers",
+    "clients", "arrival", "operations", "until_stderr", "warmup_until", "workers",
     "records", "pipeline_depth", "settle", "verify",
 )  # fmt: skip
 
@@ -70,7 +70,7 @@ def _workload(name: str, spec: RunSpec) -> dict[str, Any]:
 
 def _factor(text: str) -> tuple[str, list[str]]:
     name, sign, values = text.partition("=")
-    name, known = name.strip().lstrip("-").replace("-", "_"), (*_PLAIN, "load", *_TIMES)
+    name, known = name.strip().lstrip("-").replace("-", "_"), ("rate", "load", *_PLAIN, *_TIMES)
     if not sign or not values.strip():
         raise SpecError(f"--sweep: {shown(text)} isn't a word and its values: clients=1,10,100")
     if "." not in name and name not in known:
@@ -81,6 +81,8 @@ def _factor(text: str) -> tuple[str, list[str]]:
 def _words(given: Mapping[str, Any], spec: RunSpec) -> dict[str, Any]:
     """What a study's file says of one run, where it was said here."""
     words: dict[str, Any] = {name: given[name] for name in _PLAIN if given[name] is not None}
+    if spec.rate is not None:
+        words["rate"] = spec.rate
     words |= {name: f"{given[name]}ns" for name in _TIMES if given[name]}
     if given["load"] != "auto":
         # Each case loads its own records where nobody says how.

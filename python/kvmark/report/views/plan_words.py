@@ -69,11 +69,19 @@ def _load(group: Mapping[str, Any]) -> str:
         think_ns = arrival.get("think_time_ns", 0)
         pause = f", think time {units.with_unit(think_ns)}" if think_ns else ""
         return f"closed model, {named}{pause}"
-    rates = arrival.get("rates") or [{}]
-    rate = " to ".join(dict.fromkeys(units.significant(point.get("rate")) for point in rates))
+    rate = _rate(arrival.get("rates") or [{}])
     law = {"constant": "evenly spaced", "poisson": "Poisson arrivals"}
     process = str(arrival.get("process", ""))
     return f"open model, {rate} ops/s, {law.get(process, process)}, at most {named} in flight"
+
+
+def _rate(points: Sequence[Mapping[str, Any]]) -> str:
+    """One rate, a ramp's two, or the bounds of a curve."""
+    rates = dict.fromkeys(units.significant(point.get("rate")) for point in points)
+    if len(rates) <= 2 and len(points) <= 2:
+        return " to ".join(rates)
+    low, high = (units.significant(pick(one["rate"] for one in points)) for pick in (min, max))
+    return f"a curve between {low} and {high}"
 
 
 def _phase(phase: Mapping[str, Any]) -> str:

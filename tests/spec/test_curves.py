@@ -1,0 +1,185 @@
+"""Rates that change: their points, their means, and what isn't one."""
+
+import math
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvmark.errors import SpecError
+from kvmark.spec.curve import POINTS_MAX, Curve, mean_rate, pace, parse_curve
+
+S = 10**9
+
+
+def points(text: str, seconds: float, seed: int = 1) -> tuple[tuple[int, float], ...]:
+    return parse_curve(text).points(int(seconds * S), seed)
+
+
+def mean(text: str, seconds: float, seed: int = 1) -> float:
+    return mean_rate(points(text, seconds, seed), int(seconds * S))
+
+
+def rate_at(course: tuple[tuple[int, float], ...], at_s: float) -> float:
+    for (begin, rate), (end, after) in pairwise(course):
+        if begin <= at_s * S < end:
+            return rate + (after - rate) * (at_s * S - begin) / (end - begin)
+    return course[-1][1]
+
+
+def test_a_ramp_takes_the_whole_measurement() -> None:
+    assert points("ramp:0..5k", 7) == ((0, 0.0), (7 * S, 5000.0))
+
+
+def test_a_ramp_with_a_time_begins_again() -> None:
+    course = points("ramp:1k..5k/2s", 5)
+    assert course == (
+        (0, 1000.0), (2 * S - 1, 5000.0), (2 * S, 1000.0), (4 * S - 1, 5000.0), (4 * S, 1000.0),
+        (6 * S, 5000.0),
+    )  # fmt: skip
+    assert mean("ramp:1k..5k/2s", 4) == pytest.approx(3000)
+
+
+def test_steps_hold_their_rates_and_begin_again() -> None:
+    course = points("steps:1k/10s,5k/20s", 60)
+    held = [rate_at(course, at) for at in (0, 9.9, 10, 29.9, 30, 39.9, 40, 59.9)]
+    assert held == [1000, 1000, 5000, 5000, 1000, 1000, 5000, 5000]
+    assert mean("steps:1k/10s,5k/20s", 30) == pytest.approx((1000 * 10 + 5000 * 20) / 30)
+
+
+@pytest.mark.parametrize("text", ["sine:3k±2k/8s", "sine:3k+-2k/8s"])
+def test_a_sine_is_near_one_everywhere(text: str) -> None:
+    course = points(text, 16)
+    for tick in range(160):
+        exact = 3000 + 2000 * math.sin(2 * math.pi * tick / 80)
+        assert abs(rate_at(course, tick / 10) - exact) <= 0.005 * 2000
+    assert mean(text, 16) == pytest.approx(3000)
+
+
+def test_bursts_take_turns_for_exponential_times() -> None:
+    course = points("onoff:5k/2s,500/8s", 20_000)
+    assert rate_at(course, 0) == 5000
+    on = [(end - begin) / S for (begin, rate), (end, _) in pairwise(course[:-1]) if rate == 5000]
+    lengths = [length for length in on if length > 1e-6]
+    assert sum(lengths) / len(lengths) == pytest.approx(2, rel=0.1)
+    # The deviation of an exponential law is its mean.
+    square = sum((length - 2) ** 2 for length in lengths) / len(lengths)
+    assert square**0.5 == pytest.approx(2, rel=0.1)
+    assert mean("onoff:5k/2s,500/8s", 20_000) == pytest.approx(1400, rel=0.1)
+
+
+def test_the_seed_decides_the_bursts() -> None:
+    first = points("onoff:5k/2s,0/8s", 100, seed=7)
+    assert first == points("onoff:5k/2s,0/8s", 100, seed=7)
+    assert first != points("onoff:5k/2s,0/8s", 100, seed=8)
+
+
+def test_a_file_is_linear_between_its_rows_or_holds_them(tmp_path: Path) -> None:
+    file = tmp_path / "day.csv"
+    file.write_text("seconds,rate\n1700000000,100\n1700000010,300\n1700000020,0\n")
+    linear, held = points(f"file:{file}", 20), points(f"file:{file}?hold", 30)
+    assert [rate_at(linear, at) for at in (0, 5, 10, 15)] == [100, 200, 300, 150]
+    assert [rate_at(held, at) for at in (0, 9, 10, 19, 20, 29)] == [100, 100, 300, 300, 0, 0]
+
+
+def test_columns_are_found_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "r.csv"
+    file.write_text("rate,note,seconds\n5,a,0\n7,b,2\n")
+    assert points(f"file:{file}", 1) == ((0, 5.0), (2 * S, 7.0))
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("a,b\n1,2\n", "line 1: name the columns seconds,rate"),
+        ("", "line 1: name the columns seconds,rate"),
+        ("seconds,rate\n0,1\n", "has fewer than two rows"),
+        ("seconds,rate\n0,1\n1,x\n", "line 3: two numbers belong here, seconds and rate"),
+        ("seconds,rate\n0,1\n1\n", "line 3: two numbers belong here, seconds and rate"),
+        ("seconds,rate\n0,1\n0,2\n", "line 3: the times of the rates must rise"),
+        ("seconds,rate\n5,1\n4,2\n", "line 3: the times of the rates must rise"),
+        ("seconds,rate\n0,1\n1,-2\n", "line 3: a rate can't be below 0, as -2 is"),
+        ("seconds,rate\n0,1\n1,inf\n", "line 3: numbers must be finite"),
+        ("seconds,rate\n0,0\n1,0\n", "is 0 all the time"),
+    ],
+)
+def test_a_file_that_is_none_is_refused_with_its_line(
+    tmp_path: Path, content: str, sentence: str
+) -> None:
+    file = tmp_path / "r.csv"
+    file.write_text(content)
+    with pytest.raises(SpecError, match=sentence):
+        parse_curve(f"file:{file}")
+
+
+def test_a_file_that_is_not_there_is_told() -> None:
+    with pytest.raises(SpecError, match=r"no/such[.]csv can't be read as rates: No such file"):
+        parse_curve("file:no/such.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("sine:3k+-4k/60s", "goes below 0; it can go down by 3000 at most"),
+        ("sine:3k/60s", "write it like sine:3k"),
+        ("sien:3k+-2k/60s", "did you mean sine"),
+        ("steps:1k,5k/20s", "write rates and times, such as steps:5k/2s,500/8s"),
+        ("steps:max/2s", "max is no rate of a curve"),
+        ("steps:0/2s,0/3s", "is 0 all the time"),
+        ("steps:5k/1ns", "a time must be longer than 1ns"),
+        ("onoff:5k", "such as onoff:5k/2s,500/8s"),
+        ("ramp:5k", "is not a ramp"),
+        ("ramp:1k..5k/fast", "is not a duration"),
+        ("file:r.csv?steps", "after [?] only hold can stand"),
+    ],
+)
+def test_what_is_no_curve_is_refused(text: str, sentence: str) -> None:
+    with pytest.raises(SpecError, match=sentence):
+        parse_curve(text)
+
+
+def test_a_pace_is_a_number_a_curve_or_none() -> None:
+    assert pace("5k") == 5000
+    assert pace("max") is None
+    assert pace("sine:3k+-2k/60s") == "sine:3k+-2k/60s"
+
+
+def test_a_curve_of_too_many_points_is_refused() -> None:
+    with pytest.raises(SpecError, match=f"more than {POINTS_MAX:,} points in 3600 s"):
+        points("sine:3k+-2k/1ms", 3600)
+
+
+RATES = st.integers(0, 9000)
+LENGTHS = st.integers(1, 50)
+
+
+@given(
+    st.lists(st.tuples(RATES, LENGTHS), min_size=1, max_size=6).filter(
+        lambda held: any(rate for rate, _ in held)
+    ),
+    st.integers(1, 500),
+    st.sampled_from(["steps", "onoff"]),
+)
+def test_a_schedule_can_take_the_points_of_any_curve(
+    held: list[tuple[int, int]], seconds: int, form: str
+) -> None:
+    """As a plan asks: the first at 0, rising times, no rate below 0, the last above."""
+    text = f"{form}:" + ",".join(f"{rate}/{length}s" for rate, length in held)
+    curve = parse_curve(text)
+    assert isinstance(curve, Curve)
+    course = curve.points(seconds * S, seed=3)
+    assert course[0][0] == 0
+    assert all(one[0] < after[0] for one, after in pairwise(course))
+    assert all(rate >= 0 for _, rate in course)
+    assert course[-1][1] > 0
+    assert course[-1][0] >= seconds * S
+
+
+@given(st.text(max_size=40), st.sampled_from(["", "ramp:", "steps:", "sine:", "onoff:", "file:"]))
+def test_no_text_raises_anything_but_a_spec_error(text: str, form: str) -> None:
+    try:
+        pace(form + text)
+    except SpecError:
+        return
