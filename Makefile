@@ -72,7 +72,7 @@ fresh-wheel: wheel ## The Dockerfile's steps there, and a try of what they insta
 	@$(FRESH) --image sh -c "$$(cat scripts/try_wheel.sh)" || [ $$? -eq 77 ]
 
 BENCHES := bench-engine bench-rocksdb bench-redis bench-memcached bench-cql bench-apps bench-scale \
-	bench-stress bench-report bench-startup
+	bench-stress bench-report bench-startup bench-trace
 bench: $(BENCHES) ## All benchmarks; each prints a table
 
 bench-engine: setup ## What the engine itself costs, beside its bounds
@@ -104,6 +104,9 @@ bench-stress: setup ## kvmark stress, cassandra-stress and cql-stress on one Cas
 
 bench-report: setup ## How long the page of 200 cases takes, and its size
 	@$(BIN)/python -m bench.report
+
+bench-trace: setup ## What it costs to make a trace of a file, and to say what is in it
+	@$(BIN)/python -m bench.trace
 
 bench-startup: setup ## How long help, completion and the list of 1,000 runs take
 	@$(BIN)/python -m bench.startup

@@ -117,14 +117,14 @@ def test_operations_of_a_curve_are_due_as_its_integral_says(kvmark: Kvmark, law:
 def test_a_curve_comes_from_a_file_or_a_workload(kvmark: Kvmark, tmp_path: Path) -> None:
     rates, own = tmp_path / "day.csv", tmp_path / "own.yaml"
     rates.write_text("seconds,rate\n0,1000\n2,3000\n")
-    own.write_text(
-        f"name: own\ndataset: {{records: 10}}\ngroups: [{{mix: {{read: 1}}, rate: 'file:{rates}'}}]\n"
-    )
+    groups = f"groups: [{{mix: {{read: 1}}, rate: 'file:{rates}'}}]"
+    own.write_text(f"name: own\ndataset: {{records: 10}}\n{groups}\n")
     words = ("--system", VIRTUAL, "--clients", "64", "--duration", "2s", *HELD, "-q", "--json")
     for asked in (("ycsb/c", "--rate", f"file:{rates}"), (str(own),)):
         (measured,) = kvmark("run", *asked, *words).json["summary"]["phases"]
         assert measured["throughput"]["value"] == pytest.approx(2000, rel=0.01)
-    assert "--rate" in kvmark("run", "ycsb/c", "--rate", "file:no.csv", *words, code=2).err
+    wrong = kvmark.refuses("run", "ycsb/c", "--rate", "file:no.csv", *words)
+    assert "no.csv can't be read as rates: No such file" in wrong
 
 
 def test_the_mean_of_a_ramp_has_no_error_and_that_is_no_doubt(kvmark: Kvmark) -> None:

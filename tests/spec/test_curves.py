@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.errors import SpecError
-from kvmark.spec.curve import POINTS_MAX, Curve, mean_rate, pace, parse_curve
+from kvmark.spec.curve import POINTS_MAX, RateCurve, mean_rate, pace, parse_curve
 
 S = 10**9
 
@@ -168,7 +168,7 @@ def test_a_schedule_can_take_the_points_of_any_curve(
     """As a plan asks: the first at 0, rising times, no rate below 0, the last above."""
     text = f"{form}:" + ",".join(f"{rate}/{length}s" for rate, length in held)
     curve = parse_curve(text)
-    assert isinstance(curve, Curve)
+    assert isinstance(curve, RateCurve)
     course = curve.points(seconds * S, seed=3)
     assert course[0][0] == 0
     assert all(one[0] < after[0] for one, after in pairwise(course))

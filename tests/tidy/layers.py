@@ -1,9 +1,9 @@
 """Dependencies run one way.
 
-plan ← {workload, schedule, record, driver} ← engine ← pyext;
+plan ← {workload, schedule, record, driver} ← engine ← pyext;  plan ← trace ← pyext;
 driver ← driver-server ← driver-* ← pyext;
 spec ← plan ← run;  spec ← testbed ← run;  records ← {run, imports, analysis};
-{stats, spec} ← analysis ← {report, experiment};  run ← experiment;
+{stats, spec, trace} ← analysis ← {report, experiment};  run ← experiment;
 report ← serve;  all ← cli ← api
 """
 
@@ -36,12 +36,13 @@ RUST = arrows("""
     workload:      plan
     schedule:      plan
     record:        plan
+    trace:         plan
     driver:        plan
     driver-server: driver
     driver-*:      driver-server
     engine:        workload schedule record driver
     testing:       driver
-    pyext:         engine driver-*
+    pyext:         engine driver-* trace
 """)
 # What the picture leaves out: `errors` and `secret` are beneath everything, `cache` names a folder,
 # `processes` tells processes apart,
@@ -59,9 +60,10 @@ PYTHON = arrows("""
     testbed:  spec cache processes
     records:  stats processes _engine
     run:      plan testbed records _engine
+    trace:    errors _engine
     imports:  records
     stats:    errors
-    analysis: records spec
+    analysis: records spec trace
     report:   analysis cache
     experiment: analysis run
     serve:    report secret

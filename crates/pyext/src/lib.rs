@@ -8,6 +8,7 @@ mod console;
 mod errors;
 mod lag;
 mod registry;
+mod trace;
 mod watch;
 
 use std::fmt::Display;
@@ -23,6 +24,7 @@ use serde_json::json;
 
 use crate::console::Console;
 use crate::errors::{failure_json, raise, raise_plan};
+use crate::trace::{Reuse, hash_keys};
 use crate::watch::Watch;
 
 /// Carries out a plan; records go to the folder, which must exist and hold none yet.
@@ -123,6 +125,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("counting", kvmark_record::COUNTING)?;
     module.add("build_profile", if cfg!(debug_assertions) { "debug" } else { "release" })?;
     module.add_class::<Console>()?;
+    module.add_class::<Reuse>()?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(check_plan, module)?)?;
     module.add_function(wrap_pyfunction!(calibrate, module)?)?;
@@ -130,5 +133,6 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(decode_histogram, module)?)?;
     module.add_function(wrap_pyfunction!(encode_histogram, module)?)?;
     module.add_function(wrap_pyfunction!(draw_law, module)?)?;
+    module.add_function(wrap_pyfunction!(hash_keys, module)?)?;
     module.add_function(wrap_pyfunction!(drivers, module)?)
 }

@@ -21,12 +21,14 @@ from kvmark.analysis.external.imported import ImportedRow
 from kvmark.analysis.external.yugabyte import AppTable
 from kvmark.analysis.models.scaling import ScalingLaw
 from kvmark.analysis.study import StudyEffect, StudyRow
+from kvmark.analysis.trace import TraceAnswer
 from kvmark.cli.commands.doctor import Diagnosis
 from kvmark.experiment.designs.capacity.search import Capacity
 from kvmark.experiment.designs.sequence.rounds import Course
 from kvmark.records import RunLine
 from kvmark.report.model.study_answers import Ways
 from kvmark.stats import Estimate
+from kvmark.trace import TraceInfo
 
 __all__ = ["DOCUMENTS", "Answers"]
 
@@ -283,6 +285,10 @@ DOCUMENTS: Final[Mapping[str, Answers]] = {
         ("runs archive",),
         "What is kept in one file: runs and studies by their ids.",
     ),
+    "imported-trace": Answers(
+        {"trace": Path, "info": TraceInfo}, ("import",), "A file, now a trace."
+    ),
+    "trace": Answers({"trace": Path, "answer": TraceAnswer}, ("trace",), "What is in a trace."),
     "import": Answers({"runs": tuple[ImportedRun, ...]}, ("runs import",), "Files, now runs."),
     "removal": Answers(
         {

@@ -109,6 +109,13 @@ GROUPS: Final[Mapping[str, Mapping[str, Listed]]] = {
             "Shows the runs in a browser on this machine, until Ctrl-C; nothing is written.",
         ),
     },
+    "Traces": {
+        "import": Listed("trace", "Makes a trace of a file of operations, whose keys are hashed."),
+        "trace": Listed(
+            "trace",
+            "Says what is in a trace: rate, kinds, keys, sizes, and what a cache would hit.",
+        ),
+    },
     "Systems": {
         "up": Listed(
             "up",

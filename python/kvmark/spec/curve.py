@@ -29,7 +29,7 @@ from kvmark.errors import SpecError
 from kvmark.spec import quantity
 from kvmark.spec.suggest import did_you_mean, shown
 
-__all__ = ["POINTS_MAX", "Curve", "Point", "is_curve", "mean_rate", "pace", "parse_curve"]
+__all__ = ["POINTS_MAX", "Point", "RateCurve", "is_curve", "mean_rate", "pace", "parse_curve"]
 
 POINTS_MAX: Final = 100_000
 """Points of a whole measurement, which are a part of the plan."""
@@ -42,7 +42,7 @@ Point = tuple[int, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class RateCurve:
     """The course of a rate: what it does in one cycle, and what repeats it."""
 
     text: str
@@ -116,7 +116,7 @@ def pace(text: str) -> float | str | None:
     return parse_curve(text).text if is_curve(text) else quantity.rate(text)
 
 
-def parse_curve(text: str) -> Curve:
+def parse_curve(text: str) -> RateCurve:
     """Reads a curve's text.
 
     Raises:
@@ -146,19 +146,19 @@ def mean_rate(points: Sequence[Point], duration_ns: int) -> float:
     return total / duration_ns
 
 
-def _ramp(text: str, words: str) -> Curve:
+def _ramp(text: str, words: str) -> RateCurve:
     ends, slash, period = words.partition("/")
     first, last = quantity.ramp(ends)
     if not slash:
-        return Curve(text, ((0, first), (1, last)), is_whole=True)
-    return Curve(text, ((0, first), (_time_ns(text, period), last)))
+        return RateCurve(text, ((0, first), (1, last)), is_whole=True)
+    return RateCurve(text, ((0, first), (_time_ns(text, period), last)))
 
 
-def _steps(text: str, words: str) -> Curve:
-    return Curve(text, _stairs(_held(text, words)))
+def _steps(text: str, words: str) -> RateCurve:
+    return RateCurve(text, _stairs(_held(text, words)))
 
 
-def _sine(text: str, words: str) -> Curve:
+def _sine(text: str, words: str) -> RateCurve:
     wave, slash, period = words.replace("±", "+-").partition("/")
     mean, sign, swing = wave.partition("+-")
     if not slash or not sign:
@@ -172,14 +172,14 @@ def _sine(text: str, words: str) -> Curve:
         for one in steps
     ]
     times = [period_ns * one // _SINE_POINTS for one in steps]
-    return Curve(text, tuple(zip(times, (max(0.0, rate) for rate in rates), strict=True)))
+    return RateCurve(text, tuple(zip(times, (max(0.0, rate) for rate in rates), strict=True)))
 
 
-def _onoff(text: str, words: str) -> Curve:
-    return Curve(text, tuple(_held(text, words)), is_random=True)
+def _onoff(text: str, words: str) -> RateCurve:
+    return RateCurve(text, tuple(_held(text, words)), is_random=True)
 
 
-def _file(text: str, words: str) -> Curve:
+def _file(text: str, words: str) -> RateCurve:
     """The rows of a file, of which the first is the phase's begin."""
     name, mark, how = words.partition("?")
     if mark and how != "hold":
@@ -188,11 +188,11 @@ def _file(text: str, words: str) -> Curve:
     if len(rows) < 2:
         raise SpecError(f"{name} has fewer than two rows; a rate that stays is --rate RATE")
     if not mark:
-        return Curve(text, tuple(rows))
+        return RateCurve(text, tuple(rows))
     # The last row is held as long as the one before it.
     lengths = [after - at_ns for (at_ns, _), (after, _) in pairwise(rows)]
     rates = [rate for _, rate in rows]
-    return Curve(text, _stairs(zip([*lengths, lengths[-1]], rates, strict=True)))
+    return RateCurve(text, _stairs(zip([*lengths, lengths[-1]], rates, strict=True)))
 
 
 def _rows(path: Path) -> Iterator[Point]:

@@ -1,0 +1,1 @@
+"""What traces cost to make and to read."""

@@ -1,0 +1,67 @@
+//! Keys of traces, by the million.
+
+use kvmark_trace::HashKey;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use serde_json::json;
+
+/// How soon keys come back, see `kvmark_trace::Reuse`.
+#[pyclass]
+pub(crate) struct Reuse(kvmark_trace::Reuse);
+
+#[pymethods]
+impl Reuse {
+    #[new]
+    fn new(limit: usize) -> Self {
+        Self(kvmark_trace::Reuse::new(limit))
+    }
+
+    /// Operations in their order: the hashes of their keys, 8 bytes each in little endian, and a
+    /// byte each that is 0 for what writes.
+    ///
+    /// Raises `ValueError` when there aren't as many of both.
+    fn add(&mut self, py: Python<'_>, keys: &[u8], reads: &[u8]) -> PyResult<()> {
+        let (keys, rest) = keys.as_chunks::<8>();
+        if !rest.is_empty() || keys.len() != reads.len() {
+            return Err(PyValueError::new_err("as many reads as keys of 8 bytes are needed"));
+        }
+        py.detach(|| {
+            for (key, &is_read) in keys.iter().zip(reads) {
+                self.0.add(u64::from_le_bytes(*key), is_read != 0);
+            }
+        });
+        Ok(())
+    }
+
+    /// What was found, `kvmark_trace::Reused`, as JSON.
+    fn result(&self) -> String {
+        json!(self.0.result()).to_string()
+    }
+}
+
+/// The hashes of keys that lie one behind another, 8 bytes each; the lengths are 4 bytes each, all
+/// in little endian. `key` has 16 bytes.
+///
+/// Raises `ValueError` when the sizes don't fit.
+#[pyfunction]
+pub(crate) fn hash_keys<'py>(
+    py: Python<'py>,
+    key: &[u8],
+    joined: &[u8],
+    lengths: &[u8],
+) -> PyResult<Bound<'py, PyBytes>> {
+    let wrong = |problem: &str| PyValueError::new_err(problem.to_owned());
+    let key = key.try_into().map_err(|_| wrong("a hash key has 16 bytes"))?;
+    let (lengths, rest) = lengths.as_chunks::<4>();
+    if !rest.is_empty() {
+        return Err(wrong("a length has 4 bytes"));
+    }
+    let hashed = py.detach(|| {
+        let lengths: Vec<u32> = lengths.iter().map(|length| u32::from_le_bytes(*length)).collect();
+        HashKey::new(&key).hash_all(joined, &lengths)
+    });
+    let hashed = hashed.map_err(|problem| wrong(&problem.to_string()))?;
+    let bytes: Vec<u8> = hashed.into_iter().flat_map(u64::to_le_bytes).collect();
+    Ok(PyBytes::new(py, &bytes))
+}

@@ -1,0 +1,26 @@
+"""Traces: what clients asked of a store, operation by operation, as a folder of Parquet files.
+
+A trace `X.trace/` holds `trace.json`, what is known of the whole, and `operations-NNNNNN.parquet`,
+one row an operation in the order of their instants (`schema.COLUMNS`). Keys are hashes under a key
+that isn't kept: equal keys are equal, and no more can be told.
+"""
+
+from kvmark.trace.csv import Layout, import_csv, layout_of
+from kvmark.trace.folder import Trace, Writer
+from kvmark.trace.monitor import MONITOR, import_monitor, is_monitor
+from kvmark.trace.schema import COLUMNS, FORMAT, KINDS, TraceInfo
+
+__all__ = [
+    "COLUMNS",
+    "FORMAT",
+    "KINDS",
+    "MONITOR",
+    "Layout",
+    "Trace",
+    "TraceInfo",
+    "Writer",
+    "import_csv",
+    "import_monitor",
+    "is_monitor",
+    "layout_of",
+]

@@ -1,0 +1,193 @@
+"""A trace's folder: written a file at a time, read a batch at a time."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import polars as pl
+from pydantic import ValidationError
+
+from kvmark.errors import RunError, UsageError
+from kvmark.trace.schema import COLUMNS, FORMAT, REQUIRED, TraceInfo
+
+__all__ = ["BATCH_ROWS", "Trace", "Writer"]
+
+BATCH_ROWS: Final = 1 << 20
+_FILE_ROWS: Final = 4 * BATCH_ROWS
+_GROUP_ROWS: Final = 1 << 17
+_INFO: Final = "trace.json"
+
+
+class Trace:
+    """A trace that is complete, open for reading."""
+
+    def __init__(self, path: Path, info: TraceInfo, files: Sequence[Path]) -> None:
+        """Use `open`."""
+        self.path, self.info = path, info
+        self._files = tuple(files)
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Reads what is known of a trace, and looks at the columns of its files.
+
+        Raises:
+            UsageError: it isn't there, isn't complete, or isn't a trace that can be read.
+        """
+        try:
+            text = (path / _INFO).read_text("utf-8")
+        except FileNotFoundError:
+            raise UsageError(_missing(path)) from None
+        except (OSError, UnicodeDecodeError) as problem:
+            raise UsageError(f"{path / _INFO} can't be read: {problem}") from problem
+        try:
+            info = TraceInfo.model_validate_json(text)
+        except ValidationError as problem:
+            wrong = problem.errors()[0]
+            place = ".".join(map(str, wrong["loc"])) or "its content"
+            raise UsageError(
+                f"{path / _INFO} isn't that of a trace of format {FORMAT}: {place}: {wrong['msg']}"
+            ) from problem
+        files = sorted(path.glob("operations-*.parquet"))
+        rows = sum(_rows(file) for file in files)
+        if rows != info.rows:
+            raise UsageError(f"{path} has {rows:,} of its {info.rows:,} rows: a file is missing")
+        return cls(path, info, files)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """The operations in their order, some of their columns; memory is that of a batch.
+
+        Raises:
+            UsageError: a file is damaged.
+        """
+        for file in self._files:
+            try:
+                lazy = pl.scan_parquet(file).select(columns)
+                yield from lazy.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
+            except (pl.exceptions.PolarsError, OSError) as problem:
+                raise UsageError(f"{file} is damaged: {_first_line(problem)}") from problem
+
+
+class Writer:
+    """A trace that is being made. Its folder goes away again where that fails."""
+
+    def __init__(self, path: Path, source: str) -> None:
+        """Makes the folder.
+
+        Raises:
+            UsageError: there is one by that name, or none can be made.
+        """
+        if path.suffix != ".trace":
+            raise UsageError(f"{path} doesn't end in .trace, as a trace's folder does")
+        try:
+            path.mkdir()
+        except FileExistsError:
+            raise UsageError(f"{path} is there already; remove it or choose another") from None
+        except OSError as problem:
+            raise UsageError(f"{path} can't be made: {problem.strerror}") from problem
+        self.path = path
+        self._source = source
+        self._waiting: list[pl.DataFrame] = []
+        self._files = self._rows = self._operations = self._clients = self._end_ns = 0
+
+    def __enter__(self) -> Self:
+        """The writer itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Removes a trace that didn't come to its end."""
+        if kind is not None:
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """The next operations, with all columns."""
+        if frame.is_empty():
+            return
+        self._waiting.append(frame.select(COLUMNS))
+        self._clients = max(self._clients, 1 + _largest(frame["client"]))
+        self._end_ns = _largest(frame["at_ns"])
+        while sum(map(len, self._waiting)) >= _FILE_ROWS:
+            self._write(_FILE_ROWS)
+
+    def close(self, told: Sequence[str]) -> TraceInfo:
+        """Writes what is left, and then what is known of the whole."""
+        while self._waiting:
+            self._write(_FILE_ROWS)
+        info = TraceInfo(
+            format=FORMAT,
+            source=self._source,
+            operations=self._operations,
+            rows=self._rows,
+            clients=self._clients,
+            end_ns=self._end_ns,
+            keys="hashed",
+            told=tuple(told),
+        )
+        self._put(self.path / _INFO, lambda path: path.write_text(info.model_dump_json(indent=2)))
+        return info
+
+    def _write(self, rows: int) -> None:
+        everything = pl.concat(self._waiting)
+        part, rest = everything.head(rows), everything.tail(-rows)
+        self._waiting = [] if rest.is_empty() else [rest]
+        path = self.path / f"operations-{self._files:06}.parquet"
+        self._put(path, lambda path: part.write_parquet(path, row_group_size=_GROUP_ROWS))
+        self._files += 1
+        self._rows += len(part)
+        self._operations += int((part["items"] > 0).sum())
+
+    def _put(self, path: Path, write: Callable[[Path], object]) -> None:
+        """A file is there whole or not at all."""
+        beside = path.with_name(f"{path.name}.part")
+        try:
+            write(beside)
+            beside.rename(path)
+        except (OSError, pl.exceptions.PolarsError) as problem:
+            raise RunError(f"{path} can't be written: {_first_line(problem)}") from problem
+
+
+def _largest(column: pl.Series) -> int:
+    largest = column.max()
+    if not isinstance(largest, int):
+        raise TypeError(f"{column.name} has no largest whole number")
+    return largest
+
+
+def _rows(file: Path) -> int:
+    """The rows of a file whose columns are right."""
+    try:
+        there = pl.read_parquet_schema(file)
+        rows = pl.scan_parquet(file).select(pl.len()).collect().item()
+    except (pl.exceptions.PolarsError, OSError) as problem:
+        raise UsageError(f"{file} can't be read: {_first_line(problem)}") from problem
+    for name, kind in COLUMNS.items():
+        if name not in there:
+            raise UsageError(f"{file} has no column {name}, as a trace of format {FORMAT} has")
+        if there[name] != kind:
+            raise UsageError(f"{file}: its column {name} is {there[name]} and not {kind}")
+    nulls = pl.scan_parquet(file).select(pl.col(REQUIRED).null_count().sum()).collect()
+    if any(nulls.row(0)):
+        raise UsageError(f"{file} has rows without {' or '.join(REQUIRED)}")
+    return int(rows)
+
+
+def _missing(path: Path) -> str:
+    if path.is_dir() and any(path.glob("operations-*")):
+        return f"{path} isn't complete: it has no {_INFO}; import it again"
+    return (
+        f"there is no trace {path}: a trace is a folder with a {_INFO}; make one by kvmark import"
+    )
+
+
+def _first_line(problem: Exception) -> str:
+    if isinstance(problem, OSError) and problem.strerror:
+        return problem.strerror
+    return str(problem).partition("\n")[0]

@@ -1,0 +1,156 @@
+"""`describe` finds the laws that a trace was made by, and sees what was planted in it."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+
+from kvmark.analysis.trace import TraceAnswer, describe
+from kvmark.stats.popularity import fit_zipf
+from kvmark.trace import COLUMNS, Trace, Writer
+
+S = 10**9
+Numbers = NDArray[np.int64]
+
+
+def described(folder: Path, keys: Numbers, at_ns: Numbers, kinds: list[str]) -> TraceAnswer:
+    count = len(keys)
+    # Keys are hashes: what is near each other must not be.
+    hashed = (keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) ^ np.uint64(0x1234567)
+    frame = pl.DataFrame(
+        {
+            "at_ns": at_ns - at_ns[0],
+            "client": np.arange(count) % 3,
+            "kind": kinds,
+            "statement": kinds,
+            "key": hashed,
+            "key_size": np.full(count, 12),
+            "value_size": np.arange(count) % 100,
+            "ttl_ms": [None] * count,
+            "items": np.ones(count),
+        }
+    ).cast(dict(COLUMNS))
+    with Writer(folder / "X.trace", "a test") as writer:
+        for part in frame.iter_slices(50_000):
+            writer.add(part)
+        writer.close(())
+    return describe(Trace.open(folder / "X.trace"))
+
+
+def zipfian(chance: np.random.Generator, theta: float, keys: int, count: int) -> Numbers:
+    weights = np.arange(1, keys + 1, dtype=np.float64) ** -theta
+    return chance.choice(keys, size=count, p=weights / weights.sum())
+
+
+@pytest.fixture
+def chance() -> np.random.Generator:
+    return np.random.default_rng(7)
+
+
+@pytest.mark.parametrize("theta", [0.5, 0.99, 1.0, 1.3])
+def test_a_zipfian_law_is_found(chance: np.random.Generator, theta: float) -> None:
+    counts = np.bincount(zipfian(chance, theta, 2000, 400_000))
+    fit = fit_zipf(sorted(counts[counts > 0].tolist(), reverse=True))
+    assert fit is not None
+    assert fit.theta == pytest.approx(theta, abs=0.02)
+    assert fit.off < 0.01
+
+
+def test_a_law_that_is_not_zipfian_is_off() -> None:
+    fit = fit_zipf([1000] * 100 + [1] * 10_000)
+    assert fit is not None
+    assert fit.off > 0.1
+
+
+def test_fewer_than_two_items_have_no_law() -> None:
+    assert fit_zipf([]) is None
+    assert fit_zipf([5]) is None
+
+
+def test_kinds_clients_and_sizes_are_counted(tmp_path: Path) -> None:
+    count = 1000
+    kinds = ["read"] * 750 + ["update"] * 250
+    answer = described(tmp_path, np.arange(count), np.arange(count) * S // 100, kinds)
+    assert [(one.name, one.operations, one.share) for one in answer.kinds] == [
+        ("read", 750, 0.75), ("update", 250, 0.25),
+    ]  # fmt: skip
+    assert answer.clients == 3
+    sizes = {one.what: one for one in answer.sizes}
+    assert sizes["value_size"].mean == pytest.approx(49.5)
+    assert (sizes["value_size"].p50, sizes["value_size"].p99) == (49, 98)
+    assert "ttl_ms" not in sizes
+    assert answer.keys == count
+    assert answer.first_reads == 1.0
+
+
+def test_a_poisson_process_and_a_steady_one_are_told_apart(
+    tmp_path: Path, chance: np.random.Generator
+) -> None:
+    count = 100_000
+    poisson = np.cumsum(chance.exponential(S / 1000, count)).astype(np.int64)
+    steady = np.arange(count, dtype=np.int64) * (S // 1000)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    keys, kinds = np.zeros(count, dtype=np.int64), ["read"] * count
+    random = described(tmp_path / "a", keys, poisson, kinds).rate
+    even = described(tmp_path / "b", keys, steady, kinds).rate
+    for spread in ("10 ms", "1 s"):
+        assert random.dispersion[spread] == pytest.approx(1, abs=0.35)
+        assert even.dispersion[spread] < 0.1
+    assert random.mean == pytest.approx(1000, rel=0.02)
+    assert even.peak == 1000
+
+
+def test_bursts_are_seen(tmp_path: Path) -> None:
+    # A thousand a second for ten seconds, then a tenth of it.
+    fast, slow = np.arange(10_000) * S // 1000, 10 * S + np.arange(1000) * S // 100
+    at_ns = np.concatenate([fast + 20 * S * turn for turn in range(5)]).astype(np.int64)
+    both = np.sort(np.concatenate([at_ns, *(slow + 20 * S * turn for turn in range(5))]))
+    answer = described(tmp_path, np.zeros(len(both), np.int64), both, ["read"] * len(both))
+    assert answer.rate.peak / answer.rate.mean == pytest.approx(1000 / 550, rel=0.03)
+    assert answer.rate.dispersion["1 s"] > 100
+    assert answer.rate.autocorrelation is not None
+    assert answer.rate.autocorrelation > 0.7
+
+
+def test_a_shuffled_order_has_the_same_popularity_and_another_cache(
+    tmp_path: Path, chance: np.random.Generator
+) -> None:
+    # A working set that moves: each thousand operations are on a hundred keys of their own.
+    keys = np.concatenate([chance.integers(0, 100, 1000) + 100 * turn for turn in range(200)])
+    at_ns = np.arange(len(keys), dtype=np.int64) * (S // 1000)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    kinds = ["read"] * len(keys)
+    local = described(tmp_path / "a", keys, at_ns, kinds)
+    shuffled = described(tmp_path / "b", chance.permutation(keys), at_ns, kinds)
+    assert local.popularity == shuffled.popularity
+    assert local.keys == shuffled.keys
+    one, other = (
+        {cache.share: cache.hits for cache in answer.caches} for answer in (local, shuffled)
+    )
+    assert one[0.01] > 0.85
+    assert other[0.01] < 0.02
+    assert sum(local.working_set) < 1.1 * local.keys < sum(shuffled.working_set) / 5
+
+
+def test_reads_of_what_was_never_written_are_told(tmp_path: Path) -> None:
+    keys = np.array([1, 1, 2, 2, 3])
+    kinds = ["update", "read", "read", "read", "read"]
+    answer = described(tmp_path, keys, np.arange(5) * S, kinds)
+    assert answer.unwritten_reads == 0.75
+    assert answer.first_reads == 0.5
+
+
+def test_more_keys_than_are_followed_are_estimated(
+    tmp_path: Path, chance: np.random.Generator
+) -> None:
+    keys = zipfian(chance, 0.8, 600_000, 1_500_000)
+    at_ns = np.arange(len(keys), dtype=np.int64) * 1000
+    answer = described(tmp_path, keys, at_ns, ["read"] * len(keys))
+    exact = len(np.unique(keys))
+    assert answer.sampled < 1
+    assert answer.keys == pytest.approx(exact, rel=0.02)
+    assert answer.top_share == pytest.approx(np.bincount(keys).max() / len(keys), rel=1e-9)

@@ -1,0 +1,118 @@
+"""A trace's folder: whole, or refused with what is wrong with it."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from kvmark.errors import UsageError
+from kvmark.trace import COLUMNS, Trace, Writer
+
+
+def frame(count: int, first: int = 0) -> pl.DataFrame:
+    numbers = pl.int_range(first, first + count)
+    return pl.select(
+        at_ns=numbers, client=pl.lit(0), kind=pl.lit("read"), statement=pl.lit("get {key}"),
+        key=numbers, key_size=pl.lit(3), value_size=pl.lit(None), ttl_ms=pl.lit(None),
+        items=pl.lit(1),
+    ).cast(dict(COLUMNS))  # fmt: skip
+
+
+def made(folder: Path) -> Path:
+    with Writer(folder / "X.trace", "a test") as writer:
+        writer.add(frame(10))
+        writer.add(frame(5, first=10))
+        info = writer.close(("a thing to know",))
+    assert (info.operations, info.clients, info.end_ns) == (15, 1, 14)
+    return folder / "X.trace"
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    trace = Trace.open(made(tmp_path))
+    assert trace.info.told == ("a thing to know",)
+    assert pl.concat(trace.batches(tuple(COLUMNS))).equals(frame(15))
+
+
+def test_a_name_that_is_taken_or_has_another_ending_is_refused(tmp_path: Path) -> None:
+    path = made(tmp_path)
+    with pytest.raises(UsageError, match="is there already"):
+        Writer(path, "a test")
+    with pytest.raises(UsageError, match=r"doesn't end in \.trace"):
+        Writer(tmp_path / "X", "a test")
+    with pytest.raises(UsageError, match="can't be made"):
+        Writer(tmp_path / "no" / "X.trace", "a test")
+
+
+def test_a_trace_that_failed_is_removed(tmp_path: Path) -> None:
+    def fails() -> None:
+        with Writer(tmp_path / "X.trace", "a test") as writer:
+            writer.add(frame(3))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    assert not (tmp_path / "X.trace").exists()
+
+
+def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no trace"):
+        Trace.open(tmp_path / "no.trace")
+    path = made(tmp_path)
+    (path / "trace.json").unlink()
+    with pytest.raises(UsageError, match="isn't complete"):
+        Trace.open(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [({"format": 2}, "format: "), ({"operations": "many"}, "operations: "), ({"x": 1}, "x: ")],
+)
+def test_another_format_is_refused(
+    tmp_path: Path, changes: dict[str, object], sentence: str
+) -> None:
+    path = made(tmp_path)
+    info = json.loads((path / "trace.json").read_text())
+    (path / "trace.json").write_text(json.dumps({**info, **changes}))
+    with pytest.raises(UsageError, match=f"isn't that of a trace of format 1: {sentence}"):
+        Trace.open(path)
+
+
+def test_a_truncated_file_at_any_byte_is_refused(tmp_path: Path) -> None:
+    path = made(tmp_path)
+    (file,) = path.glob("*.parquet")
+    content = file.read_bytes()
+    for length in range(0, len(content), 97):
+        file.write_bytes(content[:length])
+        with pytest.raises(UsageError, match=r"operations-000000\.parquet"):
+            Trace.open(path)
+
+
+def test_a_file_whose_pages_are_damaged_gives_a_sentence(tmp_path: Path) -> None:
+    path = made(tmp_path)
+    (file,) = path.glob("*.parquet")
+    content = bytearray(file.read_bytes())
+    content[8:200] = bytes(192)
+    file.write_bytes(content)
+    with pytest.raises(UsageError, match=r"operations-000000\.parquet"):
+        list(Trace.open(path).batches(tuple(COLUMNS)))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda one: one.drop("key"), "has no column key"),
+        (lambda one: one.with_columns(pl.col("key").cast(pl.String)), "column key is String"),
+        (lambda one: one.head(3), "has 3 of its 15 rows: a file is missing"),
+        (lambda one: one.with_columns(key=pl.lit(None, dtype=pl.UInt64)), "has rows without"),
+    ],
+)
+def test_files_that_are_not_as_documented_are_refused(
+    tmp_path: Path, change: object, sentence: str
+) -> None:
+    path = made(tmp_path)
+    (file,) = path.glob("*.parquet")
+    assert callable(change)
+    change(pl.read_parquet(file)).write_parquet(file)
+    with pytest.raises(UsageError, match=sentence):
+        Trace.open(path)

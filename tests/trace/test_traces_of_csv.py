@@ -1,0 +1,182 @@
+"""CSV files as traces: every row is there, equal keys are equal, and what is wrong is told."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kvmark.errors import ImportFileError
+from kvmark.trace import COLUMNS, KINDS, Trace, Writer, import_csv, layout_of
+
+S = 10**9
+HASH_KEY = bytes(range(16))
+TWITTER = (
+    "100,a,5,70,1,get,0",
+    "100,b,5,71,2,set,60",
+    "100,a,5,70,1,gets,0",
+    "101,c,5,0,3,incr,0",
+    "103,b,5,71,2,delete,0",
+)
+
+
+def imported(tmp_path: Path, content: str, name: str = "X.trace", **said: object) -> Trace:
+    file = tmp_path / "operations.csv"
+    file.write_text(content)
+    named = said.get("named", {})
+    assert isinstance(named, dict)
+    layout = layout_of(file, named, str(said.get("time", "s")))
+    with Writer(tmp_path / name, layout.name) as writer:
+        import_csv(file, layout, writer, HASH_KEY)
+    return Trace.open(tmp_path / name)
+
+
+def rows(trace: Trace, columns: Sequence[str] = tuple(COLUMNS)) -> pl.DataFrame:
+    return pl.concat(trace.batches(columns))
+
+
+def test_a_trace_of_twitter_is_told_from_its_rows(tmp_path: Path) -> None:
+    trace = imported(tmp_path, "\n".join(TWITTER) + "\n")
+    found = rows(trace)
+    assert trace.info.source == "twitter/cache-trace"
+    assert found["kind"].to_list() == ["read", "update", "read", "update", "delete"]
+    assert found["statement"].to_list() == [
+        "get {key}", "set {key} {value} {ttl}", "gets {key}", "incr {key}", "delete {key}",
+    ]  # fmt: skip
+    assert found["client"].to_list() == [0, 1, 0, 2, 1]
+    assert found["ttl_ms"].to_list() == [None, 60_000, None, None, None]
+    assert found["key_size"].to_list() == [5] * 5
+    assert found["value_size"].to_list() == [70, 71, 70, 0, 71]
+    a, b, _, c, last = found["key"].to_list()
+    assert (a, b) == (found["key"][2], last)
+    assert len({a, b, c}) == 3
+
+
+def test_operations_of_one_second_are_spread_over_it_and_that_is_told(tmp_path: Path) -> None:
+    trace = imported(tmp_path, "\n".join(TWITTER))
+    assert rows(trace)["at_ns"].to_list() == [0, S // 3, 2 * S // 3, S, 3 * S]
+    assert any("spread evenly" in sentence for sentence in trace.info.told)
+
+
+@pytest.mark.parametrize(
+    ("time", "instants"),
+    [
+        ("s", ("1700000000.5", "1700000000.75")),
+        ("ms", ("1700000000500", "1700000000750")),
+        ("us", ("1700000000500000", "1700000000750000")),
+        ("ns", ("1700000000500000000", "1700000000750000000")),
+        ("iso", ("2026-11-24T09:00:00.500", "2026-11-24T09:00:00.750")),
+    ],
+)
+def test_times_have_the_unit_that_is_said(
+    tmp_path: Path, time: str, instants: tuple[str, str]
+) -> None:
+    content = "at,key,kind\n" + "".join(f"{at},k,read\n" for at in instants)
+    assert rows(imported(tmp_path, content, time=time))["at_ns"].to_list() == [0, S // 4]
+
+
+def test_columns_are_named(tmp_path: Path) -> None:
+    content = "op,ts,id,len\nGET,5,x,\nput,6,y,12\nEVAL,7,x,\n"
+    named = {"at": "ts", "key": "id", "kind": "op", "value_size": "len"}
+    trace = imported(tmp_path, content, named=named)
+    found = rows(trace)
+    assert found["kind"].to_list() == ["read", "update", "other"]
+    assert found["value_size"].to_list() == [None, 12, None]
+    assert found["key_size"].to_list() == [1, 1, 1]
+    assert "operations of no known kind: EVAL (1)" in trace.info.told
+
+
+def test_keys_are_hashed_alike_under_one_hash_key_only(tmp_path: Path) -> None:
+    file = tmp_path / "f.csv"
+    file.write_text("at,key,kind\n0,x,read\n1,ü,read\n")
+    layout = layout_of(file, {}, "s")
+    found = []
+    for name, key in (("a", HASH_KEY), ("b", HASH_KEY), ("c", os.urandom(16))):
+        with Writer(tmp_path / f"{name}.trace", layout.name) as writer:
+            import_csv(file, layout, writer, key)
+        found.append(rows(Trace.open(tmp_path / f"{name}.trace"))["key"].to_list())
+    assert found[0] == found[1] != found[2]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("", "is empty"),
+        ("at,key,kind\n", "has no operations"),
+        ("at,kind\n0,read\n", "line 1: which column is key"),
+        ("at,key,kind\n5,x,read\n3,x,read\n", "line 3: time goes back by 2 s; sort the file"),
+        ("at,key,kind\n5,x,read\nsoon,x,read\n", "line 3: the time is 'soon', and not a number"),
+        ("at,key,kind,ttl\n5,x,read,1\n6,x,read,long\n", "line 3: ttl is 'long', and not a whole"),
+        ("at,key,kind\n5,x,read\n6,x,read,more\n", "line 3: it has 4 fields and not 3"),
+        ("at,key,kind,value_size\n5,x,read,5000000000\n", "line 2: value_size is '5000000000'"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line_and_leaves_nothing(
+    tmp_path: Path, content: str, sentence: str
+) -> None:
+    with pytest.raises(ImportFileError, match=sentence):
+        imported(tmp_path, content)
+    assert not (tmp_path / "X.trace").exists()
+
+
+def test_columns_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    content = "at,key,kind\n0,x,read\n"
+    with pytest.raises(ImportFileError, match="there is no column 'ts'"):
+        imported(tmp_path, content, named={"at": "ts"})
+    with pytest.raises(ImportFileError, match="'when' is none of at, key, kind"):
+        imported(tmp_path, content, named={"when": "at"})
+
+
+OPERATIONS = st.lists(
+    st.tuples(
+        st.integers(0, 5 * S),
+        st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=8),
+        st.sampled_from(KINDS[:-1]),
+        st.integers(0, 2**32 - 1),
+        st.integers(0, 5),
+    ),
+    min_size=1,
+    max_size=50,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(OPERATIONS)
+def test_every_operation_of_a_file_is_in_its_trace(
+    tmp_path_factory: pytest.TempPathFactory,
+    operations: list[tuple[int, str, str, int, int]],
+) -> None:
+    operations.sort(key=lambda one: one[0])
+    names = ("at", "key", "kind", "value_size", "client")
+    table = pl.DataFrame(operations, schema=list(names), orient="row")
+    trace = imported(
+        tmp_path_factory.mktemp("csv"), table.write_csv(quote_style="always"), time="ns"
+    )
+    found = rows(trace)
+    first = operations[0][0]
+    assert found["at_ns"].to_list() == [one[0] - first for one in operations]
+    assert found["kind"].to_list() == [one[2] for one in operations]
+    assert found["value_size"].to_list() == [one[3] for one in operations]
+    assert found["key_size"].to_list() == [len(one[1].encode()) for one in operations]
+    same = [one[1] == other[1] for one in operations for other in operations]
+    keys = found["key"].to_list()
+    assert [one == other for one in keys for other in keys] == same
+    clients = found["client"].to_list()
+    assert [one == other for one in clients for other in clients] == [
+        one[4] == other[4] for one in operations for other in operations
+    ]
+
+
+def test_a_large_file_is_cut_into_files_and_comes_back_in_order(tmp_path: Path) -> None:
+    count = 4_500_000
+    table = pl.select(at=pl.int_range(count), key=pl.int_range(count) % 1000, kind=pl.lit("read"))
+    trace = imported(tmp_path, table.write_csv(), time="us")
+    assert len(list(trace.path.glob("operations-*.parquet"))) == 2
+    found = rows(trace, ("at_ns", "key"))
+    assert found["at_ns"].to_list()[:: count // 9] == list(
+        range(0, count * 1000, count // 9 * 1000)
+    )
+    assert found["key"].n_unique() == 1000
