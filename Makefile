@@ -10,7 +10,7 @@ RELEASE := --release --locked
 .PHONY: help quickstart setup check format test test-long fuzz fuzz-short counts wheel fresh
 .PHONY: fresh-setup fresh-wheel docs measure bench bench-engine bench-rocksdb bench-rocksdb-build
 .PHONY: bench-redis bench-memcached bench-cql bench-apps bench-scale bench-stress bench-report
-.PHONY: bench-startup coverage site lock clean
+.PHONY: bench-startup bench-trace coverage site lock clean
 
 help: ## List the commands
 	@$(PYTHON) scripts/help.py $(MAKEFILE_LIST)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from kvmark.analysis.trace import TraceAnswer, describe
 from kvmark.stats.popularity import fit_zipf
-from kvmark.trace import COLUMNS, Trace, Writer
+from kvmark.trace import COLUMNS, Trace, TraceWriter
 
 S = 10**9
 Numbers = NDArray[np.int64]
@@ -32,7 +32,7 @@ def described(folder: Path, keys: Numbers, at_ns: Numbers, kinds: list[str]) -> 
             "items": np.ones(count),
         }
     ).cast(dict(COLUMNS))
-    with Writer(folder / "X.trace", "a test") as writer:
+    with TraceWriter(folder / "X.trace", "a test") as writer:
         for part in frame.iter_slices(50_000):
             writer.add(part)
         writer.close(())

@@ -20,11 +20,11 @@ from kvmark.records import Records
 
 HEAVY = {"altair", "jinja2", "numpy", "polars", "psutil", "pydantic", "ray", "rich", "scipy"}
 
-WITHOUT_RUNS = {"workloads", "up", "down"}
+WITHOUT_RUNS = {"workloads", "up", "down", "import", "trace"}
 """Commands that neither make nor read runs."""
 SILENT = {
-    "compare", "down", "doctor", "runs compare", "runs export", "runs history", "runs import",
-    "runs rank", "runs show", "show", "workloads",
+    "compare", "down", "doctor", "import", "runs compare", "runs export", "runs history",
+    "runs import", "runs rank", "runs show", "show", "trace", "workloads",
 }  # fmt: skip
 """Commands that say nothing on standard error unless something is wrong."""
 

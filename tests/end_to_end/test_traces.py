@@ -96,14 +96,14 @@ def test_what_redis_counted_is_in_the_trace_of_its_monitor(user: Kvmark) -> None
     with told.open("w") as file:
         monitor = subprocess.Popen(["redis-cli", "-p", port, "monitor"], stdout=file)
         try:
-            wait_until(lambda: told.read_text().startswith("OK"))
+            wait_until(lambda: told.read_text().startswith("OK"), "MONITOR to begin")
             before = counted()
             for words in (("-t", "set,get,mset", "-r", "50", "-n", "500", "-P", "4"),):
                 subprocess.run(["redis-benchmark", "-p", port, "-q", *words], check=True)
             cli("del", "a", "b", "c")
             cli("eval", "return redis.call('set', KEYS[1], 'x')", "1", "inner")
             cli("echo", "the end")
-            wait_until(lambda: '"the end"' in told.read_text())
+            wait_until(lambda: '"the end"' in told.read_text(), "the last command")
         finally:
             monitor.terminate()
             monitor.wait()

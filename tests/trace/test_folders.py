@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from kvmark.errors import UsageError
-from kvmark.trace import COLUMNS, Trace, Writer
+from kvmark.trace import COLUMNS, Trace, TraceWriter
 
 
 def frame(count: int, first: int = 0) -> pl.DataFrame:
@@ -20,7 +20,7 @@ def frame(count: int, first: int = 0) -> pl.DataFrame:
 
 
 def made(folder: Path) -> Path:
-    with Writer(folder / "X.trace", "a test") as writer:
+    with TraceWriter(folder / "X.trace", "a test") as writer:
         writer.add(frame(10))
         writer.add(frame(5, first=10))
         info = writer.close(("a thing to know",))
@@ -37,16 +37,16 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 def test_a_name_that_is_taken_or_has_another_ending_is_refused(tmp_path: Path) -> None:
     path = made(tmp_path)
     with pytest.raises(UsageError, match="is there already"):
-        Writer(path, "a test")
+        TraceWriter(path, "a test")
     with pytest.raises(UsageError, match=r"doesn't end in \.trace"):
-        Writer(tmp_path / "X", "a test")
+        TraceWriter(tmp_path / "X", "a test")
     with pytest.raises(UsageError, match="can't be made"):
-        Writer(tmp_path / "no" / "X.trace", "a test")
+        TraceWriter(tmp_path / "no" / "X.trace", "a test")
 
 
 def test_a_trace_that_failed_is_removed(tmp_path: Path) -> None:
     def fails() -> None:
-        with Writer(tmp_path / "X.trace", "a test") as writer:
+        with TraceWriter(tmp_path / "X.trace", "a test") as writer:
             writer.add(frame(3))
             raise ZeroDivisionError
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kvmark.errors import ImportFileError
-from kvmark.trace import COLUMNS, KINDS, Trace, Writer, import_csv, layout_of
+from kvmark.trace import COLUMNS, KINDS, Trace, TraceWriter, import_csv, layout_of
 
 S = 10**9
 HASH_KEY = bytes(range(16))
@@ -29,7 +29,7 @@ def imported(tmp_path: Path, content: str, name: str = "X.trace", **said: object
     named = said.get("named", {})
     assert isinstance(named, dict)
     layout = layout_of(file, named, str(said.get("time", "s")))
-    with Writer(tmp_path / name, layout.name) as writer:
+    with TraceWriter(tmp_path / name, layout.name) as writer:
         import_csv(file, layout, writer, HASH_KEY)
     return Trace.open(tmp_path / name)
 
@@ -95,7 +95,7 @@ def test_keys_are_hashed_alike_under_one_hash_key_only(tmp_path: Path) -> None:
     layout = layout_of(file, {}, "s")
     found = []
     for name, key in (("a", HASH_KEY), ("b", HASH_KEY), ("c", os.urandom(16))):
-        with Writer(tmp_path / f"{name}.trace", layout.name) as writer:
+        with TraceWriter(tmp_path / f"{name}.trace", layout.name) as writer:
             import_csv(file, layout, writer, key)
         found.append(rows(Trace.open(tmp_path / f"{name}.trace"))["key"].to_list())
     assert found[0] == found[1] != found[2]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.errors import ImportFileError
-from kvmark.trace import COLUMNS, Trace, Writer, import_monitor, is_monitor
+from kvmark.trace import COLUMNS, Trace, TraceWriter, import_monitor, is_monitor
 from kvmark.trace.monitor import _said
 
 LINES = r"""OK
@@ -25,7 +25,7 @@ LINES = r"""OK
 def imported(folder: Path, content: str) -> Trace:
     file = folder / "monitor.txt"
     file.write_text(content)
-    with Writer(folder / "X.trace", "MONITOR") as writer:
+    with TraceWriter(folder / "X.trace", "MONITOR") as writer:
         import_monitor(file, writer, bytes(16))
     return Trace.open(folder / "X.trace")
 

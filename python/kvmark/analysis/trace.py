@@ -15,7 +15,7 @@ from kvmark._engine import Reuse
 from kvmark.stats.popularity import ZipfFit, fit_zipf
 from kvmark.trace import Trace
 
-__all__ = ["CacheHits", "Part", "Rate", "Sizes", "TraceAnswer", "describe", "rates"]
+__all__ = ["CacheHits", "Rate", "Sizes", "TraceAnswer", "TracePart", "describe", "rates"]
 
 _S: Final = 10**9
 _FINE_NS: Final = 10**7
@@ -31,7 +31,7 @@ _COURSE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TracePart:
     """One kind or statement, and its share of the operations."""
 
     name: str
@@ -86,8 +86,8 @@ class TraceAnswer:
     operations: int
     clients: int
     span_s: float
-    kinds: tuple[Part, ...]
-    statements: tuple[Part, ...]
+    kinds: tuple[TracePart, ...]
+    statements: tuple[TracePart, ...]
     rate: Rate
     sizes: tuple[Sizes, ...]
     keys: float
@@ -135,7 +135,7 @@ def describe(trace: Trace) -> TraceAnswer:
         sampled=reused["sampled"],
         top_share=max(pass_.top.values(), default=0) / max(operations, 1),
         popularity=fit_zipf(reused["counts"], reused["sampled"]),
-        caches=tuple(CacheHits(one, one * keys, _hits(reused, one * keys)) for one in _CACHES),
+        caches=tuple(_cache(one, keys, reused) for one in _CACHES),
         hit_ratios=tuple(_hit_ratios(reused)),
         first_reads=reused["first_reads"],
         unwritten_reads=reused["unwritten_reads"],
@@ -219,9 +219,9 @@ def _count(column: pl.Series, into: dict[Any, int]) -> None:
         into[value] = into.get(value, 0) + count
 
 
-def _parts(counts: Mapping[str, int], operations: int) -> tuple[Part, ...]:
+def _parts(counts: Mapping[str, int], operations: int) -> tuple[TracePart, ...]:
     most = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    return tuple(Part(name, count, count / operations) for name, count in most)
+    return tuple(TracePart(name, count, count / operations) for name, count in most)
 
 
 def _rate(slots: NDArray[np.int64], slot_ns: int, operations: int, end_ns: int) -> Rate:
@@ -250,7 +250,8 @@ def _slots_of(slots: NDArray[np.int64], slot_ns: int, length_ns: int) -> NDArray
     """Counts in longer slots; a last one that isn't whole is left out."""
     together = max(1, length_ns // slot_ns)
     whole = len(slots) // together * together
-    return slots[:whole].reshape(-1, together).sum(axis=1)
+    summed: NDArray[np.int64] = slots[:whole].reshape(-1, together).sum(axis=1)
+    return summed
 
 
 def _autocorrelation(counts: NDArray[np.int64]) -> float | None:
@@ -272,6 +273,11 @@ def _sizes(found: Mapping[str, Mapping[int, int]], operations: int) -> Sequence[
                 Sizes(what, total / operations, mean, int(p50), int(p99), int(values[-1]))
             )
     return answers
+
+
+def _cache(share: float, keys: float, reused: Mapping[str, Any]) -> CacheHits:
+    held = max(1.0, share * keys)
+    return CacheHits(share, held, _hits(reused, held))
 
 
 def _hit_ratios(reused: Mapping[str, Any]) -> Iterator[tuple[float, float]]:

@@ -35,7 +35,7 @@ from kvmark.plan.model import (
 from kvmark.plan.seeds import derive_seeds
 from kvmark.plan.statements import compile_statements
 from kvmark.spec import laws
-from kvmark.spec.curve import Point, mean_rate, parse_curve
+from kvmark.spec.curve import Point, expected_by, parse_curve
 from kvmark.spec.quantity import LARGEST
 from kvmark.spec.run import DEFAULT_DURATION_NS, RunSpec
 from kvmark.spec.workload import LOAD_GROUP, VERIFY_GROUP, GroupSpec, WorkloadSpec
@@ -214,9 +214,7 @@ def _expected_inserts(one: GroupSpec, spec: RunSpec, operations: int | None) -> 
     weights = one.mix.weights()
     share = weights.get("insert", 0.0) / sum(weights.values())
     if operations is None and spec.rate is not None:
-        duration_ns = _duration_ns(spec, [None])
-        mean = mean_rate(_rates(one, spec), duration_ns)
-        operations = int(mean * duration_ns / 10**9)
+        operations = int(expected_by(_rates(one, spec), _duration_ns(spec, [None])))
     return int((operations or 0) * share * 2.0)
 
 

@@ -29,7 +29,7 @@ from kvmark.errors import SpecError
 from kvmark.spec import quantity
 from kvmark.spec.suggest import did_you_mean, shown
 
-__all__ = ["POINTS_MAX", "Point", "RateCurve", "is_curve", "mean_rate", "pace", "parse_curve"]
+__all__ = ["POINTS_MAX", "Point", "RateCurve", "expected_by", "is_curve", "pace", "parse_curve"]
 
 POINTS_MAX: Final = 100_000
 """Points of a whole measurement, which are a part of the plan."""
@@ -134,16 +134,16 @@ def parse_curve(text: str) -> RateCurve:
     return curve
 
 
-def mean_rate(points: Sequence[Point], duration_ns: int) -> float:
-    """The mean of a rate over a phase, operations per second. After the last point it stays."""
+def expected_by(points: Sequence[Point], until_ns: int) -> float:
+    """The integral of a rate: operations that are due by then. After the last point it stays."""
     total = 0.0
     for (at_ns, rate), (next_ns, after) in pairwise([*points, (math.inf, points[-1][1])]):
-        if at_ns >= duration_ns:
+        if at_ns >= until_ns:
             break
-        end_ns = min(next_ns, duration_ns)
+        end_ns = min(next_ns, until_ns)
         slope = 0.0 if math.isinf(next_ns) else (after - rate) / (next_ns - at_ns)
         total += (end_ns - at_ns) * (rate + 0.5 * slope * (end_ns - at_ns))
-    return total / duration_ns
+    return total / _NS_PER_S
 
 
 def _ramp(text: str, words: str) -> RateCurve:

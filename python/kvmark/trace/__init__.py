@@ -6,7 +6,7 @@ that isn't kept: equal keys are equal, and no more can be told.
 """
 
 from kvmark.trace.csv import Layout, import_csv, layout_of
-from kvmark.trace.folder import Trace, Writer
+from kvmark.trace.folder import Trace, TraceWriter
 from kvmark.trace.monitor import MONITOR, import_monitor, is_monitor
 from kvmark.trace.schema import COLUMNS, FORMAT, KINDS, TraceInfo
 
@@ -18,7 +18,7 @@ __all__ = [
     "Layout",
     "Trace",
     "TraceInfo",
-    "Writer",
+    "TraceWriter",
     "import_csv",
     "import_monitor",
     "is_monitor",

@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from kvmark.errors import ImportFileError
-from kvmark.trace.folder import BATCH_ROWS, Writer
+from kvmark.trace.folder import BATCH_ROWS, TraceWriter, first_line
 from kvmark.trace.making import Making
 from kvmark.trace.schema import TraceInfo
 
@@ -48,7 +48,7 @@ def layout_of(path: Path, named: Mapping[str, str], time: str) -> Layout:
         raise ImportFileError(f"{path} is empty")
     there = [word.strip() for word in first[0][1]]
     if not named and len(there) == len(_TWITTER) and _is_twitter(there):
-        columns = {ours: f"column_{place}" for place, ours in enumerate(_TWITTER, start=1)}
+        columns = {ours: f"column_{place}" for place, ours in enumerate(_TWITTER)}
         return Layout("twitter/cache-trace", columns, header=False)
     unknown = [ours for ours in named if ours not in _OURS]
     if unknown:
@@ -71,7 +71,7 @@ def _is_twitter(row: list[str]) -> bool:
     return all(row[place].isdigit() for place in places) and row[5].isalpha()
 
 
-def import_csv(path: Path, layout: Layout, writer: Writer, hash_key: bytes) -> TraceInfo:
+def import_csv(path: Path, layout: Layout, writer: TraceWriter, hash_key: bytes) -> TraceInfo:
     """Reads a file into a trace.
 
     Raises:
@@ -83,7 +83,7 @@ def import_csv(path: Path, layout: Layout, writer: Writer, hash_key: bytes) -> T
             writer.add(frame)
     except pl.exceptions.PolarsError as problem:
         wrong = _wrong_line(path, layout)
-        raise ImportFileError(wrong or f"{path} can't be read: {problem}") from problem
+        raise ImportFileError(wrong or f"{path} can't be read: {first_line(problem)}") from problem
     if not making.rows:
         raise ImportFileError(f"{path} has no operations")
     return writer.close(making.told())
@@ -115,9 +115,10 @@ def _lines(path: Path, count: int) -> list[tuple[int, list[str]]]:
 def _wrong_line(path: Path, layout: Layout) -> str | None:
     """What is wrong with the first line that isn't one, looked for row by row."""
     with path.open(encoding="utf-8-sig", newline="", errors="replace") as file:
-        quoting = csv.QUOTE_MINIMAL if layout.header else csv.QUOTE_NONE
-        rows = csv.reader(file, quoting=quoting)
-        names = next(rows) if layout.header else [f"column_{n}" for n in range(1, 8)]
+        rows = csv.reader(file) if layout.header else csv.reader(file, quoting=csv.QUOTE_NONE)
+        names = (
+            next(rows) if layout.header else [f"column_{place}" for place in range(len(_TWITTER))]
+        )
         places = {ours: names.index(theirs) for ours, theirs in layout.columns.items()}
         for row in rows:
             wrong = _wrong(row, places, len(names), layout.time) if row else None

@@ -9,17 +9,18 @@ from types import TracebackType
 from typing import Final, Self
 
 import polars as pl
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from kvmark.errors import RunError, UsageError
 from kvmark.trace.schema import COLUMNS, FORMAT, REQUIRED, TraceInfo
 
-__all__ = ["BATCH_ROWS", "Trace", "Writer"]
+__all__ = ["BATCH_ROWS", "Trace", "TraceWriter", "first_line"]
 
 BATCH_ROWS: Final = 1 << 20
 _FILE_ROWS: Final = 4 * BATCH_ROWS
 _GROUP_ROWS: Final = 1 << 17
 _INFO: Final = "trace.json"
+_TRACE_INFO: Final = TypeAdapter(TraceInfo)
 
 
 class Trace:
@@ -39,12 +40,12 @@ class Trace:
         """
         try:
             text = (path / _INFO).read_text("utf-8")
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise UsageError(_missing(path)) from None
         except (OSError, UnicodeDecodeError) as problem:
             raise UsageError(f"{path / _INFO} can't be read: {problem}") from problem
         try:
-            info = TraceInfo.model_validate_json(text)
+            info = _TRACE_INFO.validate_json(text)
         except ValidationError as problem:
             wrong = problem.errors()[0]
             place = ".".join(map(str, wrong["loc"])) or "its content"
@@ -68,10 +69,10 @@ class Trace:
                 lazy = pl.scan_parquet(file).select(columns)
                 yield from lazy.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
             except (pl.exceptions.PolarsError, OSError) as problem:
-                raise UsageError(f"{file} is damaged: {_first_line(problem)}") from problem
+                raise UsageError(f"{file} is damaged: {first_line(problem)}") from problem
 
 
-class Writer:
+class TraceWriter:
     """A trace that is being made. Its folder goes away again where that fails."""
 
     def __init__(self, path: Path, source: str) -> None:
@@ -111,7 +112,7 @@ class Writer:
         """The next operations, with all columns."""
         if frame.is_empty():
             return
-        self._waiting.append(frame.select(COLUMNS))
+        self._waiting.append(frame.select(*COLUMNS))
         self._clients = max(self._clients, 1 + _largest(frame["client"]))
         self._end_ns = _largest(frame["at_ns"])
         while sum(map(len, self._waiting)) >= _FILE_ROWS:
@@ -131,7 +132,10 @@ class Writer:
             keys="hashed",
             told=tuple(told),
         )
-        self._put(self.path / _INFO, lambda path: path.write_text(info.model_dump_json(indent=2)))
+        self._put(
+            self.path / _INFO,
+            lambda path: path.write_text(_TRACE_INFO.dump_json(info, indent=2).decode()),
+        )
         return info
 
     def _write(self, rows: int) -> None:
@@ -151,7 +155,7 @@ class Writer:
             write(beside)
             beside.rename(path)
         except (OSError, pl.exceptions.PolarsError) as problem:
-            raise RunError(f"{path} can't be written: {_first_line(problem)}") from problem
+            raise RunError(f"{path} can't be written: {first_line(problem)}") from problem
 
 
 def _largest(column: pl.Series) -> int:
@@ -165,16 +169,16 @@ def _rows(file: Path) -> int:
     """The rows of a file whose columns are right."""
     try:
         there = pl.read_parquet_schema(file)
-        rows = pl.scan_parquet(file).select(pl.len()).collect().item()
+        for name, kind in COLUMNS.items():
+            if name not in there:
+                raise UsageError(f"{file} has no column {name}, as a trace of format {FORMAT} has")
+            if there[name] != kind:
+                raise UsageError(f"{file}: its column {name} is {there[name]} and not {kind}")
+        counted = pl.scan_parquet(file).select(pl.len(), pl.col(*REQUIRED).null_count()).collect()
     except (pl.exceptions.PolarsError, OSError) as problem:
-        raise UsageError(f"{file} can't be read: {_first_line(problem)}") from problem
-    for name, kind in COLUMNS.items():
-        if name not in there:
-            raise UsageError(f"{file} has no column {name}, as a trace of format {FORMAT} has")
-        if there[name] != kind:
-            raise UsageError(f"{file}: its column {name} is {there[name]} and not {kind}")
-    nulls = pl.scan_parquet(file).select(pl.col(REQUIRED).null_count().sum()).collect()
-    if any(nulls.row(0)):
+        raise UsageError(f"{file} can't be read: {first_line(problem)}") from problem
+    rows, *nulls = counted.row(0)
+    if any(nulls):
         raise UsageError(f"{file} has rows without {' or '.join(REQUIRED)}")
     return int(rows)
 
@@ -187,7 +191,8 @@ def _missing(path: Path) -> str:
     )
 
 
-def _first_line(problem: Exception) -> str:
+def first_line(problem: Exception) -> str:
+    """Why a file can't be read or written, in a few words."""
     if isinstance(problem, OSError) and problem.strerror:
         return problem.strerror
     return str(problem).partition("\n")[0]

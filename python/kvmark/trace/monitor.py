@@ -15,10 +15,10 @@ from typing import Final
 import polars as pl
 
 from kvmark.errors import ImportFileError
-from kvmark.trace.folder import Writer
+from kvmark.trace.folder import TraceWriter
 from kvmark.trace.making import Making
 from kvmark.trace.schema import TraceInfo
-from kvmark.trace.verbs import Said, redis_command
+from kvmark.trace.verbs import CommandRow, redis_command
 
 __all__ = ["MONITOR", "import_monitor", "is_monitor"]
 
@@ -42,7 +42,7 @@ def is_monitor(path: Path) -> bool:
     return bool(first) and _LINE.fullmatch(first[0]) is not None
 
 
-def import_monitor(path: Path, writer: Writer, hash_key: bytes) -> TraceInfo:
+def import_monitor(path: Path, writer: TraceWriter, hash_key: bytes) -> TraceInfo:
     """Reads a file into a trace.
 
     Raises:
@@ -88,7 +88,7 @@ def _rows(path: Path, scripts: list[int]) -> Iterator[tuple[object, ...]]:
         raise ImportFileError(f"{path} can't be read: {problem.strerror}") from problem
 
 
-def _said(words: str) -> Sequence[Said]:
+def _said(words: str) -> Sequence[CommandRow]:
     return redis_command([_bytes(word) for word in _WORD.findall(words)])
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from dataclasses import dataclass
+from typing import ClassVar, Final, Literal
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 __all__ = ["COLUMNS", "FORMAT", "KINDS", "REQUIRED", "TraceInfo"]
 
@@ -34,10 +35,11 @@ REQUIRED: Final = ("at_ns", "client", "kind", "statement", "key", "key_size", "i
 """Columns without nulls."""
 
 
-class TraceInfo(BaseModel):
+@dataclass(frozen=True, slots=True)
+class TraceInfo:
     """What is known of a whole trace."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid", strict=True)
 
     format: Literal[1]
     source: str

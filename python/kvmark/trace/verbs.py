@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from kvmark.trace.schema import KINDS
 
-__all__ = ["Said", "kind_of", "redis_command", "shape_of"]
+__all__ = ["CommandRow", "kind_of", "redis_command", "shape_of"]
 
 _KINDS: Final = {
     "read": "get gets mget gat getrange exists strlen hget hgetall hmget hexists hlen lrange lindex"
@@ -35,7 +35,7 @@ def shape_of(verb: str, *, expires: bool) -> str:
     return " ".join(words)
 
 
-class Said(NamedTuple):
+class CommandRow(NamedTuple):
     """A row of an operation, as texts; none is what it doesn't say."""
 
     key: str
@@ -46,13 +46,13 @@ class Said(NamedTuple):
     items: int
 
 
-def redis_command(words: Sequence[bytes]) -> Sequence[Said]:
+def redis_command(words: Sequence[bytes]) -> Sequence[CommandRow]:
     """The rows of a command of Redis: one for each of its keys, and at least one."""
     verb, arguments = words[0].decode(errors="replace").upper(), words[1:]
     value, ttl_s = _value_size(verb, arguments), _ttl(verb, arguments)
     keys = _keys(verb, arguments) or [b""]
     return [
-        Said(
+        CommandRow(
             # Bytes that are no text are told apart by their code.
             key.decode(errors="backslashreplace"),
             verb,

@@ -81,7 +81,7 @@ def import_(
         )
     info = _imported(file, output, _named(columns), time, _hash_key(hash_key))
     if json:
-        print_json("imported-trace", {"trace": output, "info": info.model_dump()})
+        print_json("imported-trace", {"trace": output, "info": info})
         return
     typer.echo(
         f"{file} is {info.source}, now {output}: {info.operations:,} operations of"
@@ -132,13 +132,13 @@ def _imported(
     file: Path, output: Path, columns: dict[str, str], time: str, hash_key: bytes
 ) -> TraceInfo:
     """Makes the trace, in the way that the file's content says."""
-    from kvmark.trace import MONITOR, Writer, import_csv, import_monitor, is_monitor, layout_of
+    from kvmark.trace import MONITOR, TraceWriter, import_csv, import_monitor, is_monitor, layout_of
 
     if not columns and is_monitor(file):
-        with Writer(output, MONITOR) as writer:
+        with TraceWriter(output, MONITOR) as writer:
             return import_monitor(file, writer, hash_key)
     layout = layout_of(file, columns, time)
-    with Writer(output, layout.name) as writer:
+    with TraceWriter(output, layout.name) as writer:
         return import_csv(file, layout, writer, hash_key)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from kvmark.analysis.trace import Part, Sizes, TraceAnswer
+from kvmark.analysis.trace import Sizes, TraceAnswer, TracePart
 from kvmark.report.format import units
 from kvmark.report.format.bars import contrast
 from kvmark.report.format.grid import Cell, Column, Grid, printable, to_text, wrap
@@ -46,10 +46,10 @@ def trace_sentences(answer: TraceAnswer) -> Iterator[str]:
 
 
 def _of_keys(answer: TraceAnswer) -> Iterator[str]:
-    about = "" if answer.sampled == 1 else "about "
+    about = "" if answer.sampled == 1 else "About "
     yield (
-        f"{about}{units.significant(answer.keys, 4)} different keys, of which the most popular has"
-        f" {_percent(answer.top_share)} of the operations.".capitalize()
+        f"{about}{units.whole(round(answer.keys))} different keys, of which the most popular has"
+        f" {_percent(answer.top_share)} of the operations."
     )
     if answer.popularity is not None:
         yield (
@@ -76,7 +76,7 @@ def trace_grids(answer: TraceAnswer) -> Iterator[Grid]:
             tuple(_size(one) for one in answer.sizes),
         )
     caches = [
-        (Cell(_percent(one.share)), Cell(units.significant(one.keys)), Cell(f"{one.hits:.3f}"))
+        (Cell(_percent(one.share)), Cell(units.whole(round(one.keys))), Cell(f"{one.hits:.3f}"))
         for one in answer.caches
     ]
     yield Grid(
@@ -88,11 +88,11 @@ def trace_grids(answer: TraceAnswer) -> Iterator[Grid]:
     yield Grid(
         "Different keys in each tenth of the time",
         (Column("tenth", key=True), Column("keys")),
-        tuple((Cell(str(place)), Cell(units.significant(keys, 4))) for place, keys in tenths),
+        tuple((Cell(str(place)), Cell(units.whole(round(keys)))) for place, keys in tenths),
     )
 
 
-def _parts(title: str, parts: tuple[Part, ...]) -> Grid:
+def _parts(title: str, parts: tuple[TracePart, ...]) -> Grid:
     rows = (
         (Cell(one.name), Cell(units.whole(one.operations)), Cell(f"{100 * one.share:.2f}"))
         for one in parts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import altair as alt
 import polars as pl
@@ -69,7 +70,9 @@ def _hits_figure(ratios: Sequence[tuple[float, float]]) -> Figure:
     )
 
 
-def _line(data: pl.DataFrame, x: alt.X, y: alt.Y, interpolate: str) -> Spec:
+def _line(
+    data: pl.DataFrame, x: alt.X, y: alt.Y, interpolate: Literal["linear", "step-after"]
+) -> Spec:
     chart = alt.Chart(alt.InlineData(values=data.to_dicts()))
     line = chart.mark_line(interpolate=interpolate).encode(x=x, y=y)
     spec: Spec = line.properties(width=_WIDTH, height=_HEIGHT).to_dict()
