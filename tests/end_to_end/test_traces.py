@@ -72,6 +72,7 @@ def test_wrong_use_is_told_in_a_sentence(made: Kvmark) -> None:
         (("import", "bad.csv", "-o", "n.trace"), "bad.csv line 3: the time is 'x', and not"),
         (("import", "t.csv", "-o", "n.trace", "--hash-key", "short"), "short has 5 bytes and not"),
         (("import", "t.csv", "-o", "n.trace", "--columns", "at"), "isn't a name and a column"),
+        (("trace", "t.trace", "--rates", "r.csv", "--every", "1us"), "at most 40,000 slots"),
         (("trace", "no.trace"), "there is no trace no.trace"),
         (("trace", "t.csv"), "there is no trace t.csv"),
     ):

@@ -78,6 +78,14 @@ def test_another_format_is_refused(
         Trace.open(path)
 
 
+def test_numbers_below_zero_are_refused(tmp_path: Path) -> None:
+    path = made(tmp_path)
+    info = json.loads((path / "trace.json").read_text())
+    (path / "trace.json").write_text(json.dumps({**info, "end_ns": -1}))
+    with pytest.raises(UsageError, match="has numbers below 0"):
+        Trace.open(path)
+
+
 def test_a_truncated_file_at_any_byte_is_refused(tmp_path: Path) -> None:
     path = made(tmp_path)
     (file,) = path.glob("*.parquet")
@@ -104,7 +112,10 @@ def test_a_file_whose_pages_are_damaged_gives_a_sentence(tmp_path: Path) -> None
         (lambda one: one.drop("key"), "has no column key"),
         (lambda one: one.with_columns(pl.col("key").cast(pl.String)), "column key is String"),
         (lambda one: one.head(3), "has 3 of its 15 rows: a file is missing"),
-        (lambda one: one.with_columns(key=pl.lit(None, dtype=pl.UInt64)), "has rows without"),
+        (lambda one: one.with_columns(key=pl.lit(None, dtype=pl.UInt64)), "has rows without key"),
+        (lambda one: one.with_columns(pl.col("at_ns") + 1), "at_ns don't rise from 0 to 14"),
+        (lambda one: one.with_columns(pl.col("at_ns") - 1), "at_ns don't rise from 0 to 14"),
+        (lambda one: one.reverse(), "at_ns don't rise from 0 to 14"),
     ],
 )
 def test_files_that_are_not_as_documented_are_refused(
@@ -115,4 +126,4 @@ def test_files_that_are_not_as_documented_are_refused(
     assert callable(change)
     change(pl.read_parquet(file)).write_parquet(file)
     with pytest.raises(UsageError, match=sentence):
-        Trace.open(path)
+        list(Trace.open(path).batches(tuple(COLUMNS)))

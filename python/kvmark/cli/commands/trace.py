@@ -28,6 +28,7 @@ __all__ = ["import_", "trace"]
 
 _HASH_KEY_BYTES = 16
 _SECOND_NS = 10**9
+_RATES_MAX = 40_000
 
 File = Annotated[
     Path,
@@ -122,8 +123,8 @@ def trace(
 def _write_rates(opened: Trace, file: Path, every_ns: int) -> None:
     from kvmark.analysis.trace import rates
 
-    if every_ns == 0:
-        raise UsageError("--every: must be longer than 0")
+    if every_ns == 0 or opened.info.end_ns // every_ns >= _RATES_MAX:
+        raise UsageError(f"--every: at most {_RATES_MAX:,} slots can be written; give a longer one")
     rows = [f"{at_s:.9g},{rate:.9g}" for at_s, rate in rates(opened, every_ns)]
     write_text(file, "\n".join(("seconds,rate", *rows, "")))
 
