@@ -174,7 +174,7 @@ def test_a_large_file_is_cut_into_files_and_comes_back_in_order(tmp_path: Path) 
     count = 4_500_000
     table = pl.select(at=pl.int_range(count), key=pl.int_range(count) % 1000, kind=pl.lit("read"))
     trace = imported(tmp_path, table.write_csv(), time="us")
-    assert len(list(trace.path.glob("operations-*.parquet"))) == 2
+    assert len(list(trace.path.glob("operations-*.parquet"))) == 5
     found = rows(trace, ("at_ns", "key"))
     assert found["at_ns"].to_list()[:: count // 9] == list(
         range(0, count * 1000, count // 9 * 1000)

@@ -17,7 +17,7 @@ from kvmark.trace.schema import COLUMNS, FORMAT, REQUIRED, TraceInfo
 __all__ = ["BATCH_ROWS", "Trace", "TraceWriter", "first_line"]
 
 BATCH_ROWS: Final = 1 << 20
-_FILE_ROWS: Final = 4 * BATCH_ROWS
+_FILE_ROWS: Final = BATCH_ROWS
 _GROUP_ROWS: Final = 1 << 17
 _INFO: Final = "trace.json"
 _TRACE_INFO: Final = TypeAdapter(TraceInfo)
