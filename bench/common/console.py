@@ -37,6 +37,15 @@ def parser(prog: str, description: str | None, *, blocks: int) -> argparse.Argum
     return made
 
 
+def repeating(description: str | None, times: int, what: str) -> argparse.ArgumentParser:
+    """A command line with what every benchmark of kvmark alone takes."""
+    made = argparse.ArgumentParser(description=description.splitlines()[0] if description else "")
+    made.add_argument("--times", type=int, default=times, help=f"how often each {what}")
+    made.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
+    made.add_argument("--results", type=Path, help="folder for every repetition as JSON")
+    return made
+
+
 def keep(folder: Path, name: str, peers: Peers) -> None:
     """Writes all that a benchmark measured into a folder."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,6 @@ are those of the whole command, its start included.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
@@ -17,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from bench.common.console import carried_out, keep, say
+from bench.common.console import carried_out, keep, repeating, say
 from bench.common.process import execute
 from bench.common.table import peers_of, text_of_peers
 
@@ -37,11 +36,7 @@ REPORTED: Final = (0, 1)
 
 def main() -> int:
     """Runs the cases, then times their pages."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--times", type=int, default=5, help="how often each page is written")
-    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
-    parser.add_argument("--results", type=Path, help="folder for every repetition as JSON")
-    asked = parser.parse_args()
+    asked = repeating(__doc__, 5, "page is written").parse_args()
     return carried_out(lambda: _measure(asked.times, asked.results), anyway=asked.anyway)
 
 

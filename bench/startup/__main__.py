@@ -9,7 +9,6 @@ command from its start to its end.
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import sys
@@ -21,7 +20,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from bench.common.console import carried_out, keep, say
+from bench.common.console import carried_out, keep, repeating, say
 from bench.common.process import execute
 from bench.common.table import peers_of, text_of_peers
 
@@ -72,11 +71,8 @@ def asked(runs: int) -> tuple[Asked, ...]:
 
 def main() -> int:
     """Makes the runs, then times what is asked of them."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser = repeating(__doc__, 15, "command is run")
     parser.add_argument("--runs", type=int, default=1000, help="how many there are to list")
-    parser.add_argument("--times", type=int, default=15, help="how often each command is run")
-    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
-    parser.add_argument("--results", type=Path, help="folder for every repetition as JSON")
     given = parser.parse_args()
     return carried_out(
         lambda: _measure(given.runs, given.times, given.results), anyway=given.anyway

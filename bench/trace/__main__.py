@@ -8,7 +8,6 @@ and half a million lines of MONITOR. Figures are of the whole command on one cor
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import sys
 import tempfile
@@ -18,7 +17,7 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from bench.common.console import carried_out, keep, say
+from bench.common.console import carried_out, keep, repeating, say
 from bench.common.process import Going
 from bench.common.table import peers_of, text_of_peers
 
@@ -37,11 +36,7 @@ MOST_US: Final = 1.0
 
 def main() -> int:
     """Makes the files, then times the commands."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--times", type=int, default=5, help="how often each command is run")
-    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
-    parser.add_argument("--results", type=Path, help="folder for every repetition as JSON")
-    asked = parser.parse_args()
+    asked = repeating(__doc__, 5, "command is run").parse_args()
     return carried_out(lambda: _measure(asked.times, asked.results), anyway=asked.anyway)
 
 

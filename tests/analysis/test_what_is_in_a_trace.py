@@ -154,3 +154,34 @@ def test_more_keys_than_are_followed_are_estimated(
     assert answer.sampled < 1
     assert answer.keys == pytest.approx(exact, rel=0.02)
     assert answer.top_share == pytest.approx(np.bincount(keys).max() / len(keys), rel=1e-9)
+
+
+def test_operations_without_a_key_are_no_popular_key(tmp_path: Path) -> None:
+    rows = {"at_ns": [0, 1, 2, 3], "kind": ["other", "other", "other", "read"], "key": [7, 7, 7, 9]}
+    frame = pl.DataFrame(
+        {
+            **rows,
+            "client": 0,
+            "statement": rows["kind"],
+            "key_size": [0, 0, 0, 4],
+            "value_size": None,
+            "ttl_ms": None,
+            "items": 1,
+        }
+    )
+    with TraceWriter(tmp_path / "X.trace", "a test") as writer:
+        writer.add(frame.cast(dict(COLUMNS)))
+        writer.close(())
+    answer = describe(Trace.open(tmp_path / "X.trace"))
+    assert (answer.operations, answer.keys, answer.top_share) == (4, 1, 0.25)
+
+
+def test_operations_of_one_instant_have_no_rate(tmp_path: Path) -> None:
+    answer = described(tmp_path, np.arange(5), np.zeros(5, dtype=np.int64), ["read"] * 5)
+    assert answer.rate.mean is None
+    assert answer.rate.peak == 5
+
+
+def test_the_peak_of_a_trace_shorter_than_a_second_is_what_it_holds(tmp_path: Path) -> None:
+    at_ns = np.arange(50, dtype=np.int64) * (S // 100)
+    assert described(tmp_path, np.arange(50), at_ns, ["read"] * 50).rate.peak == 50

@@ -43,7 +43,8 @@ class TracePart:
 class Rate:
     """Operations per second, and how they are spread."""
 
-    mean: float
+    mean: float | None
+    """None where all operations are at one instant."""
     peak: float
     """The most in a second."""
     autocorrelation: float | None
@@ -151,9 +152,7 @@ def rates(trace: Trace, every_ns: int) -> list[tuple[float, float]]:
     """
     counts: NDArray[np.int64] = np.zeros(trace.info.end_ns // every_ns + 1, dtype=np.int64)
     for batch in trace.batches(("at_ns", "items")):
-        begun = batch.filter(pl.col("items") > 0)["at_ns"] // every_ns
-        counted = np.bincount(begun.to_numpy())
-        counts[: len(counted)] += counted
+        _count_slots(batch.filter(pl.col("items") > 0), every_ns, counts)
     every_s = every_ns / _S
     return [(place * every_s, float(count) / every_s) for place, count in enumerate(counts)]
 
@@ -194,14 +193,17 @@ class _Pass:
     def add(self, batch: pl.DataFrame) -> None:
         """The next operations."""
         operations = batch.filter(pl.col("items") > 0)
-        counted = np.bincount((operations["at_ns"] // self.slot_ns).to_numpy())
-        self.slots[: len(counted)] += counted
-        reads = batch["kind"].is_in(["read", "scan"]).cast(pl.UInt8)
-        self.reuse.add(_bytes(batch["key"], "<u8"), _bytes(reads, "u1"))
+        _count_slots(operations, self.slot_ns, self.slots)
         for name, into in (("kind", self.kinds), ("statement", self.statements)):
             _count(operations[name], into)
         for name, counts in self.sizes.items():
             _count(operations[name].drop_nulls(), counts)
+        # Operations that name no key, such as PING, must not be taken for the most popular one.
+        self._add_keys(batch.filter(pl.col("key_size") > 0))
+
+    def _add_keys(self, batch: pl.DataFrame) -> None:
+        reads = batch["kind"].is_in(["read", "scan"]).cast(pl.UInt8)
+        self.reuse.add(_bytes(batch["key"], "<u8"), _bytes(reads, "u1"))
         most = batch["key"].value_counts(sort=True).head(_TOP)
         for key, count in most.iter_rows():
             self.top[key] = self.top.get(key, 0) + count
@@ -212,6 +214,11 @@ class _Pass:
 
 def _bytes(column: pl.Series, kind: str) -> bytes:
     return column.to_numpy().astype(kind).tobytes()
+
+
+def _count_slots(operations: pl.DataFrame, slot_ns: int, into: NDArray[np.int64]) -> None:
+    counted = np.bincount((operations["at_ns"] // slot_ns).to_numpy())
+    into[: len(counted)] += counted
 
 
 def _count(column: pl.Series, into: dict[Any, int]) -> None:
@@ -235,8 +242,8 @@ def _rate(slots: NDArray[np.int64], slot_ns: int, operations: int, end_ns: int) 
     length_ns = max(slot_ns, -(-(end_ns + 1) // _COURSE // slot_ns) * slot_ns)
     course = _slots_of(slots, slot_ns, length_ns)
     return Rate(
-        mean=operations * _S / max(end_ns, 1),
-        peak=float(whole.max()) if len(whole) else operations * _S / max(end_ns, 1),
+        mean=operations * _S / end_ns if end_ns else None,
+        peak=float(np.add.reduceat(slots, np.arange(0, len(slots), max(1, _S // slot_ns))).max()),
         autocorrelation=_autocorrelation(whole),
         dispersion=dispersion,
         course=tuple(

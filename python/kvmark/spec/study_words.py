@@ -15,25 +15,15 @@ from pydantic_core import PydanticCustomError
 
 from kvmark.errors import SpecError
 from kvmark.spec import quantity
-from kvmark.spec.curve import pace
 from kvmark.spec.faults import Action, Amount, FaultSpec, Others, Target, check_words
 from kvmark.spec.laws import ArrivalProcess
 from kvmark.spec.suggest import shown
+from kvmark.spec.workload import rate_or_curve
 from kvmark.spec.yaml_file import Count, Duration, Strict
 
 __all__ = ["RunWords", "StudyFault"]
 
 _SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)%(?:\.\.(\d+(?:\.\d+)?)%)?")
-
-
-def _rate(value: object) -> object:
-    """A rate or curve as on a command line; `max`, or nothing, is the closed model."""
-    if value is None or isinstance(value, bool) or not isinstance(value, int | float | str):
-        return value
-    try:
-        return pace(str(value))
-    except SpecError as problem:
-        raise PydanticCustomError("quantity", "{s}", {"s": problem.message}) from None
 
 
 def _instant(value: object) -> object:
@@ -94,7 +84,7 @@ class RunWords(Strict):
     """One run, in the words of `kvmark run`."""
 
     clients: Count | None = None
-    rate: Annotated[float | str | None, BeforeValidator(_rate)] = None
+    rate: Annotated[float | str | None, BeforeValidator(rate_or_curve)] = None
     arrival: ArrivalProcess | None = None
     duration_ns: Duration | None = Field(default=None, alias="duration")
     operations: Count | None = None

@@ -6,7 +6,7 @@ Attributes carry their unit in the name, keys in the file carry it in the value 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
@@ -130,20 +130,18 @@ class Mix(Strict):
         return {name: weight for name, weight in named.items() if weight > 0}
 
 
-def _rate(value: object) -> object:
+def _rate(value: object, read: Callable[[str], object] = quantity.rate) -> object:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return value
     try:
-        return quantity.rate(str(value))
+        return read(str(value))
     except SpecError as problem:
         raise PydanticCustomError("quantity", "{s}", {"s": problem.message}) from None
 
 
-def _pace(text: str) -> object:
-    try:
-        return curve.pace(text)
-    except SpecError as problem:
-        raise PydanticCustomError("quantity", "{s}", {"s": problem.message}) from None
+def rate_or_curve(value: object) -> object:
+    """A rate or a curve as on a command line, for a field; `max` is None, and so is nothing."""
+    return _rate(value, curve.pace)
 
 
 def _rate_or_zero(value: object) -> object:
@@ -160,7 +158,7 @@ class RatePoint(Strict):
 
 def _rate_law(value: object) -> object:
     """One rate, points in time, or a curve's text."""
-    read = _pace(value) if isinstance(value, str) else _rate(value)
+    read = rate_or_curve(value)
     return ({"at": "0s", "rate": read},) if isinstance(read, float) else read
 
 

@@ -8,7 +8,7 @@ that isn't kept: equal keys are equal, and no more can be told.
 from kvmark.trace.csv import Layout, import_csv, layout_of
 from kvmark.trace.folder import Trace, TraceWriter
 from kvmark.trace.monitor import MONITOR, import_monitor, is_monitor
-from kvmark.trace.schema import COLUMNS, FORMAT, KINDS, TraceInfo
+from kvmark.trace.schema import COLUMNS, FORMAT, KINDS, TraceInfo, sentences
 
 __all__ = [
     "COLUMNS",
@@ -23,4 +23,5 @@ __all__ = [
     "import_monitor",
     "is_monitor",
     "layout_of",
+    "sentences",
 ]

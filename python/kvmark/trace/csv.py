@@ -6,7 +6,6 @@ import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -43,10 +42,7 @@ def layout_of(path: Path, named: Mapping[str, str], time: str) -> Layout:
     Raises:
         ImportFileError: it can't be told, or a column isn't there.
     """
-    first = _lines(path, 1)
-    if not first:
-        raise ImportFileError(f"{path} is empty")
-    there = [word.strip() for word in first[0][1]]
+    there = [word.strip() for word in _first_row(path)]
     if not named and len(there) == len(_TWITTER) and _is_twitter(there):
         columns = {ours: f"column_{place}" for place, ours in enumerate(_TWITTER)}
         return Layout("twitter/cache-trace", columns, header=False)
@@ -101,15 +97,15 @@ def _batches(path: Path, layout: Layout) -> Iterator[pl.DataFrame]:
     yield from lazy.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
 
 
-def _lines(path: Path, count: int) -> list[tuple[int, list[str]]]:
-    """The first rows with their lines."""
+def _first_row(path: Path) -> list[str]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = csv.reader(file)
-            return [(rows.line_num, row) for row in islice(rows, count)]
+            row = next(csv.reader(file), None)
     except (OSError, UnicodeDecodeError, csv.Error) as problem:
-        why = problem.strerror if isinstance(problem, OSError) else problem
-        raise ImportFileError(f"{path} can't be read: {why}") from problem
+        raise ImportFileError(f"{path} can't be read: {first_line(problem)}") from problem
+    if row is None:
+        raise ImportFileError(f"{path} is empty")
+    return row
 
 
 def _wrong_line(path: Path, layout: Layout) -> str | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
 import polars as pl
 from pydantic import ConfigDict
 
-__all__ = ["COLUMNS", "FORMAT", "KINDS", "REQUIRED", "TraceInfo"]
+__all__ = ["COLUMNS", "FORMAT", "KINDS", "REQUIRED", "TraceInfo", "sentences"]
 
 FORMAT: Final = 1
 
@@ -33,6 +34,11 @@ operation on several keys has a row for each: `items` is their number on the fir
 
 REQUIRED: Final = ("at_ns", "client", "kind", "statement", "key", "key_size", "items")
 """Columns without nulls."""
+
+
+def sentences(told: Sequence[str]) -> list[str]:
+    """What is told of a trace, each as a whole sentence."""
+    return [f"{one[0].upper()}{one[1:]}." for one in told]
 
 
 @dataclass(frozen=True, slots=True)

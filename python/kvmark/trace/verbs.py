@@ -20,6 +20,18 @@ _KINDS: Final = {
 _OF: Final = {verb: kind for kind, verbs in _KINDS.items() for verb in verbs.split()}
 _VALUED: Final = frozenset({"update", "insert", "read_modify_write"})
 _WITHOUT_VALUE: Final = frozenset({"incr", "decr", "touch", "expire", "persist", "lpop", "rpop"})
+_OF_MANY_KEYS: Final = frozenset({"MGET", "DEL", "UNLINK", "EXISTS", "TOUCH"})
+_OF_PAIRS: Final = frozenset({"MSET", "MSETNX"})
+_TTL_SECOND: Final = {"SETEX": b"EX", "PSETEX": b"PX", "EXPIRE": b"EX", "PEXPIRE": b"PX"}
+_VALUES: Final = {
+    **dict.fromkeys(("SET", "SETNX", "APPEND", "GETSET"), slice(1, 2)),
+    **dict.fromkeys(("SETEX", "PSETEX", "SETRANGE", "LSET"), slice(2, 3)),
+    **dict.fromkeys(("HSET", "HMSET", "HSETNX"), slice(2, None, 2)),
+    **dict.fromkeys(("LPUSH", "RPUSH", "SADD"), slice(1, None)),
+    **dict.fromkeys(("MSET", "MSETNX"), slice(1, None, 2)),
+    "ZADD": slice(2, None, 2),
+}
+"""Where the values of a command stand among what follows its name."""
 
 
 def kind_of(verb: str) -> str:
@@ -30,6 +42,9 @@ def kind_of(verb: str) -> str:
 
 def shape_of(verb: str, *, expires: bool) -> str:
     """The command with its key, value and time to live left out, such as `set {key} {value}`."""
+    if kind_of(verb) == "other":
+        # Where its keys stand, nobody said.
+        return verb
     has_value = kind_of(verb) in _VALUED and verb.lower() not in _WITHOUT_VALUE
     words = [verb, "{key}", *(["{value}"] if has_value else []), *(["{ttl}"] if expires else [])]
     return " ".join(words)
@@ -90,17 +105,3 @@ def _ttl(verb: str, arguments: Sequence[bytes]) -> str | None:
         return None
     seconds = int(arguments[place]) / (1000 if unit == b"PX" else 1)
     return str(seconds)
-
-
-_OF_MANY_KEYS: Final = frozenset({"MGET", "DEL", "UNLINK", "EXISTS", "TOUCH"})
-_OF_PAIRS: Final = frozenset({"MSET", "MSETNX"})
-_TTL_SECOND: Final = {"SETEX": b"EX", "PSETEX": b"PX", "EXPIRE": b"EX", "PEXPIRE": b"PX"}
-_VALUES: Final = {
-    **dict.fromkeys(("SET", "SETNX", "APPEND", "GETSET"), slice(1, 2)),
-    **dict.fromkeys(("SETEX", "PSETEX", "SETRANGE", "LSET"), slice(2, 3)),
-    **dict.fromkeys(("HSET", "HMSET", "HSETNX"), slice(2, None, 2)),
-    **dict.fromkeys(("LPUSH", "RPUSH", "SADD"), slice(1, None)),
-    **dict.fromkeys(("MSET", "MSETNX"), slice(1, None, 2)),
-    "ZADD": slice(2, None, 2),
-}
-"""Where the values of a command stand among what follows its name."""

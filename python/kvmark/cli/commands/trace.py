@@ -80,6 +80,8 @@ def import_(
             "import makes a trace: give -o X.trace; a run of another tool's results is made by"
             " kvmark runs import"
         )
+    from kvmark.trace import sentences
+
     info = _imported(file, output, _named(columns), time, _hash_key(hash_key))
     if json:
         print_json("imported-trace", {"trace": output, "info": info})
@@ -88,8 +90,8 @@ def import_(
         f"{file} is {info.source}, now {output}: {info.operations:,} operations of"
         f" {info.clients:,} {'client' if info.clients == 1 else 'clients'}"
     )
-    for sentence in info.told:
-        typer.echo(f"{sentence[0].upper()}{sentence[1:]}.")
+    for sentence in sentences(info.told):
+        typer.echo(sentence)
 
 
 def trace(

@@ -77,9 +77,8 @@ def _load(group: Mapping[str, Any]) -> str:
 
 def _rate(points: Sequence[Mapping[str, Any]]) -> str:
     """One rate, a ramp's two, or the bounds of a curve."""
-    rates = dict.fromkeys(units.significant(point.get("rate")) for point in points)
-    if len(rates) <= 2 and len(points) <= 2:
-        return " to ".join(rates)
+    if len(points) <= 2:
+        return " to ".join(dict.fromkeys(units.significant(one.get("rate")) for one in points))
     low, high = (units.significant(pick(one["rate"] for one in points)) for pick in (min, max))
     return f"a curve between {low} and {high}"
 

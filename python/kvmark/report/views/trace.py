@@ -10,6 +10,7 @@ from kvmark.analysis.trace import Sizes, TraceAnswer, TracePart
 from kvmark.report.format import units
 from kvmark.report.format.bars import contrast
 from kvmark.report.format.grid import Cell, Column, Grid, printable, to_text, wrap
+from kvmark.trace import sentences
 
 __all__ = ["trace_grids", "trace_sentences", "trace_text"]
 
@@ -42,7 +43,7 @@ def trace_sentences(answer: TraceAnswer) -> Iterator[str]:
     if rate.autocorrelation is not None:
         yield f"Each second's rate goes with the next one's by {rate.autocorrelation:.2f}."
     yield from _of_keys(answer)
-    yield from (f"{one[0].upper()}{one[1:]}." for one in answer.told)
+    yield from sentences(answer.told)
 
 
 def _of_keys(answer: TraceAnswer) -> Iterator[str]:
