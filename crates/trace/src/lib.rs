@@ -1,9 +1,11 @@
-//! What a trace of operations needs beyond its columns: hashes in the place of keys, and how soon
-//! keys come back, in memory that doesn't grow with the trace.
+//! What a trace of operations needs beyond its columns: hashes in the place of keys; how soon keys
+//! come back, in memory that doesn't grow with the trace; and the tape, on which operations are
+//! recorded and from which they are replayed.
 
 mod fenwick;
 mod hash;
 mod reuse;
+pub mod tape;
 
 pub use hash::{HashKey, LengthsError};
 pub use reuse::{Bucket, Reuse, Reused};

@@ -1,0 +1,195 @@
+//! A tape from its file, a block at a time. Its bytes may be anything.
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use super::record::{RECORD_BYTES, Record, u32_at, u64_at};
+use super::{HEAP_MAX, MAGIC, RECORDS_MAX};
+
+/// Why a tape can't be read.
+#[derive(Debug, Error)]
+pub enum TapeError {
+    /// The system doesn't give its bytes.
+    #[error("it can't be read: {0}")]
+    Io(#[from] io::Error),
+    /// What is there is no block.
+    #[error("it is damaged at byte {at}: {what}")]
+    Damaged {
+        /// Where the block begins.
+        at: u64,
+        /// What is wrong there.
+        what: &'static str,
+    },
+}
+
+/// A tape that is open. A clone reads on its own, from the same place on.
+#[derive(Clone, Debug)]
+pub struct TapeReader {
+    file: Arc<File>,
+    /// Where the next block begins.
+    at: u64,
+}
+
+/// What stands at the head of a block.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    /// Records in the block.
+    pub records: usize,
+    /// Bytes of what is kept of their keys and values.
+    pub heap: usize,
+    /// `at_ns` of the first record.
+    pub first_at_ns: u64,
+    /// The largest `at_ns`.
+    pub last_at_ns: u64,
+    /// Records in the blocks before.
+    pub before: u64,
+}
+
+/// A block's records and what is kept of their keys and values. Its memory is used again.
+#[derive(Debug, Default)]
+pub struct Block {
+    bytes: Vec<u8>,
+    records: usize,
+}
+
+impl TapeReader {
+    /// Opens a file; whether it holds blocks is seen when they are read.
+    ///
+    /// # Errors
+    ///
+    /// It can't be opened.
+    pub fn open(path: &Path) -> Result<Self, TapeError> {
+        Ok(Self { file: Arc::new(File::open(path)?), at: 0 })
+    }
+
+    /// Goes back to the first block.
+    pub fn rewind(&mut self) {
+        self.at = 0;
+    }
+
+    /// Where the next block begins.
+    #[must_use]
+    pub fn place(&self) -> u64 {
+        self.at
+    }
+
+    /// Passes over the next block; none when there is none that is whole.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::next_block`].
+    pub fn skip_block(&mut self) -> Result<Option<Head>, TapeError> {
+        let Some(head) = self.head()? else { return Ok(None) };
+        self.at += RECORD_BYTES as u64 + head.bytes() as u64;
+        Ok(Some(head))
+    }
+
+    /// Reads the next block; false when there is none that is whole: who wrote it may have been
+    /// killed half-way.
+    ///
+    /// # Errors
+    ///
+    /// It can't be read, or isn't a block.
+    pub fn next_block(&mut self, into: &mut Block) -> Result<bool, TapeError> {
+        let Some(head) = self.head()? else { return Ok(false) };
+        into.records = 0;
+        into.bytes.resize(head.bytes(), 0);
+        let from = self.at + RECORD_BYTES as u64;
+        match self.file.read_exact_at(&mut into.bytes, from) {
+            Ok(()) => {}
+            Err(problem) if problem.kind() == ErrorKind::UnexpectedEof => return Ok(false),
+            Err(problem) => return Err(problem.into()),
+        }
+        into.records = head.records;
+        self.at = from + head.bytes() as u64;
+        Ok(true)
+    }
+
+    fn head(&self) -> Result<Option<Head>, TapeError> {
+        let mut bytes = [0; RECORD_BYTES];
+        match self.file.read_exact_at(&mut bytes, self.at) {
+            Ok(()) => {}
+            Err(problem) if problem.kind() == ErrorKind::UnexpectedEof => return Ok(None),
+            Err(problem) => return Err(problem.into()),
+        }
+        let damaged = |what| Err(TapeError::Damaged { at: self.at, what });
+        if bytes[..8] != MAGIC[..] {
+            return damaged("no block begins there");
+        }
+        let (records, heap) = (u32_at(&bytes, 8) as usize, u32_at(&bytes, 12) as usize);
+        if records > RECORDS_MAX || heap > HEAP_MAX {
+            return damaged("a block is longer than any can be");
+        }
+        let head = Head {
+            records,
+            heap,
+            first_at_ns: u64_at(&bytes, 16),
+            last_at_ns: u64_at(&bytes, 24),
+            before: u64_at(&bytes, 32),
+        };
+        Ok(Some(head))
+    }
+}
+
+impl Head {
+    /// Bytes behind the head.
+    fn bytes(&self) -> usize {
+        self.records * RECORD_BYTES + self.heap
+    }
+}
+
+impl Block {
+    /// Records of it.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.records
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    /// One of its records; none beyond them.
+    #[must_use]
+    #[inline]
+    pub fn record(&self, index: usize) -> Option<Record> {
+        let (records, _) = self.bytes.as_chunks::<RECORD_BYTES>();
+        records[..self.records].get(index).map(Record::read)
+    }
+
+    /// When one of its records was sent; none beyond them.
+    #[must_use]
+    #[inline]
+    pub fn at_ns(&self, index: usize) -> Option<u64> {
+        let (records, _) = self.bytes.as_chunks::<RECORD_BYTES>();
+        records[..self.records].get(index).map(|bytes| u64_at(bytes, 0))
+    }
+
+    /// What is kept of a record's key; empty where nothing is.
+    #[must_use]
+    pub fn key(&self, record: &Record) -> &[u8] {
+        let kept = record.flags & Record::KEY_KEPT != 0;
+        self.kept(record.heap as usize, if kept { record.key_size as usize } else { 0 })
+    }
+
+    /// What is kept of a record's value; empty where nothing is.
+    #[must_use]
+    pub fn value(&self, record: &Record) -> &[u8] {
+        let before = self.key(record).len();
+        let kept = record.flags & Record::VALUE_KEPT != 0 && record.value_size != Record::UNKNOWN;
+        let size = if kept { record.value_size as usize } else { 0 };
+        self.kept(record.heap as usize + before, size)
+    }
+
+    fn kept(&self, from: usize, size: usize) -> &[u8] {
+        let heap = &self.bytes[self.records * RECORD_BYTES..];
+        heap.get(from..from.saturating_add(size)).unwrap_or_default()
+    }
+}
