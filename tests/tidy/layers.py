@@ -1,8 +1,8 @@
 """Dependencies run one way.
 
-plan ← {workload, schedule, record, driver} ← engine ← pyext;  plan ← trace ← pyext;
+plan ← {workload, schedule, record, driver, trace} ← engine ← pyext;
 driver ← driver-server ← driver-* ← pyext;
-spec ← plan ← run;  spec ← testbed ← run;  records ← {run, imports, analysis};
+{spec, trace} ← plan ← run;  spec ← testbed ← run;  records ← {run, imports, analysis};
 {stats, spec, trace} ← analysis ← {report, experiment};  run ← experiment;
 report ← serve;  all ← cli ← api
 """
@@ -40,7 +40,7 @@ RUST = arrows("""
     driver:        plan
     driver-server: driver
     driver-*:      driver-server
-    engine:        workload schedule record driver
+    engine:        workload schedule record driver trace
     testing:       driver
     pyext:         engine driver-* trace
 """)
@@ -56,11 +56,11 @@ PYTHON = arrows("""
     secret:
     spec:     errors secret drivers
     catalog:  spec
-    plan:     catalog
+    plan:     catalog trace
     testbed:  spec cache processes
     records:  stats processes _engine
     run:      plan testbed records _engine
-    trace:    errors _engine
+    trace:    errors cache _engine
     imports:  records
     stats:    errors
     analysis: records spec trace

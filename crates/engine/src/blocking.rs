@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use kvmark_driver::{Blocking, Reply};
+use kvmark_driver::{Blocking, Reply, Ticket};
 
 use crate::clock::Clock;
 use crate::ledger::Ledger;
@@ -25,14 +25,18 @@ pub(crate) struct OnThread<'a, C> {
     pub(crate) clock: &'a C,
     /// Time polled away while nothing was to be done.
     pub(crate) idle_spin_ns: &'a Cell<u64>,
+    /// By which its client is known to others of its group.
+    pub(crate) ticket: Ticket,
 }
 
 impl<C: Clock> OnThread<'_, C> {
     /// Runs a client of a group until its numbers are used up or the stretch ends.
     pub(crate) fn serve<B: Blocking>(&self, session: &mut B, source: &Source<'_>, group: usize) {
-        let Self { stretch, ledger, clock, .. } = *self;
+        let Self { stretch, ledger, clock, ticket, .. } = *self;
         let mut operation = Operation::new(stretch, group, ledger);
         let (mut reply, mut bound) = (Reply::default(), Bound::default());
+        let mut freed = Vec::new();
+        let ordered = stretch.legs[0].groups[group].ordered;
         let Some(mut ready_ns) = self.begin(&mut operation, group) else { return };
         loop {
             // Where the place holds a lock only its holder waits for the next arrival.
@@ -44,9 +48,22 @@ impl<C: Clock> OnThread<'_, C> {
                 operation.write_down();
                 self.wait_until(turn.intended_ns)
             };
+            // What must keep its order takes its place before others can take theirs.
+            let taken = place.taken().filter(|_| in_time);
+            let claim = taken.and_then(|taken| taken.claim);
+            let turnstile = source.turnstile().filter(|_| ordered && claim.is_some());
+            let admitted = turnstile.zip(claim).is_none_or(|(all, one)| all.enter(ticket, one));
             drop(place);
             if !in_time {
                 break;
+            }
+            if let Some(taken) = taken {
+                operation.take(taken);
+            }
+            if let Some(turnstile) = turnstile.filter(|_| !admitted) {
+                operation.write_down();
+                turnstile.wait(ticket);
+                operation.free_from(clock.now_ns());
             }
             operation.begin(turn, &mut bound);
             let mut ended = false;
@@ -64,6 +81,9 @@ impl<C: Clock> OnThread<'_, C> {
                 }
                 ended = operation.end(done, reply.rows);
                 ready_ns = completed_ns;
+            }
+            if let Some(turnstile) = turnstile {
+                turnstile.leave(ticket, &mut freed);
             }
             if source.may_block() {
                 operation.write_down();

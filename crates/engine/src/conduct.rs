@@ -10,7 +10,7 @@ use kvmark_record::{
     ClosedInterval, GroupAccounting, GroupRecord, Names, Notice, PhaseAggregate, PhaseRecord,
     RowOutcome, StopRule, StoppedBy, TotalRecord, WorkerRecord,
 };
-use kvmark_schedule::{Arrivals, seed_of};
+use kvmark_schedule::seed_of;
 
 use crate::clock::Clock;
 use crate::coordinator::{Coordinator, LOOK_UP, Mark};
@@ -18,6 +18,7 @@ use crate::crew::Member;
 use crate::error::EngineError;
 use crate::ledger::{Counts, Finished, FinishedLeg, Page, Position, Report};
 use crate::observer::{Control, Progress};
+use crate::owed::Owed;
 use crate::phase::{Leg, Stretch};
 use crate::sweep::Sweep;
 
@@ -49,8 +50,8 @@ struct Conducted<'a> {
     aggregate: PhaseAggregate,
     rule: Option<StopRule>,
     ended_by_rule: bool,
-    /// Per group of the phase: its arrivals, to know what is due.
-    arrivals: Vec<Option<Arrivals>>,
+    /// Per group of the phase: what is due, and when.
+    owed: Vec<Owed>,
     next_interval: u32,
     newest_interval: u32,
     drains: BTreeSet<u32>,
@@ -92,9 +93,9 @@ struct Seen {
 impl<'a> Conducted<'a> {
     fn new(plan: &'a Plan, stretch: &Stretch, leg: &Leg) -> Self {
         let stage = &plan.phases[leg.index];
-        let arrivals = leg.groups.iter().map(|shared| {
+        let owed = leg.groups.iter().map(|shared| {
             let seed = seed_of(plan.seeds.schedule, leg.index as u32, shared.group as u32);
-            Arrivals::new(&plan.groups[shared.group].arrival, seed, shared.part)
+            Owed::new(&plan.groups[shared.group].arrival, seed, shared.part)
         });
         Self {
             stage,
@@ -107,7 +108,7 @@ impl<'a> Conducted<'a> {
             ),
             rule: stage.until.map(StopRule::new),
             ended_by_rule: false,
-            arrivals: arrivals.collect(),
+            owed: owed.collect(),
             next_interval: 0,
             newest_interval: 0,
             drains: BTreeSet::new(),
@@ -375,8 +376,7 @@ impl<'a> Conduct<'a> {
         let last_ns = end_ns.saturating_sub(shared.start_ns).saturating_sub(1);
         let shared = &shared.groups[group];
         let limit = shared.operations.unwrap_or(u64::MAX);
-        let arrivals = self.legs[leg].arrivals[group].as_mut()?;
-        Some(shared.part.of_first(arrivals.due_by(last_ns)).min(limit))
+        Some(self.legs[leg].owed[group].by(last_ns)?.min(limit))
     }
 
     /// When a phase's window ended, and why, once every worker has finished with it.

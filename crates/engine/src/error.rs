@@ -18,6 +18,14 @@ pub enum EngineError {
     /// The plan asks for what this driver or machine can't do.
     #[error("{0}")]
     Unsupported(String),
+    /// A tape can't be replayed.
+    #[error("the tape {path} can't be replayed: {problem}; remove it, and it is made anew")]
+    Tape {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The system can't be opened or connected to.
     #[error(transparent)]
     Open(#[from] OpenError),

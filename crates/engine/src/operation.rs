@@ -9,8 +9,9 @@ use kvmark_workload::{ArgumentBuffer, Draw, ValueBuffer};
 
 use crate::executed::Executed;
 use crate::ledger::Ledger;
+use crate::numbering::Turn;
 use crate::phase::{GroupShared, Stretch};
-use crate::source::Turn;
+use crate::tape::Taken;
 
 /// The operation that a client has under way.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub(crate) struct Operation<'a> {
     /// When the client would have been free for it, had the worker done everything in time.
     free_ns: u64,
     draw: Draw,
+    /// What a tape says of it, where one does.
+    taken: Taken,
     /// The read of a read-modify-write whose update is under way, and the records it returned.
     read: Option<(Executed, u64)>,
     /// The operation that ended last and its phase, until it is written down.
@@ -61,6 +64,7 @@ impl<'a> Operation<'a> {
             turn: Turn { leg: 0, number: 0, intended_ns: 0 },
             free_ns: stretch.start_ns(),
             draw: NOTHING,
+            taken: Taken::NOTHING,
             read: None,
             ended: None,
             own: Bound::default(),
@@ -78,11 +82,23 @@ impl<'a> Operation<'a> {
     fn begin_as(&mut self, leg: usize, number: u64, intended_ns: u64, shared: &mut Bound) {
         self.draw(leg, number, intended_ns);
         let bound = if self.keeps() { &mut self.own } else { shared };
-        bind(self.group, self.stretch, number, &self.draw, bound);
+        bound.arguments.ttl_ms = self.taken.ttl_ms;
+        bind(self.group, self.stretch, &self.draw, bound);
         // Not before: a key is a chain of multiplications, each of which waits for the one before,
         // and this is done meanwhile.
         self.write_down();
         self.ledger.issue(leg, self.group.group);
+    }
+
+    /// Whether a tape says what its operations are.
+    #[inline]
+    pub(crate) fn is_taped(&self) -> bool {
+        self.group.taped
+    }
+
+    /// What its next operation is.
+    pub(crate) fn take(&mut self, taken: Taken) {
+        self.taken = taken;
     }
 
     /// The phase to which the operation belongs.
@@ -106,6 +122,10 @@ impl<'a> Operation<'a> {
         self.turn.number = number;
         self.turn.intended_ns = intended_ns;
         self.read = None;
+        if self.group.taped {
+            self.draw = self.taken.draw(number, &self.group.statements);
+            return;
+        }
         stream.draw_into(number, &self.stretch.inserts, &mut self.draw);
         if let Some(sweep) = &self.stretch.sweep {
             self.draw.ordinal = sweep.ordinal(number);
@@ -183,8 +203,8 @@ impl<'a> Operation<'a> {
     pub(crate) fn end(&mut self, done: Executed, rows: u64) -> bool {
         match self.draw.kind {
             Kind::ReadModifyWrite => return self.end_part(done, rows),
-            Kind::Insert => self.end_inserts(done.outcome),
-            Kind::Read | Kind::Update | Kind::Scan | Kind::Delete => {}
+            Kind::Insert if !self.group.taped => self.end_inserts(done.outcome),
+            Kind::Insert | Kind::Read | Kind::Update | Kind::Scan | Kind::Delete => {}
         }
         self.end_whole(&done, rows);
         true
@@ -287,14 +307,14 @@ impl<'a> Operation<'a> {
 }
 
 #[inline]
-fn bind(group: &GroupShared, stretch: &Stretch, number: u64, draw: &Draw, bound: &mut Bound) {
+fn bind(group: &GroupShared, stretch: &Stretch, draw: &Draw, bound: &mut Bound) {
     if draw.statement.is_some() {
         return bind_statement(group, stretch, draw, bound);
     }
     let stream = &group.stream;
     stream.key_into(draw.ordinal, &mut bound.key);
     match draw.kind {
-        Kind::Insert => stream.insert_values_into(number, &bound.key, &mut bound.values),
+        Kind::Insert => stream.insert_values_into(draw.version, &bound.key, &mut bound.values),
         Kind::Update | Kind::ReadModifyWrite => {
             stream.update_values_into(draw, &bound.key, &mut bound.values);
         }

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use kvmark_plan::{ActiveGroup, FieldChoice, Group, Phase, PhaseName, Plan, Share};
+use kvmark_plan::{
+    ActiveGroup, Arrival, FieldChoice, Group, Phase, PhaseName, Plan, Share, TapeOrder,
+};
 use kvmark_schedule::{Part, seed_of};
 use kvmark_workload::{InsertSequence, Stream};
 
 use crate::error::EngineError;
+use crate::numbering::Numbering;
 use crate::remembered::Remembered;
-use crate::source::{Numbering, Numbers, Turns, part_of};
+use crate::source::{Numbers, Turns, part_of};
 use crate::sweep::{Memory, Sweep};
 
 /// What workers carry out without a gap, compiled: a phase, or a warm-up and the measurement behind
@@ -58,6 +61,12 @@ pub(crate) struct GroupShared {
     pub(crate) memory: Option<Memory>,
     /// Fields of a record.
     pub(crate) fields: u32,
+    /// The statements of the mix, in its order.
+    pub(crate) statements: Vec<Option<u32>>,
+    /// Whether a tape says what its operations are.
+    pub(crate) taped: bool,
+    /// Whether some of them wait for one another; one client's don't.
+    pub(crate) ordered: bool,
 }
 
 impl Stretch {
@@ -255,10 +264,18 @@ fn compile(
         group: index as usize,
         memory: written.map(memory),
         stream,
-        operations: operations.map(|all| match group.arrival.rates() {
-            None => part_of(all, turns.share),
-            Some(_) => turns.part().of_first(all),
+        operations: operations.map(|all| match group.arrival {
+            Arrival::Closed { .. } => part_of(all, turns.share),
+            Arrival::Tape { .. } => all,
+            _ => turns.part().of_first(all),
         }),
+        statements: group.mix.iter().map(|entry| entry.statement).collect(),
+        taped: matches!(group.arrival, Arrival::Tape { .. }),
+        ordered: clients_of(group, plan.share) > 1
+            && matches!(
+                group.arrival,
+                Arrival::Tape { order: TapeOrder::Key | TapeOrder::Client, .. }
+            ),
         clients: clients_of(group, plan.share),
         part: turns.part(),
         read_fields: group.read_fields,

@@ -23,6 +23,7 @@ use crate::error::EngineError;
 use crate::loaded::{self, There};
 use crate::observer::{Control, Leave, Observer};
 use crate::phase::{self, Books, Setting};
+use crate::tape;
 use crate::usage::ProcessUsage;
 use crate::worker::Order;
 
@@ -97,6 +98,7 @@ fn begin<D: Driver, C: Clock>(
     folder: &Path,
     observer: &mut dyn Observer,
 ) -> Result<Completed, EngineError> {
+    tape::check(plan)?;
     let streams = phase::compile_streams(plan)?;
     let driver = Arc::new(driver);
     let (outlet, reports) = channel();

@@ -8,19 +8,12 @@ use kvmark_plan::{Arrival, Share};
 use kvmark_schedule::{Arrivals, Part};
 use kvmark_workload::Apart;
 
+use crate::numbering::{Numbering, Turn};
+use crate::order::Turnstile;
+use crate::tape::{Cursor, Owner, Taken};
+
 /// Most operation numbers that a worker takes from the shared counter at once.
 const CHUNK_MAX: u64 = 64;
-
-/// The next operation of a client.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
-    /// The phase in which it is due, by its place in the stretch.
-    pub(crate) leg: usize,
-    /// Number in the group's stream of that phase.
-    pub(crate) number: u64,
-    /// When it is due.
-    pub(crate) intended_ns: u64,
-}
 
 /// What the workers share of a group's numbers in a stretch.
 #[derive(Debug)]
@@ -28,7 +21,7 @@ pub(crate) enum Numbers {
     /// Closed model: numbers are taken from counters as clients become free.
     Closed { legs: Vec<Counter>, pace: Pace },
     /// Open model for clients on threads of their own: one queue for all.
-    Queue(Mutex<Timetable>),
+    Queue { timetable: Mutex<Timetable>, turnstile: Turnstile },
     /// Open model for clients on workers: each worker keeps the arrivals of its own clients.
     Parts { arrival: Arrival, legs: Vec<Numbering>, turns: Turns, workers: u32 },
     /// Open model where this share has none of the group's clients.
@@ -53,11 +46,13 @@ pub(crate) struct Pace {
     think_time_ns: u64,
 }
 
-/// Arrivals of the phases of a stretch, one after the other.
+/// When operations are due.
 #[derive(Debug)]
-pub(crate) struct Timetable {
-    legs: Vec<(Arrivals, Numbering)>,
-    leg: usize,
+pub(crate) enum Timetable {
+    /// By the law of the phases of a stretch, one after the other.
+    Law { legs: Vec<(Arrivals, Numbering)>, leg: usize },
+    /// As a tape says.
+    Tape(Box<Cursor>),
 }
 
 /// How a group's clients take turns at its arrivals: over all shares, client `c` has the arrivals
@@ -88,20 +83,15 @@ impl Turns {
         let first = whole.first + whole.step * (slots_ahead % workers);
         Part { first, step: whole.step * workers, ..whole }
     }
-}
 
-/// What describes a group's numbers in one phase, besides its arrival law.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Numbering {
-    /// Operations over all shares.
-    pub(crate) operations: Option<u64>,
-    /// Numbers of this share, from the first on, that an earlier load has taken; 0 but in the
-    /// closed model, in which loads are carried out.
-    pub(crate) done: u64,
-    pub(crate) seed: u64,
-    pub(crate) start_ns: u64,
-    /// Where the next phase of the stretch goes on.
-    pub(crate) end_ns: u64,
+    /// Which of those workers this is that carry clients of the group; none if it carries none.
+    fn owner(&self, worker: u32, workers: u32) -> Option<Owner> {
+        let Share { index, of } = self.share;
+        let clients = self.clients / of + u32::from(index < self.clients % of);
+        let owner = (worker + workers - self.first_slot % workers) % workers;
+        let owners = clients.min(workers);
+        (owner < owners).then_some(Owner { index: owner, of: owners })
+    }
 }
 
 impl Numbers {
@@ -121,8 +111,13 @@ impl Numbers {
         if let Some(workers) = workers {
             return Self::Parts { arrival: arrival.clone(), legs, turns, workers };
         }
-        match Timetable::new(arrival, &legs, turns.part()) {
-            Some(timetable) => Self::Queue(Mutex::new(timetable)),
+        match Timetable::new(arrival, &legs, turns.part(), turns.owner(0, 1)) {
+            Some(timetable) => {
+                let timetable = Mutex::new(timetable);
+                let taped = matches!(arrival, Arrival::Tape { .. });
+                let clients = if taped { turns.clients as usize } else { 0 };
+                Self::Queue { timetable, turnstile: Turnstile::new(clients) }
+            }
             None => Self::Nobody,
         }
     }
@@ -134,9 +129,11 @@ impl Numbers {
                 let chunks = legs.iter().map(|_| Cell::new((0, 0))).collect();
                 Some(Source::Closed { legs, pace: *pace, chunks })
             }
-            Self::Queue(timetable) => Some(Source::Queue(timetable)),
+            Self::Queue { timetable, turnstile } => Some(Source::Queue { timetable, turnstile }),
             Self::Parts { arrival, legs, turns, workers } => {
-                let timetable = Timetable::new(arrival, legs, turns.part_of(worker, *workers))?;
+                let part = turns.part_of(worker, *workers);
+                let owner = turns.owner(worker, *workers);
+                let timetable = Timetable::new(arrival, legs, part, owner)?;
                 Some(Source::Own(RefCell::new(timetable)))
             }
             Self::Nobody => None,
@@ -168,28 +165,45 @@ impl Counter {
 }
 
 impl Timetable {
-    fn new(arrival: &Arrival, legs: &[Numbering], part: Part) -> Option<Self> {
+    fn new(
+        arrival: &Arrival,
+        legs: &[Numbering],
+        part: Part,
+        owner: Option<Owner>,
+    ) -> Option<Self> {
+        if let Arrival::Tape { .. } = arrival {
+            return Cursor::new(arrival, legs.first()?, owner?).map(Box::new).map(Self::Tape);
+        }
         let arrivals = |leg: &Numbering| Some((Arrivals::new(arrival, leg.seed, part)?, *leg));
-        Some(Self { legs: legs.iter().map(arrivals).collect::<Option<_>>()?, leg: 0 })
+        Some(Self::Law { legs: legs.iter().map(arrivals).collect::<Option<_>>()?, leg: 0 })
     }
 
     #[inline(always)]
-    fn take_next(&mut self) -> Option<Turn> {
+    fn take_next(&mut self, ready_ns: u64) -> Option<Turn> {
+        let (legs, current) = match self {
+            Self::Law { legs, leg } => (legs, leg),
+            Self::Tape(cursor) => return cursor.take_next(ready_ns),
+        };
         loop {
-            let (arrivals, leg) = &mut self.legs[self.leg];
+            let (arrivals, leg) = &mut legs[*current];
             let due = arrivals.peek();
             let intended_ns = leg.start_ns.saturating_add(due.at_ns);
             let is_over = intended_ns >= leg.end_ns
                 || leg.operations.is_some_and(|operations| due.number >= operations);
             if !is_over {
                 arrivals.take_next();
-                return Some(Turn { leg: self.leg, number: due.number, intended_ns });
+                return Some(Turn { leg: *current, number: due.number, intended_ns });
             }
-            if self.leg + 1 == self.legs.len() {
+            if *current + 1 == legs.len() {
                 return None;
             }
-            self.leg += 1;
+            *current += 1;
         }
+    }
+
+    /// The operation that was taken last, of a tape.
+    fn taken(&self) -> Option<Taken> {
+        if let Self::Tape(cursor) = self { cursor.taken() } else { None }
     }
 }
 
@@ -208,7 +222,10 @@ pub(crate) enum Source<'a> {
         pace: Pace,
         chunks: Vec<Cell<(u64, u64)>>,
     },
-    Queue(&'a Mutex<Timetable>),
+    Queue {
+        timetable: &'a Mutex<Timetable>,
+        turnstile: &'a Turnstile,
+    },
     Own(RefCell<Timetable>),
 }
 
@@ -226,12 +243,17 @@ impl<'a> Source<'a> {
     /// Whether [`Self::enter`] can keep a client waiting.
     #[inline]
     pub(crate) fn may_block(&self) -> bool {
-        matches!(self, Self::Queue(_))
+        matches!(self, Self::Queue { .. })
+    }
+
+    /// Where clients with threads of their own wait for one another.
+    pub(crate) fn turnstile(&self) -> Option<&Turnstile> {
+        if let Self::Queue { turnstile, .. } = self { Some(turnstile) } else { None }
     }
 
     #[inline]
     pub(crate) fn enter(&'a self) -> Access<'a> {
-        if let Self::Queue(timetable) = self {
+        if let Self::Queue { timetable, .. } = self {
             return Access::First(timetable.lock().unwrap_or_else(PoisonError::into_inner));
         }
         Access::Any(self)
@@ -251,9 +273,18 @@ impl Access<'_> {
                 let number = local * u64::from(pace.share.of) + u64::from(pace.share.index);
                 Some(Turn { leg, number, intended_ns })
             }
-            Self::Any(Source::Own(timetable)) => timetable.borrow_mut().take_next(),
-            Self::Any(Source::Queue(_)) => None,
-            Self::First(timetable) => timetable.take_next(),
+            Self::Any(Source::Own(timetable)) => timetable.borrow_mut().take_next(ready_ns),
+            Self::Any(Source::Queue { .. }) => None,
+            Self::First(timetable) => timetable.take_next(ready_ns),
+        }
+    }
+
+    /// What the operation is that was given last, where a tape says it.
+    pub(crate) fn taken(&self) -> Option<Taken> {
+        match self {
+            Self::Any(Source::Own(timetable)) => timetable.borrow().taken(),
+            Self::Any(_) => None,
+            Self::First(timetable) => timetable.taken(),
         }
     }
 }

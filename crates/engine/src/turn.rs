@@ -15,10 +15,12 @@ use kvmark_record::LATE_TOLERANCE_NS;
 use crate::clock::Clock;
 use crate::lag::Anchor;
 use crate::ledger::Ledger;
+use crate::numbering::Turn;
 use crate::operation::{Bound, Operation};
+use crate::order::Order;
 use crate::phase::Stretch;
 use crate::sleep::{Sleep, Until};
-use crate::source::{Source, Turn};
+use crate::source::Source;
 use crate::starting::Starting;
 
 /// Requests that are submitted before the session has its turn again: what is answered meanwhile
@@ -34,6 +36,10 @@ pub(crate) struct Floor<'a, C> {
     idle_spin_ns: &'a Cell<u64>,
     /// One per group; none where the worker has no client of the group.
     sources: Vec<Option<Source<'a>>>,
+    /// One per group; none where operations needn't keep an order.
+    orders: Vec<Option<Order>>,
+    /// Who was let go on, and is looked after next.
+    freed: Vec<Ticket>,
     /// By ticket.
     clients: Vec<Client<'a>>,
     /// Clients that haven't ended.
@@ -71,6 +77,8 @@ enum State {
     Free(u64),
     /// Has its next operation, which may not be due yet.
     Next(Turn),
+    /// Has its next operation, which must not overtake another.
+    Held(Turn),
     /// The second part of its operation is to be submitted.
     Part,
     UnderWay,
@@ -122,6 +130,8 @@ impl<'a, C: Clock> Floor<'a, C> {
             clock,
             idle_spin_ns,
             sources,
+            orders: orders(stretch, seats.len()),
+            freed: Vec::with_capacity(seats.len()),
             clients: seats.iter().map(client).collect(),
             going: seats.len(),
             ready: VecDeque::with_capacity(seats.len()),
@@ -243,14 +253,19 @@ impl<'a, C: Clock> Floor<'a, C> {
         let end_ns = self.stretch.end_ns();
         while let Some(Reverse((due_ns, _, ticket))) = self.waiting.peek().copied() {
             if due_ns >= end_ns && now_ns >= end_ns {
-                self.clients[ticket as usize].state = State::Ended;
+                self.waiting.pop();
+                let state = &mut self.clients[ticket as usize].state;
+                let has_next = matches!(std::mem::replace(state, State::Ended), State::Next(_));
                 self.going -= 1;
+                if has_next {
+                    self.release(ticket, now_ns);
+                }
             } else if due_ns <= now_ns {
+                self.waiting.pop();
                 self.ready.push_back(ticket);
             } else {
                 break;
             }
-            self.waiting.pop();
         }
     }
 
@@ -286,7 +301,20 @@ impl<'a, C: Clock> Floor<'a, C> {
             State::Free(ready_ns) => {
                 let source = self.sources[client.group].as_ref();
                 let source = source.expect("whose seat it is, the arrivals are too");
-                let next = source.enter().next(ready_ns);
+                let mut access = source.enter();
+                let next = access.next(ready_ns);
+                let taken = if client.operation.is_taped() { access.taken() } else { None };
+                drop(access);
+                if let Some((turn, taken)) = next.zip(taken)
+                    && (turn.intended_ns > ready_ns || ready_ns < self.stretch.end_ns())
+                {
+                    client.operation.take(taken);
+                    let order = self.orders[client.group].as_mut();
+                    if order.zip(taken.claim).is_some_and(|(all, one)| !all.enter(ticket, one)) {
+                        client.state = State::Held(turn);
+                        return false;
+                    }
+                }
                 match next {
                     Some(turn) if turn.intended_ns > ready_ns => {
                         client.state = State::Next(turn);
@@ -307,7 +335,7 @@ impl<'a, C: Clock> Floor<'a, C> {
                 session.submit(ticket, &client.operation.request(&self.bound));
                 return true;
             }
-            State::UnderWay | State::Ended => return false,
+            State::Held(_) | State::UnderWay | State::Ended => return false,
         };
         client.operation.begin(turn, &mut self.bound);
         client.away_ns = self.away.total_ns;
@@ -340,9 +368,40 @@ impl<'a, C: Clock> Floor<'a, C> {
                 operation.forgive(self.away.total_ns - client.away_ns);
             }
             operation.write_down();
+            self.release(ticket, at_ns);
         }
         self.ready.push_back(ticket);
     }
+
+    /// Lets those go on who waited for this client's operation, which has ended.
+    #[inline]
+    fn release(&mut self, ticket: Ticket, at_ns: u64) {
+        if self.clients[ticket as usize].operation.is_taped() {
+            self.let_go_on(ticket, at_ns);
+        }
+    }
+
+    fn let_go_on(&mut self, ended: Ticket, at_ns: u64) {
+        let group = self.clients[ended as usize].group;
+        let Some(order) = &mut self.orders[group] else { return };
+        let mut freed = std::mem::take(&mut self.freed);
+        order.leave(ended, &mut freed);
+        for ticket in freed.drain(..) {
+            let client = &mut self.clients[ticket as usize];
+            let State::Held(turn) = client.state else { continue };
+            client.operation.free_from(at_ns);
+            client.state = State::Next(turn);
+            // An instant that has come is one to wait for, too: who came first goes first.
+            self.wait_until(turn.intended_ns.max(at_ns), ticket);
+        }
+        self.freed = freed;
+    }
+}
+
+/// Who must wait for whom, by group, among so many clients.
+fn orders(stretch: &Stretch, clients: usize) -> Vec<Option<Order>> {
+    let groups = stretch.legs[0].groups.iter();
+    groups.map(|group| group.ordered.then(|| Order::new(clients))).collect()
 }
 
 impl<C: Clock> Completions for Floor<'_, C> {

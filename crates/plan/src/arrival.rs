@@ -22,14 +22,44 @@ pub enum Arrival {
         /// The rate over the phase, see [`RatePoint`].
         rates: Vec<RatePoint>,
     },
+    /// Operations from a tape: what they are, and when they are due. Their order words, see
+    /// [`TapeOrder`], are this share's.
+    Tape {
+        /// The file, see `kvmark_trace::tape`.
+        path: String,
+        /// How many times as fast as on the tape; none for as fast as clients go.
+        speed: Option<f64>,
+        /// Which operations keep their order.
+        order: TapeOrder,
+        /// How often it is carried out, one time behind the other.
+        loops: u32,
+        /// From the beginning of a time to that of the next, on the tape.
+        length_ns: u64,
+        /// What the tape was made of; for people.
+        trace: String,
+        /// What should be known of how it was made; for people.
+        told: Vec<String>,
+    },
+}
+
+/// Which operations of a tape wait for one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TapeOrder {
+    /// Those of one key, but for reads among each other.
+    Key,
+    /// Those of one client.
+    Client,
+    /// None.
+    None,
 }
 
 impl Arrival {
-    /// The rates of an open model; none in the closed one.
+    /// The rates of an open model; none in the closed one, and none of a tape.
     #[must_use]
     pub fn rates(&self) -> Option<&[RatePoint]> {
         match self {
-            Self::Closed { .. } => None,
+            Self::Closed { .. } | Self::Tape { .. } => None,
             Self::Constant { rates } | Self::Poisson { rates } => Some(rates),
         }
     }

@@ -3,7 +3,7 @@
 use crate::arrival::Arrival;
 use crate::dataset::{Distribution, SizeLaw, ValueKind};
 use crate::error::PlanError;
-use crate::group::Group;
+use crate::group::{Group, Weight};
 use crate::phase::Phase;
 use crate::plan::{FORMAT, Plan};
 use crate::rows::{Rows, Visit};
@@ -107,6 +107,7 @@ impl Plan {
                 let usable = *divisor > 0 && *modulus != Some(0);
                 require(usable, place, "a number can't be divided by 0")
             }
+            Generator::Ttl { unit_ms } => require(*unit_ms > 0, place, "a unit takes some time"),
             Generator::List { of, length } => {
                 check_size(length, place)?;
                 plain(of)
@@ -139,6 +140,21 @@ impl Plan {
         require(window, format!("{place}.keys"), "the newest must be at least one record")?;
         check_size(&group.scan_length, &format!("{place}.scan_length"))?;
         check_arrival(&group.arrival, &format!("{place}.arrival"))?;
+        let taped = matches!(group.arrival, Arrival::Tape { .. });
+        let single = |index: u32| {
+            let statement = &self.statements[index as usize];
+            statement.rows.is_none() && matches!(statement.commands, SizeLaw::Constant { size: 1 })
+        };
+        let fits = |entry: &Weight| match entry.statement {
+            Some(index) => entry.kind != Kind::Insert && single(index),
+            None => true,
+        };
+        let singles = group.mix.iter().all(fits);
+        let problem = "a tape's statement sends one command, and does no insert but an update";
+        require(!taped || singles, format!("{place}.mix"), problem)?;
+        let reads = group.mix.iter().all(|entry| entry.kind == Kind::Read);
+        let sized = taped || reads || self.dataset.values != ValueKind::Sized;
+        require(sized, format!("{place}.mix"), "only a tape says how long sized values are")?;
         let rows = |index: u32| self.statements[index as usize].rows.is_some();
         let checkable = !group.check_values
             || self.dataset.values == ValueKind::Integrity
@@ -170,8 +186,12 @@ impl Plan {
         let counted = phase.groups.iter().all(|active| active.operations.is_some());
         let verifies = phase.name == PhaseName::Verify;
         let ends = verifies || phase.duration_ns.is_some() || phase.until.is_some() || counted;
-        require(ends, place, "nothing ends the phase: give a duration, a count or an error bound")?;
         let groups = phase.groups.iter().map(|active| &self.groups[active.group as usize]);
+        let taped = groups.clone().any(|group| matches!(group.arrival, Arrival::Tape { .. }));
+        let begins = !taped || phase.name != PhaseName::WarmUp;
+        require(begins, format!("{place}.groups"), "a tape isn't warmed up: it begins once")?;
+        require(!taped || counted, format!("{place}.groups"), "a tape's operations are counted")?;
+        require(ends, place, "nothing ends the phase: give a duration, a count or an error bound")?;
         let reads = groups.flat_map(|group| &group.mix).all(|entry| entry.kind == Kind::Read);
         require(reads || !verifies, format!("{place}.groups"), "a verify phase only reads")?;
         let Some(until) = phase.until else { return Ok(()) };
@@ -267,6 +287,12 @@ fn check_size(law: &SizeLaw, place: &str) -> Result<(), PlanError> {
 }
 
 fn check_arrival(arrival: &Arrival, place: &str) -> Result<(), PlanError> {
+    if let Arrival::Tape { path, speed, loops, .. } = arrival {
+        require(!path.is_empty(), place, "a tape is a file")?;
+        require(*loops > 0, place, "a tape is carried out once at least")?;
+        let usable = speed.is_none_or(|speed| speed.is_finite() && speed > 0.0);
+        return require(usable, place, "a tape's speed must be above 0");
+    }
     let Some(rates) = arrival.rates() else { return Ok(()) };
     let first = rates.first().is_some_and(|point| point.at_ns == 0);
     require(first, place, "the first rate must be at 0")?;

@@ -48,6 +48,9 @@ pub enum KeyOrder {
     Hashed,
     /// The ordinal itself.
     Ordered,
+    /// The ordinal's upper 56 bits in ten characters, and full stops up to the length that its low
+    /// byte says. There is neither prefix nor padding.
+    Sized,
 }
 
 /// Fields of a record: names are the prefix and a number from 0.
@@ -102,6 +105,8 @@ pub enum ValueKind {
     Random,
     /// YCSB's data-integrity text, a function of key and field.
     Integrity,
+    /// Noise as [`Self::Random`], of the length that a tape says.
+    Sized,
 }
 
 /// How keys are chosen among ordinals `start .. start + count`.

@@ -21,7 +21,7 @@ mod statement;
 mod text;
 mod words;
 
-pub use arrival::{Arrival, RatePoint};
+pub use arrival::{Arrival, RatePoint, TapeOrder};
 pub use chance::{GOLDEN, split_mix};
 pub use dataset::{Dataset, Distribution, FieldChoice, FieldLayout, KeyChoice, KeyOrder, KeyText};
 pub use dataset::{SizeLaw, ValueKind};

@@ -169,6 +169,11 @@ pub enum Generator {
         /// From one to the next.
         step_ms: i64,
     },
+    /// The time to live that a tape says, in units of so many milliseconds, and at least one.
+    Ttl {
+        /// Above 0.
+        unit_ms: u64,
+    },
     /// A whole number computed from another: `start + x / divisor % modulus * factor`, and `step`
     /// more for each element before within the operation.
     Computed {

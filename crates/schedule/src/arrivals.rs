@@ -24,14 +24,15 @@ enum Process {
 
 impl Arrivals {
     /// The arrivals of a checked plan's process; none in the closed model, where operations are due
-    /// when others end, and for an empty part. Use [`crate::seed_of`] for the seed.
+    /// when others end, of a tape, which says when they are, and for an empty part. Use
+    /// [`crate::seed_of`] for the seed.
     #[must_use]
     pub fn new(arrival: &Arrival, seed: u64, part: Part) -> Option<Self> {
         if part.is_empty() {
             return None;
         }
         let process = match arrival {
-            Arrival::Closed { .. } => return None,
+            Arrival::Closed { .. } | Arrival::Tape { .. } => return None,
             Arrival::Constant { rates } => {
                 let first = rates.first()?.rate;
                 if rates.iter().all(|point| point.rate == first) {

@@ -17,6 +17,8 @@ pub struct ArgumentBuffer {
     pub commands: Vec<(u32, u32)>,
     /// For each command, the record it concerns.
     pub ordinals: Vec<u64>,
+    /// The time to live that a tape says of the operation; to be set before they are drawn.
+    pub ttl_ms: u64,
     /// Records that an insert adds, each once.
     pub inserted: Vec<u64>,
     /// The key of the command's record, where values are made of it.
@@ -45,6 +47,8 @@ pub(crate) struct Element {
     pub(crate) position: u64,
     /// The record's ordinal.
     pub(crate) ordinal: u64,
+    /// What a tape says of it.
+    pub(crate) ttl_ms: u64,
 }
 
 /// How often an argument is drawn, and its place among those drawn as often.

@@ -31,6 +31,8 @@ enum Recipe {
     Column(usize),
     /// What [`crate::made::Made`] makes.
     Made,
+    /// In units of so many milliseconds.
+    Ttl(u64),
     Number(Box<KeyChooser>),
     Name(Box<KeyChooser>, KeyWriter),
     Gaussian {
@@ -89,6 +91,9 @@ impl Maker {
                 ValueType::Text
             }
             Recipe::Awaited(_) => ValueType::Text,
+            Recipe::Ttl(unit_ms) => {
+                put_integer((element.ttl_ms / unit_ms).max(1).cast_signed(), bytes)
+            }
             law => {
                 let mut random = self.seed.random_of_part(element.number, element.place);
                 law.append(element.position, &mut random, bytes)
@@ -118,7 +123,8 @@ impl Maker {
                 let values = records.values_of(first.number);
                 each.for_each(|((_, place), command)| {
                     let start = bytes.len();
-                    records.append_value_of(values, command, *field, &[], bytes);
+                    let of = (first.number, values);
+                    records.append_value_of(of, command, *field, &[], bytes);
                     *place = (ValueType::Text, start..bytes.len());
                 });
             }
@@ -208,6 +214,7 @@ impl Recipe {
             }
             Generator::Text { length } => Self::Text(sizes(length)?),
             Generator::Blob { length } => Self::Blob(sizes(length)?),
+            Generator::Ttl { unit_ms } => Self::Ttl(*unit_ms),
             Generator::Boolean => Self::Boolean,
             Generator::Uuid => Self::Uuid,
             Generator::Timestamp { start_ms, step_ms } => {
@@ -229,6 +236,7 @@ impl Recipe {
             | Self::Field(_)
             | Self::Awaited(_)
             | Self::Column(_)
+            | Self::Ttl(_)
             | Self::Made => ValueType::Text,
             Self::Number(law) => {
                 let number = law.choose(position, random, 0, |_| true);

@@ -72,6 +72,9 @@ impl KeyWriter {
             bytes[end - EIGHT..end].copy_from_slice(&digits);
             return bytes.truncate(end);
         }
+        if self.order == KeyOrder::Sized {
+            return append_sized(ordinal, bytes);
+        }
         self.append_any(ordinal, bytes);
     }
 
@@ -100,15 +103,53 @@ impl KeyWriter {
                 let hash = ycsb_hash(ordinal);
                 (hash < 0, hash.unsigned_abs())
             }
-            KeyOrder::Ordered => (false, ordinal),
+            KeyOrder::Ordered | KeyOrder::Sized => (false, ordinal),
         };
         Decimal::of(negative, magnitude)
     }
 }
 
+/// Sixty-four signs in their order as bytes, six bits each.
+const SIGNS: &[u8; 64] = b"-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
+/// Signs of 56 bits.
+const SIGNS_OF_A_KEY: usize = 10;
+
+/// Appends a key of ten bytes at least: keys are in the order of their ordinals.
+#[inline]
+fn append_sized(ordinal: u64, bytes: &mut Vec<u8>) {
+    let mut text = [b'.'; BLANK];
+    let mut rest = ordinal >> 8;
+    for sign in text[..SIGNS_OF_A_KEY].iter_mut().rev() {
+        *sign = SIGNS[(rest & 63) as usize];
+        rest >>= 6;
+    }
+    let length = ((ordinal & 0xFF) as usize).max(SIGNS_OF_A_KEY);
+    let end = bytes.len() + length;
+    bytes.extend_from_slice(&text);
+    bytes.resize(end, b'.');
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sized_keys_have_their_length_and_the_order_of_their_ordinals() {
+        let text = KeyText { prefix: "user".into(), zero_padding: 9, order: KeyOrder::Sized };
+        let writer = KeyWriter::new(&text);
+        let key = |hash: u64, size: u64| {
+            let mut key = Vec::new();
+            writer.write(hash << 8 | size, &mut key);
+            key
+        };
+        assert_eq!(key(0, 10), b"----------");
+        assert_eq!(key(1, 12), b"---------0..");
+        assert_eq!(key((1 << 56) - 1, 3).len(), 10);
+        let hashes = (0..56).flat_map(|bit| [(1 << bit) - 1, 1 << bit]);
+        let keys: Vec<_> = hashes.map(|hash| key(hash, 30)).collect();
+        assert!(keys.windows(2).all(|pair| pair[0] <= pair[1]));
+        assert!(keys.iter().all(|key| key.len() == 30));
+    }
 
     #[test]
     fn the_hash_is_fnv_1a_over_eight_octets_made_positive() {

@@ -36,5 +36,6 @@ pub use arguments::ArgumentBuffer;
 pub use cassandra_stress::drawn;
 pub use error::WorkloadError;
 pub use inserts::InsertSequence;
+pub use records::sized;
 pub use stream::{Draw, Stream};
 pub use value::ValueBuffer;

@@ -9,6 +9,24 @@ use crate::random::Seed;
 use crate::size::Sizes;
 use crate::value::append_noise;
 
+/// Bits of a sized operation's number below the size.
+const NUMBER_BITS: u32 = 40;
+/// The longest value that a tape's operation can write.
+const SIZE_MAX: u32 = (1 << (u64::BITS - NUMBER_BITS)) - 1;
+
+/// The number of an operation whose value has a size of its own, see [`ValueKind::Sized`]: of the
+/// size no more is kept than 2^24 - 1 bytes, of the number its lower 40 bits.
+#[must_use]
+pub const fn sized(number: u64, size: u32) -> u64 {
+    let size = if size < SIZE_MAX { size } else { SIZE_MAX };
+    number & ((1 << NUMBER_BITS) - 1) | (size as u64) << NUMBER_BITS
+}
+
+/// The size in such a number.
+const fn value_size(number: u64) -> usize {
+    (number >> NUMBER_BITS) as usize
+}
+
 /// A [`Dataset`]'s keys by ordinal, and its fields' values by the number of what writes them.
 #[derive(Clone, Debug)]
 pub(crate) struct Records {
@@ -72,7 +90,7 @@ impl Records {
         key: &[u8],
         bytes: &mut Vec<u8>,
     ) {
-        self.append_value_of(self.values_of(number), place, field, key, bytes);
+        self.append_value_of((number, self.values_of(number)), place, field, key, bytes);
     }
 
     /// What all values of operation `number` are made of.
@@ -85,7 +103,7 @@ impl Records {
     #[inline]
     pub(crate) fn append_value_of(
         &self,
-        values: Seed,
+        (number, values): (u64, Seed),
         place: u64,
         field: u32,
         key: &[u8],
@@ -95,6 +113,7 @@ impl Records {
         let length = self.field_length.draw(&mut random) as usize;
         match self.value_kind {
             ValueKind::Random => append_noise(&mut random, length, bytes),
+            ValueKind::Sized => append_noise(&mut random, value_size(number), bytes),
             ValueKind::Integrity => {
                 integrity::append(Key::of(key), &self.fields[field as usize], length, bytes);
             }
@@ -109,7 +128,7 @@ impl Records {
         key: &[u8],
         mut found: impl Iterator<Item = (u32, &'a [u8])>,
     ) -> bool {
-        if self.value_kind == ValueKind::Random {
+        if self.value_kind != ValueKind::Integrity {
             return true;
         }
         let key = Key::of(key);

@@ -119,7 +119,8 @@ impl Template {
             let first = turns.first(number);
             for place in 0..turns.count(number) {
                 let position = first.wrapping_add(place);
-                let element = Element { number, place, position, ordinal: ordinal(place) };
+                let ordinal = ordinal(place);
+                let element = Element { number, place, position, ordinal, ttl_ms: 0 };
                 self.bind_rows(table, records, element, &mut shape, buffer);
             }
             return;
@@ -140,7 +141,8 @@ impl Template {
             }
             buffer.ordinals.push(ordinal);
             let position = number.wrapping_mul(self.most[0]).wrapping_add(command);
-            let element = Element { number, place: command, position, ordinal };
+            let ttl_ms = buffer.ttl_ms;
+            let element = Element { number, place: command, position, ordinal, ttl_ms };
             if command == 0 {
                 let first = Element { position: number, ..element };
                 self.make(Each::Operation, records, first, buffer);
@@ -177,10 +179,10 @@ impl Template {
             let items = self.items.draw(shape);
             ((command * width as u64) as u32, items as u32)
         }));
+        let position = number.wrapping_mul(self.most[0]);
+        let first = Element { number, place: 0, position, ordinal: 0, ttl_ms: buffer.ttl_ms };
         let ArgumentBuffer { bytes, places, ordinals, .. } = buffer;
         places.resize(ordinals.len() * width, (ValueType::Text, 0..0));
-        let position = number.wrapping_mul(self.most[0]);
-        let first = Element { number, place: 0, position, ordinal: 0 };
         for (slot, maker) in makers.iter().enumerate() {
             let places = places[slot..].iter_mut().step_by(width);
             maker.append_each(records, first, ordinals, bytes, places);

@@ -1,6 +1,6 @@
 //! The operations of one group in one phase.
 
-use kvmark_plan::{FieldChoice, Group, Kind, PhaseName, Plan, Statement};
+use kvmark_plan::{Arrival, FieldChoice, Group, Kind, PhaseName, Plan, Statement};
 
 use crate::arguments::ArgumentBuffer;
 use crate::distribution::KeyChooser;
@@ -88,7 +88,8 @@ impl Stream {
             scan_length: Sizes::new(&settings.scan_length, &place("scan_length"))?,
             one_field: uses_one_field(settings),
             write_fields: settings.write_fields,
-            needs_frontier: depends_on_inserts(plan, phase, &mix, &keys),
+            needs_frontier: !matches!(settings.arrival, Arrival::Tape { .. })
+                && depends_on_inserts(plan, phase, &mix, &keys),
             mix,
             keys,
             records,

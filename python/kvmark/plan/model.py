@@ -41,6 +41,7 @@ __all__ = [
     "KeyText",
     "Kind",
     "Latest",
+    "OnTape",
     "Phase",
     "Plan",
     "RatePoint",
@@ -106,7 +107,7 @@ class KeyText(_Part):
 
     prefix: str
     zero_padding: U32
-    order: Literal["hashed", "ordered"]
+    order: Literal["hashed", "ordered", "sized"]
 
 
 class ConstantSize(_Part):
@@ -162,7 +163,7 @@ class Dataset(_Part):
     full_at: U64 | None
     key: KeyText
     fields: FieldLayout
-    values: Literal["random", "integrity"]
+    values: Literal["random", "integrity", "sized"]
     probe: U32 | None
 
 
@@ -343,6 +344,13 @@ class TimestampGenerator(_Part):
     step_ms: I64
 
 
+class TtlGenerator(_Part):
+    """The time to live that a tape says."""
+
+    generator: Literal["ttl"]
+    unit_ms: U64
+
+
 class ComputedGenerator(_Part):
     """A whole number computed from another."""
 
@@ -428,6 +436,7 @@ Generator = TypeAliasType(
         | TimestampGenerator
         | ComputedGenerator
         | SplitGenerator
+        | TtlGenerator
         | FormatGenerator
         | CheckedGenerator
         | ListGenerator
@@ -519,7 +528,20 @@ class AtRates(_Part):
     rates: tuple[RatePoint, ...]
 
 
-Arrival = Annotated[Closed | AtRates, Field(discriminator="process")]
+class OnTape(_Part):
+    """Operations as a tape has them, when they were due there."""
+
+    process: Literal["tape"]
+    path: str
+    speed: Positive | None
+    order: Literal["key", "client", "none"]
+    loops: U32
+    length_ns: U64
+    trace: str
+    told: tuple[str, ...]
+
+
+Arrival = Annotated[Closed | AtRates | OnTape, Field(discriminator="process")]
 
 
 class Weight(_Part):
