@@ -24,7 +24,15 @@ REDIS = {
 
 MEMCACHED = {"get", "gets", "kv", "set"}
 CQL = {"counter", "kv", "time-series", "transaction"}
-READY = {"ycsb": set(CORE), "redis": REDIS, "memcached": MEMCACHED, "cql": CQL, "apps": set(APPS)}
+REPLAY = {"redis", "memcached", "cql"}
+READY = {
+    "replay": REPLAY,
+    "ycsb": set(CORE),
+    "redis": REDIS,
+    "memcached": MEMCACHED,
+    "cql": CQL,
+    "apps": set(APPS),
+}
 
 
 def test_the_catalogue_has_ycsbs_workloads_and_each_systems_own() -> None:

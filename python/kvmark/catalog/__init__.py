@@ -14,7 +14,7 @@ from kvmark.spec.suggest import did_you_mean, shown
 if TYPE_CHECKING:
     from kvmark.spec.workload import WorkloadSpec
 
-__all__ = ["find", "load", "names", "study_names", "study_text", "text"]
+__all__ = ["find", "load", "names", "of_trace", "study_names", "study_text", "text"]
 
 _SUFFIX: Final = ".yaml"
 _STUDIES: Final = "studies"
@@ -83,3 +83,31 @@ def find(argument: str) -> WorkloadSpec:
 
         return load_workload(Path(argument))
     return load(argument)
+
+
+def of_trace(trace: Path, driver: str, given: Path | None) -> WorkloadSpec:
+    """A trace as a workload: by which statements it is replayed.
+
+    These are those of the file that is given, or the ready ones for the driver; where there are
+    none, the driver's own read, insert and delete.
+    """
+    # The models take a while to load.
+    from kvmark.spec.workload import (  # noqa: PLC0415
+        DatasetSpec,
+        Fields,
+        GroupSpec,
+        Mix,
+        WorkloadSpec,
+        load_workload,
+    )
+
+    name = f"replay/{driver}"
+    if given is not None:
+        found = load_workload(given)
+    elif name in names():
+        found = load(name)
+    else:
+        own = GroupSpec(name="replay", mix=Mix(read=1.0, insert=1.0, delete=1.0))
+        fields = Fields(count=1)
+        found = WorkloadSpec(dataset=DatasetSpec(records=1, fields=fields), groups=(own,))
+    return found.model_copy(update={"name": trace.name})

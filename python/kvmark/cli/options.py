@@ -16,6 +16,7 @@ from kvmark.cli.completion import complete
 from kvmark.errors import SpecError
 from kvmark.spec.curve import pace, parse_curve
 from kvmark.spec.quantity import count, duration_ns, listed, rate
+from kvmark.spec.replay import parse_speed
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.url import SystemName, system_name
 
@@ -60,6 +61,12 @@ def _rates(text: str) -> Rates:
 def _pace(text: str) -> str | None:
     """A rate's text, once it is known to be one; None for `max`."""
     return None if pace(text) is None else text
+
+
+def _speed(text: str) -> str:
+    """A speed's text, once it is known to be one."""
+    parse_speed(text)
+    return text
 
 
 def _ramp(text: str) -> str:
@@ -212,6 +219,35 @@ Workload = Annotated[
 Rate = Annotated[
     str | None,
     quantity(_pace, "RATE", "The open model: operations per second, such as 5k, or a curve."),
+]
+Speed = Annotated[
+    str | None,
+    quantity(_speed, "TIMES", "Replay a trace so many times as fast: 1, 10 or max; 1 if not said."),
+]
+KeepOrder = Annotated[
+    Literal["key", "client", "none"] | None,
+    typer.Option(help="Which operations of a trace wait for one another; key when not said."),
+]
+Skip = Annotated[
+    str | None,
+    typer.Option(metavar="VERB,…", help="Leave these operations of a trace out, such as ping."),
+]
+FromTime = Annotated[
+    int | None, quantity(duration_ns, "TIME", "Where a trace's replay begins in it.", "--from")
+]
+UntilTime = Annotated[
+    int | None, quantity(duration_ns, "TIME", "Where a trace's replay ends in it.", "--until")
+]
+ScaleKeys = Annotated[
+    int | None,
+    quantity(count, "N", "Replay a trace on so many keys for each of its own, by its clients."),
+]
+Map = Annotated[
+    Path | None,
+    typer.Option("--map", metavar="FILE", help="The statements by which a trace is replayed."),
+]
+Loop = Annotated[
+    int | None, quantity(count, "N", "Replay a trace so many times, one behind the other.")
 ]
 Ramp = Annotated[
     str | None,

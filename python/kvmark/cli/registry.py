@@ -73,6 +73,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Listed]]] = {
         "run": Listed(
             "run", "Benchmarks one system under one workload, and says what can be believed."
         ),
+        "replay": Listed("run", "Issues a trace's operations when they were due, on any system."),
         "ycsb": Listed("ycsb", "Runs YCSB's sequence of workloads and prints its table."),
         "stress": Listed(
             "stress", "Takes the command line of cassandra-stress, and prints what it would print."

@@ -37,6 +37,7 @@ from kvmark.plan.statements import compile_statements
 from kvmark.spec import laws
 from kvmark.spec.curve import Point, expected_by, parse_curve
 from kvmark.spec.quantity import LARGEST
+from kvmark.spec.replay import ReplaySpec
 from kvmark.spec.run import DEFAULT_DURATION_NS, RunSpec
 from kvmark.spec.workload import LOAD_GROUP, VERIFY_GROUP, GroupSpec, WorkloadSpec
 
@@ -70,19 +71,13 @@ def compile_run(spec: RunSpec, cores: int | None = None) -> Plan:
     statements = compile_statements(spec.workload, records, spec.pipeline_depth)
     indices = {statement.name: index for index, statement in enumerate(statements)}
     dataset = _dataset(spec.workload, records, indices)
-    operations = _operations(spec, records)
-    active = spec.active_groups
-    groups = [_group(one, spec, dataset, operations, indices) for one in active]
-    phases: list[Phase] = []
-    clients = max(group.clients for group in groups)
-    if spec.load != "never" and spec.workload.is_loaded_first:
-        load = spec.workload.load
-        groups.append(_load_group(dataset, clients, None if load is None else indices[load]))
-        phases += _load_phases(spec, len(active), records)
-    phases += _measured_phases(spec, operations)
+    if spec.replay is not None:
+        dataset, groups, phases = _replayed(spec, spec.replay, dataset, indices)
+    else:
+        groups, phases = _drawn(spec, dataset, records, indices)
     measured = phases[-1]
     if spec.verify:
-        groups.append(_verify_group(dataset, clients))
+        groups.append(_verify_group(dataset, max(group.clients for group in groups)))
         phases.append(_verify_phase(len(groups) - 1))
     usable = cores or len(os.sched_getaffinity(0))
     return Plan(
@@ -102,6 +97,47 @@ def compile_run(spec: RunSpec, cores: int | None = None) -> Plan:
         workers=spec.workers or len(spec.pin) or usable,
         pin=spec.pin,
     )
+
+
+def _drawn(
+    spec: RunSpec, dataset: Dataset, records: int, indices: Mapping[str, int]
+) -> tuple[list[Group], list[Phase]]:
+    """The groups and phases of operations that are drawn."""
+    operations = _operations(spec, records)
+    active = spec.active_groups
+    groups = [_group(one, spec, dataset, operations, indices) for one in active]
+    phases: list[Phase] = []
+    if spec.load != "never" and spec.workload.is_loaded_first:
+        load = spec.workload.load
+        clients = max(group.clients for group in groups)
+        groups.append(_load_group(dataset, clients, None if load is None else indices[load]))
+        phases += _load_phases(spec, len(active), records)
+    return groups, [*phases, *_measured_phases(spec, operations)]
+
+
+def _replayed(
+    spec: RunSpec, asked: ReplaySpec, dataset: Dataset, indices: Mapping[str, int]
+) -> tuple[Dataset, list[Group], list[Phase]]:
+    """The records, groups and phases of operations that were recorded."""
+    # Traces take a while to load, and few runs replay one.
+    from kvmark.plan import replay  # noqa: PLC0415
+
+    found = replay.tapes_of(spec, asked)
+    group = replay.replay_group(spec, asked, found, indices)
+    phases = replay.load_phases(spec, found, 1)
+    groups = [group]
+    if phases:
+        groups.append(replay.preload_group(spec, found, group.clients, indices))
+    there = found.operations * asked.loops
+    operations = min(there, spec.operations or there)
+    measure = Phase(
+        name="measure",
+        groups=(ActiveGroup(group=0, operations=operations),),
+        only_if_missing=False,
+        duration_ns=spec.duration_ns,
+        until=_until(spec),
+    )
+    return replay.dataset_of(dataset), groups, [*phases, measure]
 
 
 def interval_ns(duration_ns: int | None) -> int:

@@ -84,7 +84,7 @@ def _argument(
 
 
 def _made(one: spec_of.ArgumentSpec, names: Sequence[str]) -> dict[str, Any] | None:
-    """The generator in the plan's words, if it is made of numbers or of other arguments."""
+    """The generator in the plan's words, if it is no law of chance."""
     if isinstance(one, spec_of.FormatArgument):
         parts = tuple(
             {
@@ -99,6 +99,8 @@ def _made(one: spec_of.ArgumentSpec, names: Sequence[str]) -> dict[str, Any] | N
         law = {"divisor": one.divide, "modulus": one.modulo, "factor": one.times}
         computed = {"generator": "computed", "of": one.of, "start": one.start, "step": one.step}
         return {**computed, **law}
+    if isinstance(one, spec_of.TtlArgument):
+        return {"generator": "ttl", "unit_ms": {"s": 1000, "ms": 1}[one.unit]}
     if isinstance(one, spec_of.SplitArgument):
         return {"generator": "split", "rest": one.part == "rest"}
     if isinstance(one, spec_of.CheckedArgument):

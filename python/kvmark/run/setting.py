@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import kvmark
 from kvmark import _engine
-from kvmark.plan.model import Closed, Plan, System
+from kvmark.plan.model import Arrival, Closed, OnTape, Plan, System
 from kvmark.records import Records
 from kvmark.run.generator import Generator, LocalGenerator
 from kvmark.testbed.host import describe_host
@@ -89,7 +89,7 @@ def _calibration(plan: Plan) -> Plan:
     measured = next(phase for phase in plan.phases if phase.name == "measure")
     active = measured.groups[0]
     group = plan.groups[active.group].model_copy(update={"clients": 1, "check_values": False})
-    group = group.model_copy(update={"arrival": Closed(process="closed", think_time_ns=0)})
+    group = group.model_copy(update={"arrival": _as_fast_as_it_goes(group.arrival)})
     part = active.model_copy(update={"group": 0, "operations": _CALIBRATION_OPERATIONS})
     phase = measured.model_copy(update={"groups": (part,), "duration_ns": None, "until": None})
     update = {
@@ -99,6 +99,13 @@ def _calibration(plan: Plan) -> Plan:
         "pin": plan.pin[:1],
     }
     return plan.model_copy(update=update)
+
+
+def _as_fast_as_it_goes(arrival: Arrival) -> Arrival:
+    if isinstance(arrival, OnTape):
+        again = arrival.model_copy(update={"speed": None, "loops": _CALIBRATION_OPERATIONS})
+        return again.model_copy(update={"length_ns": 0})
+    return Closed(process="closed", think_time_ns=0)
 
 
 def _overhead_ns(calibration: str, generator: LocalGenerator) -> float:

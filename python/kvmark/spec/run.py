@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 from kvmark.errors import SpecError
@@ -11,6 +11,7 @@ from kvmark.spec.curve import parse_curve
 from kvmark.spec.faults import FaultSpec, check_faults
 from kvmark.spec.laws import ArrivalProcess
 from kvmark.spec.quantity import LARGEST
+from kvmark.spec.replay import ReplaySpec
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.url import SystemUrl
 from kvmark.spec.workload import LARGEST_U32, GroupSpec, WorkloadSpec
@@ -69,6 +70,8 @@ class RunSpec:
     """Whether every record that was written is read back at the end."""
     faults: tuple[FaultSpec, ...] = ()
     """What is broken on purpose while it measures."""
+    replay: ReplaySpec | None = None
+    """How the workload's trace is replayed; None for a workload that is drawn."""
 
     def __post_init__(self) -> None:
         """Checks the values, each alone and then together."""
@@ -78,6 +81,7 @@ class RunSpec:
         self._check_curve()
         self._check_statements()
         self._check_once_per_record()
+        self._check_replay()
         check_faults(self.faults, self._limit_ns)
 
     @property
@@ -92,6 +96,9 @@ class RunSpec:
         workload = self.workload.model_dump(mode="json", by_alias=False)
         faults = [fault.model_dump(mode="json") for fault in self.faults]
         lists = {"pin": list(self.pin), "groups": list(self.groups), "faults": faults}
+        if self.replay is not None:
+            replay = {**asdict(self.replay), "trace": str(self.replay.trace)}
+            lists["replay"] = {**replay, "skip": list(self.replay.skip)}
         return {**plain, **lists, "workload": workload, "system": self.system.text}
 
     @property
@@ -99,6 +106,8 @@ class RunSpec:
         """How long is measured at most; None where only operations or their error say so."""
         if self.duration_ns is not None:
             return self.duration_ns
+        if self.replay is not None:
+            return None
         counted = all(group.operations for group in self.active_groups)
         ends = self.operations or counted or self.until_stderr or self.workload.once_per_record
         return None if ends else DEFAULT_DURATION_NS
@@ -195,6 +204,23 @@ class RunSpec:
             )
         if not self.workload.dataset.loaded and self.load == "always":
             raise SpecError(f"load: {name} inserts the records itself; leave --load out")
+
+    def _check_replay(self) -> None:
+        if self.replay is None:
+            drawn = {name for group in self.active_groups for name in group.mix.statements}
+            for name in sorted(drawn & set(self.workload.statements)):
+                if self.workload.statements[name].has_ttl(self.workload.arguments):
+                    raise SpecError(f"{name}: its time to live is what a trace says; replay one")
+            return
+        for option, given, instead in (
+            ("rate", self.rate, "it has the trace's rate; give --speed"),
+            ("arrival", self.arrival, "it has the trace's instants"),
+            ("warmup", self.warmup_ns or None, "it begins as the trace does; begin it with --from"),
+            ("records", self.records, "its records are those of the trace"),
+            ("pipeline-depth", self.pipeline_depth, "it sends one command at a time"),
+        ):
+            if given is not None:
+                raise SpecError(f"{option}: not for a replay, for {instead}")
 
 
 def _whole(name: str, value: int | None, low: int, high: int = LARGEST) -> None:

@@ -151,6 +151,13 @@ class TimestampArgument(_Generated):
         return self
 
 
+class TtlArgument(_Generated):
+    """The time to live that a replayed trace says, in whole units and at least one."""
+
+    generator: Literal["ttl"]
+    unit: Literal["s", "ms"] = "s"
+
+
 class ComputedArgument(_Generated):
     """A whole number: `start + x / divide % modulo * times`, and `step` more for each before.
 
@@ -246,6 +253,7 @@ ArgumentSpec = TypeAliasType(
             | BlobArgument
             | PlainArgument
             | TimestampArgument
+            | TtlArgument
             | ComputedArgument
             | SplitArgument
             | FormatArgument
@@ -324,6 +332,12 @@ class StatementSpec(Strict):
     """Of an insert: the statement that stands in for it when all records are there."""
     options: Mapping[str, str | int | float | bool] = {}
     """What else the driver has to know, such as a consistency level."""
+
+    def has_ttl(self, more: Mapping[str, ArgumentSpec]) -> bool:
+        """Whether it takes a time to live from a trace; `more` are the workload's arguments."""
+        described = {**more, **self.arguments}
+        drawn = (described.get(name) for name in self.named(more))
+        return any(isinstance(one, TtlArgument) for one in drawn)
 
     @model_validator(mode="after")
     def _is_whole(self) -> StatementSpec:

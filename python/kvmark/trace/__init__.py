@@ -9,6 +9,7 @@ from kvmark.trace.csv import Layout, import_csv, layout_of
 from kvmark.trace.folder import Trace, TraceWriter
 from kvmark.trace.monitor import MONITOR, import_monitor, is_monitor
 from kvmark.trace.schema import COLUMNS, FORMAT, KINDS, TraceInfo, sentences
+from kvmark.trace.tapes import TapePart, Tapes, tapes
 
 __all__ = [
     "COLUMNS",
@@ -16,6 +17,8 @@ __all__ = [
     "KINDS",
     "MONITOR",
     "Layout",
+    "TapePart",
+    "Tapes",
     "Trace",
     "TraceInfo",
     "TraceWriter",
@@ -24,4 +27,5 @@ __all__ = [
     "is_monitor",
     "layout_of",
     "sentences",
+    "tapes",
 ]

@@ -60,6 +60,24 @@ class Trace:
             raise UsageError(f"{path} has {rows:,} of its {info.rows:,} rows: a file is missing")
         return cls(path, info, files)
 
+    @property
+    def digest(self) -> str:
+        """Tells it from others, and from itself once a file was changed."""
+        facts = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in self._files]
+        return repr((str(self.path.resolve()), _TRACE_INFO.dump_json(self.info), facts))
+
+    def kinds(self) -> dict[str, int]:
+        """How many rows there are of each kind.
+
+        Raises:
+            UsageError: a file is damaged.
+        """
+        counted: dict[str, int] = {}
+        for batch in self.batches(("kind",)):
+            for kind, count in batch["kind"].value_counts().iter_rows():
+                counted[kind] = counted.get(kind, 0) + count
+        return counted
+
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         """The operations in their order, some of their columns; memory is that of a batch.
 

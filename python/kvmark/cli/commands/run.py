@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from kvmark.records import Records
     from kvmark.run.execution import Carried
     from kvmark.spec.objective import Objective
+    from kvmark.spec.replay import ReplaySpec
     from kvmark.spec.run import RunSpec
 
-__all__ = ["AskedRun", "measured_run", "parse_run", "run"]
+__all__ = ["AskedRun", "measured_run", "parse_run", "replay", "run"]
 
 _SECOND_NS = 10**9
 
@@ -49,6 +50,8 @@ _FIELDS: Final = {
     "drain_limit": "drain_limit_ns",
 }
 """Options whose value is a field of `RunSpec` as it is."""
+_TRACE: Final = ".trace"
+_OF_TRACES: Final = ("speed", "keep_order", "skip", "from_", "until", "scale_keys", "loop", "map_")
 _OF_THE_WHOLE: Final = (
     "slo", "sweep", "repetitions", "resume", "report", "prometheus", "fleet", "machines", "folder",
     "json", "quiet",
@@ -75,6 +78,14 @@ def run(
     rate: options.Rate = None,
     ramp: options.Ramp = None,
     arrival: options.Arrival = None,
+    speed: options.Speed = None,
+    keep_order: options.KeepOrder = None,
+    skip: options.Skip = None,
+    from_: options.FromTime = None,
+    until: options.UntilTime = None,
+    scale_keys: options.ScaleKeys = None,
+    loop: options.Loop = None,
+    map_: options.Map = None,
     duration: options.Duration = None,
     operations: options.Operations = None,
     until_stderr: options.UntilStderr = None,
@@ -130,6 +141,14 @@ def run(
     kept = Records.at(folder)
     carried = measured_run(asked, plan, kept, command_line(), quiet=quiet)
     _answer(carried, kept, report, asked.objectives, json=json)
+
+
+@functools.wraps(run, assigned=("__module__", "__annotations__"))
+def replay(**given: Any) -> None:
+    """Issues a trace's operations when they were due, on any system."""
+    if not given["workload"].endswith(_TRACE):
+        raise SpecError(f"{given['workload']} is no trace; kvmark run takes other workloads")
+    run(**given)
 
 
 def _sweep(given: Mapping[str, Any], asked: AskedRun) -> None:
@@ -209,6 +228,11 @@ def _asked(given: Mapping[str, Any]) -> AskedRun:
     from kvmark.spec.objective import parse_objective
 
     spec, fleet = _spec(given), asked_fleet(given["fleet"], given["machines"])
+    if spec.replay and (fleet or given["sweep"] or given["repetitions"] is not None):
+        raise SpecError(
+            "a replay is one run on one machine: leave --sweep, --repetitions and --fleet out;"
+            " kvmark ab repeats it"
+        )
     objectives = tuple(map(parse_objective, given["slo"] or ()))
     tags, prometheus = tuple(given["tag"] or ()), given["prometheus"]
     return AskedRun(spec, tags, given["commit"], fleet, prometheus, objectives)
@@ -223,16 +247,24 @@ def _spec(given: Mapping[str, Any]) -> RunSpec:
 
     if given["system"] is None:
         raise SpecError("run needs a system to measure: give --system, such as rocksdb:PATH")
-    workload = catalog.find(given["workload"])
+    asked = given["workload"]
+    is_trace = asked.endswith(_TRACE)
+    system = named_system(given["system"])
+    workload = (
+        catalog.of_trace(Path(asked), system.driver, given["map_"])
+        if is_trace
+        else catalog.find(asked)
+    )
     planned = load_faults(given["faults"]) if given["faults"] else ()
     faults = (*workload.faults, *planned, *map(parse_fault, given["fault"] or ()))
     return RunSpec(
         workload=workload,
-        system=named_system(given["system"]),
+        system=system,
         groups=tuple(given["group"] or ()),
         rate=_rate(given["rate"], given["ramp"]),
         pin=tuple(given["pin"] or ()),
         faults=faults,
+        replay=_replay(given),
         **{field: given[name] for name, field in _FIELDS.items()},
     )
 
@@ -244,6 +276,30 @@ def _rate(rate: str | None, ramp: str | None) -> float | str | None:
         raise SpecError("--ramp: the rate can't be one and rise; leave --rate out")
     said = rate if ramp is None else ramp
     return None if said is None else pace(said)
+
+
+def _replay(given: Mapping[str, Any]) -> ReplaySpec | None:
+    """How a trace is replayed; None for another workload."""
+    from kvmark.spec.replay import ReplaySpec, parse_speed
+
+    said = {name: given[name] for name in _OF_TRACES if given[name] is not None}
+    if not given["workload"].endswith(_TRACE):
+        for name in said:
+            raise SpecError(
+                f"--{name.strip('_').replace('_', '-')} is for a trace, X{_TRACE}, and"
+                f" {given['workload']} is none"
+            )
+        return None
+    return ReplaySpec(
+        trace=Path(given["workload"]),
+        speed=parse_speed(said.get("speed", "1")),
+        order=said.get("keep_order", "key"),
+        skip=tuple(filter(None, said.get("skip", "").split(","))),
+        from_ns=said.get("from_", 0),
+        until_ns=said.get("until"),
+        scale_keys=said.get("scale_keys", 1),
+        loops=said.get("loop", 1),
+    )
 
 
 def _answer(

@@ -40,6 +40,8 @@ def listed(words: Iterable[str]) -> str:
 
 def _workload(plan: Mapping[str, Any]) -> str:
     dataset = plan.get("dataset", {})
+    if dataset.get("values") == "sized":
+        return f"{plan.get('name', '')}, keys and values as long as they were"
     fields = dataset.get("fields", {})
     count, length = fields.get("count"), fields.get("length", {}).get("size")
     size = f" of {length} bytes" if length else ""
@@ -69,6 +71,13 @@ def _load(group: Mapping[str, Any]) -> str:
         think_ns = arrival.get("think_time_ns", 0)
         pause = f", think time {units.with_unit(think_ns)}" if think_ns else ""
         return f"closed model, {named}{pause}"
+    if arrival.get("process") == "tape":
+        speed = arrival.get("speed")
+        pace = "as fast as clients go" if speed is None else f"at {speed:g} times its speed"
+        order = {"none": "no order kept"}.get(str(arrival.get("order")), "")
+        kept = order or f"order kept within each {arrival.get('order')}"
+        told = "".join(f"; {one}" for one in arrival.get("told", ()))
+        return f"{arrival.get('trace')} {pace}, {named} at most in flight, {kept}{told}"
     rate = _rate(arrival.get("rates") or [{}])
     law = {"constant": "evenly spaced", "poisson": "Poisson arrivals"}
     process = str(arrival.get("process", ""))

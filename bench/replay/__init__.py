@@ -1,0 +1,1 @@
+"""A replay at full speed, beside operations drawn by chance."""

@@ -1,0 +1,417 @@
+"""The tapes that a trace is replayed from: its operations in records of one size, in their order.
+
+A tape is made once and kept in the cache under what it was made of. Its form is that of the crate
+`kvmark-trace`, module `tape`, of which no statements and no kept keys and values are used here.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import BinaryIO, ClassVar, Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from pydantic import ConfigDict, TypeAdapter
+
+from kvmark.cache import cache_folder
+from kvmark.errors import RunError, UsageError
+from kvmark.trace.folder import Trace, first_line
+
+__all__ = ["RECORD", "TapePart", "Tapes", "tapes"]
+
+RECORD: Final = np.dtype(
+    [
+        ("at_ns", "<u8"), ("key", "<u8"), ("completed_ns", "<u8"), ("ttl_ms", "<u8"),
+        ("client", "<u4"), ("value_size", "<u4"), ("key_size", "<u4"), ("count", "<u4"),
+        ("heap", "<u4"), ("statement", "<u2"), ("items", "<u2"),
+        ("kind", "u1"), ("outcome", "u1"), ("flags", "u1"), ("spare", "V5"),
+    ]
+)  # fmt: skip
+"""A record of a tape."""
+
+_KINDS: Final = ("read", "update", "insert", "scan", "read_modify_write", "delete")
+"""The engine's kinds, in their order."""
+_OWN: Final = ("delete", "insert", "read", "read_modify_write")
+"""What a system does in its own way. Hashes of keys have no order, so that nothing is scanned."""
+_WRITES: Final = frozenset({"update", "insert", "read_modify_write"})
+_HEAD: Final = np.dtype(
+    [
+        ("magic", "S8"), ("records", "<u4"), ("heap", "<u4"),
+        ("first_at_ns", "<u8"), ("last_at_ns", "<u8"), ("before", "<u8"), ("spare", "V24"),
+    ]
+)  # fmt: skip
+_BLOCK: Final = 1024
+_TTL: Final = "_ttl"
+"""Behind the name of a statement that what expires is written by."""
+_FORM: Final = 1
+"""Goes up when the same trace would give another tape."""
+_KEY_BYTES: Final = (10, 255)
+_VALUE_MAX: Final = (1 << 24) - 1
+_GOLDEN: Final = 0x9E37_79B9_7F4A_7C15
+_VALUE_UNKNOWN: Final = 100
+"""Bytes of values in a trace that names no size at all."""
+_KEYS_AT_ONCE: Final = 20_000_000
+_COLUMNS: Final = ("at_ns", "client", "kind", "statement", "key", "key_size", "value_size",
+                   "ttl_ms", "items")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TapePart:
+    """Which operations of a trace are replayed, and by which statements."""
+
+    statements: tuple[tuple[str, str], ...] = ()
+    """Names of statements and what they do; none for the system's own read, insert and delete."""
+    skip: tuple[str, ...] = ()
+    """Verbs and kinds that are left out."""
+    from_ns: int = 0
+    until_ns: int | None = None
+    scale_keys: int = 1
+    """Keys for each that was recorded; which of them is its client's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tapes:
+    """Two tapes, and what should be known of how they were made."""
+
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid", strict=True)
+
+    operations: int
+    """On the tape of what was recorded."""
+    preloaded: int
+    """On the tape of records that are read before they are written."""
+    mix: tuple[tuple[str, str, int], ...]
+    """By number on the tape: a statement's name or a kind, what it does, and how often."""
+    clients: int
+    length_ns: int
+    """From its beginning to where it can begin again."""
+    expiring: bool
+    """Whether something of what is written goes away by itself."""
+    told: tuple[str, ...]
+    digest: str
+
+    @property
+    def path(self) -> Path:
+        """The tape of what was recorded."""
+        return _folder() / f"{self.digest}.tape"
+
+    @property
+    def preload_path(self) -> Path:
+        """The tape of records that are read before they are written."""
+        return _folder() / f"{self.digest}-preload.tape"
+
+
+_TAPES: Final = TypeAdapter(Tapes)
+
+
+def tapes(trace: Trace, part: TapePart) -> Tapes:
+    """The tapes of a part of a trace, made now or before.
+
+    Raises:
+        UsageError: the trace has operations that can't be replayed and weren't left out, or none.
+        RunError: a tape can't be written.
+    """
+    digest = hashlib.sha256(json.dumps([_FORM, trace.digest, asdict(part)]).encode()).hexdigest()
+    facts = _folder() / f"{digest}.json"
+    with _alone():
+        try:
+            made = _TAPES.validate_json(facts.read_bytes())
+            if made.path.exists() and made.preload_path.exists():
+                return made
+        except (OSError, ValueError):
+            pass
+        try:
+            made = _Making(trace, part, digest).made()
+            facts.write_bytes(_TAPES.dump_json(made))
+        except OSError as problem:
+            raise RunError(
+                f"no tape of {trace.path} can be written to {_folder()}: {first_line(problem)};"
+                " set XDG_CACHE_HOME to a folder with more room, or replay a part of the trace"
+                " with --from and --until"
+            ) from problem
+        return made
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Nobody else makes tapes meanwhile."""
+    _folder().mkdir(parents=True, exist_ok=True)
+    with (_folder() / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _folder() -> Path:
+    return cache_folder() / "tapes"
+
+
+class _Making:
+    """Makes the tapes of one part of a trace."""
+
+    def __init__(self, trace: Trace, part: TapePart, digest: str) -> None:
+        self.trace, self.part, self.digest = trace, part, digest
+        self.skipped: dict[str, int] = {}
+        self.refused: dict[str, int] = {}
+        known = part.statements or tuple((kind, kind) for kind in _OWN)
+        self.does = dict(known)
+        self.counts: dict[str, int] = {}
+        self.expires = False
+        self.told: list[str] = []
+        self.lengthened = self.shortened = self.expiring = self.several = 0
+
+    def made(self) -> Tapes:
+        """Writes both tapes; their facts come last."""
+        if self.part.scale_keys > 1 and self.trace.info.clients < 2:
+            raise UsageError(
+                f"scale-keys: {self.trace.path} names no clients, and whose keys are whose is told"
+                " by these"
+            )
+        mean = self._look()
+        made = Tapes(
+            operations=sum(self.counts.values()),
+            preloaded=0,
+            mix=tuple((name, self.does[name], self.counts[name]) for name in self._order()),
+            clients=self.trace.info.clients,
+            length_ns=self._length_ns(),
+            expiring=self.expires,
+            told=(),
+            digest=self.digest,
+        )
+        if not made.operations:
+            raise UsageError(f"{self.trace.path} has no operation in the part that is asked for")
+        with _Tape(made.path) as tape:
+            for batch in self._batches():
+                tape.add(self._records(batch, mean))
+        preloaded = 0
+        with _Tape(made.preload_path) as tape:
+            for first in self._read_first():
+                tape.add(self._preload(first, mean))
+                preloaded += len(first)
+        self._tell()
+        return Tapes(**{**asdict(made), "preloaded": preloaded, "told": tuple(self.told)})
+
+    def _order(self) -> list[str]:
+        """What is used, in the order of the statements: its places are the numbers on the tape."""
+        return [name for name in self.does if name in self.counts]
+
+    def _statement(self, verb: str, kind: str, *, expires: bool) -> str | None:
+        """By what an operation is replayed: the statement of its verb, or else of its kind."""
+        if not self.part.statements:
+            # Whoever sets a value doesn't ask whether there is one.
+            kind = "insert" if kind == "update" else kind
+            return kind if kind in self.does else None
+        kind = "update" if kind in _WRITES else kind
+        asked = [
+            f"{word}{ending}".upper()
+            for word in (verb, kind)
+            for ending in ((_TTL, "") if expires else ("",))
+        ]
+        return next((name for name in asked if name in self.does), None)
+
+    def _length_ns(self) -> int:
+        """As long as it lasts, and as its operations are from each other in the mean."""
+        if self.part.until_ns is not None:
+            return self.part.until_ns - self.part.from_ns
+        lasts_ns = self.trace.info.end_ns - self.part.from_ns
+        return lasts_ns + lasts_ns // max(sum(self.counts.values()), 1)
+
+    def _batches(self) -> Iterator[pl.DataFrame]:
+        """The operations that are replayed, with their verb."""
+        for batch in self.trace.batches(_COLUMNS):
+            yield self._chosen(batch)
+
+    def _chosen(self, batch: pl.DataFrame) -> pl.DataFrame:
+        part = pl.col("at_ns") >= self.part.from_ns
+        if self.part.until_ns is not None:
+            part &= pl.col("at_ns") < self.part.until_ns
+        verb = pl.col("statement").str.split(" ").list.first().str.to_lowercase()
+        named = batch.filter(part).with_columns(verb.alias("verb"))
+        skip = [word.lower() for word in self.part.skip]
+        return named.with_columns(
+            (pl.col("verb").is_in(skip) | pl.col("kind").is_in(skip)).alias("skipped"),
+            pl.col("ttl_ms").is_not_null().alias("expires"),
+        )
+
+    def _look(self) -> float:
+        """Counts what there is, and refuses what can't be replayed; the mean size of a value."""
+        values = bytes_ = 0
+        for batch in self._batches():
+            found = batch.group_by("verb", "kind", "expires", "skipped").len()
+            for verb, kind, expires, skipped, count in found.iter_rows():
+                name = self._statement(verb, kind, expires=expires)
+                if skipped:
+                    _count(self.skipped, verb, count)
+                elif name is None:
+                    _count(self.refused, verb, count)
+                else:
+                    _count(self.counts, name, count)
+                    self._see_expiry(name, count, expires=expires)
+            kept = batch.filter(~pl.col("skipped") & pl.col("value_size").is_not_null())
+            values += len(kept)
+            bytes_ += int(kept["value_size"].sum())
+            self.several += int((batch["items"] == 0).sum())
+        if self.refused:
+            named = ", ".join(f"{verb} ({count:,})" for verb, count in _most(self.refused))
+            words = ",".join(verb for verb, _ in _most(self.refused))
+            raise UsageError(
+                f"{self.trace.path} has operations that stand for no single record elsewhere:"
+                f" {named}; leave them out by --skip {words}, or give a file with statements of"
+                " their names by --map"
+            )
+        if not values:
+            self.told.append(f"the trace says no sizes of values: {_VALUE_UNKNOWN} bytes each")
+        return bytes_ / values if values else float(_VALUE_UNKNOWN)
+
+    def _see_expiry(self, name: str, count: int, *, expires: bool) -> None:
+        kept = expires and name.endswith(_TTL.upper())
+        self.expires |= kept
+        if expires and not kept:
+            self.expiring += count
+
+    def _records(self, batch: pl.DataFrame, mean: float) -> npt.NDArray[np.void]:
+        """The records of a batch; those that are left out aren't there."""
+        kept = batch.filter(~pl.col("skipped"))
+        records = np.zeros(len(kept), RECORD)
+        records["at_ns"] = kept["at_ns"].to_numpy() - self.part.from_ns
+        records["key"] = self._keys(kept)
+        records["client"] = kept["client"].to_numpy()
+        records["items"] = 1
+        records["key_size"] = records["key"] & 0xFF
+        writes = kept["kind"].is_in(list(_WRITES)).to_numpy()
+        size = kept["value_size"].fill_null(round(mean)).clip(0, _VALUE_MAX).to_numpy()
+        self.shortened += int((kept["value_size"] > _VALUE_MAX).sum())
+        records["value_size"] = np.where(writes, size, 0)
+        records["ttl_ms"] = kept["ttl_ms"].fill_null(0).to_numpy()
+        records["statement"] = self._numbers(kept)
+        kinds = np.array([_KINDS.index(self.does[name]) for name in self._order()], np.uint8)
+        records["kind"] = kinds[records["statement"]]
+        return records
+
+    def _numbers(self, rows: pl.DataFrame) -> npt.NDArray[np.uint16]:
+        """The number of each row's statement, of the few that there are."""
+        order = {name: number for number, name in enumerate(self._order())}
+        few = rows.select("verb", "kind", "expires").unique()
+        numbers = [
+            order[self._statement(verb, kind, expires=expires) or ""]
+            for verb, kind, expires in few.iter_rows()
+        ]
+        numbered = few.with_columns(pl.Series("number", numbers, dtype=pl.UInt16))
+        asked = rows.select("verb", "kind", "expires")
+        joined = asked.join(
+            numbered, on=["verb", "kind", "expires"], how="left", maintain_order="left"
+        )
+        made: npt.NDArray[np.uint16] = joined["number"].to_numpy()
+        return made
+
+    def _keys(self, rows: pl.DataFrame, *, count: bool = True) -> npt.NDArray[np.uint64]:
+        """The hash's upper bits, and the key's length in the low byte."""
+        sizes = rows["key_size"].clip(*_KEY_BYTES)
+        if count:
+            self.lengthened += int((sizes != rows["key_size"]).sum())
+        hashed = rows["key"].to_numpy()
+        if self.part.scale_keys > 1:
+            # A client has the same copy of all keys, so that how soon they return stays.
+            copies = rows["client"].to_numpy().astype(np.uint64) % np.uint64(self.part.scale_keys)
+            hashed = hashed ^ (copies * np.uint64(_GOLDEN))
+        hashed = hashed & np.uint64(0xFFFF_FFFF_FFFF_FF00)
+        made: npt.NDArray[np.uint64] = hashed | sizes.cast(pl.UInt64).to_numpy()
+        return made
+
+    def _preload(self, first: pl.DataFrame, mean: float) -> npt.NDArray[np.void]:
+        records = np.zeros(len(first), RECORD)
+        records["key"] = first["copy"].to_numpy()
+        records["items"] = 1
+        records["key_size"] = records["key"] & 0xFF
+        size = first["value_size"].fill_null(round(mean)).clip(0, _VALUE_MAX)
+        records["value_size"] = size.to_numpy()
+        records["kind"] = _KINDS.index("update" if self.part.statements else "insert")
+        return np.sort(records, order="key")
+
+    def _read_first(self) -> Iterator[pl.DataFrame]:
+        """The keys whose first operation reads something, some at a time."""
+        parts = max(1, -(-self.trace.info.rows // _KEYS_AT_ONCE))
+        for number in range(parts):
+            seen: pl.DataFrame | None = None
+            for batch in self._batches():
+                mine = batch.filter(~pl.col("skipped") & (pl.col("key") % parts == number))
+                fresh = mine.with_columns(pl.Series("copy", self._keys(mine, count=False)))
+                fresh = fresh.unique("copy", keep="first", maintain_order=True)
+                together = fresh if seen is None else pl.concat([seen, fresh])
+                seen = together.unique("copy", keep="first", maintain_order=True)
+            if seen is not None:
+                # A read that returned nothing found nothing.
+                found = (pl.col("kind") == "read") & (pl.col("value_size").fill_null(1) > 0)
+                yield seen.filter(found | (pl.col("kind") == "read_modify_write"))
+
+    def _tell(self) -> None:
+        """What a reader of the replay's figures should know."""
+        for verb, count in _most(self.skipped):
+            self.told.append(f"left out on purpose: {verb} ({count:,})")
+        told: Mapping[str, int] = {
+            "keys shorter than 10 bytes or longer than 255 are as long as these": self.lengthened,
+            "values are no longer than 16 MiB": self.shortened,
+            "a time to live is left out": self.expiring,
+            "each key of an operation on several is an operation": self.several,
+        }
+        self.told += [f"{what}: {count:,}" for what, count in told.items() if count]
+
+
+def _count(counted: dict[str, int], name: str, count: int) -> None:
+    counted[name] = counted.get(name, 0) + count
+
+
+def _most(counted: Mapping[str, int]) -> Sequence[tuple[str, int]]:
+    return sorted(counted.items(), key=lambda one: (-one[1], one[0]))
+
+
+class _Tape:
+    """A tape that is being written: it has its name only once it is whole."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._beside = path, path.with_suffix(".part")
+        self._waiting = np.zeros(0, RECORD)
+        self._before = 0
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> _Tape:
+        """The tape itself."""
+        self._file = self._beside.open("wb")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Gives a whole tape its name, and removes another."""
+        file = self._file
+        if file is None:
+            return
+        try:
+            if kind is None and len(self._waiting):
+                self._write(self._waiting)
+        finally:
+            file.close()
+        if kind is None:
+            self._beside.rename(self._path)
+        else:
+            self._beside.unlink(missing_ok=True)
+
+    def add(self, records: npt.NDArray[np.void]) -> None:
+        """The next records."""
+        together = np.concatenate([self._waiting, records])
+        whole = len(together) // _BLOCK * _BLOCK
+        for start in range(0, whole, _BLOCK):
+            self._write(together[start : start + _BLOCK])
+        self._waiting = together[whole:]
+
+    def _write(self, records: npt.NDArray[np.void]) -> None:
+        head = np.zeros(1, _HEAD)
+        head["magic"], head["records"] = b"KVTAPE01", len(records)
+        head["first_at_ns"], head["last_at_ns"] = records["at_ns"][0], records["at_ns"].max()
+        head["before"] = self._before
+        self._before += len(records)
+        if self._file is not None:
+            self._file.write(head.tobytes() + records.tobytes())

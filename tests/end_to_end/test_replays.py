@@ -1,0 +1,122 @@
+"""Traces replayed from the words a user types, on stores that are there."""
+
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from command_line import Kvmark, wait_until
+
+from kvmark.testbed import redis
+from kvmark.trace import Trace
+
+TWITTER = "".join(
+    f"{number // 500},key{number * number % 37},12,{number % 500 + 1},{number % 7},"
+    f"{'set' if number % 5 == 0 else 'get'},{3600 if number % 5 == 0 else 0}\n"
+    for number in range(2000)
+)
+"""Four seconds of 500 operations each."""
+
+
+@pytest.fixture
+def made(kvmark: Kvmark) -> Kvmark:
+    (kvmark.folder / "t.csv").write_text(TWITTER)
+    kvmark("import", "t.csv", "-o", "t.trace")
+    return kvmark
+
+
+def measured(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The measured phase of a run's answer."""
+    phases: list[Mapping[str, Any]] = answer["summary"]["phases"]
+    return next(phase for phase in phases if phase["name"] == "measure")
+
+
+def test_a_trace_is_replayed_at_its_own_rate(made: Kvmark) -> None:
+    words = ("replay", "t.trace", "--system", "sim:?clock=virtual", "-q", "--json")
+    phase = measured(made(*words).json)
+    assert phase["throughput"]["value"] == pytest.approx(500, rel=0.02)
+    twice = measured(made(*words, "--speed", "2").json)
+    assert twice["throughput"]["value"] == pytest.approx(1000, rel=0.02)
+
+
+def test_a_replay_on_rocksdb_loads_what_is_read_first_and_reads_back_what_it_wrote(
+    made: Kvmark,
+) -> None:
+    words = ("run", "t.trace", "--speed", "max", "--system", "rocksdb:store", "--verify")
+    phase = measured(made(*words, "-q", "--json", exits=(0, 1)).json)
+    counted = {one["operation"]: one["count"] for one in phase["operations"]}
+    assert counted == {"READ": 1600, "INSERT": 400}
+    phases = {one["name"]: one for one in made.manifest()["engine"]["phases"]}
+    written = {number * number % 37 for number in range(0, 2000, 5)}
+    assert phases["verify"]["sweep"] == {"records": len(written), "unacknowledged": 0}
+    assert phases["load"]["groups"][0]["issued"] > 0
+
+
+def test_words_that_are_wrong_are_refused_in_one_sentence(made: Kvmark) -> None:
+    sim = ("--system", "sim:?clock=virtual")
+    for words, sentence in (
+        (("replay", "no.trace", *sim), "there is no trace no.trace"),
+        (("replay", "ycsb/a", *sim), "ycsb/a is no trace; kvmark run takes other workloads"),
+        (("run", "ycsb/a", *sim, "--speed", "2"), "--speed is for a trace, X.trace, and ycsb/a"),
+        (("run", "t.trace", *sim, "--speed", "fast"), "'fast' is no speed"),
+        (("run", "t.trace", *sim, "--rate", "5"), "rate: not for a replay"),
+        (("run", "t.trace", *sim, "--repetitions", "3"), "a replay is one run on one machine"),
+        (("run", "t.trace", *sim, "--from", "9s"), "no operation in the part"),
+        (("run", "t.trace", *sim, "--from", "2s", "--until", "1s"), "must end behind"),
+    ):
+        assert sentence in made.refuses(*words)
+
+
+def test_a_trace_of_other_operations_says_how_they_are_left_out(kvmark: Kvmark) -> None:
+    lines = ('"PING"', '"SET" "k" "v"', '"EVAL" "return 1" "0"', '"GET" "k"')
+    log = "".join(f"1339518083.10741{n} [0 127.0.0.1:6] {line}\n" for n, line in enumerate(lines))
+    (kvmark.folder / "m.txt").write_text(log)
+    kvmark("import", "m.txt", "-o", "m.trace")
+    sim = ("run", "m.trace", "--system", "sim:?clock=virtual", "-q")
+    assert "eval (1), ping (1); leave them out by --skip eval,ping" in kvmark.refuses(*sim)
+    told = kvmark(*sim, "--skip", "other").out
+    assert "left out on purpose: eval (1)" in told
+
+
+def test_two_sides_replay_the_same_trace(made: Kvmark) -> None:
+    sides = [f"--system 'sim:?clock=virtual&mean_us={mean_us}'" for mean_us in (100, 120)]
+    words = ("ab", "t.trace --speed max", "--base", sides[0], "--candidate", sides[1])
+    result = made(*words, "--max-blocks", "4", "--allow", "system", "-q")
+    assert "Throughput fell by 16.7 %" in result.out
+
+
+def issued(path: Path) -> list[tuple[object, ...]]:
+    """A trace's operations, with keys by number in the order in which they appear."""
+    columns = ("kind", "key", "key_size", "value_size", "ttl_ms")
+    rows = pl.concat(Trace.open(path).batches(columns))
+    keys = {key: number for number, key in enumerate(rows["key"].unique(maintain_order=True))}
+    return [
+        # What a read returned, MONITOR doesn't tell.
+        (kind, keys[key], key_size, value_size if kind == "update" else None, ttl_ms)
+        for kind, key, key_size, value_size, ttl_ms in rows.iter_rows()
+    ]
+
+
+def test_what_a_replay_sends_to_redis_is_the_trace_again(user: Kvmark) -> None:
+    (user.folder / "t.csv").write_text(TWITTER)
+    user("import", "t.csv", "-o", "t.trace")
+    testbed = redis.up(redis.Wanted(), Path(user.more["KVMARK_TESTBEDS"]))
+    told, port = user.folder / "m.txt", str(testbed.nodes[0].port)
+    words = ("--system", testbed.url, "--speed", "max", "--load", "never", "-q")
+    with told.open("w") as file:
+        monitor = subprocess.Popen(["redis-cli", "-p", port, "monitor"], stdout=file)
+        try:
+            wait_until(lambda: told.read_text().startswith("OK"), "MONITOR to begin")
+            user("replay", "t.trace", *words, "--clients", "1", exits=(0, 1))
+            subprocess.run(["redis-cli", "-p", port, "echo", "the end"], check=True)
+            wait_until(lambda: '"the end"' in told.read_text(), "the last command")
+        finally:
+            monitor.terminate()
+            monitor.wait()
+    sent = [line for line in told.read_text().splitlines() if re.search('"(SET|GET)"', line)]
+    (user.folder / "sent.txt").write_text("\n".join(sent))
+    user("import", "sent.txt", "-o", "sent.trace")
+    assert issued(user.folder / "sent.trace") == issued(user.folder / "t.trace")

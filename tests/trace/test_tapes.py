@@ -1,0 +1,198 @@
+"""The tapes that a trace is replayed from."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvmark.errors import UsageError
+from kvmark.trace import COLUMNS, TapePart, Tapes, Trace, TraceWriter, tapes
+from kvmark.trace.tapes import RECORD
+
+Row = tuple[int, str, str, int, int, int | None]
+"""at_ns, kind, statement, key, key_size, value_size."""
+KINDS = ("read", "update", "insert", "scan", "read_modify_write", "delete")
+HEAD_BYTES = 64
+WHOLE = TapePart()
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def trace(
+    folder: Path,
+    rows: Sequence[Row],
+    name: str = "X.trace",
+    clients: int = 1,
+    ttl_ms: Mapping[int, int] | None = None,
+) -> Trace:
+    """A trace of these rows, some of which have a time to live by their number."""
+    columns = ("at_ns", "kind", "statement", "key", "key_size", "value_size")
+    frame = pl.DataFrame(rows, schema={one: COLUMNS[one] for one in columns}, orient="row")
+    lives = [(ttl_ms or {}).get(number) for number in range(len(rows))]
+    whole = frame.with_columns(
+        pl.Series("ttl_ms", lives, dtype=pl.UInt64),
+        client=pl.int_range(pl.len()) // 10 % clients,
+        items=pl.lit(1),
+    )
+    with TraceWriter(folder / name, "a test") as writer:
+        writer.add(whole.cast(dict(COLUMNS)))
+        writer.close(())
+    return Trace.open(folder / name)
+
+
+def read(path: Path) -> npt.NDArray[np.void]:
+    """All records of a tape, by its heads."""
+    data, place, parts = path.read_bytes(), 0, [np.zeros(0, RECORD)]
+    while place < len(data):
+        assert data[place : place + 8] == b"KVTAPE01"
+        count = int.from_bytes(data[place + 8 : place + 12], "little")
+        before = int.from_bytes(data[place + 32 : place + 40], "little")
+        assert before == sum(map(len, parts))
+        start = place + HEAD_BYTES
+        parts.append(np.frombuffer(data, RECORD, count, start))
+        place = start + count * RECORD.itemsize
+    return np.concatenate(parts)
+
+
+def made(folder: Path, rows: Sequence[Row], part: TapePart = WHOLE) -> Tapes:
+    return tapes(trace(folder, rows), part)
+
+
+MIXED: Sequence[Row] = (
+    (0, "read", "GET {key}", 1 << 20, 12, None),
+    (5, "update", "SET {key} {value}", 1 << 20, 12, 30),
+    (5, "update", "SET {key} {value}", 2 << 20, 12, 50),
+    (9, "delete", "DEL {key}", 2 << 20, 12, None),
+    (9, "read", "GET {key}", 2 << 20, 12, None),
+)
+
+
+def test_a_tape_has_each_operation_in_its_order(tmp_path: Path) -> None:
+    found = made(tmp_path, MIXED)
+    records = read(found.path)
+    assert list(records["at_ns"]) == [0, 5, 5, 9, 9]
+    taken = [row[1].replace("update", "insert") for row in MIXED]
+    assert [KINDS[kind] for kind in records["kind"]] == taken
+    assert list(records["key"]) == [row[3] | 12 for row in MIXED]
+    assert list(records["value_size"]) == [0, 30, 50, 0, 0]
+    mix = (("delete", "delete", 1), ("insert", "insert", 2), ("read", "read", 2))
+    assert (found.operations, found.mix) == (5, mix)
+    assert [found.mix[number][0] for number in records["statement"]] == taken
+
+
+def test_only_what_is_read_before_it_is_written_is_loaded_first(tmp_path: Path) -> None:
+    found = made(tmp_path, MIXED)
+    records = read(found.preload_path)
+    assert list(records["key"]) == [1 << 20 | 12]
+    # How long it is, nobody said: as long as the others are in the mean.
+    assert list(records["value_size"]) == [40]
+    assert found.preloaded == 1
+
+
+def test_a_read_that_returned_nothing_is_not_loaded(tmp_path: Path) -> None:
+    rows: Sequence[Row] = [
+        (0, "read", "get {key}", 256, 10, 0),
+        (1, "read", "get {key}", 512, 10, 7),
+    ]
+    found = made(tmp_path, rows)
+    assert list(read(found.preload_path)["value_size"]) == [7]
+
+
+def test_part_of_a_trace_begins_at_its_own_beginning(tmp_path: Path) -> None:
+    found = made(tmp_path, MIXED, TapePart(from_ns=5, until_ns=9))
+    assert list(read(found.path)["at_ns"]) == [0, 0]
+    with pytest.raises(UsageError, match="no operation in the part"):
+        tapes(Trace.open(tmp_path / "X.trace"), TapePart(from_ns=10))
+
+
+def test_what_has_no_counterpart_is_refused_by_name_or_left_out_with_its_count(
+    tmp_path: Path,
+) -> None:
+    rows = [*MIXED, (10, "other", "PING", 0, 0, None), (11, "scan", "SCAN {key}", 0, 0, None)]
+    recorded = trace(tmp_path, rows)
+    with pytest.raises(UsageError, match=r"ping \(1\), scan \(1\); .* by --skip ping,scan"):
+        tapes(recorded, TapePart())
+    found = tapes(recorded, TapePart(skip=("PING", "scan")))
+    assert found.operations == 5
+    assert found.told[:2] == ("left out on purpose: ping (1)", "left out on purpose: scan (1)")
+
+
+def test_a_statement_is_taken_by_verb_before_kind_and_by_what_expires_first(
+    tmp_path: Path,
+) -> None:
+    rows: Sequence[Row] = [
+        (0, "update", "SET {key} {value}", 256, 12, 5),
+        (1, "update", "SET {key} {value} {ttl}", 256, 12, 5),
+        (2, "update", "HSET {key} {value}", 256, 12, 5),
+        (3, "insert", "HSET {key} {value} {ttl}", 256, 12, 5),
+        (4, "other", "PING", 0, 0, None),
+    ]
+    recorded = trace(tmp_path, rows, ttl_ms={1: 60_000, 3: 5_000})
+    names = (("UPDATE", "update"), ("UPDATE_TTL", "update"), ("HSET", "update"), ("PING", "read"))
+    found = tapes(recorded, TapePart(statements=names))
+    records = read(found.path)
+    taken = [found.mix[number][0] for number in records["statement"]]
+    assert taken == ["UPDATE", "UPDATE_TTL", "HSET", "HSET", "PING"]
+    assert list(records["ttl_ms"]) == [0, 60_000, 0, 5_000, 0]
+    assert [KINDS[kind] for kind in records["kind"]] == ["update"] * 4 + ["read"]
+    assert found.expiring
+    assert "a time to live is left out: 1" in found.told
+
+
+def test_what_the_replay_changes_is_told_with_its_count(tmp_path: Path) -> None:
+    rows: Sequence[Row] = [
+        (0, "read", "GET {key}", 256, 3, None),
+        (1, "update", "SET {key} {value}", 512, 300, 1 << 25),
+    ]
+    told = made(tmp_path, rows).told
+    assert "keys shorter than 10 bytes or longer than 255 are as long as these: 2" in told
+    assert "values are no longer than 16 MiB: 1" in told
+
+
+def test_keys_are_scaled_by_clients(tmp_path: Path) -> None:
+    rows: Sequence[Row] = [(n, "read", "get {key}", n % 10 << 20, 20, 5) for n in range(1000)]
+    with pytest.raises(UsageError, match="names no clients"):
+        made(tmp_path, rows, TapePart(scale_keys=2))
+    recorded = trace(tmp_path, rows, "clients.trace", clients=4)
+    for times, keys in ((1, 10), (2, 20), (4, 40), (8, 40)):
+        found = tapes(recorded, TapePart(scale_keys=times))
+        assert len(set(read(found.path)["key"])) == keys
+        assert set(read(found.preload_path)["key"]) == set(read(found.path)["key"])
+
+
+def test_the_same_part_of_the_same_trace_is_made_once(tmp_path: Path) -> None:
+    recorded = trace(tmp_path, MIXED)
+    first = tapes(recorded, TapePart())
+    changed_ns = first.path.stat().st_mtime_ns
+    assert tapes(recorded, TapePart()) == first
+    assert first.path.stat().st_mtime_ns == changed_ns
+    assert tapes(recorded, TapePart(skip=("del",))).path != first.path
+    first.preload_path.unlink()
+    assert tapes(recorded, TapePart()) == first
+    assert first.preload_path.exists()
+
+
+@given(
+    count=st.integers(1, 3000),
+    keys=st.integers(1, 50),
+    gap=st.integers(0, 3),
+)
+def test_blocks_hold_what_the_trace_holds(
+    tmp_path_factory: pytest.TempPathFactory, count: int, keys: int, gap: int
+) -> None:
+    rows = [
+        (gap * number, "read", "get {key}", number % keys << 8, 20, None) for number in range(count)
+    ]
+    found = made(tmp_path_factory.mktemp("blocks"), rows)
+    records = read(found.path)
+    assert list(records["key"]) == [row[3] | 20 for row in rows]
+    assert list(records["at_ns"]) == [row[0] for row in rows]
+    assert sorted(read(found.preload_path)["key"]) == sorted({row[3] | 20 for row in rows})
