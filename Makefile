@@ -10,7 +10,7 @@ RELEASE := --release --locked
 .PHONY: help quickstart setup check format test test-long fuzz fuzz-short counts wheel fresh
 .PHONY: fresh-setup fresh-wheel docs measure bench bench-engine bench-rocksdb bench-rocksdb-build
 .PHONY: bench-redis bench-memcached bench-cql bench-apps bench-scale bench-stress bench-report
-.PHONY: bench-startup bench-trace bench-replay coverage site lock clean
+.PHONY: bench-startup bench-tap bench-trace bench-replay coverage site lock clean
 
 help: ## List the commands
 	@$(PYTHON) scripts/help.py $(MAKEFILE_LIST)
@@ -72,7 +72,7 @@ fresh-wheel: wheel ## The Dockerfile's steps there, and a try of what they insta
 	@$(FRESH) --image sh -c "$$(cat scripts/try_wheel.sh)" || [ $$? -eq 77 ]
 
 BENCHES := bench-engine bench-rocksdb bench-redis bench-memcached bench-cql bench-apps bench-scale \
-	bench-stress bench-report bench-startup bench-trace bench-replay
+	bench-stress bench-report bench-startup bench-tap bench-trace bench-replay
 bench: $(BENCHES) ## All benchmarks; each prints a table
 
 bench-engine: setup ## What the engine itself costs, beside its bounds
@@ -110,6 +110,9 @@ bench-trace: setup ## What it costs to make a trace of a file, and to say what i
 
 bench-replay: setup ## A replay at full speed beside operations drawn by chance
 	@$(BIN)/python -m bench.replay
+
+bench-tap: setup ## What a tap costs beside HAProxy, MONITOR and no tap, before one Redis
+	@$(BIN)/python -m bench.tap
 
 bench-startup: setup ## How long help, completion and the list of 1,000 runs take
 	@$(BIN)/python -m bench.startup

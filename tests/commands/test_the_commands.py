@@ -20,7 +20,7 @@ from kvmark.records import Records
 
 HEAVY = {"altair", "jinja2", "numpy", "polars", "psutil", "pydantic", "ray", "rich", "scipy"}
 
-WITHOUT_RUNS = {"workloads", "up", "down", "import", "trace"}
+WITHOUT_RUNS = {"workloads", "up", "down", "import", "record", "trace"}
 """Commands that neither make nor read runs."""
 SILENT = {
     "compare", "down", "doctor", "import", "runs compare", "runs export", "runs history",

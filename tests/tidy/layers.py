@@ -1,7 +1,7 @@
 """Dependencies run one way.
 
-plan ← {workload, schedule, record, driver, trace} ← engine ← pyext;
-driver ← driver-server ← driver-* ← pyext;
+plan ← {workload, schedule, record, driver, trace} ← engine ← pyext;  trace ← tap ← pyext;
+driver ← driver-server ← {driver-*, tap} ← pyext;
 {spec, trace} ← plan ← run;  spec ← testbed ← run;  records ← {run, imports, analysis};
 {stats, spec, trace} ← analysis ← {report, experiment};  run ← experiment;
 report ← serve;  all ← cli ← api
@@ -42,7 +42,8 @@ RUST = arrows("""
     driver-*:      driver-server
     engine:        workload schedule record driver trace
     testing:       driver
-    pyext:         engine driver-* trace
+    tap:           trace driver-server
+    pyext:         engine driver-* tap
 """)
 # What the picture leaves out: `errors` and `secret` are beneath everything, `cache` names a folder,
 # `processes` tells processes apart,

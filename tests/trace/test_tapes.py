@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kvmark.errors import UsageError
 from kvmark.trace import COLUMNS, TapePart, Tapes, Trace, TraceWriter, tapes
-from kvmark.trace.tapes import RECORD
+from kvmark.trace.tape import RECORD
 
 Row = tuple[int, str, str, int, int, int | None]
 """at_ns, kind, statement, key, key_size, value_size."""

@@ -8,6 +8,7 @@ mod console;
 mod errors;
 mod lag;
 mod registry;
+mod taps;
 mod trace;
 mod watch;
 
@@ -24,7 +25,8 @@ use serde_json::json;
 
 use crate::console::Console;
 use crate::errors::{failure_json, raise, raise_plan};
-use crate::trace::{Reuse, hash_keys};
+use crate::taps::tap;
+use crate::trace::{Reuse, hash_keys, kind_of, redis_command, shape_of};
 use crate::watch::Watch;
 
 /// Carries out a plan; records go to the folder, which must exist and hold none yet.
@@ -134,5 +136,9 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(encode_histogram, module)?)?;
     module.add_function(wrap_pyfunction!(draw_law, module)?)?;
     module.add_function(wrap_pyfunction!(hash_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(kind_of, module)?)?;
+    module.add_function(wrap_pyfunction!(shape_of, module)?)?;
+    module.add_function(wrap_pyfunction!(redis_command, module)?)?;
+    module.add_function(wrap_pyfunction!(tap, module)?)?;
     module.add_function(wrap_pyfunction!(drivers, module)?)
 }

@@ -1,6 +1,7 @@
-//! Keys of traces, by the million.
+//! Keys of traces, by the million, and what commands mean.
 
 use kvmark_trace::HashKey;
+use kvmark_trace::verbs::{self, Command};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -52,16 +53,57 @@ pub(crate) fn hash_keys<'py>(
     lengths: &[u8],
 ) -> PyResult<Bound<'py, PyBytes>> {
     let wrong = |problem: &str| PyValueError::new_err(problem.to_owned());
-    let key = key.try_into().map_err(|_| wrong("a hash key has 16 bytes"))?;
+    let key = hash_key_of(key)?;
     let (lengths, rest) = lengths.as_chunks::<4>();
     if !rest.is_empty() {
         return Err(wrong("a length has 4 bytes"));
     }
     let hashed = py.detach(|| {
         let lengths: Vec<u32> = lengths.iter().map(|length| u32::from_le_bytes(*length)).collect();
-        HashKey::new(&key).hash_all(joined, &lengths)
+        key.hash_all(joined, &lengths)
     });
     let hashed = hashed.map_err(|problem| wrong(&problem.to_string()))?;
     let bytes: Vec<u8> = hashed.into_iter().flat_map(u64::to_le_bytes).collect();
     Ok(PyBytes::new(py, &bytes))
+}
+
+/// The kind of an operation of that name, one of `kvmark_trace::verbs::KINDS`.
+#[pyfunction]
+pub(crate) fn kind_of(verb: &str) -> &'static str {
+    verbs::KINDS[usize::from(verbs::kind_of(verb))]
+}
+
+/// The command with its key, value and time to live left out, such as `set {key} {value}`.
+#[pyfunction]
+pub(crate) fn shape_of(verb: &str, expires: bool) -> String {
+    verbs::shape_of(verb, expires)
+}
+
+/// What a command of Redis says: the places of its keys among the words, the bytes of the values
+/// that it writes, and its time to live in milliseconds.
+///
+/// Raises `ValueError` when there are no words.
+#[pyfunction]
+pub(crate) fn redis_command(
+    words: Vec<Bound<'_, PyBytes>>,
+) -> PyResult<(Vec<usize>, Option<u64>, Option<u64>)> {
+    let (name, rest) =
+        words.split_first().ok_or_else(|| PyValueError::new_err("a command has a name"))?;
+    let mut command = Command::named(&String::from_utf8_lossy(name.as_bytes()));
+    let mut keys = Vec::new();
+    for (place, word) in (1..).zip(rest) {
+        if command.awaits_key() {
+            keys.push(place);
+        }
+        let word = word.as_bytes();
+        command.word(word.len() as u64, word);
+    }
+    Ok((keys, command.value_bytes(), command.ttl_ms()))
+}
+
+/// From its 16 bytes.
+pub(crate) fn hash_key_of(bytes: &[u8]) -> PyResult<HashKey> {
+    let key = bytes.try_into();
+    let key = key.map_err(|_| PyValueError::new_err("a hash key has 16 bytes"))?;
+    Ok(HashKey::new(&key))
 }

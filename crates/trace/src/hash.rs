@@ -1,6 +1,8 @@
 //! Keyed hashes of keys: equal keys stay equal, and nothing else of them can be told without the
 //! hash key.
 
+use std::hash::Hasher;
+
 use siphasher::sip::SipHasher24;
 use thiserror::Error;
 
@@ -8,6 +10,10 @@ use thiserror::Error;
 /// pseudorandom function of 128 bits.
 #[derive(Clone, Copy)]
 pub struct HashKey(SipHasher24);
+
+/// The hash of a key whose bytes come in pieces.
+#[derive(Clone, Copy)]
+pub struct KeyHasher(SipHasher24);
 
 /// Lengths that aren't those of the bytes.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -30,6 +36,12 @@ impl HashKey {
         self.0.hash(key)
     }
 
+    /// For a key whose bytes come in pieces.
+    #[must_use]
+    pub fn hasher(&self) -> KeyHasher {
+        KeyHasher(self.0)
+    }
+
     /// The hashes of keys that lie one behind another.
     ///
     /// # Errors
@@ -48,5 +60,18 @@ impl HashKey {
             self.hash(key)
         };
         Ok(lengths.iter().map(hash).collect())
+    }
+}
+
+impl KeyHasher {
+    /// The key's next bytes.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.0.write(bytes);
+    }
+
+    /// The hash of all of them, as [`HashKey::hash`] has it.
+    #[must_use]
+    pub fn hash(&self) -> u64 {
+        self.0.finish()
     }
 }

@@ -175,7 +175,7 @@ _TESTBED: Final = {
 DOCUMENTS: Final[Mapping[str, Answers]] = {
     "run": Answers(
         {**_RUN, "objectives": tuple[HeldObjective, ...]},
-        ("run",),
+        ("run", "replay"),
         "One run, and whether what `--slo` asks for holds.",
     ),
     "shown-run": Answers(_RUN, ("show", "runs show"), "A run that is kept."),
@@ -287,6 +287,9 @@ DOCUMENTS: Final[Mapping[str, Answers]] = {
     ),
     "imported-trace": Answers(
         {"trace": Path, "info": TraceInfo}, ("import",), "A file, now a trace."
+    ),
+    "recorded-trace": Answers(
+        {"trace": Path, "info": TraceInfo}, ("record",), "What a tap recorded, now a trace."
     ),
     "trace": Answers({"trace": Path, "answer": TraceAnswer}, ("trace",), "What is in a trace."),
     "import": Answers({"runs": tuple[ImportedRun, ...]}, ("runs import",), "Files, now runs."),

@@ -111,6 +111,10 @@ GROUPS: Final[Mapping[str, Mapping[str, Listed]]] = {
         ),
     },
     "Traces": {
+        "record": Listed(
+            "record",
+            "Forwards what clients ask of a server, and records it as a trace, until Ctrl-C.",
+        ),
         "import": Listed("trace", "Makes a trace of a file of operations, whose keys are hashed."),
         "trace": Listed(
             "trace",

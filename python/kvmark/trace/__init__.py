@@ -8,7 +8,9 @@ that isn't kept: equal keys are equal, and no more can be told.
 from kvmark.trace.csv import Layout, import_csv, layout_of
 from kvmark.trace.folder import Trace, TraceWriter
 from kvmark.trace.monitor import MONITOR, import_monitor, is_monitor
+from kvmark.trace.recording import are_tapes, source_of_tapes
 from kvmark.trace.schema import COLUMNS, FORMAT, KINDS, TraceInfo, sentences
+from kvmark.trace.tap import TapProgress, TapSettings, import_tapes, record
 from kvmark.trace.tapes import TapePart, Tapes, tapes
 
 __all__ = [
@@ -17,15 +19,21 @@ __all__ = [
     "KINDS",
     "MONITOR",
     "Layout",
+    "TapProgress",
+    "TapSettings",
     "TapePart",
     "Tapes",
     "Trace",
     "TraceInfo",
     "TraceWriter",
+    "are_tapes",
     "import_csv",
     "import_monitor",
+    "import_tapes",
     "is_monitor",
     "layout_of",
+    "record",
     "sentences",
+    "source_of_tapes",
     "tapes",
 ]

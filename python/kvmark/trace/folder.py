@@ -212,10 +212,16 @@ def _rows(file: Path) -> int:
 
 
 def _missing(path: Path) -> str:
+    if path.is_dir() and any(path.glob("tape-*.tape")):
+        return (
+            f"{path} isn't complete: its recording goes on, or didn't come to its end; make a trace"
+            f" of what is there by kvmark import {path} -o Y.trace"
+        )
     if path.is_dir() and any(path.glob("operations-*")):
         return f"{path} isn't complete: it has no {_INFO}; import it again"
     return (
         f"there is no trace {path}: a trace is a folder with a {_INFO}; make one by kvmark import"
+        " or kvmark record"
     )
 
 

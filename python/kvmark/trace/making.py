@@ -12,9 +12,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from kvmark._engine import hash_keys
+from kvmark._engine import hash_keys, kind_of, shape_of
 from kvmark.errors import ImportFileError
-from kvmark.trace.verbs import kind_of, shape_of
 
 __all__ = ["TIME_UNITS", "Making"]
 
@@ -143,7 +142,7 @@ class Making:
             pl.Series("kind", [kind_of(verb) for verb in few["verb"]], dtype=pl.String),
             pl.Series(
                 "statement",
-                [shape_of(verb, expires=expires) for verb, expires, _ in few.iter_rows()],
+                [shape_of(verb, expires) for verb, expires, _ in few.iter_rows()],
                 dtype=pl.String,
             ),
         )

@@ -23,31 +23,15 @@ from pydantic import ConfigDict, TypeAdapter
 from kvmark.cache import cache_folder
 from kvmark.errors import RunError, UsageError
 from kvmark.trace.folder import Trace, first_line
+from kvmark.trace.tape import HEAD, MAGIC, RECORD, RECORDS_MAX
 
-__all__ = ["RECORD", "TapePart", "Tapes", "tapes"]
-
-RECORD: Final = np.dtype(
-    [
-        ("at_ns", "<u8"), ("key", "<u8"), ("completed_ns", "<u8"), ("ttl_ms", "<u8"),
-        ("client", "<u4"), ("value_size", "<u4"), ("key_size", "<u4"), ("count", "<u4"),
-        ("heap", "<u4"), ("statement", "<u2"), ("items", "<u2"),
-        ("kind", "u1"), ("outcome", "u1"), ("flags", "u1"), ("spare", "V5"),
-    ]
-)  # fmt: skip
-"""A record of a tape."""
+__all__ = ["TapePart", "Tapes", "tapes"]
 
 _KINDS: Final = ("read", "update", "insert", "scan", "read_modify_write", "delete")
 """The engine's kinds, in their order."""
 _OWN: Final = ("delete", "insert", "read", "read_modify_write")
 """What a system does in its own way. Hashes of keys have no order, so that nothing is scanned."""
 _WRITES: Final = frozenset({"update", "insert", "read_modify_write"})
-_HEAD: Final = np.dtype(
-    [
-        ("magic", "S8"), ("records", "<u4"), ("heap", "<u4"),
-        ("first_at_ns", "<u8"), ("last_at_ns", "<u8"), ("before", "<u8"), ("spare", "V24"),
-    ]
-)  # fmt: skip
-_BLOCK: Final = 1024
 _TTL: Final = "_ttl"
 """Behind the name of a statement that what expires is written by."""
 _FORM: Final = 1
@@ -402,14 +386,14 @@ class _Tape:
     def add(self, records: npt.NDArray[np.void]) -> None:
         """The next records."""
         together = np.concatenate([self._waiting, records])
-        whole = len(together) // _BLOCK * _BLOCK
-        for start in range(0, whole, _BLOCK):
-            self._write(together[start : start + _BLOCK])
+        whole = len(together) // RECORDS_MAX * RECORDS_MAX
+        for start in range(0, whole, RECORDS_MAX):
+            self._write(together[start : start + RECORDS_MAX])
         self._waiting = together[whole:]
 
     def _write(self, records: npt.NDArray[np.void]) -> None:
-        head = np.zeros(1, _HEAD)
-        head["magic"], head["records"] = b"KVTAPE01", len(records)
+        head = np.zeros(1, HEAD)
+        head["magic"], head["records"] = MAGIC, len(records)
         head["first_at_ns"], head["last_at_ns"] = records["at_ns"][0], records["at_ns"].max()
         head["before"] = self._before
         self._before += len(records)

@@ -24,7 +24,7 @@ from kvmark.spec.quantity import duration_ns
 if TYPE_CHECKING:
     from kvmark.trace import Trace, TraceInfo
 
-__all__ = ["import_", "trace"]
+__all__ = ["HashKey", "hash_key_in", "import_", "trace"]
 
 _HASH_KEY_BYTES = 16
 _SECOND_NS = 10**9
@@ -33,7 +33,9 @@ _RATES_MAX = 40_000
 File = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", help="Operations: CSV, or MONITOR's output.", show_default=False
+        metavar="FILE",
+        help="Operations: CSV, MONITOR's output, or what a recording left.",
+        show_default=False,
     ),
 ]
 Output = Annotated[
@@ -82,7 +84,7 @@ def import_(
         )
     from kvmark.trace import sentences
 
-    info = _imported(file, output, _named(columns), time, _hash_key(hash_key))
+    info = _imported(file, output, _named(columns), time, hash_key_in(hash_key))
     if json:
         print_json("imported-trace", {"trace": output, "info": info})
         return
@@ -135,8 +137,21 @@ def _imported(
     file: Path, output: Path, columns: dict[str, str], time: str, hash_key: bytes
 ) -> TraceInfo:
     """Makes the trace, in the way that the file's content says."""
-    from kvmark.trace import MONITOR, TraceWriter, import_csv, import_monitor, is_monitor, layout_of
+    from kvmark.trace import (
+        MONITOR,
+        TraceWriter,
+        are_tapes,
+        import_csv,
+        import_monitor,
+        import_tapes,
+        is_monitor,
+        layout_of,
+        source_of_tapes,
+    )
 
+    if not columns and are_tapes(file):
+        with TraceWriter(output, source_of_tapes(file)) as writer:
+            return import_tapes(file, writer)
     if not columns and is_monitor(file):
         with TraceWriter(output, MONITOR) as writer:
             return import_monitor(file, writer, hash_key)
@@ -158,7 +173,7 @@ def _named(text: str) -> dict[str, str]:
     return named
 
 
-def _hash_key(file: Path | None) -> bytes:
+def hash_key_in(file: Path | None) -> bytes:
     """What is in the file, or else what nobody will know."""
     if file is None:
         return secrets.token_bytes(_HASH_KEY_BYTES)

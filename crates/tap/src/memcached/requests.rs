@@ -1,0 +1,280 @@
+//! Requests: lines of words, some with a value behind them. A value costs no memory.
+
+use kvmark_trace::HashKey;
+use kvmark_trace::tape::Record;
+
+use crate::recorder::{Asked, KEYS_MAX, Key};
+use crate::verbs::{NAME_MAX, OTHERS, Verbs};
+use crate::word::{Garbage, Word, hasher_if};
+
+/// Longest value that is believed.
+const VALUE_MAX: i64 = 1 << 32;
+/// Times to live beyond this are instants, in seconds.
+const TTL_MAX_S: i64 = 30 * 24 * 3600;
+
+/// What answers a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expects {
+    /// VALUE for each key that is there, then END.
+    Values,
+    /// One line.
+    Line,
+    /// Lines until END.
+    Listing,
+    /// One line of a meta command, perhaps with a value.
+    Meta,
+    /// MN alone.
+    NoOperation,
+    /// Nothing.
+    Nothing,
+    /// A meta command that answers only if there is something to say.
+    Quiet,
+}
+
+/// A whole request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) asked: Asked,
+    pub(super) expects: Expects,
+    pub(super) cut_keys: u64,
+}
+
+/// Where what is looked at stands among the words of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Keys, behind so many other words.
+    Get {
+        before: u64,
+    },
+    /// Key, flags, time, bytes.
+    Store,
+    /// A key, and a time behind it.
+    Touch,
+    /// A key.
+    Key,
+    /// A key and flags.
+    Meta,
+    /// A key, bytes and flags.
+    MetaSet,
+    Nop,
+    Stats,
+    Quit,
+    Plain,
+}
+
+fn form_of(name: &str) -> Form {
+    match name {
+        "get" | "gets" => Form::Get { before: 0 },
+        "gat" | "gats" => Form::Get { before: 1 },
+        "set" | "add" | "replace" | "append" | "prepend" | "cas" => Form::Store,
+        "touch" => Form::Touch,
+        "delete" | "incr" | "decr" => Form::Key,
+        "mg" | "md" | "ma" | "me" => Form::Meta,
+        "ms" => Form::MetaSet,
+        "mn" => Form::Nop,
+        "stats" => Form::Stats,
+        "quit" | "shutdown" => Form::Quit,
+        _ => Form::Plain,
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Between words of a line.
+    Gap,
+    InWord,
+    /// In a value and its line end.
+    Value {
+        left: u64,
+    },
+}
+
+/// Where a connection's requests are.
+pub(super) struct Requests {
+    state: State,
+    is_first: bool,
+    word: Word,
+    /// Words of the line so far, its name included.
+    words: u64,
+    verb: u16,
+    form: Form,
+    keys: Vec<Key>,
+    cut_keys: u64,
+    value: Option<i64>,
+    ttl_s: i64,
+    is_quiet: bool,
+    start_unix_s: i64,
+}
+
+impl Requests {
+    pub(super) fn new(start_unix_s: i64) -> Self {
+        Self {
+            state: State::Gap,
+            is_first: true,
+            word: Word::new(),
+            words: 0,
+            verb: OTHERS,
+            form: Form::Plain,
+            keys: Vec::new(),
+            cut_keys: 0,
+            value: None,
+            ttl_s: 0,
+            is_quiet: false,
+            start_unix_s,
+        }
+    }
+
+    /// Whether these, a connection's first bytes, are those of the binary protocol.
+    pub(super) fn are_binary(&mut self, bytes: &[u8]) -> bool {
+        std::mem::take(&mut self.is_first) && bytes.first() == Some(&0x80)
+    }
+
+    /// Goes on with the next bytes, as far as the next request's end; how many of them were taken.
+    pub(super) fn next(
+        &mut self,
+        bytes: &[u8],
+        verbs: &mut Verbs,
+        hash_key: &HashKey,
+    ) -> Result<(usize, Option<Request>), Garbage> {
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            match self.state {
+                State::Value { left } => {
+                    let (taken, left) = passed(rest, left)?;
+                    at += taken;
+                    self.state = State::Value { left };
+                    if left == 0 {
+                        return Ok((at, Some(self.finish())));
+                    }
+                }
+                State::InWord => {
+                    let ends = |byte: &u8| matches!(byte, b' ' | b'\r' | b'\n');
+                    let end = rest.iter().position(ends);
+                    let taken = end.unwrap_or(rest.len());
+                    self.word.add(&rest[..taken]);
+                    at += taken;
+                    if end.is_some() {
+                        self.end_word(verbs);
+                        self.state = State::Gap;
+                    }
+                }
+                State::Gap => match rest[0] {
+                    b' ' | b'\r' => at += 1,
+                    b'\n' => {
+                        at += 1;
+                        if self.line_ends()? {
+                            return Ok((at, Some(self.finish())));
+                        }
+                    }
+                    _ => {
+                        self.word.begin(hasher_if(self.awaits_key(), hash_key));
+                        self.state = State::InWord;
+                    }
+                },
+            }
+        }
+        Ok((at, None))
+    }
+
+    fn awaits_key(&self) -> bool {
+        match self.form {
+            _ if self.words == 0 => false,
+            Form::Get { before } => self.words > before,
+            Form::Store | Form::Touch | Form::Key | Form::Meta | Form::MetaSet => self.words == 1,
+            Form::Nop | Form::Stats | Form::Quit | Form::Plain => false,
+        }
+    }
+
+    fn end_word(&mut self, verbs: &mut Verbs) {
+        let place = self.words;
+        self.words += 1;
+        if place == 0 {
+            let is_whole = self.word.size() <= NAME_MAX as u64;
+            self.verb = if is_whole { verbs.number(self.word.head()) } else { OTHERS };
+            self.form = form_of(verbs.name(self.verb));
+            return;
+        }
+        match self.word.key() {
+            Some(key) if self.keys.len() < KEYS_MAX => self.keys.push(key),
+            Some(_) => self.cut_keys += 1,
+            None => {}
+        }
+        let number = self.word.number();
+        let head = self.word.head();
+        match (self.form, place) {
+            (Form::Get { before: 1 }, 1) | (Form::Touch, 2) | (Form::Store, 3) => {
+                self.ttl_s = number.unwrap_or(0);
+            }
+            (Form::Store, 4) | (Form::MetaSet, 2) => self.value = Some(number.unwrap_or(-1)),
+            (Form::Meta | Form::MetaSet, 2..) => match head.split_first() {
+                Some((b'T', ttl)) => {
+                    let ttl = std::str::from_utf8(ttl).ok().and_then(|text| text.parse().ok());
+                    self.ttl_s = ttl.unwrap_or(0);
+                }
+                Some((b'q', [])) => self.is_quiet = true,
+                _ => {}
+            },
+            (Form::Store | Form::Touch | Form::Key | Form::Plain, 1..) => {
+                self.is_quiet = head == b"noreply";
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether that was the request's end: no value comes behind the line.
+    fn line_ends(&mut self) -> Result<bool, Garbage> {
+        match self.value {
+            // A line without its number is refused by the server, which takes no value then.
+            Some(size @ 0..=VALUE_MAX) => {
+                self.state = State::Value { left: size as u64 + 2 };
+                Ok(false)
+            }
+            Some(_) => Err(Garbage("a value has no length")),
+            None => Ok(self.words > 0),
+        }
+    }
+
+    fn finish(&mut self) -> Request {
+        let expects = match self.form {
+            Form::Get { .. } => Expects::Values,
+            Form::Meta | Form::MetaSet if self.is_quiet => Expects::Quiet,
+            Form::Meta | Form::MetaSet => Expects::Meta,
+            Form::Nop => Expects::NoOperation,
+            Form::Stats => Expects::Listing,
+            Form::Quit => Expects::Nothing,
+            Form::Store | Form::Touch | Form::Key | Form::Plain if self.is_quiet => {
+                Expects::Nothing
+            }
+            Form::Store | Form::Touch | Form::Key | Form::Plain => Expects::Line,
+        };
+        let value_size = self.value.and_then(|size| u32::try_from(size).ok());
+        let ttl_s =
+            if self.ttl_s > TTL_MAX_S { self.ttl_s - self.start_unix_s } else { self.ttl_s };
+        let request = Request {
+            asked: Asked {
+                verb: self.verb,
+                keys: std::mem::take(&mut self.keys),
+                value_size: value_size.unwrap_or(Record::UNKNOWN),
+                ttl_ms: u64::try_from(ttl_s).unwrap_or(0).saturating_mul(1000),
+            },
+            expects,
+            cut_keys: std::mem::take(&mut self.cut_keys),
+        };
+        (self.state, self.words, self.form) = (State::Gap, 0, Form::Plain);
+        (self.value, self.ttl_s, self.is_quiet) = (None, 0, false);
+        request
+    }
+}
+
+/// Passes over bytes of a value with its line end: how many, and how many are left.
+pub(super) fn passed(bytes: &[u8], left: u64) -> Result<(usize, u64), Garbage> {
+    let taken = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+    for (place, byte) in (1..=left.min(2)).zip([b'\n', b'\r']) {
+        let index = left - place;
+        if index < taken as u64 && bytes[index as usize] != byte {
+            return Err(Garbage("a value is longer than it says"));
+        }
+    }
+    Ok((taken, left - taken as u64))
+}

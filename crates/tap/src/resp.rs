@@ -1,0 +1,7 @@
+//! The Redis protocol from between: requests and replies, whole or in pieces.
+
+mod connection;
+mod replies;
+mod requests;
+
+pub(crate) use connection::Redis;

@@ -1,0 +1,289 @@
+//! One connection's requests with their replies.
+
+use std::collections::VecDeque;
+
+use kvmark_plan::Outcome;
+use kvmark_trace::tape::Record;
+use kvmark_trace::verbs::READ;
+
+use super::replies::{Event, Leaf, Replies};
+use super::requests::{Request, Requests};
+use crate::recorder::{KEYS_MAX, Recorder, Sizes, Withdrawn};
+use crate::side::{Ends, Side};
+use crate::word::Garbage;
+
+/// Most requests that wait for a reply.
+const UNDER_WAY_MAX: usize = 1 << 20;
+
+/// What a command means for the replies behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    Plain,
+    Multi,
+    Exec,
+    /// It ends a transaction without carrying it out.
+    Discard,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    number: u64,
+    flow: Flow,
+    reads: bool,
+    keys: usize,
+}
+
+/// A reply as far as it is there.
+#[derive(Debug)]
+struct Answer {
+    leaf: Leaf,
+    bytes: u64,
+    /// Whether strings are in it, or nothing is.
+    is_sized: bool,
+    /// Sizes of its first elements.
+    parts: Vec<u32>,
+}
+
+/// A connection that speaks the Redis protocol.
+pub(crate) struct Redis {
+    requests: Requests,
+    replies: Replies,
+    dialogue: Dialogue,
+}
+
+/// What is under way.
+struct Dialogue {
+    waiting: VecDeque<Pending>,
+    in_transaction: bool,
+    /// What waits for EXEC.
+    queued: Vec<Pending>,
+    /// How many of them have their reply, while that of EXEC comes.
+    carried_out: Option<usize>,
+    answer: Answer,
+}
+
+impl Redis {
+    pub(crate) fn new() -> Self {
+        Self {
+            requests: Requests::new(),
+            replies: Replies::new(),
+            dialogue: Dialogue {
+                waiting: VecDeque::new(),
+                in_transaction: false,
+                queued: Vec::new(),
+                carried_out: None,
+                answer: Answer { leaf: Leaf::Null, bytes: 0, is_sized: false, parts: Vec::new() },
+            },
+        }
+    }
+}
+
+impl Side for Redis {
+    fn requests(
+        &mut self,
+        bytes: &[u8],
+        at_ns: u64,
+        client: u32,
+        recorder: &mut Recorder,
+    ) -> Result<(), Ends> {
+        let mut at = 0;
+        while at < bytes.len() {
+            let hash_key = recorder.hash_key;
+            let (taken, request) =
+                self.requests.next(&bytes[at..], &mut recorder.verbs, &hash_key)?;
+            at += taken;
+            let Some(request) = request else { break };
+            self.dialogue.ask(&request, at_ns, client, recorder)?;
+        }
+        Ok(())
+    }
+
+    fn replies(&mut self, bytes: &[u8], at_ns: u64, recorder: &mut Recorder) -> Result<(), Ends> {
+        let Self { replies, dialogue, .. } = self;
+        replies.read(bytes, &mut |event| dialogue.hear(event, at_ns, recorder))?;
+        Ok(())
+    }
+
+    fn owes_nothing(&self) -> bool {
+        self.dialogue.waiting.is_empty()
+    }
+
+    fn give_up(&mut self, recorder: &mut Recorder) {
+        for one in self.dialogue.waiting.drain(..).chain(self.dialogue.queued.drain(..)) {
+            recorder.give_up(one.number);
+        }
+    }
+}
+
+/// What takes a connection out of the order of requests and replies.
+fn leaves(name: &str, second: &[u8]) -> bool {
+    match name {
+        "SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" | "MONITOR" | "SYNC" | "PSYNC" => true,
+        "CLIENT" => second == b"REPLY",
+        _ => false,
+    }
+}
+
+impl Dialogue {
+    fn ask(
+        &mut self,
+        request: &Request,
+        at_ns: u64,
+        client: u32,
+        recorder: &mut Recorder,
+    ) -> Result<(), Ends> {
+        let name = recorder.verbs.name(request.asked.verb);
+        if leaves(name, &request.second) {
+            return Err(Ends::Left(name.to_owned()));
+        }
+        if self.waiting.len() + self.queued.len() >= UNDER_WAY_MAX {
+            return Err(Ends::Left("more than a million requests under way".to_owned()));
+        }
+        let flow = match name {
+            "MULTI" => Flow::Multi,
+            "EXEC" => Flow::Exec,
+            "DISCARD" | "RESET" => Flow::Discard,
+            _ => Flow::Plain,
+        };
+        let reads = recorder.verbs.command(request.asked.verb).kind() == READ;
+        recorder.told.cut_keys += request.cut_keys;
+        let number = recorder.ask(at_ns, client, &request.asked);
+        let keys = request.asked.keys.len();
+        self.waiting.push_back(Pending { number, flow, reads, keys });
+        Ok(())
+    }
+
+    /// The next thing in a reply.
+    fn hear(
+        &mut self,
+        event: Event<'_>,
+        at_ns: u64,
+        recorder: &mut Recorder,
+    ) -> Result<(), Garbage> {
+        let level = usize::from(self.carried_out.is_some());
+        match event {
+            Event::Leaf { depth, leaf, text } if depth == level => {
+                self.answer.begin();
+                self.answer.leaf = leaf;
+                self.answer.add(leaf);
+                self.complete(text, at_ns, recorder)?;
+            }
+            Event::Leaf { depth, leaf, .. } => {
+                if depth == level + 1 {
+                    self.answer.add_part(leaf);
+                }
+                self.answer.add(leaf);
+            }
+            Event::Open { depth: 0 } if self.is_exec() => self.carried_out = Some(0),
+            Event::Open { depth } if depth == level => {
+                self.answer.begin();
+                self.answer.leaf = Leaf::Other;
+                self.answer.is_sized = true;
+            }
+            Event::Close { depth: 0 } if self.carried_out.is_some() => {
+                let done = self.carried_out.take().unwrap_or(0).min(self.queued.len());
+                self.queued.drain(..done);
+                self.end_transaction(recorder);
+                if let Some(exec) = self.waiting.pop_front() {
+                    recorder.answer(exec.number, at_ns, Outcome::Ok, Sizes::Unknown);
+                }
+            }
+            Event::Close { depth } if depth == level => self.complete(b"", at_ns, recorder)?,
+            Event::Open { .. } | Event::Close { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn is_exec(&self) -> bool {
+        self.in_transaction && self.waiting.front().is_some_and(|one| one.flow == Flow::Exec)
+    }
+
+    /// What still waits was not carried out.
+    fn end_transaction(&mut self, recorder: &mut Recorder) {
+        self.in_transaction = false;
+        for one in self.queued.drain(..) {
+            recorder.withdraw(one.number, Withdrawn::NotCarriedOut);
+        }
+    }
+
+    fn complete(
+        &mut self,
+        text: &[u8],
+        at_ns: u64,
+        recorder: &mut Recorder,
+    ) -> Result<(), Garbage> {
+        if let Some(place) = &mut self.carried_out {
+            if let Some(one) = self.queued.get(*place) {
+                self.answer.give(one, text, at_ns, recorder);
+            }
+            *place += 1;
+            return Ok(());
+        }
+        let one = self.waiting.pop_front().ok_or(Garbage("a reply came that nobody asked for"))?;
+        let failed = self.answer.leaf == Leaf::Error;
+        let is_queued =
+            self.in_transaction && self.answer.leaf == Leaf::Simple && text == b"QUEUED";
+        match one.flow {
+            Flow::Plain if is_queued => {
+                recorder.in_transaction(one.number);
+                self.queued.push(one);
+                return Ok(());
+            }
+            Flow::Multi if !failed => self.in_transaction = true,
+            Flow::Exec => self.end_transaction(recorder),
+            Flow::Discard if !failed => self.end_transaction(recorder),
+            _ => {}
+        }
+        self.answer.give(&one, text, at_ns, recorder);
+        Ok(())
+    }
+}
+
+impl Answer {
+    fn begin(&mut self) {
+        (self.bytes, self.is_sized) = (0, false);
+        self.parts.clear();
+    }
+
+    fn add(&mut self, leaf: Leaf) {
+        if let Leaf::Bulk(size) = leaf {
+            self.bytes = self.bytes.saturating_add(size);
+            self.is_sized = true;
+        }
+    }
+
+    fn add_part(&mut self, leaf: Leaf) {
+        if self.parts.len() < KEYS_MAX {
+            let size = if let Leaf::Bulk(size) = leaf { clamped(size) } else { Record::UNKNOWN };
+            self.parts.push(size);
+        }
+    }
+
+    /// Tells the recorder how an operation ended.
+    fn give(&self, to: &Pending, text: &[u8], at_ns: u64, recorder: &mut Recorder) {
+        let outcome = match self.leaf {
+            Leaf::Null => Outcome::Miss,
+            Leaf::Error => Outcome::Refused,
+            _ => Outcome::Ok,
+        };
+        if self.leaf == Leaf::Error {
+            recorder.told.moved += u64::from(text.starts_with(b"MOVED "));
+            recorder.told.asked += u64::from(text.starts_with(b"ASK "));
+            if text.starts_with(b"ERR unknown command") {
+                recorder.withdraw(to.number, Withdrawn::Unknown);
+                return;
+            }
+        }
+        let sizes = match self.leaf {
+            _ if !to.reads || !self.is_sized => Sizes::Unknown,
+            Leaf::Other if to.keys > 1 && self.parts.len() == to.keys => Sizes::Each(&self.parts),
+            _ => Sizes::One(clamped(self.bytes)),
+        };
+        recorder.answer(to.number, at_ns, outcome, sizes);
+    }
+}
+
+/// As tapes have it; the largest stands for all that are larger.
+fn clamped(size: u64) -> u32 {
+    u32::try_from(size).unwrap_or(u32::MAX).min(Record::UNKNOWN - 1)
+}

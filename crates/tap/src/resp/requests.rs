@@ -1,0 +1,324 @@
+//! Requests: arrays of strings, or a line of words. A string of any length costs no memory.
+
+use kvmark_trace::HashKey;
+use kvmark_trace::tape::Record;
+use kvmark_trace::verbs::Command;
+
+use crate::recorder::{Asked, KEYS_MAX, Key};
+use crate::verbs::{NAME_MAX, OTHERS, Verbs};
+use crate::word::{Garbage, Word, hasher_if, number};
+
+/// Longest line of words that servers take.
+const INLINE_MAX: usize = 64 << 10;
+/// Longest line that says a number.
+const NUMBER_MAX: usize = 32;
+/// Most words of a request that are believed, and bytes of a word.
+const WORDS_MAX: i64 = 1 << 31;
+const WORD_MAX: i64 = 1 << 40;
+
+/// A whole request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) asked: Asked,
+    /// What follows the name, of commands whose second word says what they do.
+    pub(super) second: Vec<u8>,
+    /// Keys beyond those that are recorded.
+    pub(super) cut_keys: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Between requests.
+    Start,
+    /// In the line that says how many words come.
+    Count,
+    /// In the line that says how long the next word is.
+    Length,
+    /// In a word.
+    Body { left: u64 },
+    /// At the line end behind a word.
+    Tail { left: u8 },
+    /// In a line of words.
+    Inline,
+}
+
+/// Where a connection's requests are.
+pub(super) struct Requests {
+    state: State,
+    /// Of a line that isn't there as a whole.
+    line: Vec<u8>,
+    words_left: i64,
+    word: Word,
+    building: Building,
+}
+
+/// A request of which not all words are there.
+struct Building {
+    words: u64,
+    verb: u16,
+    command: Command,
+    keys: Vec<Key>,
+    second: Vec<u8>,
+    cut_keys: u64,
+}
+
+impl Requests {
+    pub(super) fn new() -> Self {
+        Self {
+            state: State::Start,
+            line: Vec::new(),
+            words_left: 0,
+            word: Word::new(),
+            building: Building::new(),
+        }
+    }
+
+    /// Goes on with the next bytes, as far as the next request's end; how many of them were taken.
+    pub(super) fn next(
+        &mut self,
+        bytes: &[u8],
+        verbs: &mut Verbs,
+        hash_key: &HashKey,
+    ) -> Result<(usize, Option<Request>), Garbage> {
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            match self.state {
+                State::Start => match rest[0] {
+                    b'*' => {
+                        at += 1;
+                        self.state = State::Count;
+                    }
+                    b'\r' | b'\n' => at += 1,
+                    _ => self.state = State::Inline,
+                },
+                State::Count | State::Length => {
+                    let (taken, said) = self.number_line(rest)?;
+                    at += taken;
+                    if let Some(said) = said {
+                        self.numbered(said, hash_key)?;
+                    }
+                }
+                State::Body { left } => {
+                    let taken = rest.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                    self.word.add(&rest[..taken]);
+                    at += taken;
+                    let left = left - taken as u64;
+                    let ends = left == 0;
+                    self.state = if ends { State::Tail { left: 2 } } else { State::Body { left } };
+                }
+                State::Tail { left } => {
+                    if rest[0] != if left == 2 { b'\r' } else { b'\n' } {
+                        return Err(Garbage("a word is longer than it says"));
+                    }
+                    at += 1;
+                    self.state = State::Tail { left: left - 1 };
+                    if left == 1 && self.word_ends(verbs) {
+                        return Ok((at, Some(self.building.finish())));
+                    }
+                }
+                State::Inline => {
+                    let (taken, request) = self.inline(rest, verbs, hash_key)?;
+                    at += taken;
+                    if request.is_some() {
+                        return Ok((at, request));
+                    }
+                }
+            }
+        }
+        Ok((at, None))
+    }
+
+    /// Takes as much of a line as is there; the number that it says once it is whole.
+    fn number_line(&mut self, rest: &[u8]) -> Result<(usize, Option<i64>), Garbage> {
+        let end = rest.iter().position(|byte| *byte == b'\n');
+        let taken = end.map_or(rest.len(), |end| end + 1);
+        if self.line.len() + taken > NUMBER_MAX {
+            return Err(Garbage("a number of a request is none"));
+        }
+        let is_whole = self.line.is_empty() && end.is_some();
+        if !is_whole {
+            self.line.extend_from_slice(&rest[..taken]);
+        }
+        if end.is_none() {
+            return Ok((taken, None));
+        }
+        let line = if is_whole { &rest[..taken] } else { &self.line };
+        let text = line.strip_suffix(b"\r\n");
+        let text = match self.state {
+            State::Length => text.and_then(|text| text.strip_prefix(b"$")),
+            _ => text,
+        };
+        let said = text.and_then(number).ok_or(Garbage("a number of a request is none"))?;
+        self.line.clear();
+        Ok((taken, Some(said)))
+    }
+
+    fn numbered(&mut self, said: i64, hash_key: &HashKey) -> Result<(), Garbage> {
+        if self.state == State::Count {
+            if said > WORDS_MAX {
+                return Err(Garbage("a request has more words than any can have"));
+            }
+            self.words_left = said;
+            // A request without words is passed over, as servers do.
+            self.state = if said > 0 { State::Length } else { State::Start };
+            return Ok(());
+        }
+        if !(0..=WORD_MAX).contains(&said) {
+            return Err(Garbage("a word of a request is longer than any can be"));
+        }
+        self.building.begin_word(&mut self.word, hash_key);
+        self.state =
+            if said == 0 { State::Tail { left: 2 } } else { State::Body { left: said as u64 } };
+        Ok(())
+    }
+
+    /// Whether that was the request's last word.
+    fn word_ends(&mut self, verbs: &mut Verbs) -> bool {
+        self.building.end_word(&self.word, verbs);
+        self.words_left -= 1;
+        self.state = if self.words_left > 0 { State::Length } else { State::Start };
+        self.words_left == 0
+    }
+
+    fn inline(
+        &mut self,
+        rest: &[u8],
+        verbs: &mut Verbs,
+        hash_key: &HashKey,
+    ) -> Result<(usize, Option<Request>), Garbage> {
+        let end = rest.iter().position(|byte| *byte == b'\n');
+        let taken = end.map_or(rest.len(), |end| end + 1);
+        if self.line.len() + taken > INLINE_MAX {
+            return Err(Garbage("a request's line is longer than any can be"));
+        }
+        self.line.extend_from_slice(&rest[..taken]);
+        if end.is_none() {
+            return Ok((taken, None));
+        }
+        self.state = State::Start;
+        let words = split(&std::mem::take(&mut self.line))?;
+        for word in &words {
+            self.building.begin_word(&mut self.word, hash_key);
+            self.word.add(word);
+            self.building.end_word(&self.word, verbs);
+        }
+        Ok((taken, (!words.is_empty()).then(|| self.building.finish())))
+    }
+}
+
+impl Building {
+    fn new() -> Self {
+        Self {
+            words: 0,
+            verb: OTHERS,
+            command: Command::named(""),
+            keys: Vec::new(),
+            second: Vec::new(),
+            cut_keys: 0,
+        }
+    }
+
+    fn begin_word(&self, word: &mut Word, hash_key: &HashKey) {
+        word.begin(hasher_if(self.words > 0 && self.command.awaits_key(), hash_key));
+    }
+
+    fn end_word(&mut self, word: &Word, verbs: &mut Verbs) {
+        self.words += 1;
+        if self.words == 1 {
+            let mut name = [0; NAME_MAX];
+            let length = word.head().len();
+            name[..length].copy_from_slice(word.head());
+            name.make_ascii_uppercase();
+            let is_whole = word.size() <= NAME_MAX as u64;
+            self.verb = if is_whole { verbs.number(&name[..length]) } else { OTHERS };
+            self.command = verbs.command(self.verb);
+            return;
+        }
+        match word.key() {
+            Some(key) if self.keys.len() < KEYS_MAX => self.keys.push(key),
+            Some(_) => self.cut_keys += 1,
+            None => {}
+        }
+        if self.words == 2 && verbs.name(self.verb) == "CLIENT" {
+            self.second = word.head().to_ascii_uppercase();
+        }
+        self.command.word(word.size(), word.head());
+    }
+
+    fn finish(&mut self) -> Request {
+        let value = self.command.value_bytes();
+        let value_size = value
+            .map_or(Record::UNKNOWN, |bytes| u32::try_from(bytes).unwrap_or(Record::UNKNOWN - 1));
+        self.words = 0;
+        Request {
+            asked: Asked {
+                verb: self.verb,
+                keys: std::mem::take(&mut self.keys),
+                value_size,
+                ttl_ms: self.command.ttl_ms().unwrap_or(0),
+            },
+            second: std::mem::take(&mut self.second),
+            cut_keys: std::mem::take(&mut self.cut_keys),
+        }
+    }
+}
+
+/// The words of a line, which may stand in quotes as in Redis' own `sdssplitargs`.
+fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, Garbage> {
+    let mut words = Vec::new();
+    let mut rest = line;
+    loop {
+        rest = rest.trim_ascii_start();
+        if rest.is_empty() {
+            return Ok(words);
+        }
+        let mut word = Vec::new();
+        while let Some((&byte, behind)) = rest.split_first() {
+            if byte.is_ascii_whitespace() {
+                break;
+            }
+            rest = behind;
+            match byte {
+                b'"' | b'\'' => rest = quoted(rest, byte, &mut word)?,
+                _ => word.push(byte),
+            }
+        }
+        words.push(word);
+    }
+}
+
+/// Adds what stands in quotes to a word; what comes behind.
+fn quoted<'a>(mut rest: &'a [u8], quote: u8, word: &mut Vec<u8>) -> Result<&'a [u8], Garbage> {
+    let open = Garbage("the quotes of a request's line don't end");
+    loop {
+        let (&byte, behind) = rest.split_first().ok_or(open)?;
+        rest = behind;
+        if byte == quote {
+            return Ok(rest);
+        }
+        if byte != b'\\' {
+            word.push(byte);
+            continue;
+        }
+        let (&sign, behind) = rest.split_first().ok_or(open)?;
+        if quote == b'\'' {
+            if sign == b'\'' {
+                rest = behind;
+            }
+            word.push(if sign == b'\'' { b'\'' } else { b'\\' });
+            continue;
+        }
+        rest = behind;
+        let hex = rest.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let hex = hex.filter(|_| sign == b'x').and_then(|text| u8::from_str_radix(text, 16).ok());
+        if let Some(code) = hex {
+            word.push(code);
+            rest = &rest[2..];
+            continue;
+        }
+        let plain = [(b'n', b'\n'), (b'r', b'\r'), (b't', b'\t'), (b'b', 8), (b'a', 7)];
+        let found = plain.iter().find(|(name, _)| *name == sign);
+        word.push(found.map_or(sign, |(_, code)| *code));
+    }
+}

@@ -1,0 +1,75 @@
+//! The thread that writes tapes, so that nobody who forwards bytes waits for a disk.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::Receiver;
+
+use crate::shared::Shared;
+
+/// What a thread has written down.
+#[derive(Debug)]
+pub(crate) enum Piece {
+    /// A block of its tape.
+    Block { tape: usize, bytes: Vec<u8> },
+    /// The next of the statements that blocks behind it name by number.
+    Statement { tape: usize, line: String },
+}
+
+/// The files of one thread.
+#[derive(Debug)]
+pub(crate) struct Files {
+    tape: File,
+    statements: File,
+}
+
+impl Files {
+    /// Makes them; they must not be there.
+    pub(crate) fn create(folder: &Path, number: usize) -> io::Result<Self> {
+        let create = |name: String| File::create_new(folder.join(name));
+        Ok(Self {
+            tape: create(format!("tape-{number:02}.tape"))?,
+            statements: create(format!("tape-{number:02}.jsonl"))?,
+        })
+    }
+}
+
+/// Writes all pieces until nobody sends more; why it ended before, if it did.
+///
+/// What would need more than so many bytes of disk ends the recording, and so does a disk that
+/// takes no more; what comes then is passed over.
+pub(crate) fn write_all(
+    mut files: Vec<Files>,
+    pieces: &Receiver<Piece>,
+    disk_bytes: u64,
+    shared: &Shared,
+) -> Option<String> {
+    let mut left = disk_bytes;
+    let mut ended = None;
+    for piece in pieces {
+        let (tape, bytes, is_block) = match &piece {
+            Piece::Block { tape, bytes } => (*tape, bytes.as_slice(), true),
+            Piece::Statement { tape, line } => (*tape, line.as_bytes(), false),
+        };
+        if ended.is_none() {
+            let place = &mut files[tape];
+            let file = if is_block { &mut place.tape } else { &mut place.statements };
+            ended = written(file, bytes, &mut left).err();
+            if ended.is_some() {
+                shared.recording.store(false, Relaxed);
+            }
+        }
+        if is_block {
+            shared.unwritten.fetch_sub(bytes.len(), Relaxed);
+        }
+    }
+    ended
+}
+
+fn written(file: &mut File, bytes: &[u8], left: &mut u64) -> Result<(), String> {
+    *left = left
+        .checked_sub(bytes.len() as u64)
+        .ok_or_else(|| "the tapes are as long as --disk lets them be".to_owned())?;
+    file.write_all(bytes).map_err(|problem| format!("the tapes can't be written: {problem}"))
+}

@@ -1,0 +1,342 @@
+//! Streams of bytes in any pieces, and peers that don't take or end what they are sent.
+
+use std::cell::RefCell;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use kvmark_driver_server::{HostPort, Target};
+use kvmark_plan::Outcome;
+use kvmark_trace::HashKey;
+use kvmark_trace::tape::{RECORD_BYTES, Record};
+use proptest::prelude::*;
+
+use crate::connection::Connection;
+use crate::recorder::Recorder;
+use crate::shared::Shared;
+use crate::store::Piece;
+use crate::{Settings, Spoken, Told};
+
+fn key() -> HashKey {
+    HashKey::new(&[7; 16])
+}
+
+fn recorder(memory_bytes: usize) -> (Recorder, Receiver<Piece>) {
+    let (sender, receiver) = channel();
+    let shared = Arc::new(Shared::new(1 << 30));
+    (Recorder::new(key(), shared, sender, 0, memory_bytes), receiver)
+}
+
+/// What came of a connection: records with their statements, and what is told.
+fn recorded(spoken: Spoken, pieces: &[(bool, &[u8])]) -> (Vec<(String, Record)>, Told) {
+    let (recorder, receiver) = recorder(1 << 20);
+    let recorder = Rc::new(RefCell::new(recorder));
+    let mut connection = Connection::new(spoken, Rc::clone(&recorder));
+    for (is_request, bytes) in pieces {
+        if *is_request {
+            connection.requests(bytes, 5);
+        } else {
+            connection.replies(bytes, 9);
+        }
+    }
+    connection.end();
+    drop(connection);
+    let told = Rc::into_inner(recorder).unwrap().into_inner().finish();
+    let (mut statements, mut found) = (Vec::new(), Vec::new());
+    for piece in receiver {
+        match piece {
+            Piece::Statement { line, .. } => {
+                let said: serde_json::Value = serde_json::from_str(&line).unwrap();
+                statements.push(said["statement"].as_str().unwrap().to_owned());
+            }
+            Piece::Block { bytes, .. } => {
+                let (parts, _) = bytes.as_chunks::<RECORD_BYTES>();
+                let records = parts[1..].iter().map(Record::read);
+                found.extend(records.map(|one| (statements[one.statement as usize].clone(), one)));
+            }
+        }
+    }
+    (found, told)
+}
+
+/// Statement, key's size, value's size, items and outcome of each record.
+type Row = (String, u32, Option<u32>, u16, Option<Outcome>);
+
+fn rows(spoken: Spoken, requests: &[u8], replies: &[u8]) -> Vec<Row> {
+    let (records, _) = recorded(spoken, &[(true, requests), (false, replies)]);
+    let row = |(statement, one): (String, Record)| {
+        let size = (one.value_size != Record::UNKNOWN).then_some(one.value_size);
+        let outcome = Outcome::ALL.get(usize::from(one.outcome)).copied();
+        (statement, one.key_size, size, one.items, outcome)
+    };
+    records.into_iter().map(row).collect()
+}
+
+fn row(statement: &str, key: u32, size: Option<u32>, items: u16, outcome: Outcome) -> Row {
+    (statement.to_owned(), key, size, items, Some(outcome))
+}
+
+const REDIS_ASKS: &[u8] = b"*5\r\n$3\r\nset\r\n$1\r\nk\r\n$5\r\nvalue\r\n$2\r\nEX\r\n$2\r\n60\r\n\
+    GET k\r\n*4\r\n$4\r\nMGET\r\n$1\r\na\r\n$2\r\nbb\r\n$1\r\nc\r\n\
+    *1\r\n$5\r\nMULTI\r\n*2\r\n$3\r\nGET\r\n$1\r\nx\r\n*3\r\n$4\r\nMGET\r\n$1\r\ny\r\n$1\r\nz\r\n\
+    *1\r\n$4\r\nEXEC\r\n*3\r\n$4\r\nAUTH\r\n$4\r\nuser\r\n$6\r\nsecret\r\n\
+    *2\r\n$3\r\nGET\r\n$4\r\ngone\r\n*2\r\n$7\r\nHGETALL\r\n$1\r\nh\r\n\
+    *4\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n$1\r\n1\r\n$1\r\nk\r\n\
+    *2\r\n$3\r\nGET\r\n$2\r\nmo\r\n*1\r\n$6\r\nBANANA\r\nSET 'in line' \"\\x41\\n\"\r\n";
+const REDIS_SAYS: &[u8] = b"+OK\r\n$5\r\nvalue\r\n*3\r\n$2\r\n12\r\n$-1\r\n$0\r\n\r\n\
+    +OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$3\r\nxyz\r\n*2\r\n$-1\r\n$1\r\n1\r\n+OK\r\n_\r\n\
+    >2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n%1\r\n$1\r\nf\r\n$4\r\nabcd\r\n:1\r\n\
+    -MOVED 1234 127.0.0.1:7001\r\n-ERR unknown command 'BANANA'\r\n|1\r\n+ttl\r\n:3\r\n+OK\r\n";
+const MEMCACHED_ASKS: &[u8] = b"set k 0 60 5\r\nvalue\r\nget k\r\nget a k b\r\n\
+    add n 0 0 1 noreply\r\nx\r\ngat 30 k\r\ndelete k\r\nincr n 3\r\nmg k v q\r\nmg a v\r\nmn\r\n\
+    ms k 2 T90\r\nok\r\nmg k v t\r\nstats\r\nbanana\r\ntouch k 10\r\nversion\r\n";
+const MEMCACHED_SAYS: &[u8] =
+    b"STORED\r\nVALUE k 0 5\r\nvalue\r\nEND\r\nVALUE k 0 5\r\nvalue\r\nEND\r\nEND\r\n\
+    DELETED\r\n4\r\nEN\r\nMN\r\nHD\r\nVA 2 t-1\r\nok\r\nSTAT pid 1\r\nSTAT up 2\r\nEND\r\nERROR\r\n\
+    NOT_FOUND\r\nVERSION 1.6\r\n";
+
+#[test]
+fn commands_of_redis_are_recorded_with_what_answered_them() {
+    use Outcome::{Miss, Ok, Refused};
+    let expected = [
+        row("SET {key} {value} {ttl}", 1, Some(5), 1, Ok),
+        row("GET {key}", 1, Some(5), 1, Ok),
+        row("MGET {key}", 1, Some(2), 3, Ok),
+        row("MGET {key}", 2, None, 0, Ok),
+        row("MGET {key}", 1, Some(0), 0, Ok),
+        row("MULTI", 0, None, 1, Ok),
+        row("GET {key}", 1, Some(3), 1, Ok),
+        row("MGET {key}", 1, None, 2, Ok),
+        row("MGET {key}", 1, Some(1), 0, Ok),
+        row("EXEC", 0, None, 1, Ok),
+        row("AUTH", 0, None, 1, Ok),
+        row("GET {key}", 4, None, 1, Miss),
+        row("HGETALL {key}", 1, Some(5), 1, Ok),
+        row("EVAL", 0, None, 1, Ok),
+        row("GET {key}", 2, None, 1, Refused),
+        row("SET {key} {value}", 7, Some(2), 1, Ok),
+    ];
+    assert_eq!(rows(Spoken::Redis, REDIS_ASKS, REDIS_SAYS), expected);
+    let (records, told) = recorded(Spoken::Redis, &[(true, REDIS_ASKS), (false, REDIS_SAYS)]);
+    assert_eq!((told.moved, told.unknown_commands, told.garbage), (1, 1, 0));
+    assert_eq!((told.not_carried_out, told.unanswered, told.operations), (0, 0, 13));
+    assert_eq!(records[0].1.ttl_ms, 60_000);
+    assert_eq!(records[1].1.key, key().hash(b"k"));
+    assert_eq!(records[10].1.key, key().hash(b""), "no word of AUTH is hashed");
+}
+
+#[test]
+fn commands_of_memcached_are_recorded_with_what_answered_them() {
+    use Outcome::{Miss, Ok};
+    let mut expected = vec![
+        row("set {key} {value} {ttl}", 1, Some(5), 1, Ok),
+        row("get {key}", 1, Some(5), 1, Ok),
+        row("get {key}", 1, None, 3, Ok),
+        row("get {key}", 1, Some(5), 0, Ok),
+        row("get {key}", 1, None, 0, Ok),
+        row("add {key} {value}", 1, Some(1), 1, Ok),
+        row("gat {key} {ttl}", 1, None, 1, Miss),
+        row("delete {key}", 1, None, 1, Ok),
+        row("incr {key}", 1, None, 1, Ok),
+        row("mg {key}", 1, None, 1, Ok),
+        row("mg {key}", 1, None, 1, Miss),
+        row("mn", 0, None, 1, Ok),
+        row("ms {key} {value} {ttl}", 1, Some(2), 1, Ok),
+        row("mg {key}", 1, Some(2), 1, Ok),
+        row("stats", 0, None, 1, Ok),
+        row("touch {key} {ttl}", 1, None, 1, Miss),
+        row("version", 0, None, 1, Ok),
+    ];
+    // These two asked for no answer.
+    (expected[5].4, expected[9].4) = (None, None);
+    assert_eq!(rows(Spoken::Memcached, MEMCACHED_ASKS, MEMCACHED_SAYS), expected);
+}
+
+#[test]
+fn what_a_transaction_gives_up_is_left_out() {
+    let asks = b"MULTI\r\nSET a 1\r\nDISCARD\r\nMULTI\r\nSET b 1\r\nEXEC\r\nGET a\r\n";
+    let says = b"+OK\r\n+QUEUED\r\n+OK\r\n+OK\r\n+QUEUED\r\n*-1\r\n$-1\r\n";
+    let (records, told) = recorded(Spoken::Redis, &[(true, asks), (false, says)]);
+    let names: Vec<_> = records.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["MULTI", "DISCARD", "MULTI", "EXEC", "GET {key}"]);
+    assert_eq!(told.not_carried_out, 2);
+}
+
+#[test]
+fn a_connection_that_leaves_requests_and_replies_is_recorded_up_to_there() {
+    let asks = b"GET a\r\nSUBSCRIBE news\r\nGET b\r\n";
+    let says = b"$1\r\n1\r\n*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n";
+    let (records, told) = recorded(Spoken::Redis, &[(true, asks), (false, says)]);
+    assert_eq!(records.len(), 1);
+    assert_eq!(told.not_recorded["SUBSCRIBE"], 1);
+    assert_eq!((told.garbage, told.unanswered), (0, 0));
+    for asks in [&b"MONITOR\r\n"[..], b"PSYNC ? -1\r\n", b"CLIENT REPLY OFF\r\n"] {
+        let (records, told) = recorded(Spoken::Redis, &[(true, asks), (false, b"+OK\r\n")]);
+        assert_eq!((records.len(), told.not_recorded.len()), (0, 1));
+    }
+    let (records, told) = recorded(Spoken::Memcached, &[(true, b"\x80\x00\x00")]);
+    assert_eq!((records.len(), told.not_recorded["the binary protocol"]), (0, 1));
+}
+
+#[test]
+fn bytes_that_are_no_protocol_end_the_recording_of_their_connection() {
+    let (_, told) = recorded(Spoken::Redis, &[(true, b"*1\r\n$3\r\nGETx")]);
+    assert_eq!(told.first_garbage.as_deref(), Some("a word is longer than it says"));
+    let (_, told) = recorded(Spoken::Redis, &[(false, b"+OK\r\n")]);
+    assert_eq!(told.first_garbage.as_deref(), Some("a reply came that nobody asked for"));
+    let (_, told) = recorded(Spoken::Memcached, &[(true, b"get k\r\n"), (false, b"STORED\r\n")]);
+    assert_eq!((told.garbage, told.unanswered), (1, 1));
+}
+
+#[test]
+fn what_waits_for_answers_is_bounded() {
+    let (mut recorder, receiver) = recorder(1 << 20);
+    let shared = Arc::clone(&recorder.shared);
+    let asked = crate::recorder::Asked { verb: 0, keys: vec![], value_size: 0, ttl_ms: 0 };
+    for at_ns in 0..100_000 {
+        recorder.ask(at_ns, 0, &asked);
+    }
+    let released = shared.operations.load(Relaxed);
+    assert!(released > 90_000, "{released} of 100,000 are on the tape");
+    assert_eq!(recorder.finish().unanswered, 100_000);
+    drop(receiver);
+}
+
+/// The bytes in pieces that end at these shares of their length.
+fn split<'a>(is_request: bool, bytes: &'a [u8], cuts: &[f64]) -> Vec<(bool, &'a [u8])> {
+    let mut ends: Vec<usize> = cuts.iter().map(|cut| (cut * bytes.len() as f64) as usize).collect();
+    ends.push(bytes.len());
+    ends.sort_unstable();
+    let begins = [0].into_iter().chain(ends.clone());
+    begins.zip(ends).map(|(begin, end)| (is_request, &bytes[begin..end])).collect()
+}
+
+proptest! {
+    #[test]
+    fn pieces_of_any_length_give_the_same_records(
+        asks in prop::collection::vec(0.0f64..1.0, 0..40),
+        says in prop::collection::vec(0.0f64..1.0, 0..40),
+        redis: bool,
+    ) {
+        let (spoken, requests, replies) = if redis {
+            (Spoken::Redis, REDIS_ASKS, REDIS_SAYS)
+        } else {
+            (Spoken::Memcached, MEMCACHED_ASKS, MEMCACHED_SAYS)
+        };
+        let whole = recorded(spoken, &[(true, requests), (false, replies)]);
+        let mut pieces = split(true, requests, &asks);
+        pieces.extend(split(false, replies, &says));
+        pieces.retain(|(_, bytes)| !bytes.is_empty());
+        prop_assert_eq!(recorded(spoken, &pieces), whole);
+    }
+
+    #[test]
+    fn any_bytes_are_borne(
+        pieces in prop::collection::vec(
+            (any::<bool>(), prop_oneof![
+                prop::collection::vec(any::<u8>(), 1..60),
+                "[*$+:>%|_=!-]{1,2}[0-9]{0,3}(\r\n)?([A-Z ]{0,9}\r\n)?"
+                    .prop_map(String::into_bytes),
+                "(get|set|mg|ms|VALUE|VA|END|HD|q|[0-9]{1,3}| |\r\n){1,20}"
+                    .prop_map(String::into_bytes),
+            ]),
+            0..40,
+        ),
+        redis: bool,
+    ) {
+        let spoken = if redis { Spoken::Redis } else { Spoken::Memcached };
+        let pieces: Vec<_> = pieces.iter().map(|(side, bytes)| (*side, &bytes[..])).collect();
+        let (_, told) = recorded(spoken, &pieces);
+        let defect = told.first_garbage.is_some_and(|why| why.contains("defect"));
+        prop_assert!(!defect);
+    }
+}
+
+/// A tap before a server of this test's own, until the work is done.
+fn tapped<T>(server: u16, work: impl FnOnce(u16) -> T + Send) -> (T, Told)
+where
+    T: Send,
+{
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::Tcp(HostPort { host: "127.0.0.1".to_owned(), port: server });
+    let settings = Settings {
+        listen: ("127.0.0.1".to_owned(), 0),
+        target,
+        tls: None,
+        spoken: Spoken::Redis,
+        threads: 1,
+        memory_bytes: 1 << 20,
+        disk_bytes: 1 << 30,
+    };
+    let (ends, port) = (AtomicBool::new(false), channel());
+    thread::scope(|scope| {
+        let tap = scope.spawn(|| {
+            crate::run(&settings, folder.path(), key(), &mut |progress| {
+                let _ = port.0.send(progress.listens.port());
+                !ends.load(Relaxed)
+            })
+        });
+        let done = work(port.1.recv().unwrap());
+        ends.store(true, Relaxed);
+        (done, tap.join().unwrap().unwrap())
+    })
+}
+
+#[test]
+fn a_server_that_reads_nothing_holds_its_client_up() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (sent, _) = tapped(server.local_addr().unwrap().port(), |port| {
+        let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let (idle, _) = server.accept().unwrap();
+        client.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+        let mut sent = 0;
+        let chunk = vec![b'x'; 1 << 16];
+        while let Ok(count) = client.write(&chunk) {
+            sent += count;
+            assert!(sent < 1 << 30, "what nobody reads is taken");
+        }
+        drop(idle);
+        sent
+    });
+    assert!(sent > 0);
+}
+
+#[test]
+fn an_end_one_way_leaves_the_other_way_open() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (answer, told) = tapped(server.local_addr().unwrap().port(), |port| {
+        let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        client.write_all(b"GET k\r\n").unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        let (mut far, _) = server.accept().unwrap();
+        let mut asked = String::new();
+        far.read_to_string(&mut asked).unwrap();
+        assert_eq!(asked, "GET k\r\n");
+        far.write_all(b"$1\r\nv\r\n").unwrap();
+        drop(far);
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        answer
+    });
+    assert_eq!(answer, "$1\r\nv\r\n");
+    assert_eq!((told.operations, told.unanswered, told.connections), (1, 0, 1));
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    drop(server);
+    let (read, told) = tapped(port, |port| {
+        let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        client.read(&mut [0]).unwrap_or(0)
+    });
+    assert_eq!((read, told.unreachable), (0, 1));
+    assert!(told.first_unreachable.unwrap().contains("refused"));
+}

@@ -1,0 +1,231 @@
+"""Tapes, on which operations are recorded, as a trace.
+
+A folder of tapes has, of each thread that recorded, `tape-NN.tape` with blocks of records (see
+`kvmark_trace::tape`) and `tape-NN.jsonl` with the statements that they name by number. What a
+killed writer left is whole up to its last block.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, Final, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from kvmark.errors import ImportFileError
+from kvmark.trace.folder import TraceWriter
+from kvmark.trace.schema import KINDS
+from kvmark.trace.tape import MAGIC, RECORD, RECORDS_MAX
+
+__all__ = ["ABOUT", "are_tapes", "seal", "source_of_tapes"]
+
+ABOUT: Final = "tapes.json"
+"""What is known of a recording from its beginning on."""
+
+_HEAD: Final = struct.Struct("<8sII")
+_BYTES: Final = 64
+_HEAP_MAX: Final = 64 << 20
+_UNKNOWN: Final = 2**32 - 1
+_AT_ONCE: Final = 1 << 16
+_Rows: TypeAlias = np.ndarray[Any, Any]
+
+
+def are_tapes(folder: Path) -> bool:
+    """Whether operations were recorded there, and not yet made into a trace."""
+    return (folder / ABOUT).is_file()
+
+
+def source_of_tapes(folder: Path) -> str:
+    """What was recorded there.
+
+    Raises:
+        ImportFileError: it can't be read.
+    """
+    try:
+        source = json.loads((folder / ABOUT).read_text("utf-8"))["source"]
+    except (OSError, ValueError, TypeError, KeyError) as problem:
+        raise ImportFileError(f"{folder / ABOUT} can't be read: it names no source") from problem
+    return str(source)
+
+
+def seal(folder: Path, writer: TraceWriter) -> None:
+    """Gives all operations of a folder's tapes to the writer, in the order of their instants.
+
+    Memory is that of a few blocks of each tape.
+
+    Raises:
+        ImportFileError: a tape is damaged.
+    """
+    names = _Names()
+    tapes = [_Tape(path, names) for path in sorted(folder.glob("tape-*.tape"))]
+    clients = _Clients()
+    begin_ns: int | None = None
+    try:
+        for rows in _merged(tapes):
+            if begin_ns is None:
+                begin_ns = int(rows["at_ns"][0])
+            writer.add(_frame(rows, begin_ns, names, clients))
+    finally:
+        for tape in tapes:
+            tape.close()
+
+
+class _Names:
+    """Statements of all tapes, by number."""
+
+    def __init__(self) -> None:
+        self.statements: list[str] = []
+        self.kinds: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def number(self, statement: str, kind: str) -> int:
+        if statement not in self._numbers:
+            self._numbers[statement] = len(self.statements)
+            self.statements.append(statement)
+            self.kinds.append(kind)
+        return self._numbers[statement]
+
+
+class _Clients:
+    """Clients by new numbers, in the order in which they appear."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+
+    def renamed(self, clients: _Rows) -> _Rows:
+        found, first, inverse = np.unique(clients, return_index=True, return_inverse=True)
+        for place in np.argsort(first):
+            self._numbers.setdefault(int(found[place]), len(self._numbers))
+        new = np.array([self._numbers[int(client)] for client in found], dtype=np.uint32)
+        return new[inverse]
+
+
+class _Tape:
+    """One tape, read a few blocks at a time."""
+
+    def __init__(self, path: Path, names: _Names) -> None:
+        self._path, self._names = path, names
+        self._numbers: list[int] = []
+        self._at_ns = 0
+        self._place = 0
+        try:
+            self._file: IO[bytes] = path.open("rb")
+            self._statements: IO[bytes] = path.with_suffix(".jsonl").open("rb")
+        except OSError as problem:
+            raise ImportFileError(
+                f"{problem.filename} can't be read: {problem.strerror}"
+            ) from problem
+        self.rows: _Rows = np.empty(0, dtype=RECORD)
+        self.has_more = True
+
+    def close(self) -> None:
+        self._file.close()
+        self._statements.close()
+
+    def fill(self) -> None:
+        """Reads until there are many rows, or no more."""
+        if len(self.rows) >= _AT_ONCE or not self.has_more:
+            return
+        blocks = [self.rows]
+        count = len(self.rows)
+        while count < _AT_ONCE:
+            block = self._block()
+            if block is None:
+                self.has_more = False
+                break
+            blocks.append(block)
+            count += len(block)
+        self.rows = np.concatenate(blocks)
+
+    def take(self, until_ns: int | None) -> _Rows:
+        """The rows up to an instant; all of them without one."""
+        if until_ns is None:
+            count = len(self.rows)
+        else:
+            count = int(np.searchsorted(self.rows["at_ns"], until_ns, side="right"))
+        taken, self.rows = self.rows[:count], self.rows[count:]
+        return taken
+
+    def _block(self) -> _Rows | None:
+        """The next block; none where no whole one is."""
+        head = self._file.read(_BYTES)
+        if len(head) < _BYTES:
+            return None
+        magic, records, heap = _HEAD.unpack_from(head)
+        if magic != MAGIC or records > RECORDS_MAX or heap > _HEAP_MAX:
+            raise self._damaged("no block begins there")
+        content = self._file.read(records * _BYTES + heap)
+        if len(content) < records * _BYTES + heap:
+            return None
+        rows = np.frombuffer(content, dtype=RECORD, count=records).copy()
+        if records:
+            self._check(rows)
+            self._at_ns = int(rows["at_ns"][-1])
+        self._place += _BYTES + len(content)
+        return rows
+
+    def _check(self, rows: _Rows) -> None:
+        """Refuses what no writer can have meant, and gives statements their common numbers."""
+        at_ns = rows["at_ns"]
+        if at_ns[0] < self._at_ns or at_ns[-1] >= 2**63 or bool((at_ns[1:] < at_ns[:-1]).any()):
+            raise self._damaged("its instants don't rise")
+        if rows["items"][0] == 0:
+            raise self._damaged("an operation has no beginning")
+        largest = int(rows["statement"].max())
+        while len(self._numbers) <= largest:
+            self._numbers.append(self._statement())
+        rows["statement"] = np.array(self._numbers, dtype=np.uint16)[rows["statement"]]
+
+    def _statement(self) -> int:
+        try:
+            line = json.loads(self._statements.readline())
+            statement, kind = line["statement"], line["kind"]
+        except (ValueError, KeyError, TypeError) as problem:
+            raise self._damaged("it names a statement that isn't there") from problem
+        if not isinstance(statement, str) or kind not in KINDS:
+            raise self._damaged("a statement of it is of no known kind")
+        return self._names.number(statement, kind)
+
+    def _damaged(self, what: str) -> ImportFileError:
+        return ImportFileError(f"{self._path} is damaged at byte {self._place}: {what}")
+
+
+def _merged(tapes: Sequence[_Tape]) -> Iterator[_Rows]:
+    """All rows in the order of their instants; those of an operation stay together."""
+    while True:
+        for tape in tapes:
+            tape.fill()
+        # Behind the last row that is there of a tape, another may come before the others' rows.
+        ends = [int(tape.rows["at_ns"][-1]) for tape in tapes if tape.has_more]
+        until_ns = min(ends) if ends else None
+        taken = np.concatenate(
+            [np.empty(0, dtype=RECORD), *(tape.take(until_ns) for tape in tapes)]
+        )
+        if len(taken):
+            yield taken[np.argsort(taken["at_ns"], kind="stable")]
+        if not ends:
+            return
+
+
+def _frame(rows: _Rows, begin_ns: int, names: _Names, clients: _Clients) -> pl.DataFrame:
+    """Rows with a trace's columns."""
+    statements = pl.Series(rows["statement"].astype(np.uint32))
+    columns = {
+        "at_ns": pl.Series((rows["at_ns"] - np.uint64(begin_ns)).astype(np.int64)),
+        "client": pl.Series(clients.renamed(rows["client"])),
+        "kind": pl.Series(names.kinds, dtype=pl.String).gather(statements),
+        "statement": pl.Series(names.statements, dtype=pl.String).gather(statements),
+        "key": pl.Series(np.ascontiguousarray(rows["key"])),
+        "key_size": pl.Series(np.ascontiguousarray(rows["key_size"])),
+        "value_size": pl.Series(np.ascontiguousarray(rows["value_size"])),
+        "ttl_ms": pl.Series(np.ascontiguousarray(rows["ttl_ms"])),
+        "items": pl.Series(np.ascontiguousarray(rows["items"])),
+    }
+    return pl.DataFrame(columns).with_columns(
+        pl.when(pl.col("value_size") != _UNKNOWN).then(pl.col("value_size")),
+        pl.when(pl.col("ttl_ms") != 0).then(pl.col("ttl_ms")),
+    )

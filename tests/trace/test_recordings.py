@@ -1,0 +1,122 @@
+"""Tapes as a trace: in the order of their instants, cut off where a writer was killed."""
+
+import json
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvmark.errors import ImportFileError, UsageError
+from kvmark.trace import COLUMNS, Trace, TraceWriter, are_tapes, import_tapes, source_of_tapes
+from kvmark.trace.recording import ABOUT
+
+RECORD = struct.Struct("<QQQQIIIIIHHBBB5x")
+STATEMENTS = (("GET {key}", "read"), ("SET {key} {value} {ttl}", "update"))
+
+
+def record(at_ns: int, client: int = 0, statement: int = 0, items: int = 1, ttl: int = 0) -> bytes:
+    size = 2**32 - 1 if statement == 0 else 5
+    return RECORD.pack(at_ns, 7, 0, ttl, client, size, 3, 0, 0, statement, items, 0, 0, 0)
+
+
+def block(records: Sequence[bytes]) -> bytes:
+    return struct.pack("<8sII48x", b"KVTAPE01", len(records), 0) + b"".join(records)
+
+
+def written(folder: Path, *tapes: bytes) -> Path:
+    path = folder / "t.trace"
+    path.mkdir()
+    (path / ABOUT).write_text(json.dumps({"source": "a tap"}))
+    lines = "".join(f"{json.dumps({'statement': s, 'kind': k})}\n" for s, k in STATEMENTS)
+    for number, tape in enumerate(tapes):
+        (path / f"tape-{number:02}.tape").write_bytes(tape)
+        (path / f"tape-{number:02}.jsonl").write_text(lines)
+    return path
+
+
+def imported(path: Path) -> pl.DataFrame:
+    target = path.with_name("y.trace")
+    with TraceWriter(target, source_of_tapes(path)) as writer:
+        import_tapes(path, writer)
+    return pl.concat(Trace.open(target).batches(tuple(COLUMNS)))
+
+
+def test_operations_of_all_tapes_come_in_the_order_of_their_instants(tmp_path: Path) -> None:
+    one = block([record(5, 3), record(9, 3, 1, ttl=60)])
+    other = block([record(6, 1, items=2), record(6, 1, items=0)]) + block([record(9, 2)])
+    rows = imported(written(tmp_path, one, other))
+    assert rows["at_ns"].to_list() == [0, 1, 1, 4, 4]
+    assert rows["client"].to_list() == [0, 1, 1, 0, 2]
+    assert rows["items"].to_list() == [1, 2, 0, 1, 1]
+    assert rows["statement"].to_list()[3] == "SET {key} {value} {ttl}"
+    assert rows["kind"].to_list() == ["read", "read", "read", "update", "read"]
+    assert rows["value_size"].to_list() == [None, None, None, 5, None]
+    assert rows["ttl_ms"].to_list() == [None, None, None, 60, None]
+
+
+@given(lengths=st.lists(st.integers(0, 4000), min_size=1, max_size=4), step=st.integers(1, 50))
+def test_long_tapes_are_merged(
+    lengths: list[int], step: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    if not any(lengths):
+        return
+    tapes = [
+        b"".join(
+            block([record(number * step * (1 + client), client) for number in range(first, end)])
+            for first in range(0, length, 1000)
+            for end in [min(first + 1000, length)]
+        )
+        for client, length in enumerate(lengths)
+    ]
+    rows = imported(written(tmp_path_factory.mktemp("t"), *tapes))
+    expected = sorted(
+        number * step * (1 + client)
+        for client, length in enumerate(lengths)
+        for number in range(length)
+    )
+    assert rows["at_ns"].to_list() == expected
+
+
+def test_what_a_killed_writer_left_is_read_up_to_its_last_block(tmp_path: Path) -> None:
+    first, second = block([record(1), record(2)]), block([record(3)])
+    path = written(tmp_path, first + second)
+    for cut in range(1, len(second)):
+        (path / "tape-00.tape").write_bytes((first + second)[:-cut])
+        rows = imported(path)
+        assert len(rows) == 2
+        for file in path.with_name("y.trace").iterdir():
+            file.unlink()
+        path.with_name("y.trace").rmdir()
+
+
+@pytest.mark.parametrize(
+    ("tape", "sentence"),
+    [
+        (b"x" * 64, "damaged at byte 0: no block begins there"),
+        (block([record(1)]) + b"y" * 64, "damaged at byte 128: no block begins there"),
+        (block([record(2), record(1)]), "its instants don't rise"),
+        (block([record(2**63)]), "its instants don't rise"),
+        (block([record(1, statement=9)]), "it names a statement that isn't there"),
+        (block([record(1, items=0)]), "an operation has no beginning"),
+        (b"", "has no operations"),
+    ],
+)
+def test_a_damaged_tape_is_refused(tmp_path: Path, tape: bytes, sentence: str) -> None:
+    path = written(tmp_path, tape)
+    with pytest.raises(ImportFileError, match=sentence):
+        imported(path)
+    assert not path.with_name("y.trace").exists()
+
+
+def test_a_folder_of_tapes_is_no_trace_yet_and_says_so(tmp_path: Path) -> None:
+    path = written(tmp_path, block([record(1)]))
+    assert are_tapes(path)
+    with pytest.raises(UsageError, match=r"make a trace of what is there by kvmark import"):
+        Trace.open(path)
+    (path / ABOUT).write_text("[]")
+    with pytest.raises(ImportFileError, match="it names no source"):
+        imported(path)
