@@ -11,7 +11,7 @@ use crate::ledger::Ledger;
 use crate::operation::{Bound, Operation};
 use crate::phase::Stretch;
 use crate::sleep::LOOK_UP_NS;
-use crate::source::Source;
+use crate::source::{Access, Source};
 use crate::starting::Starting;
 
 /// The kernel wakes a sleeping thread up to this late; the rest of a wait is polled.
@@ -32,11 +32,10 @@ pub(crate) struct OnThread<'a, C> {
 impl<C: Clock> OnThread<'_, C> {
     /// Runs a client of a group until its numbers are used up or the stretch ends.
     pub(crate) fn serve<B: Blocking>(&self, session: &mut B, source: &Source<'_>, group: usize) {
-        let Self { stretch, ledger, clock, ticket, .. } = *self;
+        let Self { stretch, ledger, clock, .. } = *self;
         let mut operation = Operation::new(stretch, group, ledger);
         let (mut reply, mut bound) = (Reply::default(), Bound::default());
-        let mut freed = Vec::new();
-        let ordered = stretch.legs[0].groups[group].ordered;
+        let taped = stretch.legs[0].groups[group].taped;
         let Some(mut ready_ns) = self.begin(&mut operation, group) else { return };
         loop {
             // Where the place holds a lock only its holder waits for the next arrival.
@@ -48,22 +47,15 @@ impl<C: Clock> OnThread<'_, C> {
                 operation.write_down();
                 self.wait_until(turn.intended_ns)
             };
-            // What must keep its order takes its place before others can take theirs.
-            let taken = place.taken().filter(|_| in_time);
-            let claim = taken.and_then(|taken| taken.claim);
-            let turnstile = source.turnstile().filter(|_| ordered && claim.is_some());
-            let admitted = turnstile.zip(claim).is_none_or(|(all, one)| all.enter(ticket, one));
+            if taped && in_time {
+                self.take(&place, source, &mut operation);
+            }
             drop(place);
             if !in_time {
                 break;
             }
-            if let Some(taken) = taken {
-                operation.take(taken);
-            }
-            if let Some(turnstile) = turnstile.filter(|_| !admitted) {
-                operation.write_down();
-                turnstile.wait(ticket);
-                operation.free_from(clock.now_ns());
+            if taped {
+                self.wait_for_others(source, &mut operation);
             }
             operation.begin(turn, &mut bound);
             let mut ended = false;
@@ -82,14 +74,43 @@ impl<C: Clock> OnThread<'_, C> {
                 ended = operation.end(done, reply.rows);
                 ready_ns = completed_ns;
             }
-            if let Some(turnstile) = turnstile {
-                turnstile.leave(ticket, &mut freed);
+            if taped {
+                self.let_others_go_on(source, &operation);
             }
             if source.may_block() {
                 operation.write_down();
             }
         }
         operation.write_down();
+    }
+
+    /// Takes what a tape says of the operation, and its place among others before these can take
+    /// theirs.
+    #[inline(never)]
+    fn take(&self, place: &Access<'_>, source: &Source<'_>, operation: &mut Operation<'_>) {
+        let Some(taken) = place.taken() else { return };
+        operation.take(taken);
+        if let Some((turnstile, claim)) = source.turnstile().zip(operation.claim()) {
+            turnstile.enter(self.ticket, claim);
+        }
+    }
+
+    /// Waits until the operation overtakes no other.
+    #[inline(never)]
+    fn wait_for_others(&self, source: &Source<'_>, operation: &mut Operation<'_>) {
+        let claims = source.turnstile().filter(|_| operation.claim().is_some());
+        if let Some(turnstile) = claims.filter(|turnstile| turnstile.waits(self.ticket)) {
+            operation.write_down();
+            turnstile.wait(self.ticket);
+            operation.free_from(self.clock.now_ns());
+        }
+    }
+
+    #[inline(never)]
+    fn let_others_go_on(&self, source: &Source<'_>, operation: &Operation<'_>) {
+        if let Some((turnstile, _)) = source.turnstile().zip(operation.claim()) {
+            turnstile.leave(self.ticket);
+        }
     }
 
     /// Waits for the stretch to begin, and for a first record to read; when the client is free.

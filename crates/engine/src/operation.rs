@@ -10,6 +10,7 @@ use kvmark_workload::{ArgumentBuffer, Draw, ValueBuffer};
 use crate::executed::Executed;
 use crate::ledger::Ledger;
 use crate::numbering::Turn;
+use crate::order::Claim;
 use crate::phase::{GroupShared, Stretch};
 use crate::tape::Taken;
 
@@ -99,6 +100,11 @@ impl<'a> Operation<'a> {
     /// What its next operation is.
     pub(crate) fn take(&mut self, taken: Taken) {
         self.taken = taken;
+    }
+
+    /// What the operation must not overtake others on.
+    pub(crate) fn claim(&self) -> Option<Claim> {
+        self.taken.claim.filter(|_| self.group.ordered)
     }
 
     /// The phase to which the operation belongs.

@@ -150,38 +150,53 @@ fn line<'a>(
 /// An order that threads share.
 #[derive(Debug)]
 pub(crate) struct Turnstile {
-    order: Mutex<Order>,
+    shared: Mutex<Shared>,
     freed: Condvar,
+}
+
+#[derive(Debug)]
+struct Shared {
+    order: Order,
+    /// Who was let go on by the operation that ended last.
+    freed: Vec<Ticket>,
 }
 
 impl Turnstile {
     /// For so many clients.
     pub(crate) fn new(clients: usize) -> Self {
-        Self { order: Mutex::new(Order::new(clients)), freed: Condvar::new() }
+        let shared = Shared { order: Order::new(clients), freed: Vec::new() };
+        Self { shared: Mutex::new(shared), freed: Condvar::new() }
     }
 
     /// [`Order::enter`].
-    pub(crate) fn enter(&self, ticket: Ticket, claim: Claim) -> bool {
-        self.order().enter(ticket, claim)
+    pub(crate) fn enter(&self, ticket: Ticket, claim: Claim) {
+        self.shared().order.enter(ticket, claim);
+    }
+
+    /// [`Order::waits`].
+    pub(crate) fn waits(&self, ticket: Ticket) -> bool {
+        self.shared().order.waits(ticket)
     }
 
     /// Waits until an operation that entered may go on.
     pub(crate) fn wait(&self, ticket: Ticket) {
-        let waits = |order: &mut Order| order.waits(ticket);
-        drop(self.freed.wait_while(self.order(), waits).unwrap_or_else(PoisonError::into_inner));
+        let waits = |shared: &mut Shared| shared.order.waits(ticket);
+        drop(self.freed.wait_while(self.shared(), waits).unwrap_or_else(PoisonError::into_inner));
     }
 
     /// [`Order::leave`].
-    pub(crate) fn leave(&self, ticket: Ticket, freed: &mut Vec<Ticket>) {
+    pub(crate) fn leave(&self, ticket: Ticket) {
+        let mut shared = self.shared();
+        let Shared { order, freed } = &mut *shared;
         freed.clear();
-        self.order().leave(ticket, freed);
+        order.leave(ticket, freed);
         if !freed.is_empty() {
             self.freed.notify_all();
         }
     }
 
-    fn order(&self) -> MutexGuard<'_, Order> {
-        self.order.lock().unwrap_or_else(PoisonError::into_inner)
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

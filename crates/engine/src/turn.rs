@@ -69,6 +69,26 @@ struct Client<'a> {
     away_ns: u64,
 }
 
+impl Client<'_> {
+    /// Takes what a tape says of its next operation; whether that must wait for others.
+    #[inline(never)]
+    fn is_held(
+        &mut self,
+        ticket: Ticket,
+        turn: Turn,
+        source: &Source<'_>,
+        order: Option<&mut Order>,
+    ) -> bool {
+        let Some(taken) = source.enter().taken() else { return false };
+        self.operation.take(taken);
+        let held = order.zip(taken.claim).is_some_and(|(all, one)| !all.enter(ticket, one));
+        if held {
+            self.state = State::Held(turn);
+        }
+        held
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// Has had no operation yet.
@@ -301,19 +321,13 @@ impl<'a, C: Clock> Floor<'a, C> {
             State::Free(ready_ns) => {
                 let source = self.sources[client.group].as_ref();
                 let source = source.expect("whose seat it is, the arrivals are too");
-                let mut access = source.enter();
-                let next = access.next(ready_ns);
-                let taken = if client.operation.is_taped() { access.taken() } else { None };
-                drop(access);
-                if let Some((turn, taken)) = next.zip(taken)
+                let next = source.enter().next(ready_ns);
+                if client.operation.is_taped()
+                    && let Some(turn) = next
                     && (turn.intended_ns > ready_ns || ready_ns < self.stretch.end_ns())
+                    && client.is_held(ticket, turn, source, self.orders[client.group].as_mut())
                 {
-                    client.operation.take(taken);
-                    let order = self.orders[client.group].as_mut();
-                    if order.zip(taken.claim).is_some_and(|(all, one)| !all.enter(ticket, one)) {
-                        client.state = State::Held(turn);
-                        return false;
-                    }
+                    return false;
                 }
                 match next {
                     Some(turn) if turn.intended_ns > ready_ns => {
