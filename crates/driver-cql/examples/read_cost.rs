@@ -1,7 +1,8 @@
 //! What reading a row of five 34-byte columns costs the client, per operation.
 //!
-//! `read_cost HOST:PORT [OPERATIONS] [IN_FLIGHT] [option=value …]` loads 10,000 rows into the
-//! keyspace `read_cost` and reads them at random on one worker.
+//! `read_cost HOST:PORT [OPERATIONS] [IN_FLIGHT] [values] [option=value …]` loads 10,000 rows into
+//! the keyspace `read_cost` and reads them at random on one worker; with `values` it takes them from
+//! the answers, as a workload does that checks them.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -18,12 +19,16 @@ use nix::sys::time::TimeValLike;
 
 const FIELDS: u32 = 5;
 const ROWS: u64 = 10_000;
+/// What every key begins with; four letters follow.
+const KEY: &[u8] = b"user";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let (pairs, plain): (Vec<_>, Vec<_>) =
         arguments.into_iter().partition(|argument| argument.contains('='));
-    let mut plain = plain.into_iter();
+    let (words, numbers): (Vec<_>, Vec<_>) =
+        plain.into_iter().partition(|argument| argument == "values");
+    let mut plain = numbers.into_iter();
     let address = plain.next().ok_or("give HOST:PORT")?;
     let operations: u64 = plain.next().map_or(Ok(300_000), |text| text.parse())?;
     let in_flight: u64 = plain.next().map_or(Ok(64), |text| text.parse())?;
@@ -41,10 +46,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let driver = Cql::open(&options, &layout)?;
     let AnySession::Asynchronous(mut session) = driver.session(in_flight as u32)?;
-    run(&mut session, in_flight, ROWS, Kind::Insert);
+    run(&mut session, in_flight, ROWS, Kind::Insert, false);
     let wall = Instant::now();
     let before = getrusage(UsageWho::RUSAGE_SELF)?;
-    run(&mut session, in_flight, operations, Kind::Read);
+    run(&mut session, in_flight, operations, Kind::Read, !words.is_empty());
     let after = getrusage(UsageWho::RUSAGE_SELF)?;
     let user = after.user_time() - before.user_time();
     let system = after.system_time() - before.system_time();
@@ -86,29 +91,31 @@ impl Completions for Free {
     }
 }
 
-fn run(session: &mut CqlSession, in_flight: u64, operations: u64, kind: Kind) {
+fn run(session: &mut CqlSession, in_flight: u64, operations: u64, kind: Kind, wants_values: bool) {
     let value = vec![b'v'; 34 * FIELDS as usize];
     let places: Vec<(u32, Range<usize>)> =
         (0..FIELDS).map(|field| (field, field as usize * 34..(field as usize + 1) * 34)).collect();
     let mut free = Free { start: Instant::now(), tickets: (0..in_flight as u32).collect() };
+    let mut key = KEY.to_vec();
     let mut number = 0;
     while number < operations || free.tickets.len() < in_flight as usize {
         while number < operations
             && let Some(ticket) = free.tickets.pop()
         {
             let record = if kind == Kind::Insert { number } else { scattered(number) % ROWS };
-            let key = format!("user{record:010}");
+            key.truncate(KEY.len());
+            key.extend((0..4).map(|digit| b'a' + (record >> (4 * digit) & 15) as u8));
             let values = Values { bytes: &value, places: &places };
             session.submit(
                 ticket,
                 &Request {
                     number,
                     kind,
-                    key: key.as_bytes(),
+                    key: &key,
                     columns: Columns::All,
                     values: if kind == Kind::Insert { values } else { Values::NONE },
                     scan_length: 0,
-                    wants_values: kind == Kind::Read,
+                    wants_values,
                     statement: None,
                 },
             );

@@ -23,7 +23,7 @@ use crate::topology::{Topology, Watch};
 /// them all, and one for a node that is down.
 const EXCHANGES: u32 = 3;
 /// How often it is looked whether the cluster has changed.
-const LOOK: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(500);
 
 /// The crate's session, on a thread of its own.
 pub(crate) struct Cluster {

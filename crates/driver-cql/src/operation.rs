@@ -200,6 +200,12 @@ impl Operation {
         &mut self.steps[number as usize]
     }
 
+    /// Whether it is a single step.
+    #[inline]
+    pub(crate) fn is_alone(&self) -> bool {
+        self.count == 1
+    }
+
     /// Numbers of the steps that go out at once: the first of each command.
     pub(crate) fn firsts(&self) -> impl ExactSizeIterator<Item = u32> + use<> {
         let each = self.count.checked_div(self.outstanding as usize).unwrap_or(1).max(1);

@@ -140,8 +140,10 @@ impl Routing {
 /// What is found first, from another place each turn.
 #[inline]
 fn in_turn<T, R>(list: &[T], turn: usize, find: impl Fn(&T) -> Option<R>) -> Option<R> {
-    if list.is_empty() {
-        return None;
+    match list {
+        [] => return None,
+        [only] => return find(only),
+        _ => {}
     }
     let (before, from) = list.split_at(turn % list.len());
     from.iter().chain(before).find_map(find)

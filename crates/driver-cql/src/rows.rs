@@ -108,6 +108,46 @@ fn skip_type(body: &mut Reader<'_>, depth: u32) -> Option<()> {
 }
 
 impl Rows<'_> {
+    /// Appends the values of columns that are fields, as they came; nulls are left out.
+    pub(crate) fn take_fields(
+        &self,
+        reply: &mut Reply,
+        fields: &[Option<u32>],
+    ) -> Result<(), Failure> {
+        let end = reply.bytes.len() + self.cells.len();
+        // With their lengths between them: one copy costs less than one for each.
+        reply.bytes.extend_from_slice(self.cells);
+        self.each(reply.rows, |row, column, value, left| {
+            if let Some(Some(field)) = fields.get(column) {
+                let end = end - left;
+                let place = end - value.len()..end;
+                reply.cells.push(kvmark_driver::Cell { row, field: *field, place });
+            }
+        })
+    }
+
+    /// Hands over the values that aren't null: row, column, bytes, and how many bytes follow.
+    #[inline]
+    fn each(
+        &self,
+        rows: u64,
+        mut tell: impl FnMut(u32, usize, &[u8], usize),
+    ) -> Result<(), Failure> {
+        let mut cells = Reader(self.cells);
+        if self.columns == 0 {
+            return Ok(());
+        }
+        for number in rows..rows + self.count {
+            let row = u32::try_from(number).unwrap_or(u32::MAX);
+            for column in 0..self.columns {
+                if let Some(value) = cells.bytes().ok_or_else(cut_off)? {
+                    tell(row, column, value, cells.0.len());
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Appends the values that `place` gives a field; nulls are left out.
     pub(crate) fn take_cells(
         &self,
@@ -115,22 +155,13 @@ impl Rows<'_> {
         mut place: impl FnMut(usize) -> Option<u32>,
         mut append: impl FnMut(usize, &[u8], &mut Vec<u8>),
     ) -> Result<(), Failure> {
-        let mut cells = Reader(self.cells);
-        if self.columns == 0 {
-            return Ok(());
-        }
-        for number in reply.rows..reply.rows + self.count {
-            let row = u32::try_from(number).unwrap_or(u32::MAX);
-            for column in 0..self.columns {
-                let value = cells.bytes().ok_or_else(cut_off)?;
-                let (Some(field), Some(value)) = (place(column), value) else { continue };
-                let start = reply.bytes.len();
-                append(column, value, &mut reply.bytes);
-                let place = start..reply.bytes.len();
-                reply.cells.push(kvmark_driver::Cell { row, field, place });
-            }
-        }
-        Ok(())
+        self.each(reply.rows, |row, column, value, _| {
+            let Some(field) = place(column) else { return };
+            let start = reply.bytes.len();
+            append(column, value, &mut reply.bytes);
+            let place = start..reply.bytes.len();
+            reply.cells.push(kvmark_driver::Cell { row, field, place });
+        })
     }
 
     /// Whether a conditional write was done, in all its rows; none when it had no condition.
@@ -206,6 +237,14 @@ mod tests {
             let cells = reply.cells.iter().map(|cell| (cell.row, cell.field, reply.bytes_of(cell)));
             let cells: Vec<_> = cells.collect();
             assert_eq!(cells, [(0, 0, &b"k1"[..]), (0, 2, b""), (1, 0, b"k2")]);
+            // As they came, behind a page that was taken before.
+            let mut both = Reply::default();
+            both.push(0, 5, b"before");
+            both.rows = 1;
+            rows.take_fields(&mut both, &[Some(0), None, Some(2)]).unwrap();
+            let cells = both.cells.iter().map(|cell| (cell.row, cell.field, both.bytes_of(cell)));
+            let expected = [(0, 5, &b"before"[..]), (1, 0, b"k1"), (1, 2, b""), (2, 0, b"k2")];
+            assert_eq!(cells.collect::<Vec<_>>(), expected);
         }
     }
 

@@ -90,6 +90,10 @@ impl CqlSession {
         let operation = &mut operations[ticket as usize];
         let time = || times.as_ref().map(TimestampGenerator::next_timestamp);
         operation.begin(&shared.prepared, request, time)?;
+        if operation.is_alone() {
+            self.send(ticket, 0);
+            return Ok(());
+        }
         let firsts = operation.firsts();
         if firsts.len() == 0 {
             self.ended.push((ticket, Ok(())));
@@ -482,10 +486,7 @@ fn take_rows(
     let reply = operation.replies.get_mut(command).unwrap_or(alone);
     if wants_values {
         match &text.result {
-            Wanted::Fields(fields) => {
-                let field = |column: usize| fields.get(column).copied().flatten();
-                rows.take_cells(reply, field, |_, value, output| output.extend_from_slice(value))?;
-            }
+            Wanted::Fields(fields) => rows.take_fields(reply, fields)?,
             Wanted::Columns(columns) => {
                 let field = |column: usize| u32::try_from(column).ok();
                 rows.take_cells(reply, field, |column, value, output| {

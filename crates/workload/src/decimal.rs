@@ -1,7 +1,7 @@
 //! Decimal text of a number, without allocation.
 
 /// A sign and three blocks: room for any number.
-const ROOM: usize = 1 + 3 * 8;
+pub(crate) const ROOM: usize = 1 + 3 * 8;
 
 const TEN_TO_THE_8TH: u64 = 100_000_000;
 const TEN_TO_THE_16TH: u64 = TEN_TO_THE_8TH * TEN_TO_THE_8TH;

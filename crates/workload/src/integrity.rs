@@ -3,7 +3,7 @@
 //! Key, colon, field name, and then again and again a colon and the Java hash of all text before
 //! the hash, cut to length. YCSB computes each hash from the beginning; here it is carried along.
 
-use crate::decimal::Decimal;
+use crate::decimal::{Decimal, ROOM};
 
 /// A record's key, with its hash, which the texts of all its fields go on from.
 #[derive(Clone, Copy, Debug)]
@@ -49,49 +49,64 @@ fn java_hash(hash: i32, bytes: &[u8]) -> i32 {
     rest.iter().fold(hash, add)
 }
 
-/// Makes a field's text of a length and hands it on piece by piece, until `emit` answers false.
-#[inline]
-fn text_of(key: Key<'_>, field: &Field, length: usize, mut emit: impl FnMut(&[u8]) -> bool) {
-    let mut remaining = length;
-    let mut put = |piece: &[u8]| {
-        let piece = &piece[..piece.len().min(remaining)];
-        remaining -= piece.len();
-        emit(piece) && remaining > 0
-    };
-    if !(put(key.text) && put(&field.text)) {
-        return;
+/// The hashes of a field's text, each with the colon behind it.
+struct Hashes {
+    /// Of all that stands before the piece that was written last.
+    hash: i32,
+    text: [u8; ROOM],
+    length: usize,
+}
+
+impl Hashes {
+    /// Those behind key and name.
+    #[inline]
+    fn behind(key: Key<'_>, field: &Field) -> Self {
+        let hash = key.hash.wrapping_mul(field.weight).wrapping_add(field.hash);
+        Self { hash, text: [0; ROOM], length: 0 }
     }
-    let mut hash = key.hash.wrapping_mul(field.weight).wrapping_add(field.hash);
-    loop {
-        let (mut digits, length) = Decimal::of(hash < 0, hash.unsigned_abs().into()).written();
-        digits[length] = b':';
-        let piece = &digits[..=length];
-        if !put(piece) {
-            return;
-        }
-        hash = java_hash(hash, piece);
+
+    /// The next one, cut to a length.
+    #[inline]
+    fn next(&mut self, most: usize) -> &[u8] {
+        // Not before: nobody needs the hash of the text's end.
+        self.hash = java_hash(self.hash, &self.text[..self.length]);
+        let digits = Decimal::of(self.hash < 0, self.hash.unsigned_abs().into());
+        let length = digits.write_to(&mut self.text);
+        self.text[length] = b':';
+        self.length = length + 1;
+        &self.text[..self.length.min(most)]
     }
 }
 
 /// Appends a field's text.
 pub(crate) fn append(key: Key<'_>, field: &Field, length: usize, bytes: &mut Vec<u8>) {
     bytes.reserve(length);
-    text_of(key, field, length, |piece| {
-        bytes.extend_from_slice(piece);
-        true
-    });
+    let end = bytes.len() + length;
+    for piece in [key.text, &field.text] {
+        bytes.extend_from_slice(&piece[..piece.len().min(end - bytes.len())]);
+    }
+    let mut hashes = Hashes::behind(key, field);
+    while bytes.len() < end {
+        bytes.extend_from_slice(hashes.next(end - bytes.len()));
+    }
 }
 
 /// Whether the bytes are a field's text of their length.
 pub(crate) fn matches(key: Key<'_>, field: &Field, found: &[u8]) -> bool {
-    let (mut rest, mut matches) = (found, true);
-    text_of(key, field, found.len(), |piece| {
-        let (start, after) = rest.split_at(piece.len());
+    let mut rest = found;
+    let mut begins_with = |piece: &[u8]| {
+        let (start, after) = rest.split_at(piece.len().min(rest.len()));
         rest = after;
-        matches = is_same(start, piece);
-        matches
-    });
-    matches
+        is_same(start, &piece[..start.len()]).then_some(after.len())
+    };
+    let Some(_) = begins_with(key.text) else { return false };
+    let Some(mut left) = begins_with(&field.text) else { return false };
+    let mut hashes = Hashes::behind(key, field);
+    while left > 0 {
+        let Some(after) = begins_with(hashes.next(left)) else { return false };
+        left = after;
+    }
+    true
 }
 
 /// Whether two texts of one length are the same. Those of up to 16 bytes are compared by their two

@@ -206,7 +206,10 @@ impl<P: Protocol> Framed<P> {
     #[inline]
     #[must_use]
     pub fn index(&self, node: usize, ticket: Ticket) -> usize {
-        node * self.width + ticket as usize % self.width
+        match self.width {
+            1 => node,
+            width => node * width + ticket as usize % width,
+        }
     }
 
     /// Indices of the connections to a server.
