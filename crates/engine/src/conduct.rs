@@ -13,7 +13,7 @@ use kvmark_record::{
 use kvmark_schedule::seed_of;
 
 use crate::clock::Clock;
-use crate::coordinator::{Coordinator, LOOK_UP, Mark};
+use crate::coordinator::{Coordinator, LOOK_UP_MEANWHILE, Mark};
 use crate::crew::Member;
 use crate::error::EngineError;
 use crate::ledger::{Counts, Finished, FinishedLeg, Page, Position, Report};
@@ -167,7 +167,7 @@ impl<'a> Conduct<'a> {
                 Some(Report::Opened { .. } | Report::Probed { .. }) | None => {}
             }
             self.begin_next(run)?;
-            if looked_up.elapsed() >= LOOK_UP {
+            if looked_up.elapsed() >= LOOK_UP_MEANWHILE {
                 looked_up = Instant::now();
                 self.look_up(run)?;
                 if let Err(unresponsive) = self.limit_drain(run, &mut over_since) {
@@ -183,9 +183,10 @@ impl<'a> Conduct<'a> {
 
     /// How long to wait for a report: not beyond the instant at which the next phase begins.
     fn nap<D: Driver, C: Clock>(&self, run: &Coordinator<'_, D, C>) -> Duration {
-        let Some(next) = self.stretch.legs.get(self.begun + 1) else { return LOOK_UP };
+        let longest = LOOK_UP_MEANWHILE;
+        let Some(next) = self.stretch.legs.get(self.begun + 1) else { return longest };
         let left_ns = next.start_ns.saturating_sub(run.clock.now_ns());
-        if left_ns == 0 { LOOK_UP } else { LOOK_UP.min(Duration::from_nanos(left_ns)) }
+        if left_ns == 0 { longest } else { longest.min(Duration::from_nanos(left_ns)) }
     }
 
     /// Tells of the next phase once its instant has come.

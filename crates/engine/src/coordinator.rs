@@ -21,6 +21,8 @@ use crate::usage::ProcessUsage;
 
 /// How often the coordinator looks up while it waits.
 pub(crate) const LOOK_UP: Duration = Duration::from_millis(50);
+/// How often it does while workers measure: each time it takes a core from them.
+pub(crate) const LOOK_UP_MEANWHILE: Duration = Duration::from_millis(200);
 
 /// A run, on the coordinator's thread.
 pub(crate) struct Coordinator<'a, D, C> {

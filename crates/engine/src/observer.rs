@@ -61,7 +61,7 @@ pub struct Progress {
 pub trait Observer {
     /// Called about once per interval.
     fn progress(&mut self, progress: &Progress);
-    /// Called at least every 50 ms.
+    /// Called at least every 200 ms.
     fn poll(&mut self) -> Control;
     /// Whether a phase may begin; asked before it does, at least every 50 ms until it may and its
     /// instant is near. Whether its records are there already is known by then.

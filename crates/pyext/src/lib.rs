@@ -1,7 +1,7 @@
 //! The one door between Python and the engine: `kvmark._engine`.
 //!
 //! [`run`] releases the interpreter lock for as long as a run lasts; the coordinator's thread takes
-//! it every 50 ms to ask whether to stop, and once per interval to tell of progress. No worker ever
+//! it five times a second to ask whether to stop, and once per interval to tell of progress. No worker ever
 //! does.
 
 mod console;
@@ -35,7 +35,7 @@ use crate::watch::Watch;
 /// early (`kind` and `message`), or null. Calls `progress` with a JSON text about once per
 /// interval, and `may_begin` with the name of each phase before it begins, until that is true or an
 /// instant for it, in nanoseconds of wall time since the Unix epoch, is near. `stops` is asked
-/// about twenty times a second how often the run was asked to stop: once ends it and keeps what was
+/// about five times a second how often the run was asked to stop: once ends it and keeps what was
 /// measured, twice returns without waiting for what is in flight.
 ///
 /// Raises a class of `kvmark.errors` when the run can't begin; then nothing was written.
