@@ -82,7 +82,7 @@ impl Cursor {
                 return None;
             }
             let intended_ns = match self.speed {
-                Some(speed) => self.numbering.start_ns + self.offset_ns(at_ns, speed),
+                Some(speed) => self.numbering.start_ns.saturating_add(self.offset_ns(at_ns, speed)),
                 None => ready_ns,
             };
             if intended_ns >= self.numbering.end_ns {
@@ -168,7 +168,7 @@ impl Cursor {
 
     /// When an operation is due since the phase began.
     fn offset_ns(&self, at_ns: u64, speed: f64) -> u64 {
-        let at_ns = at_ns + u64::from(self.time) * self.length_ns;
+        let at_ns = at_ns.saturating_add(u64::from(self.time).saturating_mul(self.length_ns));
         // Times on tapes are below 2^53 ns, a hundred days.
         if speed == 1.0 { at_ns } else { (at_ns as f64 / speed) as u64 }
     }
