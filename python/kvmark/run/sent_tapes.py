@@ -15,7 +15,7 @@ from typing import Final
 from kvmark.plan.model import OnTape, Plan
 from kvmark.trace import tapes_folder
 
-__all__ = ["Piece", "lacks", "pieces", "tapes_of", "take", "with_own_tapes"]
+__all__ = ["Piece", "lacks", "pieces", "take", "tapes_of", "with_own_tapes"]
 
 _PIECE_BYTES: Final = 8 << 20
 

@@ -32,7 +32,7 @@ class ReplaySpec:
     from_ns: int = 0
     until_ns: int | None = None
     scale_keys: float = 1
-    """How many keys there are for each that was recorded; below 1, the part of them that is kept."""
+    """Keys for each that was recorded; below 1, the part of them that is kept."""
     loops: int = 1
     """How often it is replayed, one time behind the other."""
 

@@ -116,9 +116,9 @@ def tapes(trace: Trace, part: TapePart) -> Tapes:
             facts.write_bytes(_TAPES.dump_json(made))
         except OSError as problem:
             raise RunError(
-                f"no tape of {trace.path} can be written to {tapes_folder()}: {first_line(problem)};"
-                " set XDG_CACHE_HOME to a folder with more room, or replay a part of the trace"
-                " with --from and --until"
+                f"no tape of {trace.path} can be written to {tapes_folder()}:"
+                f" {first_line(problem)}; set XDG_CACHE_HOME to a folder with more room, or replay"
+                " a part of the trace with --from and --until"
             ) from problem
         return made
 
@@ -148,6 +148,7 @@ class _Making:
         self.does = dict(known)
         self.counts: dict[str, int] = {}
         self.expires = False
+        self.telling: set[str] = set()
         self.told: list[str] = []
         self.lengthened = self.shortened = self.expiring = self.several = self.of_others = 0
 
@@ -202,10 +203,12 @@ class _Making:
 
     def _length_ns(self) -> int:
         """As long as it lasts, and as its operations are from each other in the mean."""
-        if self.part.until_ns is not None:
-            return self.part.until_ns - self.part.from_ns
         lasts_ns = self.trace.info.end_ns - self.part.from_ns
-        return lasts_ns + lasts_ns // max(sum(self.counts.values()), 1)
+        whole_ns = lasts_ns + lasts_ns // max(sum(self.counts.values()), 1)
+        if self.part.until_ns is None:
+            return whole_ns
+        # Behind the trace's own end nothing is waited for.
+        return min(self.part.until_ns - self.part.from_ns, whole_ns)
 
     def _batches(self) -> Iterator[pl.DataFrame]:
         """The operations that are replayed, with their verb."""
@@ -249,6 +252,7 @@ class _Making:
                     _count(self.counts, name, count)
                     self._see_expiry(name, count, expires=expires)
             kept = batch.filter(~pl.col("skipped") & pl.col("value_size").is_not_null())
+            self.telling |= set(kept.filter(pl.col("kind") == "read")["verb"].unique())
             values += len(kept)
             bytes_ += int(kept["value_size"].sum())
             self.several += int((batch["items"] == 0).sum())
@@ -341,8 +345,10 @@ class _Making:
                 together = fresh if seen is None else pl.concat([seen, fresh])
                 seen = together.unique("copy", keep="first", maintain_order=True)
             if seen is not None:
-                # A read that returned nothing found nothing.
-                found = (pl.col("kind") == "read") & (pl.col("value_size").fill_null(1) > 0)
+                # A read that returned nothing found nothing, where others of its verb say sizes.
+                unsaid = pl.when(pl.col("verb").is_in(list(self.telling))).then(0).otherwise(1)
+                returned = pl.coalesce(pl.col("value_size"), unsaid) > 0
+                found = (pl.col("kind") == "read") & returned
                 yield seen.filter(found | (pl.col("kind") == "read_modify_write"))
 
     def _tell(self) -> None:

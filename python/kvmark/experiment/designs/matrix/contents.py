@@ -140,7 +140,7 @@ def _asked(
 def _workload(file: StudyFile, case: Case, value: object) -> WorkloadSpec:
     name = _chosen(file, case)
     named = _named_workload(file, case, name)
-    if named.value == value:
+    if not isinstance(named, _Trace) and named.value == value:
         # As it was written, so that what is wrong is told with its line.
         workload = named.check(WorkloadSpec)
     else:
