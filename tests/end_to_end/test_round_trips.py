@@ -52,8 +52,10 @@ class Store(socketserver.ThreadingTCPServer):
                 case b"DEL":
                     there = [key for key in words if self.values.pop(key, None) is not None]
                     return b":%d\r\n" % len(there)
-                case b"HELLO":
-                    return b"%1\r\n+server\r\n+redis\r\n"
+                case b"PING":
+                    return b"+PONG\r\n"
+                case b"INFO":
+                    return bulk(b"redis_version:7.0.15\r\n")
         return b"-ERR unknown command\r\n"
 
 
