@@ -40,8 +40,10 @@ TARGETS: Final[Mapping[str, str]] = {
     "redis": "1000,2000,4000,6000,8000,10000,12000,14000,16000",
     "rocksdb": "5000,10000,20000,40000,60000,80000,100000,120000,140000",
 }
-SMALL = "--no-histogram-logs"
+SMALL = ("--small", "--no-waits")
 """Of runs that are many: all stored records together have 20 MB."""
+WITH_WAITS = ("--small",)
+"""Where a document shows how long operations waited."""
 SHOTOVER_PORT = 19_042
 RAY_PORT = 6380
 WAYS: Final = tuple((build, threads) for build in ("release", "debug") for threads in (4, 16))
@@ -64,7 +66,7 @@ def quickstart() -> None:
     """YCSB's sequence on embedded RocksDB, as the README has it."""
     words = ("--pin", "0", "--repetitions", "10", "--report", "none")
     must("ycsb", *words, *marked("ycsb-rocksdb"))
-    store("ycsb-rocksdb", SMALL)
+    store("ycsb-rocksdb", *WITH_WAITS)
 
 
 def failover() -> None:
@@ -81,7 +83,7 @@ def redis() -> None:
     with server("redis") as system:
         words = ("--system", system, "--pin", "0", "--repetitions", "10", "--report", "none")
         must("ycsb", *words, *marked("ycsb-redis"))
-    store("ycsb-redis", SMALL)
+    store("ycsb-redis", *WITH_WAITS)
 
 
 def targets() -> None:
@@ -94,7 +96,7 @@ def targets() -> None:
             words = ("--workloads", "a,c", "--on-existing", "keep", "--repetitions", "5", *common)
             offered = ("--target", TARGETS[name], "--operations", "20000")
             must("ycsb", "--system", store_url, *words, *offered, *marked("ycsb-targets"))
-    store("ycsb-targets", SMALL)
+    store("ycsb-targets", *SMALL)
 
 
 def haproxy() -> None:
@@ -102,7 +104,7 @@ def haproxy() -> None:
     with server("redis") as system, proxy(system, "--kind", "haproxy", "--threads", "1") as way:
         words = ("--system", system, "--through", way, "--tag", tag("haproxy"), "--report", "none")
         must("study", "proxy", *words, "--commit", head())
-    store("haproxy", SMALL)
+    store("haproxy", *SMALL)
 
 
 def shotover() -> None:
@@ -121,7 +123,7 @@ def shotover() -> None:
             # Each way is once at another place among them.
             for name in names[first:] + names[:first]:
                 stress(ports[name], "--tag", tag("shotover"), "--tag", name)
-    store("shotover", SMALL)
+    store("shotover", *SMALL)
 
 
 def two_copies() -> None:
@@ -130,7 +132,7 @@ def two_copies() -> None:
     chosen = (*levels, "node_down=no", "clients=1600,5000,7000")
     only = [word for level in chosen for word in ("--only", level)]
     must("study", "hcassandra", *only, "--report", "none", *marked("hcassandra-two"))
-    store("hcassandra-two", SMALL)
+    store("hcassandra-two", *SMALL)
 
 
 def validation() -> None:
@@ -143,7 +145,7 @@ def validation() -> None:
             beyond = ("-pop", "dist=uniform(1..400000)")
             # That some reads fail is what is measured.
             kvmark(*words, "read", "duration=20s", "no-warmup", *beyond, *rate, *errors)
-    store("hcassandra-validation", SMALL)
+    store("hcassandra-validation", *SMALL)
 
 
 def two_machines() -> None:
@@ -153,7 +155,7 @@ def two_machines() -> None:
         for threads in (10, 100, 400, 1600):
             line = f"write duration=20s cl=LOCAL_ONE -rate threads={threads} -node 127.0.0.1"
             must(*words, "--repetitions", "3", *line.split())
-    store("hcassandra-fleet", SMALL)
+    store("hcassandra-fleet", *SMALL)
 
 
 def stress(port: int, *words: str) -> None:
@@ -178,7 +180,7 @@ def study(name: str, minutes: float | None) -> None:
     except subprocess.TimeoutExpired:
         running.send_signal(signal.SIGINT)
         running.wait()
-    must("runs", "archive", f"study:{name}", "--output", str(stored), SMALL)
+    must("runs", "archive", f"study:{name}", "--output", str(stored), *SMALL)
 
 
 def begun(kept: Path, name: str) -> bool:

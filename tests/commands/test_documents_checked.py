@@ -279,10 +279,11 @@ def test_a_ledger_that_is_none_is_refused(
 
 
 @pytest.mark.usefixtures("ledger")
-def test_a_page_needs_no_logs_of_histograms(run: str) -> None:
+@pytest.mark.parametrize("smaller", ["--no-histogram-logs", "--small"])
+def test_a_page_needs_no_logs_of_histograms(run: str, smaller: str) -> None:
     whole = PAGE.read_text()
     large = Path("docs/records/one.tar.xz").stat().st_size
-    stored("one", run, "--no-histogram-logs")
+    stored("one", run, smaller)
     assert Path("docs/records/one.tar.xz").stat().st_size < large
     assert main(["doc", "-q"]) == 0
     assert PAGE.read_text() == whole

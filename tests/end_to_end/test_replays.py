@@ -40,6 +40,40 @@ def test_a_trace_is_replayed_at_its_own_rate(made: Kvmark) -> None:
     assert phase["throughput"]["value"] == pytest.approx(500, rel=0.02)
     twice = measured(made(*words, "--speed", "2").json)
     assert twice["throughput"]["value"] == pytest.approx(1000, rel=0.02)
+    # Intervals are as short as its error needs, for it is known how long it lasts.
+    assert made.manifest()["plan"]["interval_ns"] == 10**8
+
+
+def test_replays_are_swept_and_repeated_and_gone_on_with(made: Kvmark) -> None:
+    words = ("replay", "t.trace", "--system", "sim:?clock=virtual", "-q", "--from", "1s")
+    swept = ("--sweep", "speed=2,4", "--sweep", "scale_keys=0.5,1", "--repetitions", "2")
+    told = made(*words, *swept).out
+    assert re.search(r"^ *2 +1 +1,0\d\d", told, re.MULTILINE), told
+    assert re.search(r"^ *4 +1 +2,0\d\d", told, re.MULTILINE), told
+    runs = set(made.runs.glob("*/manifest.json"))
+    assert len(runs) == 8
+    made(*words, *swept, "--resume")
+    assert set(made.runs.glob("*/manifest.json")) == runs
+    # Another trace of this name is another study.
+    (made.folder / "t.csv").write_text(TWITTER.replace("key3,", "other,"))
+    made("import", "t.csv", "-o", "other.trace")
+    (made.folder / "t.trace").rename(made.folder / "old.trace")
+    (made.folder / "other.trace").rename(made.folder / "t.trace")
+    made.refuses(*words, *swept, "--resume")
+
+
+def test_a_trace_is_the_workload_of_a_study(made: Kvmark) -> None:
+    (made.folder / "own.yaml").write_text("""
+name: traced
+question: How fast does it go?
+system: "sim:?clock=virtual"
+workload: t.trace
+run: {until: 2s, clients: 4}
+factors:
+  speed: [1, max]
+""")
+    told = made("study", "own.yaml", "--report", "none", "-q").out
+    assert re.search(r"^ *1 +50\d\b", told, re.MULTILINE), told
 
 
 def test_a_replay_on_rocksdb_loads_what_is_read_first_and_reads_back_what_it_wrote(
@@ -63,7 +97,9 @@ def test_words_that_are_wrong_are_refused_in_one_sentence(made: Kvmark) -> None:
         (("run", "ycsb/a", *sim, "--speed", "2"), "--speed is for a trace, X.trace, and ycsb/a"),
         (("run", "t.trace", *sim, "--speed", "fast"), "'fast' is no speed"),
         (("run", "t.trace", *sim, "--rate", "5"), "rate: not for a replay"),
-        (("run", "t.trace", *sim, "--repetitions", "3"), "a replay is one run on one machine"),
+        (("run", "t.trace", *sim, "--sweep", "speed=1,fast"), "speed: 'fast' is no speed"),
+        (("run", "ycsb/a", *sim, "--sweep", "speed=1,2"), "speed is for a trace, X.trace"),
+        (("run", "t.trace", *sim, "--scale-keys", "1.5"), "or the part of them that is kept"),
         (("run", "t.trace", *sim, "--from", "9s"), "no operation in the part"),
         (("run", "t.trace", *sim, "--from", "2s", "--until", "1s"), "must end behind"),
     ):

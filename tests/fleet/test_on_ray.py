@@ -129,6 +129,41 @@ def test_three_nodes_do_the_operations_of_one_machine(
     assert all(agent.host["cores"] > 0 for agent in told)
 
 
+def test_a_replay_is_divided_among_machines_that_are_sent_its_tapes(
+    cluster: Cluster, kvmark: Callable[..., Any], tmp_path: Path
+) -> None:
+    rows = (
+        f"{number // 500},key{number * number % 37},12,{number % 500 + 1},{number % 7},"
+        f"{'set' if number % 5 == 0 else 'get'},0\n"
+        for number in range(2000)
+    )
+    (tmp_path / "t.csv").write_text("".join(rows))
+    made = [Path(sys.executable).with_name("kvmark"), "import", "t.csv", "-o", "t.trace"]
+    subprocess.run(made, cwd=tmp_path, check=True, timeout=PATIENCE_S)
+    # The nodes have other caches than who made the tape.
+    own = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    words = ("replay", "t.trace", "--system", "null:", "--speed", "10", "--clients", "6")
+    alone = kvmark(*words, **own)
+    fleet = ("--fleet", cluster.address, "--machines", "3")
+    together = kvmark(*words, *fleet, **own)
+    swept = kvmark(*words[:4], *fleet, "--clients", "6", "--sweep", "speed=10,max", **own)
+    for process in (alone, together, swept):
+        _, err = process.communicate(timeout=PATIENCE_S)
+        # A busy machine may be late, which makes a run no worse here.
+        assert process.returncode in (0, 1), err
+    records = Records(tmp_path / "runs")
+    opened = [records.open(entry.id) for entry in records.list()]
+    (one,) = [run for run in opened if not run.manifest.engine.agents]
+    divided = [run for run in opened if run.manifest.engine.agents]
+    assert len(divided) == 3
+    for run in divided:
+        assert counts(run) == counts(one)
+        phases = {phase.name: phase.groups[0] for phase in run.manifest.engine.phases[::2]}
+        assert phases["measure"].issued == 2000
+        assert phases["measure"].due in (2000, None)
+        assert phases["load"].issued == one.manifest.engine.phases[0].groups[0].issued > 0
+
+
 def test_stress_is_divided_among_machines(
     cluster: Cluster, kvmark: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 import lzma
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from kvmark.errors import RecordsError
@@ -59,6 +61,46 @@ def test_logs_of_histograms_are_left_out_where_asked(tmp_path: Path) -> None:
     write_archive(root, [RUN], tmp_path / "a.tar.xz", histogram_logs=False)
     unpack(tmp_path / "a.tar.xz", there)
     assert [path.name for path in (there / RUN).iterdir()] == ["manifest.json"]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_small_archive_keeps_what_counts(tmp_path: Path, *, waits: bool) -> None:
+    root, there = tmp_path / "runs", tmp_path / "there"
+    (root / RUN).mkdir(parents=True)
+    there.mkdir()
+    times = {time: {"p50": 7, "histogram": "HIST"} for time in ("service", "response", "wait")}
+    phases = [{"index": 0, "name": "load"}, {"index": 1, "name": "warm_up"},
+              {"index": 2, "name": "measure"}]  # fmt: skip
+    lag = {"count": 1, "histogram": "HIST"}
+    engine = {
+        "phases": [{**phase, "stopped_by": "operations", "generator_lag": lag} for phase in phases],
+        "totals": [{"phase": phase["index"], **times} for phase in phases],
+    }
+    manifest = {"id": RUN, "engine": engine}
+    (root / RUN / "manifest.json").write_text(json.dumps(manifest))
+    table = pl.DataFrame({"phase": [0, 1, 2], "count": [5, None, 7]})
+    table.write_parquet(root / RUN / "intervals.parquet")
+    for name in ("histograms.hlog", "events.jsonl", "resources.parquet"):
+        (root / RUN / name).write_bytes(b"no table")
+    write_archive(root, [RUN], tmp_path / "a.tar.xz", small=True, waits=waits)
+    unpack(tmp_path / "a.tar.xz", there)
+    kept = {path.name: path for path in (there / RUN).iterdir()}
+    assert set(kept) == {
+        "manifest.json", "intervals.parquet", "events.jsonl", "resources.parquet",
+    }  # fmt: skip
+    assert pl.read_parquet(kept["intervals.parquet"]).equals(table)
+    assert kept["resources.parquet"].read_bytes() == b"no table"
+    found = json.loads(kept["manifest.json"].read_text())
+    for phase in found["engine"]["phases"]:
+        left = phase["generator_lag"].pop("histogram")
+        assert left == ("HIST" if phase["index"] == 2 else "")
+    for total in found["engine"]["totals"]:
+        left_of = {time: total[time].pop("histogram") for time in times}
+        counts = "HIST" if total["phase"] == 2 else ""
+        of_waits = counts if waits else ""
+        assert left_of == {"service": counts, "response": counts, "wait": of_waits}
+        assert total["wait"] == {"p50": 7}
+    assert found["id"] == RUN
 
 
 @pytest.mark.parametrize(

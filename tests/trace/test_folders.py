@@ -34,6 +34,18 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert pl.concat(trace.batches(tuple(COLUMNS))).equals(frame(15))
 
 
+def test_files_in_another_order_are_refused_where_instants_fall(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path / "X.trace", "a test") as writer:
+        writer.add(frame(10))
+        writer.close(())
+    path = tmp_path / "X.trace"
+    for file, part in (("operations-000000", frame(5, 5)), ("operations-000001", frame(5))):
+        part.write_parquet(path / f"{file}.parquet")
+    trace = Trace.open(path)
+    with pytest.raises(UsageError, match=r"000001\.parquet: its at_ns don't rise"):
+        list(trace.batches(("at_ns",)))
+
+
 def test_a_name_that_is_taken_or_has_another_ending_is_refused(tmp_path: Path) -> None:
     path = made(tmp_path)
     with pytest.raises(UsageError, match="is there already"):

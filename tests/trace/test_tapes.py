@@ -106,11 +106,52 @@ def test_a_read_that_returned_nothing_is_not_loaded(tmp_path: Path) -> None:
     assert list(read(found.preload_path)["value_size"]) == [7]
 
 
+def test_a_read_without_a_size_found_nothing_where_others_of_its_verb_say_theirs(
+    tmp_path: Path,
+) -> None:
+    rows: Sequence[Row] = [
+        (0, "read", "GET {key}", 256, 10, None),
+        (1, "read", "GET {key}", 512, 10, 7),
+        (2, "read", "EXISTS {key}", 768, 10, None),
+    ]
+    names = (("READ", "read"),)
+    found = tapes(trace(tmp_path, rows), TapePart(statements=names))
+    assert list(read(found.preload_path)["key"]) == [512 | 10, 768 | 10]
+
+
+def test_a_fraction_keeps_keys_with_all_that_happens_to_them(tmp_path: Path) -> None:
+    chance = np.random.default_rng(7)
+    keys = [int(key) for key in chance.integers(1, 2**56, 400)]
+    rows: Sequence[Row] = [(n, "read", "get {key}", keys[n * n % 400] << 8, 20, 5)
+                           for n in range(4000)]  # fmt: skip
+    recorded = trace(tmp_path, rows)
+    every = list(read(tapes(recorded, WHOLE).path)["key"])
+    kept: dict[float, set[int]] = {}
+    for part in (0.1, 0.5):
+        found = tapes(recorded, TapePart(scale_keys=part))
+        records = read(found.path)
+        kept[part] = set(records["key"])
+        assert list(records["key"]) == [key for key in every if key in kept[part]]
+        assert abs(len(kept[part]) / len(set(every)) - part) < 0.1
+        (told,) = [one for one in found.told if one.startswith("operations of other keys")]
+        assert told.endswith(f"the rate falls with them: {4000 - found.operations:,}")
+    assert kept[0.1] < kept[0.5]
+
+
 def test_part_of_a_trace_begins_at_its_own_beginning(tmp_path: Path) -> None:
     found = made(tmp_path, MIXED, TapePart(from_ns=5, until_ns=9))
     assert list(read(found.path)["at_ns"]) == [0, 0]
     with pytest.raises(UsageError, match="no operation in the part"):
         tapes(Trace.open(tmp_path / "X.trace"), TapePart(from_ns=10))
+
+
+def test_a_part_that_goes_beyond_the_trace_begins_again_where_that_ends(tmp_path: Path) -> None:
+    lengths = [
+        tapes(recorded, TapePart(from_ns=5, until_ns=until_ns)).length_ns
+        for recorded in [trace(tmp_path, MIXED)]
+        for until_ns in (None, 7, 1000)
+    ]
+    assert lengths == [5, 2, 5]
 
 
 def test_what_has_no_counterpart_is_refused_by_name_or_left_out_with_its_count(

@@ -95,7 +95,7 @@ impl<'a> Conducted<'a> {
         let stage = &plan.phases[leg.index];
         let owed = leg.groups.iter().map(|shared| {
             let seed = seed_of(plan.seeds.schedule, leg.index as u32, shared.group as u32);
-            Owed::new(&plan.groups[shared.group].arrival, seed, shared.part)
+            Owed::new(&plan.groups[shared.group].arrival, seed, shared.part, shared.owner)
         });
         Self {
             stage,

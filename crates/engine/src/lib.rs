@@ -33,6 +33,7 @@ mod source;
 mod starting;
 mod sweep;
 mod tape;
+mod taped;
 mod turn;
 mod usage;
 mod worker;

@@ -18,11 +18,12 @@ pub(crate) enum Owed {
 }
 
 impl Owed {
-    pub(crate) fn new(arrival: &Arrival, seed: u64, part: Part) -> Self {
+    pub(crate) fn new(arrival: &Arrival, seed: u64, part: Part, owner: Option<Owner>) -> Self {
         if let Arrival::Tape { speed: None, .. } = arrival {
             return Self::Nothing;
         }
-        if let Some(cursor) = Cursor::new(arrival, &Numbering::WHOLE, Owner::ONLY) {
+        let cursor = owner.and_then(|owner| Cursor::new(arrival, &Numbering::WHOLE, owner));
+        if let Some(cursor) = cursor {
             return Self::Tape { cursor: Box::new(cursor), asked_ns: 0 };
         }
         match Arrivals::new(arrival, seed, part) {

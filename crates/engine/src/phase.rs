@@ -14,6 +14,7 @@ use crate::numbering::Numbering;
 use crate::remembered::Remembered;
 use crate::source::{Numbers, Turns, part_of};
 use crate::sweep::{Memory, Sweep};
+use crate::tape::{Owner, Taped};
 
 /// What workers carry out without a gap, compiled: a phase, or a warm-up and the measurement behind
 /// it. Everything that can fail or be slow happened before it begins.
@@ -55,6 +56,8 @@ pub(crate) struct GroupShared {
     pub(crate) clients: u32,
     /// The arrivals of this engine.
     pub(crate) part: Part,
+    /// What of a tape is this engine's; none where it has none of the clients.
+    pub(crate) owner: Option<Owner>,
     pub(crate) read_fields: FieldChoice,
     pub(crate) check_values: bool,
     /// Where writes are remembered that are read back later.
@@ -136,17 +139,19 @@ pub(crate) struct Books {
     pub(crate) remembered: Option<Arc<Remembered>>,
     /// Records of this share that an earlier load put there, behind which a load goes on.
     pub(crate) there: u64,
+    pub(crate) taped: Arc<Taped>,
 }
 
 impl Books {
-    /// Of a run that begins, with its records loaded.
-    pub(crate) fn of(plan: &Plan) -> Self {
+    /// Of a run that begins, with its records loaded, and what of its tapes is this share's.
+    pub(crate) fn of(plan: &Plan, taped: Taped) -> Self {
         let verifies = plan.phases.iter().any(|phase| phase.name == PhaseName::Verify);
         let end = plan.dataset.start + plan.dataset.count;
         Self {
             inserts: inserts_from(plan, end),
             remembered: verifies.then(|| Arc::new(Remembered::new())),
             there: 0,
+            taped: Arc::new(taped),
         }
     }
 }
@@ -183,7 +188,7 @@ pub(crate) fn begin(
     start: impl FnOnce() -> u64,
 ) -> Stretch {
     let phases = &plan.phases[index..index + streams.len()];
-    let Books { inserts, remembered, there } = books;
+    let Books { inserts, remembered, there, taped } = books;
     let verifies = phases[0].name == PhaseName::Verify;
     let sweep = remembered.as_ref().filter(|_| verifies).map(Sweep::of);
     let written = remembered.filter(|_| !verifies);
@@ -215,7 +220,8 @@ pub(crate) fn begin(
             let operations = records.or(active.operations);
             let compiled =
                 compile(plan, active.group, stream, *turns, operations, written.as_ref());
-            let operations = compiled.operations.map(|all| all.saturating_sub(there));
+            let behind = compiled.operations.map(|all| all.saturating_sub(there));
+            let operations = taped.get(&(index, active.group)).copied().or(behind);
             GroupShared { operations, ..compiled }
         });
         legs.push(Leg { index, start_ns, groups: groups.collect() });
@@ -239,7 +245,7 @@ pub(crate) fn begin(
 }
 
 /// How the clients of a phase's groups take turns.
-fn turns(plan: &Plan, phase: &Phase, share: Share) -> Vec<Turns> {
+pub(crate) fn turns(plan: &Plan, phase: &Phase, share: Share) -> Vec<Turns> {
     let mut first_slot = 0;
     let turns = |active: &ActiveGroup| {
         let group = &plan.groups[active.group as usize];
@@ -278,6 +284,7 @@ fn compile(
             ),
         clients: clients_of(group, plan.share),
         part: turns.part(),
+        owner: turns.owner(0, 1),
         read_fields: group.read_fields,
         check_values: group.check_values,
         fields: plan.dataset.fields.count,
@@ -305,7 +312,7 @@ mod tests {
     fn what_is_read_back_is_gathered_before_the_phase_starts() {
         let mut plan = plan(closed(), 1);
         plan.phases[0].name = PhaseName::Verify;
-        let books = Books::of(&plan);
+        let books = Books::of(&plan, Taped::new());
         let remembered = Arc::clone(books.remembered.as_ref().expect("there is a verify phase"));
         remembered.add(7, write(0));
         let streams = compile_streams(&plan).expect("the plan is right");

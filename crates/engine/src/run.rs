@@ -23,7 +23,7 @@ use crate::error::EngineError;
 use crate::loaded::{self, There};
 use crate::observer::{Control, Leave, Observer};
 use crate::phase::{self, Books, Setting};
-use crate::tape;
+use crate::taped;
 use crate::usage::ProcessUsage;
 use crate::worker::Order;
 
@@ -98,7 +98,7 @@ fn begin<D: Driver, C: Clock>(
     folder: &Path,
     observer: &mut dyn Observer,
 ) -> Result<Completed, EngineError> {
-    tape::check(plan)?;
+    let taped = taped::check(plan)?;
     let streams = phase::compile_streams(plan)?;
     let driver = Arc::new(driver);
     let (outlet, reports) = channel();
@@ -132,7 +132,7 @@ fn begin<D: Driver, C: Clock>(
         totals: Vec::new(),
         notices: Vec::new(),
         interrupted: false,
-        books: Books::of(plan),
+        books: Books::of(plan, taped),
     };
     let failure = coordinator.conduct(streams).err();
     Ok(coordinator.finish(opened, failure))

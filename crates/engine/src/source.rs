@@ -84,13 +84,15 @@ impl Turns {
         Part { first, step: whole.step * workers, ..whole }
     }
 
-    /// Which of those workers this is that carry clients of the group; none if it carries none.
-    fn owner(&self, worker: u32, workers: u32) -> Option<Owner> {
+    /// What of a group's tape is a worker's: a part of what is this share's; none if it carries no
+    /// clients of the group.
+    pub(crate) fn owner(&self, worker: u32, workers: u32) -> Option<Owner> {
         let Share { index, of } = self.share;
         let clients = self.clients / of + u32::from(index < self.clients % of);
         let owner = (worker + workers - self.first_slot % workers) % workers;
-        let owners = clients.min(workers);
-        (owner < owners).then_some(Owner { index: owner, of: owners })
+        // Shares without a client have nothing of the tape either.
+        let (owners, shares) = (clients.min(workers), of.min(self.clients));
+        (owner < owners).then_some(Owner { index: index + shares * owner, of: shares * owners })
     }
 }
 

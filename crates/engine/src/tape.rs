@@ -1,12 +1,12 @@
 //! Operations from a tape: which there are, when they are due, and what they must not overtake.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use kvmark_plan::{Arrival, Kind, Plan, TapeOrder, split_mix};
-use kvmark_trace::tape::{Block, Record, TapeError, TapeReader};
+use kvmark_plan::{Arrival, Kind, TapeOrder, split_mix};
+use kvmark_trace::tape::{Block, Record, TapeReader};
 use kvmark_workload::{Draw, sized};
 
-use crate::error::EngineError;
 use crate::numbering::{Numbering, Turn};
 use crate::order::Claim;
 
@@ -22,8 +22,9 @@ pub(crate) struct Cursor {
     times: u32,
     time: u32,
     length_ns: u64,
-    /// Whose operations these are.
+    /// Whose operations these are, and how many of them are before this place.
     owner: Owner,
+    own: u64,
     order: TapeOrder,
     speed: Option<f64>,
     numbering: Numbering,
@@ -40,37 +41,14 @@ impl Owner {
     /// Who has all of it.
     pub(crate) const ONLY: Self = Self { index: 0, of: 1 };
 
-    fn has(self, record: &Record, number: u64, order: TapeOrder) -> bool {
+    pub(crate) fn has(self, record: &Record, number: u64, order: TapeOrder) -> bool {
         let word = claim(record, order).map_or(number, |claim| split_mix(claim.word));
         word % u64::from(self.of) == u64::from(self.index)
     }
 }
 
-/// Looks whether the tapes of a plan are there, whole, and long enough.
-pub(crate) fn check(plan: &Plan) -> Result<(), EngineError> {
-    for phase in &plan.phases {
-        for active in &phase.groups {
-            let arrival = &plan.groups[active.group as usize].arrival;
-            let Arrival::Tape { path, loops, .. } = arrival else { continue };
-            let tape = |problem: String| EngineError::Tape { path: path.clone(), problem };
-            let there = operations(path).map_err(|problem| tape(problem.to_string()))?;
-            let there = there * u64::from(*loops);
-            if active.operations.is_some_and(|wanted| wanted > there) {
-                return Err(tape(format!("it ends after {there} operations")));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The operations of a tape, by its heads.
-fn operations(path: &str) -> Result<u64, TapeError> {
-    let (mut reader, mut there) = (TapeReader::open(Path::new(path))?, 0);
-    while let Some(head) = reader.skip_block()? {
-        there += head.records as u64;
-    }
-    Ok(there)
-}
+/// Operations of tapes that are this share's, by phase and group.
+pub(crate) type Taped = BTreeMap<(usize, u32), u64>;
 
 impl Cursor {
     /// At the beginning of a group's tape; none where it has none.
@@ -84,6 +62,7 @@ impl Cursor {
             block: Block::default(),
             index: 0,
             number: 0,
+            own: 0,
             times: *loops,
             time: 0,
             length_ns: *length_ns,
@@ -103,15 +82,13 @@ impl Cursor {
                 return None;
             }
             let intended_ns = match self.speed {
-                Some(speed) => self.numbering.start_ns + self.offset_ns(at_ns, speed),
+                Some(speed) => self.numbering.start_ns.saturating_add(self.offset_ns(at_ns, speed)),
                 None => ready_ns,
             };
             if intended_ns >= self.numbering.end_ns {
                 return None;
             }
-            self.index += 1;
-            self.number += 1;
-            if self.owner == Owner::ONLY || self.owner.has(&self.last()?, number, self.order) {
+            if self.pass()? {
                 return Some(Turn { leg: 0, number, intended_ns });
             }
         }
@@ -123,6 +100,7 @@ impl Cursor {
         self.block = Block::default();
         self.index = 0;
         self.number = 0;
+        self.own = 0;
         self.time = 0;
     }
 
@@ -146,17 +124,26 @@ impl Cursor {
         self.block.record(self.index.checked_sub(1)?)
     }
 
-    /// How many operations of the tape are due this long after its beginning, or before, of
+    /// How many of its owner's operations are due this long after its beginning, or before, of
     /// times that don't fall. None where clients go as fast as they can.
     pub(crate) fn due_by(&mut self, at_ns: u64) -> Option<u64> {
         let speed = self.speed?;
         while let Some(sent_ns) = self.peek()
             && self.offset_ns(sent_ns, speed) <= at_ns
         {
-            self.index += 1;
-            self.number += 1;
+            let own = self.pass()?;
+            self.own += u64::from(own);
         }
-        Some(self.number)
+        Some(self.own)
+    }
+
+    /// Passes over the next operation; whether it is the owner's.
+    #[inline]
+    fn pass(&mut self) -> Option<bool> {
+        let number = self.number;
+        self.index += 1;
+        self.number += 1;
+        Some(self.owner == Owner::ONLY || self.owner.has(&self.last()?, number, self.order))
     }
 
     #[inline]
@@ -181,7 +168,7 @@ impl Cursor {
 
     /// When an operation is due since the phase began.
     fn offset_ns(&self, at_ns: u64, speed: f64) -> u64 {
-        let at_ns = at_ns + u64::from(self.time) * self.length_ns;
+        let at_ns = at_ns.saturating_add(u64::from(self.time).saturating_mul(self.length_ns));
         // Times on tapes are below 2^53 ns, a hundred days.
         if speed == 1.0 { at_ns } else { (at_ns as f64 / speed) as u64 }
     }

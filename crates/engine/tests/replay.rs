@@ -357,6 +357,55 @@ fn many_clients_of_several_workers_keep_the_order_of_each_key() {
 }
 
 #[test]
+fn the_shares_of_a_tape_are_its_operations_once_each_and_each_key_is_of_one_share() {
+    let once = records(300, 10);
+    for (order, of, clients, workers) in [
+        (TapeOrder::Key, 2, 5, 1),
+        (TapeOrder::Key, 3, 9, 2),
+        (TapeOrder::Client, 3, 6, 2),
+        (TapeOrder::None, 3, 4, 1),
+        // Shares without clients have nothing of the tape.
+        (TapeOrder::Key, 4, 2, 1),
+    ] {
+        // Twice, and a part of the third time.
+        let wanted = 700;
+        let mut plan = replay(&once, Some(100.0), order, clients);
+        plan.workers = workers;
+        plan.phases[0].groups[0].operations = Some(wanted);
+        if let Arrival::Tape { loops, .. } = &mut plan.groups[0].arrival {
+            *loops = 3;
+        }
+        let (mut found, mut due) = (Vec::new(), 0);
+        let mut owners: HashMap<u64, u32> = HashMap::new();
+        for index in 0..of {
+            plan.share = Share { index, of };
+            let driver = Shuffling::default();
+            let group = record(&plan, driver.clone()).phases[0].groups[0].clone();
+            let issued = driver.issued.lock().unwrap().clone();
+            let issued_here = issued.len() as u64;
+            assert_eq!((group.issued, group.due.unwrap_or(0)), (issued_here, issued_here));
+            due += group.issued;
+            for (number, kind, key) in issued {
+                let tape = once[(number % 300) as usize];
+                let word = match order {
+                    TapeOrder::Key => tape.key,
+                    TapeOrder::Client => tape.client.into(),
+                    TapeOrder::None => number,
+                };
+                assert_eq!(*owners.entry(word).or_insert(index), index);
+                found.push((number, kind, key));
+            }
+        }
+        found.sort();
+        let all = (0..wanted).map(|number| {
+            let (_, kind, key, _) = expected(&once).swap_remove((number % 300) as usize);
+            (number, kind, key)
+        });
+        assert_eq!((due, found), (wanted, all.collect::<Vec<_>>()), "{order:?} {of} {clients}");
+    }
+}
+
+#[test]
 fn a_replay_that_is_cut_short_while_operations_wait_for_others_comes_to_its_end() {
     let mut records = records(3_000, 8);
     for record in &mut records {

@@ -7,6 +7,8 @@
 
 mod connection;
 mod forward;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 mod memcached;
 mod recorder;
 mod resp;

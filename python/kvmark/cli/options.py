@@ -16,7 +16,7 @@ from kvmark.cli.completion import complete
 from kvmark.errors import SpecError
 from kvmark.spec.curve import pace, parse_curve
 from kvmark.spec.quantity import count, duration_ns, listed, rate
-from kvmark.spec.replay import parse_speed
+from kvmark.spec.replay import parse_scale_keys, parse_speed
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.url import SystemName, system_name
 
@@ -239,8 +239,8 @@ UntilTime = Annotated[
     int | None, quantity(duration_ns, "TIME", "Where a trace's replay ends in it.", "--until")
 ]
 ScaleKeys = Annotated[
-    int | None,
-    quantity(count, "N", "Replay a trace on so many keys for each of its own, by its clients."),
+    float | None,
+    quantity(parse_scale_keys, "N", "Keys for each of a trace's; a part of them below 1: 0.25."),
 ]
 Map = Annotated[
     Path | None,

@@ -24,6 +24,7 @@ from kvmark.plan.model import (
     Group,
     KeyChoice,
     KeyText,
+    OnTape,
     Phase,
     Plan,
     Sequential,
@@ -91,7 +92,7 @@ def compile_run(spec: RunSpec, cores: int | None = None) -> Plan:
         statements=statements,
         groups=tuple(groups),
         phases=tuple(phases),
-        interval_ns=spec.interval_ns or interval_ns(measured.duration_ns),
+        interval_ns=spec.interval_ns or interval_ns(_lasts_ns(measured, groups)),
         timeout_ns=spec.timeout_ns,
         drain_limit_ns=spec.drain_limit_ns,
         workers=spec.workers or len(spec.pin) or usable,
@@ -138,6 +139,16 @@ def _replayed(
         until=_until(spec),
     )
     return replay.dataset_of(dataset), groups, [*phases, measure]
+
+
+def _lasts_ns(measured: Phase, groups: Sequence[Group]) -> int | None:
+    """How long is measured at most; None where only operations or their error say so."""
+    if measured.duration_ns is not None:
+        return measured.duration_ns
+    arrival = groups[measured.groups[0].group].arrival
+    if isinstance(arrival, OnTape) and arrival.speed is not None:
+        return int(arrival.length_ns * arrival.loops / arrival.speed)
+    return None
 
 
 def interval_ns(duration_ns: int | None) -> int:

@@ -8,16 +8,20 @@ named, and no more than a bound.
 from __future__ import annotations
 
 import io
+import json
 import lzma
 import re
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
+
+import polars as pl
 
 from kvmark.errors import RecordsError, RunError
 from kvmark.records import files
+from kvmark.records.intervals import to_parquet
 
 __all__ = ["ENDING", "STUDIES", "unpack", "write_archive"]
 
@@ -35,12 +39,19 @@ _PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def write_archive(
-    root: Path, folders: Sequence[str], path: Path, *, histogram_logs: bool = True
+    root: Path,
+    folders: Sequence[str],
+    path: Path,
+    *,
+    histogram_logs: bool = True,
+    small: bool = False,
+    waits: bool = True,
 ) -> int:
     """Writes folders below ``root`` into a file, whole or not at all; gives its size.
 
     Without the logs of histograms a run keeps those of its phases, which stand in its manifest, and
-    no quantiles of a part of it.
+    no quantiles of a part of it. A small archive is without them too, and of the histograms of
+    phases it keeps those of phases that count; without ``waits``, those of waits neither.
 
     Raises:
         RunError: a folder can't be read, or the file not written.
@@ -49,9 +60,11 @@ def write_archive(
     try:
         with tarfile.open(fileobj=packed, mode="w:xz", preset=_PRESET) as archive:
             for name in _contents(root, folders):
-                if not histogram_logs and name.endswith(f"/{files.HISTOGRAMS}"):
+                if (small or not histogram_logs) and name.endswith(f"/{files.HISTOGRAMS}"):
                     continue
                 content = (root / name).read_bytes()
+                if small:
+                    content = _smaller(Path(name).name, content, waits=waits)
                 # Who made it, when and with which rights makes no difference.
                 member = tarfile.TarInfo(name)
                 member.size, member.mode = len(content), _FILE_MODE
@@ -63,6 +76,35 @@ def write_archive(
             f"no archive can be written: {place}: {problem.strerror or problem}"
         ) from problem
     return packed.tell()
+
+
+def _smaller(name: str, content: bytes, *, waits: bool) -> bytes:
+    """A file of a run as a small archive has it; what can't be read stays as it is."""
+    try:
+        if name == files.MANIFEST:
+            return _without_histograms(json.loads(content), waits=waits)
+        if name in {files.INTERVALS, files.RESOURCES}:
+            return to_parquet(pl.read_parquet(content), packed=False)
+    except (ValueError, TypeError, KeyError, pl.exceptions.PolarsError):
+        pass
+    return content
+
+
+def _without_histograms(manifest: dict[str, Any], *, waits: bool) -> bytes:
+    """A manifest without the histograms of phases that don't count, and of waits if so wanted."""
+    engine = manifest["engine"]
+    phases = [phase for phase in engine["phases"] if phase["stopped_by"] != "skipped"]
+    names = {phase["name"] for phase in phases}
+    counts = "measure" if "measure" in names else "load"
+    counted = {phase["index"] for phase in phases if phase["name"] == counts}
+    for total in engine["totals"]:
+        for time in ("service", "response", "wait"):
+            if total["phase"] not in counted or (time == "wait" and not waits):
+                total[time]["histogram"] = ""
+    for phase in engine["phases"]:
+        if phase.get("generator_lag") and phase["index"] not in counted:
+            phase["generator_lag"]["histogram"] = ""
+    return files.to_json(manifest)
 
 
 def unpack(path: Path, folder: Path, most_bytes: int = MOST_BYTES) -> None:

@@ -60,10 +60,13 @@ def read_resources(lines: bytes) -> pl.DataFrame:
     return _read(lines, None)
 
 
-def to_parquet(table: pl.DataFrame) -> bytes:
-    """The table as a Parquet file."""
+def to_parquet(table: pl.DataFrame, *, packed: bool = True) -> bytes:
+    """The table as a Parquet file; not packed where it is packed with others."""
     file = io.BytesIO()
-    table.write_parquet(file)
+    if packed:
+        table.write_parquet(file)
+    else:
+        table.write_parquet(file, compression="uncompressed", statistics=False)
     return file.getvalue()
 
 

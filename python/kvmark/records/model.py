@@ -30,7 +30,7 @@ class TimeRecord(_Frozen):
     p9999: int
     max: int
     stddev: float
-    #: HdrHistogram V2, deflated, in base64.
+    #: HdrHistogram V2, deflated, in base64; empty where a small archive left it out.
     histogram: str
 
 

@@ -136,9 +136,13 @@ class Run:
     def decoded(self, time: TimeRecord, of: str) -> Counts:
         """Counts of a recorded time in nanoseconds, which is one of what `of` says.
 
+        Empty where a small archive left them out.
+
         Raises:
             RecordsError: the recorded histogram can't be decoded.
         """
+        if not time.histogram:
+            return Counts.empty()
         try:
             return decode(time.histogram)
         except ValueError as problem:

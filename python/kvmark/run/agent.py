@@ -31,6 +31,7 @@ from kvmark.records import files
 from kvmark.records.tail import Tail
 from kvmark.run.generator import LocalGenerator
 from kvmark.run.sampler import sample
+from kvmark.run.sent_tapes import Piece, lacks, take, with_own_tapes
 from kvmark.run.setting import engine_overhead
 from kvmark.secret import Secret
 from kvmark.testbed.host import describe_host
@@ -86,8 +87,21 @@ class Agent:
 
     def describe(self, calibration: str) -> dict[str, Any]:
         """The machine, what the engine costs there with this plan, and kvmark's version."""
-        overhead = engine_overhead(Plan.from_json(calibration), self.generator)
+        plan = with_own_tapes(Plan.from_json(calibration))
+        overhead = engine_overhead(plan, self.generator)
         return {"host": {**describe_host(), **overhead}, "version": version()}
+
+    def lacks_tape(self, name: str, size_bytes: int) -> bool:
+        """Whether a tape has to be sent to this machine."""
+        return lacks(name, size_bytes)
+
+    def take_piece(self, piece: Piece) -> None:
+        """Keeps the next piece of a tape.
+
+        Raises:
+            OSError: it can't be written.
+        """
+        take(piece)
 
     def wall_ns(self) -> int:
         """The machine's wall time since the Unix epoch."""
@@ -109,14 +123,14 @@ class Agent:
         """Carries out a share of a run; `all_cores` puts a worker on each core of this machine."""
         self._renewed_s = time.monotonic()
         self._instants, self._stops = {}, 0
-        cores = len(os.sched_getaffinity(0))
+        own = with_own_tapes(Plan.from_json(plan))
         if all_cores:
-            plan = Plan.from_json(plan).model_copy(update={"workers": cores}).to_json()
+            own = own.model_copy(update={"workers": len(os.sched_getaffinity(0))})
         with tempfile.TemporaryDirectory(prefix="kvmark-agent-") as folder:
             engine = _Engine(self, Path(folder))
             process = psutil.Process(self.generator.pid)
             thread = threading.Thread(
-                target=engine.run, args=(plan, password), name="kvmark-agent", daemon=True
+                target=engine.run, args=(own.to_json(), password), name="kvmark-agent", daemon=True
             )
             thread.start()
             yield from _with_samples(engine.reports, process)

@@ -27,6 +27,7 @@ from kvmark.run.coordinator import Lost, conduct
 from kvmark.run.gathering import Machine
 from kvmark.run.generator import Caller
 from kvmark.run.interrupts import Interrupts, counted
+from kvmark.run.sent_tapes import pieces, tapes_of
 from kvmark.run.shares import check_divisible, check_reachable, machines_used
 from kvmark.secret import Secret
 
@@ -165,6 +166,7 @@ class RayFleet:
             # Who was lost since the last run is missed now, and others may take its place.
             with suppress(FleetError):
                 self._crew.look_at_clocks()
+                self._crew.send_tapes(plan)
                 return self._crew
         self.dismiss()
         self._crew = _Crew(self.ray, nodes)
@@ -219,6 +221,7 @@ class _Crew:
                 self._group, placement_group_bundle_index=index
             )
             self._agents.append(kind.options(scheduling_strategy=strategy).remote())
+        self.send_tapes(plan)
         told = self._ask_all("describe", plan.to_json())
         own = {version(), *(one["version"] for one in told)}
         if len(own) > 1:
@@ -231,6 +234,26 @@ class _Crew:
             Machine(name, one["host"], 0, 0) for name, one in zip(names, told, strict=True)
         ]
         self.look_at_clocks()
+
+    def send_tapes(self, plan: Plan) -> None:
+        """Gives each machine the tapes of a plan that it doesn't have.
+
+        Raises:
+            FleetError: a machine can't keep one, or is gone.
+        """
+        for tape in tapes_of(plan):
+            lack = self._ask_all("lacks_tape", tape.name, tape.stat().st_size)
+            lacking = [agent for agent, lacks in zip(self._agents, lack, strict=True) if lacks]
+            for piece in pieces(tape) if lacking else ():
+                held = self.ray.put(piece)
+                try:
+                    self.ray.get([agent.take_piece.remote(held) for agent in lacking])
+                except self.ray.exceptions.RayError as problem:
+                    raise FleetError(
+                        f"the trace's tape {tape} can't be sent to each machine ({_why(problem)});"
+                        " it goes to the cache there, for which XDG_CACHE_HOME of ray start may"
+                        " name another folder"
+                    ) from problem
 
     def look_at_clocks(self) -> None:
         """Measures how far each machine's clock is from this one's.

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -17,6 +19,7 @@ from kvmark.errors import SpecError
 from kvmark.spec import quantity
 from kvmark.spec.faults import Action, Amount, FaultSpec, Others, Target, check_words
 from kvmark.spec.laws import ArrivalProcess
+from kvmark.spec.replay import KeptOrder, ReplaySpec, parse_scale_keys, parse_speed
 from kvmark.spec.suggest import shown
 from kvmark.spec.workload import rate_or_curve
 from kvmark.spec.yaml_file import Count, Duration, Strict
@@ -24,6 +27,30 @@ from kvmark.spec.yaml_file import Count, Duration, Strict
 __all__ = ["RunWords", "StudyFault"]
 
 _SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)%(?:\.\.(\d+(?:\.\d+)?)%)?")
+
+
+_OF_TRACES: Final = {
+    "speed": "speed", "keep_order": "order", "skip": "skip", "from_ns": "from_ns",
+    "until_ns": "until_ns", "scale_keys": "scale_keys", "loop": "loops",
+}  # fmt: skip
+"""Words of a replay, and the fields of `ReplaySpec` that they say."""
+
+
+def _said(value: object, parse: Callable[[str], object]) -> object:
+    """What was written, once it is known to be right."""
+    try:
+        return parse(str(value))
+    except SpecError as problem:
+        raise PydanticCustomError("quantity", "{s}", {"s": problem.message}) from None
+
+
+def _speed(value: object) -> object:
+    _said(value, parse_speed)
+    return str(value)
+
+
+def _scale_keys(value: object) -> object:
+    return _said(value, parse_scale_keys)
 
 
 def _instant(value: object) -> object:
@@ -103,6 +130,15 @@ class RunWords(Strict):
     groups: tuple[str, ...] | None = None
     pipeline_depth: Count | None = None
     verify: bool | None = None
+    speed: Annotated[str | None, BeforeValidator(_speed)] = None
+    keep_order: KeptOrder | None = None
+    skip: tuple[str, ...] | None = None
+    from_ns: Duration | None = Field(default=None, alias="from")
+    until_ns: Duration | None = Field(default=None, alias="until")
+    scale_keys: Annotated[float | None, BeforeValidator(_scale_keys)] = None
+    loop: Count | None = None
+    map: str | None = None
+    """A file beside the study's: the statements by which a trace is replayed."""
     faults: tuple[StudyFault, ...] = ()
 
     @property
@@ -117,8 +153,29 @@ class RunWords(Strict):
         return self.model_copy(update=longer)
 
     def as_spec(self, chance: random.Random) -> dict[str, Any]:
-        """The fields of a `RunSpec` that are said."""
-        names = type(self).model_fields.keys() - {"faults"}
+        """The fields of a `RunSpec` that are said, but for how a trace is replayed."""
+        names = type(self).model_fields.keys() - {"faults", "map", *_OF_TRACES}
         said = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         faults = tuple(fault.resolved(self.duration_ns, chance) for fault in self.faults)
         return {**said, "faults": faults}
+
+    def as_replay(self, trace: Path) -> ReplaySpec:
+        """How a trace is replayed.
+
+        Raises:
+            SpecError: the words are impossible together.
+        """
+        said = {own: getattr(self, name) for name, own in _OF_TRACES.items()}
+        known = {own: value for own, value in said.items() if value is not None}
+        if self.speed is not None:
+            known["speed"] = parse_speed(self.speed)
+        return ReplaySpec(trace=trace, **known)
+
+    @property
+    def of_a_trace(self) -> str | None:
+        """A word that is said and means something for a trace only."""
+        return next((
+            (field.alias or name)
+            for name, field in type(self).model_fields.items()
+            if name in {*_OF_TRACES, "map"} and getattr(self, name) is not None
+        ), None)  # fmt: skip

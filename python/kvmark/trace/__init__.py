@@ -11,7 +11,7 @@ from kvmark.trace.monitor import MONITOR, import_monitor, is_monitor
 from kvmark.trace.recording import are_tapes, source_of_tapes
 from kvmark.trace.schema import COLUMNS, FORMAT, KINDS, TraceInfo, sentences
 from kvmark.trace.tap import TapProgress, TapSettings, import_tapes, record
-from kvmark.trace.tapes import TapePart, Tapes, tapes
+from kvmark.trace.tapes import TapePart, Tapes, tapes, tapes_folder
 
 __all__ = [
     "COLUMNS",
@@ -36,4 +36,5 @@ __all__ = [
     "sentences",
     "source_of_tapes",
     "tapes",
+    "tapes_folder",
 ]

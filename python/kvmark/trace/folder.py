@@ -84,24 +84,29 @@ class Trace:
         Raises:
             UsageError: a file is damaged.
         """
+        # What was read before ended there.
+        after_ns = 0
         for file in self._files:
             try:
                 lazy = pl.scan_parquet(file).select(columns)
                 for batch in lazy.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True):
-                    self._check(batch, file)
+                    after_ns = self._check(batch, file, after_ns)
                     yield batch
             except (pl.exceptions.PolarsError, OSError) as problem:
                 raise UsageError(f"{file} is damaged: {first_line(problem)}") from problem
 
-    def _check(self, batch: pl.DataFrame, file: Path) -> None:
-        """Refuses rows that a trace can't have, whoever wrote them."""
+    def _check(self, batch: pl.DataFrame, file: Path, after_ns: int) -> int:
+        """Refuses rows that a trace can't have, whoever wrote them; the last one's instant."""
         for name in REQUIRED:
             if name in batch.columns and batch[name].null_count():
                 raise UsageError(f"{file} has rows without {name}")
         if "at_ns" in batch.columns and not batch.is_empty():
             first_ns, last_ns = batch["at_ns"][0], batch["at_ns"][-1]
-            if not (first_ns >= 0 and last_ns <= self.info.end_ns and batch["at_ns"].is_sorted()):
+            rises = after_ns <= first_ns and batch["at_ns"].is_sorted()
+            if not (rises and last_ns <= self.info.end_ns):
                 raise UsageError(f"{file}: its at_ns don't rise from 0 to {self.info.end_ns}")
+            return int(last_ns)
+        return after_ns
 
 
 class TraceWriter:

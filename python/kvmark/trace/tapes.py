@@ -25,7 +25,7 @@ from kvmark.errors import RunError, UsageError
 from kvmark.trace.folder import Trace, first_line
 from kvmark.trace.tape import HEAD, MAGIC, RECORD, RECORDS_MAX
 
-__all__ = ["TapePart", "Tapes", "tapes"]
+__all__ = ["TapePart", "Tapes", "tapes", "tapes_folder"]
 
 _KINDS: Final = ("read", "update", "insert", "scan", "read_modify_write", "delete")
 """The engine's kinds, in their order."""
@@ -56,8 +56,9 @@ class TapePart:
     """Verbs and kinds that are left out."""
     from_ns: int = 0
     until_ns: int | None = None
-    scale_keys: int = 1
-    """Keys for each that was recorded; which of them is its client's."""
+    scale_keys: float = 1
+    """Keys for each that was recorded; which of them is its client's. Below 1, the part of the keys
+    whose operations are replayed, drawn by their hash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +84,12 @@ class Tapes:
     @property
     def path(self) -> Path:
         """The tape of what was recorded."""
-        return _folder() / f"{self.digest}.tape"
+        return tapes_folder() / f"{self.digest}.tape"
 
     @property
     def preload_path(self) -> Path:
         """The tape of records that are read before they are written."""
-        return _folder() / f"{self.digest}-preload.tape"
+        return tapes_folder() / f"{self.digest}-preload.tape"
 
 
 _TAPES: Final = TypeAdapter(Tapes)
@@ -102,7 +103,7 @@ def tapes(trace: Trace, part: TapePart) -> Tapes:
         RunError: a tape can't be written.
     """
     digest = hashlib.sha256(json.dumps([_FORM, trace.digest, asdict(part)]).encode()).hexdigest()
-    facts = _folder() / f"{digest}.json"
+    facts = tapes_folder() / f"{digest}.json"
     with _alone():
         try:
             made = _TAPES.validate_json(facts.read_bytes())
@@ -115,9 +116,9 @@ def tapes(trace: Trace, part: TapePart) -> Tapes:
             facts.write_bytes(_TAPES.dump_json(made))
         except OSError as problem:
             raise RunError(
-                f"no tape of {trace.path} can be written to {_folder()}: {first_line(problem)};"
-                " set XDG_CACHE_HOME to a folder with more room, or replay a part of the trace"
-                " with --from and --until"
+                f"no tape of {trace.path} can be written to {tapes_folder()}:"
+                f" {first_line(problem)}; set XDG_CACHE_HOME to a folder with more room, or replay"
+                " a part of the trace with --from and --until"
             ) from problem
         return made
 
@@ -125,13 +126,14 @@ def tapes(trace: Trace, part: TapePart) -> Tapes:
 @contextmanager
 def _alone() -> Iterator[None]:
     """Nobody else makes tapes meanwhile."""
-    _folder().mkdir(parents=True, exist_ok=True)
-    with (_folder() / "lock").open("w") as lock:
+    tapes_folder().mkdir(parents=True, exist_ok=True)
+    with (tapes_folder() / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _folder() -> Path:
+def tapes_folder() -> Path:
+    """Where tapes are kept, each under a name that says what it was made of."""
     return cache_folder() / "tapes"
 
 
@@ -146,8 +148,9 @@ class _Making:
         self.does = dict(known)
         self.counts: dict[str, int] = {}
         self.expires = False
+        self.telling: set[str] = set()
         self.told: list[str] = []
-        self.lengthened = self.shortened = self.expiring = self.several = 0
+        self.lengthened = self.shortened = self.expiring = self.several = self.of_others = 0
 
     def made(self) -> Tapes:
         """Writes both tapes; their facts come last."""
@@ -200,13 +203,16 @@ class _Making:
 
     def _length_ns(self) -> int:
         """As long as it lasts, and as its operations are from each other in the mean."""
-        if self.part.until_ns is not None:
-            return self.part.until_ns - self.part.from_ns
         lasts_ns = self.trace.info.end_ns - self.part.from_ns
-        return lasts_ns + lasts_ns // max(sum(self.counts.values()), 1)
+        whole_ns = lasts_ns + lasts_ns // max(sum(self.counts.values()), 1)
+        if self.part.until_ns is None:
+            return whole_ns
+        # Behind the trace's own end nothing is waited for.
+        return min(self.part.until_ns - self.part.from_ns, whole_ns)
 
     def _batches(self) -> Iterator[pl.DataFrame]:
         """The operations that are replayed, with their verb."""
+        self.of_others = 0
         for batch in self.trace.batches(_COLUMNS):
             yield self._chosen(batch)
 
@@ -216,11 +222,20 @@ class _Making:
             part &= pl.col("at_ns") < self.part.until_ns
         verb = pl.col("statement").str.split(" ").list.first().str.to_lowercase()
         named = batch.filter(part).with_columns(verb.alias("verb"))
+        if self.part.scale_keys < 1:
+            all_keys, named = len(named), named.filter(self._has(named))
+            self.of_others += all_keys - len(named)
         skip = [word.lower() for word in self.part.skip]
         return named.with_columns(
             (pl.col("verb").is_in(skip) | pl.col("kind").is_in(skip)).alias("skipped"),
             pl.col("ttl_ms").is_not_null().alias("expires"),
         )
+
+    def _has(self, rows: pl.DataFrame) -> npt.NDArray[np.bool_]:
+        """Which rows are of keys that are kept: always all of a key, or none."""
+        mixed = rows["key"].to_numpy() * np.uint64(_GOLDEN)
+        has: npt.NDArray[np.bool_] = mixed < np.uint64(self.part.scale_keys * 2.0**64)
+        return has
 
     def _look(self) -> float:
         """Counts what there is, and refuses what can't be replayed; the mean size of a value."""
@@ -237,6 +252,7 @@ class _Making:
                     _count(self.counts, name, count)
                     self._see_expiry(name, count, expires=expires)
             kept = batch.filter(~pl.col("skipped") & pl.col("value_size").is_not_null())
+            self.telling |= set(kept.filter(pl.col("kind") == "read")["verb"].unique())
             values += len(kept)
             bytes_ += int(kept["value_size"].sum())
             self.several += int((batch["items"] == 0).sum())
@@ -329,8 +345,10 @@ class _Making:
                 together = fresh if seen is None else pl.concat([seen, fresh])
                 seen = together.unique("copy", keep="first", maintain_order=True)
             if seen is not None:
-                # A read that returned nothing found nothing.
-                found = (pl.col("kind") == "read") & (pl.col("value_size").fill_null(1) > 0)
+                # A read that returned nothing found nothing, where others of its verb say sizes.
+                unsaid = pl.when(pl.col("verb").is_in(list(self.telling))).then(0).otherwise(1)
+                returned = pl.coalesce(pl.col("value_size"), unsaid) > 0
+                found = (pl.col("kind") == "read") & returned
                 yield seen.filter(found | (pl.col("kind") == "read_modify_write"))
 
     def _tell(self) -> None:
@@ -342,6 +360,7 @@ class _Making:
             "values are no longer than 16 MiB": self.shortened,
             "a time to live is left out": self.expiring,
             "each key of an operation on several is an operation": self.several,
+            "operations of other keys are left out, and the rate falls with them": self.of_others,
         }
         self.told += [f"{what}: {count:,}" for what, count in told.items() if count]
 

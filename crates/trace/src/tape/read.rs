@@ -98,8 +98,12 @@ impl TapeReader {
     pub fn next_block(&mut self, into: &mut Block) -> Result<bool, TapeError> {
         let Some(head) = self.head()? else { return Ok(false) };
         into.records = 0;
-        into.bytes.resize(head.bytes(), 0);
         let from = self.at + RECORD_BYTES as u64;
+        // No memory is taken for a length that is only claimed.
+        if self.file.metadata()?.len() < from + head.bytes() as u64 {
+            return Ok(false);
+        }
+        into.bytes.resize(head.bytes(), 0);
         match self.file.read_exact_at(&mut into.bytes, from) {
             Ok(()) => {}
             Err(problem) if problem.kind() == ErrorKind::UnexpectedEof => return Ok(false),

@@ -42,12 +42,28 @@ HistogramLogs = Annotated[
         " around faults and for the error of a quantile in a single run."
     ),
 ]
+Small = Annotated[
+    bool,
+    typer.Option(
+        "--small",
+        help="What documents show, and no more: neither the histograms of intervals nor those of"
+        " phases that don't count.",
+    ),
+]
+Waits = Annotated[
+    bool,
+    typer.Option(
+        "--waits/--no-waits", help="With --small, the histograms of the waits before operations."
+    ),
+]
 
 
 def archive(
     words: Words,
     output: Output,
     histogram_logs: HistogramLogs = True,
+    small: Small = False,
+    waits: Waits = True,
     folder: options.KeptRuns = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -58,10 +74,16 @@ def archive(
     """
     if not output.name.endswith(ENDING):
         raise UsageError(f"output: {output} must end in {ENDING}")
+    if small and not histogram_logs:
+        raise UsageError("histogram-logs: a small archive has none anyway; leave one of them out")
+    if not (waits or small):
+        raise UsageError("no-waits: only a small archive is without them; give --small too")
     records = Records.at(folder)
     runs, studies = _chosen(records, words)
     names = [*runs, *(f"{STUDIES}/{one}" for one in studies)]
-    size = write_archive(records.root, names, output, histogram_logs=histogram_logs)
+    size = write_archive(
+        records.root, names, output, histogram_logs=histogram_logs, small=small, waits=waits
+    )
     if json:
         kept = {"runs": runs, "studies": studies, "output": output, "bytes": size}
         print_json("archive", kept)

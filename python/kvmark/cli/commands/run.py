@@ -16,6 +16,7 @@ from kvmark.cli.output import print_answer, print_json, tell_report, terminal_wi
 from kvmark.cli.registry import OneCommand
 from kvmark.cli.session import AskedFleet, asked_fleet, session
 from kvmark.errors import AnswerIsNo, SpecError
+from kvmark.spec.replay import is_trace
 
 if TYPE_CHECKING:
     from kvmark.plan.model import Plan
@@ -50,7 +51,6 @@ _FIELDS: Final = {
     "drain_limit": "drain_limit_ns",
 }
 """Options whose value is a field of `RunSpec` as it is."""
-_TRACE: Final = ".trace"
 _OF_TRACES: Final = ("speed", "keep_order", "skip", "from_", "until", "scale_keys", "loop", "map_")
 _OF_THE_WHOLE: Final = (
     "slo", "sweep", "repetitions", "resume", "report", "prometheus", "fleet", "machines", "folder",
@@ -146,7 +146,7 @@ def run(
 @functools.wraps(run, assigned=("__module__", "__annotations__"))
 def replay(**given: Any) -> None:
     """Issues a trace's operations when they were due, on any system."""
-    if not given["workload"].endswith(_TRACE):
+    if not is_trace(given["workload"]):
         raise SpecError(f"{given['workload']} is no trace; kvmark run takes other workloads")
     run(**given)
 
@@ -228,11 +228,6 @@ def _asked(given: Mapping[str, Any]) -> AskedRun:
     from kvmark.spec.objective import parse_objective
 
     spec, fleet = _spec(given), asked_fleet(given["fleet"], given["machines"])
-    if spec.replay and (fleet or given["sweep"] or given["repetitions"] is not None):
-        raise SpecError(
-            "a replay is one run on one machine: leave --sweep, --repetitions and --fleet out;"
-            " kvmark ab repeats it"
-        )
     objectives = tuple(map(parse_objective, given["slo"] or ()))
     tags, prometheus = tuple(given["tag"] or ()), given["prometheus"]
     return AskedRun(spec, tags, given["commit"], fleet, prometheus, objectives)
@@ -248,11 +243,10 @@ def _spec(given: Mapping[str, Any]) -> RunSpec:
     if given["system"] is None:
         raise SpecError("run needs a system to measure: give --system, such as rocksdb:PATH")
     asked = given["workload"]
-    is_trace = asked.endswith(_TRACE)
     system = named_system(given["system"])
     workload = (
         catalog.of_trace(Path(asked), system.driver, given["map_"])
-        if is_trace
+        if is_trace(asked)
         else catalog.find(asked)
     )
     planned = load_faults(given["faults"]) if given["faults"] else ()
@@ -283,10 +277,10 @@ def _replay(given: Mapping[str, Any]) -> ReplaySpec | None:
     from kvmark.spec.replay import ReplaySpec, parse_speed
 
     said = {name: given[name] for name in _OF_TRACES if given[name] is not None}
-    if not given["workload"].endswith(_TRACE):
+    if not is_trace(given["workload"]):
         for name in said:
             raise SpecError(
-                f"--{name.strip('_').replace('_', '-')} is for a trace, X{_TRACE}, and"
+                f"--{name.strip('_').replace('_', '-')} is for a trace, X.trace, and"
                 f" {given['workload']} is none"
             )
         return None

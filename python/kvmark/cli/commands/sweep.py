@@ -23,6 +23,10 @@ _PLAIN: Final = (
     "clients", "arrival", "operations", "until_stderr", "warmup_until", "workers",
     "records", "pipeline_depth", "settle", "verify",
 )  # fmt: skip
+_OF_TRACES: Final = ("speed", "keep_order", "scale_keys", "loop")
+_PART: Final = {"from_": "from", "until": "until"}
+"""Options whose values are instants of a trace, and their words in a study."""
+_WORDS: Final = (*_PLAIN, *_TIMES, *_OF_TRACES, *_PART.values())
 
 
 def swept(
@@ -70,7 +74,7 @@ def _workload(name: str, spec: RunSpec) -> dict[str, Any]:
 
 def _factor(text: str) -> tuple[str, list[str]]:
     name, sign, values = text.partition("=")
-    name, known = name.strip().lstrip("-").replace("-", "_"), ("rate", "load", *_PLAIN, *_TIMES)
+    name, known = name.strip().lstrip("-").replace("-", "_"), ("rate", "load", *_WORDS)
     if not sign or not values.strip():
         raise SpecError(f"--sweep: {shown(text)} isn't a word and its values: clients=1,10,100")
     if "." not in name and name not in known:
@@ -80,7 +84,13 @@ def _factor(text: str) -> tuple[str, list[str]]:
 
 def _words(given: Mapping[str, Any], spec: RunSpec) -> dict[str, Any]:
     """What a study's file says of one run, where it was said here."""
-    words: dict[str, Any] = {name: given[name] for name in _PLAIN if given[name] is not None}
+    plain = (*_PLAIN, *_OF_TRACES)
+    words: dict[str, Any] = {name: given[name] for name in plain if given[name] is not None}
+    words |= {word: f"{given[name]}ns" for name, word in _PART.items() if given[name] is not None}
+    if spec.replay is not None and spec.replay.skip:
+        words["skip"] = spec.replay.skip
+    if given["map_"] is not None:
+        words["map"] = str(given["map_"])
     if spec.rate is not None:
         words["rate"] = spec.rate
     words |= {name: f"{given[name]}ns" for name in _TIMES if given[name]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +13,7 @@ from urllib.parse import quote
 from kvmark import catalog
 from kvmark.errors import SpecError
 from kvmark.experiment.designs.matrix.cases import Case
+from kvmark.spec.replay import ReplaySpec, is_trace
 from kvmark.spec.run import RunSpec
 from kvmark.spec.study import ROOTS, StudyFile, word
 from kvmark.spec.study_paths import changed, multiplied, split, value_at
@@ -90,9 +92,9 @@ def run_spec(
     """
     values = study.content(case)
     words = _words(study.file, case, values["run"] or {}).lengthened(2**lengthened)
-    workload = _workload(study.file, case, values["workload"])
+    workload, replay = _asked(study.file, case, system.driver, values["workload"], words)
     chance = random.Random(f"{study.seed} {repetition} {case.title}")  # noqa: S311
-    said = words.as_spec(chance)
+    said = {**words.as_spec(chance), "replay": replay}
     if study.asked.pin:
         said["pin"] = study.asked.pin
     if workload.is_loaded_first:
@@ -117,10 +119,28 @@ def _words(file: StudyFile, case: Case, run: Mapping[str, Any]) -> RunWords:
     return file.document.check_part(dict(run), RunWords, *place_of(case, "run"))
 
 
+def _asked(
+    file: StudyFile, case: Case, driver: str, value: object, words: RunWords
+) -> tuple[WorkloadSpec, ReplaySpec | None]:
+    """A case's workload, and where that is a trace how it is replayed."""
+    beside = file.folder or Path()
+    if not is_trace(value):
+        if words.of_a_trace is not None:
+            sentence = f"{case.title}: {words.of_a_trace} is for a trace, X.trace"
+            raise file.document.problem(sentence, *place_of(case, "run"))
+        return _workload(file, case, value), None
+    trace, given = beside / str(value), None if words.map is None else beside / words.map
+    try:
+        return catalog.of_trace(trace, driver, given), words.as_replay(trace)
+    except SpecError as problem:
+        sentence = f"{case.title}: {problem.message}"
+        raise file.document.problem(sentence, *place_of(case, "run")) from None
+
+
 def _workload(file: StudyFile, case: Case, value: object) -> WorkloadSpec:
     name = _chosen(file, case)
     named = _named_workload(file, case, name)
-    if named.value == value:
+    if not isinstance(named, _Trace) and named.value == value:
         # As it was written, so that what is wrong is told with its line.
         workload = named.check(WorkloadSpec)
     else:
@@ -149,12 +169,21 @@ class _Plain:
         return self._file.document.check_part(self.value, model, "workloads", self._name)
 
 
-def _named_workload(file: StudyFile, case: Case, name: object) -> Document | _Plain:
+@dataclass(frozen=True, slots=True)
+class _Trace:
+    """A trace by its path: by what it is replayed depends on the system."""
+
+    value: str
+
+
+def _named_workload(file: StudyFile, case: Case, name: object) -> Document | _Plain | _Trace:
     """A workload by its name in the study's file or the catalogue, or from a file."""
     if name is None:
         raise file.document.problem(f"{case.title}: the key 'workload' is missing", "name")
     text = word(name)
     own = file.raw.get("workloads") or {}
+    if is_trace(text):
+        return _Trace(text)
     if text in own:
         return _Plain(file, text, {"name": f"{file.spec.name}/{text}", **own[text]})
     if text.endswith((".yaml", ".yml")) and file.folder is not None:

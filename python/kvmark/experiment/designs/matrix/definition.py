@@ -25,11 +25,13 @@ from kvmark.experiment.designs.matrix.published import PublishedCase, read_publi
 from kvmark.experiment.designs.matrix.testbed_words import TestbedWords
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
+from kvmark.spec.replay import is_trace
 from kvmark.spec.study import THROUGH, Level, StudyFile, StudySpec
 from kvmark.spec.study_paths import split
 from kvmark.spec.study_words import RunWords
 from kvmark.spec.url import SystemName, SystemUrl, parse_system_url, system_name
 from kvmark.testbed.systems import SYSTEMS
+from kvmark.trace import Trace
 
 __all__ = ["PUBLISHED", "Asked", "Resolve", "Study"]
 
@@ -157,8 +159,11 @@ class Study:
 
     def most_lengthened(self, case: Case) -> int:
         """How often the length of a case's run may be doubled."""
-        words = self.file.document.check_part(dict(self.content(case)["run"] or {}), RunWords)
-        return self.spec.lengthen if words.can_be_longer else 0
+        content = self.content(case)
+        words = self.file.document.check_part(dict(content["run"] or {}), RunWords)
+        # A trace ends where it ends.
+        longer = words.can_be_longer and not is_trace(content["workload"])
+        return self.spec.lengthen if longer else 0
 
     def runs(self) -> Iterator[tuple[int, Case]]:
         """Every run in its order, as a repetition from 0 and its case."""
@@ -219,11 +224,13 @@ class Study:
         parts: list[object] = [self.file.text, self.repetitions, self.seed]
         for case in self.cases:
             system = self._stand_in(case)
-            spec = contents.run_spec(self, case, system, 0).as_json()
-            named = {**spec, "system": str(self.system_name(case))}
+            asked = contents.run_spec(self, case, system, 0)
+            named = {**asked.as_json(), "system": str(self.system_name(case))}
             testbed = self.testbed(case)
             words = None if testbed is None else testbed.model_dump(mode="json")
             parts.append([case.title, named, dict(system.options), words])
+            if asked.replay is not None:
+                parts.append(Trace.open(asked.replay.trace).digest)
         text = json.dumps(parts, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
 
