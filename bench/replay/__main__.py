@@ -2,7 +2,8 @@
 
 python -m bench.replay [--blocks 10] [--operations 1000000] [--only TEXT] [--results FOLDER]
 
-Both have the same kinds, sizes, number of keys and clients; the replay keeps the order of each key.
+Both have the same kinds, sizes, number of keys and clients, and on Redis the same commands; the
+replay keeps the order of each key.
 Server and client have a core each. A block runs every case with both once, in an order of its own;
 ratios are those of the pairs within a block: geometric mean, with a 95 % t-interval on the
 logarithms.
@@ -94,9 +95,9 @@ def write_trace(path: Path, operations: int) -> None:
 
 def words(peer: str, case: Case, url: str, folder: Path, given: argparse.Namespace) -> list[str]:
     """The words behind the program's name."""
-    workload = (str(folder / "X.trace"), "--speed", "max") if peer == REPLAY else (
-        str(HERE / "drawn.yaml"),
-    )  # fmt: skip
+    drawn = "drawn.yaml" if case.url else "drawn-redis.yaml"
+    replayed = (str(folder / "X.trace"), "--speed", "max")
+    workload = replayed if peer == REPLAY else (str(HERE / drawn),)
     made: list[object] = ["run", *workload, "--system", url, "--clients", case.clients]
     made += ["--pin", given.generator_core, "--json", "--quiet"]
     return [str(word) for word in made]

@@ -60,8 +60,17 @@ def tapped(user: Kvmark) -> Iterator[Tapped]:
         begun.append(process)
         assert process.stderr is not None
         said = process.stderr.readline()
-        found = re.fullmatch(r"Clients are taken at 127\.0\.0\.1:(\d+) until Ctrl-C\n", said)
+        found = re.fullmatch(r"Clients are taken at 127\.0\.0\.1:(\d+) until Ctrl-C(.*)\n", said)
+        kept = " and ".join(
+            what
+            for option, what in (
+                ("--keep-keys", "keys"),
+                ("--keep-values", "values that are written"),
+            )
+            if option in words
+        )
         assert found is not None, said + process.stderr.read()
+        assert found[2] == (f"; {kept} are kept as they are" if kept else "")
         return Tap(user, process, int(found[1]))
 
     yield begin
@@ -323,6 +332,51 @@ def test_a_tap_ends_after_its_time(user: Kvmark) -> None:
     assert cli(port, "ping") == "PONG\n"
 
 
+def stored(port: int) -> dict[str, str]:
+    """All strings of a server."""
+    keys = sorted(cli(port, "--scan").split())
+    return {key: cli(port, "get", key).strip() for key in keys}
+
+
+def test_what_was_kept_on_purpose_is_replayed_as_it_was(user: Kvmark, tapped: Tapped) -> None:
+    testbed, port = server(user)
+    tap = tapped(testbed.url, "--keep-keys", "--keep-values")
+    for number in range(50):
+        tap.cli("set", f"user:{number}", f"value-{number * number}")
+    tap.cli(text="HELLO 3 AUTH default hunter2\nAUTH hunter2\nGET user:7\nDEL user:8\n")
+    out = tap.end()
+    assert "Keys and values that are written are kept as they were." in out
+    files = b"".join(file.read_bytes() for file in (user.folder / "t.trace").iterdir())
+    assert b"hunter2" not in files
+    assert "Keys and values that are written are kept" in user("trace", "t.trace").out
+    before = stored(port)
+    assert len(before) == 49
+    cli(port, "flushall")
+    words = ("replay", "t.trace", "--skip", "hello,auth", "--system", testbed.url)
+    user(*words, "--speed", "max", "-q", exits=(0, 1))
+    assert stored(port) == before
+    assert "verify: t.trace has the very keys" in user.refuses(*words, "--verify")
+
+
+def test_what_a_killed_tap_kept_is_read_again(user: Kvmark, tapped: Tapped) -> None:
+    testbed, _ = server(user)
+    tap = tapped(testbed.url, "--keep-keys")
+    tap.cli("set", "someone", "something")
+    tape = user.folder / "t.trace"
+    wait_until(lambda: any(one.stat().st_size for one in tape.glob("*.tape")), "a block")
+    tap.process.kill()
+    tap.process.wait()
+    user("import", "t.trace", "-o", "y.trace")
+    rows = pl.concat(Trace.open(user.folder / "y.trace").batches(("statement", "key_content")))
+    assert (rows["statement"][-1], rows["key_content"][-1]) == ("SET {key} {value}", b"someone")
+    files = b"".join(file.read_bytes() for file in tape.iterdir())
+    assert b"someone" in files
+    assert b"something" not in files
+    assert "recorded without values" in user.refuses(
+        "import", "t.trace", "-o", "z.trace", "--keep-values"
+    )
+
+
 def test_wrong_words_are_told_in_a_sentence(user: Kvmark) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -333,7 +387,6 @@ def test_wrong_words_are_told_in_a_sentence(user: Kvmark) -> None:
             (0, "redis://me:pw@127.0.0.1", (), "--to: clients log in by themselves"),
             (0, "redis://a,b", (), "--to: a tap is before one server"),
             (0, "redis://a?cluster=true", (), "--to: a tap has no use for cluster"),
-            (0, "redis://a", ("--keep-keys",), "--keep-keys: contents aren't recorded yet"),
             (0, "redis://a", ("--memory", "1k"), "--memory: a tap needs 1M at least"),
             (0, "redis://a", ("--disk", "much"), "'much' is not a size; write it like 64M or 10G"),
         ):

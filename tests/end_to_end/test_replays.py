@@ -89,6 +89,30 @@ def test_a_replay_on_rocksdb_loads_what_is_read_first_and_reads_back_what_it_wro
     assert phases["load"]["groups"][0]["issued"] > 0
 
 
+SCANS = "at,key,kind,value,count\n" + "".join(
+    f"{number},key{number % 100:03},{'scan' if number % 4 == 3 else 'update'},"
+    f"{'' if number % 4 == 3 else f'value {number}'},{3 if number % 4 == 3 else ''}\n"
+    for number in range(400)
+)
+
+
+def test_scans_are_replayed_over_the_very_keys_and_refused_without(kvmark: Kvmark) -> None:
+    (kvmark.folder / "s.csv").write_text(SCANS)
+    words = ("--speed", "max", "--clients", "1", "-q")
+    kvmark("import", "s.csv", "-o", "hashed.trace")
+    system = ("--system", "rocksdb:store")
+    refused = kvmark.refuses("replay", "hashed.trace", *system, *words)
+    assert "scan (100) (scans need --keep-keys where a trace is made" in refused
+    kvmark("import", "s.csv", "-o", "kept.trace", "--keep-keys", "--keep-values")
+    phase = measured(kvmark("replay", "kept.trace", *system, *words, "--json", exits=(0, 1)).json)
+    counted = {one["operation"]: one["count"] for one in phase["operations"]}
+    assert counted == {"INSERT": 300, "SCAN": 100}
+    (scans,) = [one for one in phase["operations"] if one["operation"] == "SCAN"]
+    assert scans["rows"] > 200
+    files = b"".join(file.read_bytes() for file in (kvmark.folder / "store").iterdir())
+    assert b"key000" in files
+
+
 def test_words_that_are_wrong_are_refused_in_one_sentence(made: Kvmark) -> None:
     sim = ("--system", "sim:?clock=virtual")
     for words, sentence in (

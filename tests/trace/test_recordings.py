@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.errors import ImportFileError, UsageError
-from kvmark.trace import COLUMNS, Trace, TraceWriter, are_tapes, import_tapes, source_of_tapes
+from kvmark.trace import COLUMNS, Keep, Trace, TraceWriter, about_tapes, are_tapes, import_tapes
 from kvmark.trace.recording import ABOUT
 
 RECORD = struct.Struct("<QQQQIIIIIHHBBB5x")
@@ -40,9 +40,10 @@ def written(folder: Path, *tapes: bytes) -> Path:
 
 def imported(path: Path) -> pl.DataFrame:
     target = path.with_name("y.trace")
-    with TraceWriter(target, source_of_tapes(path)) as writer:
+    with TraceWriter(target, *about_tapes(path)) as writer:
         import_tapes(path, writer)
-    return pl.concat(Trace.open(target).batches(tuple(COLUMNS)))
+    trace = Trace.open(target)
+    return pl.concat(trace.batches((*COLUMNS, *sorted(trace.optional))))
 
 
 def test_operations_of_all_tapes_come_in_the_order_of_their_instants(tmp_path: Path) -> None:
@@ -119,4 +120,41 @@ def test_a_folder_of_tapes_is_no_trace_yet_and_says_so(tmp_path: Path) -> None:
         Trace.open(path)
     (path / ABOUT).write_text("[]")
     with pytest.raises(ImportFileError, match="it names no source"):
+        imported(path)
+
+
+def kept_block(*rows: tuple[bytes | None, bytes | None]) -> bytes:
+    """Records of these keys and values, which are in the heap where they are kept."""
+    records, heap = b"", b""
+    for number, (key, value) in enumerate(rows):
+        flags = (key is not None) | (value is not None) << 1
+        sizes = (len(value or b"12345"), len(key or b"123"))
+        records += RECORD.pack(number, 7, 0, 0, 0, *sizes, 0, len(heap), 1, 1, 0, 0, flags)
+        heap += (key or b"") + (value or b"")
+    return struct.pack("<8sII48x", b"KVTAPE01", len(rows), len(heap)) + records + heap
+
+
+def test_what_a_tap_kept_is_in_the_trace_and_in_no_trace_that_was_to_keep_nothing(
+    tmp_path: Path,
+) -> None:
+    block_of = kept_block((b"k\xff", b"value"), (b"other", None), (None, b"v"), (None, None))
+    path = written(tmp_path, block_of, b"")
+    assert "key_content" not in imported(path).columns
+    about = {"source": "a tap", "keys": True, "values": True}
+    (path / ABOUT).write_text(json.dumps(about))
+    (tmp_path / "y.trace").rename(tmp_path / "hashed.trace")
+    rows = imported(path)
+    assert rows["key_content"].to_list() == [b"k\xff", b"other", None, None]
+    assert rows["value_content"].to_list() == [b"value", None, b"v", None]
+    info = Trace.open(tmp_path / "y.trace").info
+    assert info.keep == Keep(keys=True, values=True)
+    assert info.told[0] == "keys and values that are written are kept as they were"
+
+
+def test_a_record_whose_content_is_not_there_is_refused(tmp_path: Path) -> None:
+    whole = kept_block((b"key", b"value"))
+    cut = whole[:12] + struct.pack("<I", 7) + whole[16:-1]
+    path = written(tmp_path, cut)
+    (path / ABOUT).write_text(json.dumps({"source": "a tap", "keys": True, "values": True}))
+    with pytest.raises(ImportFileError, match="what a record keeps isn't there"):
         imported(path)

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.errors import UsageError
-from kvmark.trace import COLUMNS, TapePart, Tapes, Trace, TraceWriter, tapes
-from kvmark.trace.tape import RECORD
+from kvmark.trace import COLUMNS, HASHED, Keep, TapePart, Tapes, Trace, TraceWriter, tapes
+from kvmark.trace.schema import OPTIONAL
+from kvmark.trace.tape import HEAP_MAX, RECORD
 
 Row = tuple[int, str, str, int, int, int | None]
 """at_ns, kind, statement, key, key_size, value_size."""
@@ -32,6 +33,8 @@ def trace(
     name: str = "X.trace",
     clients: int = 1,
     ttl_ms: Mapping[int, int] | None = None,
+    keep: Keep = HASHED,
+    **optional: Sequence[object],
 ) -> Trace:
     """A trace of these rows, some of which have a time to live by their number."""
     columns = ("at_ns", "kind", "statement", "key", "key_size", "value_size")
@@ -42,8 +45,9 @@ def trace(
         client=pl.int_range(pl.len()) // 10 % clients,
         items=pl.lit(1),
     )
-    with TraceWriter(folder / name, "a test") as writer:
-        writer.add(whole.cast(dict(COLUMNS)))
+    more = [pl.Series(name, said, dtype=OPTIONAL[name]) for name, said in optional.items()]
+    with TraceWriter(folder / name, "a test", keep) as writer:
+        writer.add(whole.cast(dict(COLUMNS)).with_columns(more))
         writer.close(())
     return Trace.open(folder / name)
 
@@ -59,7 +63,23 @@ def read(path: Path) -> npt.NDArray[np.void]:
         start = place + HEAD_BYTES
         parts.append(np.frombuffer(data, RECORD, count, start))
         place = start + count * RECORD.itemsize
+        place += int.from_bytes(data[start - 52 : start - 48], "little")
     return np.concatenate(parts)
+
+
+def contents(path: Path) -> list[bytes]:
+    """What the heaps of a tape hold for each of its records."""
+    data, place, found = path.read_bytes(), 0, []
+    while place < len(data):
+        count, length = np.frombuffer(data, "<u4", 2, place + 8)
+        assert length <= HEAP_MAX
+        records = np.frombuffer(data, RECORD, count, place + HEAD_BYTES)
+        start = place + HEAD_BYTES + count * RECORD.itemsize
+        ends = [*records["heap"][1:], length]
+        heads = zip(records["heap"], ends, strict=True)
+        found += [data[start + first : start + end] for first, end in heads]
+        place = int(start + length)
+    return found
 
 
 def made(folder: Path, rows: Sequence[Row], part: TapePart = WHOLE) -> Tapes:
@@ -159,7 +179,7 @@ def test_what_has_no_counterpart_is_refused_by_name_or_left_out_with_its_count(
 ) -> None:
     rows = [*MIXED, (10, "other", "PING", 0, 0, None), (11, "scan", "SCAN {key}", 0, 0, None)]
     recorded = trace(tmp_path, rows)
-    with pytest.raises(UsageError, match=r"ping \(1\), scan \(1\); .* by --skip ping,scan"):
+    with pytest.raises(UsageError, match=r"ping \(1\), scan \(1\) .*; .* by --skip ping,scan"):
         tapes(recorded, TapePart())
     found = tapes(recorded, TapePart(skip=("PING", "scan")))
     assert found.operations == 5
@@ -207,6 +227,53 @@ def test_keys_are_scaled_by_clients(tmp_path: Path) -> None:
         found = tapes(recorded, TapePart(scale_keys=times))
         assert len(set(read(found.path)["key"])) == keys
         assert set(read(found.preload_path)["key"]) == set(read(found.path)["key"])
+
+
+SCANNED: Sequence[Row] = (*MIXED, (9, "scan", "scan {key}", 3 << 20, 12, None))
+KEYS = (b"a", b"a", b"bb", b"bb", b"bb", b"c")
+
+
+def test_a_tape_has_the_very_keys_and_values_where_they_were_kept(tmp_path: Path) -> None:
+    values = (None, b"one", b"three", None, None, None)
+    keep = Keep(keys=True, values=True)
+    said = {"key_content": KEYS, "value_content": values, "count": (None,) * 5 + (7,)}
+    found = tapes(trace(tmp_path, SCANNED, keep=keep, **said), WHOLE)
+    records = read(found.path)
+    assert contents(found.path) == [b"a", b"aone", b"bbthree", b"bb", b"bb", b"c"]
+    assert list(records["key_size"]) == [1, 1, 2, 2, 2, 1]
+    assert list(records["value_size"]) == [0, 3, 5, 0, 0, 0]
+    assert list(records["flags"]) == [1, 3, 3, 1, 1, 1]
+    assert list(records["count"]) == [0, 0, 0, 0, 0, 7]
+    assert KINDS[records["kind"][5]] == "scan"
+    assert found.kept == "keys and values that are written"
+    assert contents(found.preload_path) == [b"a"]
+    assert found.told == ()
+
+
+def test_scans_need_the_keys_and_that_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"scan \(1\) \(scans need --keep-keys .* by --skip scan"):
+        made(tmp_path, SCANNED)
+    recorded = trace(tmp_path, SCANNED, "kept.trace", keep=Keep(keys=True), key_content=KEYS)
+    without = (("READ", "read"), ("UPDATE", "update"), ("DELETE", "delete"))
+    with pytest.raises(UsageError, match=r"for no single record elsewhere: scan \(1\)"):
+        tapes(recorded, TapePart(statements=without))
+    found = tapes(recorded, TapePart(statements=(*without, ("SCAN", "scan"))))
+    assert ("SCAN", "scan", 1) in found.mix
+    assert found.told == ("a scan that says no number of records asks for 100: 1",)
+
+
+def test_the_very_keys_are_not_multiplied(tmp_path: Path) -> None:
+    keep = Keep(keys=True)
+    recorded = trace(tmp_path, SCANNED, clients=2, keep=keep, key_content=KEYS)
+    with pytest.raises(UsageError, match="the very keys, which can't be multiplied"):
+        tapes(recorded, TapePart(scale_keys=2))
+
+
+def test_a_block_keeps_no_more_than_its_reader_takes(tmp_path: Path) -> None:
+    rows: Sequence[Row] = [(n, "update", "set {key}", n << 8, 20, 1 << 20) for n in range(150)]
+    values = [bytes([n]) * (1 << 20) for n in range(150)]
+    recorded = trace(tmp_path, rows, keep=Keep(values=True), value_content=values)
+    assert contents(tapes(recorded, WHOLE).path) == values
 
 
 def test_the_same_part_of_the_same_trace_is_made_once(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kvmark.errors import ImportFileError
-from kvmark.trace import COLUMNS, KINDS, Trace, TraceWriter, import_csv, layout_of
+from kvmark.trace import COLUMNS, KINDS, Keep, Trace, TraceWriter, import_csv, layout_of
 
 S = 10**9
 HASH_KEY = bytes(range(16))
@@ -29,8 +29,10 @@ def imported(tmp_path: Path, content: str, name: str = "X.trace", **said: object
     named = said.get("named", {})
     assert isinstance(named, dict)
     layout = layout_of(file, named, str(said.get("time", "s")))
-    with TraceWriter(tmp_path / name, layout.name) as writer:
-        import_csv(file, layout, writer, HASH_KEY)
+    keep = said.get("keep", Keep())
+    assert isinstance(keep, Keep)
+    with TraceWriter(tmp_path / name, layout.name, keep) as writer:
+        import_csv(file, layout, writer, HASH_KEY, keep)
     return Trace.open(tmp_path / name)
 
 
@@ -180,3 +182,30 @@ def test_a_large_file_is_cut_into_files_and_comes_back_in_order(tmp_path: Path) 
         range(0, count * 1000, count // 9 * 1000)
     )
     assert found["key"].n_unique() == 1000
+
+
+KEPT = "at,key,kind,value,count\n0,a,update,one,\n1,é,scan,,7\n2,a,read,,\n"
+
+
+def test_contents_are_there_only_where_they_were_to_be_kept(tmp_path: Path) -> None:
+    for keys, values in ((False, False), (True, False), (False, True), (True, True)):
+        keep = Keep(keys=keys, values=values)
+        trace = imported(tmp_path, KEPT, f"{keys}{values}.trace", keep=keep)
+        kept = {"key_content"} if keys else set()
+        kept |= {"value_content"} if values else set()
+        assert trace.optional == {"count", *kept}
+        assert trace.info.keep == keep
+        files = b"".join(file.read_bytes() for file in trace.path.glob("*.parquet"))
+        assert (b"key_content" in files, b"value_content" in files) == (keys, values)
+        found = rows(trace, ("count", "value_size", *sorted(kept)))
+        assert found["count"].to_list() == [None, 7, None]
+        assert found["value_size"].to_list() == [3, None, None]
+        if keys:
+            assert found["key_content"].to_list() == [b"a", "é".encode(), b"a"]
+        if values:
+            assert found["value_content"].to_list() == [b"one", None, None]
+
+
+def test_values_that_a_file_does_not_hold_cannot_be_kept(tmp_path: Path) -> None:
+    with pytest.raises(ImportFileError, match="no column of values; name one by --columns value="):
+        imported(tmp_path, "\n".join(TWITTER), keep=Keep(values=True))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.errors import ImportFileError
-from kvmark.trace import COLUMNS, Trace, TraceWriter, import_monitor, is_monitor
+from kvmark.trace import COLUMNS, HASHED, Keep, Trace, TraceWriter, import_monitor, is_monitor
 from kvmark.trace.monitor import _said
 
 LINES = r"""OK
@@ -22,11 +22,11 @@ LINES = r"""OK
 """
 
 
-def imported(folder: Path, content: str) -> Trace:
+def imported(folder: Path, content: str, keep: Keep = HASHED) -> Trace:
     file = folder / "monitor.txt"
     file.write_text(content)
-    with TraceWriter(folder / "X.trace", "MONITOR") as writer:
-        import_monitor(file, writer, bytes(16))
+    with TraceWriter(folder / "X.trace", "MONITOR", keep) as writer:
+        import_monitor(file, writer, bytes(16), keep)
     return Trace.open(folder / "X.trace")
 
 
@@ -90,3 +90,13 @@ def test_any_bytes_are_read_as_they_were_sent(key: bytes, value: bytes) -> None:
     assert said.key_size == str(len(key))
     assert said.value_size == str(len(value))
     assert said.key == key.decode(errors="backslashreplace")
+    assert (said.key_content, said.value_content) == (key, value)
+
+
+def test_keys_and_values_are_kept_as_they_were_sent_and_never_a_password(tmp_path: Path) -> None:
+    login = '1339518088.1 [0 127.0.0.1:1] "HELLO" "3" "AUTH" "user" "hunter"\n'
+    trace = imported(tmp_path, LINES + login, Keep(keys=True, values=True))
+    found = pl.concat(trace.batches(("key_content", "value_content")))
+    keys = [b"k", b"k", b"k", b"l", b"m", b"", b'h\x00"\n', b"k", b""]
+    assert found["key_content"].to_list() == keys
+    assert found["value_content"].to_list() == [b"value", *[None] * 5, b"12345", b"v", None]

@@ -142,7 +142,9 @@ fn sample(generator: &Generator) -> (ValueType, Vec<u8>) {
         Generator::Ordinal
         | Generator::Number { .. }
         | Generator::Computed { .. }
-        | Generator::Split { .. } => (ValueType::Integer, vec![0; 8]),
+        | Generator::Split { .. }
+        | Generator::Ttl { .. }
+        | Generator::ScanLength => (ValueType::Integer, vec![0; 8]),
         Generator::Fraction { .. } => (ValueType::Fraction, vec![0; 8]),
         Generator::Boolean => (ValueType::Boolean, vec![0]),
         Generator::Uuid => (ValueType::Uuid, vec![0; 16]),

@@ -1,16 +1,19 @@
 //! Carries out one plan on the null driver, for profilers: the engine's own cost and nothing else.
 //!
-//! Arguments: yields (0 for a blocking driver), clients, workers, operations, `uniform` or
-//! `zipfian`.
+//! Arguments: yields (0 for a blocking driver), clients, workers, operations, and which: `uniform`,
+//! `zipfian`, `mixed` (half of them writes, as on the tape), or `tape` (these, replayed).
 
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
 #![expect(clippy::unwrap_used, reason = "a wrong argument may end it")]
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
 
 use kvmark_driver::null::Null;
 use kvmark_engine::{Unobserved, run};
-use kvmark_plan::Distribution;
+use kvmark_plan::*;
+use kvmark_trace::tape::{BlockWriter, RECORDS_MAX, Record};
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -25,14 +28,69 @@ fn main() {
     // What an interval costs isn't an operation's.
     plan.interval_ns = 3_600_000_000_000;
     plan.phases[0].groups[0].operations = Some(operations);
-    if std::env::args().nth(5).is_some_and(|word| word == "zipfian") {
-        plan.groups[0].keys.distribution = Distribution::YcsbZipfian;
+    let folder = tempfile::tempdir().unwrap();
+    match std::env::args().nth(5).as_deref() {
+        Some("zipfian") => plan.groups[0].keys.distribution = Distribution::YcsbZipfian,
+        Some("mixed") => mix(&mut plan),
+        Some("tape") => {
+            mix(&mut plan);
+            replay(&mut plan, operations, &folder.path().join("tape"));
+        }
+        _ => {}
     }
     let options = BTreeMap::from([("yields".to_owned(), yields.into())]);
     let driver = Null::open(&options).unwrap();
-    let folder = tempfile::tempdir().unwrap();
     let record = run(&plan, driver, folder.path(), &mut Unobserved).unwrap().record;
     let phase = &record.phases[0];
     let ns = (phase.end_ns - phase.start_ns) as f64 / operations as f64;
     println!("{ns:.1} ns per operation, {:.2} M/s", 1e3 / ns);
+}
+
+/// Half of the operations write, on 100,000 keys of 20 bytes alike.
+fn mix(plan: &mut Plan) {
+    plan.dataset.count = KEYS;
+    plan.dataset.key =
+        KeyText { prefix: "user".to_owned(), zero_padding: 16, order: KeyOrder::Ordered };
+    plan.dataset.fields.count = 1;
+    let group = &mut plan.groups[0];
+    group.mix = [Kind::Read, Kind::Update].map(weight).to_vec();
+    group.keys.count = KEYS;
+    group.write_fields = FieldChoice::All;
+}
+
+const KEYS: u64 = 100_000;
+
+fn weight(kind: Kind) -> Weight {
+    Weight { kind, statement: None, weight: 1.0 }
+}
+
+/// The same from a tape.
+fn replay(plan: &mut Plan, operations: u64, path: &Path) {
+    let (mut file, mut writer) = (File::create(path).unwrap(), BlockWriter::default());
+    let mut state = 1;
+    for number in 0..operations {
+        state = split_mix(state);
+        let kind = if state & 1 == 0 { Kind::Read } else { Kind::Insert };
+        let key = split_mix((state >> 1) % KEYS) & !0xFF | 20;
+        let at_ns = number;
+        let (value_size, kind) = (if kind == Kind::Read { 0 } else { 100 }, kind as u8);
+        let sizes = Record { key_size: 20, value_size, items: 1, ..Record::default() };
+        writer.push(&Record { at_ns, key, kind, ..sizes }, None, None);
+        if writer.len() == RECORDS_MAX {
+            writer.finish(&mut file).unwrap();
+        }
+    }
+    writer.finish(&mut file).unwrap();
+    plan.dataset.key.order = KeyOrder::Sized;
+    plan.dataset.values = ValueKind::Sized;
+    plan.groups[0].mix = [Kind::Read, Kind::Insert].map(weight).to_vec();
+    plan.groups[0].arrival = Arrival::Tape {
+        path: path.to_string_lossy().into_owned(),
+        speed: None,
+        order: TapeOrder::Key,
+        loops: 1,
+        length_ns: operations,
+        trace: String::new(),
+        told: Vec::new(),
+    };
 }

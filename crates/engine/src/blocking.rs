@@ -88,8 +88,7 @@ impl<C: Clock> OnThread<'_, C> {
     /// theirs.
     #[inline(never)]
     fn take(&self, place: &Access<'_>, source: &Source<'_>, operation: &mut Operation<'_>) {
-        let Some(taken) = place.taken() else { return };
-        operation.take(taken);
+        operation.take(place);
         if let Some((turnstile, claim)) = source.turnstile().zip(operation.claim()) {
             turnstile.enter(self.ticket, claim);
         }

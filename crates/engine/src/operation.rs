@@ -5,13 +5,14 @@
 use kvmark_driver::{Call, Columns, Reply, Request, Values};
 use kvmark_plan::{FieldChoice, Kind, Outcome};
 use kvmark_record::{Action, Sample};
-use kvmark_workload::{ArgumentBuffer, Draw, ValueBuffer};
+use kvmark_workload::{ArgumentBuffer, Draw, Kept, ValueBuffer};
 
 use crate::executed::Executed;
 use crate::ledger::Ledger;
 use crate::numbering::Turn;
 use crate::order::Claim;
 use crate::phase::{GroupShared, Stretch};
+use crate::source::{Access, Source};
 use crate::tape::Taken;
 
 /// The operation that a client has under way.
@@ -30,7 +31,7 @@ pub(crate) struct Operation<'a> {
     free_ns: u64,
     draw: Draw,
     /// What a tape says of it, where one does.
-    taken: Taken,
+    pub(crate) taken: Taken,
     /// The read of a read-modify-write whose update is under way, and the records it returned.
     read: Option<(Executed, u64)>,
     /// The operation that ended last and its phase, until it is written down.
@@ -82,9 +83,12 @@ impl<'a> Operation<'a> {
 
     fn begin_as(&mut self, leg: usize, number: u64, intended_ns: u64, shared: &mut Bound) {
         self.draw(leg, number, intended_ns);
-        let bound = if self.keeps() { &mut self.own } else { shared };
-        bound.arguments.ttl_ms = self.taken.ttl_ms;
-        bind(self.group, self.stretch, &self.draw, bound);
+        if self.group.taped {
+            self.bind_taken(shared);
+        } else {
+            let bound = if self.keeps() { &mut self.own } else { shared };
+            bind(self.group, self.stretch, &self.draw, bound);
+        }
         // Not before: a key is a chain of multiplications, each of which waits for the one before,
         // and this is done meanwhile.
         self.write_down();
@@ -97,14 +101,40 @@ impl<'a> Operation<'a> {
         self.group.taped
     }
 
-    /// What its next operation is.
-    pub(crate) fn take(&mut self, taken: Taken) {
-        self.taken = taken;
+    /// Takes what a tape says of the operation whose turn it is.
+    #[inline]
+    pub(crate) fn take(&mut self, place: &Access<'_>) {
+        place.give(&mut self.taken, &mut self.own.arguments.kept);
+    }
+
+    /// Takes the next operation of a tape that nobody else has.
+    #[inline]
+    pub(crate) fn take_next(&mut self, source: &Source<'_>, ready_ns: u64) -> Option<Turn> {
+        source.take(ready_ns, &mut self.taken, &mut self.own.arguments.kept)
+    }
+
+    /// Binds what a tape says: a key and a value that were kept are taken as they are.
+    fn bind_taken(&mut self, shared: &mut Bound) {
+        let keeps = self.keeps();
+        let Self { group, stretch, draw, taken, own, .. } = self;
+        if draw.statement.is_some() {
+            own.arguments.ttl_ms = taken.ttl_ms;
+            own.arguments.scan_length = draw.scan_length;
+            return bind_statement(group, stretch, draw, own);
+        }
+        if own.arguments.kept.is_nothing() {
+            return bind(group, stretch, draw, if keeps { own } else { shared });
+        }
+        let Bound { key, values, arguments: ArgumentBuffer { kept, .. }, .. } = own;
+        let (key, values) =
+            if keeps { (key, values) } else { (&mut shared.key, &mut shared.values) };
+        bind_kept(group, draw, kept, key, values);
     }
 
     /// What the operation must not overtake others on.
+    #[inline]
     pub(crate) fn claim(&self) -> Option<Claim> {
-        self.taken.claim.filter(|_| self.group.ordered)
+        self.group.ordered.then_some(self.taken.claim)
     }
 
     /// The phase to which the operation belongs.
@@ -325,6 +355,36 @@ fn bind(group: &GroupShared, stretch: &Stretch, draw: &Draw, bound: &mut Bound) 
             stream.update_values_into(draw, &bound.key, &mut bound.values);
         }
         Kind::Read | Kind::Scan | Kind::Delete => {}
+    }
+}
+
+/// [`bind`] of what was kept.
+#[inline(never)]
+fn bind_kept(
+    group: &GroupShared,
+    draw: &Draw,
+    kept: &Kept,
+    key: &mut Vec<u8>,
+    values: &mut ValueBuffer,
+) {
+    let stream = &group.stream;
+    match kept.key() {
+        Some(own) => {
+            key.clear();
+            key.extend_from_slice(own);
+        }
+        None => stream.key_into(draw.ordinal, key),
+    }
+    if matches!(draw.kind, Kind::Read | Kind::Scan | Kind::Delete) {
+        return;
+    }
+    match kept.value() {
+        Some(own) => {
+            values.clear();
+            values.bytes.extend_from_slice(own);
+            values.places.push((0, 0..own.len()));
+        }
+        None => stream.insert_values_into(draw.version, key, values),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which operations of a tape may go on: those of one key, or of one client, in their order.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use kvmark_driver::Ticket;
@@ -17,52 +18,76 @@ pub(crate) struct Claim {
 
 /// The operations that are under way or wait for others, by what they claim.
 ///
-/// A word has its line in the slot that its hash names; where another word is there, among `more`.
+/// Most find nobody whose word has the same hash: they note themselves in its slot, and that is all.
+/// Where somebody is there, both are in the lines of their words, until nobody is there any more.
 #[derive(Debug)]
 pub(crate) struct Order {
-    slots: Vec<(u64, Line)>,
-    more: HashMap<u64, Line>,
+    /// By hash: who is there by himself, [`NOBODY`], or [`CROWD`] and how many are in lines.
+    slots: Vec<u32>,
+    lines: HashMap<u64, Line, BuildHasherDefault<WordHasher>>,
     /// By ticket.
     places: Vec<Place>,
 }
 
-/// Slots for each client: one in so many operations finds another word's line.
+/// Slots for each client: one in so many operations finds another word's.
 const SLOTS_A_CLIENT: usize = 64;
 const SLOTS_MAX: usize = 1 << 18;
+const NOBODY: Ticket = Ticket::MAX;
+/// Tickets are below it.
+const CROWD: u32 = 1 << 31;
 
 /// The operations of one word: some under way, the others behind them in their order.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Line {
-    /// Under way beside each other.
-    together: u32,
-    /// Under way alone.
-    alone: bool,
-    first: Option<Ticket>,
+    /// How many are under way, or [`ALONE`].
+    going: u32,
+    /// Who waits and came last, or [`NOBODY`].
     last: Ticket,
 }
 
+/// One is under way, and no other may be.
+const ALONE: u32 = u32::MAX;
+const EMPTY: Line = Line { going: 0, last: NOBODY };
+
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    claim: Claim,
-    behind: Option<Ticket>,
+    word: u64,
+    slot: u32,
+    /// Who waits behind it; behind the last is the first.
+    behind: Ticket,
+    alone: bool,
     waits: bool,
 }
 
-const NOWHERE: Place = Place { claim: Claim { word: 0, alone: false }, behind: None, waits: false };
+const NOWHERE: Place = Place { word: 0, slot: 0, behind: 0, alone: false, waits: false };
+
+/// Words are hashes already, or few.
+#[derive(Clone, Copy, Debug, Default)]
+struct WordHasher(u64);
+
+impl Hasher for WordHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(self.0 << 8 | u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        let product = word.wrapping_mul(GOLDEN);
+        // The upper bits depend on all of the word's, and the map looks at the lower ones, too.
+        self.0 = product ^ product >> 32;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 impl Line {
     fn admits(&self, alone: bool) -> bool {
-        !self.alone && (!alone || self.together == 0)
+        self.going == 0 || !alone && self.going != ALONE
     }
 
     fn admit(&mut self, alone: bool) {
-        self.alone = alone;
-        self.together += u32::from(!alone);
-    }
-
-    /// Whether nothing of its word is under way, and so nothing waits.
-    fn is_over(&self) -> bool {
-        self.admits(true)
+        self.going = if alone { ALONE } else { self.going + 1 };
     }
 }
 
@@ -71,8 +96,8 @@ impl Order {
     pub(crate) fn new(clients: usize) -> Self {
         let slots = (clients * SLOTS_A_CLIENT).next_power_of_two().min(SLOTS_MAX);
         Self {
-            slots: vec![(0, Line::default()); slots],
-            more: HashMap::new(),
+            slots: vec![NOBODY; slots],
+            lines: HashMap::with_capacity_and_hasher(clients, BuildHasherDefault::default()),
             places: vec![NOWHERE; clients],
         }
     }
@@ -82,21 +107,18 @@ impl Order {
     #[inline]
     pub(crate) fn enter(&mut self, ticket: Ticket, claim: Claim) -> bool {
         if self.places.len() <= ticket as usize {
-            self.places.resize(ticket as usize + 1, NOWHERE);
+            self.make_room(ticket);
         }
-        let line = line(&mut self.slots, &mut self.more, claim.word);
-        let waits = line.first.is_some() || !line.admits(claim.alone);
-        self.places[ticket as usize] = Place { claim, behind: None, waits };
-        if !waits {
-            line.admit(claim.alone);
+        let Claim { word, alone } = claim;
+        // The upper bits of the product depend on all of the word's.
+        let slot = (word.wrapping_mul(GOLDEN) >> 32) as usize & (self.slots.len() - 1);
+        let place = Place { word, slot: slot as u32, behind: ticket, alone, waits: false };
+        self.places[ticket as usize] = place;
+        if self.slots[slot] == NOBODY {
+            self.slots[slot] = ticket;
             return true;
         }
-        match line.first {
-            None => line.first = Some(ticket),
-            Some(_) => self.places[line.last as usize].behind = Some(ticket),
-        }
-        line.last = ticket;
-        false
+        self.join(ticket)
     }
 
     /// Whether an operation that entered has to wait for others.
@@ -105,46 +127,76 @@ impl Order {
     }
 
     /// Ends an operation that was let go on; who may go on now is added to `freed`.
+    #[inline]
     pub(crate) fn leave(&mut self, ticket: Ticket, freed: &mut Vec<Ticket>) {
-        let Claim { word, alone } = self.places[ticket as usize].claim;
-        let line = line(&mut self.slots, &mut self.more, word);
-        if alone {
-            line.alone = false;
+        let slot = self.places[ticket as usize].slot as usize;
+        if self.slots[slot] == ticket {
+            self.slots[slot] = NOBODY;
         } else {
-            line.together -= 1;
-        }
-        while let Some(next) = line.first {
-            let place = &mut self.places[next as usize];
-            if !line.admits(place.claim.alone) {
-                return;
-            }
-            line.admit(place.claim.alone);
-            place.waits = false;
-            line.first = place.behind.take();
-            freed.push(next);
-        }
-        if line.is_over() && !self.more.is_empty() {
-            self.more.remove(&word);
+            self.leave_line(ticket, freed);
         }
     }
-}
 
-/// The line of a word, which may be new.
-#[inline]
-fn line<'a>(
-    slots: &'a mut [(u64, Line)],
-    more: &'a mut HashMap<u64, Line>,
-    word: u64,
-) -> &'a mut Line {
-    // The upper bits of the product depend on all of the word's.
-    let place = (word.wrapping_mul(GOLDEN) >> 32) as usize & (slots.len() - 1);
-    let (owner, own) = &mut slots[place];
-    // A word stays among the others until its line is over there.
-    if !more.is_empty() && more.contains_key(&word) || *owner != word && !own.is_over() {
-        return more.entry(word).or_default();
+    #[cold]
+    fn make_room(&mut self, ticket: Ticket) {
+        self.places.resize(ticket as usize + 1, NOWHERE);
     }
-    *owner = word;
-    own
+
+    /// Enters where somebody is; as [`Self::enter`].
+    #[inline(never)]
+    fn join(&mut self, ticket: Ticket) -> bool {
+        let Place { word, slot, alone, .. } = self.places[ticket as usize];
+        let there = self.slots[slot as usize];
+        if there < CROWD {
+            let Place { word, alone, .. } = self.places[there as usize];
+            self.lines.entry(word).or_insert(EMPTY).admit(alone);
+            self.slots[slot as usize] = CROWD + 1;
+        }
+        self.slots[slot as usize] += 1;
+        let line = self.lines.entry(word).or_insert(EMPTY);
+        if line.last == NOBODY && line.admits(alone) {
+            line.admit(alone);
+            return true;
+        }
+        self.places[ticket as usize].waits = true;
+        let last = std::mem::replace(&mut line.last, ticket);
+        if last != NOBODY {
+            let first = std::mem::replace(&mut self.places[last as usize].behind, ticket);
+            self.places[ticket as usize].behind = first;
+        }
+        false
+    }
+
+    /// Leaves where others are or were; as [`Self::leave`].
+    #[inline(never)]
+    fn leave_line(&mut self, ticket: Ticket, freed: &mut Vec<Ticket>) {
+        let Place { word, slot, alone, .. } = self.places[ticket as usize];
+        let line = self.lines.get_mut(&word).expect("who has left no slot is in a line");
+        line.going = if alone { 0 } else { line.going - 1 };
+        while line.last != NOBODY {
+            let first = self.places[line.last as usize].behind;
+            let Place { alone, behind, .. } = self.places[first as usize];
+            if !line.admits(alone) {
+                break;
+            }
+            line.admit(alone);
+            self.places[first as usize].waits = false;
+            if first == line.last {
+                line.last = NOBODY;
+            } else {
+                self.places[line.last as usize].behind = behind;
+            }
+            freed.push(first);
+        }
+        if line.going == 0 {
+            self.lines.remove(&word);
+        }
+        let there = &mut self.slots[slot as usize];
+        *there -= 1;
+        if *there == CROWD {
+            *there = NOBODY;
+        }
+    }
 }
 
 /// An order that threads share.
@@ -230,8 +282,8 @@ mod tests {
         assert_eq!(freed, [2, 3]);
         order.leave(3, &mut freed);
         order.leave(4, &mut freed);
-        assert!(order.more.is_empty());
-        assert!(order.slots.iter().all(|(_, line)| line.is_over()));
+        assert!(order.lines.is_empty());
+        assert!(order.slots.iter().all(|slot| *slot == NOBODY));
     }
 
     #[test]
@@ -239,16 +291,16 @@ mod tests {
         // With one slot, words find others there.
         for (seed, clients) in (0..200_u64).flat_map(|seed| [(seed, 6), (seed, 0)]) {
             let (mut order, mut freed) = (Order::new(clients), Vec::new());
-            let (mut idle, mut going): (Vec<Ticket>, Vec<Ticket>) = ((0..6).collect(), Vec::new());
-            let (mut entered, mut begun) = (vec![Vec::new(); 3], vec![Vec::new(); 3]);
-            let mut of = [(0, false, 0); 6];
+            let (mut idle, mut going): (Vec<Ticket>, Vec<Ticket>) = ((0..9).collect(), Vec::new());
+            let (mut entered, mut begun) = (vec![Vec::new(); 6], vec![Vec::new(); 6]);
+            let mut of = [(0, false, 0); 9];
             let mut state = seed;
             for number in 0..300 {
                 state = split_mix(state);
                 let waits = number < 250 && !idle.is_empty() && !state.is_multiple_of(3);
                 if waits {
                     let ticket = idle.remove(state as usize / 7 % idle.len());
-                    let (word, alone) = (state / 64 % 3, state / 1024 % 2 == 0);
+                    let (word, alone) = (state / 64 % 6, state / 1024 % 2 == 0);
                     of[ticket as usize] = (word as usize, alone, number);
                     entered[word as usize].push(number);
                     if order.enter(ticket, claim(word, alone)) {

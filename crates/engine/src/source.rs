@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kvmark_plan::{Arrival, Share};
 use kvmark_schedule::{Arrivals, Part};
-use kvmark_workload::Apart;
+use kvmark_workload::{Apart, Kept};
 
 use crate::numbering::{Numbering, Turn};
 use crate::order::Turnstile;
@@ -14,6 +14,9 @@ use crate::tape::{Cursor, Owner, Taken};
 
 /// Most operation numbers that a worker takes from the shared counter at once.
 const CHUNK_MAX: u64 = 64;
+
+/// More threads than a run can have.
+const THREADS_MAX: u32 = 1 << 31;
 
 /// What the workers share of a group's numbers in a stretch.
 #[derive(Debug)]
@@ -88,7 +91,7 @@ impl Turns {
     /// clients of the group.
     pub(crate) fn owner(&self, worker: u32, workers: u32) -> Option<Owner> {
         let Share { index, of } = self.share;
-        let clients = self.clients / of + u32::from(index < self.clients % of);
+        let clients = clients_of(*self);
         let owner = (worker + workers - self.first_slot % workers) % workers;
         // Shares without a client have nothing of the tape either.
         let (owners, shares) = (clients.min(workers), of.min(self.clients));
@@ -110,13 +113,15 @@ impl Numbers {
             let pace = Pace { share: turns.share, think_time_ns: *think_time_ns };
             return Self::Closed { legs, pace };
         }
-        if let Some(workers) = workers {
+        // A thread that has all of a tape for itself needs no lock.
+        let taped = matches!(arrival, Arrival::Tape { .. });
+        let alone = taped && clients_of(turns) == 1;
+        if let Some(workers) = workers.or(alone.then_some(THREADS_MAX)) {
             return Self::Parts { arrival: arrival.clone(), legs, turns, workers };
         }
         match Timetable::new(arrival, &legs, turns.part(), turns.owner(0, 1)) {
             Some(timetable) => {
                 let timetable = Mutex::new(timetable);
-                let taped = matches!(arrival, Arrival::Tape { .. });
                 let clients = if taped { turns.clients as usize } else { 0 };
                 Self::Queue { timetable, turnstile: Turnstile::new(clients) }
             }
@@ -203,10 +208,19 @@ impl Timetable {
         }
     }
 
-    /// The operation that was taken last, of a tape.
-    fn taken(&self) -> Option<Taken> {
-        if let Self::Tape(cursor) = self { cursor.taken() } else { None }
+    /// Gives the operation that was taken last, of a tape.
+    #[inline]
+    fn give(&self, taken: &mut Taken, kept: &mut Kept) {
+        if let Self::Tape(cursor) = self {
+            cursor.give(taken, kept);
+        }
     }
+}
+
+/// The clients of this share.
+fn clients_of(turns: Turns) -> u32 {
+    let Turns { share: Share { index, of }, clients, .. } = turns;
+    clients / of + u32::from(index < clients % of)
 }
 
 /// How many of `all` numbers belong to a share.
@@ -253,6 +267,17 @@ impl<'a> Source<'a> {
         if let Self::Queue { turnstile, .. } = self { Some(turnstile) } else { None }
     }
 
+    /// The next operation of a tape that nobody else has, and what it is; as [`Access::next`] and
+    /// [`Access::give`].
+    #[inline]
+    pub(crate) fn take(&self, ready_ns: u64, taken: &mut Taken, kept: &mut Kept) -> Option<Turn> {
+        let Self::Own(timetable) = self else { return None };
+        let Timetable::Tape(cursor) = &mut *timetable.borrow_mut() else { return None };
+        let turn = cursor.take_next(ready_ns)?;
+        cursor.give(taken, kept);
+        Some(turn)
+    }
+
     #[inline]
     pub(crate) fn enter(&'a self) -> Access<'a> {
         if let Self::Queue { timetable, .. } = self {
@@ -281,12 +306,14 @@ impl Access<'_> {
         }
     }
 
-    /// What the operation is that was given last, where a tape says it.
-    pub(crate) fn taken(&self) -> Option<Taken> {
+    /// Gives what the operation is whose turn came last, where a tape says it, and what was kept of
+    /// it.
+    #[inline]
+    pub(crate) fn give(&self, taken: &mut Taken, kept: &mut Kept) {
         match self {
-            Self::Any(Source::Own(timetable)) => timetable.borrow().taken(),
-            Self::Any(_) => None,
-            Self::First(timetable) => timetable.taken(),
+            Self::Any(Source::Own(timetable)) => timetable.borrow().give(taken, kept),
+            Self::Any(_) => {}
+            Self::First(timetable) => timetable.give(taken, kept),
         }
     }
 }

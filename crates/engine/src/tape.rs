@@ -5,7 +5,7 @@ use std::path::Path;
 
 use kvmark_plan::{Arrival, Kind, TapeOrder, split_mix};
 use kvmark_trace::tape::{Block, Record, TapeReader};
-use kvmark_workload::{Draw, sized};
+use kvmark_workload::{Draw, Kept, sized};
 
 use crate::numbering::{Numbering, Turn};
 use crate::order::Claim;
@@ -104,19 +104,27 @@ impl Cursor {
         self.time = 0;
     }
 
-    /// The operation that was taken last.
+    /// Gives the operation that was taken last, and what was kept of it.
     #[inline]
-    pub(crate) fn taken(&self) -> Option<Taken> {
-        let record = self.last()?;
-        Some(Taken {
-            key: record.key,
-            ttl_ms: record.ttl_ms,
-            value_size: record.value_size,
-            count: record.count,
-            statement: record.statement,
-            kind: kind(&record),
-            claim: claim(&record, self.order),
-        })
+    pub(crate) fn give(&self, taken: &mut Taken, kept: &mut Kept) {
+        let Some(record) = self.last() else { return };
+        if record.flags & (Record::KEY_KEPT | Record::VALUE_KEPT) != 0 || !kept.is_nothing() {
+            self.give_kept(kept);
+        }
+        taken.key = record.key;
+        taken.ttl_ms = record.ttl_ms;
+        taken.value_size = record.value_size;
+        taken.count = record.count;
+        taken.statement = record.statement;
+        taken.kind = kind(&record);
+        taken.claim = claim(&record, self.order).unwrap_or(taken.claim);
+    }
+
+    #[inline(never)]
+    fn give_kept(&self, kept: &mut Kept) {
+        if let Some(record) = self.last() {
+            kept.set(self.block.key(&record), self.block.value(&record));
+        }
     }
 
     #[inline]
@@ -146,8 +154,18 @@ impl Cursor {
         Some(self.owner == Owner::ONLY || self.owner.has(&self.last()?, number, self.order))
     }
 
-    #[inline]
+    /// When the next operation was sent; none behind the last.
+    #[inline(always)]
     fn peek(&mut self) -> Option<u64> {
+        match self.block.at_ns(self.index) {
+            None => self.peek_behind(),
+            at_ns => at_ns,
+        }
+    }
+
+    /// [`Self::peek`] behind the last record of a block.
+    #[inline(never)]
+    fn peek_behind(&mut self) -> Option<u64> {
         while self.index == self.block.len() {
             if !self
                 .reader
@@ -181,10 +199,12 @@ pub(crate) struct Taken {
     /// How long what it writes lives; 0 for ever.
     pub(crate) ttl_ms: u64,
     value_size: u32,
-    count: u32,
+    /// Records that are asked of a scan.
+    pub(crate) count: u32,
     statement: u16,
     kind: Kind,
-    pub(crate) claim: Option<Claim>,
+    /// For what has an order to keep.
+    pub(crate) claim: Claim,
 }
 
 impl Taken {
@@ -196,7 +216,7 @@ impl Taken {
         count: 0,
         statement: 0,
         kind: Kind::Read,
-        claim: None,
+        claim: Claim { word: 0, alone: false },
     };
 
     /// What is done, by a statement of the group's mix; an insert writes whether or not the record
@@ -214,10 +234,12 @@ impl Taken {
     }
 }
 
+#[inline]
 fn kind(record: &Record) -> Kind {
     Kind::ALL.get(usize::from(record.kind)).copied().unwrap_or(Kind::Read)
 }
 
+#[inline]
 fn claim(record: &Record, order: TapeOrder) -> Option<Claim> {
     let alone = !matches!(kind(record), Kind::Read | Kind::Scan);
     match order {

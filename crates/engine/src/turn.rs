@@ -70,22 +70,25 @@ struct Client<'a> {
 }
 
 impl Client<'_> {
-    /// Takes what a tape says of its next operation; whether that must wait for others.
+    /// Takes its next operation from a tape, which may have to wait for others.
     #[inline(never)]
-    fn is_held(
+    fn take(
         &mut self,
         ticket: Ticket,
-        turn: Turn,
+        ready_ns: u64,
+        stretch: &Stretch,
         source: &Source<'_>,
         order: Option<&mut Order>,
-    ) -> bool {
-        let Some(taken) = source.enter().taken() else { return false };
-        self.operation.take(taken);
-        let held = order.zip(taken.claim).is_some_and(|(all, one)| !all.enter(ticket, one));
-        if held {
+    ) -> Step {
+        let next = self.operation.take_next(source, ready_ns);
+        if let (Some(turn), Some(order)) = (next, order)
+            && (turn.intended_ns > ready_ns || ready_ns < stretch.end_ns())
+            && !order.enter(ticket, self.operation.taken.claim)
+        {
             self.state = State::Held(turn);
+            return Step::Held;
         }
-        held
+        Step::Next(next)
     }
 }
 
@@ -103,6 +106,15 @@ enum State {
     Part,
     UnderWay,
     Ended,
+}
+
+/// What a tape has for a client.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Its next operation; none behind the last.
+    Next(Option<Turn>),
+    /// An operation that must not overtake another.
+    Held,
 }
 
 /// Time in which the worker had something to do, or was to be back, and didn't come to it.
@@ -321,14 +333,15 @@ impl<'a, C: Clock> Floor<'a, C> {
             State::Free(ready_ns) => {
                 let source = self.sources[client.group].as_ref();
                 let source = source.expect("whose seat it is, the arrivals are too");
-                let next = source.enter().next(ready_ns);
-                if client.operation.is_taped()
-                    && let Some(turn) = next
-                    && (turn.intended_ns > ready_ns || ready_ns < self.stretch.end_ns())
-                    && client.is_held(ticket, turn, source, self.orders[client.group].as_mut())
-                {
-                    return false;
-                }
+                let next = if client.operation.is_taped() {
+                    let order = self.orders[client.group].as_mut();
+                    match client.take(ticket, ready_ns, self.stretch, source, order) {
+                        Step::Next(next) => next,
+                        Step::Held => return false,
+                    }
+                } else {
+                    source.enter().next(ready_ns)
+                };
                 match next {
                     Some(turn) if turn.intended_ns > ready_ns => {
                         client.state = State::Next(turn);
@@ -398,8 +411,11 @@ impl<'a, C: Clock> Floor<'a, C> {
     fn let_go_on(&mut self, ended: Ticket, at_ns: u64) {
         let group = self.clients[ended as usize].group;
         let Some(order) = &mut self.orders[group] else { return };
+        order.leave(ended, &mut self.freed);
+        if self.freed.is_empty() {
+            return;
+        }
         let mut freed = std::mem::take(&mut self.freed);
-        order.leave(ended, &mut freed);
         for ticket in freed.drain(..) {
             let client = &mut self.clients[ticket as usize];
             let State::Held(turn) = client.state else { continue };

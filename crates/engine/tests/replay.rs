@@ -46,7 +46,7 @@ fn records(count: u64, seed: u64) -> Vec<Record> {
 fn tape(records: &[Record]) -> PathBuf {
     let (mut bytes, mut writer) = (Vec::new(), BlockWriter::default());
     for part in records.chunks(100) {
-        part.iter().for_each(|record| writer.push(record, &[], &[]));
+        part.iter().for_each(|record| writer.push(record, None, None));
         writer.finish(&mut bytes).unwrap();
     }
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -228,6 +228,54 @@ fn what_a_replay_wrote_is_read_back() {
         let read = record.totals.iter().filter(|total| total.phase == 1);
         let wrong = read.filter(|total| total.outcome != Outcome::Ok).count();
         assert_eq!(wrong > 0, lost);
+    }
+}
+
+#[test]
+fn the_very_key_and_value_are_taken_where_they_were_kept_and_made_where_not() {
+    let record = |kind: Kind, key_size: usize, value_size: usize, count| Record {
+        key: 3 << 8 | 20,
+        kind: kind as u8,
+        key_size: key_size as u32,
+        value_size: value_size as u32,
+        count,
+        items: 1,
+        ..Record::default()
+    };
+    let made = b"---------2..........".to_vec();
+    let kept: [(Kind, Option<&[u8]>, Option<&[u8]>); 6] = [
+        (Kind::Update, Some(b"a key"), Some(b"its value")),
+        (Kind::Update, None, Some(b"another")),
+        (Kind::Update, Some(b""), None),
+        (Kind::Read, Some(b"\xff\0"), None),
+        (Kind::Read, None, None),
+        (Kind::Scan, Some(b"from here"), None),
+    ];
+    let (mut bytes, mut writer, mut expected) = (Vec::new(), BlockWriter::default(), Vec::new());
+    let mut records = Vec::new();
+    for (number, (kind, key, value)) in kept.into_iter().enumerate() {
+        let sizes = (key.map_or(20, <[u8]>::len), value.map_or(4, <[u8]>::len));
+        records.push(record(kind, sizes.0, sizes.1, 7));
+        writer.push(&records[number], key, value);
+        let key = key.map_or_else(|| made.clone(), <[u8]>::to_vec);
+        let length = (kind == Kind::Update).then_some(sizes.1);
+        expected.push((number as u64, kind, key, length));
+    }
+    writer.finish(&mut bytes).unwrap();
+    for clients in [1, 3] {
+        let mut plan = replay(&records, None, TapeOrder::Client, clients);
+        let mix = [Kind::Read, Kind::Update, Kind::Scan];
+        plan.groups[0].mix = mix.map(|kind| Weight { kind, statement: None, weight: 1.0 }).to_vec();
+        let Arrival::Tape { path, .. } = &plan.groups[0].arrival else { panic!("it is a tape") };
+        fs::write(path, &bytes).unwrap();
+        let store = Recording::default();
+        support::record(&plan, store.clone());
+        let mut found = issued(&store);
+        found.sort();
+        assert_eq!(found, expected);
+        let written = store.store.lock().unwrap();
+        assert_eq!(written[&b"a key"[..]][&0], b"its value");
+        assert_eq!(written[&made[..]][&0], b"another");
     }
 }
 

@@ -174,6 +174,8 @@ pub enum Generator {
         /// Above 0.
         unit_ms: u64,
     },
+    /// How many records a scan asks for, as a tape says.
+    ScanLength,
     /// A whole number computed from another: `start + x / divisor % modulus * factor`, and `step`
     /// more for each element before within the operation.
     Computed {

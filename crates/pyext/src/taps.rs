@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use kvmark_driver::OpenError;
 use kvmark_driver_server::{Target, Tls, TlsFiles};
-use kvmark_tap::{Settings, Spoken};
+use kvmark_tap::{Keep, Settings, Spoken};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -28,6 +28,8 @@ struct Given {
     key_file: Option<String>,
     server_name: Option<String>,
     threads: usize,
+    keep_keys: bool,
+    keep_values: bool,
     memory_bytes: usize,
     disk_bytes: u64,
 }
@@ -74,6 +76,6 @@ fn settings_of(given: Given) -> Result<Settings, OpenError> {
         OpenError::Option(format!("a tap understands {names}, and not {}", given.protocol))
     })?;
     let Given { host, port, threads, memory_bytes, disk_bytes, .. } = given;
-    let listen = (host, port);
-    Ok(Settings { listen, target, tls, spoken, threads, memory_bytes, disk_bytes })
+    let (listen, keep) = ((host, port), Keep { keys: given.keep_keys, values: given.keep_values });
+    Ok(Settings { listen, target, tls, spoken, threads, keep, memory_bytes, disk_bytes })
 }

@@ -79,26 +79,28 @@ pub(crate) fn shape_of(verb: &str, expires: bool) -> String {
     verbs::shape_of(verb, expires)
 }
 
-/// What a command of Redis says: the places of its keys among the words, the bytes of the values
-/// that it writes, and its time to live in milliseconds.
+/// What a command of Redis says: the places of its keys among the words, those of the values that
+/// it writes to one key, the bytes of all values, and its time to live in milliseconds.
 ///
 /// Raises `ValueError` when there are no words.
 #[pyfunction]
 pub(crate) fn redis_command(
     words: Vec<Bound<'_, PyBytes>>,
-) -> PyResult<(Vec<usize>, Option<u64>, Option<u64>)> {
+) -> PyResult<(Vec<usize>, Vec<usize>, Option<u64>, Option<u64>)> {
     let (name, rest) =
         words.split_first().ok_or_else(|| PyValueError::new_err("a command has a name"))?;
     let mut command = Command::named(&String::from_utf8_lossy(name.as_bytes()));
-    let mut keys = Vec::new();
+    let (mut keys, mut values) = (Vec::new(), Vec::new());
     for (place, word) in (1..).zip(rest) {
         if command.awaits_key() {
             keys.push(place);
+        } else if command.awaits_value() {
+            values.push(place);
         }
         let word = word.as_bytes();
         command.word(word.len() as u64, word);
     }
-    Ok((keys, command.value_bytes(), command.ttl_ms()))
+    Ok((keys, values, command.value_bytes(), command.ttl_ms()))
 }
 
 /// From its 16 bytes.

@@ -23,11 +23,12 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn new(spoken: Spoken, recorder: Rc<RefCell<Recorder>>) -> Self {
+        let keeper = recorder.borrow().keeper.clone();
         let side: Box<dyn Side> = match spoken {
-            Spoken::Redis => Box::new(Redis::new()),
+            Spoken::Redis => Box::new(Redis::new(keeper)),
             Spoken::Memcached => {
                 let start_unix_s = recorder.borrow().shared.start_unix_ns / 1_000_000_000;
-                Box::new(Memcached::new(start_unix_s as i64))
+                Box::new(Memcached::new(start_unix_s as i64, keeper))
             }
         };
         Self { recorder, side: Some(side), has_left: false, client: None }

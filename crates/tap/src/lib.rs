@@ -3,9 +3,10 @@
 //! Bytes go on before they are looked at, and what can't be understood goes on, too: it ends the
 //! recording of its connection and nothing else. Each thread has its own connections and its own
 //! tape, which another thread writes, so that no client waits for a disk. Of keys only hashes are
-//! kept, of values only lengths.
+//! kept, of values only lengths, unless [`Settings::keep`] says more.
 
 mod connection;
+mod content;
 mod forward;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
@@ -37,11 +38,12 @@ use serde::Serialize;
 use thiserror::Error;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
+use content::Keeper;
 use recorder::Recorder;
 use shared::Shared;
 use store::Files;
 
-pub use settings::{Settings, Spoken};
+pub use settings::{Keep, Settings, Spoken};
 pub use told::Told;
 
 /// How often it is asked whether to go on.
@@ -98,7 +100,7 @@ pub fn run(
     });
     let (listens, listener) =
         bound.map_err(|problem| TapError::Listen(host.clone(), *port, problem))?;
-    let shared = Arc::new(Shared::new(settings.memory_bytes / 2));
+    let shared = Arc::new(Shared::new(settings.memory_bytes));
     let files = (0..settings.threads).map(|number| Files::create(folder, number));
     let files = files.collect::<io::Result<Vec<_>>>().map_err(TapError::Tapes)?;
     let (pieces, written) = mpsc::channel();
@@ -107,9 +109,11 @@ pub fn run(
         begin("kvmark-tape", move || store::write_all(files, &written, disk_bytes, &of_store))?;
     let mut threads = Vec::new();
     for number in 0..settings.threads {
-        let memory_bytes = settings.memory_bytes / 2 / settings.threads;
+        let memory_bytes = settings.memory_bytes / settings.threads;
         let of_thread = (Arc::clone(&shared), pieces.clone());
-        let recorder = Recorder::new(hash_key, of_thread.0, of_thread.1, number, memory_bytes);
+        let keeper = Keeper::new(settings.keep, Arc::clone(&shared));
+        let (shared, pieces) = of_thread;
+        let recorder = Recorder::new(hash_key, keeper, shared, pieces, number, memory_bytes);
         let (sender, clients) = unbounded_channel();
         let settings = settings.clone();
         threads.push((sender, begin("kvmark-tap", || forward::run(settings, recorder, clients))?));
@@ -125,6 +129,7 @@ pub fn run(
         told.add(ended.map_err(|problem| TapError::Thread(problem.to_string()))?);
     }
     told.ended = joined(store)?;
+    told.cut_contents = shared.cut_contents.load(Relaxed);
     Ok(told)
 }
 

@@ -11,10 +11,11 @@ use std::sync::mpsc::Sender;
 
 use kvmark_plan::Outcome;
 use kvmark_trace::HashKey;
-use kvmark_trace::tape::{BlockWriter, RECORD_BYTES, Record};
+use kvmark_trace::tape::{BlockWriter, HEAP_MAX, RECORD_BYTES, Record};
 use kvmark_trace::verbs::{KINDS, shape_of};
 use serde_json::json;
 
+use crate::content::{Contents, Keeper, Role};
 use crate::shared::Shared;
 use crate::store::Piece;
 use crate::told::Told;
@@ -78,6 +79,8 @@ struct Slot {
     state: State,
     /// The keys behind the first, with what was read of each.
     more: Vec<(Key, u32)>,
+    /// What is kept of keys and values.
+    contents: Option<Box<Contents>>,
 }
 
 /// What one thread records.
@@ -85,6 +88,7 @@ pub(crate) struct Recorder {
     pub(crate) hash_key: HashKey,
     pub(crate) verbs: Verbs,
     pub(crate) told: Told,
+    pub(crate) keeper: Keeper,
     pub(crate) shared: Arc<Shared>,
     tape: usize,
     pieces: Sender<Piece>,
@@ -96,6 +100,8 @@ pub(crate) struct Recorder {
     slots_max: usize,
     block: BlockWriter,
     block_since_ns: u64,
+    /// Contents of a block, beyond which it ends.
+    block_max: usize,
     /// By verb, without and with a time to live.
     statements: Vec<[Option<u16>; 2]>,
     statements_made: u16,
@@ -104,15 +110,19 @@ pub(crate) struct Recorder {
 impl Recorder {
     pub(crate) fn new(
         hash_key: HashKey,
+        keeper: Keeper,
         shared: Arc<Shared>,
         pieces: Sender<Piece>,
         tape: usize,
         memory_bytes: usize,
     ) -> Self {
+        // Half of the memory is for what waits for the disk; contents take half of the other half.
+        let parts = if keeper.keeps(Role::Key) || keeper.keeps(Role::Value) { 4 } else { 2 };
         Self {
             hash_key,
             verbs: Verbs::new(),
             told: Told::default(),
+            keeper,
             shared,
             tape,
             pieces,
@@ -120,9 +130,10 @@ impl Recorder {
             base: 0,
             more: 0,
             // A queue that grows is there twice for a moment.
-            slots_max: (memory_bytes / size_of::<Slot>() / 3).max(KEYS_MAX),
+            slots_max: (memory_bytes / parts / size_of::<Slot>() / 3).max(KEYS_MAX),
             block: BlockWriter::default(),
             block_since_ns: 0,
+            block_max: memory_bytes / 16,
             statements: Vec::new(),
             statements_made: 0,
         }
@@ -139,7 +150,13 @@ impl Recorder {
     }
 
     /// Takes an operation; its number, for its answer.
-    pub(crate) fn ask(&mut self, at_ns: u64, client: u32, asked: &Asked) -> u64 {
+    pub(crate) fn ask(
+        &mut self,
+        at_ns: u64,
+        client: u32,
+        asked: &Asked,
+        contents: Option<Box<Contents>>,
+    ) -> u64 {
         while self.slots.len() + self.more >= self.slots_max && !self.slots.is_empty() {
             self.release_first();
         }
@@ -159,7 +176,8 @@ impl Recorder {
         let rest = asked.keys.iter().skip(1);
         let more: Vec<_> = rest.map(|key| (*key, asked.value_size)).collect();
         self.more += more.len();
-        self.slots.push_back(Slot { record, verb: asked.verb, state: State::Waiting, more });
+        let (verb, state) = (asked.verb, State::Waiting);
+        self.slots.push_back(Slot { record, verb, state, more, contents });
         self.base + self.slots.len() as u64 - 1
     }
 
@@ -257,7 +275,10 @@ impl Recorder {
             return;
         }
         let rows = 1 + slot.more.len();
-        if !self.block.fits(rows, 0) {
+        let contents = slot.contents.filter(|contents| contents.len() <= HEAP_MAX);
+        let contents = contents.unwrap_or_default();
+        let is_full = self.block.heap_len() >= self.block_max;
+        if is_full || !self.block.fits(rows, contents.len()) {
             self.finish_block();
         }
         if self.block.is_empty() {
@@ -266,10 +287,12 @@ impl Recorder {
         self.told.unanswered += u64::from(slot.state == State::Waiting);
         let statement = self.statement(slot.verb, slot.record.ttl_ms > 0);
         let record = Record { statement, items: rows as u16, ..slot.record };
-        self.block.push(&record, b"", b"");
-        for (key, value_size) in slot.more {
-            let (key, key_size) = (key.hash, key.size);
-            self.block.push(&Record { key, key_size, value_size, items: 0, ..record }, b"", b"");
+        let value = contents.value().filter(|value| value.len() == record.value_size as usize);
+        self.block.push(&record, contents.key(0), value);
+        for (place, (key, value_size)) in (1..).zip(slot.more) {
+            let (key, key_size, own) = (key.hash, key.size, contents.key(place));
+            let record = Record { key, key_size, value_size, items: 0, ..record };
+            self.block.push(&record, own, None);
         }
         self.told.operations += 1;
         self.shared.operations.fetch_add(1, Relaxed);
@@ -299,7 +322,8 @@ impl Recorder {
         if rows == 0 {
             return;
         }
-        let mut bytes = Vec::with_capacity((rows + 1) * RECORD_BYTES);
+        let bytes = (rows + 1) * RECORD_BYTES + self.block.heap_len();
+        let mut bytes = Vec::with_capacity(bytes);
         self.block.finish(&mut bytes).expect("a vector takes all that is written");
         let length = bytes.len();
         let before = self.shared.unwritten.fetch_add(length, Relaxed);

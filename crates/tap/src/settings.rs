@@ -31,6 +31,15 @@ impl Spoken {
     }
 }
 
+/// What is kept of what clients say, beside hashes and sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// The keys themselves.
+    pub keys: bool,
+    /// What is written.
+    pub values: bool,
+}
+
 /// A tap.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -44,6 +53,8 @@ pub struct Settings {
     pub spoken: Spoken,
     /// Threads that forward.
     pub threads: usize,
+    /// What is kept.
+    pub keep: Keep,
     /// What operations may take of memory until they are on the disk.
     pub memory_bytes: usize,
     /// What the tapes may take of the disk.

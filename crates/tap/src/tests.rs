@@ -14,42 +14,34 @@ use std::time::Duration;
 use kvmark_driver_server::{HostPort, Target};
 use kvmark_plan::Outcome;
 use kvmark_trace::HashKey;
-use kvmark_trace::tape::{RECORD_BYTES, Record};
+use kvmark_trace::tape::{Block, RECORD_BYTES, Record, TapeReader};
 use proptest::prelude::*;
 
 use crate::connection::Connection;
+use crate::content::Keeper;
 use crate::recorder::Recorder;
 use crate::shared::Shared;
 use crate::store::Piece;
-use crate::{Settings, Spoken, Told};
+use crate::{Keep, Settings, Spoken, Told};
 
 fn key() -> HashKey {
     HashKey::new(&[7; 16])
 }
 
-fn recorder(memory_bytes: usize) -> (Recorder, Receiver<Piece>) {
+fn recorder(memory_bytes: usize, keep: Keep) -> (Recorder, Receiver<Piece>) {
     let (sender, receiver) = channel();
     let shared = Arc::new(Shared::new(1 << 30));
-    (Recorder::new(key(), shared, sender, 0, memory_bytes), receiver)
+    let keeper = Keeper::new(keep, Arc::clone(&shared));
+    (Recorder::new(key(), keeper, shared, sender, 0, memory_bytes), receiver)
 }
+
+const HASHED: Keep = Keep { keys: false, values: false };
 
 /// What came of a connection: records with their statements, and what is told.
 fn recorded(spoken: Spoken, pieces: &[(bool, &[u8])]) -> (Vec<(String, Record)>, Told) {
-    let (recorder, receiver) = recorder(1 << 20);
-    let recorder = Rc::new(RefCell::new(recorder));
-    let mut connection = Connection::new(spoken, Rc::clone(&recorder));
-    for (is_request, bytes) in pieces {
-        if *is_request {
-            connection.requests(bytes, 5);
-        } else {
-            connection.replies(bytes, 9);
-        }
-    }
-    connection.end();
-    drop(connection);
-    let told = Rc::into_inner(recorder).unwrap().into_inner().finish();
+    let (pieces, told) = taped(spoken, pieces, recorder(1 << 20, HASHED));
     let (mut statements, mut found) = (Vec::new(), Vec::new());
-    for piece in receiver {
+    for piece in pieces {
         match piece {
             Piece::Statement { line, .. } => {
                 let said: serde_json::Value = serde_json::from_str(&line).unwrap();
@@ -63,6 +55,27 @@ fn recorded(spoken: Spoken, pieces: &[(bool, &[u8])]) -> (Vec<(String, Record)>,
         }
     }
     (found, told)
+}
+
+/// What goes to the disk of a connection, and what is told.
+fn taped(
+    spoken: Spoken,
+    pieces: &[(bool, &[u8])],
+    (recorder, receiver): (Recorder, Receiver<Piece>),
+) -> (Vec<Piece>, Told) {
+    let recorder = Rc::new(RefCell::new(recorder));
+    let mut connection = Connection::new(spoken, Rc::clone(&recorder));
+    for (is_request, bytes) in pieces {
+        if *is_request {
+            connection.requests(bytes, 5);
+        } else {
+            connection.replies(bytes, 9);
+        }
+    }
+    connection.end();
+    drop(connection);
+    let told = Rc::into_inner(recorder).unwrap().into_inner().finish();
+    (receiver.into_iter().collect(), told)
 }
 
 /// Statement, key's size, value's size, items and outcome of each record.
@@ -196,15 +209,126 @@ fn bytes_that_are_no_protocol_end_the_recording_of_their_connection() {
 
 #[test]
 fn what_waits_for_answers_is_bounded() {
-    let (mut recorder, receiver) = recorder(1 << 20);
+    let (mut recorder, receiver) = recorder(1 << 20, HASHED);
     let shared = Arc::clone(&recorder.shared);
     let asked = crate::recorder::Asked { verb: 0, keys: vec![], value_size: 0, ttl_ms: 0 };
     for at_ns in 0..100_000 {
-        recorder.ask(at_ns, 0, &asked);
+        recorder.ask(at_ns, 0, &asked, None);
     }
     let released = shared.operations.load(Relaxed);
     assert!(released > 90_000, "{released} of 100,000 are on the tape");
     assert_eq!(recorder.finish().unanswered, 100_000);
+    drop(receiver);
+}
+
+/// Of each record its key and its value, where they are kept.
+fn kept(spoken: Spoken, pieces: &[(bool, &[u8])], keep: Keep) -> Vec<[Option<String>; 2]> {
+    let (pieces, _) = taped(spoken, pieces, recorder(1 << 20, keep));
+    let blocks = pieces.into_iter().filter_map(|piece| match piece {
+        Piece::Block { bytes, .. } => Some(bytes),
+        Piece::Statement { .. } => None,
+    });
+    let (file, mut found) = (tempfile::NamedTempFile::new().unwrap(), Vec::new());
+    std::fs::write(file.path(), blocks.flatten().collect::<Vec<_>>()).unwrap();
+    let (mut reader, mut block) = (TapeReader::open(file.path()).unwrap(), Block::default());
+    while reader.next_block(&mut block).unwrap() {
+        for record in (0..block.len()).filter_map(|index| block.record(index)) {
+            let content = [block.key(&record), block.value(&record)];
+            found.push(content.map(|one| one.map(|one| String::from_utf8_lossy(one).into_owned())));
+        }
+    }
+    found
+}
+
+const KEPT: Keep = Keep { keys: true, values: true };
+
+fn content_of(key: &str, value: Option<&str>) -> [Option<String>; 2] {
+    [Some(key.to_owned()), value.map(str::to_owned)]
+}
+
+#[test]
+fn keys_and_values_are_kept_on_purpose_only_each_by_itself() {
+    let asked: &[u8] = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nvalue\r\n\
+        *4\r\n$4\r\nHSET\r\n$1\r\nh\r\n$1\r\nf\r\n$2\r\nv1\r\nmget k other\r\n";
+    let said: &[u8] = b"+OK\r\n:1\r\n*2\r\n$5\r\nvalue\r\n$-1\r\n";
+    for cut in 0..asked.len() {
+        let pieces = [(true, &asked[..cut]), (true, &asked[cut..]), (false, said)];
+        let all = [
+            content_of("k", Some("value")),
+            content_of("h", Some("v1")),
+            content_of("k", None),
+            content_of("other", None),
+        ];
+        assert_eq!(kept(Spoken::Redis, &pieces, KEPT), all);
+        let keys = kept(Spoken::Redis, &pieces, Keep { values: false, ..KEPT });
+        assert_eq!(keys, all.clone().map(|[key, _]| [key, None]));
+        let values = kept(Spoken::Redis, &pieces, Keep { keys: false, ..KEPT });
+        assert_eq!(values, all.map(|[_, value]| [None, value]));
+        assert_eq!(kept(Spoken::Redis, &pieces, HASHED), vec![[None, None]; 4]);
+    }
+    let asked: &[u8] = b"version\r\nset k 0 0 7\r\nva\r\nlue\r\nget k\r\nms m 2\r\nhi\r\n";
+    let said: &[u8] = b"VERSION 1\r\nSTORED\r\nEND\r\nHD\r\n";
+    for cut in 0..asked.len() {
+        let pieces = [(true, &asked[..cut]), (true, &asked[cut..]), (false, said)];
+        let all = [
+            content_of("k", Some("va\r\nlue")),
+            content_of("k", None),
+            content_of("m", Some("hi")),
+        ];
+        assert_eq!(kept(Spoken::Memcached, &pieces, KEPT)[1..], all);
+    }
+}
+
+#[test]
+fn a_password_is_never_kept() {
+    let redis: [&[u8]; 8] = [
+        b"*3\r\n$4\r\nAUTH\r\n$4\r\nuser\r\n$6\r\nhunter\r\n",
+        b"AUTH hunter\r\n",
+        b"*2\r\n$4\r\naUtH\r\n$6\r\nhunter\r\n",
+        b"*5\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nAUTH\r\n$4\r\nuser\r\n$6\r\nhunter\r\n",
+        b"CONFIG SET requirepass hunter\r\n",
+        b"ACL SETUSER someone on >hunter\r\n",
+        b"MIGRATE host 6379 k 0 1000 AUTH hunter\r\n",
+        b"EVAL \"return redis.call('AUTH', 'hunter')\" 0 hunter\r\n",
+    ];
+    let holds = |pieces: &[Piece]| {
+        pieces.iter().any(|piece| match piece {
+            Piece::Block { bytes, .. } => bytes.windows(6).any(|part| part == b"hunter"),
+            Piece::Statement { line, .. } => line.contains("hunter"),
+        })
+    };
+    for asked in redis {
+        let pieces = [(true, asked), (false, &b"+OK\r\n"[..])];
+        assert!(!holds(&taped(Spoken::Redis, &pieces, recorder(1 << 20, KEPT)).0), "{asked:?}");
+    }
+    // memcached's clients log in by a set.
+    let first: &[u8] = b"set auth 0 0 11\r\nuser hunter\r\n";
+    let pieces = [(true, first), (false, &b"STORED\r\n"[..])];
+    assert!(!holds(&taped(Spoken::Memcached, &pieces, recorder(1 << 20, KEPT)).0));
+    // A user's own value would be found.
+    let pieces = [(true, &b"SET k hunter\r\n"[..]), (false, &b"+OK\r\n"[..])];
+    assert!(holds(&taped(Spoken::Redis, &pieces, recorder(1 << 20, KEPT)).0));
+}
+
+#[test]
+fn memory_bounds_what_is_kept_and_what_is_cut_is_counted() {
+    let (mut recorder, receiver) = recorder(1 << 20, KEPT);
+    let shared = Arc::clone(&recorder.shared);
+    shared.room.store(1_000, Relaxed);
+    let contents = |length| {
+        let mut contents = crate::content::Contents::default();
+        let content = recorder.keeper.begin(crate::content::Role::Key);
+        contents.add_key(content.and_then(|one| one.with(&vec![b'k'; length])));
+        contents.taken()
+    };
+    let held = contents(700);
+    assert!(contents(301).is_some_and(|one| one.key(0).is_none()));
+    assert_eq!((shared.room.load(Relaxed), shared.cut_contents.load(Relaxed)), (300, 1));
+    let asked = crate::recorder::Asked { verb: 0, keys: vec![], value_size: 0, ttl_ms: 0 };
+    recorder.ask(1, 0, &asked, held);
+    assert_eq!(shared.room.load(Relaxed), 300);
+    recorder.finish();
+    assert_eq!(shared.room.load(Relaxed), 1_000);
     drop(receiver);
 }
 
@@ -271,6 +395,7 @@ where
         tls: None,
         spoken: Spoken::Redis,
         threads: 1,
+        keep: HASHED,
         memory_bytes: 1 << 20,
         disk_bytes: 1 << 30,
     };

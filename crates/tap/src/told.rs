@@ -17,6 +17,8 @@ pub struct Told {
     pub unanswered: u64,
     /// Keys beyond those that one operation can have.
     pub cut_keys: u64,
+    /// Keys and values that were to be kept and aren't: they were too long, or memory was full.
+    pub cut_contents: u64,
     /// Commands that the server doesn't know, which aren't recorded.
     pub unknown_commands: u64,
     /// Commands of transactions that were given up, which aren't recorded.
@@ -48,6 +50,7 @@ impl Told {
         self.operations += other.operations;
         self.unanswered += other.unanswered;
         self.cut_keys += other.cut_keys;
+        self.cut_contents += other.cut_contents;
         self.unknown_commands += other.unknown_commands;
         self.not_carried_out += other.not_carried_out;
         self.moved += other.moved;

@@ -1,7 +1,8 @@
-//! One word of a request, whose bytes come in pieces and aren't kept.
+//! One word of a request, whose bytes come in pieces and aren't kept but on purpose.
 
 use kvmark_trace::{HashKey, KeyHasher};
 
+use crate::content::Content;
 use crate::recorder::Key;
 use crate::verbs::NAME_MAX;
 
@@ -14,17 +15,25 @@ pub(crate) struct Word {
     size: u64,
     key: Option<KeyHasher>,
     head: [u8; NAME_MAX],
+    content: Option<Content>,
 }
 
 impl Word {
     pub(crate) fn new() -> Self {
-        Self { size: 0, key: None, head: [0; NAME_MAX] }
+        Self { size: 0, key: None, head: [0; NAME_MAX], content: None }
     }
 
-    /// Begins the next word; with a hasher where it is a key.
-    pub(crate) fn begin(&mut self, key: Option<KeyHasher>) {
+    /// Begins the next word; with a hasher where it is a key, and with what is kept of it, if
+    /// anything is.
+    pub(crate) fn begin(&mut self, key: Option<KeyHasher>, content: Option<Content>) {
         self.size = 0;
         self.key = key;
+        self.content = content;
+    }
+
+    /// All of it, where it was to be kept and there was room.
+    pub(crate) fn take_content(&mut self) -> Option<Content> {
+        self.content.take()
     }
 
     /// Its next bytes.
@@ -37,6 +46,9 @@ impl Word {
             self.head[from..from + length].copy_from_slice(&bytes[..length]);
         }
         self.size += bytes.len() as u64;
+        if let Some(content) = self.content.take() {
+            self.content = content.with(bytes);
+        }
     }
 
     pub(crate) fn size(&self) -> u64 {

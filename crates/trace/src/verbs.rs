@@ -34,6 +34,8 @@ const BY_KIND: [(u8, &str); 3] = [
 /// Updates that carry no value.
 const WITHOUT_VALUE: &str = "incr decr touch expire pexpire expireat pexpireat persist lpop rpop \
                              ltrim spop zpopmin zpopmax zremrangebyrank zremrangebyscore xtrim ma";
+/// Goes by a cursor and over no range of keys, so that it is none of the scans of [`KINDS`].
+const REDIS_SCAN: &str = "SCAN";
 const OF_MANY_KEYS: &str = "mget del unlink exists touch";
 const OF_PAIRS: &str = "mset msetnx";
 
@@ -82,6 +84,9 @@ pub struct Command {
 /// The number of the kind of an operation of that name.
 #[must_use]
 pub fn kind_of(verb: &str) -> u8 {
+    if verb == REDIS_SCAN {
+        return OTHER;
+    }
     let verb = verb.to_ascii_lowercase();
     if let Some(place) = KINDS.iter().position(|kind| *kind == verb) {
         return place as u8;
@@ -110,6 +115,7 @@ impl Command {
     #[must_use]
     pub fn named(name: &str) -> Self {
         let (kind, name) = (kind_of(name), name.to_ascii_lowercase());
+        let kind = if name.eq_ignore_ascii_case(REDIS_SCAN) { OTHER } else { kind };
         let keys = match name.as_str() {
             name if has(OF_MANY_KEYS, name) => Keys::All,
             name if has(OF_PAIRS, name) => Keys::Pairs,
@@ -153,15 +159,26 @@ impl Command {
         }
     }
 
+    /// Whether the next word is a value that it writes; none is of a command that writes several
+    /// records at once, whose values are counted together.
+    #[must_use]
+    #[inline]
+    pub fn awaits_value(&self) -> bool {
+        self.keys != Keys::Pairs && self.is_value(self.words)
+    }
+
+    fn is_value(&self, place: u64) -> bool {
+        self.values.is_some_and(|Values { from, until, step }| {
+            (from..until).contains(&place) && (place - from).is_multiple_of(step)
+        })
+    }
+
     /// Takes the next word: how long it is, and its first 20 bytes at least.
     #[inline]
     pub fn word(&mut self, size: u64, head: &[u8]) {
         let place = self.words;
         self.words += 1;
-        if let Some(Values { from, until, step }) = self.values
-            && (from..until).contains(&place)
-            && (place - from).is_multiple_of(step)
-        {
+        if self.is_value(place) {
             self.value_bytes = self.value_bytes.saturating_add(size);
         }
         match self.lives {
@@ -231,6 +248,7 @@ mod tests {
         assert_eq!(said(&["HSET", "h", "f", "12", "g", "345"]), (vec![1], Some(5), None));
         assert_eq!(said(&["DEL", "a", "b"]), (vec![1, 2], None, None));
         assert_eq!(said(&["AUTH", "someone", "secret"]), (vec![], None, None));
+        assert_eq!(said(&["SCAN", "0"]), (vec![], None, None));
         assert_eq!(said(&["EVAL", "return 1", "1", "k"]), (vec![], None, None));
     }
 

@@ -9,7 +9,7 @@ use kvmark_trace::tape::{Block, BlockWriter, RECORDS_MAX, Record, TapeError, Tap
 use proptest::prelude::*;
 
 /// A record, and what is kept of its key and value.
-type Kept = (Record, Vec<u8>, Vec<u8>);
+type Kept = (Record, Option<Vec<u8>>, Option<Vec<u8>>);
 
 fn file(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("kvmark-tape-{name}-{}", std::process::id()))
@@ -19,16 +19,18 @@ prop_compose! {
     fn record()(
         at_ns: u64, key: u64, completed_ns: u64, ttl_ms: u64, client: u32, count: u32,
         statement: u16, items: u16, kind: u8, outcome: u8,
-        kept in proptest::option::of((prop::collection::vec(any::<u8>(), 0..9),
-                                      prop::collection::vec(any::<u8>(), 0..9))),
+        own in proptest::option::of(prop::collection::vec(any::<u8>(), 0..9)),
+        value in proptest::option::of(prop::collection::vec(any::<u8>(), 0..9)),
+        key_size: u32, value_size: u32,
     ) -> Kept {
-        let flags = if kept.is_some() { Record::KEY_KEPT | Record::VALUE_KEPT } else { 0 };
-        let (bytes, value) = kept.unwrap_or_default();
+        let length = |kept: &Option<Vec<u8>>, size| kept.as_ref().map_or(size, |one| one.len() as u32);
+        let flags = u8::from(own.is_some()) * Record::KEY_KEPT
+            | u8::from(value.is_some()) * Record::VALUE_KEPT;
         let record = Record {
             at_ns, key, completed_ns, ttl_ms, client, count, statement, items, kind, outcome, flags,
-            key_size: bytes.len() as u32, value_size: value.len() as u32, heap: 0,
+            key_size: length(&own, key_size), value_size: length(&value, value_size), heap: 0,
         };
-        (record, bytes, value)
+        (record, own, value)
     }
 }
 
@@ -37,7 +39,7 @@ fn tape(records: &[Kept], each: usize) -> Vec<u8> {
     let (mut bytes, mut writer) = (Vec::new(), BlockWriter::default());
     for part in records.chunks(each) {
         for (record, key, value) in part {
-            writer.push(record, key, value);
+            writer.push(record, key.as_deref(), value.as_deref());
         }
         writer.finish(&mut bytes).unwrap();
     }
@@ -56,8 +58,9 @@ fn read(path: &Path) -> (Vec<Kept>, Option<TapeError>) {
         }
         for index in 0..block.len() {
             let record = block.record(index).unwrap();
-            let kept = (block.key(&record).to_vec(), block.value(&record).to_vec());
-            found.push((Record { heap: 0, ..record }, kept.0, kept.1));
+            let kept = |bytes: Option<&[u8]>| bytes.map(<[u8]>::to_vec);
+            let (key, value) = (kept(block.key(&record)), kept(block.value(&record)));
+            found.push((Record { heap: 0, ..record }, key, value));
         }
     }
 }
@@ -112,7 +115,7 @@ fn a_file_that_is_no_tape_is_refused_with_the_place() {
 #[test]
 fn heads_say_how_many_records_there_are_without_reading_them() {
     let path = file("heads");
-    let record = |at_ns| (Record { at_ns, items: 1, ..Record::default() }, vec![], vec![]);
+    let record = |at_ns| (Record { at_ns, items: 1, ..Record::default() }, None, None);
     fs::write(&path, tape(&[record(3), record(5), record(9)], 2)).unwrap();
     let mut reader = TapeReader::open(&path).unwrap();
     let heads: Vec<_> = std::iter::from_fn(|| reader.skip_block().unwrap()).collect();

@@ -5,6 +5,7 @@ use std::ops::Range;
 use kvmark_plan::{Each, ValueType};
 
 use crate::cassandra_stress::Partition;
+use crate::kept::Kept;
 
 /// The arguments of one operation. Reused from operation to operation.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +20,10 @@ pub struct ArgumentBuffer {
     pub ordinals: Vec<u64>,
     /// The time to live that a tape says of the operation; to be set before they are drawn.
     pub ttl_ms: u64,
+    /// Records that are asked of a scan; to be set before.
+    pub scan_length: u64,
+    /// The key and the value that a tape has of it; to be set before.
+    pub kept: Kept,
     /// Records that an insert adds, each once.
     pub inserted: Vec<u64>,
     /// The key of the command's record, where values are made of it.
@@ -49,6 +54,8 @@ pub(crate) struct Element {
     pub(crate) ordinal: u64,
     /// What a tape says of it.
     pub(crate) ttl_ms: u64,
+    /// Records that are asked of a scan.
+    pub(crate) scan_length: u64,
 }
 
 /// How often an argument is drawn, and its place among those drawn as often.

@@ -8,6 +8,7 @@ use kvmark_plan::{Generator, KeyChoice, ValueType};
 use crate::arguments::Element;
 use crate::distribution::KeyChooser;
 use crate::error::{WorkloadError, require};
+use crate::kept::Kept;
 use crate::key::KeyWriter;
 use crate::random::{Random, Seed};
 use crate::records::Records;
@@ -33,6 +34,7 @@ enum Recipe {
     Made,
     /// In units of so many milliseconds.
     Ttl(u64),
+    ScanLength,
     Number(Box<KeyChooser>),
     Name(Box<KeyChooser>, KeyWriter),
     Gaussian {
@@ -71,29 +73,39 @@ impl Maker {
     }
 
     /// Appends the bytes of an element's value and says what it is. The key is that of the record,
-    /// where [`Records::values_hold_keys`].
+    /// where [`Records::values_hold_keys`]; what was kept is taken as it is.
     #[inline]
     pub(crate) fn append(
         &self,
         records: &Records,
         element: Element,
         key: &[u8],
+        kept: &Kept,
         bytes: &mut Vec<u8>,
     ) -> ValueType {
         match &self.law {
             Recipe::Key => {
-                records.append_key(element.ordinal, bytes);
+                match kept.key() {
+                    Some(own) => bytes.extend_from_slice(own),
+                    None => records.append_key(element.ordinal, bytes),
+                }
                 ValueType::Text
             }
             Recipe::Ordinal => put_integer(element.ordinal.cast_signed(), bytes),
             Recipe::Field(field) => {
-                records.append_value(element.number, element.place, *field, key, bytes);
+                match kept.value() {
+                    Some(own) => bytes.extend_from_slice(own),
+                    None => {
+                        records.append_value(element.number, element.place, *field, key, bytes);
+                    }
+                }
                 ValueType::Text
             }
             Recipe::Awaited(_) => ValueType::Text,
             Recipe::Ttl(unit_ms) => {
                 put_integer((element.ttl_ms / unit_ms).max(1).cast_signed(), bytes)
             }
+            Recipe::ScanLength => put_integer(element.scan_length.cast_signed(), bytes),
             law => {
                 let mut random = self.seed.random_of_part(element.number, element.place);
                 law.append(element.position, &mut random, bytes)
@@ -113,6 +125,7 @@ impl Maker {
         places: impl Iterator<Item = &'a mut (ValueType, Range<usize>)>,
     ) {
         let each = ordinals.iter().zip(places).zip(0..);
+        let nothing = Kept::default();
         match &self.law {
             Recipe::Key => each.for_each(|((ordinal, place), _)| {
                 let start = bytes.len();
@@ -134,7 +147,7 @@ impl Maker {
                 let position = first.position.wrapping_add(command);
                 let element = Element { place: command, position, ordinal: *ordinal, ..first };
                 let start = bytes.len();
-                let kind = self.append(records, element, &[], bytes);
+                let kind = self.append(records, element, &[], &nothing, bytes);
                 *place = (kind, start..bytes.len());
             }),
         }
@@ -215,6 +228,7 @@ impl Recipe {
             Generator::Text { length } => Self::Text(sizes(length)?),
             Generator::Blob { length } => Self::Blob(sizes(length)?),
             Generator::Ttl { unit_ms } => Self::Ttl(*unit_ms),
+            Generator::ScanLength => Self::ScanLength,
             Generator::Boolean => Self::Boolean,
             Generator::Uuid => Self::Uuid,
             Generator::Timestamp { start_ms, step_ms } => {
@@ -237,6 +251,7 @@ impl Recipe {
             | Self::Awaited(_)
             | Self::Column(_)
             | Self::Ttl(_)
+            | Self::ScanLength
             | Self::Made => ValueType::Text,
             Self::Number(law) => {
                 let number = law.choose(position, random, 0, |_| true);

@@ -255,7 +255,8 @@ mod tests {
         };
         let mut bytes = b"val:42".to_vec();
         let earlier = Earlier { places: &[(ValueType::Text, 0..6)], starts: [0; 3] };
-        let element = Element { number: 7, place: 0, position: 7, ordinal: 42, ttl_ms: 0 };
+        let element =
+            Element { number: 7, place: 0, position: 7, ordinal: 42, ttl_ms: 0, scan_length: 0 };
         made.append(element, earlier, &mut bytes);
         bytes.split_off(6)
     }

@@ -120,14 +120,15 @@ impl Template {
             for place in 0..turns.count(number) {
                 let position = first.wrapping_add(place);
                 let ordinal = ordinal(place);
-                let element = Element { number, place, position, ordinal, ttl_ms: 0 };
+                let (ttl_ms, scan_length) = (0, 0);
+                let element = Element { number, place, position, ordinal, ttl_ms, scan_length };
                 self.bind_rows(table, records, element, &mut shape, buffer);
             }
             return;
         }
         let commands = self.commands.draw(&mut shape).max(1);
         let needs_key = self.makes_fields && records.values_hold_keys();
-        if self.is_each && !needs_key {
+        if self.is_each && !needs_key && buffer.kept.is_nothing() {
             return self.bind_each(records, number, commands, ordinal, &mut shape, buffer);
         }
         let mut own = None;
@@ -141,8 +142,9 @@ impl Template {
             }
             buffer.ordinals.push(ordinal);
             let position = number.wrapping_mul(self.most[0]).wrapping_add(command);
-            let ttl_ms = buffer.ttl_ms;
-            let element = Element { number, place: command, position, ordinal, ttl_ms };
+            let ArgumentBuffer { ttl_ms, scan_length, .. } = *buffer;
+            let place = command;
+            let element = Element { number, place, position, ordinal, ttl_ms, scan_length };
             if command == 0 {
                 let first = Element { position: number, ..element };
                 self.make(Each::Operation, records, first, buffer);
@@ -180,7 +182,8 @@ impl Template {
             ((command * width as u64) as u32, items as u32)
         }));
         let position = number.wrapping_mul(self.most[0]);
-        let first = Element { number, place: 0, position, ordinal: 0, ttl_ms: buffer.ttl_ms };
+        let ArgumentBuffer { ttl_ms, scan_length, .. } = *buffer;
+        let first = Element { number, place: 0, position, ordinal: 0, ttl_ms, scan_length };
         let ArgumentBuffer { bytes, places, ordinals, .. } = buffer;
         places.resize(ordinals.len() * width, (ValueType::Text, 0..0));
         for (slot, maker) in makers.iter().enumerate() {
@@ -203,7 +206,7 @@ impl Template {
         if element.place == 0 {
             self.make(Each::Operation, records, element, buffer);
         }
-        let ArgumentBuffer { bytes, places, commands, ordinals, key, partition, .. } = buffer;
+        let ArgumentBuffer { bytes, places, commands, ordinals, key, partition, kept, .. } = buffer;
         table.open(element.ordinal, shape, partition);
         let partition = &*partition;
         let mut apart = shape.clone();
@@ -217,7 +220,7 @@ impl Template {
                         let row = row.unwrap_or_else(|| apart.below(partition.rows()));
                         table.append(partition, row, column, bytes)
                     }
-                    None => maker.append(records, element, key, bytes),
+                    None => maker.append(records, element, key, kept, bytes),
                 };
                 places.push((kind, start..bytes.len()));
             }
@@ -225,7 +228,7 @@ impl Template {
     }
 
     fn make(&self, each: Each, records: &Records, element: Element, buffer: &mut ArgumentBuffer) {
-        let ArgumentBuffer { bytes, places, commands, key, .. } = buffer;
+        let ArgumentBuffer { bytes, places, commands, key, kept, .. } = buffer;
         let here = places.len();
         for (maker, made) in self.makers[each as usize].iter().zip(&self.made[each as usize]) {
             let start = bytes.len();
@@ -234,7 +237,7 @@ impl Template {
                     let starts = starts(each, here, commands);
                     made.append(element, Earlier { places, starts }, bytes)
                 }
-                None => maker.append(records, element, key, bytes),
+                None => maker.append(records, element, key, kept, bytes),
             };
             places.push((kind, start..bytes.len()));
         }

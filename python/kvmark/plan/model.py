@@ -344,6 +344,12 @@ class TimestampGenerator(_Part):
     step_ms: I64
 
 
+class ScanLengthGenerator(_Part):
+    """How many records a scan asks for, as a tape says."""
+
+    generator: Literal["scan_length"]
+
+
 class TtlGenerator(_Part):
     """The time to live that a tape says."""
 
@@ -437,6 +443,7 @@ Generator = TypeAliasType(
         | ComputedGenerator
         | SplitGenerator
         | TtlGenerator
+        | ScanLengthGenerator
         | FormatGenerator
         | CheckedGenerator
         | ListGenerator

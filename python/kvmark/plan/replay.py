@@ -46,6 +46,11 @@ def tapes_of(spec: RunSpec, replay: ReplaySpec) -> Tapes:
         scale_keys=replay.scale_keys,
     )
     found = tapes(Trace.open(replay.trace), part)
+    if spec.verify and found.kept:
+        raise UsageError(
+            f"verify: {replay.trace} has the very {found.kept}, and what is read back is made from"
+            " numbers; leave --verify out, or make a trace without --keep-keys and --keep-values"
+        )
     if spec.verify and found.expiring:
         raise UsageError(
             f"verify: some of what {replay.trace} writes expires, so that it may be gone rightly;"

@@ -101,6 +101,8 @@ def _made(one: spec_of.ArgumentSpec, names: Sequence[str]) -> dict[str, Any] | N
         return {**computed, **law}
     if isinstance(one, spec_of.TtlArgument):
         return {"generator": "ttl", "unit_ms": {"s": 1000, "ms": 1}[one.unit]}
+    if isinstance(one, spec_of.ScanLengthArgument):
+        return {"generator": "scan_length"}
     if isinstance(one, spec_of.SplitArgument):
         return {"generator": "split", "rest": one.part == "rest"}
     if isinstance(one, spec_of.CheckedArgument):

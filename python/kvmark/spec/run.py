@@ -209,8 +209,10 @@ class RunSpec:
         if self.replay is None:
             drawn = {name for group in self.active_groups for name in group.mix.statements}
             for name in sorted(drawn & set(self.workload.statements)):
-                if self.workload.statements[name].has_ttl(self.workload.arguments):
-                    raise SpecError(f"{name}: its time to live is what a trace says; replay one")
+                if self.workload.statements[name].is_told(self.workload.arguments):
+                    raise SpecError(
+                        f"{name}: its ttl or scan_length is what a trace says; replay one"
+                    )
             return
         for option, given, instead in (
             ("rate", self.rate, "it has the trace's rate; give --speed"),

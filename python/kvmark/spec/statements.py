@@ -158,6 +158,12 @@ class TtlArgument(_Generated):
     unit: Literal["s", "ms"] = "s"
 
 
+class ScanLengthArgument(_Generated):
+    """How many records a scan of a replayed trace asks for."""
+
+    generator: Literal["scan_length"]
+
+
 class ComputedArgument(_Generated):
     """A whole number: `start + x / divide % modulo * times`, and `step` more for each before.
 
@@ -254,6 +260,7 @@ ArgumentSpec = TypeAliasType(
             | PlainArgument
             | TimestampArgument
             | TtlArgument
+            | ScanLengthArgument
             | ComputedArgument
             | SplitArgument
             | FormatArgument
@@ -333,11 +340,11 @@ class StatementSpec(Strict):
     options: Mapping[str, str | int | float | bool] = {}
     """What else the driver has to know, such as a consistency level."""
 
-    def has_ttl(self, more: Mapping[str, ArgumentSpec]) -> bool:
-        """Whether it takes a time to live from a trace; `more` are the workload's arguments."""
+    def is_told(self, more: Mapping[str, ArgumentSpec]) -> bool:
+        """Whether it takes what only a trace says; `more` are the workload's arguments."""
         described = {**more, **self.arguments}
         drawn = (described.get(name) for name in self.named(more))
-        return any(isinstance(one, TtlArgument) for one in drawn)
+        return any(isinstance(one, TtlArgument | ScanLengthArgument) for one in drawn)
 
     @model_validator(mode="after")
     def _is_whole(self) -> StatementSpec:

@@ -2,22 +2,25 @@
 
 A trace `X.trace/` holds `trace.json`, what is known of the whole, and `operations-NNNNNN.parquet`,
 one row an operation in the order of their instants (`schema.COLUMNS`). Keys are hashes under a key
-that isn't kept: equal keys are equal, and no more can be told.
+that isn't kept: equal keys are equal, and no more can be told. What they were, and what was
+written, is there only where that was asked for (`schema.Keep`).
 """
 
 from kvmark.trace.csv import Layout, import_csv, layout_of
 from kvmark.trace.folder import Trace, TraceWriter
 from kvmark.trace.monitor import MONITOR, import_monitor, is_monitor
-from kvmark.trace.recording import are_tapes, source_of_tapes
-from kvmark.trace.schema import COLUMNS, FORMAT, KINDS, TraceInfo, sentences
+from kvmark.trace.recording import about_tapes, are_tapes
+from kvmark.trace.schema import COLUMNS, FORMAT, HASHED, KINDS, Keep, TraceInfo, sentences
 from kvmark.trace.tap import TapProgress, TapSettings, import_tapes, record
 from kvmark.trace.tapes import TapePart, Tapes, tapes, tapes_folder
 
 __all__ = [
     "COLUMNS",
     "FORMAT",
+    "HASHED",
     "KINDS",
     "MONITOR",
+    "Keep",
     "Layout",
     "TapProgress",
     "TapSettings",
@@ -26,6 +29,7 @@ __all__ = [
     "Trace",
     "TraceInfo",
     "TraceWriter",
+    "about_tapes",
     "are_tapes",
     "import_csv",
     "import_monitor",
@@ -34,7 +38,6 @@ __all__ = [
     "layout_of",
     "record",
     "sentences",
-    "source_of_tapes",
     "tapes",
     "tapes_folder",
 ]

@@ -14,12 +14,12 @@ import polars as pl
 from kvmark.errors import ImportFileError
 from kvmark.trace.folder import BATCH_ROWS, TraceWriter, first_line
 from kvmark.trace.making import Making
-from kvmark.trace.schema import TraceInfo
+from kvmark.trace.schema import HASHED, Keep, TraceInfo
 
 __all__ = ["Layout", "import_csv", "layout_of"]
 
-_OURS: Final = ("at", "key", "kind", "value_size", "key_size", "client", "ttl")
-_NUMBERS: Final = frozenset({"value_size", "key_size", "ttl"})
+_OURS: Final = ("at", "key", "kind", "value_size", "key_size", "client", "ttl", "count", "value")
+_NUMBERS: Final = frozenset({"value_size", "key_size", "ttl", "count"})
 _TWITTER: Final = ("at", "key", "key_size", "value_size", "client", "kind", "ttl")
 _LARGEST: Final = 2**32 - 1
 
@@ -67,13 +67,23 @@ def _is_twitter(row: list[str]) -> bool:
     return all(row[place].isdigit() for place in places) and row[5].isalpha()
 
 
-def import_csv(path: Path, layout: Layout, writer: TraceWriter, hash_key: bytes) -> TraceInfo:
+def import_csv(
+    path: Path, layout: Layout, writer: TraceWriter, hash_key: bytes, keep: Keep = HASHED
+) -> TraceInfo:
     """Reads a file into a trace.
 
     Raises:
         ImportFileError: a line isn't one of such a file, with its number.
     """
-    making = Making(hash_key, layout.time, lambda row: f"{path} line {row + 1 + layout.header}")
+    if keep.values and "value" not in layout.columns:
+        raise ImportFileError(
+            f"--keep-values: {path} has no column of values; name one by --columns value=NAME, or"
+            " leave it out"
+        )
+    place = f"{path} line"
+    making = Making(
+        hash_key, layout.time, lambda row: f"{place} {row + 1 + layout.header}", keep=keep
+    )
     try:
         for frame in making.frames(_batches(path, layout)):
             writer.add(frame)

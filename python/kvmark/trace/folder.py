@@ -12,7 +12,15 @@ import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
 from kvmark.errors import RunError, UsageError
-from kvmark.trace.schema import COLUMNS, FORMAT, REQUIRED, TraceInfo
+from kvmark.trace.schema import (
+    COLUMNS,
+    FORMAT,
+    HASHED,
+    OPTIONAL,
+    REQUIRED,
+    Keep,
+    TraceInfo,
+)
 
 __all__ = ["BATCH_ROWS", "Trace", "TraceWriter", "first_line"]
 
@@ -26,9 +34,13 @@ _TRACE_INFO: Final = TypeAdapter(TraceInfo)
 class Trace:
     """A trace that is complete, open for reading."""
 
-    def __init__(self, path: Path, info: TraceInfo, files: Sequence[Path]) -> None:
+    def __init__(
+        self, path: Path, info: TraceInfo, files: Sequence[Path], optional: frozenset[str]
+    ) -> None:
         """Use `open`."""
         self.path, self.info = path, info
+        self.optional = optional
+        """Which columns of `schema.OPTIONAL` it has."""
         self._files = tuple(files)
 
     @classmethod
@@ -56,9 +68,14 @@ class Trace:
             raise UsageError(f"{path / _INFO} has numbers below 0")
         files = sorted(path.glob("operations-*.parquet"))
         rows = sum(_rows(file) for file in files)
+        optional = _optional(files)
+        for name, kept in (("key_content", info.keep.keys), ("value_content", info.keep.values)):
+            if kept != (name in optional):
+                there = "has" if name in optional else "lacks"
+                raise UsageError(f"{path} {there} the column {name}, against its {_INFO}")
         if rows != info.rows:
             raise UsageError(f"{path} has {rows:,} of its {info.rows:,} rows: a file is missing")
-        return cls(path, info, files)
+        return cls(path, info, files, optional)
 
     @property
     def digest(self) -> str:
@@ -112,7 +129,7 @@ class Trace:
 class TraceWriter:
     """A trace that is being made. Its folder goes away again where that fails."""
 
-    def __init__(self, path: Path, source: str) -> None:
+    def __init__(self, path: Path, source: str, keep: Keep = HASHED) -> None:
         """Makes the folder.
 
         Raises:
@@ -127,7 +144,8 @@ class TraceWriter:
         except OSError as problem:
             raise UsageError(f"{path} can't be made: {problem.strerror}") from problem
         self.path = path
-        self._source = source
+        self._source, self._keep = source, keep
+        self._optional: list[str] | None = None
         self._waiting: list[pl.DataFrame] = []
         self._files = self._rows = self._operations = self._clients = self._end_ns = 0
 
@@ -146,10 +164,14 @@ class TraceWriter:
             shutil.rmtree(self.path, ignore_errors=True)
 
     def add(self, frame: pl.DataFrame) -> None:
-        """The next operations, with all columns."""
+        """The next operations, with all columns, and always the same of the optional ones."""
         if frame.is_empty():
             return
-        self._waiting.append(frame.select(*COLUMNS))
+        if self._optional is None:
+            left = {"key_content": not self._keep.keys, "value_content": not self._keep.values}
+            there = set(frame.columns)
+            self._optional = [name for name in OPTIONAL if name in there and not left.get(name)]
+        self._waiting.append(frame.select(*COLUMNS, *self._optional))
         self._clients = max(self._clients, 1 + _largest(frame["client"]))
         self._end_ns = _largest(frame["at_ns"])
         while sum(map(len, self._waiting)) >= _FILE_ROWS:
@@ -166,8 +188,9 @@ class TraceWriter:
             rows=self._rows,
             clients=self._clients,
             end_ns=self._end_ns,
-            keys="hashed",
-            told=tuple(told),
+            keys="kept" if self._keep.keys else "hashed",
+            told=(*self._keep.told(), *told),
+            values="kept" if self._keep.values else "sizes",
         )
         self._put(
             self.path / _INFO,
@@ -214,6 +237,22 @@ def _rows(file: Path) -> int:
         return int(pl.scan_parquet(file).select(pl.len()).collect().item())
     except (pl.exceptions.PolarsError, OSError) as problem:
         raise UsageError(f"{file} can't be read: {first_line(problem)}") from problem
+
+
+def _optional(files: Sequence[Path]) -> frozenset[str]:
+    """Which of the optional columns all files have.
+
+    Raises:
+        UsageError: one is of another type.
+    """
+    found = set(OPTIONAL)
+    for file in files:
+        there = pl.read_parquet_schema(file)
+        found &= there.keys()
+        for name, kind in OPTIONAL.items():
+            if name in there and there[name] != kind:
+                raise UsageError(f"{file}: its column {name} is {there[name]} and not {kind}")
+    return frozenset(found if files else ())
 
 
 def _missing(path: Path) -> str:

@@ -5,7 +5,7 @@ Nothing is done row by row in Python, so that a million operations a second and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,6 +14,7 @@ import polars as pl
 
 from kvmark._engine import hash_keys, kind_of, shape_of
 from kvmark.errors import ImportFileError
+from kvmark.trace.schema import HASHED, Keep
 
 __all__ = ["TIME_UNITS", "Making"]
 
@@ -27,8 +28,9 @@ class Making:
     """What goes from batch to batch.
 
     A batch has texts, as the source has them: `at`, `key` and `kind`, and where it says so
-    `client`, `key_size`, `value_size` and `ttl`, which is seconds; and of `row` its number, of
-    `items` the keys of its operation, see `schema.COLUMNS`.
+    `client`, `key_size`, `value_size`, `value`, `count` and `ttl`, which is seconds; and of `row`
+    its number, of `items` the keys of its operation, see `schema.COLUMNS`. What is no text has its
+    bytes in `key_content` and `value_content`, where these are kept.
     """
 
     hash_key: bytes
@@ -42,6 +44,7 @@ class Making:
     begin_ns: int | None = None
     last_ns: int = 0
     whole_seconds: bool = False
+    keep: Keep = HASHED
 
     def frames(self, batches: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         """The operations with a trace's columns.
@@ -126,10 +129,22 @@ class Making:
             verbs["statement"],
             pl.Series("key", _numbers(hashed), dtype=pl.UInt64),
             size.alias("key_size"),
-            _optional(timed, "value_size").cast(pl.UInt32).alias("value_size"),
+            _value_size(timed).cast(pl.UInt32).alias("value_size"),
             (_ttl(timed) * 1000).round().cast(pl.UInt64).alias("ttl_ms"),
             (pl.col("items") if "items" in there else pl.lit(1)).cast(pl.UInt16).alias("items"),
+            *self._contents(there),
         )
+
+    def _contents(self, there: Collection[str]) -> Iterator[pl.Expr]:
+        """What is optional in a trace, as far as the source says it and it is to be kept."""
+        if "count" in there:
+            yield pl.col("count").cast(pl.UInt32)
+        for name, text, kept in (
+            ("key_content", "key", self.keep.keys),
+            ("value_content", "value", self.keep.values),
+        ):
+            if kept:
+                yield pl.col(name if name in there else text).cast(pl.Binary).alias(name)
 
     def _verbs(self, timed: pl.DataFrame) -> pl.DataFrame:
         """The kind and the statement of each row, of the few that there are."""
@@ -176,6 +191,12 @@ def _spread(timed: pl.DataFrame) -> pl.DataFrame:
 
 def _numbers(hashed: bytes) -> pl.Series:
     return pl.Series(np.frombuffer(hashed, dtype="<u8"))
+
+
+def _value_size(timed: pl.DataFrame) -> pl.Expr:
+    if "value" in timed.columns and "value_size" not in timed.columns:
+        return pl.col("value").str.len_bytes()
+    return _optional(timed, "value_size")
 
 
 def _optional(timed: pl.DataFrame, name: str) -> pl.Expr:

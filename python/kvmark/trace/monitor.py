@@ -17,7 +17,7 @@ import polars as pl
 from kvmark.errors import ImportFileError
 from kvmark.trace.folder import TraceWriter
 from kvmark.trace.making import Making
-from kvmark.trace.schema import TraceInfo
+from kvmark.trace.schema import HASHED, Keep, TraceInfo
 from kvmark.trace.verbs import CommandRow, redis_command
 
 __all__ = ["MONITOR", "import_monitor", "is_monitor"]
@@ -30,6 +30,7 @@ _ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|.)")
 _SIGNS: Final = {"n": "\n", "r": "\r", "t": "\t", "a": "\a", "b": "\b"}
 _BATCH: Final = 1 << 17
 _COLUMNS: Final = ("row", "at", "client", "key", "kind", "key_size", "value_size", "ttl", "items")
+_CONTENTS: Final = ("key_content", "value_content")
 
 
 def is_monitor(path: Path) -> bool:
@@ -42,13 +43,15 @@ def is_monitor(path: Path) -> bool:
     return bool(first) and _LINE.fullmatch(first[0]) is not None
 
 
-def import_monitor(path: Path, writer: TraceWriter, hash_key: bytes) -> TraceInfo:
+def import_monitor(
+    path: Path, writer: TraceWriter, hash_key: bytes, keep: Keep = HASHED
+) -> TraceInfo:
     """Reads a file into a trace.
 
     Raises:
         ImportFileError: a line isn't one of MONITOR's, with its number.
     """
-    making = Making(hash_key, "s", lambda row: f"{path} line {row}")
+    making = Making(hash_key, "s", lambda row: f"{path} line {row}", keep=keep)
     scripts = [0]
     for frame in making.frames(_batches(path, scripts)):
         writer.add(frame)
@@ -62,6 +65,7 @@ def _batches(path: Path, scripts: list[int]) -> Iterator[pl.DataFrame]:
     """Rows of texts; counts what scripts sent."""
     lines = _rows(path, scripts)
     schema = {"row": pl.Int64, **dict.fromkeys(_COLUMNS[1:-1], pl.String), "items": pl.UInt16}
+    schema |= dict.fromkeys(_CONTENTS, pl.Binary)
     while rows := list(islice(lines, _BATCH)):
         yield pl.DataFrame(rows, schema=schema, orient="row")
 

@@ -18,19 +18,23 @@ import polars as pl
 
 from kvmark.errors import ImportFileError
 from kvmark.trace.folder import TraceWriter
-from kvmark.trace.schema import KINDS
-from kvmark.trace.tape import MAGIC, RECORD, RECORDS_MAX
+from kvmark.trace.schema import KINDS, Keep
+from kvmark.trace.tape import HEAP_MAX, KEY_KEPT, MAGIC, RECORD, RECORDS_MAX, VALUE_KEPT
 
-__all__ = ["ABOUT", "are_tapes", "seal", "source_of_tapes"]
+__all__ = ["ABOUT", "about_tapes", "are_tapes", "seal"]
 
 ABOUT: Final = "tapes.json"
 """What is known of a recording from its beginning on."""
 
 _HEAD: Final = struct.Struct("<8sII")
 _BYTES: Final = 64
-_HEAP_MAX: Final = 64 << 20
 _UNKNOWN: Final = 2**32 - 1
 _AT_ONCE: Final = 1 << 16
+_CONTENTS: Final = ("key_content", "value_content")
+_WITH_CONTENTS: Final = np.dtype(
+    [*((name, RECORD[name]) for name in RECORD.names or ()), *((name, "O") for name in _CONTENTS)]
+)
+"""A record, and what was kept of its key and its value."""
 _Rows: TypeAlias = np.ndarray[Any, Any]
 
 
@@ -39,20 +43,21 @@ def are_tapes(folder: Path) -> bool:
     return (folder / ABOUT).is_file()
 
 
-def source_of_tapes(folder: Path) -> str:
-    """What was recorded there.
+def about_tapes(folder: Path) -> tuple[str, Keep]:
+    """What was recorded there, and what was kept of it.
 
     Raises:
         ImportFileError: it can't be read.
     """
     try:
-        source = json.loads((folder / ABOUT).read_text("utf-8"))["source"]
-    except (OSError, ValueError, TypeError, KeyError) as problem:
+        about = json.loads((folder / ABOUT).read_text("utf-8"))
+        keep = Keep(keys=bool(about.get("keys")), values=bool(about.get("values")))
+        return str(about["source"]), keep
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as problem:
         raise ImportFileError(f"{folder / ABOUT} can't be read: it names no source") from problem
-    return str(source)
 
 
-def seal(folder: Path, writer: TraceWriter) -> None:
+def seal(folder: Path, writer: TraceWriter, keep: Keep) -> None:
     """Gives all operations of a folder's tapes to the writer, in the order of their instants.
 
     Memory is that of a few blocks of each tape.
@@ -61,7 +66,11 @@ def seal(folder: Path, writer: TraceWriter) -> None:
         ImportFileError: a tape is damaged.
     """
     names = _Names()
-    tapes = [_Tape(path, names) for path in sorted(folder.glob("tape-*.tape"))]
+    with_contents = bool(keep.words())
+    tapes = [
+        _Tape(path, names, with_contents=with_contents)
+        for path in sorted(folder.glob("tape-*.tape"))
+    ]
     clients = _Clients()
     begin_ns: int | None = None
     try:
@@ -107,7 +116,8 @@ class _Clients:
 class _Tape:
     """One tape, read a few blocks at a time."""
 
-    def __init__(self, path: Path, names: _Names) -> None:
+    def __init__(self, path: Path, names: _Names, *, with_contents: bool) -> None:
+        self.form = _WITH_CONTENTS if with_contents else RECORD
         self._path, self._names = path, names
         self._numbers: list[int] = []
         self._at_ns = 0
@@ -119,7 +129,7 @@ class _Tape:
             raise ImportFileError(
                 f"{problem.filename} can't be read: {problem.strerror}"
             ) from problem
-        self.rows: _Rows = np.empty(0, dtype=RECORD)
+        self.rows: _Rows = np.empty(0, dtype=self.form)
         self.has_more = True
 
     def close(self) -> None:
@@ -156,12 +166,14 @@ class _Tape:
         if len(head) < _BYTES:
             return None
         magic, records, heap = _HEAD.unpack_from(head)
-        if magic != MAGIC or records > RECORDS_MAX or heap > _HEAP_MAX:
+        if magic != MAGIC or records > RECORDS_MAX or heap > HEAP_MAX:
             raise self._damaged("no block begins there")
         content = self._file.read(records * _BYTES + heap)
         if len(content) < records * _BYTES + heap:
             return None
-        rows = np.frombuffer(content, dtype=RECORD, count=records).copy()
+        rows: _Rows = np.frombuffer(content, dtype=RECORD, count=records).copy()
+        if self.form != RECORD:
+            rows = self._with_contents(rows, memoryview(content)[records * _BYTES :])
         if records:
             self._check(rows)
             self._at_ns = int(rows["at_ns"][-1])
@@ -179,6 +191,27 @@ class _Tape:
         while len(self._numbers) <= largest:
             self._numbers.append(self._statement())
         rows["statement"] = np.array(self._numbers, dtype=np.uint16)[rows["statement"]]
+
+    def _with_contents(self, plain: _Rows, heap: memoryview) -> _Rows:
+        """Rows with what the block's heap has of them."""
+        rows = np.empty(len(plain), dtype=self.form)
+        for column in RECORD.names or ():
+            rows[column] = plain[column]
+        for flag, name, size in (
+            (KEY_KEPT, "key_content", "key_size"),
+            (VALUE_KEPT, "value_content", "value_size"),
+        ):
+            rows[name] = None
+            starts = rows["heap"].astype(np.int64)
+            if flag == VALUE_KEPT:
+                starts += np.where(rows["flags"] & KEY_KEPT, rows["key_size"], 0)
+            ends = starts + rows[size]
+            kept = np.flatnonzero(rows["flags"] & flag)
+            if len(kept) and int(ends[kept].max()) > len(heap):
+                raise self._damaged("what a record keeps isn't there")
+            for place in kept:
+                rows[name][place] = bytes(heap[starts[place] : ends[place]])
+        return rows
 
     def _statement(self) -> int:
         try:
@@ -202,9 +235,8 @@ def _merged(tapes: Sequence[_Tape]) -> Iterator[_Rows]:
         # Behind the last row that is there of a tape, another may come before the others' rows.
         ends = [int(tape.rows["at_ns"][-1]) for tape in tapes if tape.has_more]
         until_ns = min(ends) if ends else None
-        taken = np.concatenate(
-            [np.empty(0, dtype=RECORD), *(tape.take(until_ns) for tape in tapes)]
-        )
+        parts = [tape.take(until_ns) for tape in tapes]
+        taken = np.concatenate(parts) if parts else np.empty(0, dtype=RECORD)
         if len(taken):
             yield taken[np.argsort(taken["at_ns"], kind="stable")]
         if not ends:
@@ -225,6 +257,9 @@ def _frame(rows: _Rows, begin_ns: int, names: _Names, clients: _Clients) -> pl.D
         "ttl_ms": pl.Series(np.ascontiguousarray(rows["ttl_ms"])),
         "items": pl.Series(np.ascontiguousarray(rows["items"])),
     }
+    if rows.dtype != RECORD:
+        for name in _CONTENTS:
+            columns[name] = pl.Series(rows[name].tolist(), dtype=pl.Binary)
     return pl.DataFrame(columns).with_columns(
         pl.when(pl.col("value_size") != _UNKNOWN).then(pl.col("value_size")),
         pl.when(pl.col("ttl_ms") != 0).then(pl.col("ttl_ms")),

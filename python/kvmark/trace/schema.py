@@ -9,7 +9,17 @@ from typing import ClassVar, Final, Literal
 import polars as pl
 from pydantic import ConfigDict
 
-__all__ = ["COLUMNS", "FORMAT", "KINDS", "REQUIRED", "TraceInfo", "sentences"]
+__all__ = [
+    "COLUMNS",
+    "FORMAT",
+    "HASHED",
+    "KINDS",
+    "OPTIONAL",
+    "REQUIRED",
+    "Keep",
+    "TraceInfo",
+    "sentences",
+]
 
 FORMAT: Final = 1
 
@@ -32,8 +42,37 @@ COLUMNS: Final[dict[str, type[pl.DataType]]] = {
 Null is what the source doesn't say; `statement` is the command with its key and value left out. An
 operation on several keys has a row for each: `items` is their number on the first row, else 0."""
 
+OPTIONAL: Final[dict[str, type[pl.DataType]]] = {
+    "count": pl.UInt32,
+    "key_content": pl.Binary,
+    "value_content": pl.Binary,
+}
+"""Columns that not each trace has: how many records a scan asks for; and the bytes of keys and of
+what is written, where they were kept on purpose. Null is what isn't known or was too long."""
+
 REQUIRED: Final = ("at_ns", "client", "kind", "statement", "key", "key_size", "items")
 """Columns without nulls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """What a trace has of contents, beside hashes of keys and sizes of values."""
+
+    keys: bool = False
+    values: bool = False
+    """Those that are written."""
+
+    def words(self) -> str:
+        """What is kept, for people; empty where nothing is."""
+        names = (("keys", self.keys), ("values that are written", self.values))
+        return " and ".join(name for name, kept in names if kept)
+
+    def told(self) -> tuple[str, ...]:
+        """What the reader of a trace should know of it."""
+        return (f"{self.words()} are kept as they were",) if self.words() else ()
+
+
+HASHED: Final = Keep()
 
 
 def sentences(told: Sequence[str]) -> list[str]:
@@ -56,6 +95,12 @@ class TraceInfo:
     clients: int
     end_ns: int
     """The last operation's instant, since the first."""
-    keys: Literal["hashed"]
+    keys: Literal["hashed", "kept"]
     told: tuple[str, ...]
     """What the reader of a figure should know of how the trace was made."""
+    values: Literal["sizes", "kept"] = "sizes"
+
+    @property
+    def keep(self) -> Keep:
+        """What it has of contents."""
+        return Keep(keys=self.keys == "kept", values=self.values == "kept")

@@ -16,8 +16,8 @@ from typing import Any, Final
 from kvmark import _engine
 from kvmark.errors import ImportFileError, KvmarkError, RunError
 from kvmark.trace.folder import TraceWriter, first_line
-from kvmark.trace.recording import ABOUT, seal
-from kvmark.trace.schema import TraceInfo
+from kvmark.trace.recording import ABOUT, about_tapes, seal
+from kvmark.trace.schema import Keep, TraceInfo
 
 __all__ = ["TapProgress", "TapSettings", "import_tapes", "record"]
 
@@ -37,8 +37,15 @@ class TapSettings:
     key_file: str | None
     server_name: str | None
     threads: int
+    keep_keys: bool
+    keep_values: bool
     memory_bytes: int
     disk_bytes: int
+
+    @property
+    def keep(self) -> Keep:
+        """What of contents is kept."""
+        return Keep(keys=self.keep_keys, values=self.keep_values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +73,9 @@ def record(
         UsageError: the port or the folder can't be used.
         RunError: nothing was recorded, or the trace can't be written; then the tapes stay.
     """
-    writer = TraceWriter(path, source)
+    writer = TraceWriter(path, source, settings.keep)
     try:
-        _write_about(path, source)
+        _write_about(path, source, settings.keep)
         told = json.loads(
             _engine.tap(
                 json.dumps(asdict(settings)),
@@ -82,7 +89,7 @@ def record(
         shutil.rmtree(path, ignore_errors=True)
         raise
     try:
-        seal(path, writer)
+        seal(path, writer, settings.keep)
     except KvmarkError as problem:
         raise RunError(f"{problem}; what was recorded is kept in {path}") from problem
     info = writer.close(_sentences(told))
@@ -101,16 +108,17 @@ def import_tapes(folder: Path, writer: TraceWriter) -> TraceInfo:
     Raises:
         ImportFileError: a tape is damaged, or nothing is on any.
     """
-    seal(folder, writer)
+    _, keep = about_tapes(folder)
+    seal(folder, writer, keep)
     info = writer.close(("the recording didn't come to its end: what was on the way is missing",))
     if not info.operations:
         raise ImportFileError(f"{folder} has no operations")
     return info
 
 
-def _write_about(path: Path, source: str) -> None:
+def _write_about(path: Path, source: str, keep: Keep) -> None:
     try:
-        (path / ABOUT).write_text(json.dumps({"source": source}))
+        (path / ABOUT).write_text(json.dumps({"source": source, **asdict(keep)}))
     except OSError as problem:
         raise RunError(f"{path} can't be written: {first_line(problem)}") from problem
 
@@ -121,6 +129,10 @@ _COUNTED: Final = (
     ("not_carried_out", "commands of transactions that weren't carried out are left out: {:,}"),
     ("unknown_commands", "commands that the server doesn't know are left out: {:,}"),
     ("cut_keys", "keys beyond the first 512 of an operation are left out: {:,}"),
+    (
+        "cut_contents",
+        "keys and values that aren't kept, for they were too long or memory was full: {:,}",
+    ),
     ("moved", "replies that sent clients past the tap (MOVED): {:,}; put one before each node"),
     ("asked", "replies that sent clients past the tap for once (ASK): {:,}"),
 )

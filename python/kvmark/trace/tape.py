@@ -6,12 +6,17 @@ from typing import Final
 
 import numpy as np
 
-__all__ = ["HEAD", "MAGIC", "RECORD", "RECORDS_MAX"]
+__all__ = ["HEAD", "HEAP_MAX", "KEY_KEPT", "MAGIC", "RECORD", "RECORDS_MAX", "VALUE_KEPT"]
 
 MAGIC: Final = b"KVTAPE01"
 """What each block begins with."""
 RECORDS_MAX: Final = 1024
 """Most records of a block."""
+HEAP_MAX: Final = 64 << 20
+"""Most bytes that a block keeps of keys and values."""
+KEY_KEPT: Final = 1
+VALUE_KEPT: Final = 2
+"""Flags of a record whose key, and whose value behind it, are in the block's heap."""
 HEAD: Final = np.dtype(
     [
         ("magic", "S8"), ("records", "<u4"), ("heap", "<u4"),

@@ -1,7 +1,7 @@
 """The tapes that a trace is replayed from: its operations in records of one size, in their order.
 
 A tape is made once and kept in the cache under what it was made of. Its form is that of the crate
-`kvmark-trace`, module `tape`, of which no statements and no kept keys and values are used here.
+`kvmark-trace`, module `tape`, of which no statements are used here.
 """
 
 from __future__ import annotations
@@ -23,24 +23,28 @@ from pydantic import ConfigDict, TypeAdapter
 from kvmark.cache import cache_folder
 from kvmark.errors import RunError, UsageError
 from kvmark.trace.folder import Trace, first_line
-from kvmark.trace.tape import HEAD, MAGIC, RECORD, RECORDS_MAX
+from kvmark.trace.schema import OPTIONAL
+from kvmark.trace.tape import HEAD, HEAP_MAX, KEY_KEPT, MAGIC, RECORD, RECORDS_MAX, VALUE_KEPT
 
 __all__ = ["TapePart", "Tapes", "tapes", "tapes_folder"]
 
 _KINDS: Final = ("read", "update", "insert", "scan", "read_modify_write", "delete")
 """The engine's kinds, in their order."""
 _OWN: Final = ("delete", "insert", "read", "read_modify_write")
-"""What a system does in its own way. Hashes of keys have no order, so that nothing is scanned."""
+"""What a system does in its own way, and where keys were kept `_SCAN`: hashes have no order."""
+_SCAN: Final = "scan"
 _WRITES: Final = frozenset({"update", "insert", "read_modify_write"})
 _TTL: Final = "_ttl"
 """Behind the name of a statement that what expires is written by."""
-_FORM: Final = 1
+_FORM: Final = 2
 """Goes up when the same trace would give another tape."""
 _KEY_BYTES: Final = (10, 255)
 _VALUE_MAX: Final = (1 << 24) - 1
 _GOLDEN: Final = 0x9E37_79B9_7F4A_7C15
 _VALUE_UNKNOWN: Final = 100
 """Bytes of values in a trace that names no size at all."""
+_SCAN_LENGTH: Final = 100
+"""Records of a scan in a trace that says no number."""
 _KEYS_AT_ONCE: Final = 20_000_000
 _COLUMNS: Final = ("at_ns", "client", "kind", "statement", "key", "key_size", "value_size",
                    "ttl_ms", "items")  # fmt: skip
@@ -78,6 +82,8 @@ class Tapes:
     """From its beginning to where it can begin again."""
     expiring: bool
     """Whether something of what is written goes away by itself."""
+    kept: str
+    """What it has of contents, for people; empty where keys and values are made anew."""
     told: tuple[str, ...]
     digest: str
 
@@ -144,16 +150,24 @@ class _Making:
         self.trace, self.part, self.digest = trace, part, digest
         self.skipped: dict[str, int] = {}
         self.refused: dict[str, int] = {}
-        known = part.statements or tuple((kind, kind) for kind in _OWN)
+        self.keep = trace.info.keep
+        own = (*_OWN, _SCAN) if self.keep.keys else _OWN
+        known = part.statements or tuple((kind, kind) for kind in own)
         self.does = dict(known)
         self.counts: dict[str, int] = {}
         self.expires = False
         self.telling: set[str] = set()
         self.told: list[str] = []
         self.lengthened = self.shortened = self.expiring = self.several = self.of_others = 0
+        self.scans = self.unsaid = 0
 
     def made(self) -> Tapes:
         """Writes both tapes; their facts come last."""
+        if self.part.scale_keys > 1 and self.keep.keys:
+            raise UsageError(
+                f"scale-keys: {self.trace.path} has the very keys, which can't be multiplied; make"
+                " a trace without --keep-keys"
+            )
         if self.part.scale_keys > 1 and self.trace.info.clients < 2:
             raise UsageError(
                 f"scale-keys: {self.trace.path} names no clients, and whose keys are whose is told"
@@ -167,6 +181,7 @@ class _Making:
             clients=self.trace.info.clients,
             length_ns=self._length_ns(),
             expiring=self.expires,
+            kept=self.keep.words(),
             told=(),
             digest=self.digest,
         )
@@ -174,11 +189,13 @@ class _Making:
             raise UsageError(f"{self.trace.path} has no operation in the part that is asked for")
         with _Tape(made.path) as tape:
             for batch in self._batches():
-                tape.add(self._records(batch, mean))
+                kept = batch.filter(~pl.col("skipped"))
+                tape.add(*self._with_contents(self._records(kept, mean), kept))
         preloaded = 0
         with _Tape(made.preload_path) as tape:
-            for first in self._read_first():
-                tape.add(self._preload(first, mean))
+            for found in self._read_first():
+                first = found.sort("copy")
+                tape.add(*self._with_contents(self._preload(first, mean), first))
                 preloaded += len(first)
         self._tell()
         return Tapes(**{**asdict(made), "preloaded": preloaded, "told": tuple(self.told)})
@@ -193,6 +210,8 @@ class _Making:
             # Whoever sets a value doesn't ask whether there is one.
             kind = "insert" if kind == "update" else kind
             return kind if kind in self.does else None
+        if kind == _SCAN and not self.keep.keys:
+            return None
         kind = "update" if kind in _WRITES else kind
         asked = [
             f"{word}{ending}".upper()
@@ -213,7 +232,8 @@ class _Making:
     def _batches(self) -> Iterator[pl.DataFrame]:
         """The operations that are replayed, with their verb."""
         self.of_others = 0
-        for batch in self.trace.batches(_COLUMNS):
+        optional = [name for name in OPTIONAL if name in self.trace.optional]
+        for batch in self.trace.batches((*_COLUMNS, *optional)):
             yield self._chosen(batch)
 
     def _chosen(self, batch: pl.DataFrame) -> pl.DataFrame:
@@ -248,6 +268,7 @@ class _Making:
                     _count(self.skipped, verb, count)
                 elif name is None:
                     _count(self.refused, verb, count)
+                    self.scans += count if kind == _SCAN else 0
                 else:
                     _count(self.counts, name, count)
                     self._see_expiry(name, count, expires=expires)
@@ -259,10 +280,13 @@ class _Making:
         if self.refused:
             named = ", ".join(f"{verb} ({count:,})" for verb, count in _most(self.refused))
             words = ",".join(verb for verb, _ in _most(self.refused))
+            order = ""
+            if self.scans and not self.keep.keys:
+                order = " (scans need --keep-keys where a trace is made: hashes have no order)"
             raise UsageError(
                 f"{self.trace.path} has operations that stand for no single record elsewhere:"
-                f" {named}; leave them out by --skip {words}, or give a file with statements of"
-                " their names by --map"
+                f" {named}{order}; leave them out by --skip {words}, or give a file with statements"
+                " of their names by --map"
             )
         if not values:
             self.told.append(f"the trace says no sizes of values: {_VALUE_UNKNOWN} bytes each")
@@ -274,9 +298,8 @@ class _Making:
         if expires and not kept:
             self.expiring += count
 
-    def _records(self, batch: pl.DataFrame, mean: float) -> npt.NDArray[np.void]:
-        """The records of a batch; those that are left out aren't there."""
-        kept = batch.filter(~pl.col("skipped"))
+    def _records(self, kept: pl.DataFrame, mean: float) -> npt.NDArray[np.void]:
+        """The records of operations."""
         records = np.zeros(len(kept), RECORD)
         records["at_ns"] = kept["at_ns"].to_numpy() - self.part.from_ns
         records["key"] = self._keys(kept)
@@ -291,7 +314,35 @@ class _Making:
         records["statement"] = self._numbers(kept)
         kinds = np.array([_KINDS.index(self.does[name]) for name in self._order()], np.uint8)
         records["kind"] = kinds[records["statement"]]
+        scans = kept["kind"] == _SCAN
+        if scans.any():
+            count = _column(kept, "count")
+            self.unsaid += int((scans & count.is_null()).sum())
+            records["count"] = np.where(scans, count.fill_null(_SCAN_LENGTH), 0)
         return records
+
+    def _with_contents(
+        self, records: npt.NDArray[np.void], rows: pl.DataFrame
+    ) -> tuple[npt.NDArray[np.void], Sequence[bytes]]:
+        """The records, and of each the bytes of its key and value, where they were kept."""
+        if not self.keep.words():
+            return records, ()
+        keys, values = (_column(rows, name) for name in ("key_content", "value_content"))
+        writes = rows["kind"].is_in(list(_WRITES))
+        has_key = keys.bin.size().fill_null(_VALUE_MAX + 1) <= _VALUE_MAX
+        has_value = (values.bin.size().fill_null(_VALUE_MAX + 1) <= _VALUE_MAX) & writes
+        for has, contents, size, flag in (
+            (has_key, keys, "key_size", KEY_KEPT),
+            (has_value, values, "value_size", VALUE_KEPT),
+        ):
+            kept, length = has.to_numpy(), contents.bin.size().fill_null(0).to_numpy()
+            records[size] = np.where(kept, length, records[size])
+            records["flags"] |= np.where(kept, flag, 0).astype(np.uint8)
+        rows_of = zip(keys, has_key, values, has_value, strict=True)
+        return records, [
+            (key if with_key else b"") + (value if with_value else b"")
+            for key, with_key, value, with_value in rows_of
+        ]
 
     def _numbers(self, rows: pl.DataFrame) -> npt.NDArray[np.uint16]:
         """The number of each row's statement, of the few that there are."""
@@ -312,7 +363,7 @@ class _Making:
     def _keys(self, rows: pl.DataFrame, *, count: bool = True) -> npt.NDArray[np.uint64]:
         """The hash's upper bits, and the key's length in the low byte."""
         sizes = rows["key_size"].clip(*_KEY_BYTES)
-        if count:
+        if count and not self.keep.keys:
             self.lengthened += int((sizes != rows["key_size"]).sum())
         hashed = rows["key"].to_numpy()
         if self.part.scale_keys > 1:
@@ -331,7 +382,7 @@ class _Making:
         size = first["value_size"].fill_null(round(mean)).clip(0, _VALUE_MAX)
         records["value_size"] = size.to_numpy()
         records["kind"] = _KINDS.index("update" if self.part.statements else "insert")
-        return np.sort(records, order="key")
+        return records
 
     def _read_first(self) -> Iterator[pl.DataFrame]:
         """The keys whose first operation reads something, some at a time."""
@@ -361,8 +412,16 @@ class _Making:
             "a time to live is left out": self.expiring,
             "each key of an operation on several is an operation": self.several,
             "operations of other keys are left out, and the rate falls with them": self.of_others,
+            f"a scan that says no number of records asks for {_SCAN_LENGTH}": self.unsaid,
         }
         self.told += [f"{what}: {count:,}" for what, count in told.items() if count]
+
+
+def _column(rows: pl.DataFrame, name: str) -> pl.Series:
+    """An optional column, of nulls where a trace hasn't got it."""
+    if name in rows.columns:
+        return rows[name]
+    return pl.Series(name, [None], dtype=OPTIONAL[name]).new_from_index(0, len(rows))
 
 
 def _count(counted: dict[str, int], name: str, count: int) -> None:
@@ -379,6 +438,7 @@ class _Tape:
     def __init__(self, path: Path) -> None:
         self._path, self._beside = path, path.with_suffix(".part")
         self._waiting = np.zeros(0, RECORD)
+        self._contents: list[bytes] = []
         self._before = 0
         self._file: BinaryIO | None = None
 
@@ -394,7 +454,7 @@ class _Tape:
             return
         try:
             if kind is None and len(self._waiting):
-                self._write(self._waiting)
+                self._write(self._waiting, self._contents)
         finally:
             file.close()
         if kind is None:
@@ -402,19 +462,32 @@ class _Tape:
         else:
             self._beside.unlink(missing_ok=True)
 
-    def add(self, records: npt.NDArray[np.void]) -> None:
-        """The next records."""
+    def add(self, records: npt.NDArray[np.void], contents: Sequence[bytes]) -> None:
+        """The next records, and what is kept of each, if anything is."""
         together = np.concatenate([self._waiting, records])
-        whole = len(together) // RECORDS_MAX * RECORDS_MAX
-        for start in range(0, whole, RECORDS_MAX):
-            self._write(together[start : start + RECORDS_MAX])
-        self._waiting = together[whole:]
+        kept = [*self._contents, *contents]
+        ends = np.cumsum([len(one) for one in kept], dtype=np.int64)
+        start = 0
+        while len(together) - start >= RECORDS_MAX or (
+            start < len(kept) and ends[-1] - (ends[start - 1] if start else 0) > HEAP_MAX
+        ):
+            end = start + RECORDS_MAX
+            if kept:
+                room = HEAP_MAX + (int(ends[start - 1]) if start else 0)
+                end = min(end, int(np.searchsorted(ends, room, side="right")))
+            self._write(together[start:end], kept[start:end])
+            start = end
+        self._waiting, self._contents = together[start:], kept[start:]
 
-    def _write(self, records: npt.NDArray[np.void]) -> None:
+    def _write(self, records: npt.NDArray[np.void], contents: Sequence[bytes]) -> None:
+        heap = b"".join(contents)
         head = np.zeros(1, HEAD)
         head["magic"], head["records"] = MAGIC, len(records)
         head["first_at_ns"], head["last_at_ns"] = records["at_ns"][0], records["at_ns"].max()
-        head["before"] = self._before
+        head["before"], head["heap"] = self._before, len(heap)
+        if contents:
+            lengths = [len(one) for one in contents]
+            records["heap"] = np.cumsum([0, *lengths[:-1]])
         self._before += len(records)
         if self._file is not None:
-            self._file.write(head.tobytes() + records.tobytes())
+            self._file.write(head.tobytes() + records.tobytes() + heap)

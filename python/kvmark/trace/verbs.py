@@ -19,12 +19,15 @@ class CommandRow(NamedTuple):
     value_size: str | None
     ttl: str | None
     items: int
+    key_content: bytes
+    value_content: bytes | None
 
 
 def redis_command(words: Sequence[bytes]) -> Sequence[CommandRow]:
     """The rows of a command of Redis: one for each of its keys, and at least one."""
-    places, value, ttl_ms = _engine.redis_command(words)
+    places, values, value, ttl_ms = _engine.redis_command(words)
     keys = [words[place] for place in places] or [b""]
+    written = b"".join(words[place] for place in values) if values else None
     return [
         CommandRow(
             # Bytes that are no text are told apart by their code.
@@ -34,6 +37,8 @@ def redis_command(words: Sequence[bytes]) -> Sequence[CommandRow]:
             None if value is None else str(value),
             None if ttl_ms is None else str(ttl_ms / 1000),
             len(keys) if place == 0 else 0,
+            key,
+            written if place == 0 else None,
         )
         for place, key in enumerate(keys)
     ]

@@ -158,6 +158,9 @@ fn what_fits_is_let_pass() {
     assert!(passes(&Generator::Uuid, of(NativeType::Timeuuid)));
     assert!(passes(&Generator::Boolean, of(NativeType::Boolean)));
     assert!(passes(&number(), of(NativeType::SmallInt)));
+    for told in [Generator::Ttl { unit_ms: 1000 }, Generator::ScanLength] {
+        assert!(passes(&told, of(NativeType::Int)));
+    }
 }
 
 #[test]

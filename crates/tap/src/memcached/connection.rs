@@ -7,6 +7,7 @@ use kvmark_trace::tape::Record;
 
 use super::replies::{Replies, Said};
 use super::requests::{Expects, Request, Requests};
+use crate::content::Keeper;
 use crate::recorder::{Recorder, Sizes, Withdrawn};
 use crate::side::{Ends, Side};
 use crate::word::Garbage;
@@ -43,9 +44,9 @@ struct Dialogue {
 
 impl Memcached {
     /// Times to live that are instants are counted from this one.
-    pub(crate) fn new(start_unix_s: i64) -> Self {
+    pub(crate) fn new(start_unix_s: i64, keeper: Keeper) -> Self {
         Self {
-            requests: Requests::new(start_unix_s),
+            requests: Requests::new(start_unix_s, keeper),
             replies: Replies::new(),
             dialogue: Dialogue { waiting: VecDeque::new(), quiet: 0, quiet_asked: 0 },
         }
@@ -70,7 +71,7 @@ impl Side for Memcached {
                 self.requests.next(&bytes[at..], &mut recorder.verbs, &hash_key)?;
             at += taken;
             let Some(request) = request else { break };
-            self.dialogue.ask(&request, at_ns, client, recorder)?;
+            self.dialogue.ask(request, at_ns, client, recorder)?;
         }
         Ok(())
     }
@@ -95,7 +96,7 @@ impl Side for Memcached {
 impl Dialogue {
     fn ask(
         &mut self,
-        request: &Request,
+        request: Request,
         at_ns: u64,
         client: u32,
         recorder: &mut Recorder,
@@ -108,7 +109,7 @@ impl Dialogue {
             return Err(Ends::Left("more than a million requests under way".to_owned()));
         }
         recorder.told.cut_keys += request.cut_keys;
-        let number = recorder.ask(at_ns, client, &request.asked);
+        let number = recorder.ask(at_ns, client, &request.asked, request.contents);
         match request.expects {
             Expects::Nothing => recorder.owes_no_answer(number),
             Expects::Quiet => {

@@ -3,6 +3,7 @@
 use kvmark_trace::HashKey;
 use kvmark_trace::tape::Record;
 
+use crate::content::{Contents, Keeper, Role};
 use crate::recorder::{Asked, KEYS_MAX, Key};
 use crate::verbs::{NAME_MAX, OTHERS, Verbs};
 use crate::word::{Garbage, Word, hasher_if};
@@ -32,9 +33,11 @@ pub(super) enum Expects {
 }
 
 /// A whole request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Request {
     pub(super) asked: Asked,
+    /// What is kept of its keys and its value.
+    pub(super) contents: Option<Box<Contents>>,
     pub(super) expects: Expects,
     pub(super) cut_keys: u64,
 }
@@ -104,10 +107,14 @@ pub(super) struct Requests {
     ttl_s: i64,
     is_quiet: bool,
     start_unix_s: i64,
+    keeper: Keeper,
+    contents: Contents,
+    /// Whether no request has ended. The first may log in by a `set` of name and password.
+    may_log_in: bool,
 }
 
 impl Requests {
-    pub(super) fn new(start_unix_s: i64) -> Self {
+    pub(super) fn new(start_unix_s: i64, keeper: Keeper) -> Self {
         Self {
             state: State::Gap,
             is_first: true,
@@ -121,6 +128,9 @@ impl Requests {
             ttl_s: 0,
             is_quiet: false,
             start_unix_s,
+            keeper,
+            contents: Contents::default(),
+            may_log_in: true,
         }
     }
 
@@ -141,10 +151,17 @@ impl Requests {
             let rest = &bytes[at..];
             match self.state {
                 State::Value { left } => {
-                    let (taken, left) = passed(rest, left)?;
+                    let (taken, after) = passed(rest, left)?;
+                    // Without the line's end.
+                    let own = taken.min(left.saturating_sub(2) as usize);
+                    self.word.add(&rest[..own]);
                     at += taken;
+                    let left = after;
                     self.state = State::Value { left };
                     if left == 0 {
+                        if self.keeper.keeps(self.value_role()) {
+                            self.contents.add_value(self.word.take_content());
+                        }
                         return Ok((at, Some(self.finish())));
                     }
                 }
@@ -168,7 +185,9 @@ impl Requests {
                         }
                     }
                     _ => {
-                        self.word.begin(hasher_if(self.awaits_key(), hash_key));
+                        let is_key = self.awaits_key();
+                        let role = if is_key { Role::Key } else { Role::Other };
+                        self.word.begin(hasher_if(is_key, hash_key), self.keeper.begin(role));
                         self.state = State::InWord;
                     }
                 },
@@ -196,7 +215,12 @@ impl Requests {
             return;
         }
         match self.word.key() {
-            Some(key) if self.keys.len() < KEYS_MAX => self.keys.push(key),
+            Some(key) if self.keys.len() < KEYS_MAX => {
+                self.keys.push(key);
+                if self.keeper.keeps(Role::Key) {
+                    self.contents.add_key(self.word.take_content());
+                }
+            }
             Some(_) => self.cut_keys += 1,
             None => {}
         }
@@ -227,12 +251,17 @@ impl Requests {
         match self.value {
             // A line without its number is refused by the server, which takes no value then.
             Some(size @ 0..=VALUE_MAX) => {
+                self.word.begin(None, self.keeper.begin(self.value_role()));
                 self.state = State::Value { left: size as u64 + 2 };
                 Ok(false)
             }
             Some(_) => Err(Garbage("a value has no length")),
             None => Ok(self.words > 0),
         }
+    }
+
+    fn value_role(&self) -> Role {
+        if self.may_log_in { Role::Other } else { Role::Value }
     }
 
     fn finish(&mut self) -> Request {
@@ -258,11 +287,13 @@ impl Requests {
                 value_size: value_size.unwrap_or(Record::UNKNOWN),
                 ttl_ms: u64::try_from(ttl_s).unwrap_or(0).saturating_mul(1000),
             },
+            contents: self.contents.taken(),
             expects,
             cut_keys: std::mem::take(&mut self.cut_keys),
         };
         (self.state, self.words, self.form) = (State::Gap, 0, Form::Plain);
         (self.value, self.ttl_s, self.is_quiet) = (None, 0, false);
+        self.may_log_in = false;
         request
     }
 }

@@ -8,6 +8,7 @@ use kvmark_trace::verbs::READ;
 
 use super::replies::{Event, Leaf, Replies};
 use super::requests::{Request, Requests};
+use crate::content::Keeper;
 use crate::recorder::{KEYS_MAX, Recorder, Sizes, Withdrawn};
 use crate::side::{Ends, Side};
 use crate::word::Garbage;
@@ -63,9 +64,9 @@ struct Dialogue {
 }
 
 impl Redis {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(keeper: Keeper) -> Self {
         Self {
-            requests: Requests::new(),
+            requests: Requests::new(keeper),
             replies: Replies::new(),
             dialogue: Dialogue {
                 waiting: VecDeque::new(),
@@ -93,7 +94,7 @@ impl Side for Redis {
                 self.requests.next(&bytes[at..], &mut recorder.verbs, &hash_key)?;
             at += taken;
             let Some(request) = request else { break };
-            self.dialogue.ask(&request, at_ns, client, recorder)?;
+            self.dialogue.ask(request, at_ns, client, recorder)?;
         }
         Ok(())
     }
@@ -127,7 +128,7 @@ fn leaves(name: &str, second: &[u8]) -> bool {
 impl Dialogue {
     fn ask(
         &mut self,
-        request: &Request,
+        request: Request,
         at_ns: u64,
         client: u32,
         recorder: &mut Recorder,
@@ -147,7 +148,7 @@ impl Dialogue {
         };
         let reads = recorder.verbs.command(request.asked.verb).kind() == READ;
         recorder.told.cut_keys += request.cut_keys;
-        let number = recorder.ask(at_ns, client, &request.asked);
+        let number = recorder.ask(at_ns, client, &request.asked, request.contents);
         let keys = request.asked.keys.len();
         self.waiting.push_back(Pending { number, flow, reads, keys });
         Ok(())

@@ -4,6 +4,7 @@ use kvmark_trace::HashKey;
 use kvmark_trace::tape::Record;
 use kvmark_trace::verbs::Command;
 
+use crate::content::{Contents, Keeper, Role};
 use crate::recorder::{Asked, KEYS_MAX, Key};
 use crate::verbs::{NAME_MAX, OTHERS, Verbs};
 use crate::word::{Garbage, Word, hasher_if, number};
@@ -17,9 +18,11 @@ const WORDS_MAX: i64 = 1 << 31;
 const WORD_MAX: i64 = 1 << 40;
 
 /// A whole request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Request {
     pub(super) asked: Asked,
+    /// What is kept of its keys and values.
+    pub(super) contents: Option<Box<Contents>>,
     /// What follows the name, of commands whose second word says what they do.
     pub(super) second: Vec<u8>,
     /// Keys beyond those that are recorded.
@@ -60,16 +63,18 @@ struct Building {
     keys: Vec<Key>,
     second: Vec<u8>,
     cut_keys: u64,
+    keeper: Keeper,
+    contents: Contents,
 }
 
 impl Requests {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(keeper: Keeper) -> Self {
         Self {
             state: State::Start,
             line: Vec::new(),
             words_left: 0,
             word: Word::new(),
-            building: Building::new(),
+            building: Building::new(keeper),
         }
     }
 
@@ -175,7 +180,7 @@ impl Requests {
 
     /// Whether that was the request's last word.
     fn word_ends(&mut self, verbs: &mut Verbs) -> bool {
-        self.building.end_word(&self.word, verbs);
+        self.building.end_word(&mut self.word, verbs);
         self.words_left -= 1;
         self.state = if self.words_left > 0 { State::Length } else { State::Start };
         self.words_left == 0
@@ -201,14 +206,14 @@ impl Requests {
         for word in &words {
             self.building.begin_word(&mut self.word, hash_key);
             self.word.add(word);
-            self.building.end_word(&self.word, verbs);
+            self.building.end_word(&mut self.word, verbs);
         }
         Ok((taken, (!words.is_empty()).then(|| self.building.finish())))
     }
 }
 
 impl Building {
-    fn new() -> Self {
+    fn new(keeper: Keeper) -> Self {
         Self {
             words: 0,
             verb: OTHERS,
@@ -216,14 +221,28 @@ impl Building {
             keys: Vec::new(),
             second: Vec::new(),
             cut_keys: 0,
+            keeper,
+            contents: Contents::default(),
+        }
+    }
+
+    /// What the next word is.
+    fn role(&self) -> Role {
+        match &self.command {
+            _ if self.words == 0 => Role::Other,
+            command if command.awaits_key() => Role::Key,
+            command if command.awaits_value() => Role::Value,
+            _ => Role::Other,
         }
     }
 
     fn begin_word(&self, word: &mut Word, hash_key: &HashKey) {
-        word.begin(hasher_if(self.words > 0 && self.command.awaits_key(), hash_key));
+        let role = self.role();
+        word.begin(hasher_if(role == Role::Key, hash_key), self.keeper.begin(role));
     }
 
-    fn end_word(&mut self, word: &Word, verbs: &mut Verbs) {
+    fn end_word(&mut self, word: &mut Word, verbs: &mut Verbs) {
+        let role = self.role();
         self.words += 1;
         if self.words == 1 {
             let mut name = [0; NAME_MAX];
@@ -236,9 +255,17 @@ impl Building {
             return;
         }
         match word.key() {
-            Some(key) if self.keys.len() < KEYS_MAX => self.keys.push(key),
+            Some(key) if self.keys.len() < KEYS_MAX => {
+                self.keys.push(key);
+                if self.keeper.keeps(Role::Key) {
+                    self.contents.add_key(word.take_content());
+                }
+            }
             Some(_) => self.cut_keys += 1,
             None => {}
+        }
+        if role == Role::Value && self.keeper.keeps(role) {
+            self.contents.add_value(word.take_content());
         }
         if self.words == 2 && verbs.name(self.verb) == "CLIENT" {
             self.second = word.head().to_ascii_uppercase();
@@ -258,6 +285,7 @@ impl Building {
                 value_size,
                 ttl_ms: self.command.ttl_ms().unwrap_or(0),
             },
+            contents: self.contents.taken(),
             second: std::mem::take(&mut self.second),
             cut_keys: std::mem::take(&mut self.cut_keys),
         }

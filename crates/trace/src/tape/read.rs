@@ -164,34 +164,40 @@ impl Block {
     #[must_use]
     #[inline]
     pub fn record(&self, index: usize) -> Option<Record> {
-        let (records, _) = self.bytes.as_chunks::<RECORD_BYTES>();
-        records[..self.records].get(index).map(Record::read)
+        self.bytes_of(index).map(Record::read)
     }
 
     /// When one of its records was sent; none beyond them.
     #[must_use]
     #[inline]
     pub fn at_ns(&self, index: usize) -> Option<u64> {
-        let (records, _) = self.bytes.as_chunks::<RECORD_BYTES>();
-        records[..self.records].get(index).map(|bytes| u64_at(bytes, 0))
+        self.bytes_of(index).map(|bytes| u64_at(bytes, 0))
     }
 
-    /// What is kept of a record's key; empty where nothing is.
+    #[inline]
+    fn bytes_of(&self, index: usize) -> Option<&[u8; RECORD_BYTES]> {
+        if index >= self.records {
+            return None;
+        }
+        self.bytes[index * RECORD_BYTES..].first_chunk()
+    }
+
+    /// A record's key, where it was kept.
     #[must_use]
-    pub fn key(&self, record: &Record) -> &[u8] {
+    pub fn key(&self, record: &Record) -> Option<&[u8]> {
         let kept = record.flags & Record::KEY_KEPT != 0;
-        self.kept(record.heap as usize, if kept { record.key_size as usize } else { 0 })
+        kept.then(|| self.kept(record.heap as usize, record.key_size as usize))
     }
 
-    /// What is kept of a record's value; empty where nothing is.
+    /// A record's value, where it was kept.
     #[must_use]
-    pub fn value(&self, record: &Record) -> &[u8] {
-        let before = self.key(record).len();
+    pub fn value(&self, record: &Record) -> Option<&[u8]> {
+        let before = self.key(record).map_or(0, <[u8]>::len);
         let kept = record.flags & Record::VALUE_KEPT != 0 && record.value_size != Record::UNKNOWN;
-        let size = if kept { record.value_size as usize } else { 0 };
-        self.kept(record.heap as usize + before, size)
+        kept.then(|| self.kept(record.heap as usize + before, record.value_size as usize))
     }
 
+    /// Bytes of the heap; none of those that aren't all there.
     fn kept(&self, from: usize, size: usize) -> &[u8] {
         let heap = &self.bytes[self.records * RECORD_BYTES..];
         heap.get(from..from.saturating_add(size)).unwrap_or_default()

@@ -51,6 +51,7 @@ impl Record {
 
     /// From its bytes, whatever they are.
     #[must_use]
+    #[inline]
     pub fn read(bytes: &[u8; RECORD_BYTES]) -> Self {
         Self {
             at_ns: u64_at(bytes, 0),
@@ -93,6 +94,7 @@ impl Record {
 }
 
 /// Eight bytes as a number.
+#[inline]
 pub(super) fn u64_at(bytes: &[u8; RECORD_BYTES], place: usize) -> u64 {
     let mut number = [0; 8];
     number.copy_from_slice(&bytes[place..place + 8]);
@@ -100,12 +102,14 @@ pub(super) fn u64_at(bytes: &[u8; RECORD_BYTES], place: usize) -> u64 {
 }
 
 /// Four bytes as a number.
+#[inline]
 pub(super) fn u32_at(bytes: &[u8; RECORD_BYTES], place: usize) -> u32 {
     let mut number = [0; 4];
     number.copy_from_slice(&bytes[place..place + 4]);
     u32::from_le_bytes(number)
 }
 
+#[inline]
 fn u16_at(bytes: &[u8; RECORD_BYTES], place: usize) -> u16 {
     u16::from_le_bytes([bytes[place], bytes[place + 1]])
 }

@@ -36,18 +36,28 @@ impl BlockWriter {
         self.len() + records <= RECORDS_MAX && self.heap.len() + heap <= HEAP_MAX
     }
 
-    /// One more record; what is kept of its key and value is empty where nothing is.
+    /// One more record, with its key and its value where they are kept.
     ///
-    /// `record.heap` and the flags of what is kept are set here.
-    pub fn push(&mut self, record: &Record, key: &[u8], value: &[u8]) {
+    /// `record.heap` and the flags of what is kept are set here. Sizes in the record are those of
+    /// what is kept.
+    pub fn push(&mut self, record: &Record, key: Option<&[u8]>, value: Option<&[u8]>) {
         let heap = u32::try_from(self.heap.len()).unwrap_or(u32::MAX);
         if self.is_empty() {
             self.first_at_ns = record.at_ns;
         }
         self.last_at_ns = self.last_at_ns.max(record.at_ns);
-        self.records.extend_from_slice(&Record { heap, ..*record }.bytes());
-        self.heap.extend_from_slice(key);
-        self.heap.extend_from_slice(value);
+        let mut flags = record.flags & !(Record::KEY_KEPT | Record::VALUE_KEPT);
+        flags |= if key.is_some() { Record::KEY_KEPT } else { 0 };
+        flags |= if value.is_some() { Record::VALUE_KEPT } else { 0 };
+        self.records.extend_from_slice(&Record { heap, flags, ..*record }.bytes());
+        self.heap.extend_from_slice(key.unwrap_or_default());
+        self.heap.extend_from_slice(value.unwrap_or_default());
+    }
+
+    /// Bytes of what is kept in it.
+    #[must_use]
+    pub fn heap_len(&self) -> usize {
+        self.heap.len()
     }
 
     /// Writes the block in one piece, if anything is in it, and begins the next.

@@ -70,6 +70,30 @@ fn arguments_are_a_function_of_seed_and_number() {
 }
 
 #[test]
+fn what_was_kept_is_bound_as_it_is_and_what_was_not_is_drawn() {
+    let arguments = [Generator::Key, Generator::Field { field: 0 }, Generator::ScanLength];
+    let arguments = arguments.map(|generator| (Each::Command, generator)).to_vec();
+    let plan = speaking(Kind::Read, statement(1, 1, arguments));
+    let (stream, inserts) = (stream(&plan), inserts_after(&plan));
+    let draw = stream.draw(7, &inserts);
+    let (_, drawn) = bound(&stream, &plan, 7);
+    let of = |buffer: &ArgumentBuffer| {
+        let place = |n: usize| buffer.bytes[buffer.places[n].1.clone()].to_vec();
+        [0, 1, 2].map(place)
+    };
+    let mut buffer = ArgumentBuffer { scan_length: 300, ..ArgumentBuffer::default() };
+    let kept: [Option<&[u8]>; 3] = [None, Some(b""), Some(b"\xff very")];
+    for (key, value) in kept.iter().flat_map(|key| kept.iter().map(move |value| (*key, *value))) {
+        buffer.kept.set(key, value);
+        stream.arguments_into(&draw, &inserts, &mut buffer);
+        let [own_key, own_value, count] = of(&buffer);
+        assert_eq!(own_key, key.map_or_else(|| of(&drawn)[0].clone(), <[u8]>::to_vec));
+        assert_eq!(own_value, value.map_or_else(|| of(&drawn)[1].clone(), <[u8]>::to_vec));
+        assert_eq!(count, 300_i64.to_le_bytes());
+    }
+}
+
+#[test]
 fn what_is_drawn_per_operation_command_and_item_lies_in_that_order() {
     let text = || Generator::Text { length: constant(4) };
     let arguments = vec![

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from kvmark.cli import options
-from kvmark.cli.commands.trace import HashKey, hash_key_in
+from kvmark.cli.commands.trace import HashKey, KeepKeys, KeepValues, hash_key_in
 from kvmark.cli.output import print_json
 from kvmark.errors import UsageError
 from kvmark.spec.quantity import count, duration_ns, size_bytes
 from kvmark.spec.url import SystemName, parse_system_url, system_name
 
 if TYPE_CHECKING:
-    from kvmark.trace import TapProgress, TapSettings
+    from kvmark.trace import Keep, TapProgress, TapSettings
 
 __all__ = ["record"]
 
@@ -26,7 +26,6 @@ _THREADS: Final = 4
 _LEAST_MEMORY: Final = 1 << 20
 _SIZES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _TAKEN: Final = {"address", "tls", "ca_file", "cert_file", "key_file", "server_name"}
-_KEPT: Final = "contents aren't recorded yet: a trace has hashes of keys, and sizes of values"
 
 
 def _size(text: str) -> int:
@@ -53,7 +52,6 @@ Memory = Annotated[
     int, options.quantity(_size, "SIZE", "What waits for answers and the disk; 256M.")
 ]
 Disk = Annotated[int, options.quantity(_size, "SIZE", "What is recorded at most; 10G.")]
-Keep = Annotated[bool, typer.Option(hidden=True)]
 
 
 def record(
@@ -65,15 +63,16 @@ def record(
     duration: Duration = None,
     memory: Memory = 256 << 20,
     disk: Disk = 10 << 30,
-    keep_keys: Keep = False,
-    keep_values: Keep = False,
+    keep_keys: KeepKeys = False,
+    keep_values: KeepValues = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Forwards what clients ask of a server, and records it as a trace, until Ctrl-C."""
-    if keep_keys or keep_values:
-        raise UsageError(f"{'--keep-keys' if keep_keys else '--keep-values'}: {_KEPT}")
-    system, settings = _settings(listen, to, threads, memory, disk)
+    from kvmark.trace import Keep
+
+    keep = Keep(keys=keep_keys, values=keep_values)
+    system, settings = _settings(listen, to, threads, memory, disk, keep)
     key = hash_key_in(hash_key)
     # What makes the trace at the end leaves other cores alone.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
@@ -86,7 +85,8 @@ def record(
 
         def goes_on(progress: TapProgress) -> bool:
             if not told and not quiet:
-                typer.echo(f"Clients are taken at {progress.listens} until Ctrl-C", err=True)
+                kept = f"; {keep.words()} are kept as they are" if keep.words() else ""
+                typer.echo(f"Clients are taken at {progress.listens} until Ctrl-C{kept}", err=True)
             if told and told[-1].recording and not progress.recording:
                 typer.echo("Recording has ended, and forwarding goes on until Ctrl-C", err=True)
             told[:] = [progress]
@@ -105,7 +105,7 @@ def record(
 
 
 def _settings(
-    listen: str, to: SystemName, threads: int | None, memory: int, disk: int
+    listen: str, to: SystemName, threads: int | None, memory: int, disk: int, keep: Keep
 ) -> tuple[str, TapSettings]:
     """The name of the system, and what the tap is to do."""
     url = parse_system_url(to.reveal())
@@ -138,6 +138,8 @@ def _settings(
         key_file=url.options.get("key_file"),
         server_name=url.options.get("server_name"),
         threads=threads or min(_THREADS, cores),
+        keep_keys=keep.keys,
+        keep_values=keep.values,
         memory_bytes=memory,
         disk_bytes=disk,
     )

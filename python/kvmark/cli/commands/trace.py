@@ -22,9 +22,9 @@ from kvmark.errors import UsageError
 from kvmark.spec.quantity import duration_ns
 
 if TYPE_CHECKING:
-    from kvmark.trace import Trace, TraceInfo
+    from kvmark.trace import Keep, Trace, TraceInfo
 
-__all__ = ["HashKey", "hash_key_in", "import_", "trace"]
+__all__ = ["HashKey", "KeepKeys", "KeepValues", "hash_key_in", "import_", "trace"]
 
 _HASH_KEY_BYTES = 16
 _SECOND_NS = 10**9
@@ -45,7 +45,7 @@ Columns = Annotated[
     str,
     typer.Option(
         metavar="OURS=THEIRS,…",
-        help="Which column is at, key, kind, value_size, key_size, client and ttl.",
+        help="Which column is at, key, kind, client, ttl, count, value or a size.",
         show_default=False,
     ),
 ]
@@ -55,6 +55,12 @@ Time = Annotated[
 HashKey = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="16 bytes to hash keys with, for equal hashes twice."),
+]
+KeepKeys = Annotated[
+    bool, typer.Option("--keep-keys", help="Keep keys as they are, and not their hashes alone.")
+]
+KeepValues = Annotated[
+    bool, typer.Option("--keep-values", help="Keep what is written, and not its size alone.")
 ]
 Rates = Annotated[
     Path | None,
@@ -74,6 +80,8 @@ def import_(
     columns: Columns = "",
     time: Time = "s",
     hash_key: HashKey = None,
+    keep_keys: KeepKeys = False,
+    keep_values: KeepValues = False,
     json: options.Json = False,
 ) -> None:
     """Makes a trace of a file of operations, whose keys are hashed."""
@@ -82,9 +90,10 @@ def import_(
             "import makes a trace: give -o X.trace; a run of another tool's results is made by"
             " kvmark runs import"
         )
-    from kvmark.trace import sentences
+    from kvmark.trace import Keep, sentences
 
-    info = _imported(file, output, _named(columns), time, hash_key_in(hash_key))
+    keep = Keep(keys=keep_keys, values=keep_values)
+    info = _imported(file, output, _named(columns), time, hash_key_in(hash_key), keep)
     if json:
         print_json("imported-trace", {"trace": output, "info": info})
         return
@@ -134,30 +143,35 @@ def _write_rates(opened: Trace, file: Path, every_ns: int) -> None:
 
 
 def _imported(
-    file: Path, output: Path, columns: dict[str, str], time: str, hash_key: bytes
+    file: Path, output: Path, columns: dict[str, str], time: str, hash_key: bytes, keep: Keep
 ) -> TraceInfo:
     """Makes the trace, in the way that the file's content says."""
     from kvmark.trace import (
         MONITOR,
+        Keep,
         TraceWriter,
+        about_tapes,
         are_tapes,
         import_csv,
         import_monitor,
         import_tapes,
         is_monitor,
         layout_of,
-        source_of_tapes,
     )
 
     if not columns and are_tapes(file):
-        with TraceWriter(output, source_of_tapes(file)) as writer:
+        source, recorded = about_tapes(file)
+        lacks = Keep(keep.keys and not recorded.keys, keep.values and not recorded.values)
+        if lacks.words():
+            raise UsageError(f"{file} was recorded without {lacks.words()}; leave that out")
+        with TraceWriter(output, source, recorded) as writer:
             return import_tapes(file, writer)
     if not columns and is_monitor(file):
-        with TraceWriter(output, MONITOR) as writer:
-            return import_monitor(file, writer, hash_key)
+        with TraceWriter(output, MONITOR, keep) as writer:
+            return import_monitor(file, writer, hash_key, keep)
     layout = layout_of(file, columns, time)
-    with TraceWriter(output, layout.name) as writer:
-        return import_csv(file, layout, writer, hash_key)
+    with TraceWriter(output, layout.name, keep) as writer:
+        return import_csv(file, layout, writer, hash_key, keep)
 
 
 def _named(text: str) -> dict[str, str]:
