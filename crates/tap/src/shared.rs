@@ -48,7 +48,7 @@ impl Shared {
 
     /// Takes room for contents; false where there isn't so much.
     pub(crate) fn take_room(&self, bytes: usize) -> bool {
-        self.room.try_update(Relaxed, Relaxed, |left| left.checked_sub(bytes)).is_ok()
+        self.room.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(bytes)).is_ok()
     }
 
     /// Since the beginning.

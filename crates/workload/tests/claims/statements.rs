@@ -81,7 +81,8 @@ fn what_was_kept_is_bound_as_it_is_and_what_was_not_is_drawn() {
         let place = |n: usize| buffer.bytes[buffer.places[n].1.clone()].to_vec();
         [0, 1, 2].map(place)
     };
-    let mut buffer = ArgumentBuffer { scan_length: 300, ..ArgumentBuffer::default() };
+    let mut buffer = ArgumentBuffer::default();
+    buffer.scan_length = 300;
     let kept: [Option<&[u8]>; 3] = [None, Some(b""), Some(b"\xff very")];
     for (key, value) in kept.iter().flat_map(|key| kept.iter().map(move |value| (*key, *value))) {
         buffer.kept.set(key, value);
