@@ -34,12 +34,37 @@ pub(crate) struct Key {
     pub(crate) size: u32,
 }
 
+/// The keys of an operation. Most have one, which costs no memory of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Keys {
+    pub(crate) first: Option<Key>,
+    pub(crate) more: Vec<Key>,
+}
+
+impl Keys {
+    pub(crate) fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.more.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Key> {
+        self.first.iter().chain(&self.more)
+    }
+
+    pub(crate) fn push(&mut self, key: Key) {
+        if self.first.is_none() {
+            self.first = Some(key);
+        } else {
+            self.more.push(key);
+        }
+    }
+}
+
 /// An operation as its request tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     /// Number of the command's name.
     pub(crate) verb: u16,
-    pub(crate) keys: Vec<Key>,
+    pub(crate) keys: Keys,
     /// [`Record::UNKNOWN`] where nothing is written.
     pub(crate) value_size: u32,
     /// 0 is forever.
@@ -99,6 +124,8 @@ pub(crate) struct Recorder {
     /// By verb, without and with a time to live.
     statements: Vec<[Option<u16>; 2]>,
     statements_made: u16,
+    /// Operations that are shown as progress.
+    shown: u64,
 }
 
 impl Recorder {
@@ -125,6 +152,7 @@ impl Recorder {
             block_since_ns: 0,
             statements: Vec::new(),
             statements_made: 0,
+            shown: 0,
         }
     }
 
@@ -143,8 +171,8 @@ impl Recorder {
         while self.slots.len() + self.more >= self.slots_max && !self.slots.is_empty() {
             self.release_first();
         }
-        let first = asked.keys.first().copied();
-        let first = first.unwrap_or_else(|| Key { hash: self.hash_key.hash(b""), size: 0 });
+        let first =
+            asked.keys.first.unwrap_or_else(|| Key { hash: self.hash_key.hash(b""), size: 0 });
         let record = Record {
             at_ns,
             key: first.hash,
@@ -156,7 +184,7 @@ impl Recorder {
             outcome: Record::UNANSWERED,
             ..Record::default()
         };
-        let rest = asked.keys.iter().skip(1);
+        let rest = asked.keys.more.iter();
         let more: Vec<_> = rest.map(|key| (*key, asked.value_size)).collect();
         self.more += more.len();
         self.slots.push_back(Slot { record, verb: asked.verb, state: State::Waiting, more });
@@ -224,6 +252,11 @@ impl Recorder {
             }
             self.release_first();
         }
+        // Once for many: other threads count there, too.
+        if self.told.operations > self.shown {
+            self.shared.operations.fetch_add(self.told.operations - self.shown, Relaxed);
+            self.shown = self.told.operations;
+        }
     }
 
     /// To be called about twice a second.
@@ -272,7 +305,6 @@ impl Recorder {
             self.block.push(&Record { key, key_size, value_size, items: 0, ..record }, b"", b"");
         }
         self.told.operations += 1;
-        self.shared.operations.fetch_add(1, Relaxed);
     }
 
     /// The number of a statement, told to the disk before the first record of it.
