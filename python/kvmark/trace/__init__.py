@@ -7,8 +7,10 @@ that isn't kept: equal keys are equal, and no more can be told.
 
 from kvmark.trace.csv import Layout, import_csv, layout_of
 from kvmark.trace.folder import Trace, TraceWriter
+from kvmark.trace.fql import FQL, import_fql, is_fql
 from kvmark.trace.monitor import MONITOR, import_monitor, is_monitor
 from kvmark.trace.recording import are_tapes, source_of_tapes
+from kvmark.trace.run_log import RunRecording
 from kvmark.trace.schema import COLUMNS, FORMAT, KINDS, TraceInfo, sentences
 from kvmark.trace.tap import TapProgress, TapSettings, import_tapes, record
 from kvmark.trace.tapes import TapePart, Tapes, tapes
@@ -16,9 +18,11 @@ from kvmark.trace.tapes import TapePart, Tapes, tapes
 __all__ = [
     "COLUMNS",
     "FORMAT",
+    "FQL",
     "KINDS",
     "MONITOR",
     "Layout",
+    "RunRecording",
     "TapProgress",
     "TapSettings",
     "TapePart",
@@ -28,8 +32,10 @@ __all__ = [
     "TraceWriter",
     "are_tapes",
     "import_csv",
+    "import_fql",
     "import_monitor",
     "import_tapes",
+    "is_fql",
     "is_monitor",
     "layout_of",
     "record",

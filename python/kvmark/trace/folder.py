@@ -12,7 +12,7 @@ import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
 from kvmark.errors import RunError, UsageError
-from kvmark.trace.schema import COLUMNS, FORMAT, REQUIRED, TraceInfo
+from kvmark.trace.schema import COLUMNS, FORMAT, OPTIONAL, REQUIRED, TraceInfo
 
 __all__ = ["BATCH_ROWS", "Trace", "TraceWriter", "first_line"]
 
@@ -141,10 +141,11 @@ class TraceWriter:
             shutil.rmtree(self.path, ignore_errors=True)
 
     def add(self, frame: pl.DataFrame) -> None:
-        """The next operations, with all columns."""
+        """The next operations, with all columns, and the same optional ones each time."""
         if frame.is_empty():
             return
-        self._waiting.append(frame.select(*COLUMNS))
+        known = (name for name in OPTIONAL if name in frame.columns)
+        self._waiting.append(frame.select(*COLUMNS, *known))
         self._clients = max(self._clients, 1 + _largest(frame["client"]))
         self._end_ns = _largest(frame["at_ns"])
         while sum(map(len, self._waiting)) >= _FILE_ROWS:
@@ -201,8 +202,10 @@ def _rows(file: Path) -> int:
     """The rows of a file whose columns are right."""
     try:
         there = pl.read_parquet_schema(file)
-        for name, kind in COLUMNS.items():
+        for name, kind in (COLUMNS | OPTIONAL).items():
             if name not in there:
+                if name in OPTIONAL:
+                    continue
                 raise UsageError(f"{file} has no column {name}, as a trace of format {FORMAT} has")
             if there[name] != kind:
                 raise UsageError(f"{file}: its column {name} is {there[name]} and not {kind}")
@@ -212,7 +215,7 @@ def _rows(file: Path) -> int:
 
 
 def _missing(path: Path) -> str:
-    if path.is_dir() and any(path.glob("tape-*.tape")):
+    if path.is_dir() and (path / "tapes.json").is_file():
         return (
             f"{path} isn't complete: its recording goes on, or didn't come to its end; make a trace"
             f" of what is there by kvmark import {path} -o Y.trace"

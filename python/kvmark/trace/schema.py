@@ -9,7 +9,7 @@ from typing import ClassVar, Final, Literal
 import polars as pl
 from pydantic import ConfigDict
 
-__all__ = ["COLUMNS", "FORMAT", "KINDS", "REQUIRED", "TraceInfo", "sentences"]
+__all__ = ["COLUMNS", "FORMAT", "KINDS", "OPTIONAL", "REQUIRED", "TraceInfo", "sentences"]
 
 FORMAT: Final = 1
 
@@ -31,6 +31,14 @@ COLUMNS: Final[dict[str, type[pl.DataType]]] = {
 """The columns and their types, in order. Rows rise with `at_ns`, which is since the first of them.
 Null is what the source doesn't say; `statement` is the command with its key and value left out. An
 operation on several keys has a row for each: `items` is their number on the first row, else 0."""
+
+OPTIONAL: Final[dict[str, type[pl.DataType]]] = {
+    "issued_ns": pl.Int64,
+    "completed_ns": pl.Int64,
+    "outcome": pl.String,
+    "group": pl.String,
+}
+"""Columns that a trace has whose source knows them, behind the others; instants as `at_ns`."""
 
 REQUIRED: Final = ("at_ns", "client", "kind", "statement", "key", "key_size", "items")
 """Columns without nulls."""

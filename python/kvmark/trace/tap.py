@@ -17,6 +17,7 @@ from kvmark import _engine
 from kvmark.errors import ImportFileError, KvmarkError, RunError
 from kvmark.trace.folder import TraceWriter, first_line
 from kvmark.trace.recording import ABOUT, seal
+from kvmark.trace.run_log import is_log, seal_log
 from kvmark.trace.schema import TraceInfo
 
 __all__ = ["TapProgress", "TapSettings", "import_tapes", "record"]
@@ -101,7 +102,10 @@ def import_tapes(folder: Path, writer: TraceWriter) -> TraceInfo:
     Raises:
         ImportFileError: a tape is damaged, or nothing is on any.
     """
-    seal(folder, writer)
+    if is_log(folder):
+        seal_log(folder, writer)
+    else:
+        seal(folder, writer)
     info = writer.close(("the recording didn't come to its end: what was on the way is missing",))
     if not info.operations:
         raise ImportFileError(f"{folder} has no operations")
