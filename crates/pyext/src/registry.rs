@@ -10,10 +10,14 @@ use serde_json::Value;
 
 type Options = BTreeMap<String, Value>;
 
+/// Carries out a plan, with a log of its operations where one is wanted.
+type Run =
+    fn(&Plan, &Path, Option<&Recording>, &mut dyn Observer) -> Result<Completed, EngineError>;
+
 /// A driver: what opens it for a plan and carries that out, and its console.
 struct Entry {
     about: About,
-    run: fn(&Plan, &Path, Option<&Recording>, &mut dyn Observer) -> Result<Completed, EngineError>,
+    run: Run,
     console: fn(&Options) -> Result<Option<AnyConsole>, OpenError>,
 }
 

@@ -1,10 +1,10 @@
 """The text of Cassandra's `fqltool dump` as a trace: what each client of a node asked.
 
-Records are read as `org.apache.cassandra.fqltool.commands.Dump` of Cassandra 4.0 to 6.0 prints
-them: single queries and batches, each query with its bound values in hexadecimal. The dump names no
-schema, no clients and no answers. Without a schema the partition key isn't known: it is taken to be
-the first column that a WHERE clause holds equal to something, and the first one that an INSERT
-names, unless it is said (`--key-column`).
+Records are read in both forms that `org.apache.cassandra.fqltool.commands.Dump` has printed: single
+queries and batches, each query with its bound values in hexadecimal. The dump names no schema, no
+clients and no answers. Without a schema the partition key isn't known: it is taken to be the first
+column that a WHERE clause holds equal to something, and the first one that an INSERT names, unless
+it is said (`--key-column`).
 """
 
 from __future__ import annotations
