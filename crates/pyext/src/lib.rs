@@ -36,10 +36,12 @@ use crate::watch::Watch;
 /// interval, and `may_begin` with the name of each phase before it begins, until that is true or an
 /// instant for it, in nanoseconds of wall time since the Unix epoch, is near. `stops` is asked
 /// about twenty times a second how often the run was asked to stop: once ends it and keeps what was
-/// measured, twice returns without waiting for what is in flight. `recording` is a folder and the
-/// 16 bytes of a hash key: measured operations are logged there (`kvmark_engine::Recording`).
+/// measured, twice returns without waiting for what is in flight.
 ///
 /// Raises a class of `kvmark.errors` when the run can't begin; then nothing was written.
+///
+/// `recording` is a folder and the 16 bytes of a hash key: measured operations are logged there
+/// (`kvmark_engine::Recording`).
 #[pyfunction]
 #[pyo3(signature = (plan, folder, progress, may_begin=None, stops=None, recording=None))]
 fn run(
