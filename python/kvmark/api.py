@@ -32,7 +32,7 @@ from kvmark.stats import Counts, Estimate
 __all__ = ["MeasuredRun", "load", "run", "runs"]
 
 _SAID_OTHERWISE: Final = (
-    "slo", "sweep", "repetitions", "resume", "report", "folder", "json", "quiet",
+    "slo", "sweep", "repetitions", "resume", "report", "record", "folder", "json", "quiet",
 )  # fmt: skip
 """Options of `kvmark run` that are an argument, a method or a loop here."""
 

@@ -33,7 +33,7 @@ impl<C: Clock> OnThread<'_, C> {
     /// Runs a client of a group until its numbers are used up or the stretch ends.
     pub(crate) fn serve<B: Blocking>(&self, session: &mut B, source: &Source<'_>, group: usize) {
         let Self { stretch, ledger, clock, .. } = *self;
-        let mut operation = Operation::new(stretch, group, ledger);
+        let mut operation = Operation::new(stretch, group, 0, ledger);
         let (mut reply, mut bound) = (Reply::default(), Bound::default());
         let taped = stretch.legs[0].groups[group].taped;
         let Some(mut ready_ns) = self.begin(&mut operation, group) else { return };

@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::crew::Crew;
 use crate::error::EngineError;
 use crate::ledger::Report;
+use crate::log::Log;
 use crate::observer::Observer;
 use crate::phase::{Books, Setting};
 use crate::usage::ProcessUsage;
@@ -42,6 +43,8 @@ pub(crate) struct Coordinator<'a, D, C> {
     pub(crate) interrupted: bool,
     /// Ordinals of inserts outside the load phase, and what was written.
     pub(crate) books: Books,
+    /// Where measured operations are logged, if they are.
+    pub(crate) log: Option<Log>,
 }
 
 impl<D: Driver, C: Clock> Coordinator<'_, D, C> {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
-use kvmark_driver::{Driver, Execution};
+use kvmark_driver::{Capabilities, Driver, Execution};
 use kvmark_plan::Plan;
 use kvmark_record::{Batch, Names};
 use kvmark_workload::Apart;
@@ -13,6 +13,7 @@ use kvmark_workload::Apart;
 use crate::clock::Clock;
 use crate::error::EngineError;
 use crate::ledger::Report;
+use crate::log::Log;
 use crate::phase;
 use crate::worker::{self, Order, Setup};
 
@@ -55,14 +56,11 @@ impl Crew {
         driver: &Arc<D>,
         clock: &C,
         outlet: &Sender<Report>,
+        log: Option<&Log>,
     ) -> Result<Self, EngineError> {
         let slots = slots(plan);
         let threads = driver.capabilities().execution == Execution::Blocking;
-        let count = match driver.capabilities() {
-            capabilities if capabilities.simulated_time => 1,
-            _ if threads => slots.max(1),
-            _ => plan.workers.min(slots).max(1),
-        };
+        let count = workers(plan, &driver.capabilities());
         let mut workers = Vec::new();
         for worker in 0..count {
             let carried = slots / count + u32::from(worker < slots % count);
@@ -82,6 +80,7 @@ impl Crew {
                 reports: outlet.clone(),
                 used,
                 live: Arc::clone(&live),
+                pen: log.map(|log| log.pen(worker)),
             };
             let thread = spawn(setup)?;
             let cores = core.into_iter().collect();
@@ -113,8 +112,8 @@ impl Crew {
 
     /// Ends the workers, so that the system is closed when this returns; those that don't answer
     /// are left behind.
-    pub(crate) fn dismiss(self) {
-        for Member { thread, orders, .. } in self.workers {
+    pub(crate) fn dismiss(&mut self) {
+        for Member { thread, orders, .. } in self.workers.drain(..) {
             drop(orders);
             if !self.abandoned {
                 // A panic was reported when it happened.
@@ -135,6 +134,16 @@ fn spawn<D: Driver, C: Clock>(setup: Setup<D, C>) -> Result<JoinHandle<()>, Engi
     let body = move || worker::guarded(worker, reports, || worker::work(setup));
     let spawned = thread::Builder::new().name(name).spawn(body);
     spawned.map_err(|source| EngineError::Thread { worker, source })
+}
+
+/// How many workers carry a plan out.
+pub(crate) fn workers(plan: &Plan, capabilities: &Capabilities) -> u32 {
+    let slots = slots(plan);
+    match capabilities {
+        capabilities if capabilities.simulated_time => 1,
+        capabilities if capabilities.execution == Execution::Blocking => slots.max(1),
+        _ => plan.workers.min(slots).max(1),
+    }
 }
 
 /// Most clients of this engine that are active at the same time.

@@ -32,6 +32,9 @@ pub enum EngineError {
     /// The records can't be written.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// The log of operations can't be begun.
+    #[error("operations can't be recorded: {0}")]
+    Log(std::io::Error),
     /// Loading the dataset failed, so that measuring would mean nothing.
     #[error("loading stopped because {message}")]
     LoadFailed {

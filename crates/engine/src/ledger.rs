@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use kvmark_plan::Outcome;
 use kvmark_record::{Batch, Names, Recorder, Sample};
 
+use crate::log::Pen;
 use crate::phase::{Leg, Stretch};
 use crate::usage::ThreadUsage;
 
@@ -109,6 +110,8 @@ pub(crate) struct Outlet<'a> {
     pub(crate) used: &'a Receiver<Batch>,
     /// Time that the worker polled away so far.
     pub(crate) idle_spin_ns: &'a Cell<u64>,
+    /// Where operations are logged, if they are.
+    pub(crate) pen: Option<&'a Pen>,
 }
 
 impl Outlet<'_> {
@@ -208,6 +211,11 @@ impl<'a> Ledger<'a> {
         }
     }
 
+    /// Where operations are logged, if they are.
+    pub(crate) fn pen(&self) -> Option<&Pen> {
+        self.outlet.pen
+    }
+
     /// Keeps the first account of each class of failure.
     #[cold]
     pub(crate) fn note_failure(&self, leg: usize, outcome: Outcome, message: Option<&str>) {
@@ -266,6 +274,9 @@ impl<'a> Ledger<'a> {
     }
 
     fn send(&self, report: Report) {
+        if let Some(pen) = self.outlet.pen {
+            pen.hand_over();
+        }
         // The coordinator hangs up only when it has given the run up.
         drop(self.outlet.reports.send(report));
     }

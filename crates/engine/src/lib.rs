@@ -19,6 +19,7 @@ mod executed;
 mod lag;
 mod ledger;
 mod loaded;
+mod log;
 mod numbering;
 mod observer;
 mod operation;
@@ -42,5 +43,6 @@ pub use calibrate::{Calibration, calibrate};
 pub use crew::MAX_BLOCKING_CLIENTS;
 
 pub use error::EngineError;
+pub use log::Recording;
 pub use observer::{Control, Leave, Observer, Progress, Unobserved};
-pub use run::{Completed, run};
+pub use run::{Completed, run, run_recorded};

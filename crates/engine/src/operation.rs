@@ -2,16 +2,17 @@
 //!
 //! Nothing here waits. The memory is used again from operation to operation.
 
-use kvmark_driver::{Call, Columns, Reply, Request, Values};
+use kvmark_driver::{Call, Columns, Reply, Request, Ticket, Values};
 use kvmark_plan::{FieldChoice, Kind, Outcome};
 use kvmark_record::{Action, Sample};
 use kvmark_workload::{ArgumentBuffer, Draw, Kept, ValueBuffer};
 
 use crate::executed::Executed;
 use crate::ledger::Ledger;
+use crate::log::Ended;
 use crate::numbering::Turn;
 use crate::order::Claim;
-use crate::phase::{GroupShared, Stretch};
+use crate::phase::{GroupShared, Keeps, Stretch};
 use crate::source::{Access, Source};
 use crate::tape::Taken;
 
@@ -24,8 +25,12 @@ pub(crate) struct Operation<'a> {
     /// The group in the phase to which the operation belongs.
     group: &'a GroupShared,
     ledger: &'a Ledger<'a>,
+    /// By which its client is known to its worker.
+    ticket: Ticket,
     /// Whether what is read is compared with what must be there.
     checked: bool,
+    /// Whether what is bound is needed for that, or for the log.
+    kept: bool,
     turn: Turn,
     /// When the client would have been free for it, had the worker done everything in time.
     free_ns: u64,
@@ -55,14 +60,23 @@ const NOTHING: Draw =
 
 impl<'a> Operation<'a> {
     /// The memory of a client of this group.
-    pub(crate) fn new(stretch: &'a Stretch, seat: usize, ledger: &'a Ledger<'a>) -> Self {
+    pub(crate) fn new(
+        stretch: &'a Stretch,
+        seat: usize,
+        ticket: Ticket,
+        ledger: &'a Ledger<'a>,
+    ) -> Self {
         let group = &stretch.legs[0].groups[seat];
+        let checked = group.check_values || stretch.sweep.is_some();
+        let logged = stretch.legs.iter().any(|leg| leg.groups[seat].logged());
         Self {
             stretch,
             seat,
             group,
             ledger,
-            checked: group.check_values || stretch.sweep.is_some(),
+            ticket,
+            checked,
+            kept: checked || (logged && ledger.pen().is_some()),
             turn: Turn { leg: 0, number: 0, intended_ns: 0 },
             free_ns: stretch.start_ns(),
             draw: NOTHING,
@@ -145,7 +159,7 @@ impl<'a> Operation<'a> {
     /// Whether what is bound is needed when the answer is there.
     #[inline]
     fn keeps(&self) -> bool {
-        self.checked || self.draw.statement.is_some() || self.draw.kind == Kind::ReadModifyWrite
+        self.kept || self.draw.statement.is_some() || self.draw.kind == Kind::ReadModifyWrite
     }
 
     #[inline]
@@ -283,14 +297,37 @@ impl<'a> Operation<'a> {
 
     #[inline]
     fn end_whole(&mut self, whole: &Executed, rows: u64) {
-        if let Some(memory) = &self.group.memory {
-            memory.end(&self.group.stream, &self.draw, &self.own.arguments, whole);
+        if let Some(keeps) = &self.group.keeps {
+            self.keep(keeps, whole);
         }
         let action = self.draw.statement.map_or(Action::Kind(self.draw.kind), Action::Statement);
         let ended = sample(action, self.turn.intended_ns, self.free_ns, whole, rows);
         self.ended = Some((self.turn.leg, ended));
         let begun_ns = self.turn.intended_ns.max(self.free_ns);
         self.free_ns = begun_ns + (whole.completed_ns - whole.issued_ns);
+    }
+
+    /// Remembers what was written, and logs the operation, where that is wanted.
+    #[inline(never)]
+    fn keep(&self, keeps: &Keeps, whole: &Executed) {
+        let (stream, own) = (&self.group.stream, &self.own);
+        if let Some(memory) = &keeps.memory {
+            memory.end(stream, &self.draw, &own.arguments, whole);
+        }
+        if let Some(pen) = self.ledger.pen().filter(|_| keeps.logged) {
+            pen.write(&Ended {
+                group: self.group.group,
+                ticket: self.ticket,
+                intended_ns: self.turn.intended_ns,
+                draw: &self.draw,
+                done: whole,
+                key: &own.key,
+                written: own.values.bytes.len(),
+                arguments: &own.arguments,
+                widths: own.widths,
+                stream,
+            });
+        }
     }
 
     /// The client had to wait for something else than its operations until then.

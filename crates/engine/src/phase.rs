@@ -60,8 +60,8 @@ pub(crate) struct GroupShared {
     pub(crate) owner: Option<Owner>,
     pub(crate) read_fields: FieldChoice,
     pub(crate) check_values: bool,
-    /// Where writes are remembered that are read back later.
-    pub(crate) memory: Option<Memory>,
+    /// What is done with operations that ended, besides counting; none where nothing is.
+    pub(crate) keeps: Option<Keeps>,
     /// Fields of a record.
     pub(crate) fields: u32,
     /// The statements of the mix, in its order.
@@ -70,6 +70,22 @@ pub(crate) struct GroupShared {
     pub(crate) taped: bool,
     /// Whether some of them wait for one another; one client's don't.
     pub(crate) ordered: bool,
+}
+
+/// What is done with operations that ended, besides counting.
+#[derive(Debug)]
+pub(crate) struct Keeps {
+    /// Where writes are remembered that are read back later.
+    pub(crate) memory: Option<Memory>,
+    /// Whether they are logged.
+    pub(crate) logged: bool,
+}
+
+impl GroupShared {
+    /// Whether operations are logged.
+    pub(crate) fn logged(&self) -> bool {
+        self.keeps.as_ref().is_some_and(|keeps| keeps.logged)
+    }
 }
 
 impl Stretch {
@@ -129,6 +145,8 @@ pub(crate) struct Setting {
     pub(crate) workers: Option<u32>,
     pub(crate) cancels: bool,
     pub(crate) simulated_time: bool,
+    /// Whether measured operations are logged.
+    pub(crate) logs: bool,
 }
 
 /// What is known of the records, for a phase.
@@ -206,6 +224,7 @@ pub(crate) fn begin(
         let (index, start_ns) = (index + number, end_ns);
         end_ns = phase.duration_ns.map_or(u64::MAX, |length| start_ns.saturating_add(length));
         let is_last = number + 1 == phases.len();
+        let logged = setting.logs && phase.name == PhaseName::Measure;
         for (active, numbering) in phase.groups.iter().zip(&mut numberings) {
             numbering.push(Numbering {
                 operations: records.or(active.operations),
@@ -219,7 +238,7 @@ pub(crate) fn begin(
         let groups = groups.map(|((active, stream), turns)| {
             let operations = records.or(active.operations);
             let compiled =
-                compile(plan, active.group, stream, *turns, operations, written.as_ref());
+                compile(plan, active.group, stream, *turns, operations, written.as_ref(), logged);
             let behind = compiled.operations.map(|all| all.saturating_sub(there));
             let operations = taped.get(&(index, active.group)).copied().or(behind);
             GroupShared { operations, ..compiled }
@@ -263,12 +282,14 @@ fn compile(
     turns: Turns,
     operations: Option<u64>,
     written: Option<&Arc<Remembered>>,
+    logged: bool,
 ) -> GroupShared {
     let group = &plan.groups[index as usize];
-    let memory = |remembered| Memory::new(remembered, &stream, plan, group.write_fields);
+    let memory =
+        written.map(|remembered| Memory::new(remembered, &stream, plan, group.write_fields));
     GroupShared {
         group: index as usize,
-        memory: written.map(memory),
+        keeps: (logged || memory.is_some()).then_some(Keeps { memory, logged }),
         stream,
         operations: operations.map(|all| match group.arrival {
             Arrival::Closed { .. } => part_of(all, turns.share),
@@ -316,7 +337,7 @@ mod tests {
         let remembered = Arc::clone(books.remembered.as_ref().expect("there is a verify phase"));
         remembered.add(7, write(0));
         let streams = compile_streams(&plan).expect("the plan is right");
-        let setting = Setting { workers: None, cancels: false, simulated_time: false };
+        let setting = Setting { workers: None, cancels: false, simulated_time: false, logs: false };
         let phase = begin(&plan, 0, streams, books, setting, || {
             remembered.add(8, write(1));
             5

@@ -18,9 +18,10 @@ use crate::calibrate;
 use crate::clock::{Clock, RealClock, VirtualClock, wall_ns};
 use crate::conduct::Conduct;
 use crate::coordinator::{Coordinator, LOOK_UP, Mark};
-use crate::crew::{Crew, MAX_BLOCKING_CLIENTS, slots};
+use crate::crew::{self, Crew, MAX_BLOCKING_CLIENTS, slots};
 use crate::error::EngineError;
 use crate::loaded::{self, There};
+use crate::log::{Log, Recording};
 use crate::observer::{Control, Leave, Observer};
 use crate::phase::{self, Books, Setting};
 use crate::taped;
@@ -52,12 +53,28 @@ pub fn run<D: Driver>(
     folder: &Path,
     observer: &mut dyn Observer,
 ) -> Result<Completed, EngineError> {
+    run_recorded(plan, driver, folder, None, observer)
+}
+
+/// [`run`], with a log of every measured operation where one is wanted.
+///
+/// # Errors
+/// As [`run`]; also when the log can't be begun.
+pub fn run_recorded<D: Driver>(
+    plan: &Plan,
+    driver: D,
+    folder: &Path,
+    recording: Option<&Recording>,
+    observer: &mut dyn Observer,
+) -> Result<Completed, EngineError> {
     let capabilities = driver.capabilities();
     check(plan, &capabilities)?;
+    let workers = crew::workers(plan, &capabilities);
+    let log = recording.map(|recording| Log::start(recording, plan, workers)).transpose()?;
     if capabilities.simulated_time {
-        begin(plan, driver, VirtualClock::default(), folder, observer)
+        begin(plan, driver, VirtualClock::default(), folder, log, observer)
     } else {
-        begin(plan, driver, RealClock::start(), folder, observer)
+        begin(plan, driver, RealClock::start(), folder, log, observer)
     }
 }
 
@@ -96,13 +113,14 @@ fn begin<D: Driver, C: Clock>(
     driver: D,
     clock: C,
     folder: &Path,
+    log: Option<Log>,
     observer: &mut dyn Observer,
 ) -> Result<Completed, EngineError> {
     let taped = taped::check(plan)?;
     let streams = phase::compile_streams(plan)?;
     let driver = Arc::new(driver);
     let (outlet, reports) = channel();
-    let crew = Crew::start(plan, &driver, &clock, &outlet)?;
+    let mut crew = Crew::start(plan, &driver, &clock, &outlet, log.as_ref())?;
     drop(outlet);
     if let Err(error) = crew.wait_until_open(&reports) {
         crew.dismiss();
@@ -117,6 +135,7 @@ fn begin<D: Driver, C: Clock>(
         workers: (!crew.threads).then_some(crew.workers.len() as u32),
         cancels: driver.capabilities().cancels,
         simulated_time: driver.capabilities().simulated_time,
+        logs: log.is_some(),
     };
     let mut coordinator = Coordinator {
         plan,
@@ -133,6 +152,7 @@ fn begin<D: Driver, C: Clock>(
         notices: Vec::new(),
         interrupted: false,
         books: Books::of(plan, taped),
+        log,
     };
     let failure = coordinator.conduct(streams).err();
     Ok(coordinator.finish(opened, failure))
@@ -310,8 +330,10 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         }
     }
 
-    fn finish(self, opened: Opened, failure: Option<EngineError>) -> Completed {
+    fn finish(mut self, opened: Opened, failure: Option<EngineError>) -> Completed {
         self.crew.dismiss();
+        let told = self.log.take().and_then(|log| log.finish(self.crew.abandoned));
+        let noticed = told.map_or(Ok(()), |notice| self.notice(notice));
         let record = RunRecord {
             counting: COUNTING,
             started_wall_ns: opened.started_wall_ns,
@@ -324,7 +346,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
             interrupted: self.interrupted,
         };
         let closed = self.writer.finish().err().map(EngineError::from);
-        Completed { record, failure: failure.or(closed) }
+        Completed { record, failure: failure.or(noticed.err()).or(closed) }
     }
 }
 

@@ -148,8 +148,8 @@ impl<'a, C: Clock> Floor<'a, C> {
         sources: Vec<Option<Source<'a>>>,
         seats: &[usize],
     ) -> Self {
-        let client = |group: &usize| Client {
-            operation: Operation::new(stretch, *group, ledger),
+        let client = |(ticket, group): (Ticket, &usize)| Client {
+            operation: Operation::new(stretch, *group, ticket, ledger),
             group: *group,
             state: State::Starting(Starting::of(stretch, *group)),
             issued_ns: 0,
@@ -164,7 +164,7 @@ impl<'a, C: Clock> Floor<'a, C> {
             sources,
             orders: orders(stretch, seats.len()),
             freed: Vec::with_capacity(seats.len()),
-            clients: seats.iter().map(client).collect(),
+            clients: (0..).zip(seats).map(client).collect(),
             going: seats.len(),
             ready: VecDeque::with_capacity(seats.len()),
             waiting: BinaryHeap::with_capacity(seats.len()),

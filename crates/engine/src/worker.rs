@@ -17,6 +17,7 @@ use rustix::thread::set_current_timer_slack;
 use crate::blocking::OnThread;
 use crate::clock::Clock;
 use crate::ledger::{Ledger, Outlet, Report};
+use crate::log::Pen;
 use crate::phase::Stretch;
 use crate::probe::{self, Answer, Probe};
 use crate::source::Source;
@@ -52,6 +53,8 @@ pub(crate) struct Setup<D, C> {
     /// Memory of pages that were taken.
     pub(crate) used: Receiver<Batch>,
     pub(crate) live: Arc<Apart<AtomicU64>>,
+    /// Where operations are logged, if they are.
+    pub(crate) pen: Option<Pen>,
 }
 
 /// Runs a worker's body and reports a panic instead of letting it vanish with the thread.
@@ -145,7 +148,8 @@ impl<D: Driver, C: Clock> Setup<D, C> {
         idle_spin_ns: &'a Cell<u64>,
     ) -> Ledger<'a> {
         let Self { worker, live, reports, used, .. } = self;
-        let outlet = Outlet { worker: *worker, live: &live.0, reports, used, idle_spin_ns };
+        let pen = self.pen.as_ref();
+        let outlet = Outlet { worker: *worker, live: &live.0, reports, used, idle_spin_ns, pen };
         Ledger::open(stretch, &self.names, recorder, outlet)
     }
 

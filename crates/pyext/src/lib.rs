@@ -16,7 +16,7 @@ use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
-use kvmark_engine::Completed;
+use kvmark_engine::{Completed, Recording};
 use kvmark_plan::Plan;
 use kvmark_record::EncodedError;
 use pyo3::exceptions::PyValueError;
@@ -26,7 +26,7 @@ use serde_json::json;
 use crate::console::Console;
 use crate::errors::{failure_json, raise, raise_plan};
 use crate::taps::tap;
-use crate::trace::{Reuse, hash_keys, kind_of, redis_command, shape_of};
+use crate::trace::{Reuse, hash_key_of, hash_keys, kind_of, redis_command, shape_of};
 use crate::watch::Watch;
 
 /// Carries out a plan; records go to the folder, which must exist and hold none yet.
@@ -39,8 +39,11 @@ use crate::watch::Watch;
 /// measured, twice returns without waiting for what is in flight.
 ///
 /// Raises a class of `kvmark.errors` when the run can't begin; then nothing was written.
+///
+/// `recording` is a folder and the 16 bytes of a hash key: measured operations are logged there
+/// (`kvmark_engine::Recording`).
 #[pyfunction]
-#[pyo3(signature = (plan, folder, progress, may_begin=None, stops=None))]
+#[pyo3(signature = (plan, folder, progress, may_begin=None, stops=None, recording=None))]
 fn run(
     py: Python<'_>,
     plan: &str,
@@ -48,17 +51,25 @@ fn run(
     progress: Py<PyAny>,
     may_begin: Option<Py<PyAny>>,
     stops: Option<Py<PyAny>>,
+    recording: Option<(PathBuf, Vec<u8>)>,
 ) -> PyResult<String> {
+    let recording = recording.map(recording_in).transpose()?;
+    let recording = recording.as_ref();
     let plan = Plan::from_json(plan).map_err(|error| raise_plan(py, &error))?;
     let mut watch = Watch::new(progress, may_begin, stops);
-    let result =
-        py.detach(|| catch_unwind(AssertUnwindSafe(|| registry::run(&plan, &folder, &mut watch))));
+    let result = py.detach(|| {
+        catch_unwind(AssertUnwindSafe(|| registry::run(&plan, &folder, recording, &mut watch)))
+    });
     let Completed { record, failure } = match result {
         Ok(result) => result.map_err(|error| raise(py, &error))?,
         Err(_) => return Err(errors::defect(py)),
     };
     watch.into_result()?;
     Ok(json!({ "record": record, "failure": failure.as_ref().map(failure_json) }).to_string())
+}
+
+fn recording_in((folder, hash_key): (PathBuf, Vec<u8>)) -> PyResult<Recording> {
+    Ok(Recording { folder, hash_key: hash_key_of(&hash_key)? })
 }
 
 /// Reads a plan, checks it and gives it back as the engine understands it, as JSON.

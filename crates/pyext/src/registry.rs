@@ -4,16 +4,20 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use kvmark_driver::{About, AnyConsole, Driver, Layout, OpenError};
-use kvmark_engine::{Completed, EngineError, Observer};
+use kvmark_engine::{Completed, EngineError, Observer, Recording};
 use kvmark_plan::Plan;
 use serde_json::Value;
 
 type Options = BTreeMap<String, Value>;
 
+/// Carries out a plan, with a log of its operations where one is wanted.
+type Run =
+    fn(&Plan, &Path, Option<&Recording>, &mut dyn Observer) -> Result<Completed, EngineError>;
+
 /// A driver: what opens it for a plan and carries that out, and its console.
 struct Entry {
     about: About,
-    run: fn(&Plan, &Path, &mut dyn Observer) -> Result<Completed, EngineError>,
+    run: Run,
     console: fn(&Options) -> Result<Option<AnyConsole>, OpenError>,
 }
 
@@ -22,9 +26,9 @@ macro_rules! entry {
     ($driver:ty $(, $layout:expr)?) => {
         Entry {
             about: <$driver>::ABOUT,
-            run: |plan, folder, observer| {
+            run: |plan, folder, recording, observer| {
                 let driver = <$driver>::open(&plan.system.options $(, &$layout(plan))?)?;
-                kvmark_engine::run(plan, driver, folder, observer)
+                kvmark_engine::run_recorded(plan, driver, folder, recording, observer)
             },
             console: <$driver as Driver>::console,
         }
@@ -49,9 +53,10 @@ pub(crate) fn about() -> Vec<About> {
 pub(crate) fn run(
     plan: &Plan,
     folder: &Path,
+    recording: Option<&Recording>,
     observer: &mut dyn Observer,
 ) -> Result<Completed, EngineError> {
-    (found(&plan.system.driver)?.run)(plan, folder, observer)
+    (found(&plan.system.driver)?.run)(plan, folder, recording, observer)
 }
 
 /// A console of the server that a driver's options name first.

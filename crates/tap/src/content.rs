@@ -91,6 +91,12 @@ impl Keeper {
         }
     }
 
+    /// Whether anything is.
+    #[inline]
+    pub(crate) fn keeps_any(&self) -> bool {
+        self.keeps(Role::Key) || self.keeps(Role::Value)
+    }
+
     /// The beginning of what is kept of a word; none where nothing is.
     #[inline]
     pub(crate) fn begin(&self, role: Role) -> Option<Content> {

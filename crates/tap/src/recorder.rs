@@ -15,7 +15,7 @@ use kvmark_trace::tape::{BlockWriter, HEAP_MAX, RECORD_BYTES, Record};
 use kvmark_trace::verbs::{KINDS, shape_of};
 use serde_json::json;
 
-use crate::content::{Contents, Keeper, Role};
+use crate::content::{Contents, Keeper};
 use crate::shared::Shared;
 use crate::store::Piece;
 use crate::told::Told;
@@ -35,12 +35,37 @@ pub(crate) struct Key {
     pub(crate) size: u32,
 }
 
+/// The keys of an operation. Most have one, which costs no memory of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Keys {
+    pub(crate) first: Option<Key>,
+    pub(crate) more: Vec<Key>,
+}
+
+impl Keys {
+    pub(crate) fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.more.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Key> {
+        self.first.iter().chain(&self.more)
+    }
+
+    pub(crate) fn push(&mut self, key: Key) {
+        if self.first.is_none() {
+            self.first = Some(key);
+        } else {
+            self.more.push(key);
+        }
+    }
+}
+
 /// An operation as its request tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     /// Number of the command's name.
     pub(crate) verb: u16,
-    pub(crate) keys: Vec<Key>,
+    pub(crate) keys: Keys,
     /// [`Record::UNKNOWN`] where nothing is written.
     pub(crate) value_size: u32,
     /// 0 is forever.
@@ -105,6 +130,8 @@ pub(crate) struct Recorder {
     /// By verb, without and with a time to live.
     statements: Vec<[Option<u16>; 2]>,
     statements_made: u16,
+    /// Operations that are shown as progress.
+    shown: u64,
 }
 
 impl Recorder {
@@ -117,7 +144,7 @@ impl Recorder {
         memory_bytes: usize,
     ) -> Self {
         // Half of the memory is for what waits for the disk; contents take half of the other half.
-        let parts = if keeper.keeps(Role::Key) || keeper.keeps(Role::Value) { 4 } else { 2 };
+        let parts = if keeper.keeps_any() { 4 } else { 2 };
         Self {
             hash_key,
             verbs: Verbs::new(),
@@ -136,6 +163,7 @@ impl Recorder {
             block_max: memory_bytes / 16,
             statements: Vec::new(),
             statements_made: 0,
+            shown: 0,
         }
     }
 
@@ -160,8 +188,8 @@ impl Recorder {
         while self.slots.len() + self.more >= self.slots_max && !self.slots.is_empty() {
             self.release_first();
         }
-        let first = asked.keys.first().copied();
-        let first = first.unwrap_or_else(|| Key { hash: self.hash_key.hash(b""), size: 0 });
+        let first =
+            asked.keys.first.unwrap_or_else(|| Key { hash: self.hash_key.hash(b""), size: 0 });
         let record = Record {
             at_ns,
             key: first.hash,
@@ -173,7 +201,7 @@ impl Recorder {
             outcome: Record::UNANSWERED,
             ..Record::default()
         };
-        let rest = asked.keys.iter().skip(1);
+        let rest = asked.keys.more.iter();
         let more: Vec<_> = rest.map(|key| (*key, asked.value_size)).collect();
         self.more += more.len();
         let (verb, state) = (asked.verb, State::Waiting);
@@ -242,6 +270,11 @@ impl Recorder {
             }
             self.release_first();
         }
+        // Once for many: other threads count there, too.
+        if self.told.operations > self.shown {
+            self.shared.operations.fetch_add(self.told.operations - self.shown, Relaxed);
+            self.shown = self.told.operations;
+        }
     }
 
     /// To be called about twice a second.
@@ -295,7 +328,6 @@ impl Recorder {
             self.block.push(&record, own, None);
         }
         self.told.operations += 1;
-        self.shared.operations.fetch_add(1, Relaxed);
     }
 
     /// The number of a statement, told to the disk before the first record of it.

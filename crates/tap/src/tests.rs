@@ -211,10 +211,16 @@ fn bytes_that_are_no_protocol_end_the_recording_of_their_connection() {
 fn what_waits_for_answers_is_bounded() {
     let (mut recorder, receiver) = recorder(1 << 20, HASHED);
     let shared = Arc::clone(&recorder.shared);
-    let asked = crate::recorder::Asked { verb: 0, keys: vec![], value_size: 0, ttl_ms: 0 };
+    let asked = crate::recorder::Asked {
+        verb: 0,
+        keys: crate::recorder::Keys::default(),
+        value_size: 0,
+        ttl_ms: 0,
+    };
     for at_ns in 0..100_000 {
         recorder.ask(at_ns, 0, &asked, None);
     }
+    recorder.release(99_999);
     let released = shared.operations.load(Relaxed);
     assert!(released > 90_000, "{released} of 100,000 are on the tape");
     assert_eq!(recorder.finish().unanswered, 100_000);

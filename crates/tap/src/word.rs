@@ -82,6 +82,23 @@ pub(crate) fn number(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
+/// A number of at most nine digits and the end of its line, and how many bytes these are; none of
+/// anything else.
+#[inline]
+pub(crate) fn number_line(bytes: &[u8]) -> Option<(usize, usize)> {
+    let mut number = 0;
+    for (place, byte) in bytes.iter().take(10).enumerate() {
+        match byte {
+            b'0'..=b'9' if place < 9 => number = number * 10 + usize::from(byte - b'0'),
+            b'\r' if place > 0 && bytes.get(place + 1) == Some(&b'\n') => {
+                return Some((number, place + 2));
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
 /// The hasher of the next word, where that is a key.
 pub(crate) fn hasher_if(is_key: bool, hash_key: &HashKey) -> Option<KeyHasher> {
     is_key.then(|| hash_key.hasher())

@@ -249,6 +249,10 @@ Map = Annotated[
 Loop = Annotated[
     int | None, quantity(count, "N", "Replay a trace so many times, one behind the other.")
 ]
+Record = Annotated[
+    Path | None,
+    typer.Option(metavar="X.trace", help="Record every measured operation as a trace."),
+]
 Ramp = Annotated[
     str | None,
     quantity(_ramp, "RATE..RATE", "Raise the open model's rate while it measures: 1k..50k."),

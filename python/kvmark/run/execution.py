@@ -101,7 +101,7 @@ def carry_out(
             result = generator.generate(
                 plan,
                 folder,
-                Caller(partial(progress, folder), may_begin, may_go_on),
+                Caller(partial(progress, folder), may_begin, may_go_on, setting.recording),
                 password=password,
                 all_cores=spec.get("workers") is None and not plan.pin,
             )

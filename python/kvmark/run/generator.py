@@ -49,6 +49,9 @@ class Caller:
     may_begin: Callable[[str], bool] | None = None
     #: The first time that it says no is like an interrupt of the user's.
     may_go_on: Callable[[], bool] | None = None
+    #: Where measured operations are logged, and what their keys are hashed with; none where they
+    #: aren't, as on a fleet.
+    recording: tuple[Path, bytes] | None = None
 
 
 class Generator(Protocol):
@@ -126,8 +129,9 @@ class LocalGenerator:
                 return interrupts.count + has_refused
 
             return self.run(
-                plan.to_json(), folder.path, caller.progress, caller.may_begin, stops, password
-            )
+                plan.to_json(), folder.path, caller.progress, caller.may_begin, stops, password,
+                caller.recording,
+            )  # fmt: skip
 
     def run(
         self,
@@ -137,6 +141,7 @@ class LocalGenerator:
         may_begin: Callable[[str], bool | int] | None = None,
         stops: Callable[[], int] | None = None,
         password: Secret | None = None,
+        recording: tuple[Path, bytes] | None = None,
     ) -> Mapping[str, Any]:
         """Carries out a plan and returns what the engine returns; see `kvmark._engine.run`.
 
@@ -153,6 +158,7 @@ class LocalGenerator:
                 folder=str(folder),
                 variables={} if password is None else {PASSWORD_VARIABLE: password.reveal()},
                 asks=may_begin is not None,
+                recording=recording and (str(recording[0]), recording[1].hex()),
             )
             answer = _answer(process, progress, may_begin, stops)
         except BaseException:

@@ -44,6 +44,8 @@ class Setting:
     commit: str | None = None
     #: Who is told of each run while it goes. Not kept.
     exporter: Exporter | None = None
+    #: Where measured operations are logged, and what their keys are hashed with. Not kept.
+    recording: tuple[Path, bytes] | None = None
     #: What the engine costs with the plans of some cases, by their titles, beside the host's.
     overheads: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
 

@@ -66,8 +66,9 @@ class Worker:
         may_begin = self._may_begin if told["asks"] else None
         try:
             answer = _engine.run(
-                told["plan"], told["folder"], self._progress, may_begin, lambda: self._stops
-            )
+                told["plan"], told["folder"], self._progress, may_begin, lambda: self._stops,
+                _recording(told["recording"]),
+            )  # fmt: skip
             self._tell(b'{"result":' + answer.encode() + b"}")
         except KvmarkError as problem:
             self._tell_of(type(problem).__name__, str(problem))
@@ -90,6 +91,11 @@ class Worker:
     def _tell(self, line: bytes) -> None:
         self._out.write(line + b"\n")
         self._out.flush()
+
+
+def _recording(told: list[str] | None) -> tuple[str, bytes] | None:
+    """A folder, and the hash key that came in hexadecimal."""
+    return (told[0], bytes.fromhex(told[1])) if told else None
 
 
 def _forget_peak() -> None:

@@ -8,8 +8,10 @@ written, is there only where that was asked for (`schema.Keep`).
 
 from kvmark.trace.csv import Layout, import_csv, layout_of
 from kvmark.trace.folder import Trace, TraceWriter
+from kvmark.trace.fql import FQL, import_fql, is_fql
 from kvmark.trace.monitor import MONITOR, import_monitor, is_monitor
 from kvmark.trace.recording import about_tapes, are_tapes
+from kvmark.trace.run_log import RunRecording
 from kvmark.trace.schema import COLUMNS, FORMAT, HASHED, KINDS, Keep, TraceInfo, sentences
 from kvmark.trace.tap import TapProgress, TapSettings, import_tapes, record
 from kvmark.trace.tapes import TapePart, Tapes, tapes, tapes_folder
@@ -17,11 +19,13 @@ from kvmark.trace.tapes import TapePart, Tapes, tapes, tapes_folder
 __all__ = [
     "COLUMNS",
     "FORMAT",
+    "FQL",
     "HASHED",
     "KINDS",
     "MONITOR",
     "Keep",
     "Layout",
+    "RunRecording",
     "TapProgress",
     "TapSettings",
     "TapePart",
@@ -32,8 +36,10 @@ __all__ = [
     "about_tapes",
     "are_tapes",
     "import_csv",
+    "import_fql",
     "import_monitor",
     "import_tapes",
+    "is_fql",
     "is_monitor",
     "layout_of",
     "record",

@@ -229,8 +229,10 @@ def _rows(file: Path) -> int:
     """The rows of a file whose columns are right."""
     try:
         there = pl.read_parquet_schema(file)
-        for name, kind in COLUMNS.items():
+        for name, kind in (COLUMNS | OPTIONAL).items():
             if name not in there:
+                if name in OPTIONAL:
+                    continue
                 raise UsageError(f"{file} has no column {name}, as a trace of format {FORMAT} has")
             if there[name] != kind:
                 raise UsageError(f"{file}: its column {name} is {there[name]} and not {kind}")
@@ -256,7 +258,7 @@ def _optional(files: Sequence[Path]) -> frozenset[str]:
 
 
 def _missing(path: Path) -> str:
-    if path.is_dir() and any(path.glob("tape-*.tape")):
+    if path.is_dir() and (path / "tapes.json").is_file():
         return (
             f"{path} isn't complete: its recording goes on, or didn't come to its end; make a trace"
             f" of what is there by kvmark import {path} -o Y.trace"

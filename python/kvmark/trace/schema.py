@@ -46,9 +46,14 @@ OPTIONAL: Final[dict[str, type[pl.DataType]]] = {
     "count": pl.UInt32,
     "key_content": pl.Binary,
     "value_content": pl.Binary,
+    "issued_ns": pl.Int64,
+    "completed_ns": pl.Int64,
+    "outcome": pl.String,
+    "group": pl.String,
 }
-"""Columns that not each trace has: how many records a scan asks for; and the bytes of keys and of
-what is written, where they were kept on purpose. Null is what isn't known or was too long."""
+"""Columns that a trace has whose source knows them, behind the others: how many records a scan asks
+for; the bytes of keys and of what is written, where they were kept on purpose; and of a run, when an
+operation was issued and completed (instants as `at_ns`), and how. Null is what isn't known."""
 
 REQUIRED: Final = ("at_ns", "client", "kind", "statement", "key", "key_size", "items")
 """Columns without nulls."""

@@ -17,6 +17,7 @@ from kvmark import _engine
 from kvmark.errors import ImportFileError, KvmarkError, RunError
 from kvmark.trace.folder import TraceWriter, first_line
 from kvmark.trace.recording import ABOUT, about_tapes, seal
+from kvmark.trace.run_log import is_log, seal_log
 from kvmark.trace.schema import Keep, TraceInfo
 
 __all__ = ["TapProgress", "TapSettings", "import_tapes", "record"]
@@ -108,8 +109,10 @@ def import_tapes(folder: Path, writer: TraceWriter) -> TraceInfo:
     Raises:
         ImportFileError: a tape is damaged, or nothing is on any.
     """
-    _, keep = about_tapes(folder)
-    seal(folder, writer, keep)
+    if is_log(folder):
+        seal_log(folder, writer)
+    else:
+        seal(folder, writer, about_tapes(folder)[1])
     info = writer.close(("the recording didn't come to its end: what was on the way is missing",))
     if not info.operations:
         raise ImportFileError(f"{folder} has no operations")

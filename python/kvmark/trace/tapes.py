@@ -48,6 +48,8 @@ _SCAN_LENGTH: Final = 100
 _KEYS_AT_ONCE: Final = 20_000_000
 _COLUMNS: Final = ("at_ns", "client", "kind", "statement", "key", "key_size", "value_size",
                    "ttl_ms", "items")  # fmt: skip
+_CONTENTS: Final = ("count", "key_content", "value_content")
+"""Of the optional columns, those that a replay looks at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +234,7 @@ class _Making:
     def _batches(self) -> Iterator[pl.DataFrame]:
         """The operations that are replayed, with their verb."""
         self.of_others = 0
-        optional = [name for name in OPTIONAL if name in self.trace.optional]
+        optional = [name for name in _CONTENTS if name in self.trace.optional]
         for batch in self.trace.batches((*_COLUMNS, *optional)):
             yield self._chosen(batch)
 

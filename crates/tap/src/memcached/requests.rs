@@ -4,7 +4,7 @@ use kvmark_trace::HashKey;
 use kvmark_trace::tape::Record;
 
 use crate::content::{Contents, Keeper, Role};
-use crate::recorder::{Asked, KEYS_MAX, Key};
+use crate::recorder::{Asked, KEYS_MAX, Keys};
 use crate::verbs::{NAME_MAX, OTHERS, Verbs};
 use crate::word::{Garbage, Word, hasher_if};
 
@@ -101,7 +101,7 @@ pub(super) struct Requests {
     words: u64,
     verb: u16,
     form: Form,
-    keys: Vec<Key>,
+    keys: Keys,
     cut_keys: u64,
     value: Option<i64>,
     ttl_s: i64,
@@ -122,7 +122,7 @@ impl Requests {
             words: 0,
             verb: OTHERS,
             form: Form::Plain,
-            keys: Vec::new(),
+            keys: Keys::default(),
             cut_keys: 0,
             value: None,
             ttl_s: 0,

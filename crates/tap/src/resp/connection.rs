@@ -11,25 +11,16 @@ use super::requests::{Request, Requests};
 use crate::content::Keeper;
 use crate::recorder::{KEYS_MAX, Recorder, Sizes, Withdrawn};
 use crate::side::{Ends, Side};
+use crate::verbs::Effect;
 use crate::word::Garbage;
 
 /// Most requests that wait for a reply.
 const UNDER_WAY_MAX: usize = 1 << 20;
 
-/// What a command means for the replies behind it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flow {
-    Plain,
-    Multi,
-    Exec,
-    /// It ends a transaction without carrying it out.
-    Discard,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     number: u64,
-    flow: Flow,
+    effect: Effect,
     reads: bool,
     keys: usize,
 }
@@ -116,15 +107,6 @@ impl Side for Redis {
     }
 }
 
-/// What takes a connection out of the order of requests and replies.
-fn leaves(name: &str, second: &[u8]) -> bool {
-    match name {
-        "SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" | "MONITOR" | "SYNC" | "PSYNC" => true,
-        "CLIENT" => second == b"REPLY",
-        _ => false,
-    }
-}
-
 impl Dialogue {
     fn ask(
         &mut self,
@@ -133,24 +115,19 @@ impl Dialogue {
         client: u32,
         recorder: &mut Recorder,
     ) -> Result<(), Ends> {
-        let name = recorder.verbs.name(request.asked.verb);
-        if leaves(name, &request.second) {
-            return Err(Ends::Left(name.to_owned()));
+        let verb = request.asked.verb;
+        let effect = recorder.verbs.effect(verb);
+        if effect == Effect::Leaves || effect == Effect::Client && request.second == b"REPLY" {
+            return Err(Ends::Left(recorder.verbs.name(verb).to_owned()));
         }
         if self.waiting.len() + self.queued.len() >= UNDER_WAY_MAX {
             return Err(Ends::Left("more than a million requests under way".to_owned()));
         }
-        let flow = match name {
-            "MULTI" => Flow::Multi,
-            "EXEC" => Flow::Exec,
-            "DISCARD" | "RESET" => Flow::Discard,
-            _ => Flow::Plain,
-        };
-        let reads = recorder.verbs.command(request.asked.verb).kind() == READ;
+        let reads = recorder.verbs.command(verb).kind() == READ;
         recorder.told.cut_keys += request.cut_keys;
         let number = recorder.ask(at_ns, client, &request.asked, request.contents);
         let keys = request.asked.keys.len();
-        self.waiting.push_back(Pending { number, flow, reads, keys });
+        self.waiting.push_back(Pending { number, effect, reads, keys });
         Ok(())
     }
 
@@ -196,7 +173,7 @@ impl Dialogue {
     }
 
     fn is_exec(&self) -> bool {
-        self.in_transaction && self.waiting.front().is_some_and(|one| one.flow == Flow::Exec)
+        self.in_transaction && self.waiting.front().is_some_and(|one| one.effect == Effect::Exec)
     }
 
     /// What still waits was not carried out.
@@ -224,15 +201,15 @@ impl Dialogue {
         let failed = self.answer.leaf == Leaf::Error;
         let is_queued =
             self.in_transaction && self.answer.leaf == Leaf::Simple && text == b"QUEUED";
-        match one.flow {
-            Flow::Plain if is_queued => {
+        match one.effect {
+            Effect::Plain | Effect::Client if is_queued => {
                 recorder.in_transaction(one.number);
                 self.queued.push(one);
                 return Ok(());
             }
-            Flow::Multi if !failed => self.in_transaction = true,
-            Flow::Exec => self.end_transaction(recorder),
-            Flow::Discard if !failed => self.end_transaction(recorder),
+            Effect::Multi if !failed => self.in_transaction = true,
+            Effect::Exec => self.end_transaction(recorder),
+            Effect::Discard if !failed => self.end_transaction(recorder),
             _ => {}
         }
         self.answer.give(&one, text, at_ns, recorder);

@@ -1,7 +1,7 @@
 //! Replies, of which only shapes and lengths are looked at. Memory is bounded: strings cost none,
 //! and aggregates in aggregates a counter each.
 
-use crate::word::{Garbage, number};
+use crate::word::{Garbage, number, number_line};
 
 /// What of a line is looked at.
 const LINE_KEPT: usize = 64;
@@ -76,6 +76,15 @@ impl Replies {
         tell: &mut impl FnMut(Event<'_>) -> Result<(), Garbage>,
     ) -> Result<(), Garbage> {
         while !bytes.is_empty() {
+            if self.left == 0
+                && self.line_length == 0
+                && self.frames.is_empty()
+                && let Some((taken, leaf, text)) = whole(bytes)
+            {
+                tell(Event::Leaf { depth: 0, leaf, text })?;
+                bytes = &bytes[taken..];
+                continue;
+            }
             if self.left > 0 {
                 let taken = bytes.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
                 bytes = self.string(bytes, taken)?;
@@ -233,5 +242,27 @@ impl Replies {
             }
         }
         Ok(())
+    }
+}
+
+/// A string, a number or a word that is there as a whole, as most replies are: how many bytes it
+/// takes, and what is told of it. None of anything else.
+#[inline]
+fn whole(bytes: &[u8]) -> Option<(usize, Leaf, &[u8])> {
+    match bytes.first()? {
+        b'$' if bytes.starts_with(b"$-1\r\n") => Some((5, Leaf::Null, b"")),
+        b'$' => {
+            let (length, taken) = number_line(&bytes[1..])?;
+            let end = 1 + taken + length;
+            let is_whole = bytes.get(end..end + 2)? == b"\r\n";
+            is_whole.then_some((end + 2, Leaf::Bulk(length as u64), b""))
+        }
+        first @ (b'+' | b':') => {
+            let end = bytes.iter().take(LINE_KEPT).position(|byte| *byte == b'\n')?;
+            let text = bytes[1..end].strip_suffix(b"\r")?;
+            let leaf = if *first == b'+' { Leaf::Simple } else { Leaf::Other };
+            Some((end + 1, leaf, text))
+        }
+        _ => None,
     }
 }

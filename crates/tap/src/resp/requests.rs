@@ -5,9 +5,9 @@ use kvmark_trace::tape::Record;
 use kvmark_trace::verbs::Command;
 
 use crate::content::{Contents, Keeper, Role};
-use crate::recorder::{Asked, KEYS_MAX, Key};
-use crate::verbs::{NAME_MAX, OTHERS, Verbs};
-use crate::word::{Garbage, Word, hasher_if, number};
+use crate::recorder::{Asked, KEYS_MAX, Key, Keys};
+use crate::verbs::{Effect, NAME_MAX, OTHERS, Verbs};
+use crate::word::{Garbage, Word, hasher_if, number, number_line};
 
 /// Longest line of words that servers take.
 const INLINE_MAX: usize = 64 << 10;
@@ -16,6 +16,8 @@ const NUMBER_MAX: usize = 32;
 /// Most words of a request that are believed, and bytes of a word.
 const WORDS_MAX: i64 = 1 << 31;
 const WORD_MAX: i64 = 1 << 40;
+/// Most words of a request that is read at once.
+const WORDS_AT_ONCE: usize = 8;
 
 /// A whole request.
 #[derive(Debug)]
@@ -60,7 +62,7 @@ struct Building {
     words: u64,
     verb: u16,
     command: Command,
-    keys: Vec<Key>,
+    keys: Keys,
     second: Vec<u8>,
     cut_keys: u64,
     keeper: Keeper,
@@ -85,6 +87,12 @@ impl Requests {
         verbs: &mut Verbs,
         hash_key: &HashKey,
     ) -> Result<(usize, Option<Request>), Garbage> {
+        if self.state == State::Start
+            && !self.building.keeper.keeps_any()
+            && let Some((taken, request)) = self.whole(bytes, verbs, hash_key)
+        {
+            return Ok((taken, Some(request)));
+        }
         let mut at = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
@@ -134,6 +142,39 @@ impl Requests {
         Ok((at, None))
     }
 
+    /// A request of a few words that is there as a whole, as most are, and of which no content is
+    /// kept; none of another, of which nothing was taken then.
+    fn whole(
+        &mut self,
+        bytes: &[u8],
+        verbs: &mut Verbs,
+        hash_key: &HashKey,
+    ) -> Option<(usize, Request)> {
+        let (count, mut at) = number_line(bytes.strip_prefix(b"*")?)?;
+        at += 1;
+        let mut words = [(0, 0); WORDS_AT_ONCE];
+        for place in words.get_mut(..count).filter(|_| count > 0)? {
+            let (length, taken) = number_line(bytes.get(at..)?.strip_prefix(b"$")?)?;
+            let from = at + 1 + taken;
+            let end = from + length;
+            if bytes.get(end..end + 2)? != b"\r\n" {
+                return None;
+            }
+            *place = (from, end);
+            at = end + 2;
+        }
+        let building = &mut self.building;
+        for (from, end) in &words[..count] {
+            let word = &bytes[*from..*end];
+            let is_key = building.words > 0 && building.command.awaits_key();
+            let size = u32::try_from(word.len()).unwrap_or(u32::MAX);
+            let key = is_key.then(|| Key { hash: hash_key.hash(word), size });
+            let head = if is_key { &[] } else { &word[..word.len().min(NAME_MAX)] };
+            building.end_word(word.len() as u64, head, key, verbs);
+        }
+        Some((at, building.finish()))
+    }
+
     /// Takes as much of a line as is there; the number that it says once it is whole.
     fn number_line(&mut self, rest: &[u8]) -> Result<(usize, Option<i64>), Garbage> {
         let end = rest.iter().position(|byte| *byte == b'\n');
@@ -180,7 +221,7 @@ impl Requests {
 
     /// Whether that was the request's last word.
     fn word_ends(&mut self, verbs: &mut Verbs) -> bool {
-        self.building.end_word(&mut self.word, verbs);
+        self.building.end(&mut self.word, verbs);
         self.words_left -= 1;
         self.state = if self.words_left > 0 { State::Length } else { State::Start };
         self.words_left == 0
@@ -206,7 +247,7 @@ impl Requests {
         for word in &words {
             self.building.begin_word(&mut self.word, hash_key);
             self.word.add(word);
-            self.building.end_word(&mut self.word, verbs);
+            self.building.end(&mut self.word, verbs);
         }
         Ok((taken, (!words.is_empty()).then(|| self.building.finish())))
     }
@@ -218,7 +259,7 @@ impl Building {
             words: 0,
             verb: OTHERS,
             command: Command::named(""),
-            keys: Vec::new(),
+            keys: Keys::default(),
             second: Vec::new(),
             cut_keys: 0,
             keeper,
@@ -241,36 +282,38 @@ impl Building {
         word.begin(hasher_if(role == Role::Key, hash_key), self.keeper.begin(role));
     }
 
-    fn end_word(&mut self, word: &mut Word, verbs: &mut Verbs) {
-        let role = self.role();
+    /// Takes a word whose bytes came in pieces.
+    fn end(&mut self, word: &mut Word, verbs: &mut Verbs) {
+        let (role, keys) = (self.role(), self.keys.len());
+        self.end_word(word.size(), word.head(), word.key(), verbs);
+        match role {
+            Role::Key if self.keeper.keeps(role) && self.keys.len() > keys => {
+                self.contents.add_key(word.take_content());
+            }
+            Role::Value if self.keeper.keeps(role) => self.contents.add_value(word.take_content()),
+            Role::Key | Role::Value | Role::Other => {}
+        }
+    }
+
+    /// Takes a word: its length, its first bytes where it is no key, and otherwise that.
+    #[inline]
+    fn end_word(&mut self, size: u64, head: &[u8], key: Option<Key>, verbs: &mut Verbs) {
         self.words += 1;
         if self.words == 1 {
-            let mut name = [0; NAME_MAX];
-            let length = word.head().len();
-            name[..length].copy_from_slice(word.head());
-            name.make_ascii_uppercase();
-            let is_whole = word.size() <= NAME_MAX as u64;
-            self.verb = if is_whole { verbs.number(&name[..length]) } else { OTHERS };
+            let again = verbs.again(head).filter(|_| size == head.len() as u64);
+            self.verb = again.unwrap_or_else(|| named(size, head, verbs));
             self.command = verbs.command(self.verb);
             return;
         }
-        match word.key() {
-            Some(key) if self.keys.len() < KEYS_MAX => {
-                self.keys.push(key);
-                if self.keeper.keeps(Role::Key) {
-                    self.contents.add_key(word.take_content());
-                }
-            }
+        match key {
+            Some(key) if self.keys.len() < KEYS_MAX => self.keys.push(key),
             Some(_) => self.cut_keys += 1,
             None => {}
         }
-        if role == Role::Value && self.keeper.keeps(role) {
-            self.contents.add_value(word.take_content());
+        if self.words == 2 && verbs.effect(self.verb) == Effect::Client {
+            self.second = head.to_ascii_uppercase();
         }
-        if self.words == 2 && verbs.name(self.verb) == "CLIENT" {
-            self.second = word.head().to_ascii_uppercase();
-        }
-        self.command.word(word.size(), word.head());
+        self.command.word(size, head);
     }
 
     fn finish(&mut self) -> Request {
@@ -290,6 +333,12 @@ impl Building {
             cut_keys: std::mem::take(&mut self.cut_keys),
         }
     }
+}
+
+/// The number of a command's name, which may be cut off.
+#[cold]
+fn named(size: u64, head: &[u8], verbs: &mut Verbs) -> u16 {
+    if size > NAME_MAX as u64 { OTHERS } else { verbs.number(&head.to_ascii_uppercase()) }
 }
 
 /// The words of a line, which may stand in quotes as in Redis' own `sdssplitargs`.

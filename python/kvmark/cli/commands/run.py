@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from kvmark.spec.objective import Objective
     from kvmark.spec.replay import ReplaySpec
     from kvmark.spec.run import RunSpec
+    from kvmark.trace import RunRecording
 
 __all__ = ["AskedRun", "measured_run", "parse_run", "replay", "run"]
 
@@ -53,8 +55,8 @@ _FIELDS: Final = {
 """Options whose value is a field of `RunSpec` as it is."""
 _OF_TRACES: Final = ("speed", "keep_order", "skip", "from_", "until", "scale_keys", "loop", "map_")
 _OF_THE_WHOLE: Final = (
-    "slo", "sweep", "repetitions", "resume", "report", "prometheus", "fleet", "machines", "folder",
-    "json", "quiet",
+    "slo", "sweep", "repetitions", "resume", "report", "record", "prometheus", "fleet", "machines",
+    "folder", "json", "quiet",
 )  # fmt: skip
 """Options of a command, and not of one of its runs."""
 
@@ -113,6 +115,7 @@ def run(
     tag: options.Tag = None,
     commit: options.Commit = None,
     report: options.RunReport = None,
+    record: options.Record = None,
     prometheus: options.Prometheus = None,
     fleet: options.Fleet = None,
     machines: options.Machines = None,
@@ -128,6 +131,11 @@ def run(
         return
     if resume:
         raise SpecError("--resume goes on with a sweep or repetitions: give --sweep too")
+    _one(given, asked)
+
+
+def _one(given: Mapping[str, Any], asked: AskedRun) -> None:
+    """Carries out one run, and prints its answer."""
     from kvmark.plan.compile import compile_run
     from kvmark.plan.operations import operation_names
     from kvmark.spec.metric import check_operations
@@ -138,9 +146,45 @@ def run(
     # What follows takes a second to load, and a usage error is told before it.
     from kvmark.records import Records
 
-    kept = Records.at(folder)
-    carried = measured_run(asked, plan, kept, command_line(), quiet=quiet)
-    _answer(carried, kept, report, asked.objectives, json=json)
+    kept, json = Records.at(given["folder"]), given["json"]
+    with _recorded(given["record"], asked.spec) as recording:
+        more: dict[str, Any] = {"quiet": given["quiet"], "recording": recording}
+        carried = measured_run(asked, plan, kept, command_line(), **more)
+        if recording is not None:
+            recording.told = _said_of_log(carried)
+    try:
+        _answer(carried, kept, given["report"], asked.objectives, json=json)
+    finally:
+        if recording is not None and not json:
+            _tell_recorded(recording)
+
+
+def _recorded(path: Path | None, spec: RunSpec) -> AbstractContextManager[RunRecording | None]:
+    """What the run is recorded by, if it is."""
+    if path is None:
+        return nullcontext()
+    from kvmark.cli.commands.trace import hash_key_in
+    from kvmark.trace import RunRecording
+
+    source = f"a run of {spec.workload.name} on {spec.system.driver}"
+    return RunRecording(path, source, hash_key_in(None))
+
+
+def _said_of_log(carried: Carried) -> tuple[str, ...]:
+    """What the engine said of the log."""
+    notices = carried.manifest.engine.notices
+    return tuple(notice.message for notice in notices if notice.code == "log_incomplete")
+
+
+def _tell_recorded(recording: RunRecording) -> None:
+    from kvmark.trace import sentences
+
+    if recording.info is None:
+        typer.echo(f"{recording.folder}: nothing was recorded, for nothing was measured")
+        return
+    typer.echo(f"{recording.folder} has {recording.info.operations:,} operations")
+    for sentence in sentences(recording.info.told):
+        typer.echo(sentence)
 
 
 @functools.wraps(run, assigned=("__module__", "__annotations__"))
@@ -175,7 +219,13 @@ def _sweep(given: Mapping[str, Any], asked: AskedRun) -> None:
 
 
 def measured_run(
-    asked: AskedRun, plan: Plan, records: Records, command: tuple[str, ...], *, quiet: bool
+    asked: AskedRun,
+    plan: Plan,
+    records: Records,
+    command: tuple[str, ...],
+    *,
+    quiet: bool,
+    recording: RunRecording | None = None,
 ) -> Carried:
     """Carries out one run, and shows how it goes."""
     from kvmark.cli.display.live import LiveDisplay
@@ -185,10 +235,12 @@ def measured_run(
     spec = asked.spec
     more: dict[str, Any] = {"fleet": asked.fleet, "prometheus": asked.prometheus, "quiet": quiet}
     with (
-        session(command, records, plan, asked.tags, asked.commit, **more) as setting,
+        session(command, records, plan, asked.tags, asked.commit, **more) as shared,
         LiveDisplay(quiet=quiet) as display,
     ):
         display.step(spec.workload.name, 1, 1)
+        logged = None if recording is None else (recording.folder, recording.hash_key)
+        setting = replace(shared, recording=logged)
         return carry_out(
             plan, spec.as_json(), setting, show(display), spec.faults,
             password=spec.system.password,
@@ -228,6 +280,10 @@ def _asked(given: Mapping[str, Any]) -> AskedRun:
     from kvmark.spec.objective import parse_objective
 
     spec, fleet = _spec(given), asked_fleet(given["fleet"], given["machines"])
+    if given["record"] and (fleet or given["sweep"] or given["repetitions"] is not None):
+        raise SpecError(
+            "--record is for one run on one machine: leave --sweep, --repetitions and --fleet out"
+        )
     objectives = tuple(map(parse_objective, given["slo"] or ()))
     tags, prometheus = tuple(given["tag"] or ()), given["prometheus"]
     return AskedRun(spec, tags, given["commit"], fleet, prometheus, objectives)
