@@ -274,7 +274,8 @@ fn what_is_not_there_yet_is_drawn_again_and_the_rest_keeps_its_law() {
     ];
     for distribution in laws {
         let mut plan = choosing(100, distribution.clone());
-        plan.groups[0].keys = KeyChoice { start: 0, count: 300, distribution: distribution.clone() };
+        plan.groups[0].keys =
+            KeyChoice { start: 0, count: 300, distribution: distribution.clone() };
         let (stream, inserts) = (stream(&plan), inserts_after(&plan));
         (0..100).for_each(|_| inserts.acknowledge(inserts.next()));
         let drawn = (0..DRAWS).map(|number| stream.draw(number, &inserts).ordinal as usize);

@@ -103,7 +103,8 @@ fn copies_that_can_not_be_made() {
     }
     let error = again(0.5, &[1], Distribution::Latest);
     assert!(error.contains("doesn't start at the newest record"), "{error}");
-    let inner = Distribution::Again { share: 0.5, gaps: vec![1], of: Box::new(Distribution::Uniform) };
+    let inner =
+        Distribution::Again { share: 0.5, gaps: vec![1], of: Box::new(Distribution::Uniform) };
     let error = again(0.5, &[1], inner);
     assert!(error.ends_with("again is for the keys of a group, and once"), "{error}");
 }
