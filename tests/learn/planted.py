@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kvmark.learn.drawn import Drawn, of_workload
+from kvmark.learn.drawn import KeyOperations, of_workload
 from kvmark.spec.workload import WorkloadSpec
 from kvmark.trace import COLUMNS, Trace, TraceWriter
 
@@ -26,7 +26,7 @@ def workload(keys: Mapping[str, Any], records: int = 5000, **more: Any) -> Workl
     return WorkloadSpec.model_validate({"dataset": dataset, "groups": [group]})
 
 
-def drawn(keys: Mapping[str, Any], count: int = 60_000) -> Drawn:
+def drawn(keys: Mapping[str, Any], count: int = 60_000) -> KeyOperations:
     """Operations of such a workload, with a seed that no fit uses."""
     return of_workload(workload(keys), count, seed=99)
 
@@ -37,7 +37,7 @@ def poisson(count: int, rate: float, seed: int = 5) -> NDArray[np.int64]:
     return np.cumsum(gaps).astype(np.int64)
 
 
-def written(folder: Path, operations: Drawn, at_ns: NDArray[np.int64]) -> Trace:
+def written(folder: Path, operations: KeyOperations, at_ns: NDArray[np.int64]) -> Trace:
     """The operations as a trace."""
     count = len(operations.keys)
     kinds = np.where(operations.reads, "read", "update")

@@ -10,8 +10,8 @@ use crate::errors::raise_plan;
 
 type Drawn<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
-/// The first `count` operations of a group in a phase, both by index, drawn by the engine's own code
-/// with the records as they are before the phase; each insert succeeds before the next operation.
+/// The first `count` operations of a group in a phase, both by index, drawn by the engine's own
+/// code with the records as they are before the phase; each insert succeeds before the next.
 ///
 /// Returns each operation's kind (a byte, by its place among the plan's kinds), its record's
 /// ordinal (8 bytes), and the length of the first field's value where it writes one as a system's

@@ -21,7 +21,7 @@ from kvmark.spec.workload import WorkloadSpec
 from kvmark.trace import Trace
 
 __all__ = [
-    "CACHES", "MODELLED", "OPERATIONS_MAX", "Drawn", "counts_of", "gaps_of", "keys_of_workload",
+    "CACHES", "MODELLED", "OPERATIONS_MAX", "KeyOperations", "counts_of", "gaps_of", "keys_of_workload",
     "of_trace", "of_workload",
 ]  # fmt: skip
 
@@ -45,7 +45,7 @@ Shares = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class KeyOperations:
     """Operations in their order."""
 
     keys: Numbers
@@ -88,7 +88,7 @@ class Drawn:
         return float((~self.reads[popular]).mean())
 
 
-def of_trace(trace: Trace) -> Drawn:
+def of_trace(trace: Trace) -> KeyOperations:
     """The first operations of a trace on keys, of the kinds that can be learnt.
 
     Raises:
@@ -110,14 +110,14 @@ def of_trace(trace: Trace) -> Drawn:
     bytes_ = known.fill_null(pl.col("value_size").mean()).fill_null(_VALUE_UNKNOWN)
     deletes = pl.col("kind") == "delete"
     sizes = rows.select(pl.when(deletes).then(0).otherwise(bytes_).cast(pl.Int64)).to_series()
-    return Drawn(
+    return KeyOperations(
         keys=rows["key"].rank("dense").cast(pl.Int64).to_numpy(),
         reads=(rows["kind"] == "read").to_numpy(),
         sizes=sizes.to_numpy(),
     )
 
 
-def of_workload(workload: WorkloadSpec, count: int, seed: int) -> Drawn:
+def of_workload(workload: WorkloadSpec, count: int, seed: int) -> KeyOperations:
     """The first operations of a workload's first group, as the engine draws them.
 
     What a read returns is as long as what was last written, or loaded.
@@ -133,7 +133,7 @@ def of_workload(workload: WorkloadSpec, count: int, seed: int) -> Drawn:
     reads = kinds == KINDS.index("read")
     sizes = _lasting(keys, reads, lengths, loaded)
     sizes[kinds == KINDS.index("delete")] = 0
-    return Drawn(keys, reads, sizes)
+    return KeyOperations(keys, reads, sizes)
 
 
 def keys_of_workload(workload: WorkloadSpec, count: int, seed: int) -> Numbers:

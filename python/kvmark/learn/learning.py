@@ -11,7 +11,14 @@ import numpy as np
 from kvmark.analysis.trace import TraceAnswer, describe
 from kvmark.errors import UsageError
 from kvmark.learn.arrivals import ArrivalFit, fit_arrivals
-from kvmark.learn.drawn import CACHES, MODELLED, OPERATIONS_MAX, Drawn, of_trace, of_workload
+from kvmark.learn.drawn import (
+    CACHES,
+    MODELLED,
+    OPERATIONS_MAX,
+    KeyOperations,
+    of_trace,
+    of_workload,
+)
 from kvmark.learn.keys import KeysFit, fit_keys
 from kvmark.learn.sizes import SizesFit, fit_sizes
 from kvmark.spec.workload import WorkloadSpec
@@ -83,7 +90,7 @@ def learn(trace: Trace, name: str, records: int | None = None) -> Learned:
         "key": _key(key_bytes),
         "fields": {"count": 1, "length": sizes.law},
     }
-    workload = {
+    workload: dict[str, Any] = {
         "name": name,
         "description": f"Learnt of {trace.path.name}.",
         "dataset": dataset,
@@ -126,7 +133,10 @@ def _key(size: int) -> dict[str, Any]:
 
 
 def _kinds_part(
-    kinds: Mapping[str, float], left_out: Mapping[str, int], trace: Drawn, twin: Drawn
+    kinds: Mapping[str, float],
+    left_out: Mapping[str, int],
+    trace: KeyOperations,
+    twin: KeyOperations,
 ) -> LearnedPart:
     loses = "which kinds follow one another, and which keys are rather written than read"
     if left_out:
@@ -138,7 +148,7 @@ def _kinds_part(
     return LearnedPart("kinds", shares, (written,), loses)
 
 
-def _key_parts(keys: KeysFit, trace: Drawn, twin: Drawn) -> Iterator[LearnedPart]:
+def _key_parts(keys: KeysFit, trace: KeyOperations, twin: KeyOperations) -> Iterator[LearnedPart]:
     law = keys.law.get("of", keys.law)
     shares = law.get("shares")
     words = f"zipfian, theta {law['theta']:g}, {keys.records:,} records"
@@ -167,7 +177,9 @@ def _key_parts(keys: KeysFit, trace: Drawn, twin: Drawn) -> Iterator[LearnedPart
     )  # fmt: skip
 
 
-def _sizes_part(sizes: SizesFit, key_bytes: int, trace: Drawn, twin: Drawn) -> LearnedPart:
+def _sizes_part(
+    sizes: SizesFit, key_bytes: int, trace: KeyOperations, twin: KeyOperations
+) -> LearnedPart:
     law = sizes.law
     words = f"always {law} bytes"
     if isinstance(law, dict):
@@ -193,7 +205,7 @@ def _arrivals_part(arrivals: ArrivalFit | None) -> LearnedPart:
     return LearnedPart("arrivals", arrivals.words, tuple(fit), loses)
 
 
-def _lost(answer: TraceAnswer, trace: Drawn) -> Iterator[LearnedPart]:
+def _lost(answer: TraceAnswer, trace: KeyOperations) -> Iterator[LearnedPart]:
     """What no law stands for."""
     yield LearnedPart(
         "sessions", "none", (), f"which of {answer.clients:,} clients asks for what, and in turn"

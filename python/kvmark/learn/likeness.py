@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
 
 from kvmark.analysis.compare.comparison import compare
-from kvmark.learn.drawn import CACHES, Drawn, of_trace, of_workload
+from kvmark.learn.drawn import CACHES, KeyOperations, of_trace, of_workload
 from kvmark.records import Run
 from kvmark.spec.metric import Metric, parse_comparable
 from kvmark.spec.workload import WorkloadSpec
@@ -101,7 +101,7 @@ def _measured(
 def _less_one(ratio: Estimate) -> Estimate:
     """A ratio as a change."""
     low, high = (None if one is None else one - 1 for one in (ratio.low, ratio.high))
-    return Estimate(ratio.value - 1, low, high, ratio.n, "share", ratio.method, ratio.confidence)
+    return replace(ratio, value=ratio.value - 1, low=low, high=high, unit="share")
 
 
 def drawn_figures(
@@ -129,7 +129,7 @@ def drawn_figures(
         )
 
 
-def _figures(drawn: Drawn, keys: float) -> list[tuple[str, float]]:
+def _figures(drawn: KeyOperations, keys: float) -> list[tuple[str, float]]:
     hits = zip(CACHES, drawn.hit_ratios(keys), strict=True)
     return [
         *((f"hit ratio of {100 * share:g} % of the keys", found) for share, found in hits),

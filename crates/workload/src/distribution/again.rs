@@ -8,7 +8,6 @@
 //! Du, "Characterizing, Modeling, and Benchmarking RocksDB Key-Value Workloads at Facebook", FAST
 //! '20.
 
-use crate::distribution::KeyChooser;
 use crate::error::{WorkloadError, require};
 use crate::random::{Random, Seed};
 
@@ -19,7 +18,6 @@ const OCTAVES: usize = 63;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Again {
-    pub(crate) law: KeyChooser,
     /// What the law draws from.
     ranks: Seed,
     copies: Seed,
@@ -30,17 +28,14 @@ pub(crate) struct Again {
 }
 
 impl Again {
-    /// Copies around a law. The seed is that of a group's keys in a phase.
+    /// The copies. The seed is that of a group's keys in a phase.
     pub(crate) fn new(
-        law: KeyChooser,
         share: f64,
         gaps: &[u64],
         seed: Seed,
         place: &str,
     ) -> Result<Self, WorkloadError> {
         let place = |name: &str| format!("{place}.distribution.{name}");
-        let fixed = "a law that doesn't start at the newest record";
-        require(!law.follows_frontier(), || place("of"), "one that moves", fixed)?;
         let usable = (0.0..1.0).contains(&share);
         require(usable, || place("share"), share, "a share from 0 to below 1")?;
         let sum = gaps.iter().try_fold(0_u64, |sum, weight| sum.checked_add(*weight));
@@ -57,14 +52,7 @@ impl Again {
         };
         let sums = gaps.iter().map(add).collect();
         let [ranks, copies] = [0, 1].map(|source| seed.within(source));
-        Ok(Self { law, ranks, copies, share, sums, total })
-    }
-
-    /// One draw; none when it falls before the range. Not inlined, so that other laws don't pay.
-    #[inline(never)]
-    pub(crate) fn ordinal(&self, number: u64, frontier: u64) -> Option<u64> {
-        let (origin, mut random) = self.origin(number);
-        self.law.draw(origin, &mut random, frontier)
+        Ok(Self { ranks, copies, share, sums, total })
     }
 
     /// The operation whose key this one has, and what its key is drawn from.

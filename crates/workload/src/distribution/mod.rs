@@ -48,7 +48,7 @@ enum Ranks {
     Exponential(Exponential),
     Row(Box<RowLaw>),
     Head(Box<(Head, Permutation)>),
-    Again(Box<Again>),
+    Again(Box<(Again, KeyChooser)>),
 }
 
 /// A [`KeyChoice`], ready to choose.
@@ -112,7 +112,10 @@ impl KeyChooser {
                 })?;
                 let choice = KeyChoice { start, count, distribution: (**of).clone() };
                 let law = Self::new(&choice, seed, None, place)?;
-                Ranks::Again(Box::new(Again::new(law, share, gaps, copies, place)?))
+                let of = || format!("{place}.distribution.of");
+                let fixed = "a law that doesn't start at the newest record";
+                require(!law.follows_frontier(), of, "one that moves", fixed)?;
+                Ranks::Again(Box::new((Again::new(share, gaps, copies, place)?, law)))
             }
             Distribution::Row { of } => {
                 let law = RowLaw::new(&of, &format!("{place}.distribution.of"))?;
@@ -171,7 +174,7 @@ impl KeyChooser {
             // By value, so that the sequence needn't lie in memory for the others.
             Ranks::Row(law) => return Some(law.ordinal(random.clone())),
             Ranks::Head(law) => law.1.apply(law.0.rank(random)),
-            Ranks::Again(law) => return law.ordinal(number, frontier),
+            Ranks::Again(law) => return law.1.draw_copied(&law.0, number, frontier),
             Ranks::Latest(law) => {
                 let count = frontier.checked_sub(self.start).filter(|count| *count > 0)?;
                 return Some(frontier - 1 - law.distance(random, count));
@@ -189,6 +192,13 @@ impl KeyChooser {
         Some(self.start + rank)
     }
 
+    /// [`Self::draw`] of an operation's origin. Not inlined, so that other laws don't pay.
+    #[inline(never)]
+    fn draw_copied(&self, again: &Again, number: u64, frontier: u64) -> Option<u64> {
+        let (origin, mut random) = again.origin(number);
+        self.draw(origin, &mut random, frontier)
+    }
+
     /// Draws until an ordinal is available, and finally from what lies below the frontier.
     #[cold]
     fn choose_again(
@@ -199,8 +209,8 @@ impl KeyChooser {
         is_available: impl Fn(u64) -> bool,
     ) -> u64 {
         if let Ranks::Again(law) = &self.law {
-            let (origin, mut random) = law.origin(number);
-            return law.law.choose(origin, &mut random, frontier, is_available);
+            let (origin, mut random) = law.0.origin(number);
+            return law.1.choose(origin, &mut random, frontier, is_available);
         }
         let below_frontier = frontier.saturating_sub(self.start);
         let visible =
