@@ -21,8 +21,8 @@ from kvmark.spec.workload import WorkloadSpec
 from kvmark.trace import Trace
 
 __all__ = [
-    "CACHES", "MODELLED", "OPERATIONS_MAX", "KeyOperations", "counts_of", "gaps_of", "keys_of_workload",
-    "of_trace", "of_workload",
+    "CACHES", "MODELLED", "OPERATIONS_MAX", "KeyOperations", "counts_of", "gaps_of",
+    "keys_of_workload", "of_trace", "of_workload",
 ]  # fmt: skip
 
 OPERATIONS_MAX: Final = 1 << 20
