@@ -139,6 +139,8 @@ def _kinds_part(
     twin: KeyOperations,
 ) -> LearnedPart:
     loses = "which kinds follow one another, and which keys are rather written than read"
+    if "delete" in kinds:
+        loses += ", and whether what was deleted is read"
     if left_out:
         gone = ", ".join(f"{kind} ({count:,})" for kind, count in left_out.items())
         loses += f"; left out: {gone}"

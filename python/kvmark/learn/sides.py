@@ -68,6 +68,8 @@ def twin_sides(trace: Trace, workload: WorkloadSpec, asked: AskedCheck) -> tuple
             duration_ns=ends_ns,
             operations=count,
             replay=how,
+            # A replay loads what it reads first each time, whatever was deleted since.
+            load="always" if how is None and one.is_loaded_first else "auto",
         )
         for one, how in ((replayed, replay), (twin, None))
     )
