@@ -47,8 +47,9 @@ def likeness_text(found: Likeness, width: int) -> Text:
         Column("difference"), Column("interval"), Column("margin"), Column("", number=False),
     )  # fmt: skip
     grid = Grid("How like the trace it is", columns, tuple(map(_row, found.figures)))
-    lines = [Text(line) for line in wrap(likeness_sentence(found), width)]
-    return Text("\n").join((to_text(grid, width), Text(), *lines))
+    text = to_text(grid, width)
+    # What is no twin ends the command with its sentence.
+    return Text("\n\n").join((text, Text(_WORDS["alike"]))) if found.judgement == "alike" else text
 
 
 def likeness_sentence(found: Likeness) -> str:
