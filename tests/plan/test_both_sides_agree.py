@@ -149,8 +149,29 @@ STATEMENTS = st.builds(
     model.Statement, arguments=st.tuples(ARGUMENTS), options=OPTIONS, rows=st.none() | ROWS
 )
 
+FLAT = st.sampled_from(
+    [
+        model.AllKeysUniform(law="uniform"),
+        model.Latest(law="latest"),
+        model.Zipfian(law="zipfian", theta=0.9, scrambled=True),
+        model.Head(law="head", shares=(0.2, 0.1), theta=0.9),
+    ]
+)
+CHOICES = st.builds(
+    model.KeyChoice,
+    distribution=FLAT
+    | st.builds(
+        model.Again,
+        law=st.just("again"),
+        share=st.floats(0, 0.99),
+        gaps=st.tuples(st.integers(0, 2**64 - 1)),
+        of=FLAT,
+    ),
+)
+GROUPS = st.builds(model.Group, keys=CHOICES)
 
-@given(st.builds(Plan, system=SYSTEMS, statements=st.tuples(STATEMENTS)))
+
+@given(st.builds(Plan, system=SYSTEMS, statements=st.tuples(STATEMENTS), groups=st.tuples(GROUPS)))
 @settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_any_plan_of_python_s_is_one_of_the_engine_s(plan: Plan) -> None:
     VALIDATOR.validate(json.loads(plan.to_json()))

@@ -11,7 +11,9 @@ OF_A_SYSTEM: Final = "one of each system of the testbed, where each means the sa
 ALLOWED: Final = {
     "Place": OF_A_SYSTEM,
     "Wanted": f"{OF_A_SYSTEM}; and what a command is to do",
+    "Again": PLANNED,
     "Exponential": PLANNED,
+    "Head": PLANNED,
     "Hotspot": PLANNED,
     "Latest": PLANNED,
     "Newest": PLANNED,

@@ -4,6 +4,7 @@ plan ← {workload, schedule, record, driver, trace} ← engine ← pyext;  trac
 driver ← driver-server ← {driver-*, tap} ← pyext;
 {spec, trace} ← plan ← run;  spec ← testbed ← run;  records ← {run, imports, analysis};
 {stats, spec, trace} ← analysis ← {report, experiment};  run ← experiment;
+{analysis, plan} ← learn ← report;
 report ← serve;  all ← cli ← api
 """
 
@@ -65,7 +66,8 @@ PYTHON = arrows("""
     imports:  records
     stats:    errors
     analysis: records spec trace
-    report:   analysis cache
+    report:   learn cache
+    learn:    analysis plan
     experiment: analysis run
     serve:    report secret
     cli:      experiment report imports serve

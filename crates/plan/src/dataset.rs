@@ -122,7 +122,7 @@ pub struct KeyChoice {
 }
 
 /// The law by which an ordinal is chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "law", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Distribution {
     /// Each key equally likely.
@@ -136,6 +136,23 @@ pub enum Distribution {
         /// Spread popular ranks over the key space by a permutation instead of keeping them in
         /// front.
         scrambled: bool,
+    },
+    /// The most popular keys have shares of their own; on the others falls what is left, as
+    /// `rank^-theta`. Spread over the key space by a permutation.
+    Head {
+        /// Share of the operations on each of the first ranks.
+        shares: Vec<f64>,
+        /// The exponent behind them, above 0.
+        theta: f64,
+    },
+    /// A share of the operations asks for the key of an earlier one, the others for one by a law.
+    Again {
+        /// That share, from 0 to below 1.
+        share: f64,
+        /// Relative frequency of gaps from 2^i operations to below 2^(i+1), by i.
+        gaps: Vec<u64>,
+        /// The law, which doesn't start at the newest record.
+        of: Box<Distribution>,
     },
     /// The newest acknowledged record most likely, zipfian with theta 0.99 from there back.
     Latest,

@@ -5,6 +5,7 @@
 //! does.
 
 mod console;
+mod draws;
 mod errors;
 mod lag;
 mod registry;
@@ -24,6 +25,7 @@ use pyo3::prelude::*;
 use serde_json::json;
 
 use crate::console::Console;
+use crate::draws::draw_operations;
 use crate::errors::{failure_json, raise, raise_plan};
 use crate::taps::tap;
 use crate::trace::{Reuse, hash_key_of, hash_keys, kind_of, redis_command, shape_of};
@@ -146,6 +148,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(decode_histogram, module)?)?;
     module.add_function(wrap_pyfunction!(encode_histogram, module)?)?;
     module.add_function(wrap_pyfunction!(draw_law, module)?)?;
+    module.add_function(wrap_pyfunction!(draw_operations, module)?)?;
     module.add_function(wrap_pyfunction!(hash_keys, module)?)?;
     module.add_function(wrap_pyfunction!(kind_of, module)?)?;
     module.add_function(wrap_pyfunction!(shape_of, module)?)?;

@@ -201,7 +201,7 @@ impl Recipe {
         let inner =
             |generator: &Generator| Self::new(generator, popularity, &format!("{place}.of"));
         let choose = |choice: &KeyChoice| {
-            KeyChooser::new(choice, popularity, &format!("{place}.choice")).map(Box::new)
+            KeyChooser::new(choice, popularity, None, &format!("{place}.choice")).map(Box::new)
         };
         Ok(match generator {
             Generator::Key => Self::Key,

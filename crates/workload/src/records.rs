@@ -93,6 +93,12 @@ impl Records {
         self.append_value_of((number, self.values_of(number)), place, field, key, bytes);
     }
 
+    /// The length of what [`Self::append_value`] appends for the first field in the driver's own
+    /// way, where a law says it.
+    pub(crate) fn first_value_length(&self, number: u64) -> u64 {
+        self.field_length.draw(&mut self.values_of(number).random(0))
+    }
+
     /// What all values of operation `number` are made of.
     #[inline]
     pub(crate) fn values_of(&self, number: u64) -> Seed {

@@ -74,15 +74,16 @@ impl Stream {
         let place = |name: &str| format!("groups[{group}].{name}");
         let mix = Mix::new(&settings.mix).ok_or(WorkloadError::EmptyMix { group })?;
         let popularity = Seed::derive(plan.seeds.keys, &[source::POPULARITY]);
-        let keys = KeyChooser::new(&settings.keys, popularity, &place("keys"))?;
         let here = [phase as u64, group as u64];
-        let records = Records::new(&plan.dataset, Seed::derive(plan.seeds.values, &here))?;
         let of_keys = |source| Seed::derive(plan.seeds.keys, &[here[0], here[1], source]);
+        let ranks = of_keys(source::RANK);
+        let keys = KeyChooser::new(&settings.keys, popularity, Some(ranks), &place("keys"))?;
+        let records = Records::new(&plan.dataset, Seed::derive(plan.seeds.values, &here))?;
         let templates = templates(plan, &mix, popularity, of_keys)?;
         let probe = probe(plan, popularity, of_keys)?;
         Ok(Self {
             kinds: Seed::derive(plan.seeds.mix, &here),
-            ranks: of_keys(source::RANK),
+            ranks,
             scan_lengths: of_keys(source::SCAN_LENGTH),
             fields: of_keys(source::FIELD),
             scan_length: Sizes::new(&settings.scan_length, &place("scan_length"))?,
@@ -226,6 +227,13 @@ impl Stream {
         bytes: &mut Vec<u8>,
     ) {
         self.records.append_value(number, place, field, key, bytes);
+    }
+
+    /// The length of the first field's value, as operation `number` writes it in the driver's own
+    /// way and a law says it.
+    #[must_use]
+    pub fn first_value_length(&self, number: u64) -> u64 {
+        self.records.first_value_length(number)
     }
 
     /// Replaces what the buffer holds by the arguments of the drawn statement, and says how many

@@ -15,7 +15,9 @@ from kvmark._engine import Reuse
 from kvmark.stats.popularity import ZipfFit, fit_zipf
 from kvmark.trace import Trace
 
-__all__ = ["CacheHits", "Rate", "Sizes", "TraceAnswer", "TracePart", "describe", "rates"]
+__all__ = [
+    "CacheHits", "Rate", "Sizes", "TraceAnswer", "TracePart", "describe", "hits_within", "rates",
+]  # fmt: skip
 
 _S: Final = 10**9
 _FINE_NS: Final = 10**7
@@ -284,7 +286,7 @@ def _sizes(found: Mapping[str, Mapping[int, int]], operations: int) -> Sequence[
 
 def _cache(share: float, keys: float, reused: Mapping[str, Any]) -> CacheHits:
     held = max(1.0, share * keys)
-    return CacheHits(share, held, _hits(reused, held))
+    return CacheHits(share, held, hits_within(reused, held))
 
 
 def _hit_ratios(reused: Mapping[str, Any]) -> Iterator[tuple[float, float]]:
@@ -294,7 +296,7 @@ def _hit_ratios(reused: Mapping[str, Any]) -> Iterator[tuple[float, float]]:
         yield bucket["high"], hits
 
 
-def _hits(reused: Mapping[str, Any], keys: float) -> float:
+def hits_within(reused: Mapping[str, Any], keys: float) -> float:
     """The share of the reads within a distance; a bucket counts by the part that lies within."""
     hits = 0.0
     for bucket in reused["distances"]:

@@ -25,6 +25,8 @@ from kvmark.analysis.trace import TraceAnswer
 from kvmark.cli.commands.doctor import Diagnosis
 from kvmark.experiment.designs.capacity.search import Capacity
 from kvmark.experiment.designs.sequence.rounds import Course
+from kvmark.learn import LearnedPart
+from kvmark.learn.likeness import TwinJudgement
 from kvmark.records import RunLine
 from kvmark.report.model.study_answers import Ways
 from kvmark.stats import Estimate
@@ -155,6 +157,18 @@ class DownTestbed:
     name: str
     nodes: tuple[TestbedServer, ...]
     removed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedFigure:
+    """A figure of a trace and of a workload, and whether they differ by more than the margin."""
+
+    name: str
+    trace: float | None
+    twin: float | None
+    difference: Estimate | None
+    margin: float
+    judgement: TwinJudgement
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +304,22 @@ DOCUMENTS: Final[Mapping[str, Answers]] = {
     ),
     "recorded-trace": Answers(
         {"trace": Path, "info": TraceInfo}, ("record",), "What a tap recorded, now a trace."
+    ),
+    "learnt-workload": Answers(
+        {"trace": Path, "output": Path, "operations": int, "parts": tuple[LearnedPart, ...]},
+        ("learn",),
+        "A workload that is like a trace, part by part.",
+    ),
+    "likeness": Answers(
+        {
+            "trace": Path,
+            "workload": Path,
+            "judgement": TwinJudgement,
+            "figures": tuple[JudgedFigure, ...],
+            "runs": tuple[str, ...],
+        },
+        ("learn",),
+        "`--check`: by how much a workload differs from its trace.",
     ),
     "trace": Answers({"trace": Path, "answer": TraceAnswer}, ("trace",), "What is in a trace."),
     "import": Answers({"runs": tuple[ImportedRun, ...]}, ("runs import",), "Files, now runs."),

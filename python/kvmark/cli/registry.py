@@ -120,6 +120,9 @@ GROUPS: Final[Mapping[str, Mapping[str, Listed]]] = {
             "trace",
             "Says what is in a trace: rate, kinds, keys, sizes, and what a cache would hit.",
         ),
+        "learn": Listed(
+            "learn", "Makes a workload that is like a trace, and says how like it one is."
+        ),
     },
     "Systems": {
         "up": Listed(

@@ -22,8 +22,11 @@ def size_law(law: laws.Length) -> SizeLaw:
 
 def distribution(law: laws.Keys) -> Distribution:
     """Which of many is chosen; how many there are stands beside it."""
-    return _DISTRIBUTIONS.validate_python(_tagged(law.model_dump(exclude={"expected_new"})))
+    return _DISTRIBUTIONS.validate_python(_tagged(law.model_dump()))
 
 
 def _tagged(content: dict[str, Any]) -> dict[str, Any]:
+    content.pop("expected_new", None)
+    if "of" in content:
+        content["of"] = _tagged(content["of"])
     return {"law": content.pop("distribution"), **content}

@@ -21,6 +21,7 @@ from kvmark.spec.laws import ArrivalProcess
 __all__ = [
     "FORMAT",
     "ActiveGroup",
+    "Again",
     "AllKeysUniform",
     "Argument",
     "Arrival",
@@ -35,6 +36,7 @@ __all__ = [
     "FieldLayout",
     "Generator",
     "Group",
+    "Head",
     "HistogramSize",
     "Hotspot",
     "KeyChoice",
@@ -229,18 +231,40 @@ class RowDistribution(_Part):
     of: RowLaw
 
 
-Distribution = Annotated[
-    AllKeysUniform
-    | YcsbZipfian
-    | Zipfian
-    | Latest
-    | Newest
-    | Hotspot
-    | Sequential
-    | Exponential
-    | RowDistribution,
-    Field(discriminator="law"),
-]
+class Head(_Part):
+    """The most popular keys have shares of their own, the others fall as rank^-theta."""
+
+    law: Literal["head"]
+    shares: tuple[Positive, ...]
+    theta: Positive
+
+
+class Again(_Part):
+    """A share of the operations asks for the key of an earlier one, the others by a law."""
+
+    law: Literal["again"]
+    share: Positive
+    gaps: tuple[U64, ...]
+    of: Distribution
+
+
+Distribution = TypeAliasType(
+    "Distribution",
+    Annotated[
+        AllKeysUniform
+        | YcsbZipfian
+        | Zipfian
+        | Latest
+        | Newest
+        | Hotspot
+        | Sequential
+        | Exponential
+        | RowDistribution
+        | Head
+        | Again,
+        Field(discriminator="law"),
+    ],
+)
 
 
 class KeyChoice(_Part):

@@ -10,9 +10,11 @@ from kvmark.spec import quantity
 from kvmark.spec.yaml_file import Count, Size, Strict, at_key
 
 __all__ = [
+    "Again",
     "ArrivalProcess",
     "Constant",
     "Exponential",
+    "Head",
     "Histogram",
     "Hotspot",
     "Keys",
@@ -157,9 +159,63 @@ class Exponential(Strict):
     fraction: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)] = 0.8571428571
 
 
+_Above0 = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
+
+
+class Head(Strict):
+    """The most popular keys have shares of their own, the others fall as `rank^-theta`."""
+
+    distribution: Literal["head"]
+    shares: tuple[_Share, ...]
+    theta: _Above0 = 0.99
+
+    @model_validator(mode="after")
+    def _leaves_some(self) -> Head:
+        if sum(self.shares) > 1:
+            raise at_key("shares", "the shares must have a sum up to 1")
+        return self
+
+
+_Fixed = Annotated[
+    Annotated[
+        Uniform | Zipfian | Head | Hotspot | Sequential,
+        Field(discriminator="distribution"),
+    ],
+    _tagged("distribution"),
+]
+"""Laws that don't start at the newest record."""
+
+
+class Again(Strict):
+    """A share of the operations asks for the key of an earlier one, the others for one by a law.
+
+    Weight i of the gaps is how often that one is from 2^i to below 2^(i+1) operations earlier.
+    """
+
+    distribution: Literal["again"]
+    share: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False, strict=True)]
+    gaps: Annotated[tuple[Count, ...], Field(max_length=63)]
+    of: _Fixed
+
+    @model_validator(mode="after")
+    def _has_a_gap(self) -> Again:
+        if not any(self.gaps):
+            raise at_key("gaps", "one of the weights must be above 0")
+        return self
+
+
 Keys = Annotated[
     Annotated[
-        Uniform | YcsbZipfian | Zipfian | Latest | Newest | Hotspot | Sequential | Exponential,
+        Uniform
+        | YcsbZipfian
+        | Zipfian
+        | Head
+        | Latest
+        | Newest
+        | Hotspot
+        | Sequential
+        | Exponential
+        | Again,
         Field(discriminator="distribution"),
     ],
     _tagged("distribution"),

@@ -4,7 +4,9 @@
 //! popular doesn't change while the range fills. What isn't available is drawn again from the same
 //! number's sequence. Laws that start at the newest record are told the frontier.
 
+mod again;
 mod exponential;
+mod head;
 mod hotspot;
 mod latest;
 mod permutation;
@@ -18,7 +20,9 @@ use kvmark_plan::{Distribution, KeyChoice};
 use crate::cassandra_stress::Law as RowLaw;
 use crate::error::{WorkloadError, require};
 use crate::random::{Random, Seed};
+use again::Again;
 use exponential::Exponential;
+use head::Head;
 use hotspot::Hotspot;
 use latest::Latest;
 use permutation::Permutation;
@@ -43,6 +47,8 @@ enum Ranks {
     Sequential(Sequential),
     Exponential(Exponential),
     Row(Box<RowLaw>),
+    Head(Box<(Head, Permutation)>),
+    Again(Box<(Again, KeyChooser)>),
 }
 
 /// A [`KeyChoice`], ready to choose.
@@ -56,13 +62,21 @@ pub(crate) struct KeyChooser {
 impl KeyChooser {
     /// The choice at a place in the plan. The seed fixes which keys are the popular ones; it is the
     /// same for every group and phase, so that a warm-up warms what is measured.
-    pub(crate) fn new(choice: &KeyChoice, seed: Seed, place: &str) -> Result<Self, WorkloadError> {
-        let KeyChoice { start, count, distribution } = *choice;
+    ///
+    /// `copies` is what chooses the operations that have an earlier one's key; none where there
+    /// are no operations before.
+    pub(crate) fn new(
+        choice: &KeyChoice,
+        seed: Seed,
+        copies: Option<Seed>,
+        place: &str,
+    ) -> Result<Self, WorkloadError> {
+        let KeyChoice { start, count, ref distribution } = *choice;
         let count_place = || format!("{place}.count");
         require(count > 0, count_place, count, "at least one key")?;
         let fits = "a count that keeps start + count below 2^64";
         require(start.checked_add(count).is_some(), count_place, count, fits)?;
-        let law = match distribution {
+        let law = match *distribution {
             Distribution::Uniform => Ranks::Uniform(Uniform::new(count)),
             Distribution::YcsbZipfian => Ranks::YcsbZipfian(YcsbZipfian::new(count)),
             Distribution::Zipfian { theta, scrambled } => {
@@ -85,6 +99,23 @@ impl KeyChooser {
             Distribution::Sequential => Ranks::Sequential(Sequential::new(count)),
             Distribution::Exponential { percentile, fraction } => {
                 Ranks::Exponential(Exponential::new(count, percentile, fraction, place)?)
+            }
+            Distribution::Head { ref shares, theta } => {
+                let head = Head::new(count, shares, theta, place)?;
+                Ranks::Head(Box::new((head, Permutation::new(count, seed))))
+            }
+            Distribution::Again { share, ref gaps, ref of } => {
+                let copies = copies.ok_or_else(|| WorkloadError::OutOfRange {
+                    place: format!("{place}.distribution.law"),
+                    value: "again".to_owned(),
+                    range: "another law here; again is for the keys of a group, and once",
+                })?;
+                let choice = KeyChoice { start, count, distribution: (**of).clone() };
+                let law = Self::new(&choice, seed, None, place)?;
+                let of = || format!("{place}.distribution.of");
+                let fixed = "a law that doesn't start at the newest record";
+                require(!law.follows_frontier(), of, "one that moves", fixed)?;
+                Ranks::Again(Box::new((Again::new(share, gaps, copies, place)?, law)))
             }
             Distribution::Row { of } => {
                 let law = RowLaw::new(&of, &format!("{place}.distribution.of"))?;
@@ -142,6 +173,8 @@ impl KeyChooser {
             Ranks::Sequential(law) => law.rank(number),
             // By value, so that the sequence needn't lie in memory for the others.
             Ranks::Row(law) => return Some(law.ordinal(random.clone())),
+            Ranks::Head(law) => law.1.apply(law.0.rank(random)),
+            Ranks::Again(law) => return law.1.draw_copied(&law.0, number, frontier),
             Ranks::Latest(law) => {
                 let count = frontier.checked_sub(self.start).filter(|count| *count > 0)?;
                 return Some(frontier - 1 - law.distance(random, count));
@@ -159,6 +192,13 @@ impl KeyChooser {
         Some(self.start + rank)
     }
 
+    /// [`Self::draw`] of an operation's origin. Not inlined, so that other laws don't pay.
+    #[inline(never)]
+    fn draw_copied(&self, again: &Again, number: u64, frontier: u64) -> Option<u64> {
+        let (origin, mut random) = again.origin(number);
+        self.draw(origin, &mut random, frontier)
+    }
+
     /// Draws until an ordinal is available, and finally from what lies below the frontier.
     #[cold]
     fn choose_again(
@@ -168,6 +208,10 @@ impl KeyChooser {
         frontier: u64,
         is_available: impl Fn(u64) -> bool,
     ) -> u64 {
+        if let Ranks::Again(law) = &self.law {
+            let (origin, mut random) = law.0.origin(number);
+            return law.1.choose(origin, &mut random, frontier, is_available);
+        }
         let below_frontier = frontier.saturating_sub(self.start);
         let visible =
             if self.follows_frontier() { below_frontier } else { below_frontier.min(self.count) };

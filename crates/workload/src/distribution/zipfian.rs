@@ -23,6 +23,8 @@ pub(crate) struct Power {
     slope: f64,
     /// Where the first rank's column begins, measured as area.
     begin: f64,
+    /// The first rank.
+    first: u64,
     /// A point so little left of its rank is always kept.
     shortcut: f64,
 }
@@ -30,10 +32,19 @@ pub(crate) struct Power {
 impl Power {
     pub(crate) fn new(theta: f64) -> Self {
         let slope = 1.0 - theta;
-        let mut power = Self { theta, slope, begin: 0.0, shortcut: 0.0 };
+        let mut power = Self { theta, slope, begin: 0.0, first: 1, shortcut: 0.0 };
         power.begin = power.integral(1.5) - 1.0;
         power.shortcut = 2.0 - power.inverse(power.integral(2.5) - 2.0_f64.powf(-theta));
         power
+    }
+
+    /// Without the first ranks, so many of them.
+    pub(crate) fn behind(mut self, ranks: u64) -> Self {
+        if ranks > 0 {
+            self.begin = self.integral(ranks as f64 + 0.5);
+            self.first = ranks + 1;
+        }
+        self
     }
 
     /// The area up to and including the last of `count` ranks, needed to draw among them.
@@ -58,7 +69,7 @@ impl Power {
         ((area * self.slope).max(-1.0).ln_1p() / self.slope).exp()
     }
 
-    /// Draws a rank in `0 .. count`, where `area` is [`Self::area`] of the count.
+    /// Draws a rank up to `count`, the first as 0, where `area` is [`Self::area`] of the count.
     #[inline]
     pub(crate) fn rank(&self, random: &mut Random, count: u64, area: f64) -> u64 {
         loop {
@@ -68,7 +79,7 @@ impl Power {
                 return self.smooth_rank(x, random, count, area);
             }
             let rank = (x + 0.5) as u64;
-            let rank = rank.clamp(1, count);
+            let rank = rank.clamp(self.first, count);
             let column = rank as f64;
             if column - x <= self.shortcut
                 || point >= self.integral(column + 0.5) - column.powf(-self.theta)
@@ -87,7 +98,7 @@ impl Power {
         let rounded_apart = x.ln() * f64::EPSILON * x;
         let stretch = 256.0 * (drawn_apart + rounded_apart);
         let rank = (x as u64).saturating_add(random.below((stretch as u64).saturating_add(1)));
-        rank.clamp(1, count) - 1
+        rank.clamp(self.first, count) - 1
     }
 }
 

@@ -245,7 +245,7 @@ fn every_law_keeps_to_its_range() {
     ];
     for distribution in laws {
         for keys in [1, 2, 3, 64, 1_000] {
-            let mut plan = choosing(keys, distribution);
+            let mut plan = choosing(keys, distribution.clone());
             plan.dataset.start = 5_000;
             plan.groups[0].keys.start = 5_000;
             let mut drawn = ordinals(&plan, 2_000);
@@ -273,8 +273,9 @@ fn what_is_not_there_yet_is_drawn_again_and_the_rest_keeps_its_law() {
         Distribution::Sequential,
     ];
     for distribution in laws {
-        let mut plan = choosing(100, distribution);
-        plan.groups[0].keys = KeyChoice { start: 0, count: 300, distribution };
+        let mut plan = choosing(100, distribution.clone());
+        plan.groups[0].keys =
+            KeyChoice { start: 0, count: 300, distribution: distribution.clone() };
         let (stream, inserts) = (stream(&plan), inserts_after(&plan));
         (0..100).for_each(|_| inserts.acknowledge(inserts.next()));
         let drawn = (0..DRAWS).map(|number| stream.draw(number, &inserts).ordinal as usize);

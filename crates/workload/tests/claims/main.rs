@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
+mod again;
 mod cassandra_stress;
 mod distributions;
 mod inserts;

@@ -87,3 +87,33 @@ fn sizes_that_contradict_themselves() {
     let wide = of(SizeLaw::Histogram { block_size: u64::MAX, weights: vec![1, 1] });
     assert!(wide.contains("block_size"), "{wide}");
 }
+
+#[test]
+fn copies_that_can_not_be_made() {
+    let place = "groups[0].keys.distribution";
+    let again = |share, gaps: &[u64], of| {
+        let of = Box::new(of);
+        refusal_of_law(Distribution::Again { share, gaps: gaps.to_vec(), of })
+    };
+    let error = again(1.0, &[1], Distribution::Uniform);
+    assert_eq!(error, format!("{place}.share is 1; use a share from 0 to below 1"));
+    for gaps in [&[][..], &[0, 0], &[u64::MAX, 1], &[1; 64]] {
+        let error = again(0.5, gaps, Distribution::Uniform);
+        assert!(error.starts_with(&format!("{place}.gaps is [")), "{error}");
+    }
+    let error = again(0.5, &[1], Distribution::Latest);
+    assert!(error.contains("doesn't start at the newest record"), "{error}");
+    let inner =
+        Distribution::Again { share: 0.5, gaps: vec![1], of: Box::new(Distribution::Uniform) };
+    let error = again(0.5, &[1], inner);
+    assert!(error.ends_with("again is for the keys of a group, and once"), "{error}");
+}
+
+#[test]
+fn popular_keys_that_are_too_many_or_have_too_much() {
+    let head = |shares| refusal_of_law(Distribution::Head { shares, theta: 0.9 });
+    let error = head(vec![0.7, 0.5]);
+    assert!(error.ends_with("use shares with a sum up to 1"), "{error}");
+    let error = head(vec![0.0001; 1_000]);
+    assert!(error.starts_with("groups[0].keys.count is 1000; use a count above"), "{error}");
+}

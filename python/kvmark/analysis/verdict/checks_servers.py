@@ -127,6 +127,10 @@ def _top_share(keys: Mapping[str, Any], records: int) -> float:
             return float(keys["operation_fraction"]) / hot
         case "uniform" if records:
             return 1 / records
+        case "head":
+            return max((float(share) for share in keys["shares"]), default=0.0)
+        case "again":
+            return _top_share(keys["of"], records)
     return 0.0
 
 

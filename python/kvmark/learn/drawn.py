@@ -1,0 +1,208 @@
+"""Operations on keys, of a trace or as the engine draws them of a workload, and what they say."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kvmark._engine import Reuse, draw_operations
+from kvmark.analysis.trace import hits_within
+from kvmark.errors import UsageError
+from kvmark.plan.compile import compile_run
+from kvmark.plan.model import Plan
+from kvmark.spec.run import RunSpec
+from kvmark.spec.url import parse_system_url
+from kvmark.spec.workload import WorkloadSpec
+from kvmark.trace import Trace
+
+__all__ = [
+    "CACHES", "MODELLED", "OPERATIONS_MAX", "KeyOperations", "counts_of", "gaps_of",
+    "keys_of_workload", "of_trace", "of_workload",
+]  # fmt: skip
+
+OPERATIONS_MAX: Final = 1 << 20
+"""Operations that are looked at: the first ones of a trace with more."""
+CACHES: Final = (0.001, 0.01, 0.1, 0.5)
+"""Of which share of a trace's keys a cache holds as many."""
+KINDS: Final = ("read", "update", "insert", "scan", "read_modify_write", "delete")
+"""The engine's kinds, in their order."""
+MODELLED: Final = ("read", "update", "insert", "read_modify_write", "delete")
+"""Kinds that a trace can be learnt of: hashes of keys have no order, so that nothing is scanned."""
+_KEYS_MAX: Final = 1 << 17
+_LOADED_MAX: Final = 1 << 21
+_LEAST: Final = 1000
+_VALUE_UNKNOWN: Final = 100
+"""Bytes of values in a trace that names no size at all."""
+_OCTAVES: Final = 40
+
+Numbers = NDArray[np.int64]
+Shares = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyOperations:
+    """Operations in their order."""
+
+    keys: Numbers
+    reads: NDArray[np.bool_]
+    """What only reads."""
+    sizes: Numbers
+    """Bytes that each reads or writes; of a delete 0."""
+
+    def hit_ratios(self, keys: float) -> tuple[float, ...]:
+        """Of reads, in LRU caches that hold the shares `CACHES` of so many keys."""
+        reuse = Reuse(_KEYS_MAX)
+        reuse.add(self.keys.astype("<u8").tobytes(), self.reads.astype("u1").tobytes())
+        reused: dict[str, Any] = json.loads(reuse.result())
+        return tuple(hits_within(reused, max(1.0, share * keys)) for share in CACHES)
+
+    @property
+    def read_bytes(self) -> float:
+        """Bytes that are read, by operation."""
+        return float(self.sizes[self.reads].sum() / len(self.keys))
+
+    @property
+    def rereads(self) -> tuple[float, float | None]:
+        """The share of the reads whose key's last operation was a write, and how far behind.
+
+        That is the median of operations; None where there is none.
+        """
+        places, keys = _by_key(self.keys)
+        reads = self.reads[places]
+        behind = (keys[1:] == keys[:-1]) & reads[1:] & ~reads[:-1]
+        gaps = (places[1:] - places[:-1])[behind]
+        of_reads = len(gaps) / max(1, int(self.reads.sum()))
+        return of_reads, float(np.median(gaps)) if len(gaps) else None
+
+    @property
+    def popular_writes(self) -> float:
+        """The share of writes among the operations on the most popular hundredth of the keys."""
+        _, place, counts = np.unique(self.keys, return_inverse=True, return_counts=True)
+        few = np.argsort(-counts, kind="stable")[: max(1, len(counts) // 100)]
+        popular = np.isin(place, few)
+        return float((~self.reads[popular]).mean())
+
+
+def of_trace(trace: Trace) -> KeyOperations:
+    """The first operations of a trace on keys, of the kinds that can be learnt.
+
+    Raises:
+        UsageError: a file is damaged, or there are too few.
+    """
+    parts: list[pl.DataFrame] = []
+    for batch in trace.batches(("kind", "key", "key_size", "value_size")):
+        parts.append(batch.filter((pl.col("key_size") > 0) & pl.col("kind").is_in(MODELLED)))
+        if sum(map(len, parts)) >= OPERATIONS_MAX:
+            break
+    rows = pl.concat(parts).head(OPERATIONS_MAX) if parts else pl.DataFrame()
+    if len(rows) < _LEAST:
+        raise UsageError(
+            f"{trace.path} has {len(rows):,} operations on keys that something can be learnt of:"
+            f" there must be {_LEAST:,}"
+        )
+    # A read whose size nobody said reads what was last there, as a replay of it does.
+    known = pl.col("value_size").forward_fill().backward_fill().over("key")
+    bytes_ = known.fill_null(pl.col("value_size").mean()).fill_null(_VALUE_UNKNOWN)
+    deletes = pl.col("kind") == "delete"
+    sizes = rows.select(pl.when(deletes).then(0).otherwise(bytes_).cast(pl.Int64)).to_series()
+    return KeyOperations(
+        keys=rows["key"].rank("dense").cast(pl.Int64).to_numpy(),
+        reads=(rows["kind"] == "read").to_numpy(),
+        sizes=sizes.to_numpy(),
+    )
+
+
+def of_workload(workload: WorkloadSpec, count: int, seed: int) -> KeyOperations:
+    """The first operations of a workload's first group, as the engine draws them.
+
+    What a read returns is as long as what was last written, or loaded.
+
+    Raises:
+        KvmarkError: no plan can be made of the workload.
+    """
+    plan = _plan(workload, count, seed, load=workload.is_loaded_first)
+    kinds, keys, lengths = _arrays(plan, len(plan.phases) - 1, 0, count)
+    loaded = np.zeros(1, np.int64)
+    if workload.is_loaded_first:
+        loaded = _arrays(plan, 0, 1, min(plan.dataset.count, _LOADED_MAX))[2]
+    reads = kinds == KINDS.index("read")
+    sizes = _lasting(keys, reads, lengths, loaded)
+    sizes[kinds == KINDS.index("delete")] = 0
+    return KeyOperations(keys, reads, sizes)
+
+
+def keys_of_workload(workload: WorkloadSpec, count: int, seed: int) -> Numbers:
+    """The keys of these operations alone.
+
+    Raises:
+        KvmarkError: no plan can be made of the workload.
+    """
+    return _arrays(_plan(workload, count, seed, load=False), 0, 0, count)[1]
+
+
+def _plan(workload: WorkloadSpec, count: int, seed: int, *, load: bool) -> Plan:
+    group = workload.groups[0].model_copy(update={"rates": None, "arrival": None})
+    changed = {"groups": (group,), "prepare": (), "faults": ()}
+    spec = RunSpec(
+        workload=workload.model_copy(update=changed),
+        system=parse_system_url("null:"),
+        operations=count,
+        seed=seed,
+        settle=False,
+        load="always" if load else "never",
+    )
+    return compile_run(spec, cores=1)
+
+
+def _arrays(
+    plan: Plan, phase: int, group: int, count: int
+) -> tuple[NDArray[np.uint8], Numbers, Numbers]:
+    kinds, ordinals, lengths = draw_operations(plan.to_json(), phase, group, count)
+    keys = np.frombuffer(ordinals, "<i8").astype(np.int64) - plan.dataset.start
+    return np.frombuffer(kinds, np.uint8), keys, np.frombuffer(lengths, "<i8").astype(np.int64)
+
+
+def _lasting(
+    ordinals: Numbers, reads: NDArray[np.bool_], lengths: Numbers, loaded: Numbers
+) -> Numbers:
+    """What each operation writes, or what a read finds: the last that was written of its key."""
+    places, keys = _by_key(ordinals)
+    written = ~reads[places]
+    # The place of the last write up to each, among the operations by key; -1 where none was.
+    last = np.maximum.accumulate(np.where(written, np.arange(len(places)), -1))
+    starts = np.searchsorted(keys, keys, side="left")
+    found = last >= starts
+    # Lengths are drawn one like the other: those of the first records stand for all.
+    first = loaded[keys % len(loaded)]
+    sizes = np.empty(len(places), np.int64)
+    sizes[places] = np.where(found, lengths[places][np.maximum(last, 0)], first)
+    return sizes
+
+
+def _by_key(keys: Numbers) -> tuple[Numbers, Numbers]:
+    """Places of the operations, those of a key together and in their order, and their keys."""
+    places = np.argsort(keys, kind="stable")
+    return places, keys[places]
+
+
+def gaps_of(keys: Numbers) -> Shares:
+    """By i the share of operations whose key's last one is from 2^i to below 2^(i+1) ago.
+
+    What it leaves of 1 are first operations on a key. From these alone follow the size of a
+    working set and how often it is left (Denning and Schwartz, "Properties of the working-set
+    model", CACM 15, 1972).
+    """
+    places, ordered = _by_key(keys)
+    gaps = (places[1:] - places[:-1])[ordered[1:] == ordered[:-1]]
+    octaves = np.frexp(gaps.astype(np.float64))[1] - 1
+    return np.bincount(octaves, minlength=_OCTAVES) / len(keys)
+
+
+def counts_of(keys: Numbers) -> Numbers:
+    """Operations on each key, most first."""
+    return np.sort(np.unique(keys, return_counts=True)[1])[::-1]

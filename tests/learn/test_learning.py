@@ -1,0 +1,138 @@
+"""`learn` gives back the laws that a trace was made by, and says what it leaves out."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kvmark.analysis.trace import describe
+from kvmark.errors import UsageError
+from kvmark.learn import drawn_figures, learn, workload_text
+from kvmark.learn.arrivals import fit_arrivals
+from kvmark.learn.drawn import keys_of_workload
+from kvmark.learn.keys import fit_keys
+from kvmark.learn.sizes import fit_sizes
+from kvmark.spec.workload import parse_workload
+from learn.planted import AGAIN, ZIPFIAN, S, drawn, poisson, workload, written
+
+
+def test_a_planted_law_of_copies_is_found() -> None:
+    fit = fit_keys(drawn(AGAIN, 200_000).keys)
+    assert fit.law["share"] == pytest.approx(0.5, abs=0.03)
+    assert fit.law["of"]["theta"] == pytest.approx(0.9, abs=0.04)
+    assert fit.records == pytest.approx(5000, rel=0.1)
+    found = np.array([*fit.law["gaps"], *[0] * 8][:8]) / sum(fit.law["gaps"])
+    assert found == pytest.approx(np.array(AGAIN["gaps"]) / 14, abs=0.03)
+    assert fit.gaps_off < 0.01
+    assert fit.gaps_off_alone > 0.2
+
+
+def test_independent_keys_need_no_copies() -> None:
+    fit = fit_keys(drawn(ZIPFIAN, 200_000).keys)
+    assert fit.law["distribution"] == "zipfian"
+    assert fit.law["theta"] == pytest.approx(0.9, abs=0.03)
+    assert fit.gaps_off < 0.01
+
+
+def test_a_shuffled_order_has_the_popularity_and_no_copies() -> None:
+    keys = drawn(AGAIN, 200_000).keys
+    shuffled = fit_keys(np.random.default_rng(3).permutation(keys))
+    assert shuffled.law["distribution"] == "zipfian"
+    assert shuffled.law["theta"] == pytest.approx(0.9, abs=0.04)
+
+
+def test_popular_keys_that_no_zipfian_law_has_get_their_own_shares() -> None:
+    head = {"distribution": "head", "shares": [0.2] * 3, "theta": 0.6}
+    fit = fit_keys(drawn(head, 100_000).keys)
+    assert fit.law["distribution"] == "head"
+    assert fit.law["shares"][:3] == pytest.approx([0.2] * 3, abs=0.01)
+    assert fit.popularity_off < 0.02
+
+
+def test_a_twin_has_the_hit_ratios_of_its_trace(tmp_path: Path) -> None:
+    trace = written(tmp_path, drawn(AGAIN), poisson(60_000, 5000))
+    learned = learn(trace, "twin")
+    twin = parse_workload(workload_text(learned), "twin.yaml")
+    figures = list(drawn_figures(trace, twin, range(11, 16)))
+    assert [one.judgement for one in figures] == ["alike"] * 5, figures
+
+
+@pytest.mark.parametrize(
+    ("keys", "what"),
+    [
+        (ZIPFIAN, "the right popularity in a shuffled order"),
+        ({**AGAIN, "of": {**ZIPFIAN, "theta": 0.5}}, "another popularity"),
+        ({**AGAIN, "share": 0.2}, "fewer copies"),
+    ],
+)
+def test_what_is_no_twin_has_other_hit_ratios(
+    tmp_path: Path, keys: dict[str, object], what: str
+) -> None:
+    trace = written(tmp_path, drawn(AGAIN), poisson(60_000, 5000))
+    figures = list(drawn_figures(trace, workload(keys), range(11, 16)))
+    assert "unlike" in [one.judgement for one in figures], what
+
+
+def test_the_number_of_records_can_be_another(tmp_path: Path) -> None:
+    trace = written(tmp_path, drawn(AGAIN), poisson(60_000, 5000))
+    learned = learn(trace, "more", records=1_000_000)
+    spec = parse_workload(workload_text(learned), "more.yaml")
+    assert spec.dataset.records == 1_000_000
+    assert keys_of_workload(spec, 10_000, 1).max() > 100_000
+
+
+def test_what_is_lost_is_said_by_name(tmp_path: Path) -> None:
+    learned = learn(written(tmp_path, drawn(AGAIN), poisson(60_000, 5000)), "twin")
+    names = [part.name for part in learned.parts]
+    assert names == [
+        "kinds", "popularity", "locality", "read after write", "sizes", "arrivals", "sessions",
+    ]  # fmt: skip
+    assert all(part.loses for part in learned.parts)
+    text = workload_text(learned)
+    assert all(f"# - {name}: " in text for name in names)
+    assert "20 clients" in text
+
+
+def test_arrivals_are_told_apart_by_their_scatter(tmp_path: Path) -> None:
+    count = 60_000
+    chance, bursts, now = np.random.default_rng(7), [], 0.0
+    while sum(map(len, bursts)) < count:
+        for rate, mean_s in ((20_000, 0.2), (1000, 1.0)):
+            length_s = chance.exponential(mean_s)
+            inside = chance.random(chance.poisson(rate * length_s)) * length_s
+            bursts.append(now + np.sort(inside))
+            now += length_s
+    instants = {
+        "even": np.arange(count) * (S // 5000),
+        "poisson": poisson(count, 5000),
+        "bursts": (np.concatenate(bursts)[:count] * S).astype(np.int64),
+    }
+    fits = {}
+    for name, at_ns in instants.items():
+        (tmp_path / name).mkdir()
+        trace = written(tmp_path / name, drawn(ZIPFIAN), at_ns)
+        fits[name] = fit_arrivals(trace, describe(trace).rate)
+    even, independent, bursty = (fits[name] for name in instants)
+    assert even is not None
+    assert independent is not None
+    assert bursty is not None
+    assert (even.process, even.rate) == ("constant", pytest.approx(5000, rel=0.01))
+    assert (independent.process, independent.rate) == ("poisson", pytest.approx(5000, rel=0.02))
+    assert isinstance(bursty.rate, str)
+    own, law = bursty.dispersion["10 ms"]
+    assert 0.5 < law / own < 2
+
+
+def test_sizes_keep_their_mean_and_are_little_off() -> None:
+    chance = np.random.default_rng(1)
+    sizes = np.clip(chance.lognormal(5, 1, 20_000), 1, 50_000).astype(np.int64)
+    fit = fit_sizes(sizes)
+    assert fit.off < 0.05
+    assert fit.law_mean == pytest.approx(fit.mean, rel=0.02)
+    assert fit_sizes(np.full(10, 77)).law == 77
+
+
+def test_too_little_is_refused(tmp_path: Path) -> None:
+    trace = written(tmp_path, drawn(ZIPFIAN, 900), poisson(900, 5000))
+    with pytest.raises(UsageError, match="there must be 1,000"):
+        learn(trace, "few")
