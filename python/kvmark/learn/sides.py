@@ -109,7 +109,7 @@ def _spoken(workload: WorkloadSpec, replayed: WorkloadSpec) -> WorkloadSpec:
     taken: Mapping[str, object] = {
         name: one
         for name, one in replayed.statements.items()
-        if not one.has_ttl(replayed.arguments)
+        if not one.is_told(replayed.arguments)
     }
     return workload.model_copy(
         update={

@@ -52,8 +52,8 @@ OPTIONAL: Final[dict[str, type[pl.DataType]]] = {
     "group": pl.String,
 }
 """Columns that a trace has whose source knows them, behind the others: how many records a scan asks
-for; the bytes of keys and of what is written, where they were kept on purpose; and of a run, when an
-operation was issued and completed (instants as `at_ns`), and how. Null is what isn't known."""
+for; the bytes of keys and of what is written, where they were kept on purpose; and of a run, when
+an operation was issued and completed (instants as `at_ns`), and how. Null is what isn't known."""
 
 REQUIRED: Final = ("at_ns", "client", "kind", "statement", "key", "key_size", "items")
 """Columns without nulls."""
