@@ -100,7 +100,7 @@ def test_scans_are_replayed_over_the_very_keys_and_refused_without(kvmark: Kvmar
     (kvmark.folder / "s.csv").write_text(SCANS)
     words = ("--speed", "max", "--clients", "1", "-q")
     kvmark("import", "s.csv", "-o", "hashed.trace")
-    system = ("--system", "rocksdb:store")
+    system = ("--system", "rocksdb:store?create=true")
     refused = kvmark.refuses("replay", "hashed.trace", *system, *words)
     assert "scan (100) (scans need --keep-keys where a trace is made" in refused
     kvmark("import", "s.csv", "-o", "kept.trace", "--keep-keys", "--keep-values")
