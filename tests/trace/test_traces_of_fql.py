@@ -153,3 +153,22 @@ def test_a_dump_is_told_from_its_first_lines(tmp_path: Path) -> None:
     for content, is_one in ((record(1, query(SELECT, (b"k",))), True), ("Type: batch\n", False)):
         file.write_text(content)
         assert is_fql(file) is is_one
+
+
+def test_a_real_dump_has_the_operations_that_the_node_counted(tmp_path: Path) -> None:
+    # Cassandra 5.0.9: cql/kv with 12 records and 30 operations, apps/CassandraBatchKeyValue with
+    # 3 writes in batches of 10 and 3 reads. The node counted 70 statements outside of batches.
+    dump = Path(__file__).with_name("data") / "fqltool-dump-5.0.9.txt"
+    assert is_fql(dump)
+    trace = imported(tmp_path, dump.read_text("utf-8"))
+    found = rows(trace)
+    left_out = {"queries of the system's own tables": 21, "CREATE": 4}
+    assert trace.info.operations == 70 + 3 - sum(left_out.values())
+    for name, count in left_out.items():
+        assert f"left out: {name} ({count})" in trace.info.told
+    counted = dict(found["kind"].value_counts().iter_rows())
+    assert counted == {"read": 27 + 3, "insert": 12 + 3 + 3 * 10}
+    assert found["items"].value_counts().sort("items").rows() == [(0, 27), (1, 45), (10, 3)]
+    written = found.filter(pl.col("kind") == "insert")
+    assert written["value_size"].null_count() == 0
+    assert found.filter(pl.col("kind") == "read")["key"].is_in(written["key"].implode()).any()
