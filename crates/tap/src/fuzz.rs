@@ -17,10 +17,11 @@ use kvmark_trace::HashKey;
 use kvmark_trace::tape::{Block, BlockWriter, Record, TapeReader};
 
 use crate::connection::Connection;
+use crate::content::Keeper;
 use crate::recorder::Recorder;
 use crate::shared::Shared;
 use crate::store::Piece;
-use crate::{Spoken, Told};
+use crate::{Keep, Spoken, Told};
 
 pub use kvmark_driver_server::framed::fuzz::MEMORY_MAX;
 
@@ -50,12 +51,18 @@ fn file() -> File {
 pub fn check(bytes: &[u8]) {
     let dialogue = &bytes[..bytes.len().min(DIALOGUE_MAX)];
     for spoken in Spoken::ALL {
-        let whole = recorded(spoken, dialogue, usize::MAX);
-        assert_eq!(recorded(spoken, dialogue, 7), whole, "in small pieces");
-        if dialogue.len() <= SINGLE_MAX {
-            assert_eq!(recorded(spoken, dialogue, 1), whole, "byte by byte");
-        }
-        agree(&whole);
+        let [hashed, kept] = [false, true].map(|kept| {
+            let keep = Keep { keys: kept, values: kept };
+            let whole = recorded(spoken, dialogue, usize::MAX, keep);
+            assert_eq!(recorded(spoken, dialogue, 7, keep), whole, "in small pieces");
+            if dialogue.len() <= SINGLE_MAX {
+                assert_eq!(recorded(spoken, dialogue, 1, keep), whole, "byte by byte");
+            }
+            agree(&whole);
+            whole
+        });
+        // Requests are read in another way where contents are kept.
+        assert_eq!((hashed.statements, hashed.told), (kept.statements, kept.told));
     }
     tape(bytes);
     // Few changes would get behind the first bytes else.
@@ -71,13 +78,15 @@ struct Recorded {
 }
 
 /// Records a dialogue of which no piece is longer.
-fn recorded(spoken: Spoken, bytes: &[u8], longest: usize) -> Recorded {
+fn recorded(spoken: Spoken, bytes: &[u8], longest: usize, keep: Keep) -> Recorded {
     let (sender, receiver) = channel();
     // Times to live that are instants are counted from the beginning.
     let mut shared = Shared::new(1 << 30);
     shared.start_unix_ns = 0;
     let key = HashKey::new(&[7; 16]);
-    let recorder = Recorder::new(key, Arc::new(shared), sender, 0, MEMORY_BYTES);
+    let shared = Arc::new(shared);
+    let keeper = Keeper::new(keep, Arc::clone(&shared));
+    let recorder = Recorder::new(key, keeper, shared, sender, 0, MEMORY_BYTES);
     let recorder = Rc::new(RefCell::new(recorder));
     let mut connection = Connection::new(spoken, Rc::clone(&recorder));
     for (turn, said) in bytes.split(|byte| *byte == TURN).enumerate() {
@@ -155,9 +164,10 @@ fn again(block: &Block) {
     let (mut writer, mut bytes) = (BlockWriter::default(), Vec::new());
     for record in (0..block.len()).filter_map(|index| block.record(index)) {
         let (key, value) = (block.key(&record), block.value(&record));
-        assert!(key.is_empty() || key.len() == record.key_size as usize, "a key is whole");
+        let length = key.map_or(0, <[u8]>::len);
+        assert!(length == 0 || length == record.key_size as usize, "a key is whole");
         assert_eq!(Record::read(&record.bytes()), record);
-        if writer.fits(1, key.len() + value.len()) {
+        if writer.fits(1, length + value.map_or(0, <[u8]>::len)) {
             writer.push(&record, key, value);
         }
     }
@@ -170,6 +180,8 @@ mod tests {
     use kvmark_driver_server::framed::fuzz::seeds;
 
     use super::*;
+
+    const HASHED: Keep = Keep { keys: false, values: false };
 
     #[test]
     fn every_seed_is_taken() {
@@ -185,7 +197,7 @@ mod tests {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let spoken = name.split_once('-').and_then(|(spoken, _)| Spoken::named(spoken));
             if let Some(spoken) = spoken {
-                let told = recorded(spoken, &bytes, usize::MAX).told;
+                let told = recorded(spoken, &bytes, usize::MAX, HASHED).told;
                 assert_eq!((told.garbage, told.operations > 0), (0, true), "{name}: {told:?}");
             }
         }

@@ -330,7 +330,12 @@ fn memory_bounds_what_is_kept_and_what_is_cut_is_counted() {
     let held = contents(700);
     assert!(contents(301).is_some_and(|one| one.key(0).is_none()));
     assert_eq!((shared.room.load(Relaxed), shared.cut_contents.load(Relaxed)), (300, 1));
-    let asked = crate::recorder::Asked { verb: 0, keys: vec![], value_size: 0, ttl_ms: 0 };
+    let asked = crate::recorder::Asked {
+        verb: 0,
+        keys: crate::recorder::Keys::default(),
+        value_size: 0,
+        ttl_ms: 0,
+    };
     recorder.ask(1, 0, &asked, held);
     assert_eq!(shared.room.load(Relaxed), 300);
     recorder.finish();
