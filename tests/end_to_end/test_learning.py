@@ -18,7 +18,9 @@ def learnt(kvmark: Kvmark) -> Kvmark:
     return kvmark
 
 
-def judged(kvmark: Kvmark, file: str, exits: int, *more: str) -> Mapping[str, Any]:
+def judged(
+    kvmark: Kvmark, file: str, exits: int | tuple[int, ...], *more: str
+) -> Mapping[str, Any]:
     words = ("learn", "X.trace", "--check", file, *SIM, "--json", *more)
     return kvmark(*words, exits=exits).json
 
@@ -35,8 +37,12 @@ def changed(kvmark: Kvmark, file: str, old: str, new: str) -> None:
 
 def test_a_twin_is_one(learnt: Kvmark) -> None:
     for more in ((), ("--speed", "2")):
-        answer = judged(learnt, "twin.yaml", 0, *more)
-        assert answer["judgement"] == "alike", answer["figures"]
+        answer = judged(learnt, "twin.yaml", (0, 1), *more)
+        found = figures(answer)
+        # A dozen seconds are few for a p99: it may be unknown, and then the whole is.
+        assert answer["judgement"] == found["p99"] != "unlike"
+        del found["p99"]
+        assert set(found.values()) == {"alike"}, answer["figures"]
         assert len(answer["runs"]) == 10
 
 
