@@ -1,8 +1,8 @@
 //! What reading a row of five 34-byte columns costs the client, per operation.
 //!
 //! `read_cost HOST:PORT [OPERATIONS] [IN_FLIGHT] [values] [option=value …]` loads 10,000 rows into
-//! the keyspace `read_cost` and reads them at random on one worker; with `values` it takes them from
-//! the answers, as a workload does that checks them.
+//! the keyspace `read_cost` and reads them at random on one worker; with `values` it takes them
+//! from the answers, as a workload does that checks them.
 
 use std::collections::BTreeMap;
 use std::io::Write;

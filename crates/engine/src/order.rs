@@ -18,7 +18,7 @@ pub(crate) struct Claim {
 
 /// The operations that are under way or wait for others, by what they claim.
 ///
-/// Most find nobody whose word has the same hash: they note themselves in its slot, and that is all.
+/// Most find nobody whose word has the same hash: they note themselves in its slot, no more.
 /// Where somebody is there, both are in the lines of their words, until nobody is there any more.
 #[derive(Debug)]
 pub(crate) struct Order {

@@ -243,7 +243,8 @@ fn the_very_key_and_value_are_taken_where_they_were_kept_and_made_where_not() {
         ..Record::default()
     };
     let made = b"---------2..........".to_vec();
-    let kept: [(Kind, Option<&[u8]>, Option<&[u8]>); 6] = [
+    type Content<'a> = Option<&'a [u8]>;
+    let kept: [(Kind, Content<'_>, Content<'_>); 6] = [
         (Kind::Update, Some(b"a key"), Some(b"its value")),
         (Kind::Update, None, Some(b"another")),
         (Kind::Update, Some(b""), None),

@@ -1,8 +1,8 @@
 //! The one door between Python and the engine: `kvmark._engine`.
 //!
 //! [`run`] releases the interpreter lock for as long as a run lasts; the coordinator's thread takes
-//! it five times a second to ask whether to stop, and once per interval to tell of progress. No worker ever
-//! does.
+//! it five times a second to ask whether to stop, and once per interval to tell of progress. No
+//! worker ever does.
 
 mod console;
 mod draws;

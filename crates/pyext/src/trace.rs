@@ -79,14 +79,15 @@ pub(crate) fn shape_of(verb: &str, expires: bool) -> String {
     verbs::shape_of(verb, expires)
 }
 
+/// Places of keys, places of values, bytes of all values, and a time to live.
+type Shape = (Vec<usize>, Vec<usize>, Option<u64>, Option<u64>);
+
 /// What a command of Redis says: the places of its keys among the words, those of the values that
 /// it writes to one key, the bytes of all values, and its time to live in milliseconds.
 ///
 /// Raises `ValueError` when there are no words.
 #[pyfunction]
-pub(crate) fn redis_command(
-    words: Vec<Bound<'_, PyBytes>>,
-) -> PyResult<(Vec<usize>, Vec<usize>, Option<u64>, Option<u64>)> {
+pub(crate) fn redis_command(words: Vec<Bound<'_, PyBytes>>) -> PyResult<Shape> {
     let (name, rest) =
         words.split_first().ok_or_else(|| PyValueError::new_err("a command has a name"))?;
     let mut command = Command::named(&String::from_utf8_lossy(name.as_bytes()));

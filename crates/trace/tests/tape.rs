@@ -23,9 +23,10 @@ prop_compose! {
         value in proptest::option::of(prop::collection::vec(any::<u8>(), 0..9)),
         key_size: u32, value_size: u32,
     ) -> Kept {
-        let length = |kept: &Option<Vec<u8>>, size| kept.as_ref().map_or(size, |one| one.len() as u32);
-        let flags = u8::from(own.is_some()) * Record::KEY_KEPT
-            | u8::from(value.is_some()) * Record::VALUE_KEPT;
+        let length =
+            |kept: &Option<Vec<u8>>, size| kept.as_ref().map_or(size, |one| one.len() as u32);
+        let flags = (u8::from(own.is_some()) * Record::KEY_KEPT)
+            | (u8::from(value.is_some()) * Record::VALUE_KEPT);
         let record = Record {
             at_ns, key, completed_ns, ttl_ms, client, count, statement, items, kind, outcome, flags,
             key_size: length(&own, key_size), value_size: length(&value, value_size), heap: 0,

@@ -262,12 +262,7 @@ impl Recipe {
                 ValueType::Text
             }
             Self::Gaussian { min, max, mean, stddev } => {
-                // A number outside is drawn again, or the ends would be more likely than the law
-                // says; where next to nothing lies inside, the nearest end is taken.
-                let mut drawn = (0..100).map(|_| (mean + stddev * normal(random)).round());
-                let inside = |value: &f64| *value >= *min as f64 && *value <= *max as f64;
-                let value = drawn.find(inside).unwrap_or(*mean) as i64;
-                put_integer(value.clamp(*min, *max), bytes)
+                put_integer(gaussian((*min, *max), (*mean, *stddev), random), bytes)
             }
             Self::Fraction { min, max } => {
                 let value = min + (max - min) * random.fraction();
@@ -314,6 +309,15 @@ impl Recipe {
             }
         }
     }
+}
+
+/// A number outside is drawn again, or the ends would be more likely than the law says; where next
+/// to nothing lies inside, the nearest end is taken.
+fn gaussian((min, max): (i64, i64), (mean, stddev): (f64, f64), random: &mut Random) -> i64 {
+    let mut drawn = (0..100).map(|_| (mean + stddev * normal(random)).round());
+    let inside = |value: &f64| *value >= min as f64 && *value <= max as f64;
+    let value = drawn.find(inside).unwrap_or(mean) as i64;
+    value.clamp(min, max)
 }
 
 fn put_integer(value: i64, bytes: &mut Vec<u8>) -> ValueType {
