@@ -73,7 +73,8 @@ fn arguments_are_a_function_of_seed_and_number() {
 fn what_was_kept_is_bound_as_it_is_and_what_was_not_is_drawn() {
     let arguments = [Generator::Key, Generator::Field { field: 0 }, Generator::ScanLength];
     let arguments = arguments.map(|generator| (Each::Command, generator)).to_vec();
-    let plan = speaking(Kind::Update, statement(1, 1, arguments));
+    let texts = vec!["DO {a0} {a1} {a2}".to_owned()];
+    let plan = speaking(Kind::Update, Statement { texts, ..statement(1, 1, arguments) });
     let (stream, inserts) = (stream(&plan), inserts_after(&plan));
     let draw = stream.draw(7, &inserts);
     let (_, drawn) = bound(&stream, &plan, 7);
