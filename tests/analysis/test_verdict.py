@@ -19,6 +19,7 @@ from kvmark.analysis import (
     reasons_markdown,
     save_verdict,
 )
+from kvmark.plan.model import KeyChoice
 from kvmark.records import Records
 from kvmark.records.histograms import decode, encode
 from kvmark.stats import Counts
@@ -232,14 +233,24 @@ def peers(*shares: float) -> Plant:
     return plant
 
 
-def popular(theta: float) -> Plant:
-    """Lets some records be drawn more often than others, on three servers."""
+def popular(law: str, count: int = 1000, **numbers: Any) -> Plant:
+    """Lets some of so many of the 1,000 records be asked for more often, on three servers."""
 
     def plant(draft: Draft) -> None:
         peers(0.34, 0.33, 0.33)(draft)
-        draft.plan["groups"][0]["keys"] = {"law": "zipfian", "theta": theta, "scrambled": True}
+        content = {"start": 0, "count": count, "distribution": {"law": law, **numbers}}
+        keys = KeyChoice.model_validate_json(json.dumps(content))
+        draft.plan["groups"][0]["keys"] = keys.model_dump(mode="json")
 
     return plant
+
+
+def zipfian(theta: float) -> Plant:
+    return popular("zipfian", theta=theta, scrambled=True)
+
+
+def again(of: dict[str, Any]) -> Plant:
+    return popular("again", share=0.9, gaps=[0, 1], of=of)
 
 
 def garbage(share: float) -> Plant:
@@ -359,8 +370,20 @@ CLOSED: list[tuple[str, Plant, Level]] = [
     ("uneven_servers", servers(0.5, 0.5, 0.25, 0.25), Level.NOTE),
     ("uneven_servers", servers(0.5, 0.98, 0.01, 0.01), Level.SUSPECT),
     ("uneven_servers", peers(0.9, 0.05, 0.05), Level.SUSPECT),
-    ("hot_partition", popular(1.2), Level.NOTE),
-    ("hot_partition", popular(1.5), Level.SUSPECT),
+    ("hot_partition", zipfian(1.2), Level.NOTE),
+    ("hot_partition", zipfian(1.5), Level.SUSPECT),
+    ("hot_partition", again({"law": "zipfian", "theta": 1.5, "scrambled": True}), Level.SUSPECT),
+    ("hot_partition", popular("head", shares=[0.2, 0.1], theta=0.5), Level.NOTE),
+    ("hot_partition", popular("head", shares=[0.1, 0.4], theta=0.5), Level.SUSPECT),
+    ("hot_partition", popular("head", shares=[0.1], theta=2.0), Level.SUSPECT),
+    ("hot_partition", popular("head", shares=[], theta=1.5), Level.SUSPECT),
+    ("hot_partition", popular("uniform", count=4), Level.NOTE),
+    ("hot_partition", popular("uniform", count=2), Level.SUSPECT),
+    (
+        "hot_partition",
+        popular("hotspot", data_fraction=0.001, operation_fraction=0.8),
+        Level.SUSPECT,
+    ),
     ("garbage_collection", garbage(0.02), Level.NOTE),
     ("garbage_collection", garbage(0.2), Level.SUSPECT),
     ("server_warnings", statistic("warnings", 5, 6), Level.NOTE),
@@ -458,7 +481,12 @@ def test_servers_with_room_and_equal_parts_are_no_reason(healthy: Make) -> None:
     for plant in (
         servers(0.9, 0.34, 0.33, 0.33),
         peers(0.4, 0.3, 0.3),
-        popular(0.99),
+        zipfian(0.99),
+        again({"law": "zipfian", "theta": 0.99, "scrambled": True}),
+        popular("head", shares=[0.15, 0.1], theta=0.99),
+        popular("latest"),
+        popular("ycsb_zipfian", count=1001),
+        popular("uniform"),
         garbage(0.005),
         statistic("warnings", 7, 7),
         statistic("evicted_keys", 10, 10),

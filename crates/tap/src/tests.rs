@@ -145,6 +145,18 @@ fn commands_of_redis_are_recorded_with_what_answered_them() {
 }
 
 #[test]
+fn a_list_of_nothing_but_nulls_is_a_read_that_found_nothing() {
+    let asks = b"MGET gone\r\nMGET k\r\nMGET empty\r\nHMGET h f g\r\nHMGET h f g\r\n\
+        MGET gone away\r\nLRANGE l 0 9\r\nSMISMEMBER s m\r\n";
+    let says = b"*1\r\n$-1\r\n*1\r\n$3\r\nxyz\r\n*1\r\n$0\r\n\r\n*2\r\n$-1\r\n_\r\n\
+        *2\r\n$-1\r\n$1\r\nv\r\n*2\r\n$-1\r\n$-1\r\n*0\r\n*1\r\n:1\r\n";
+    let sizes: Vec<_> =
+        rows(Spoken::Redis, asks, says).into_iter().map(|(_, _, size, ..)| size).collect();
+    let expected = [None, Some(3), Some(0), None, Some(1), None, None, Some(0), None];
+    assert_eq!(sizes, expected);
+}
+
+#[test]
 fn commands_of_memcached_are_recorded_with_what_answered_them() {
     use Outcome::{Miss, Ok};
     let mut expected = vec![

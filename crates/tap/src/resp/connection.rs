@@ -30,8 +30,9 @@ struct Pending {
 struct Answer {
     leaf: Leaf,
     bytes: u64,
-    /// Whether strings are in it, or nothing is.
-    is_sized: bool,
+    has_strings: bool,
+    /// Whether it is an aggregate of nothing.
+    is_empty: bool,
     /// Sizes of its first elements.
     parts: Vec<u32>,
 }
@@ -64,7 +65,13 @@ impl Redis {
                 in_transaction: false,
                 queued: Vec::new(),
                 carried_out: None,
-                answer: Answer { leaf: Leaf::Null, bytes: 0, is_sized: false, parts: Vec::new() },
+                answer: Answer {
+                    leaf: Leaf::Null,
+                    bytes: 0,
+                    has_strings: false,
+                    is_empty: false,
+                    parts: Vec::new(),
+                },
             },
         }
     }
@@ -151,12 +158,13 @@ impl Dialogue {
                     self.answer.add_part(leaf);
                 }
                 self.answer.add(leaf);
+                self.answer.is_empty = false;
             }
             Event::Open { depth: 0 } if self.is_exec() => self.carried_out = Some(0),
             Event::Open { depth } if depth == level => {
                 self.answer.begin();
                 self.answer.leaf = Leaf::Other;
-                self.answer.is_sized = true;
+                self.answer.is_empty = true;
             }
             Event::Close { depth: 0 } if self.carried_out.is_some() => {
                 let done = self.carried_out.take().unwrap_or(0).min(self.queued.len());
@@ -219,14 +227,14 @@ impl Dialogue {
 
 impl Answer {
     fn begin(&mut self) {
-        (self.bytes, self.is_sized) = (0, false);
+        (self.bytes, self.has_strings, self.is_empty) = (0, false, false);
         self.parts.clear();
     }
 
     fn add(&mut self, leaf: Leaf) {
         if let Leaf::Bulk(size) = leaf {
             self.bytes = self.bytes.saturating_add(size);
-            self.is_sized = true;
+            self.has_strings = true;
         }
     }
 
@@ -253,7 +261,8 @@ impl Answer {
             }
         }
         let sizes = match self.leaf {
-            _ if !to.reads || !self.is_sized => Sizes::Unknown,
+            // An aggregate of nulls alone, as of MGET's only key, found nothing.
+            _ if !to.reads || !(self.has_strings || self.is_empty) => Sizes::Unknown,
             Leaf::Other if to.keys > 1 && self.parts.len() == to.keys => Sizes::Each(&self.parts),
             _ => Sizes::One(clamped(self.bytes)),
         };

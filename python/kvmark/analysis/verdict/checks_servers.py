@@ -99,8 +99,7 @@ def _check_popularity(phase: JudgedPhase) -> Iterator[Reason | None]:
         return
     records = int(phase.run.manifest.plan.get("dataset", {}).get("count", 0))
     popular = sum(
-        count * _top_share(phase.planned(group).get("keys", {}), records)
-        for group, count in operations.items()
+        count * _top_share_of(phase.planned(group), records) for group, count in operations.items()
     )
     share = popular / all_ended
     yield reason(
@@ -113,25 +112,48 @@ def _check_popularity(phase: JudgedPhase) -> Iterator[Reason | None]:
     )
 
 
-def _top_share(keys: Mapping[str, Any], records: int) -> float:
-    """The expected share of the most popular record; 0 where nothing tells."""
-    match keys.get("law"):
+def _top_share_of(group: Mapping[str, Any], records: int) -> float:
+    """The expected share of the most popular record among a group's operations.
+
+    Of the keys that it may choose, those that no record has yet don't count.
+    """
+    keys: Mapping[str, Any] = group.get("keys") or {}
+    if not keys:
+        return 0.0
+    return _top_share(keys["distribution"], min(records, int(keys["count"])))
+
+
+def _top_share(law: Mapping[str, Any], records: int) -> float:
+    """The expected share of the most popular of so many records; 0 where the law tells none."""
+    match law["law"]:
         case "zipfian":
-            return zipf_top_share(records, float(keys["theta"]))
+            return zipf_top_share(records, float(law["theta"]))
         case "latest":
             return zipf_top_share(records, _YCSB_THETA)
         case "ycsb_zipfian":
             return zipf_top_share(_YCSB_ITEMS, _YCSB_THETA)
         case "hotspot" if records:
-            hot = max(1, int(records * float(keys["data_fraction"])))
-            return float(keys["operation_fraction"]) / hot
+            hot = max(1, int(records * float(law["data_fraction"])))
+            return float(law["operation_fraction"]) / hot
         case "uniform" if records:
             return 1 / records
         case "head":
-            return max((float(share) for share in keys["shares"]), default=0.0)
+            return _top_share_of_head([float(share) for share in law["shares"]], law, records)
         case "again":
-            return _top_share(keys["of"], records)
+            # Whose key is asked for again was itself drawn by the law, so that the shares stay.
+            return _top_share(law["of"], records)
     return 0.0
+
+
+def _top_share_of_head(shares: Sequence[float], law: Mapping[str, Any], records: int) -> float:
+    """That of the first ranks, or of the one behind them where it has more."""
+    theta, first = float(law["theta"]), len(shares)
+    if records <= first:
+        return max(shares, default=0.0)
+    weights = 1 / zipf_top_share(records, theta)
+    weights -= 1 / zipf_top_share(first, theta) if first else 0.0
+    behind = (1 - sum(shares)) * (first + 1) ** -theta / weights
+    return max([*shares, behind])
 
 
 def _check_garbage(phase: JudgedPhase, rose: Sequence[_Rise]) -> Iterator[Reason | None]:
