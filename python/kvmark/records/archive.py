@@ -8,20 +8,16 @@ named, and no more than a bound.
 from __future__ import annotations
 
 import io
-import json
 import lzma
 import re
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, Final
-
-import polars as pl
+from typing import IO, Final
 
 from kvmark.errors import RecordsError, RunError
 from kvmark.records import files
-from kvmark.records.intervals import to_parquet
 
 __all__ = ["ENDING", "STUDIES", "unpack", "write_archive"]
 
@@ -56,6 +52,9 @@ def write_archive(
     Raises:
         RunError: a folder can't be read, or the file not written.
     """
+    # Not before: it needs libraries that a list of runs does without.
+    from kvmark.records.small import smaller  # noqa: PLC0415
+
     packed = io.BytesIO()
     try:
         with tarfile.open(fileobj=packed, mode="w:xz", preset=_PRESET) as archive:
@@ -64,7 +63,7 @@ def write_archive(
                     continue
                 content = (root / name).read_bytes()
                 if small:
-                    content = _smaller(Path(name).name, content, waits=waits)
+                    content = smaller(Path(name).name, content, waits=waits)
                 # Who made it, when and with which rights makes no difference.
                 member = tarfile.TarInfo(name)
                 member.size, member.mode = len(content), _FILE_MODE
@@ -76,35 +75,6 @@ def write_archive(
             f"no archive can be written: {place}: {problem.strerror or problem}"
         ) from problem
     return packed.tell()
-
-
-def _smaller(name: str, content: bytes, *, waits: bool) -> bytes:
-    """A file of a run as a small archive has it; what can't be read stays as it is."""
-    try:
-        if name == files.MANIFEST:
-            return _without_histograms(json.loads(content), waits=waits)
-        if name in {files.INTERVALS, files.RESOURCES}:
-            return to_parquet(pl.read_parquet(content), packed=False)
-    except (ValueError, TypeError, KeyError, pl.exceptions.PolarsError):
-        pass
-    return content
-
-
-def _without_histograms(manifest: dict[str, Any], *, waits: bool) -> bytes:
-    """A manifest without the histograms of phases that don't count, and of waits if so wanted."""
-    engine = manifest["engine"]
-    phases = [phase for phase in engine["phases"] if phase["stopped_by"] != "skipped"]
-    names = {phase["name"] for phase in phases}
-    counts = "measure" if "measure" in names else "load"
-    counted = {phase["index"] for phase in phases if phase["name"] == counts}
-    for total in engine["totals"]:
-        for time in ("service", "response", "wait"):
-            if total["phase"] not in counted or (time == "wait" and not waits):
-                total[time]["histogram"] = ""
-    for phase in engine["phases"]:
-        if phase.get("generator_lag") and phase["index"] not in counted:
-            phase["generator_lag"]["histogram"] = ""
-    return files.to_json(manifest)
 
 
 def unpack(path: Path, folder: Path, most_bytes: int = MOST_BYTES) -> None:

@@ -150,9 +150,9 @@ def _top_share_of_head(shares: Sequence[float], law: Mapping[str, Any], records:
     theta, first = float(law["theta"]), len(shares)
     if records <= first:
         return max(shares, default=0.0)
-    weights = 1 / zipf_top_share(records, theta)
+    weights: float = 1 / zipf_top_share(records, theta)
     weights -= 1 / zipf_top_share(first, theta) if first else 0.0
-    behind = (1 - sum(shares)) * (first + 1) ** -theta / weights
+    behind: float = (1 - sum(shares)) * (first + 1) ** -theta / weights
     return max([*shares, behind])
 
 

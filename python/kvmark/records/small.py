@@ -1,0 +1,42 @@
+"""Files of a run as a small archive has them: without what no document shows."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import polars as pl
+
+from kvmark.records import files
+from kvmark.records.intervals import to_parquet
+
+__all__ = ["smaller"]
+
+
+def smaller(name: str, content: bytes, *, waits: bool) -> bytes:
+    """A file of a run as a small archive has it; what can't be read stays as it is."""
+    try:
+        if name == files.MANIFEST:
+            return _without_histograms(json.loads(content), waits=waits)
+        if name in {files.INTERVALS, files.RESOURCES}:
+            return to_parquet(pl.read_parquet(content), packed=False)
+    except (ValueError, TypeError, KeyError, pl.exceptions.PolarsError):
+        pass
+    return content
+
+
+def _without_histograms(manifest: dict[str, Any], *, waits: bool) -> bytes:
+    """A manifest without the histograms of phases that don't count, and of waits if so wanted."""
+    engine = manifest["engine"]
+    phases = [phase for phase in engine["phases"] if phase["stopped_by"] != "skipped"]
+    names = {phase["name"] for phase in phases}
+    counts = "measure" if "measure" in names else "load"
+    counted = {phase["index"] for phase in phases if phase["name"] == counts}
+    for total in engine["totals"]:
+        for time in ("service", "response", "wait"):
+            if total["phase"] not in counted or (time == "wait" and not waits):
+                total[time]["histogram"] = ""
+    for phase in engine["phases"]:
+        if phase.get("generator_lag") and phase["index"] not in counted:
+            phase["generator_lag"]["histogram"] = ""
+    return files.to_json(manifest)
