@@ -352,7 +352,7 @@ def test_what_was_kept_on_purpose_is_replayed_as_it_was(user: Kvmark, tapped: Ta
     before = stored(port)
     assert len(before) == 49
     cli(port, "flushall")
-    words = ("replay", "t.trace", "--skip", "hello,auth", "--system", testbed.url)
+    words = ("replay", "t.trace", "--skip", "hello,auth,command", "--system", testbed.url)
     user(*words, "--speed", "max", "-q", exits=(0, 1))
     assert stored(port) == before
     assert "verify: t.trace has the very keys" in user.refuses(*words, "--verify")
@@ -365,7 +365,7 @@ def test_what_a_killed_tap_kept_is_read_again(user: Kvmark, tapped: Tapped) -> N
     tape = user.folder / "t.trace"
     wait_until(lambda: any(one.stat().st_size for one in tape.glob("*.tape")), "a block")
     tap.process.kill()
-    tap.process.wait()
+    tap.process.communicate()
     user("import", "t.trace", "-o", "y.trace")
     rows = pl.concat(Trace.open(user.folder / "y.trace").batches(("statement", "key_content")))
     assert (rows["statement"][-1], rows["key_content"][-1]) == ("SET {key} {value}", b"someone")
