@@ -35,6 +35,12 @@ statements:
   SELECT: {does: scan, run: "SELECT c FROM kvmark.removed WHERE p = 'p'"}
 groups: [{mix: {DELETE: 1, SELECT: 1}}]
 """
+# As Redis writes it down: keys and values that are no UTF-8.
+MONITOR = "OK\n" + "".join(
+    f'{1700000000 + number}.1 [0 127.0.0.1:5000] "SETEX" "k\\xff\\xfe{number}" "500" "v\\x80"\n'
+    f'{1700000000 + number}.2 [0 127.0.0.1:5000] "GET" "k\\xff\\xfe{number}"\n'
+    for number in range(100)
+)
 READY = sorted(name for name in catalog.names() if name.startswith("cql/"))
 
 
@@ -132,6 +138,34 @@ def test_a_server_that_warns_of_tombstones_is_heard(user: Kvmark, node: Testbed)
     document = user("run", "tombstones.yaml", *words, exits=(0, 1)).json
     reasons = {each["code"]: each for each in document["verdict"]["reasons"]}
     assert reasons["server_warnings"]["evidence"]["tombstones"] > 0
+
+
+def test_a_trace_of_redis_is_replayed_with_its_very_keys_and_scanned(
+    user: Kvmark, node: Testbed
+) -> None:
+    (user.folder / "monitor.txt").write_text(MONITOR)
+    scans = "".join(f"{60 + number},k{number},scan,,5\n" for number in range(60))
+    updates = "".join(f"{number},k{number},update,value,\n" for number in range(60))
+    (user.folder / "scans.csv").write_text(f"at,key,kind,value,count\n{updates}{scans}")
+    kept = ("--keep-keys", "--keep-values")
+    user("import", "monitor.txt", "-o", "m.trace", *kept)
+    user("import", "scans.csv", "-o", "s.trace", *kept)
+    counted = {}
+    for trace in ("s.trace", "m.trace"):
+        words = ("--speed", "max", "--clients", "1", "--system", node.url, "-q", "--json")
+        document = user("replay", trace, *words, exits=(0, 1)).json
+        assert outcomes(user.manifest(document["run"])) == {"ok"}, trace
+        phase = next(one for one in document["summary"]["phases"] if one["name"] == "measure")
+        counted |= {
+            (trace, one["operation"]): (one["count"], one["rows"]) for one in phase["operations"]
+        }
+    # The scan from a row among the last five finds fewer.
+    assert counted == {
+        ("s.trace", "UPDATE"): (60, 60),
+        ("s.trace", "SCAN"): (60, 60 * 5 - (1 + 2 + 3 + 4)),
+        ("m.trace", "UPDATE_TTL"): (100, 100),
+        ("m.trace", "READ"): (100, 100),
+    }
 
 
 @pytest.fixture
