@@ -36,6 +36,8 @@ impl<C: Clock> OnThread<'_, C> {
         let mut operation = Operation::new(stretch, group, 0, ledger);
         let (mut reply, mut bound) = (Reply::default(), Bound::default());
         let taped = stretch.legs[0].groups[group].taped;
+        // Nobody is overtaken by a client that is alone.
+        let shared = taped && source.turnstile().is_some();
         let Some(mut ready_ns) = self.begin(&mut operation, group) else { return };
         loop {
             // Where the place holds a lock only its holder waits for the next arrival.
@@ -54,7 +56,7 @@ impl<C: Clock> OnThread<'_, C> {
             if !in_time {
                 break;
             }
-            if taped {
+            if shared {
                 self.wait_for_others(source, &mut operation);
             }
             operation.begin(turn, &mut bound);
@@ -74,7 +76,7 @@ impl<C: Clock> OnThread<'_, C> {
                 ended = operation.end(done, reply.rows);
                 ready_ns = completed_ns;
             }
-            if taped {
+            if shared {
                 self.let_others_go_on(source, &operation);
             }
             if source.may_block() {

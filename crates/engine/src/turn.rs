@@ -403,18 +403,19 @@ impl<'a, C: Clock> Floor<'a, C> {
     /// Lets those go on who waited for this client's operation, which has ended.
     #[inline]
     fn release(&mut self, ticket: Ticket, at_ns: u64) {
-        if self.clients[ticket as usize].operation.is_taped() {
-            self.let_go_on(ticket, at_ns);
+        let client = &self.clients[ticket as usize];
+        if client.operation.is_taped()
+            && let Some(order) = &mut self.orders[client.group]
+        {
+            order.leave(ticket, &mut self.freed);
+            if !self.freed.is_empty() {
+                self.let_go_on(at_ns);
+            }
         }
     }
 
-    fn let_go_on(&mut self, ended: Ticket, at_ns: u64) {
-        let group = self.clients[ended as usize].group;
-        let Some(order) = &mut self.orders[group] else { return };
-        order.leave(ended, &mut self.freed);
-        if self.freed.is_empty() {
-            return;
-        }
+    #[inline(never)]
+    fn let_go_on(&mut self, at_ns: u64) {
         let mut freed = std::mem::take(&mut self.freed);
         for ticket in freed.drain(..) {
             let client = &mut self.clients[ticket as usize];

@@ -103,7 +103,7 @@ struct Slot {
     verb: u16,
     state: State,
     /// The keys behind the first, with what was read of each.
-    more: Vec<(Key, u32)>,
+    more: Box<[(Key, u32)]>,
     /// What is kept of keys and values.
     contents: Option<Box<Contents>>,
 }
@@ -197,12 +197,12 @@ impl Recorder {
             ttl_ms: asked.ttl_ms,
             client,
             value_size: asked.value_size,
-            kind: self.verbs.command(asked.verb).kind(),
+            kind: self.verbs.kind(asked.verb),
             outcome: Record::UNANSWERED,
             ..Record::default()
         };
         let rest = asked.keys.more.iter();
-        let more: Vec<_> = rest.map(|key| (*key, asked.value_size)).collect();
+        let more: Box<[_]> = rest.map(|key| (*key, asked.value_size)).collect();
         self.more += more.len();
         let (verb, state) = (asked.verb, State::Waiting);
         self.slots.push_back(Slot { record, verb, state, more, contents });
@@ -309,9 +309,10 @@ impl Recorder {
         }
         let rows = 1 + slot.more.len();
         let contents = slot.contents.filter(|contents| contents.len() <= HEAP_MAX);
-        let contents = contents.unwrap_or_default();
+        let contents = contents.as_deref();
+        let heap = contents.map_or(0, Contents::len);
         let is_full = self.block.heap_len() >= self.block_max;
-        if is_full || !self.block.fits(rows, contents.len()) {
+        if is_full || !self.block.fits(rows, heap) {
             self.finish_block();
         }
         if self.block.is_empty() {
@@ -320,11 +321,13 @@ impl Recorder {
         self.told.unanswered += u64::from(slot.state == State::Waiting);
         let statement = self.statement(slot.verb, slot.record.ttl_ms > 0);
         let record = Record { statement, items: rows as u16, ..slot.record };
-        let value = contents.value().filter(|value| value.len() == record.value_size as usize);
-        self.block.push(&record, contents.key(0), value);
-        for (place, (key, value_size)) in (1..).zip(slot.more) {
-            let (key, key_size, own) = (key.hash, key.size, contents.key(place));
-            let record = Record { key, key_size, value_size, items: 0, ..record };
+        let key = |place| contents.and_then(|contents| contents.key(place));
+        let value = contents.and_then(Contents::value);
+        let value = value.filter(|value| value.len() == record.value_size as usize);
+        self.block.push(&record, key(0), value);
+        for (place, (more, value_size)) in (1..).zip(slot.more) {
+            let (key_size, own) = (more.size, key(place));
+            let record = Record { key: more.hash, key_size, value_size, items: 0, ..record };
             self.block.push(&record, own, None);
         }
         self.told.operations += 1;
@@ -343,7 +346,7 @@ impl Recorder {
         self.statements_made += 1;
         self.statements[place][usize::from(expires)] = Some(number);
         let name = self.verbs.name(verb);
-        let kind = KINDS[usize::from(self.verbs.command(verb).kind())];
+        let kind = KINDS[usize::from(self.verbs.kind(verb))];
         let line = json!({ "statement": shape_of(name, expires), "kind": kind });
         self.send(Piece::Statement { tape: self.tape, line: format!("{line}\n") });
         number

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use kvmark_trace::verbs::Command;
+use kvmark_trace::verbs::{Command, Plain};
 
 /// Longest name that is told apart.
 pub(crate) const NAME_MAX: usize = 64;
@@ -92,6 +92,18 @@ impl Verbs {
 
     pub(crate) fn effect(&self, number: u16) -> Effect {
         self.named[usize::from(number)].effect
+    }
+
+    /// What it is with so many words behind its name; none where these have to be read.
+    #[inline]
+    pub(crate) fn plain(&self, number: u16, words: usize) -> Option<Plain> {
+        self.named[usize::from(number)].command.plain(words)
+    }
+
+    /// The kind of its operations.
+    #[inline]
+    pub(crate) fn kind(&self, number: u16) -> u8 {
+        self.named[usize::from(number)].command.kind()
     }
 
     /// What it means, before any of its words.

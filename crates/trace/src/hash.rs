@@ -33,6 +33,7 @@ impl HashKey {
 
     /// The hash of one key.
     #[must_use]
+    #[inline]
     pub fn hash(&self, key: &[u8]) -> u64 {
         self.0.hash(key)
     }

@@ -81,6 +81,15 @@ pub struct Command {
     ttl_ms: Option<u64>,
 }
 
+/// What a command is whose words needn't be read one by one: their lengths say all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plain {
+    /// Its first word is its key, and nothing else counts.
+    Key,
+    /// Its first word is its key, and its second and last what it writes.
+    KeyAndValue,
+}
+
 /// The number of the kind of an operation of that name.
 #[must_use]
 pub fn kind_of(verb: &str) -> u8 {
@@ -145,6 +154,20 @@ impl Command {
     #[must_use]
     pub fn kind(&self) -> u8 {
         self.kind
+    }
+
+    /// What it is with so many words behind its name; none where these have to be read.
+    #[must_use]
+    #[inline]
+    pub fn plain(&self, words: usize) -> Option<Plain> {
+        const SECOND: Values = Values { from: 1, until: 2, step: 1 };
+        match (self.keys, self.values, self.lives) {
+            (Keys::First, None, Lives::Forever) if words > 0 => Some(Plain::Key),
+            (Keys::First, Some(SECOND), Lives::Forever | Lives::Behind(2)) if words == 2 => {
+                Some(Plain::KeyAndValue)
+            }
+            _ => None,
+        }
     }
 
     /// Whether the next word is a key.
@@ -250,6 +273,24 @@ mod tests {
         assert_eq!(said(&["AUTH", "someone", "secret"]), (vec![], None, None));
         assert_eq!(said(&["SCAN", "0"]), (vec![], None, None));
         assert_eq!(said(&["EVAL", "return 1", "1", "k"]), (vec![], None, None));
+    }
+
+    #[test]
+    fn a_plain_command_is_what_its_words_say_one_by_one() {
+        let words = ["a", "bc", "def"];
+        for (_, verbs) in BY_KIND {
+            for verb in verbs.split_whitespace().chain(["scan", "eval"]) {
+                for count in 0..=3 {
+                    let Some(plain) = Command::named(verb).plain(count) else { continue };
+                    let all: Vec<_> = [verb].iter().chain(&words[..count]).copied().collect();
+                    let value = (plain == Plain::KeyAndValue).then_some(2);
+                    assert_eq!(said(&all), (vec![1], value, None), "{all:?}");
+                }
+            }
+        }
+        assert_eq!(Command::named("get").plain(1), Some(Plain::Key));
+        assert_eq!(Command::named("SET").plain(2), Some(Plain::KeyAndValue));
+        assert_eq!(Command::named("SET").plain(4), None);
     }
 
     #[test]

@@ -66,9 +66,8 @@ impl Side for Memcached {
         }
         let mut at = 0;
         while at < bytes.len() {
-            let hash_key = recorder.hash_key;
-            let (taken, request) =
-                self.requests.next(&bytes[at..], &mut recorder.verbs, &hash_key)?;
+            let Recorder { verbs, hash_key, .. } = recorder;
+            let (taken, request) = self.requests.next(&bytes[at..], verbs, hash_key)?;
             at += taken;
             let Some(request) = request else { break };
             self.dialogue.ask(request, at_ns, client, recorder)?;

@@ -87,9 +87,8 @@ impl Side for Redis {
     ) -> Result<(), Ends> {
         let mut at = 0;
         while at < bytes.len() {
-            let hash_key = recorder.hash_key;
-            let (taken, request) =
-                self.requests.next(&bytes[at..], &mut recorder.verbs, &hash_key)?;
+            let Recorder { verbs, hash_key, .. } = recorder;
+            let (taken, request) = self.requests.next(&bytes[at..], verbs, hash_key)?;
             at += taken;
             let Some(request) = request else { break };
             self.dialogue.ask(request, at_ns, client, recorder)?;
@@ -124,16 +123,16 @@ impl Dialogue {
     ) -> Result<(), Ends> {
         let verb = request.asked.verb;
         let effect = recorder.verbs.effect(verb);
-        if effect == Effect::Leaves || effect == Effect::Client && request.second == b"REPLY" {
+        if effect == Effect::Leaves || effect == Effect::Client && request.is_client_reply {
             return Err(Ends::Left(recorder.verbs.name(verb).to_owned()));
         }
         if self.waiting.len() + self.queued.len() >= UNDER_WAY_MAX {
             return Err(Ends::Left("more than a million requests under way".to_owned()));
         }
-        let reads = recorder.verbs.command(verb).kind() == READ;
+        let reads = recorder.verbs.kind(verb) == READ;
         recorder.told.cut_keys += request.cut_keys;
-        let number = recorder.ask(at_ns, client, &request.asked, request.contents);
         let keys = request.asked.keys.len();
+        let number = recorder.ask(at_ns, client, &request.asked, request.contents);
         self.waiting.push_back(Pending { number, effect, reads, keys });
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use kvmark_trace::HashKey;
 use kvmark_trace::tape::Record;
-use kvmark_trace::verbs::Command;
+use kvmark_trace::verbs::{Command, Plain};
 
 use crate::content::{Contents, Keeper, Role};
 use crate::recorder::{Asked, KEYS_MAX, Key, Keys};
@@ -25,10 +25,20 @@ pub(super) struct Request {
     pub(super) asked: Asked,
     /// What is kept of its keys and values.
     pub(super) contents: Option<Box<Contents>>,
-    /// What follows the name, of commands whose second word says what they do.
-    pub(super) second: Vec<u8>,
+    /// Whether it says which requests are replied to.
+    pub(super) is_client_reply: bool,
     /// Keys beyond those that are recorded.
     pub(super) cut_keys: u64,
+}
+
+impl Request {
+    /// Of one key, without anything that is kept.
+    #[inline]
+    fn plain(verb: u16, key: Key, value_size: u32) -> Self {
+        let keys = Keys { first: Some(key), more: Vec::new() };
+        let asked = Asked { verb, keys, value_size, ttl_ms: 0 };
+        Self { asked, contents: None, is_client_reply: false, cut_keys: 0 }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +73,7 @@ struct Building {
     verb: u16,
     command: Command,
     keys: Keys,
-    second: Vec<u8>,
+    is_client_reply: bool,
     cut_keys: u64,
     keeper: Keeper,
     contents: Contents,
@@ -163,9 +173,20 @@ impl Requests {
             *place = (from, end);
             at = end + 2;
         }
+        let said = |place: usize| &bytes[words[place].0..words[place].1];
+        if let Some(verb) = verbs.again(said(0))
+            && let Some(plain) = verbs.plain(verb, count - 1)
+        {
+            let key = Key { hash: hash_key.hash(said(1)), size: said(1).len() as u32 };
+            let value_size = match plain {
+                Plain::Key => Record::UNKNOWN,
+                Plain::KeyAndValue => said(2).len() as u32,
+            };
+            return Some((at, Request::plain(verb, key, value_size)));
+        }
         let building = &mut self.building;
-        for (from, end) in &words[..count] {
-            let word = &bytes[*from..*end];
+        for place in 0..count {
+            let word = said(place);
             let is_key = building.words > 0 && building.command.awaits_key();
             let size = u32::try_from(word.len()).unwrap_or(u32::MAX);
             let key = is_key.then(|| Key { hash: hash_key.hash(word), size });
@@ -260,7 +281,7 @@ impl Building {
             verb: OTHERS,
             command: Command::named(""),
             keys: Keys::default(),
-            second: Vec::new(),
+            is_client_reply: false,
             cut_keys: 0,
             keeper,
             contents: Contents::default(),
@@ -311,7 +332,7 @@ impl Building {
             None => {}
         }
         if self.words == 2 && verbs.effect(self.verb) == Effect::Client {
-            self.second = head.to_ascii_uppercase();
+            self.is_client_reply = size == 5 && head.eq_ignore_ascii_case(b"REPLY");
         }
         self.command.word(size, head);
     }
@@ -329,7 +350,7 @@ impl Building {
                 ttl_ms: self.command.ttl_ms().unwrap_or(0),
             },
             contents: self.contents.taken(),
-            second: std::mem::take(&mut self.second),
+            is_client_reply: std::mem::take(&mut self.is_client_reply),
             cut_keys: std::mem::take(&mut self.cut_keys),
         }
     }

@@ -73,6 +73,7 @@ impl Record {
 
     /// Its bytes.
     #[must_use]
+    #[inline]
     pub fn bytes(&self) -> [u8; RECORD_BYTES] {
         let mut bytes = [0; RECORD_BYTES];
         let mut place = 0;

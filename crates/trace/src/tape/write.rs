@@ -19,12 +19,14 @@ pub struct BlockWriter {
 impl BlockWriter {
     /// Records in the block.
     #[must_use]
+    #[inline]
     pub fn len(&self) -> usize {
         self.records.len() / RECORD_BYTES
     }
 
     /// Whether nothing is in it.
     #[must_use]
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
@@ -32,6 +34,7 @@ impl BlockWriter {
     /// Whether an operation of so many records and kept bytes still has a place: all of it is in
     /// one block.
     #[must_use]
+    #[inline]
     pub fn fits(&self, records: usize, heap: usize) -> bool {
         self.len() + records <= RECORDS_MAX && self.heap.len() + heap <= HEAP_MAX
     }
@@ -40,6 +43,7 @@ impl BlockWriter {
     ///
     /// `record.heap` and the flags of what is kept are set here. Sizes in the record are those of
     /// what is kept.
+    #[inline]
     pub fn push(&mut self, record: &Record, key: Option<&[u8]>, value: Option<&[u8]>) {
         let heap = u32::try_from(self.heap.len()).unwrap_or(u32::MAX);
         if self.is_empty() {
@@ -56,6 +60,7 @@ impl BlockWriter {
 
     /// Bytes of what is kept in it.
     #[must_use]
+    #[inline]
     pub fn heap_len(&self) -> usize {
         self.heap.len()
     }

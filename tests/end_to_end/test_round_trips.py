@@ -1,0 +1,215 @@
+"""What a tap recorded and a replay sends again, a second tap records alike."""
+
+from __future__ import annotations
+
+import socket
+import socketserver
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import polars as pl
+import pytest
+from command_line import Kvmark
+from hypothesis import Phase, example, given, seed, settings
+from hypothesis import strategies as st
+
+from kvmark.trace import TapProgress, TapSettings, Trace, record
+
+PATIENCE_S = 60.0
+KINDS = {"read": "read", "update": "update", "insert": "update", "delete": "delete"}
+Command = tuple[str, ...]
+Batch = tuple[int, tuple[Command, ...]]
+"""A client, and what it sends in one piece."""
+History = tuple[int, tuple[tuple[str, int | None, int | None], ...]]
+"""A key's size, and what happened to it: kind, bytes written or read, time to live."""
+
+
+class Store(socketserver.ThreadingTCPServer):
+    """A store that answers what is asked here, as Redis does."""
+
+    daemon_threads, allow_reuse_address = True, True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Client)
+        self.values: dict[bytes, bytes] = {}
+        self.turn = threading.Lock()
+
+    def answer(self, name: bytes, words: Sequence[bytes]) -> bytes:
+        with self.turn:
+            match name:
+                case b"GET":
+                    return bulk(self.values.get(words[0]))
+                case b"MGET":
+                    found = b"".join(bulk(self.values.get(key)) for key in words)
+                    return b"*%d\r\n%s" % (len(words), found)
+                case b"SET" | b"SETEX":
+                    self.values[words[0]] = words[1] if name == b"SET" else words[2]
+                    return b"+OK\r\n"
+                case b"DEL":
+                    there = [key for key in words if self.values.pop(key, None) is not None]
+                    return b":%d\r\n" % len(there)
+                case b"PING":
+                    return b"+PONG\r\n"
+                case b"INFO":
+                    return bulk(b"redis_version:7.0.15\r\n")
+        return b"-ERR unknown command\r\n"
+
+
+class Client(socketserver.StreamRequestHandler):
+    """One of its connections."""
+
+    server: Store
+
+    def handle(self) -> None:
+        while line := self.rfile.readline():
+            words = [self._word() for _ in range(int(line[1:]))]
+            self.wfile.write(self.server.answer(words[0].upper(), words[1:]))
+
+    def _word(self) -> bytes:
+        length = int(self.rfile.readline()[1:])
+        return self.rfile.read(length + 2)[:-2]
+
+
+def bulk(value: bytes | None) -> bytes:
+    return b"$-1\r\n" if value is None else b"$%d\r\n%s\r\n" % (len(value), value)
+
+
+@contextmanager
+def store() -> Iterator[Store]:
+    with Store() as made:
+        thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+@contextmanager
+def tap(before: Store, trace: Path) -> Iterator[int]:
+    """A tap before a store, and its port; at the end there is the trace."""
+    listens: list[int] = []
+    ready, over = threading.Event(), threading.Event()
+
+    def goes_on(progress: TapProgress) -> bool:
+        listens.append(int(progress.listens.rpartition(":")[2]))
+        ready.set()
+        return not over.is_set()
+
+    wanted = TapSettings(
+        host="127.0.0.1", port=0, protocol="redis", address=f"127.0.0.1:{before.server_address[1]}",
+        default_port=6379, tls=False, ca_file=None, cert_file=None, key_file=None, server_name=None,
+        threads=2, memory_bytes=1 << 26, disk_bytes=1 << 30,
+        keep_keys=False, keep_values=False,
+    )  # fmt: skip
+    thread = threading.Thread(target=record, args=(wanted, trace, "a test", bytes(16), goes_on))
+    thread.start()
+    try:
+        assert ready.wait(PATIENCE_S)
+        yield listens[0]
+    finally:
+        over.set()
+        thread.join()
+
+
+def send(port: int, batches: Sequence[Batch]) -> None:
+    """One batch after the other, each client on a connection of its own."""
+    connections: dict[int, tuple[socket.socket, BinaryIO]] = {}
+    for client, commands in batches:
+        if client not in connections:
+            connection = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+            connections[client] = (connection, connection.makefile("rb"))
+        connection, replies = connections[client]
+        connection.sendall(b"".join(map(request, commands)))
+        for _ in commands:
+            pass_reply(replies)
+    for connection, replies in connections.values():
+        replies.close()
+        connection.close()
+
+
+def request(command: Command) -> bytes:
+    return b"*%d\r\n%s" % (len(command), b"".join(bulk(word.encode()) for word in command))
+
+
+def pass_reply(replies: BinaryIO) -> None:
+    line = replies.readline()
+    if line[:1] == b"*":
+        for _ in range(int(line[1:])):
+            pass_reply(replies)
+    elif line[:1] == b"$" and line[:3] != b"$-1":
+        replies.read(int(line[1:]) + 2)
+
+
+def histories(trace: Path) -> Counter[History]:
+    """What happened to each key, whatever it is called."""
+    columns = ("kind", "key", "key_size", "value_size", "ttl_ms")
+    rows = pl.concat(Trace.open(trace).batches(columns))
+    found: defaultdict[tuple[int, int], list[tuple[str, int | None, int | None]]]
+    found = defaultdict(list)
+    for kind, key, key_size, value_size, ttl_ms in rows.iter_rows():
+        if kind in KINDS:
+            found[(key, key_size)].append((KINDS[kind], value_size, ttl_ms))
+    return Counter((size, tuple(history)) for (_, size), history in found.items())
+
+
+def replayed(recorded: Counter[History]) -> Counter[History]:
+    """What a replay makes of these: keys of ten bytes at least, and what is read first is there."""
+    made: Counter[History] = Counter()
+    for (key_size, history), keys in recorded.items():
+        kind, value_size, _ = history[0]
+        first = (("update", value_size, None),) if kind == "read" and value_size else ()
+        made[(max(key_size, 10), (*first, *history))] += keys
+    return made
+
+
+KEY = st.integers(0, 11).map(lambda number: "k" * (number % 3 * 9) + f"key{number}")
+VALUE = st.integers(1, 60).map(lambda size: "v" * size)
+COMMAND = st.one_of(
+    st.tuples(st.just("GET"), KEY),
+    st.tuples(st.just("SET"), KEY, VALUE),
+    st.tuples(st.just("set"), KEY, VALUE, st.just("EX"), st.just("500")),
+    st.tuples(st.just("SETEX"), KEY, st.just("700"), VALUE),
+    st.lists(KEY, min_size=1, max_size=4, unique=True).map(lambda keys: ("MGET", *keys)),
+    st.lists(KEY, min_size=1, max_size=3, unique=True).map(lambda keys: ("DEL", *keys)),
+)
+BATCHES = st.lists(
+    st.tuples(st.integers(0, 3), st.lists(COMMAND, min_size=1, max_size=12).map(tuple)),
+    min_size=1, max_size=20,
+)  # fmt: skip
+
+
+ONLY_KEY_NOT_FOUND: list[Batch] = [(0, (("DEL", "key0"), ("MGET", "key0"), ("GET", "key0")))]
+"""A list of one null has no size: the tap said 0."""
+
+
+@seed(1)
+@example(there={}, batches=ONLY_KEY_NOT_FOUND, clients=1)
+@given(there=st.dictionaries(KEY, VALUE, max_size=6), batches=BATCHES, clients=st.integers(1, 8))
+@settings(max_examples=2, deadline=None, database=None, phases=(Phase.explicit, Phase.generate))
+def test_a_replay_is_recorded_as_what_it_replays(
+    tmp_path_factory: pytest.TempPathFactory,
+    there: dict[str, str],
+    batches: list[Batch],
+    clients: int,
+) -> None:
+    folder = tmp_path_factory.mktemp("round")
+    user = Kvmark(folder, folder / "runs", {"XDG_CACHE_HOME": str(folder / "cache")})
+    with store() as first:
+        first.values.update((key.encode(), value.encode()) for key, value in there.items())
+        # Each verb reads something with its size, so that what isn't found is known as such.
+        first.values[b"the first of all"] = b"value"
+        with tap(first, folder / "a.trace") as port:
+            told = (0, (("GET", "the first of all"), ("MGET", "the first of all")))
+            send(port, [told, *batches])
+    words = ("--speed", "max", "--clients", clients, "--skip", "other", "-q")
+    for before, after in (("a", "b"), ("b", "c")):
+        with store() as fresh, tap(fresh, folder / f"{after}.trace") as port:
+            system = f"redis://127.0.0.1:{port}"
+            user("replay", f"{before}.trace", "--system", system, *words, exits=(0, 1))
+    sent = histories(folder / "b.trace")
+    assert sent == replayed(histories(folder / "a.trace"))
+    assert histories(folder / "c.trace") == sent
