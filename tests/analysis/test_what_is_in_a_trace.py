@@ -15,7 +15,9 @@ S = 10**9
 Numbers = NDArray[np.int64]
 
 
-def described(folder: Path, keys: Numbers, at_ns: Numbers, kinds: list[str]) -> TraceAnswer:
+def described(
+    folder: Path, keys: Numbers, at_ns: Numbers, kinds: list[str], **more: pl.Series
+) -> TraceAnswer:
     count = len(keys)
     # Keys are hashes: what is near each other must not be.
     hashed = (keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) ^ np.uint64(0x1234567)
@@ -32,11 +34,32 @@ def described(folder: Path, keys: Numbers, at_ns: Numbers, kinds: list[str]) -> 
             "items": np.ones(count),
         }
     ).cast(dict(COLUMNS))
+    frame = frame.with_columns(**more)
     with TraceWriter(folder / "X.trace", "a test") as writer:
         for part in frame.iter_slices(50_000):
             writer.add(part)
         writer.close(())
     return describe(Trace.open(folder / "X.trace"))
+
+
+def test_a_trace_says_how_its_operations_ended_and_after_what_time(tmp_path: Path) -> None:
+    at_ns = np.arange(1000, dtype=np.int64)
+    took_us = np.append(np.arange(1, 991), [0] * 9 + [1_234_567])
+    completed_ns = pl.Series(at_ns + took_us * 1000).scatter(list(range(990, 999)), None)
+    ends = ["ok"] * 980 + ["miss"] * 10 + [None] * 9 + ["timeout"]
+    given = {"completed_ns": completed_ns, "outcome": pl.Series(ends, dtype=pl.String)}
+    answer = described(tmp_path, at_ns % 7, at_ns, ["read"] * 1000, **given)
+    counted = [(one.name, one.operations) for one in answer.outcomes]
+    assert counted == [("ok", 980), ("miss", 10), ("unanswered", 9), ("timeout", 1)]
+    answered = next(one for one in answer.sizes if one.what == "answered_us")
+    assert (answered.p50, answered.p99, answered.largest) == (496, 982, 1_230_000)
+    assert answered.share == pytest.approx(0.991)
+
+
+def test_nothing_is_told_of_ends_that_nobody_knows(tmp_path: Path) -> None:
+    answer = described(tmp_path, np.arange(9), np.arange(9), ["read"] * 9)
+    assert answer.outcomes == ()
+    assert {one.what for one in answer.sizes} == {"key_size", "value_size"}
 
 
 def zipfian(chance: np.random.Generator, theta: float, keys: int, count: int) -> Numbers:

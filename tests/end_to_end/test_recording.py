@@ -31,9 +31,9 @@ class Tap:
         self.process.send_signal(signal.SIGINT)
         return self.user.finish(self.process, 0).out
 
-    def rows(self, name: str = "t.trace") -> pl.DataFrame:
-        """The trace's."""
-        return pl.concat(Trace.open(self.user.folder / name).batches(tuple(COLUMNS)))
+    def rows(self, name: str = "t.trace", *more: str) -> pl.DataFrame:
+        """The trace's, with these optional columns."""
+        return pl.concat(Trace.open(self.user.folder / name).batches((*COLUMNS, *more)))
 
     def cli(self, *words: str, text: str | None = None) -> str:
         """What redis-cli says through it."""
@@ -171,6 +171,20 @@ def test_a_tap_and_monitor_say_the_same_of_a_session(user: Kvmark, tapped: Tappe
         ("GET {key}", 5), ("GET {key}", None), ("MGET {key}", 1), ("MGET {key}", 2),
         ("MGET {key}", None),
     ]  # fmt: skip
+
+
+def test_a_tap_knows_when_and_how_operations_ended(user: Kvmark, tapped: Tapped) -> None:
+    testbed, _ = server(user)
+    tap = tapped(testbed.url)
+    tap.cli(text="SET k value\nGET k\nGET none\nLPUSH k x\n")
+    tap.end()
+    rows = tap.rows("t.trace", "completed_ns", "outcome").filter(pl.col("statement") != "COMMAND")
+    assert rows["outcome"].to_list() == ["ok", "ok", "miss", "refused"]
+    # redis-cli asks when the answer to what was before is there.
+    ends = [*rows["at_ns"][1:], None]
+    for at_ns, completed_ns, next_ns in zip(rows["at_ns"], rows["completed_ns"], ends, strict=True):
+        assert at_ns < completed_ns
+        assert next_ns is None or completed_ns <= next_ns
 
 
 def test_what_a_killed_tap_wrote_can_be_read(user: Kvmark, tapped: Tapped) -> None:

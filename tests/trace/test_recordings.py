@@ -18,9 +18,23 @@ RECORD = struct.Struct("<QQQQIIIIIHHBBB5x")
 STATEMENTS = (("GET {key}", "read"), ("SET {key} {value} {ttl}", "update"))
 
 
-def record(at_ns: int, client: int = 0, statement: int = 0, items: int = 1, ttl: int = 0) -> bytes:
+OUTCOMES = ("ok", "miss", "timeout")
+UNANSWERED = 255
+
+
+def record(
+    at_ns: int,
+    client: int = 0,
+    statement: int = 0,
+    items: int = 1,
+    ttl: int = 0,
+    ended: tuple[int, int] = (0, UNANSWERED),
+) -> bytes:
     size = 2**32 - 1 if statement == 0 else 5
-    return RECORD.pack(at_ns, 7, 0, ttl, client, size, 3, 0, 0, statement, items, 0, 0, 0)
+    completed_ns, outcome = ended
+    return RECORD.pack(
+        at_ns, 7, completed_ns, ttl, client, size, 3, 0, 0, statement, items, 0, outcome, 0
+    )
 
 
 def block(records: Sequence[bytes]) -> bytes:
@@ -31,7 +45,8 @@ def written(folder: Path, *tapes: bytes) -> Path:
     path = folder / "t.trace"
     path.mkdir()
     (path / ABOUT).write_text(json.dumps({"source": "a tap"}))
-    lines = "".join(f"{json.dumps({'statement': s, 'kind': k})}\n" for s, k in STATEMENTS)
+    named = ({"outcomes": OUTCOMES}, *({"statement": s, "kind": k} for s, k in STATEMENTS))
+    lines = "".join(f"{json.dumps(line)}\n" for line in named)
     for number, tape in enumerate(tapes):
         (path / f"tape-{number:02}.tape").write_bytes(tape)
         (path / f"tape-{number:02}.jsonl").write_text(lines)
@@ -57,6 +72,21 @@ def test_operations_of_all_tapes_come_in_the_order_of_their_instants(tmp_path: P
     assert rows["kind"].to_list() == ["read", "read", "read", "update", "read"]
     assert rows["value_size"].to_list() == [None, None, None, 5, None]
     assert rows["ttl_ms"].to_list() == [None, None, None, 60, None]
+
+
+def test_operations_say_when_and_how_they_ended_where_that_is_known(tmp_path: Path) -> None:
+    tape = block([record(5, ended=(9, 0)), record(6, ended=(6, 1)), record(7)])
+    rows = imported(written(tmp_path, tape))
+    assert rows["completed_ns"].to_list() == [4, 1, None]
+    assert rows["outcome"].to_list() == ["ok", "miss", None]
+
+
+def test_tapes_of_different_versions_are_not_mixed(tmp_path: Path) -> None:
+    path = written(tmp_path, block([record(1)]), block([record(2)]))
+    for line, sentence in (('{"outcomes": ["ok"]}', "other names"), ("{}", "have no names")):
+        (path / "tape-01.jsonl").write_text(f"{line}\n")
+        with pytest.raises(ImportFileError, match=sentence):
+            imported(path)
 
 
 @given(lengths=st.lists(st.integers(0, 4000), min_size=1, max_size=4), step=st.integers(1, 50))
@@ -103,6 +133,8 @@ def test_what_a_killed_writer_left_is_read_up_to_its_last_block(tmp_path: Path) 
         (block([record(2**63)]), "its instants don't rise"),
         (block([record(1, statement=9)]), "it names a statement that isn't there"),
         (block([record(1, items=0)]), "an operation has no beginning"),
+        (block([record(1, ended=(2, 3))]), "an operation ended in no known way"),
+        (block([record(1, ended=(2**63, 0))]), "an operation ended at no possible instant"),
         (b"", "has no operations"),
     ],
 )

@@ -6,6 +6,9 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Receiver;
 
+use kvmark_plan::Outcome;
+use serde_json::json;
+
 use crate::shared::Shared;
 
 /// What a thread has written down.
@@ -25,13 +28,13 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Makes them; they must not be there.
+    /// Makes them; they must not be there. Outcomes have their names before any statement has.
     pub(crate) fn create(folder: &Path, number: usize) -> io::Result<Self> {
         let create = |name: String| File::create_new(folder.join(name));
-        Ok(Self {
-            tape: create(format!("tape-{number:02}.tape"))?,
-            statements: create(format!("tape-{number:02}.jsonl"))?,
-        })
+        let tape = create(format!("tape-{number:02}.tape"))?;
+        let mut statements = create(format!("tape-{number:02}.jsonl"))?;
+        writeln!(statements, "{}", json!({ "outcomes": Outcome::ALL.map(Outcome::name) }))?;
+        Ok(Self { tape, statements })
     }
 }
 

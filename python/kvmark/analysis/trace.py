@@ -30,6 +30,11 @@ _STATEMENTS: Final = 12
 _CACHES: Final = (0.001, 0.01, 0.1, 0.5)
 _WINDOWS: Final = 10
 _COURSE: Final = 100
+_ANSWERED: Final = "answered_us"
+_US: Final = (pl.col("completed_ns") - pl.col("at_ns")) // 1000
+_STEP: Final = pl.lit(10).pow((_US.clip(1).log10().floor().cast(pl.Int64) - 2).clip(0))
+_ANSWERED_US: Final = (_US // _STEP * _STEP).alias(_ANSWERED)
+"""How long an answer took, in three digits, so that few values are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Quantiles of a size in bytes or a time in milliseconds, of what says one."""
+    """Quantiles of a size in bytes or a time in the unit that `what` ends with, of what says one."""
 
     what: str
     share: float
@@ -91,6 +96,8 @@ class TraceAnswer:
     span_s: float
     kinds: tuple[TracePart, ...]
     statements: tuple[TracePart, ...]
+    outcomes: tuple[TracePart, ...]
+    """How operations ended, `unanswered` among them; empty where the trace doesn't say."""
     rate: Rate
     sizes: tuple[Sizes, ...]
     keys: float
@@ -119,7 +126,8 @@ def describe(trace: Trace) -> TraceAnswer:
     """
     pass_ = _Pass(trace.info.end_ns)
     columns = ("at_ns", "kind", "statement", "key", "key_size", "value_size", "ttl_ms", "items")
-    for batch in trace.batches(columns):
+    ends = tuple(name for name in ("completed_ns", "outcome") if name in trace.optional)
+    for batch in trace.batches((*columns, *ends)):
         pass_.add(batch)
     reused = json.loads(pass_.reuse.result())
     operations = trace.info.operations
@@ -132,6 +140,7 @@ def describe(trace: Trace) -> TraceAnswer:
         span_s=trace.info.end_ns / _S,
         kinds=_parts(pass_.kinds, operations),
         statements=_parts(pass_.statements, operations)[:_STATEMENTS],
+        outcomes=_parts(pass_.outcomes, operations),
         rate=_rate(pass_.slots, pass_.slot_ns, operations, trace.info.end_ns),
         sizes=tuple(_sizes(pass_.sizes, operations)),
         keys=keys,
@@ -187,8 +196,10 @@ class _Pass:
         self.reuse = Reuse(_KEYS_MAX)
         self.kinds: dict[str, int] = {}
         self.statements: dict[str, int] = {}
+        self.outcomes: dict[str, int] = {}
         self.top: dict[int, int] = {}
         self.sizes = {name: dict[int, int]() for name in ("key_size", "value_size", "ttl_ms")}
+        self.sizes[_ANSWERED] = {}
         self.windows = [_Distinct() for _ in range(_WINDOWS)]
         self._end_ns = end_ns
 
@@ -198,8 +209,12 @@ class _Pass:
         _count_slots(operations, self.slot_ns, self.slots)
         for name, into in (("kind", self.kinds), ("statement", self.statements)):
             _count(operations[name], into)
-        for name, counts in self.sizes.items():
-            _count(operations[name].drop_nulls(), counts)
+        if "outcome" in batch.columns:
+            _count(operations["outcome"].fill_null("unanswered"), self.outcomes)
+        if "completed_ns" in batch.columns:
+            operations = operations.with_columns(_ANSWERED_US)
+        for name in self.sizes.keys() & set(operations.columns):
+            _count(operations[name].drop_nulls(), self.sizes[name])
         # Operations that name no key, such as PING, must not be taken for the most popular one.
         self._add_keys(batch.filter(pl.col("key_size") > 0))
 

@@ -1,8 +1,8 @@
 """Tapes, on which operations are recorded, as a trace.
 
 A folder of tapes has, of each thread that recorded, `tape-NN.tape` with blocks of records (see
-`kvmark_trace::tape`) and `tape-NN.jsonl` with the statements that they name by number. What a
-killed writer left is whole up to its last block.
+`kvmark_trace::tape`) and `tape-NN.jsonl` with the outcomes and then the statements that they name
+by number. What a killed writer left is whole up to its last block.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ ABOUT: Final = "tapes.json"
 _HEAD: Final = struct.Struct("<8sII")
 _BYTES: Final = 64
 _UNKNOWN: Final = 2**32 - 1
+_UNANSWERED: Final = 255
 _AT_ONCE: Final = 1 << 16
 _CONTENTS: Final = ("key_content", "value_content")
 _WITH_CONTENTS: Final = np.dtype(
@@ -84,9 +85,10 @@ def seal(folder: Path, writer: TraceWriter, keep: Keep) -> None:
 
 
 class _Names:
-    """Statements of all tapes, by number."""
+    """Outcomes and statements of all tapes, by number."""
 
     def __init__(self) -> None:
+        self.outcomes: list[str] = []
         self.statements: list[str] = []
         self.kinds: list[str] = []
         self._numbers: dict[str, int] = {}
@@ -187,6 +189,13 @@ class _Tape:
             raise self._damaged("its instants don't rise")
         if rows["items"][0] == 0:
             raise self._damaged("an operation has no beginning")
+        if not self._numbers:
+            self._name_outcomes()
+        ended = rows["outcome"] != _UNANSWERED
+        if bool((rows["outcome"][ended] >= len(self._names.outcomes)).any()):
+            raise self._damaged("an operation ended in no known way")
+        if bool((rows["completed_ns"][ended] >= 2**63).any()):
+            raise self._damaged("an operation ended at no possible instant")
         largest = int(rows["statement"].max())
         while len(self._numbers) <= largest:
             self._numbers.append(self._statement())
@@ -212,6 +221,15 @@ class _Tape:
             for place in kept:
                 rows[name][place] = bytes(heap[starts[place] : ends[place]])
         return rows
+
+    def _name_outcomes(self) -> None:
+        try:
+            outcomes = list(map(str, json.loads(self._statements.readline())["outcomes"]))
+        except (ValueError, KeyError, TypeError) as problem:
+            raise self._damaged("its outcomes have no names") from problem
+        if self._names.outcomes not in ([], outcomes):
+            raise self._damaged("its outcomes have other names than those of the tape before")
+        self._names.outcomes = outcomes
 
     def _statement(self) -> int:
         try:
@@ -246,6 +264,9 @@ def _merged(tapes: Sequence[_Tape]) -> Iterator[_Rows]:
 def _frame(rows: _Rows, begin_ns: int, names: _Names, clients: _Clients) -> pl.DataFrame:
     """Rows with a trace's columns."""
     statements = pl.Series(rows["statement"].astype(np.uint32))
+    outcomes = pl.Series(np.minimum(rows["outcome"], len(names.outcomes)).astype(np.uint32))
+    ended = rows["outcome"] != _UNANSWERED
+    completed_ns = np.where(ended, rows["completed_ns"], begin_ns).astype(np.int64) - begin_ns
     columns = {
         "at_ns": pl.Series((rows["at_ns"] - np.uint64(begin_ns)).astype(np.int64)),
         "client": pl.Series(clients.renamed(rows["client"])),
@@ -256,6 +277,8 @@ def _frame(rows: _Rows, begin_ns: int, names: _Names, clients: _Clients) -> pl.D
         "value_size": pl.Series(np.ascontiguousarray(rows["value_size"])),
         "ttl_ms": pl.Series(np.ascontiguousarray(rows["ttl_ms"])),
         "items": pl.Series(np.ascontiguousarray(rows["items"])),
+        "completed_ns": pl.Series(completed_ns),
+        "outcome": pl.Series([*names.outcomes, None], dtype=pl.String).gather(outcomes),
     }
     if rows.dtype != RECORD:
         for name in _CONTENTS:
@@ -263,4 +286,5 @@ def _frame(rows: _Rows, begin_ns: int, names: _Names, clients: _Clients) -> pl.D
     return pl.DataFrame(columns).with_columns(
         pl.when(pl.col("value_size") != _UNKNOWN).then(pl.col("value_size")),
         pl.when(pl.col("ttl_ms") != 0).then(pl.col("ttl_ms")),
+        pl.when(pl.col("outcome").is_not_null()).then(pl.col("completed_ns")),
     )

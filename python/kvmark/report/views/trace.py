@@ -14,7 +14,12 @@ from kvmark.trace import sentences
 
 __all__ = ["trace_grids", "trace_sentences", "trace_text"]
 
-_SIZES = {"key_size": "keys, bytes", "value_size": "values, bytes", "ttl_ms": "time to live, ms"}
+_SIZES = {
+    "key_size": "keys, bytes",
+    "value_size": "values, bytes",
+    "ttl_ms": "time to live, ms",
+    "answered_us": "until answered, µs",
+}
 
 
 def trace_text(answer: TraceAnswer, width: int) -> Text:
@@ -69,10 +74,12 @@ def trace_grids(answer: TraceAnswer) -> Iterator[Grid]:
     """Its tables."""
     yield _parts("Kinds", answer.kinds)
     yield _parts("Statements", answer.statements)
+    if answer.outcomes:
+        yield _parts("Outcomes", answer.outcomes)
     if answer.sizes:
         headings = ("mean", "p50", "p99", "largest", "said by, %")
         yield Grid(
-            "Sizes",
+            "Sizes and times",
             (Column("", number=False, key=True), *map(Column, headings)),
             tuple(_size(one) for one in answer.sizes),
         )
