@@ -59,12 +59,19 @@ def peers_of(
 
 
 def commit() -> str | None:
-    """The commit of this clone, and whether something was changed since; none without Git."""
-    words = ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty"]
-    told = subprocess.run(  # noqa: S603 - of this clone
-        words, cwd=ROOT, capture_output=True, text=True, check=False
+    """The commit of this clone, and whether anything but records was changed since; none without
+    Git.
+    """
+    head = _git("rev-parse", "--short=12", "HEAD").stdout.strip()
+    changed = _git("diff", "--quiet", "HEAD", "--", ".", ":(exclude)docs/records").returncode
+    return f"{head}-dirty" if head and changed else head or None
+
+
+def _git(*words: str) -> subprocess.CompletedProcess[str]:
+    """What Git says of this clone."""
+    return subprocess.run(  # noqa: S603 - of this clone
+        ["git", *words], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    return told.stdout.strip() or None
 
 
 def text_of_peers(peers: Peers) -> str:
