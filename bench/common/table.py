@@ -59,9 +59,7 @@ def peers_of(
 
 
 def commit() -> str | None:
-    """The commit of this clone, and whether anything but records was changed since; none without
-    Git.
-    """
+    """The clone's commit, and whether anything but records changed since; none without Git."""
     head = _git("rev-parse", "--short=12", "HEAD").stdout.strip()
     changed = _git("diff", "--quiet", "HEAD", "--", ".", ":(exclude)docs/records").returncode
     return f"{head}-dirty" if head and changed else head or None
@@ -69,8 +67,9 @@ def commit() -> str | None:
 
 def _git(*words: str) -> subprocess.CompletedProcess[str]:
     """What Git says of this clone."""
+    command = ["git", *words]
     return subprocess.run(  # noqa: S603 - of this clone
-        ["git", *words], cwd=ROOT, capture_output=True, text=True, check=False
+        command, cwd=ROOT, capture_output=True, text=True, check=False
     )
 
 

@@ -65,7 +65,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Quantiles of a size in bytes or a time in the unit that `what` ends with, of what says one."""
+    """Quantiles of a size in bytes, or of a time in the unit that `what` ends with."""
 
     what: str
     share: float
