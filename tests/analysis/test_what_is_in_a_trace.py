@@ -56,6 +56,16 @@ def test_a_trace_says_how_its_operations_ended_and_after_what_time(tmp_path: Pat
     assert answered.share == pytest.approx(0.991)
 
 
+@pytest.mark.parametrize(("took_us", "told_us"), [(0, 0), (9_999, 9_990), (10**13 + 1, 10**13)])
+def test_however_long_an_answer_took_three_digits_of_it_are_told(
+    tmp_path: Path, took_us: int, told_us: int
+) -> None:
+    given = {"completed_ns": pl.Series([took_us * 1000])}
+    answer = described(tmp_path, np.arange(1), np.arange(1), ["read"], **given)
+    answered = next(one for one in answer.sizes if one.what == "answered_us")
+    assert answered.largest == told_us
+
+
 def test_nothing_is_told_of_ends_that_nobody_knows(tmp_path: Path) -> None:
     answer = described(tmp_path, np.arange(9), np.arange(9), ["read"] * 9)
     assert answer.outcomes == ()

@@ -32,7 +32,7 @@ _WINDOWS: Final = 10
 _COURSE: Final = 100
 _ANSWERED: Final = "answered_us"
 _US: Final = (pl.col("completed_ns") - pl.col("at_ns")) // 1000
-_STEP: Final = pl.lit(10).pow((_US.clip(1).log10().floor().cast(pl.Int64) - 2).clip(0))
+_STEP: Final = pl.lit(10, pl.Int64).pow((_US.clip(1).log10().floor().cast(pl.Int64) - 2).clip(0))
 _ANSWERED_US: Final = (_US // _STEP * _STEP).alias(_ANSWERED)
 """How long an answer took, in three digits, so that few values are counted."""
 
@@ -65,7 +65,10 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Quantiles of a size in bytes, or of a time in the unit that `what` ends with."""
+    """Quantiles of a size in bytes, or of a time in the unit that `what` ends with.
+
+    `answered_us` is cut off behind three digits.
+    """
 
     what: str
     share: float
@@ -97,7 +100,8 @@ class TraceAnswer:
     kinds: tuple[TracePart, ...]
     statements: tuple[TracePart, ...]
     outcomes: tuple[TracePart, ...]
-    """How operations ended, `unanswered` among them; empty where the trace doesn't say."""
+    """How operations ended; empty where the trace doesn't say. `unanswered` are those without an
+    answer, also where none was asked for."""
     rate: Rate
     sizes: tuple[Sizes, ...]
     keys: float
