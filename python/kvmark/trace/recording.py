@@ -265,8 +265,6 @@ def _frame(rows: _Rows, begin_ns: int, names: _Names, clients: _Clients) -> pl.D
     """Rows with a trace's columns."""
     statements = pl.Series(rows["statement"].astype(np.uint32))
     outcomes = pl.Series(np.minimum(rows["outcome"], len(names.outcomes)).astype(np.uint32))
-    ended = rows["outcome"] != _UNANSWERED
-    completed_ns = np.where(ended, rows["completed_ns"], begin_ns).astype(np.int64) - begin_ns
     columns = {
         "at_ns": pl.Series((rows["at_ns"] - np.uint64(begin_ns)).astype(np.int64)),
         "client": pl.Series(clients.renamed(rows["client"])),
@@ -277,7 +275,7 @@ def _frame(rows: _Rows, begin_ns: int, names: _Names, clients: _Clients) -> pl.D
         "value_size": pl.Series(np.ascontiguousarray(rows["value_size"])),
         "ttl_ms": pl.Series(np.ascontiguousarray(rows["ttl_ms"])),
         "items": pl.Series(np.ascontiguousarray(rows["items"])),
-        "completed_ns": pl.Series(completed_ns),
+        "completed_ns": pl.Series(rows["completed_ns"].astype(np.int64) - begin_ns),
         "outcome": pl.Series([*names.outcomes, None], dtype=pl.String).gather(outcomes),
     }
     if rows.dtype != RECORD:
