@@ -1,6 +1,7 @@
 //! What a server's errors mean for an operation.
 
 pub(crate) use kvmark_driver_server::Failure;
+use kvmark_driver_server::errors;
 use kvmark_plan::Outcome;
 
 use crate::json::Damaged;
@@ -18,7 +19,7 @@ pub(crate) fn refused(line: &[u8]) -> Failure {
     } else {
         ""
     };
-    Failure::new(class(&text), format!("the server answered: {text}{advice}"))
+    Failure::new(errors::memcached(line), format!("the server answered: {text}{advice}"))
 }
 
 /// The server said no to a login; its own words could repeat the password.
@@ -49,39 +50,5 @@ pub(crate) fn damaged(key: &[u8], why: Damaged) -> Failure {
 impl From<Garbage> for Failure {
     fn from(garbage: Garbage) -> Self {
         Self::new(Outcome::Protocol, garbage.to_string())
-    }
-}
-
-/// The outcome that an error line stands for.
-fn class(line: &str) -> Outcome {
-    match line.strip_prefix("SERVER_ERROR") {
-        Some(why) if why.contains("out of memory") => Outcome::Overloaded,
-        Some(why) if why.contains("too large") => Outcome::Refused,
-        // A proxy says so of the server behind it.
-        Some(_) => Outcome::Unavailable,
-        None if line == "ERROR Too many open connections" => Outcome::Overloaded,
-        None => Outcome::Refused,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_error_of_a_server_has_its_outcome() {
-        let cases = [
-            ("ERROR", Outcome::Refused),
-            ("ERROR Too many open connections", Outcome::Overloaded),
-            ("CLIENT_ERROR bad data chunk", Outcome::Refused),
-            ("CLIENT_ERROR unauthenticated", Outcome::Refused),
-            ("SERVER_ERROR out of memory storing object", Outcome::Overloaded),
-            ("SERVER_ERROR out of memory writing get response", Outcome::Overloaded),
-            ("SERVER_ERROR object too large for cache", Outcome::Refused),
-            ("SERVER_ERROR Connection refused", Outcome::Unavailable),
-        ];
-        for (line, outcome) in cases {
-            assert_eq!(class(line), outcome, "{line}");
-        }
     }
 }

@@ -1,9 +1,11 @@
 //! What drivers of servers share: addresses, credentials, trust, framed connections and their
-//! failures, the words of commands and arguments as text, a runtime's timers, and when bytes came.
+//! failures, what servers' errors mean, the words of commands and arguments as text, a runtime's
+//! timers, and when bytes came.
 
 mod address;
 mod arrivals;
 mod credentials;
+pub mod errors;
 mod failure;
 pub mod framed;
 mod limits;

@@ -150,10 +150,31 @@ fn a_list_of_nothing_but_nulls_is_a_read_that_found_nothing() {
         MGET gone away\r\nLRANGE l 0 9\r\nSMISMEMBER s m\r\n";
     let says = b"*1\r\n$-1\r\n*1\r\n$3\r\nxyz\r\n*1\r\n$0\r\n\r\n*2\r\n$-1\r\n_\r\n\
         *2\r\n$-1\r\n$1\r\nv\r\n*2\r\n$-1\r\n$-1\r\n*0\r\n*1\r\n:1\r\n";
-    let sizes: Vec<_> =
-        rows(Spoken::Redis, asks, says).into_iter().map(|(_, _, size, ..)| size).collect();
-    let expected = [None, Some(3), Some(0), None, Some(1), None, None, Some(0), None];
-    assert_eq!(sizes, expected);
+    let (sizes, outcomes): (Vec<_>, Vec<_>) = rows(Spoken::Redis, asks, says)
+        .into_iter()
+        .map(|(_, _, size, _, outcome)| (size, outcome))
+        .unzip();
+    assert_eq!(sizes, [None, Some(3), Some(0), None, Some(1), None, None, Some(0), None]);
+    let (ok, miss) = (Some(Outcome::Ok), Some(Outcome::Miss));
+    assert_eq!(outcomes, [miss, ok, ok, miss, ok, miss, miss, miss, ok]);
+}
+
+#[test]
+fn an_error_has_the_outcome_that_it_has_for_a_driver() {
+    use Outcome::{Miss, Ok, Overloaded, Refused, Unavailable};
+    let asks = b"SET k v\r\nGET k\r\nLPUSH k v\r\nDEL k\r\nDEL k\r\n";
+    let says = b"-OOM command not allowed when used memory > 'maxmemory'.\r\n\
+        -CLUSTERDOWN The cluster is down\r\n-WRONGTYPE Operation against a key\r\n:1\r\n:0\r\n";
+    let outcomes = |spoken, asks: &[u8], says: &[u8]| -> Vec<_> {
+        rows(spoken, asks, says).into_iter().filter_map(|(.., outcome)| outcome).collect()
+    };
+    let expected = [Overloaded, Unavailable, Refused, Ok, Miss];
+    assert_eq!(outcomes(Spoken::Redis, asks, says), expected);
+    let asks = b"set k 0 0 1\r\nv\r\nset k 0 0 1\r\nv\r\nget k\r\n";
+    let says = b"SERVER_ERROR out of memory storing object\r\nSERVER_ERROR object too large for \
+        cache\r\nSERVER_ERROR Connection refused\r\n";
+    let expected = [Overloaded, Refused, Unavailable];
+    assert_eq!(outcomes(Spoken::Memcached, asks, says), expected);
 }
 
 #[test]

@@ -10,7 +10,8 @@ pub const READ: u8 = 0;
 pub const OTHER: u8 = 6;
 
 const UPDATE: u8 = 1;
-const DELETE: u8 = 5;
+/// The kind of an operation that deletes.
+pub const DELETE: u8 = 5;
 const BY_KIND: [(u8, &str); 3] = [
     (
         READ,

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use kvmark_driver_server::errors;
 use kvmark_plan::Outcome;
 use kvmark_trace::tape::Record;
 
@@ -178,7 +179,7 @@ impl Dialogue {
             return Ok(());
         }
         if is_error(line) {
-            self.complete(Outcome::Refused, Sizes::Unknown, at_ns, recorder);
+            self.complete(errors::memcached(line), Sizes::Unknown, at_ns, recorder);
             return Ok(());
         }
         let is_meta = matches!(line.get(..2), Some(b"HD" | b"EN" | b"NS" | b"EX" | b"NF" | b"MN"))

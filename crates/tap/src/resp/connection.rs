@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
+use kvmark_driver_server::errors;
 use kvmark_plan::Outcome;
 use kvmark_trace::tape::Record;
-use kvmark_trace::verbs::READ;
+use kvmark_trace::verbs::{DELETE, READ};
 
 use super::replies::{Event, Leaf, Replies};
 use super::requests::{Request, Requests};
@@ -21,7 +22,7 @@ const UNDER_WAY_MAX: usize = 1 << 20;
 struct Pending {
     number: u64,
     effect: Effect,
-    reads: bool,
+    kind: u8,
     keys: usize,
 }
 
@@ -31,6 +32,8 @@ struct Answer {
     leaf: Leaf,
     bytes: u64,
     has_strings: bool,
+    /// Whether anything in it isn't null.
+    found: bool,
     /// Whether it is an aggregate of nothing.
     is_empty: bool,
     /// Sizes of its first elements.
@@ -69,6 +72,7 @@ impl Redis {
                     leaf: Leaf::Null,
                     bytes: 0,
                     has_strings: false,
+                    found: false,
                     is_empty: false,
                     parts: Vec::new(),
                 },
@@ -129,11 +133,11 @@ impl Dialogue {
         if self.waiting.len() + self.queued.len() >= UNDER_WAY_MAX {
             return Err(Ends::Left("more than a million requests under way".to_owned()));
         }
-        let reads = recorder.verbs.kind(verb) == READ;
+        let kind = recorder.verbs.kind(verb);
         recorder.told.cut_keys += request.cut_keys;
         let keys = request.asked.keys.len();
         let number = recorder.ask(at_ns, client, &request.asked, request.contents);
-        self.waiting.push_back(Pending { number, effect, reads, keys });
+        self.waiting.push_back(Pending { number, effect, kind, keys });
         Ok(())
     }
 
@@ -226,11 +230,12 @@ impl Dialogue {
 
 impl Answer {
     fn begin(&mut self) {
-        (self.bytes, self.has_strings, self.is_empty) = (0, false, false);
+        (self.bytes, self.has_strings, self.found, self.is_empty) = (0, false, false, false);
         self.parts.clear();
     }
 
     fn add(&mut self, leaf: Leaf) {
+        self.found |= leaf != Leaf::Null;
         if let Leaf::Bulk(size) = leaf {
             self.bytes = self.bytes.saturating_add(size);
             self.has_strings = true;
@@ -247,8 +252,10 @@ impl Answer {
     /// Tells the recorder how an operation ended.
     fn give(&self, to: &Pending, text: &[u8], at_ns: u64, recorder: &mut Recorder) {
         let outcome = match self.leaf {
+            Leaf::Error => errors::redis(text),
             Leaf::Null => Outcome::Miss,
-            Leaf::Error => Outcome::Refused,
+            Leaf::Other if to.kind == READ && !self.found => Outcome::Miss,
+            Leaf::Other if to.kind == DELETE && text == b"0" => Outcome::Miss,
             _ => Outcome::Ok,
         };
         if self.leaf == Leaf::Error {
@@ -261,7 +268,7 @@ impl Answer {
         }
         let sizes = match self.leaf {
             // An aggregate of nulls alone, as of MGET's only key, found nothing.
-            _ if !to.reads || !(self.has_strings || self.is_empty) => Sizes::Unknown,
+            _ if to.kind != READ || !(self.has_strings || self.is_empty) => Sizes::Unknown,
             Leaf::Other if to.keys > 1 && self.parts.len() == to.keys => Sizes::Each(&self.parts),
             _ => Sizes::One(clamped(self.bytes)),
         };
