@@ -1,30 +1,45 @@
 """Prints what the published clients of two applications cost the load generator, and its memory.
 
-python -m bench.apps [--seconds 30] [--flat-seconds 600] [--only TEXT]
+python -m bench.apps [--times 5] [--seconds 20] [--flat-seconds 120] [--only TEXT]
+                     [--results FOLDER] [--anyway]
 
 The published report doesn't tell its pipeline's length: by Little's law it was near 480 commands,
-and the batch 100 rows. Servers are those that `kvmark up` starts here, one node each; one that
-can't be started is named, and the rest goes on. The last case runs on the simulated driver as fast
-as it goes and prints the generator's memory by the tenth of the run: it must not grow.
+and the batch 100 rows. Server and load generator have a core each. The last case runs on the
+simulated driver as fast as it goes: memory must not grow from a run's first tenth to its last.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from kvmark.records import Run
+import polars as pl
+from bench.common import kvmark
+from bench.common.console import carried_out, keep, repeating, say
+from bench.common.process import execute
+from bench.common.table import peers_of, text_of_peers
+from bench.common.tools import find_kvmark
+from bench.cql.server import serving as serving_cassandra
+from bench.redis.server import serving as serving_redis
 
-PROGRAM: Final = Path(sys.executable).with_name("kvmark")
-PARTS: Final = 10
+from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, PeerRun, Peers
+from kvmark.records.names import GENERATOR
+
+GENERATOR_CORE, SERVER_CORE = 0, 1
+CONNECTIONS: Final = 64
+HEAP_MIB: Final = 1024
+THROUGHPUT: Final = PeerFigure(name="throughput", heading="ops/s")
+CPU: Final = PeerFigure(name="client CPU per operation", heading="client CPU ns/op")
+MEMORY: Final = PeerFigure(name="memory", heading="memory, MB")
+FLAT: Final = "flat memory"
+LAST, FIRST = "kvmark, last tenth", "kvmark, first tenth"
+GROWN_MOST: Final = 1.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,118 +47,118 @@ class Case:
     """An application with its published clients."""
 
     title: str
-    #: What `kvmark up` starts; None for the simulated driver.
-    system: str | None
+    #: Commands of a pipeline, or rows of a batch.
+    items: int
     words: tuple[str, ...]
+
+    @property
+    def is_redis(self) -> bool:
+        """Whether its server speaks the Redis protocol."""
+        return self.words[0].startswith("Redis")
 
 
 CASES: Final = (
     Case(
         "RedisPipelinedKeyValue, 24 writers, pipelines of 480",
-        "redis",
+        480,
         ("RedisPipelinedKeyValue", "--num_threads_write", "24", "--num_threads_read", "0",
          "--pipeline_length", "480"),
     ),
     Case(
         "RedisPipelinedKeyValue, 16 readers, pipelines of 480",
-        "redis",
+        480,
         ("RedisPipelinedKeyValue", "--num_threads_write", "0", "--num_threads_read", "16",
          "--pipeline_length", "480"),
     ),
     Case(
         "CassandraBatchKeyValue, 32 writers, batches of 100",
-        "cassandra",
+        100,
         ("CassandraBatchKeyValue", "--num_threads_write", "32", "--num_threads_read", "0",
          "--batch_size", "100", "--num_writes", "-1"),
     ),
 )  # fmt: skip
 
 
-def say(line: str) -> None:
-    """Prints a line at once, also into a pipe."""
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+def main() -> int:
+    """Measures and prints; 1 when the machine is too busy, 3 when a run or a server failed."""
+    parser = repeating(__doc__, 5, "case is run")
+    parser.add_argument("--seconds", type=int, default=20)
+    parser.add_argument("--flat-seconds", type=int, default=120)
+    parser.add_argument("--only", default="", help="cases with this text in their name")
+    given = parser.parse_args()
+    return carried_out(lambda: _measure(given), anyway=given.anyway)
 
 
-def main() -> None:
-    """Runs the cases that were asked for, one after the other."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--seconds", type=int, default=30)
-    parser.add_argument("--flat-seconds", type=int, default=600)
-    parser.add_argument("--only", default="")
-    asked = parser.parse_args()
-    say(f"{'case':<54}{'ops/s':>12}{'CPU ns/op':>12}{'peak MiB':>10}")
+def _measure(given: argparse.Namespace) -> bool:
+    cases = [case for case in CASES if given.only in case.title]
+    measured: list[PeerRun] = []
+    with ExitStack() as servers:
+        urls, versions = {}, []
+        if any(case.is_redis for case in cases):
+            redis = servers.enter_context(serving_redis(SERVER_CORE, CONNECTIONS))
+            urls[True] = redis.testbed.url
+            versions.append(f"Redis {redis.version}")
+        if any(not case.is_redis for case in cases):
+            cassandra = servers.enter_context(serving_cassandra(1, HEAP_MIB, (SERVER_CORE,)))
+            urls[False] = cassandra.url
+            versions.append(f"Cassandra {cassandra.version}")
+        for block in range(given.times):
+            for case in cases:
+                measured.append(_case(case, block, urls[case.is_redis], given.seconds))
+                say(f"{block + 1}/{given.times}  {case.title}: {measured[-1].figures}")
+    for block in range(given.times if given.only in FLAT else 0):
+        measured += _flat(block, given.flat_seconds)
+        say(f"{block + 1}/{given.times}  {FLAT}: {[one.figures for one in measured[-2:]]}")
+    peers = _peers(f"{' and '.join(versions) or 'no server'}", measured)
+    if given.results:
+        keep(given.results, "bench-apps", peers)
+    sys.stdout.write(text_of_peers(peers))
+    return True
+
+
+def _case(case: Case, block: int, url: str, seconds: int) -> PeerRun:
+    words = ["app", *case.words, "--system", url, "--run_time", str(seconds)]
+    words += ["--pin", str(GENERATOR_CORE), "--json", "--quiet"]
+    once = kvmark.once(find_kvmark(), words, GENERATOR_CORE, case.items)
+    figures = {
+        THROUGHPUT.name: once.ops_per_s,
+        CPU.name: once.cpu_ns / once.operations,
+        MEMORY.name: once.peak_bytes / 1e6,
+    }
+    return PeerRun(block=block, case=case.title, program="kvmark", figures=figures)
+
+
+def _flat(block: int, seconds: int) -> Iterator[PeerRun]:
+    """The generator's memory at both ends of a long run as fast as it goes."""
+    words = ["app", "RedisKeyValue", "--system", "sim:?servers=32&mean_us=0"]
+    words += ["--run_time", str(seconds), "--json", "--quiet"]
     with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as folder:
-        for case in CASES:
-            if asked.only in case.title:
-                _measure(case, asked.seconds, Path(folder))
-        if asked.only in "flat memory":
-            _flat(asked.flat_seconds, Path(folder))
+        variables = {"KVMARK_RUNS": folder}
+        cores = f"{GENERATOR_CORE},{SERVER_CORE}"
+        execute([*find_kvmark(), *words], cores, kvmark.MEASURED, variables)
+        (file,) = Path(folder).glob("*/resources.parquet")
+        rows = pl.read_parquet(file).filter(pl.col("node") == GENERATOR).sort("at_wall_ns")
+    resident = rows["resident_bytes"].to_list()
+    tenth = max(len(resident) // 10, 1)
+    for program, part in ((LAST, resident[-tenth:]), (FIRST, resident[:tenth])):
+        figures = {MEMORY.name: max(part) / 1e6}
+        yield PeerRun(block=block, case=FLAT, program=program, figures=figures)
 
 
-def _measure(case: Case, seconds: int, folder: Path) -> None:
-    with _up(case.system, folder) as system:
-        if system is None:
-            say(f"{case.title:<54}{'no server':>12}")
-            return
-        words = (*case.words, "--system", system, "--run_time", str(seconds), "--interval", "1s")
-        document = _kvmark(("app", *words, "--json", "--quiet"), folder)
-    if document is None:
-        say(f"{case.title:<54}{'failed':>12}")
-        return
-    run = Run.open(folder / "runs" / document["run"])
-    table = document["table"]
-    done = sum(row["spread"]["mean"] for row in table["rows"] if row["name"].endswith("throughput"))
-    phase = run.counted[0]
-    cpu_ns = (phase.process.cpu_user_ns or 0) + (phase.process.cpu_system_ns or 0)
-    operations = done * phase.window_ns / 1e9
-    peak = (phase.process.max_resident_bytes or 0) / 2**20
-    say(f"{case.title:<54}{done:>12,.0f}{cpu_ns / max(operations, 1):>12,.0f}{peak:>10,.1f}")
-
-
-def _flat(seconds: int, folder: Path) -> None:
-    """Memory of the generator over a long run as fast as it goes."""
-    system = ("--system", "sim:?servers=32&mean_us=0", "--run_time", str(seconds))
-    document = _kvmark(("app", "RedisKeyValue", *system, "--json", "--quiet"), folder)
-    if document is None:
-        say("flat memory: the run failed")
-        return
-    run = Run.open(folder / "runs" / document["run"])
-    resident = run.resources["resident_bytes"].to_list()
-    operations = sum(total.count for total in run.manifest.engine.totals)
-    say(f"\nflat memory: {operations:,} operations in {seconds} s on the simulated driver")
-    for part in range(PARTS):
-        first, last = (len(resident) * edge // PARTS for edge in (part, part + 1))
-        most = max(resident[first:last], default=0) / 2**20
-        say(f"  {part * 100 // PARTS:>3} % to {(part + 1) * 100 // PARTS:>3} %  {most:>8.1f} MiB")
-
-
-@contextmanager
-def _up(system: str | None, folder: Path) -> Iterator[str | None]:
-    """A server of its own, which is gone afterwards."""
-    name = f"bench-apps-{system}"
-    done = subprocess.run(  # noqa: S603 - the program of this clone
-        [PROGRAM, "up", str(system), "--name", name],
-        cwd=folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    try:
-        yield f"up:{name}" if done.returncode == 0 else None
-    finally:
-        subprocess.run(  # noqa: S603 - the program of this clone
-            [PROGRAM, "down", name, "--remove"], cwd=folder, capture_output=True, check=False
-        )
-
-
-def _kvmark(words: Sequence[str], folder: Path) -> dict[str, Any] | None:
-    done = subprocess.run(  # noqa: S603 - the program of this clone
-        [str(PROGRAM), *words], cwd=folder, capture_output=True, text=True, check=False
+def _peers(servers: str, measured: Sequence[PeerRun]) -> Peers:
+    bound = PeerBound(figure=MEMORY.name, peer=FIRST, limit=GROWN_MOST)
+    return peers_of(
+        "What the sample applications' published clients cost",
+        f"{servers} on core {SERVER_CORE}, clients on core {GENERATOR_CORE}; {FLAT}: the simulated"
+        " driver, on both",
+        (THROUGHPUT, CPU, MEMORY),
+        [
+            *(PeerCase(name=case.title, programs=("kvmark",)) for case in CASES),
+            PeerCase(name=FLAT, programs=(LAST, FIRST), bounds=(bound,)),
+        ],
+        measured,
     )
-    if not done.stdout:
-        sys.stderr.write(done.stderr)
-        return None
-    document: dict[str, Any] = json.loads(done.stdout)
-    return document
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

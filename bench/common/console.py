@@ -24,11 +24,13 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
-def parser(prog: str, description: str | None, *, blocks: int) -> argparse.ArgumentParser:
+def parser(
+    prog: str, description: str | None, *, blocks: int, records: int = 100_000
+) -> argparse.ArgumentParser:
     """A command line with what every comparison with peers takes."""
     made = argparse.ArgumentParser(prog=f"python -m {prog}", description=description)
     made.add_argument("--blocks", type=int, default=blocks)
-    made.add_argument("--records", type=int, default=100_000)
+    made.add_argument("--records", type=int, default=records)
     made.add_argument("--seed", type=int, default=1)
     made.add_argument(
         "--results", type=Path, help="folder for every repetition as JSON, such as docs/records"

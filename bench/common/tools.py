@@ -9,12 +9,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from bench.common.process import PeerFailedError
+
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 CACHE = Path.home() / ".cache" / "kvmark"
 YCSB_CLIENT = "site.ycsb.Client"
 
 
-class PeerMissingError(Exception):
+class PeerMissingError(PeerFailedError):
     """A peer can't be had here; one sentence says what to install."""
 
 

@@ -21,17 +21,17 @@ class Case:
     """One figure of the engine."""
 
     name: str
+    #: None of a ratio.
     unit: str
     #: The bound and whether the figure must not be above or below it; none for a figure to know.
     bound: float | None
     most: bool
     measure: Callable[[], float]
 
-    def met(self, figure: float) -> bool | None:
-        """Whether the bound is met; none without one."""
-        if self.bound is None:
-            return None
-        return figure <= self.bound if self.most else figure >= self.bound
+    @property
+    def title(self) -> str:
+        """The name with the unit."""
+        return f"{self.name}, {self.unit}" if self.unit else self.name
 
 
 def blocking(workload: str = UNIFORM, clients: int = 1) -> Facts:
@@ -101,36 +101,46 @@ def stall_error(run: Facts) -> float:
 CASES: tuple[Case, ...] = (
     Case("bare loop: two stamps and a record", "ns/op", None, True, bare_ns),
     Case("blocking, uniform reads", "ns/op", 80, True, lambda: ns(blocking())),
-    Case("blocking, uniform reads ÷ bare loop", "×", 3.0, True, lambda: ns(blocking()) / bare_ns()),
+    Case("blocking, uniform reads ÷ bare loop", "", 3.0, True, lambda: ns(blocking()) / bare_ns()),
     Case("blocking, YCSB C (zipfian)", "ns/op", None, True, lambda: ns(blocking("ycsb/c"))),
     Case("blocking, YCSB A", "ns/op", None, True, lambda: ns(blocking("ycsb/a"))),
     Case("64 asynchronous clients", "ns/op", None, True, lambda: ns(asynchronous())),
     Case(
         "64 asynchronous clients ÷ bare loop",
-        "×",
+        "",
         4.8,
         True,
         lambda: ns(asynchronous()) / bare_ns(),
     ),
-    Case("instructions, blocking", "per op", None, True, lambda: instructions_per_operation()[0]),
     Case(
-        "instructions, asynchronous", "per op", None, True, lambda: instructions_per_operation()[1]
+        "instructions, blocking",
+        "per operation",
+        None,
+        True,
+        lambda: instructions_per_operation()[0],
+    ),
+    Case(
+        "instructions, asynchronous",
+        "per operation",
+        None,
+        True,
+        lambda: instructions_per_operation()[1],
     ),
     Case(
         "two cores ÷ one, blocking",
-        "×",
+        "",
         1.8,
         False,
         lambda: blocking(clients=2).rate / blocking().rate,
     ),
     Case(
         "two cores ÷ one, asynchronous",
-        "×",
+        "",
         1.8,
         False,
         lambda: asynchronous(2).rate / asynchronous().rate,
     ),
-    Case("allocations by the engine", "per op", 0, True, allocations_per_operation),
+    Case("allocations by the engine", "per operation", 0, True, allocations_per_operation),
     *(
         Case(
             f"issued within 100 µs at {rate:,}/s",

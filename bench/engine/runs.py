@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.common.process import PeerFailedError
+
 from kvmark.records import Records, Run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,10 +21,6 @@ PRECISE_NS = 100_000
 """How near to its intended start an operation must be issued."""
 # An overloaded or stalled run answers no (1); it is measured all the same.
 _MEASURED = (0, 1)
-
-
-class RunFailedError(Exception):
-    """kvmark didn't carry a run out; says what it said."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ def facts(words: Sequence[str]) -> Facts:
     """Runs `kvmark run` with these words and reads its manifest.
 
     Raises:
-        RunFailedError: there is no measurement.
+        PeerFailedError: there is no measurement.
     """
     with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as folder:
         command = [str(Path(sys.executable).with_name("kvmark")), "run", *words]
@@ -59,7 +57,7 @@ def facts(words: Sequence[str]) -> Facts:
             command, env=environment, capture_output=True, text=True, check=False, cwd=ROOT
         )
         if done.returncode not in _MEASURED:
-            raise RunFailedError(f"{' '.join(command)} failed: {done.stderr.strip()}")
+            raise PeerFailedError(f"{' '.join(command)} failed: {done.stderr.strip()}")
         return _facts(Records(Path(folder)).open("last"))
 
 

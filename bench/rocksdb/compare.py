@@ -11,54 +11,27 @@ from __future__ import annotations
 
 import argparse
 import os
-import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from bench.common.console import keep, say
-from bench.common.table import peers_of, text_of_peers
-from bench.common.tools import PeerMissingError
-from bench.rocksdb.peers import (
-    PEERS,
-    USUAL,
-    Case,
-    Job,
-    Measured,
-    PeerFailedError,
-    Tools,
-    build,
-    load,
-)
+from bench.common.blocks import Repetition, repetitions
+from bench.common.console import carried_out, keep, parser, say
+from bench.common.figures import CPU, MEMORY, THROUGHPUT, Measured, Program
+from bench.common.table import case_of, figure_of, peers_of, run_of, text_of_peers
+from bench.rocksdb.peers import PEERS, USUAL, Case, Job, Tools, build, load
 
-from kvmark.analysis.external.peers import PeerCase, PeerFigure, PeerRun, Peers
+from kvmark.analysis.external.peers import Peers
 
 OPTIONS = {
     "write_buffer_bytes": str(64 << 20),
     "block_cache_bytes": str(32 << 20),
     "compression": "lz4",
 }
-Figure = Callable[[Measured], float]
-FIGURES: dict[str, tuple[str, Figure]] = {
-    "throughput": ("ops/s", lambda measured: measured.ops_per_s),
-    "client CPU per operation": (
-        "client CPU µs/op", lambda measured: measured.cpu_ns_per_operation / 1e3,
-    ),
-    "peak memory": ("peak MB", lambda measured: measured.max_resident_bytes / 1e6),
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Repetition:
-    """One peer's measurement of one case in one block."""
-
-    block: int
-    case: Case
-    peer: str
-    measured: Measured
+FIGURES = (THROUGHPUT, CPU, MEMORY)
 
 
 def copy_database(loaded: Path, place: Path) -> Path:
@@ -80,15 +53,6 @@ def read_through(loaded: Path) -> None:
                 pass
 
 
-def order(
-    cases: Sequence[Case], peers: Sequence[str], chance: random.Random
-) -> Iterator[tuple[Case, str]]:
-    """Cases in random order, and each with its peers next to each other, in random order too."""
-    for case in chance.sample(cases, len(cases)):
-        for peer in chance.sample(peers, len(peers)):
-            yield case, peer
-
-
 def run_once(tools: Tools, job: Job, peer: str, loaded: Path) -> Measured:
     """One peer on a fresh copy, which is removed again."""
     place = copy_database(loaded, loaded.parent / "copy")
@@ -102,52 +66,44 @@ def run_blocks(
     tools: Tools, job: Job, loaded: Path, wanted: argparse.Namespace
 ) -> Iterator[Repetition]:
     """All repetitions, as they end."""
-    chance = random.Random(wanted.seed)  # noqa: S311  # an order, not a secret
-    cases = [Case(workload, n) for workload in wanted.workloads for n in wanted.threads]
-    for block in range(wanted.blocks):
-        for case, peer in order(cases, wanted.peers, chance):
-            here = replace(job, case=case, seed=wanted.seed + block)
-            measured = run_once(tools, here, peer, loaded)
-            say(f"block {block + 1}/{wanted.blocks}  {case}  {peer}: {measured.ops_per_s:,.0f}/s")
-            yield Repetition(block, case, peer, measured)
+
+    def measured(case: Case, peer: str, block: int) -> Measured:
+        return run_once(tools, replace(job, case=case, seed=wanted.seed + block), peer, loaded)
+
+    programs: dict[str, Program] = dict.fromkeys(wanted.peers, ())
+    for one in repetitions(cases(wanted), programs, wanted.blocks, wanted.seed, measured):
+        say(one.said(wanted.blocks))
+        yield one
 
 
-def kept(repetitions: Sequence[Repetition], wanted: argparse.Namespace) -> Peers:
+def cases(wanted: argparse.Namespace) -> list[Case]:
+    """What was asked for, in the table's order."""
+    peers = tuple(wanted.peers)
+    return [
+        Case(name, n, peers) for name in sorted(wanted.workloads) for n in sorted(wanted.threads)
+    ]
+
+
+def kept(found: Sequence[Repetition], wanted: argparse.Namespace) -> Peers:
     """Everything that was measured; the first peer is divided by each other one."""
-    cases = sorted({one.case for one in repetitions}, key=lambda one: (one.workload, one.threads))
     return peers_of(
         "kvmark, a bare loop and YCSB on one RocksDB database",
         f"RocksDB; {wanted.records:,} records of 1 KB, {wanted.operations:,} operations",
-        [PeerFigure(name=name, heading=heading) for name, (heading, _) in FIGURES.items()],
-        [PeerCase(name=str(case), programs=tuple(wanted.peers)) for case in cases],
-        [
-            PeerRun(
-                block=one.block,
-                case=str(one.case),
-                program=one.peer,
-                figures={name: figure(one.measured) for name, (_, figure) in FIGURES.items()},
-            )
-            for one in repetitions
-        ],
+        [figure_of(one) for one in FIGURES],
+        [case_of(case) for case in cases(wanted)],
+        [run_of(one, FIGURES) for one in found],
     )
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.rocksdb.compare",
-        description="Measure kvmark beside a bare loop and YCSB on embedded RocksDB.",
-    )
-    parser.add_argument("--records", type=int, default=1_000_000, help="of 1 KB each")
-    parser.add_argument("--operations", type=int, default=1_000_000, help="per run")
-    parser.add_argument("--blocks", type=int, default=10)
-    parser.add_argument("--workloads", nargs="+", default=["c", "a"], choices=["a", "b", "c"])
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--peers", nargs="+", default=list(USUAL), choices=list(PEERS))
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--folder", type=Path, help="where the databases go for the time being")
-    parser.add_argument("--results", type=Path, help="folder for every repetition as JSON")
-    return parser.parse_args(arguments)
+    made = parser("bench.rocksdb.compare", __doc__, blocks=10, records=1_000_000)
+    made.add_argument("--operations", type=int, default=1_000_000, help="per run")
+    made.add_argument("--workloads", nargs="+", default=["c", "a"], choices=["a", "b", "c"])
+    made.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    made.add_argument("--peers", nargs="+", default=list(USUAL), choices=list(PEERS))
+    made.add_argument("--folder", type=Path, help="where the databases go for the time being")
+    return made.parse_args(arguments)
 
 
 def measure(wanted: argparse.Namespace) -> list[Repetition]:
@@ -164,19 +120,20 @@ def measure(wanted: argparse.Namespace) -> list[Repetition]:
         return list(run_blocks(tools, job, loaded, wanted))
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measures and prints; 3 when a peer failed."""
-    wanted = parse(arguments)
-    try:
-        repetitions = measure(wanted)
-    except (PeerFailedError, PeerMissingError) as failure:
-        say(str(failure))
-        return 3
-    peers = kept(repetitions, wanted)
+def run(wanted: argparse.Namespace) -> bool:
+    """Measures and prints; whether nothing failed."""
+    found = measure(wanted)
+    peers = kept(found, wanted)
     if wanted.results:
         keep(wanted.results, "bench-rocksdb", peers)
     sys.stdout.write(text_of_peers(peers))
-    return 0
+    return not any(repetition.failed for repetition in found)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measures and prints; 1 when the machine is too busy, 3 when a peer failed."""
+    wanted = parse(arguments)
+    return carried_out(lambda: run(wanted), anyway=wanted.anyway)
 
 
 if __name__ == "__main__":

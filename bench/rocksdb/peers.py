@@ -4,22 +4,26 @@ The bare loop can be linked to the RocksDB that its crate compiles, too.
 
 Each executes one case on its own copy of the same loaded database, with the same options, and
 answers with a `Measured`. Processor time is what the process spent while its operations ran,
-without starting up; memory is the most the process ever held.
+without starting up; memory is the most the process ever held. Of kvmark both its processes are in
+them, the one that generates load and the one that watches it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from bench.common.tools import find_example
+from bench.common import kvmark, process
+from bench.common.figures import Bound, Measured, Program
+from bench.common.process import PeerFailedError
+from bench.common.tools import find_example, find_kvmark
+
+CORES = f"0-{(os.cpu_count() or 1) - 1}"
+"""Which all sides may use."""
 
 YCSB_SOURCES = Path(__file__).resolve().parent / "ycsb"
 YCSB_BINDING = "kvmark.peer.RocksDbBinding"
@@ -33,8 +37,12 @@ class Case:
 
     workload: str
     threads: int
+    peers: tuple[str, ...] = ()
+    bounds: tuple[Bound, ...] = ()
 
-    def __str__(self) -> str:
+    @property
+    def name(self) -> str:
+        """What the table calls it."""
         return f"{self.workload.upper()}, {self.threads} thread{'s' if self.threads > 1 else ''}"
 
 
@@ -51,46 +59,26 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What one side did."""
-
-    operations: int
-    ops_per_s: float
-    cpu_ns_per_operation: float
-    max_resident_bytes: int
-
-
-@dataclass(frozen=True)
 class Tools:
     """Where the built peers are."""
 
     ycsb_classes: str
-    kvmark: Path
+    kvmark: Program
     bare: Path
     #: Linked to the RocksDB that its crate compiled; None where no peer wants it.
     bare_crate: Path | None
 
 
-class PeerFailedError(Exception):
-    """A peer ended badly or did not do what it was asked."""
-
-
-def execute(command: Sequence[str], folder: Path) -> str:
-    """Runs a command in a folder and returns what it wrote to its standard output."""
-    finished = subprocess.run(  # noqa: S603
-        command, cwd=folder, capture_output=True, text=True, check=False
-    )
-    if finished.returncode != 0:
-        said = finished.stderr.strip()[-2000:]
-        raise PeerFailedError(f"{command[0]} ended with {finished.returncode}: {said}")
-    return finished.stdout
+def execute(command: Sequence[object], folder: Path) -> str:
+    """What a command prints that is run in a folder, on all cores."""
+    return process.execute(list(map(str, command)), CORES, folder=folder).output
 
 
 def build(peers: Sequence[str]) -> Tools:
     """Builds what these peers need; nothing is written into the clone."""
     return Tools(
         ycsb_classes=build_ycsb() if "YCSB" in peers else "",
-        kvmark=Path(sys.executable).parent / "kvmark",
+        kvmark=find_kvmark(),
         bare=build_bare(),
         bare_crate=build_bare("crate") if "bare-crate" in peers else None,
     )
@@ -146,10 +134,9 @@ def bare(program: Path, job: Job) -> Measured:
     report = json.loads(execute(command, job.database.parent))
     cpu_s = report["cpu_user_s"] + report["cpu_system_s"]
     return Measured(
-        operations=report["operations"],
         ops_per_s=report["ops_per_s"],
         cpu_ns_per_operation=cpu_s * 1e9 / report["operations"],
-        max_resident_bytes=report["max_resident_bytes"],
+        peak_bytes=report["max_resident_bytes"],
     )
 
 
@@ -179,10 +166,9 @@ def run_ycsb(tools: Tools, job: Job) -> Measured:
     if TOTAL not in values or done != job.operations:
         raise PeerFailedError(f"YCSB did {done:.0f} of {job.operations} operations")
     return Measured(
-        operations=job.operations,
         ops_per_s=values[TOTAL],
         cpu_ns_per_operation=values["[PROCESS], CpuTime(ms)"] * 1e6 / job.operations,
-        max_resident_bytes=round(values["[PROCESS], MaxResident(KiB)"] * 1024),
+        peak_bytes=round(values["[PROCESS], MaxResident(KiB)"] * 1024),
     )
 
 
@@ -200,40 +186,12 @@ def ycsb_succeeded(values: Mapping[str, float]) -> float:
 def run_kvmark(tools: Tools, job: Job) -> Measured:
     """Ours, all three instants and histograms on; its figures come from the manifest of its run."""
     options = "&".join(f"{name}={value}" for name, value in job.options.items())
-    command = [str(tools.kvmark), "run", f"ycsb/{job.case.workload}", "--json"]
-    command += ["--system", f"rocksdb:{job.database}?{options}"]
-    command += ["--records", str(job.records), "--operations", str(job.operations)]
-    command += ["--clients", str(job.case.threads), "--seed", str(job.seed)]
-    with tempfile.TemporaryDirectory(dir=job.database.parent) as folder:
-        execute(["env", f"KVMARK_RUNS={folder}", *command], job.database.parent)
-        return of_manifest(newest_manifest(Path(folder)))
-
-
-def newest_manifest(runs: Path) -> dict[str, Any]:
-    """The manifest of the run that ended last."""
-    manifests = sorted(runs.glob("*/manifest.json"), key=lambda path: path.stat().st_mtime_ns)
-    if not manifests:
-        raise PeerFailedError(f"kvmark left no closed run in {runs}")
-    manifest: dict[str, Any] = json.loads(manifests[-1].read_text())
-    return manifest
-
-
-def of_manifest(manifest: Mapping[str, Any]) -> Measured:
-    """The figures of the measure phase."""
-    engine = manifest["engine"]
-    phase = next(phase for phase in engine["phases"] if phase["name"] == "measure")
-    totals = [row for row in engine["totals"] if row["phase"] == phase["index"] and not row["part"]]
-    bad = {row["outcome"] for row in totals if row["count"]} - {"ok"}
-    if bad:
-        raise PeerFailedError(f"kvmark recorded outcomes other than ok: {', '.join(sorted(bad))}")
-    operations = sum(row["count"] for row in totals)
-    spent_ns = phase["process"]["cpu_user_ns"] + phase["process"]["cpu_system_ns"]
-    return Measured(
-        operations=operations,
-        ops_per_s=operations * 1e9 / (phase["drained_ns"] - phase["start_ns"]),
-        cpu_ns_per_operation=spent_ns / operations,
-        max_resident_bytes=phase["process"]["max_resident_bytes"],
-    )
+    words = ["run", f"ycsb/{job.case.workload}", "--json"]
+    words += ["--system", f"rocksdb:{job.database}?{options}"]
+    words += ["--records", str(job.records), "--operations", str(job.operations)]
+    words += ["--clients", str(job.case.threads), "--seed", str(job.seed)]
+    once = kvmark.once(tools.kvmark, words, CORES)
+    return Measured(once.ops_per_s, once.cpu_ns / once.operations, once.peak_bytes)
 
 
 PEERS: Mapping[str, Callable[[Tools, Job], Measured]] = {
