@@ -22,7 +22,7 @@ from typing import Final
 import polars as pl
 from bench.common import kvmark
 from bench.common.console import carried_out, keep, repeating, say
-from bench.common.process import execute
+from bench.common.process import PeerFailedError, execute
 from bench.common.table import peers_of, text_of_peers
 from bench.common.tools import find_kvmark
 from bench.cql.server import serving as serving_cassandra
@@ -102,10 +102,14 @@ def _measure(given: argparse.Namespace) -> bool:
             cassandra = servers.enter_context(serving_cassandra(1, HEAP_MIB, (SERVER_CORE,)))
             urls[False] = cassandra.url
             versions.append(f"Cassandra {cassandra.version}")
+        for case in (case for case in cases if not case.is_redis):
+            say(f"{case.title}, until Java has compiled its way")
+            _case(case, 0, urls[False], 2 * given.seconds)
         for block in range(given.times):
             for case in cases:
                 measured.append(_case(case, block, urls[case.is_redis], given.seconds))
-                say(f"{block + 1}/{given.times}  {case.title}: {measured[-1].figures}")
+                said = measured[-1].figures or measured[-1].failed
+                say(f"{block + 1}/{given.times}  {case.title}: {said}")
     for block in range(given.times if given.only in FLAT else 0):
         measured += _flat(block, given.flat_seconds)
         say(f"{block + 1}/{given.times}  {FLAT}: {[one.figures for one in measured[-2:]]}")
@@ -113,13 +117,17 @@ def _measure(given: argparse.Namespace) -> bool:
     if given.results:
         keep(given.results, "bench-apps", peers)
     sys.stdout.write(text_of_peers(peers))
-    return True
+    return not any(one.failed for one in measured)
 
 
 def _case(case: Case, block: int, url: str, seconds: int) -> PeerRun:
     words = ["app", *case.words, "--system", url, "--run_time", str(seconds)]
     words += ["--pin", str(GENERATOR_CORE), "--json", "--quiet"]
-    once = kvmark.once(find_kvmark(), words, GENERATOR_CORE, case.items)
+    try:
+        once = kvmark.once(find_kvmark(), words, GENERATOR_CORE, case.items)
+    except PeerFailedError as failure:
+        said = str(failure)
+        return PeerRun(block=block, case=case.title, program="kvmark", figures=None, failed=said)
     figures = {
         THROUGHPUT.name: once.ops_per_s,
         CPU.name: once.cpu_ns / once.operations,

@@ -59,9 +59,9 @@ def peers_of(
 
 
 def commit() -> str | None:
-    """The clone's commit, and whether anything but records changed since; none without Git."""
+    """The clone's commit, and whether more than documents changed since; none without Git."""
     head = _git("rev-parse", "--short=12", "HEAD").stdout.strip()
-    changed = _git("diff", "--quiet", "HEAD", "--", ".", ":(exclude)docs/records").returncode
+    changed = _git("diff", "--quiet", "HEAD", "--", ".", ":(exclude)docs").returncode
     return f"{head}-dirty" if head and changed else head or None
 
 
