@@ -93,7 +93,7 @@ bench-memcached: setup ## kvmark and a bare epoll loop on one memcached
 bench-cql: setup ## kvmark, latte and YCSB on one Cassandra node
 	@$(BIN)/python -m bench.cql --only read --only "read, checked"
 
-bench-apps: setup ## The YugabyteDB sample applications' cost, and memory over ten minutes
+bench-apps: setup ## The YugabyteDB sample applications' cost, and memory over a run
 	@$(BIN)/python -m bench.apps
 
 bench-scale: setup ## Memory and processor time of 10,000 clients in one process

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.common.process import PeerFailedError
+from bench.common.table import commit
 
 from kvmark.analysis.external.peers import Peers
 from kvmark.errors import KvmarkError
@@ -68,6 +69,7 @@ def carried_out(measure: Callable[[], bool], *, anyway: bool) -> int:
     """The exit code: 1 when the machine is too busy, 3 when a peer or a server failed."""
     if too_busy(describe_host(), anyway=anyway):
         return 1
+    commit()
     try:
         return 0 if measure() else 3
     except (PeerFailedError, KvmarkError) as failure:

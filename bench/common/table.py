@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 from bench.common.blocks import Repetition
@@ -58,8 +59,12 @@ def peers_of(
     )
 
 
+@cache
 def commit() -> str | None:
-    """The clone's commit, and whether more than documents changed since; none without Git."""
+    """The clone's commit, and whether more than documents changed since; none without Git.
+
+    It is that of the first look, which is before anything is measured.
+    """
     head = _git("rev-parse", "--short=12", "HEAD").stdout.strip()
     changed = _git("diff", "--quiet", "HEAD", "--", ".", ":(exclude)docs").returncode
     return f"{head}-dirty" if head and changed else head or None

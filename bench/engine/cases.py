@@ -27,6 +27,8 @@ class Case:
     bound: float | None
     most: bool
     measure: Callable[[], float]
+    #: Whether it is counted and the same each time.
+    is_counted: bool = False
 
     @property
     def title(self) -> str:
@@ -118,6 +120,7 @@ CASES: tuple[Case, ...] = (
         None,
         True,
         lambda: instructions_per_operation()[0],
+        is_counted=True,
     ),
     Case(
         "instructions, asynchronous",
@@ -125,6 +128,7 @@ CASES: tuple[Case, ...] = (
         None,
         True,
         lambda: instructions_per_operation()[1],
+        is_counted=True,
     ),
     Case(
         "two cores ÷ one, blocking",

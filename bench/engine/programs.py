@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from functools import cache, partial
 
+from bench.common.process import execute
 from bench.common.tools import cargo, find_example
 
 ALLOCATIONS = re.compile(r"(\d+) allocations in (\d+) operations")
@@ -41,15 +41,9 @@ def bare_ns() -> float:
     """Time of two stamps and a record in a loop of nothing else, in nanoseconds.
 
     Raises:
-        PeerMissingError: the example doesn't build.
+        PeerFailedError: the example doesn't build, or fails.
     """
-    done = subprocess.run(  # noqa: S603 - our own program
-        ["taskset", "-c", "1", *_bare()],  # noqa: S607 - where the machine has it
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    (found,) = BARE_NS.findall(done.stdout)
+    (found,) = BARE_NS.findall(execute(_bare(), 1).output)
     return float(found)
 
 

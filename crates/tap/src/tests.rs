@@ -170,10 +170,11 @@ fn an_error_has_the_outcome_that_it_has_for_a_driver() {
     };
     let expected = [Overloaded, Unavailable, Refused, Ok, Miss];
     assert_eq!(outcomes(Spoken::Redis, asks, says), expected);
-    let asks = b"set k 0 0 1\r\nv\r\nset k 0 0 1\r\nv\r\nget k\r\n";
+    let asks = b"set k 0 0 1\r\nv\r\nset k 0 0 1\r\nv\r\nget k\r\nget k\r\nset k 0 0 1\r\nv\r\n";
     let says = b"SERVER_ERROR out of memory storing object\r\nSERVER_ERROR object too large for \
-        cache\r\nSERVER_ERROR Connection refused\r\n";
-    let expected = [Overloaded, Refused, Unavailable];
+        cache\r\nSERVER_ERROR Connection refused\r\nERROR Too many open connections\r\n\
+        ERROR Too many open connections\r\n";
+    let expected = [Overloaded, Refused, Unavailable, Overloaded, Overloaded];
     assert_eq!(outcomes(Spoken::Memcached, asks, says), expected);
 }
 
@@ -202,6 +203,18 @@ fn commands_of_memcached_are_recorded_with_what_answered_them() {
     // These two asked for no answer.
     (expected[5].4, expected[9].4) = (None, None);
     assert_eq!(rows(Spoken::Memcached, MEMCACHED_ASKS, MEMCACHED_SAYS), expected);
+}
+
+#[test]
+fn what_memcached_does_not_carry_out_is_a_miss() {
+    let asks =
+        b"replace k 0 0 1\r\nv\r\ncas k 0 0 1 7\r\nv\r\ntouch k 9\r\nms k 1\r\nv\r\nmd k\r\n";
+    let says = b"NOT_STORED\r\nEXISTS\r\nNOT_FOUND\r\nNS\r\nEX\r\n";
+    let outcomes: Vec<_> = rows(Spoken::Memcached, asks, says)
+        .into_iter()
+        .filter_map(|(.., outcome)| outcome)
+        .collect();
+    assert_eq!(outcomes, [Outcome::Miss; 5]);
 }
 
 #[test]

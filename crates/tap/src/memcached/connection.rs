@@ -197,12 +197,12 @@ impl Dialogue {
             }
             Expects::NoOperation if is_meta && self.quiet > 0 => {}
             Expects::Meta if is_meta => {
-                let miss = matches!(line.get(..2), Some(b"EN" | b"NF"));
+                let miss = matches!(line.get(..2), Some(b"EN" | b"NF" | b"NS" | b"EX"));
                 let outcome = if miss { Outcome::Miss } else { Outcome::Ok };
                 self.complete(outcome, Sizes::Unknown, at_ns, recorder);
             }
             Expects::Line if line != b"END" && !is_meta => {
-                let miss = line == b"NOT_FOUND";
+                let miss = matches!(line, b"NOT_FOUND" | b"NOT_STORED" | b"EXISTS");
                 let outcome = if miss { Outcome::Miss } else { Outcome::Ok };
                 self.complete(outcome, Sizes::Unknown, at_ns, recorder);
             }
@@ -233,5 +233,6 @@ impl Dialogue {
 }
 
 fn is_error(line: &[u8]) -> bool {
-    line == b"ERROR" || line.starts_with(b"CLIENT_ERROR") || line.starts_with(b"SERVER_ERROR")
+    let word = line.split(|byte| *byte == b' ').next();
+    matches!(word, Some(b"ERROR" | b"CLIENT_ERROR" | b"SERVER_ERROR"))
 }
