@@ -4,6 +4,9 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
+/// Hundreds of rounds within which memory must be there.
+const STRETCHES_MAX: u32 = 20;
+
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
@@ -16,6 +19,16 @@ pub struct CountingAllocator;
 #[must_use]
 pub fn allocations() -> u64 {
     ALLOCATIONS.get()
+}
+
+/// Whether a hundred rounds in a row allocate nothing, once their memory is there: when that is
+/// depends on how the replies come, as a buffer for the first that comes in two parts does.
+pub fn ends_allocating(mut round: impl FnMut()) -> bool {
+    (0..STRETCHES_MAX).any(|_| {
+        let before = allocations();
+        (0..100).for_each(|_| round());
+        allocations() == before
+    })
 }
 
 fn count() {

@@ -12,7 +12,7 @@ pub mod plans;
 mod processor;
 mod worker;
 
-pub use allocations::{CountingAllocator, allocations};
+pub use allocations::{CountingAllocator, allocations, ends_allocating};
 pub use arguments::Arguments;
 pub use bound::{Bound, layout_of, statement};
 pub use carry::carry_out;
