@@ -15,6 +15,11 @@ LOOK_S = 0.02
 """How often a going process is looked at."""
 
 
+def usable_cores() -> str:
+    """All cores that this process may use, as `taskset -c` takes them."""
+    return ",".join(str(core) for core in sorted(os.sched_getaffinity(0)))
+
+
 class PeerFailedError(Exception):
     """A program ended badly or did not do what it was asked; the text says what it said."""
 

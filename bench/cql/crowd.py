@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from bench.common import kvmark
 from bench.common.figures import Program
-from bench.common.process import execute
+from bench.common.process import execute, usable_cores
 from bench.common.table import peers_of
 from bench.cql.cases import CROWD_MOST_BYTES, CROWD_MOST_FAILED, CROWD_OWN_CONNECTIONS
 from bench.cql.tools import HERE
@@ -111,9 +110,8 @@ def _execute(
     command += ["--workers", wanted.workers, "--json", "--quiet", *words]
     with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as folder:
         said = [str(word) for word in command]
-        cores = f"0-{(os.cpu_count() or 1) - 1}"
         variables = {"KVMARK_RUNS": folder}
-        ended = execute([*program, *said], cores, kvmark.MEASURED, variables)
+        ended = execute([*program, *said], usable_cores(), kvmark.MEASURED, variables)
         return kvmark.newest_manifest(Path(folder), ended.errors)
 
 

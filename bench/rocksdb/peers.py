@@ -11,7 +11,6 @@ them, the one that generates load and the one that watches it.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,11 +18,8 @@ from pathlib import Path
 
 from bench.common import kvmark, process
 from bench.common.figures import Bound, Measured, Program
-from bench.common.process import PeerFailedError
+from bench.common.process import PeerFailedError, usable_cores
 from bench.common.tools import find_example, find_kvmark
-
-CORES = f"0-{(os.cpu_count() or 1) - 1}"
-"""Which all sides may use."""
 
 YCSB_SOURCES = Path(__file__).resolve().parent / "ycsb"
 YCSB_BINDING = "kvmark.peer.RocksDbBinding"
@@ -70,8 +66,8 @@ class Tools:
 
 
 def execute(command: Sequence[object], folder: Path) -> str:
-    """What a command prints that is run in a folder, on all cores."""
-    return process.execute(list(map(str, command)), CORES, folder=folder).output
+    """What a command prints that is run in a folder, on the cores that this process may use."""
+    return process.execute(list(map(str, command)), usable_cores(), folder=folder).output
 
 
 def build(peers: Sequence[str]) -> Tools:
@@ -190,7 +186,7 @@ def run_kvmark(tools: Tools, job: Job) -> Measured:
     words += ["--system", f"rocksdb:{job.database}?{options}"]
     words += ["--records", str(job.records), "--operations", str(job.operations)]
     words += ["--clients", str(job.case.threads), "--seed", str(job.seed)]
-    once = kvmark.once(tools.kvmark, words, CORES)
+    once = kvmark.once(tools.kvmark, words, usable_cores())
     return Measured(once.ops_per_s, once.cpu_ns / once.operations, once.peak_bytes)
 
 
