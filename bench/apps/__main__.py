@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +24,7 @@ import polars as pl
 from bench.common import kvmark
 from bench.common.console import carried_out, keep, repeating, say
 from bench.common.process import PeerFailedError, execute
-from bench.common.table import peers_of, text_of_peers
+from bench.common.table import attempt, peers_of, text_of_peers
 from bench.common.tools import find_kvmark
 from bench.cql.server import serving as serving_cassandra
 from bench.redis.server import serving as serving_redis
@@ -105,7 +106,8 @@ def _measure(given: argparse.Namespace) -> bool:
             systems.append(f"Cassandra {cassandra.version}")
             for case in of_cassandra:
                 say(f"{case.title}, until Java has compiled its way")
-                say(_case(case, 0, cassandra.url, 2 * given.seconds).failed)
+                if failed := _case(case, 0, cassandra.url, 2 * given.seconds).failed:
+                    say(failed)
             measured += _blocks(of_cassandra, cassandra.url, given)
     for block in range(given.times if given.only in FLAT else 0):
         measured += _flat(block, given.flat_seconds)
@@ -126,19 +128,18 @@ def _blocks(cases: Sequence[Case], url: str, given: argparse.Namespace) -> Itera
 
 
 def _case(case: Case, block: int, url: str, seconds: int) -> PeerRun:
+    return attempt(block, case.title, "kvmark", partial(_figures, case, url, seconds))
+
+
+def _figures(case: Case, url: str, seconds: int) -> dict[str, float]:
     words = ["app", *case.words, "--system", url, "--run_time", str(seconds)]
     words += ["--pin", str(GENERATOR_CORE), "--json", "--quiet"]
-    try:
-        once = kvmark.once(find_kvmark(), words, GENERATOR_CORE, case.items)
-    except PeerFailedError as failure:
-        said = str(failure)
-        return PeerRun(block=block, case=case.title, program="kvmark", figures=None, failed=said)
-    figures = {
+    once = kvmark.once(find_kvmark(), words, GENERATOR_CORE, case.items)
+    return {
         THROUGHPUT.name: once.ops_per_s,
         CPU.name: once.cpu_ns / once.operations,
         MEMORY.name: once.peak_bytes / 1e6,
     }
-    return PeerRun(block=block, case=case.title, program="kvmark", figures=figures)
 
 
 def _flat(block: int, seconds: int) -> Iterator[PeerRun]:

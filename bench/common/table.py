@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
 from bench.common.blocks import Repetition
 from bench.common.figures import Bound, Compared, Figure
+from bench.common.process import PeerFailedError
 
 from kvmark.analysis.external.peers import (
     SCHEMA,
@@ -98,6 +99,16 @@ def case_of(case: Compared) -> PeerCase:
 def bound_of(bound: Bound) -> PeerBound:
     """A bound as it is kept."""
     return PeerBound(figure=bound.figure.name, peer=bound.peer, limit=bound.limit, most=bound.most)
+
+
+def attempt(
+    block: int, case: str, program: str, measure: Callable[[], Mapping[str, float]]
+) -> PeerRun:
+    """What a program measures by the figures' names, or why nothing was measured."""
+    try:
+        return PeerRun(block=block, case=case, program=program, figures=measure())
+    except PeerFailedError as failure:
+        return PeerRun(block=block, case=case, program=program, figures=None, failed=str(failure))
 
 
 def run_of(one: Repetition, figures: Sequence[Figure]) -> PeerRun:

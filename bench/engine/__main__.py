@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from bench.common.console import carried_out, keep, repeating, say
-from bench.common.process import PeerFailedError
-from bench.common.table import peers_of, text_of_peers
+from bench.common.table import attempt, peers_of, text_of_peers
 from bench.engine.cases import CASES, Case
 
 from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, PeerRun
@@ -36,7 +36,7 @@ def _measure(cases: Sequence[Case], times: int, results: Path | None) -> bool:
     measured: list[PeerRun] = []
     for block in range(times):
         for case in (case for case in cases if block == 0 or not case.is_counted):
-            measured.append(_once(case, block))
+            measured.append(attempt(block, case.title, "kvmark", partial(_value, case)))
             say(f"{block + 1}/{times}  {case.title}: {measured[-1].figures or measured[-1].failed}")
     peers = peers_of(
         "What the engine costs",
@@ -51,14 +51,8 @@ def _measure(cases: Sequence[Case], times: int, results: Path | None) -> bool:
     return not any(one.failed for one in measured)
 
 
-def _once(case: Case, block: int) -> PeerRun:
-    try:
-        figures = {VALUE.name: case.measure()}
-    except PeerFailedError as failure:
-        return PeerRun(
-            block=block, case=case.title, program="kvmark", figures=None, failed=str(failure)
-        )
-    return PeerRun(block=block, case=case.title, program="kvmark", figures=figures)
+def _value(case: Case) -> dict[str, float]:
+    return {VALUE.name: case.measure()}
 
 
 def _bounds(case: Case) -> tuple[PeerBound, ...]:

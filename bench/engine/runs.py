@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.common.process import PeerFailedError
+from bench.common.kvmark import MEASURED
+from bench.common.process import execute, usable_cores
+from bench.common.tools import find_kvmark
 
 from kvmark.records import Records, Run
 
-ROOT = Path(__file__).resolve().parents[2]
 UNIFORM = str(Path(__file__).resolve().parent / "reads-uniform.yaml")
 TIMEOUT_MS = 200
 PRECISE_NS = 100_000
 """How near to its intended start an operation must be issued."""
-# An overloaded or stalled run answers no (1); it is measured all the same.
-_MEASURED = (0, 1)
 
 
 @dataclass(frozen=True)
@@ -50,14 +46,8 @@ def facts(words: Sequence[str]) -> Facts:
         PeerFailedError: there is no measurement.
     """
     with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as folder:
-        command = [str(Path(sys.executable).with_name("kvmark")), "run", *words]
-        command += ["--load", "never", "--json", "--quiet"]
-        environment = {**os.environ, "KVMARK_RUNS": folder}
-        done = subprocess.run(  # noqa: S603 - our own program
-            command, env=environment, capture_output=True, text=True, check=False, cwd=ROOT
-        )
-        if done.returncode not in _MEASURED:
-            raise PeerFailedError(f"{' '.join(command)} failed: {done.stderr.strip()}")
+        command = [*find_kvmark(), "run", *words, "--load", "never", "--json", "--quiet"]
+        execute(command, usable_cores(), MEASURED, {"KVMARK_RUNS": folder})
         return _facts(Records(Path(folder)).open("last"))
 
 

@@ -91,6 +91,11 @@ fn rows(spoken: Spoken, requests: &[u8], replies: &[u8]) -> Vec<Row> {
     records.into_iter().map(row).collect()
 }
 
+/// How those ended that were answered.
+fn outcomes(spoken: Spoken, requests: &[u8], replies: &[u8]) -> Vec<Outcome> {
+    rows(spoken, requests, replies).into_iter().filter_map(|(.., outcome)| outcome).collect()
+}
+
 fn row(statement: &str, key: u32, size: Option<u32>, items: u16, outcome: Outcome) -> Row {
     (statement.to_owned(), key, size, items, Some(outcome))
 }
@@ -165,9 +170,6 @@ fn an_error_has_the_outcome_that_it_has_for_a_driver() {
     let asks = b"SET k v\r\nGET k\r\nLPUSH k v\r\nDEL k\r\nDEL k\r\n";
     let says = b"-OOM command not allowed when used memory > 'maxmemory'.\r\n\
         -CLUSTERDOWN The cluster is down\r\n-WRONGTYPE Operation against a key\r\n:1\r\n:0\r\n";
-    let outcomes = |spoken, asks: &[u8], says: &[u8]| -> Vec<_> {
-        rows(spoken, asks, says).into_iter().filter_map(|(.., outcome)| outcome).collect()
-    };
     let expected = [Overloaded, Unavailable, Refused, Ok, Miss];
     assert_eq!(outcomes(Spoken::Redis, asks, says), expected);
     let asks = b"set k 0 0 1\r\nv\r\nset k 0 0 1\r\nv\r\nget k\r\nget k\r\nset k 0 0 1\r\nv\r\n";
@@ -210,11 +212,7 @@ fn what_memcached_does_not_carry_out_is_a_miss() {
     let asks =
         b"replace k 0 0 1\r\nv\r\ncas k 0 0 1 7\r\nv\r\ntouch k 9\r\nms k 1\r\nv\r\nmd k\r\n";
     let says = b"NOT_STORED\r\nEXISTS\r\nNOT_FOUND\r\nNS\r\nEX\r\n";
-    let outcomes: Vec<_> = rows(Spoken::Memcached, asks, says)
-        .into_iter()
-        .filter_map(|(.., outcome)| outcome)
-        .collect();
-    assert_eq!(outcomes, [Outcome::Miss; 5]);
+    assert_eq!(outcomes(Spoken::Memcached, asks, says), [Outcome::Miss; 5]);
 }
 
 #[test]
