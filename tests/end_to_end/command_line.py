@@ -22,6 +22,8 @@ import preloaded
 import pytest
 from preloaded import Ended
 
+from kvmark.records.writer import Running
+
 PROGRAM = Path(sys.executable).with_name("kvmark")
 PATIENCE_S = 300.0
 
@@ -66,6 +68,12 @@ class Kvmark:
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def kill(self, started: subprocess.Popen[str]) -> None:
+        """kill -9, and nothing is written any more, as by a process that generated its load."""
+        started.kill()
+        started.communicate()
+        wait_until(lambda: not any(map(is_written, self.runs.glob("*"))), "nobody writes a run")
 
     def finish(self, started: subprocess.Popen[str], exits: int | tuple[int, ...]) -> Result:
         """Waits for a command that was begun."""
@@ -123,6 +131,12 @@ def fingerprint(folder: Path) -> dict[str, str]:
     }
 
 
+def is_written(run: Path) -> bool:
+    """Whether a process holds the lock of a run's folder."""
+    running, lock = run / "running.json", run / "writer.lock"
+    return running.exists() and lock.exists() and Running.read(run).writer.writes(run)
+
+
 def run_folders(runs: Path) -> list[Path]:
     """The folders of the runs, oldest first."""
     found = [path for path in runs.glob("*") if path.is_dir() and path.name != "studies"]
@@ -162,8 +176,7 @@ class Going:
 
     def kill(self) -> None:
         """kill -9."""
-        self.process.kill()
-        self.process.communicate()
+        self.kvmark.kill(self.process)
 
     def finish(self, exits: int) -> Result:
         """Waits for its end."""

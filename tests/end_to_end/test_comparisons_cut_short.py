@@ -51,8 +51,7 @@ def test_an_interrupted_comparison_answers_with_its_complete_blocks(kvmark: Kvma
 def test_what_a_killed_comparison_left_is_answered_with(kvmark: Kvmark) -> None:
     started = kvmark.start("ab", SLOW, "-q")
     wait_until(lambda: closed(kvmark) >= 5, "two blocks are complete")
-    started.kill()
-    started.communicate()
+    kvmark.kill(started)
     blocks = closed(kvmark) // 2
     result = kvmark("ab", "--answer", name_of(kvmark), "--json")
     (case,) = result.json["comparison"]["cases"]

@@ -42,8 +42,7 @@ def killed_after(kvmark: Kvmark, count: int, words: Sequence[str]) -> list[dict[
     """What was done of an experiment that is killed after so many runs."""
     started = kvmark.start(*words, "--json", "--quiet")
     wait_until(lambda: len(lines(kvmark)) >= count, f"{count} runs have ended")
-    started.kill()
-    started.communicate()
+    kvmark.kill(started)
     return lines(kvmark)
 
 
@@ -112,8 +111,7 @@ def test_repetitions_of_other_tools_command_lines_go_on(
     begun = (words[0], *own, *words[1:]) if words[0] == "stress" else (*words, *own)
     started = kvmark.start(*begun)
     wait_until(lambda: len(lines(kvmark)) >= 1, "a run has ended")
-    started.kill()
-    started.communicate()
+    kvmark.kill(started)
     before = lines(kvmark)
     told = kvmark(*resumed, exits=(0, 1)).json
     assert [one["run"] for one in told["runs"]] == [one["run"] for one in lines(kvmark)]

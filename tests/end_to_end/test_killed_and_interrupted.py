@@ -4,6 +4,7 @@ import json
 import signal
 from collections.abc import Callable
 
+import psutil
 from command_line import Going, Kvmark, fingerprint, run_folders, wait_until
 
 from kvmark.records import Records, files
@@ -37,6 +38,21 @@ def test_a_killed_run_is_recovered_and_nothing_else_is_harmed(
     kvmark("run", *words, "--records", "100", "--operations", "500", "-q")
     outcomes = {total["outcome"] for total in kvmark.manifest()["engine"]["totals"]}
     assert outcomes == {"ok"}
+
+
+def test_a_run_goes_until_its_load_has_ended_too(
+    kvmark: Kvmark, going: Callable[..., Going]
+) -> None:
+    run = going("ycsb/c", "--system", "sim:?mean_us=100", "--load", "never", *LONG)
+    run.wait_for_intervals(2)
+    [generator] = psutil.Process(run.process.pid).children()
+    generator.suspend()
+    run.process.kill()
+    run.process.communicate()
+    assert "is still going" in kvmark.refuses("show", run.folder.name)
+    generator.resume()
+    run.kill()
+    assert kvmark("show", run.folder.name, "--json").json["run"] == run.folder.name
 
 
 def test_an_interrupted_run_keeps_what_was_measured(
@@ -94,8 +110,7 @@ def test_a_killed_sequence_leaves_a_database_that_the_next_one_removes(kvmark: K
     words = ("--records", "100", "--workloads", "load,c", "--repetitions", "1", "-q")
     started = kvmark.start("ycsb", *words, "--duration", "1h", "--interval", "50ms")
     wait_until(lambda: list(kvmark.runs.glob("*-ycsb-c-*/intervals.jsonl")), "the second step goes")
-    started.kill()
-    started.communicate()
+    kvmark.kill(started)
     assert len(list(kvmark.runs.glob("scratch-*"))) == 1
     kvmark("ycsb", *words, "--report", "none")
     assert not list(kvmark.runs.glob("scratch-*"))

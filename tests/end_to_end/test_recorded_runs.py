@@ -121,8 +121,7 @@ def test_a_killed_run_leaves_its_operations(kvmark: Kvmark) -> None:
     log = kvmark.folder / "t.trace" / "operations.log"
     going = kvmark.start(*words, "--duration", "1h", "--interval", "50ms", "--record", "t.trace")
     wait_until(lambda: log.exists() and log.stat().st_size > 100 * 64, "operations are logged")
-    going.kill()
-    going.communicate()
+    kvmark.kill(going)
     with log.open("ab") as file:
         file.write(b"half a record")
     assert "make a trace of what is there by kvmark import" in kvmark.refuses("trace", "t.trace")

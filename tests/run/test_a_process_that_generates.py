@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -222,10 +223,12 @@ def test_nothing_is_imported_from_the_current_folder(
 
 
 def test_half_a_line_is_the_end_of_who_wanted_the_load() -> None:
-    with child("-m", "kvmark.run.worker", stdin=subprocess.PIPE) as worker:
-        assert worker.stdin is not None
-        worker.stdin.write('{"plan": "abc')
-        worker.stdin.close()
+    line, there = socket.socketpair()
+    with there:
+        worker = child("-m", "kvmark.run.worker", stdin=there)
+    with line, worker:
+        line.sendall(b'{"plan": "abc')
+        line.close()
         assert worker.wait(PATIENCE_S) == 0
 
 

@@ -1,8 +1,9 @@
 """Which process writes a run, and whether it still does.
 
-The writer holds a lock on a file of the run's folder for as long as it writes. The kernel lets the
-lock go when the process ends, however it ends. Every process that sees the folder sees the lock: in
-another container, under another host name, or where numbers of processes mean something else.
+The writer holds a lock on a file of the run's folder for as long as it writes, and so does the
+process that generates load for it. The kernel lets the lock go when both have ended, however they
+end. Every process that sees the folder sees the lock: in another container, under another host
+name, or where numbers of processes mean something else.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ class Lock:
         Raises:
             OSError: the file can't be made, or its file system knows no locks.
         """
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, _MODE)
-        self.release = weakref.finalize(self, os.close, handle)
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        self.handle = os.open(path, os.O_RDWR | os.O_CREAT, _MODE)
+        self.release = weakref.finalize(self, os.close, self.handle)
+        fcntl.flock(self.handle, fcntl.LOCK_EX)
 
 
 def take_lock(folder: Path) -> Lock | None:

@@ -103,6 +103,11 @@ class RunFolder:
         """The log of events, to which the engine appends too."""
         return self.path / files.EVENTS
 
+    @property
+    def lock(self) -> int | None:
+        """The file that is locked while the run goes, as whoever else writes here holds it too."""
+        return self._lock[0].handle if self._lock else None
+
     def begin(self, header: Header) -> None:
         """Writes ``running.json``: from here on a killed run can be recovered.
 

@@ -130,7 +130,7 @@ class LocalGenerator:
 
             return self.run(
                 plan.to_json(), folder.path, caller.progress, caller.may_begin, stops, password,
-                caller.recording,
+                caller.recording, folder.lock,
             )  # fmt: skip
 
     def run(
@@ -142,9 +142,11 @@ class LocalGenerator:
         stops: Callable[[], int] | None = None,
         password: Secret | None = None,
         recording: tuple[Path, bytes] | None = None,
+        lock: int | None = None,
     ) -> Mapping[str, Any]:
         """Carries out a plan and returns what the engine returns; see `kvmark._engine.run`.
 
+        The process holds the file `lock` as long as it writes, also beyond the end of this one.
         What a callback raises goes on to the caller, and ends the process.
 
         Raises:
@@ -153,6 +155,7 @@ class LocalGenerator:
         """
         process = self._running()
         try:
+            process.lend(lock)
             process.tell(
                 plan=plan,
                 folder=str(folder),
@@ -239,6 +242,19 @@ class _Process:
             self._said_before = self._said.seek(0, os.SEEK_END)
         try:
             self._line.sendall(json.dumps(message).encode() + b"\n")
+        except OSError:
+            raise self._died() from None
+
+    def lend(self, lock: int | None) -> None:
+        """Sends an open file before the line that it belongs to.
+
+        Raises:
+            GeneratorDied: nobody is there to take it.
+        """
+        if lock is None:
+            return
+        try:
+            socket.send_fds(self._line, [b" "], [lock])
         except OSError:
             raise self._died() from None
 

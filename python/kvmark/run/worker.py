@@ -2,7 +2,8 @@
 
 Its memory and its processor time are therefore the generator's own. Standard input brings plans,
 answers to questions and wishes to stop, standard output takes progress, questions and what came of
-each plan, a line of JSON each; `generator` has the other end. When standard input ends, whoever
+each plan, a line of JSON each; `generator` has the other end. A plan's line may bring the locked
+file of its run, which is held until the plan is carried out. When standard input ends, whoever
 wanted the load is gone, and so is this process.
 """
 
@@ -10,19 +11,20 @@ from __future__ import annotations
 
 import json
 import os
-import sys
+import socket
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterator
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 from kvmark import _engine
 from kvmark.errors import KvmarkError
 
 __all__ = ["Worker"]
 
-_NEW_PEAK = "5"
+_MOST_BYTES: Final = 1 << 16
+_NEW_PEAK: Final = "5"
 """Lets the kernel count the peak of resident memory anew (proc(5), ``/proc/pid/clear_refs``)."""
 
 
@@ -35,11 +37,11 @@ class Worker:
         self._answers: SimpleQueue[bool | int] = SimpleQueue()
         self._stops = 0
 
-    def listen(self, lines: Iterable[bytes]) -> None:
+    def listen(self, line: socket.socket) -> None:
         """Takes what it is told, on a thread of its own, until nobody is left to tell anything."""
         try:
-            for line in lines:
-                self._take(json.loads(line))
+            for told in _heard(line):
+                self._take(told)
         finally:
             # Also behind half a line, which is all that somebody who was killed got out.
             os._exit(0)
@@ -63,20 +65,26 @@ class Worker:
         _forget_peak()
         # Drivers take passwords from variables, and nobody's from another plan's.
         os.environ.update(told["variables"])
-        may_begin = self._may_begin if told["asks"] else None
         try:
-            answer = _engine.run(
-                told["plan"], told["folder"], self._progress, may_begin, lambda: self._stops,
-                _recording(told["recording"]),
-            )  # fmt: skip
-            self._tell(b'{"result":' + answer.encode() + b"}")
+            answer = b'{"result":' + self._result(told).encode() + b"}"
         except KvmarkError as problem:
-            self._tell_of(type(problem).__name__, str(problem))
+            answer = _problem(type(problem).__name__, str(problem))
         except BaseException as problem:  # noqa: BLE001 - whoever waits must hear of it
-            self._tell_of("RunError", f"the engine stopped: {problem!r}")
+            answer = _problem("RunError", f"the engine stopped: {problem!r}")
         finally:
             for name in told["variables"]:
                 del os.environ[name]
+            # Before the answer: who has it may take the lock for free.
+            for lock in told["lent"]:
+                os.close(lock)
+        self._tell(answer)
+
+    def _result(self, told: dict[str, Any]) -> str:
+        may_begin = self._may_begin if told["asks"] else None
+        return _engine.run(
+            told["plan"], told["folder"], self._progress, may_begin, lambda: self._stops,
+            _recording(told["recording"]),
+        )  # fmt: skip
 
     def _progress(self, text: str) -> None:
         self._tell(b'{"progress":' + text.encode() + b"}")
@@ -85,12 +93,28 @@ class Worker:
         self._tell(json.dumps({"asks": phase}).encode())
         return self._answers.get()
 
-    def _tell_of(self, kind: str, sentence: str) -> None:
-        self._tell(json.dumps({"problem": [kind, sentence]}).encode())
-
     def _tell(self, line: bytes) -> None:
         self._out.write(line + b"\n")
         self._out.flush()
+
+
+def _heard(line: socket.socket) -> Iterator[dict[str, Any]]:
+    """Every line as it comes, with the open files that came with it."""
+    unread, lent = b"", list[int]()
+    while True:
+        got, files, *_ = socket.recv_fds(line, _MOST_BYTES, 1, socket.MSG_CMSG_CLOEXEC)
+        if not got:
+            return
+        *lines, unread = (unread + got).split(b"\n")
+        for told in map(json.loads, lines):
+            yield {**told, "lent": lent}
+            lent = []
+        # The kernel ends a read behind the byte that brings a file: it is of the line to come.
+        lent += files
+
+
+def _problem(kind: str, sentence: str) -> bytes:
+    return json.dumps({"problem": [kind, sentence]}).encode()
 
 
 def _recording(told: list[str] | None) -> tuple[str, bytes] | None:
@@ -109,7 +133,8 @@ def _main() -> None:
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     worker = Worker(out)
-    threading.Thread(target=worker.listen, args=(sys.stdin.buffer,), daemon=True).start()
+    line = socket.socket(fileno=os.dup(0))
+    threading.Thread(target=worker.listen, args=(line,), daemon=True).start()
     worker.serve()
 
 
