@@ -126,6 +126,16 @@ def shotover() -> None:
     store("shotover", *SMALL)
 
 
+def transactional() -> None:
+    """Pairs that Accord writes in one transaction, on so few keys that they meet all the time."""
+    with server("cassandra", "--version", "6.0") as system:
+        clients = ("--num_threads_read", "6", "--num_threads_write", "6")
+        load = (*clients, "--num_unique_keys", "200", "--run_time", "120", "--pin", "0")
+        words = ("CassandraTransactionalKeyValue", "--system", system, *load)
+        must("app", *words, *marked("transactional"))
+    store("transactional", *SMALL)
+
+
 def two_copies() -> None:
     """Writes acknowledged by two copies of two, with more clients than the published rows have."""
     levels = ("scenario=2", "operation=write", "replication_factor=2", "consistency=TWO")
@@ -267,6 +277,7 @@ REPORTS: Final[Mapping[str, Callable[[], None]]] = {
     "ycsb-targets": targets,
     "haproxy": haproxy,
     "shotover": shotover,
+    "transactional": transactional,
     "hcassandra-two": two_copies,
     "hcassandra-validation": validation,
     "hcassandra-fleet": two_machines,
