@@ -164,10 +164,10 @@ def two_machines() -> None:
         words = ("stress", "--fleet", head_address, "--machines", "2")
         line = "write duration={} cl=LOCAL_ONE -rate threads={} -node 127.0.0.1"
         # Java compiles what it runs: what warms the nodes is no result.
-        must(*words, "--tag", "warm-up", *line.format("90s", 400).split())
+        must(*words, "--tag", "warm-up", *line.format("180s", 400).split())
         for threads in (10, 100, 400, 1600):
             named = (*marked("hcassandra-fleet"), "--repetitions", "3")
-            must(*words, *named, *line.format("20s", threads).split())
+            must(*words, *named, *line.format("30s", threads).split())
     store("hcassandra-fleet", *SMALL)
 
 
