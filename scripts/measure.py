@@ -165,9 +165,9 @@ def two_machines() -> None:
         line = "write duration={} cl=LOCAL_ONE -rate threads={} -node 127.0.0.1"
         # Java compiles what it runs: what warms the nodes is no result.
         must(*words, "--tag", "warm-up", *line.format("180s", 400).split())
+        measured = (*words, *marked("hcassandra-fleet"), "--repetitions", "3")
         for threads in (10, 100, 400, 1600):
-            named = (*marked("hcassandra-fleet"), "--repetitions", "3")
-            must(*words, *named, *line.format("30s", threads).split())
+            must(*measured, *line.format("30s", threads).split())
     store("hcassandra-fleet", *SMALL)
 
 

@@ -22,7 +22,7 @@ import preloaded
 import pytest
 from preloaded import Ended
 
-from kvmark.records.writer import Running
+from kvmark.records import Records
 
 PROGRAM = Path(sys.executable).with_name("kvmark")
 PATIENCE_S = 300.0
@@ -73,7 +73,8 @@ class Kvmark:
         """kill -9, and nothing is written any more, as by a process that generated its load."""
         started.kill()
         started.communicate()
-        wait_until(lambda: not any(map(is_written, self.runs.glob("*"))), "nobody writes a run")
+        records = Records(self.runs)
+        wait_until(lambda: all(run.state != "going" for run in records.list()), "no run goes")
 
     def finish(self, started: subprocess.Popen[str], exits: int | tuple[int, ...]) -> Result:
         """Waits for a command that was begun."""
@@ -129,12 +130,6 @@ def fingerprint(folder: Path) -> dict[str, str]:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-
-
-def is_written(run: Path) -> bool:
-    """Whether a process holds the lock of a run's folder."""
-    running, lock = run / "running.json", run / "writer.lock"
-    return running.exists() and lock.exists() and Running.read(run).writer.writes(run)
 
 
 def run_folders(runs: Path) -> list[Path]:

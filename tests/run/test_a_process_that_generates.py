@@ -24,6 +24,7 @@ from kvmark.records.files import INTERVAL_LOG as INTERVALS
 from kvmark.run.execution import Carried, carry_out
 from kvmark.run.generator import LocalGenerator
 from kvmark.run.setting import Setting
+from kvmark.run.worker import heard
 from kvmark.secret import Secret
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import PASSWORD_VARIABLE, parse_system_url
@@ -230,6 +231,22 @@ def test_half_a_line_is_the_end_of_who_wanted_the_load() -> None:
         line.sendall(b'{"plan": "abc')
         line.close()
         assert worker.wait(PATIENCE_S) == 0
+
+
+def test_an_open_file_is_of_the_line_that_it_was_sent_with(tmp_path: Path) -> None:
+    line, there = socket.socketpair()
+    with there, (tmp_path / "locked").open("w") as file:
+        with line:
+            line.sendall(b'{"stops": 1}\n')
+            socket.send_fds(line, [b" "], [file.fileno()])
+            # Longer than what is read at once.
+            line.sendall(json.dumps({"plan": "p" * 100_000}).encode() + b'\n{"begins": 0}\n')
+        told = list(heard(there))
+        lent = [one.pop("lent") for one in told]
+        assert told == [{"stops": 1}, {"plan": "p" * 100_000}, {"begins": 0}]
+        assert [len(files) for files in lent] == [0, 1, 0]
+        assert os.path.sameopenfile(lent[1][0], file.fileno())
+        os.close(lent[1][0])
 
 
 TALKING = """

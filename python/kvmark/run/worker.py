@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Final
 from kvmark import _engine
 from kvmark.errors import KvmarkError
 
-__all__ = ["Worker"]
+__all__ = ["Worker", "heard"]
 
 _MOST_BYTES: Final = 1 << 16
 _NEW_PEAK: Final = "5"
@@ -40,7 +40,7 @@ class Worker:
     def listen(self, line: socket.socket) -> None:
         """Takes what it is told, on a thread of its own, until nobody is left to tell anything."""
         try:
-            for told in _heard(line):
+            for told in heard(line):
                 self._take(told)
         finally:
             # Also behind half a line, which is all that somebody who was killed got out.
@@ -98,17 +98,18 @@ class Worker:
         self._out.flush()
 
 
-def _heard(line: socket.socket) -> Iterator[dict[str, Any]]:
+def heard(line: socket.socket) -> Iterator[dict[str, Any]]:
     """Every line as it comes, with the open files that came with it."""
-    unread, lent = b"", list[int]()
+    unread, lent = bytearray(), list[int]()
     while True:
         got, files, *_ = socket.recv_fds(line, _MOST_BYTES, 1, socket.MSG_CMSG_CLOEXEC)
         if not got:
             return
-        *lines, unread = (unread + got).split(b"\n")
-        for told in map(json.loads, lines):
-            yield {**told, "lent": lent}
-            lent = []
+        *ends, rest = got.split(b"\n")
+        for end in ends:
+            yield {**json.loads(unread + end), "lent": lent}
+            unread, lent = bytearray(), []
+        unread += rest
         # The kernel ends a read behind the byte that brings a file: it is of the line to come.
         lent += files
 
