@@ -14,6 +14,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from kvmark.experiment.journal import find
 from kvmark.records.archive import unpack
 from kvmark.records.store import Records
 
@@ -29,6 +31,7 @@ PROGRAM = ROOT / ".venv/bin/kvmark"
 RECORDS = "docs/records"
 BEGUN = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
 SECONDS_A_MINUTE = 60
+NOT_MEASURING = (":!docs", ":!tests", ":!*.md", ":!zensical.toml")
 ENOUGH = (0, 1)
 """Exit codes of what was measured: a verdict may well be a no."""
 STUDIES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -181,24 +184,47 @@ def stress(port: int, *words: str) -> None:
 def study(name: str, minutes: float | None) -> None:
     """Goes on with a study until it is done, or the minutes are over; stores what there is."""
     stored = ROOT / RECORDS / f"{name}.tar.xz"
-    kept = Records.at(None).root
-    if stored.exists() and not begun(kept, name):
-        unpack(stored, kept)
+    kept = Records.at(None)
+    if stored.exists() and not goes_on(kept, name):
+        with TemporaryDirectory() as folder:
+            unpack(stored, Path(folder))
+            of_now = goes_on(Records(Path(folder)), name)
+        if of_now:
+            unpack(stored, kept.root)
     words = ["study", name, *STUDIES[name], "--commit", head(), "--report", "none"]
-    if begun(kept, name):
+    if goes_on(kept, name):
         words.append("--resume")
     running = subprocess.Popen([str(PROGRAM), *words], cwd=ROOT)
     try:
         running.wait(None if minutes is None else minutes * SECONDS_A_MINUTE)
     except subprocess.TimeoutExpired:
-        running.send_signal(signal.SIGINT)
-        running.wait()
+        end_after_its_run(running, kept, name)
     must("runs", "archive", f"study:{name}", "--output", str(stored), *SMALL)
 
 
-def begun(kept: Path, name: str) -> bool:
-    """Whether these records have a part of a study, which it can go on from."""
-    return any((kept / "studies").glob(f"*-{name}-*"))
+def goes_on(kept: Records, name: str) -> bool:
+    """Whether these records have a part of a study that was measured at this very commit."""
+    journal = find(kept, name)
+    if journal is None:
+        return False
+    made = [str(attempt.run) for attempt in journal.attempts() if attempt.is_whole]
+    return bool(made) and kept.open(made[-1]).manifest.commit == head()
+
+
+def end_after_its_run(running: subprocess.Popen[bytes], kept: Records, name: str) -> None:
+    """Interrupts a study when the run that goes has ended: it would have been measured in vain."""
+    before = ended_runs(kept, name)
+    while running.poll() is None and ended_runs(kept, name) == before:
+        time.sleep(1)
+    running.send_signal(signal.SIGINT)
+    running.wait()
+
+
+def ended_runs(kept: Records, name: str) -> int:
+    """How many runs of a study its journal has."""
+    journal = find(kept, name)
+    tries = [] if journal is None else journal.attempts()
+    return sum(one.took_s is not None for one in tries)
 
 
 @contextmanager
@@ -251,8 +277,8 @@ def tag(name: str) -> str:
 
 
 def head() -> str:
-    """The commit of this clone."""
-    words = ["git", "rev-parse", "HEAD"]
+    """The last commit that changed what measures: pages are written between two evenings."""
+    words = ["git", "log", "-1", "--format=%H", "--", ".", *NOT_MEASURING]
     return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout[:-1]
 
 

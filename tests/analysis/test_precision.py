@@ -15,6 +15,7 @@ from kvmark.analysis.models.path_costs import path_costs
 from kvmark.analysis.study import CaseRuns, EffectAsked, PublishedFigures, effect
 from kvmark.records import Run
 from kvmark.report.views.extremes import ends_sentence
+from kvmark.report.views.study_tables import effect_text
 from kvmark.spec.metric import THROUGHPUT, parse_metric
 from kvmark.stats import Estimate, mean_interval
 
@@ -76,6 +77,27 @@ def test_an_imprecise_case_enters_no_effect(healthy: Make) -> None:
     assert (refused.change, refused.by_case, refused.imprecise) == (None, (), 1)
     assert path_costs(steady, "mode", "a")[0].throughput_lost is not None
     assert path_costs(wild, "mode", "a")[0].throughput_lost is None
+
+
+def test_an_effect_that_differs_from_case_to_case_is_told_from_what_to_what(healthy: Make) -> None:
+    def cases(*gains: float) -> list[CaseRuns]:
+        sides = (("a", (1.0, 1.01, 0.99)), ("b", (0.99, 1.0, 1.02)))
+        return [
+            case(
+                healthy,
+                {"mode": mode, "size": str(size)},
+                *(each * (gain if mode == "b" else 1.0) for each in noise),
+            )
+            for size, gain in enumerate(gains)
+            for mode, noise in sides
+        ]
+
+    apart = effect(ASKED, cases(1.1, 3.0, 2.0), {})
+    assert apart.extremes == (pytest.approx(10, abs=0.5), pytest.approx(200, abs=1))
+    assert effect_text(apart) == "+10 to +201 %, case by case"
+    for gains in ((1.5, 1.505), (1.5, 1.58)):
+        assert effect(ASKED, cases(*gains), {}).extremes is None
+    assert effect_text(effect(ASKED, cases(1.5, 1.505), {})).startswith("+51 % (+")
 
 
 def test_an_effect_is_of_any_figure_that_has_a_ratio(healthy: Make) -> None:

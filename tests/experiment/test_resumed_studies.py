@@ -1,11 +1,12 @@
 """A study that is killed at any instant loses nothing, and goes on with what is missing."""
 
+import json
 import random
 import time
 from collections import Counter
 from pathlib import Path
 
-from studies import Program, journal_lines, manifests
+from studies import PATIENCE_S, Program, journal_lines, manifests
 
 TINY = """
 name: tiny
@@ -28,6 +29,12 @@ def place(manifest: dict[str, object]) -> tuple[str, int]:
     spec = manifest["spec"]
     assert isinstance(spec, dict)
     return spec["study"]["case"], spec["study"]["repetition"]
+
+
+def measuring(runs: Path) -> bool:
+    """Whether a run goes, and has written an interval."""
+    logs = [path.with_name("intervals.jsonl") for path in runs.glob("*/running.json")]
+    return any(log.exists() and log.stat().st_size for log in logs)
 
 
 def test_a_study_killed_at_ten_random_instants_loses_nothing_and_runs_nothing_twice(
@@ -67,6 +74,29 @@ def test_a_study_killed_at_ten_random_instants_loses_nothing_and_runs_nothing_tw
     whole = Counter(place(one) for one in now.values() if one["closed_by"] == "engine")
     assert len(whole) == RUNS
     assert set(whole.values()) == {1}
+
+
+def test_a_run_that_was_interrupted_is_no_repetition_of_its_case(
+    tmp_path: Path, program: Program
+) -> None:
+    text = TINY.replace("operations: 3000", "duration: 2s").replace(
+        "clients: [1, 2, 3]", "clients: [1]"
+    )
+    (tmp_path / "tiny.yaml").write_text(text)
+    runs = tmp_path / "runs"
+    process = program.start(tmp_path, "study", "tiny.yaml", *WORDS)
+    deadline = time.monotonic() + PATIENCE_S
+    # The first case of the second repetition.
+    while journal_lines(runs) < 2 or not measuring(runs):
+        assert process.is_alive(), (tmp_path / "err").read_text()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.terminate()
+    process.join(PATIENCE_S)
+    assert process.exitcode == 130, (tmp_path / "err").read_text()
+    rows = json.loads((tmp_path / "out").read_bytes())["rows"]
+    assert [len(row["figures"]["runs"]) for row in rows] == [1, 1]
+    assert any("interrupted" in failure for row in rows for failure in row["failures"])
 
 
 def test_a_finished_study_has_nothing_left_to_run(tmp_path: Path, program: Program) -> None:

@@ -43,6 +43,7 @@ T = TypeVar("T")
 
 _NS_PER_S = 1e9
 _ONE_EACH: Mapping[str, int] = MappingProxyType({})
+_APART = 1.1
 _P99 = Metric("quantile", "p99")
 _PUBLISHED_NAMES: Mapping[str, str] = {
     "throughput": "throughput", "p50": "p50_ms", "p95": "p95_ms", "p99": "p99_ms",
@@ -154,6 +155,21 @@ class StudyEffect:
     published_cases: int
     #: Pairs of cases that are left out, because the throughput of one is imprecise.
     imprecise: int = 0
+
+    @property
+    def extremes(self) -> tuple[float, float] | None:
+        """The least and the largest change of a pair, in percent, where the pairs contradict.
+
+        Some interval then lies wholly above another, and what the largest leaves is more than a
+        tenth above what the least does: a mean over all, however well it is known, is none's.
+        """
+        changes = [one.change for one in self.by_case]
+        lows = [change.low for change in changes if change.low is not None]
+        highs = [change.high for change in changes if change.high is not None]
+        if not lows or not highs or max(lows) <= min(highs):
+            return None
+        least, largest = min(one.value for one in changes), max(one.value for one in changes)
+        return (least, largest) if 100 + largest > _APART * (100 + least) else None
 
 
 def study_rows(

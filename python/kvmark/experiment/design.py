@@ -18,7 +18,7 @@ import kvmark
 from kvmark import _engine
 from kvmark.errors import KvmarkError
 from kvmark.plan.model import Plan
-from kvmark.records import Records, RunFolder
+from kvmark.records import Manifest, Records, RunFolder
 from kvmark.run.execution import Carried
 from kvmark.secret import Secret
 from kvmark.spec.faults import FaultSpec
@@ -134,6 +134,13 @@ class Runs(Protocol):
 
         Raises:
             RunError: records can't be written.
+        """
+
+    def try_out(self, made: RunMade) -> Manifest:
+        """Carries out a run that isn't one of the experiment's, and of which nothing is kept.
+
+        Raises:
+            KvmarkError: it came to no end.
         """
 
     def say(self, sentence: str) -> None:

@@ -11,13 +11,15 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 from kvmark.errors import Interrupted, KvmarkError, RunError
-from kvmark.experiment.design import Left, RunOutcome, RunRequest
+from kvmark.experiment.design import Left, RunMade, RunOutcome, RunRequest
 from kvmark.experiment.journal import Attempt, Journal
 from kvmark.experiment.judging import usable
-from kvmark.records import Records, RunFolder
+from kvmark.records import Manifest, Records, RunFolder
 from kvmark.run.execution import Carried, Progress, carry_out
 from kvmark.run.setting import Setting
 
@@ -148,6 +150,18 @@ class Executor:
         )  # fmt: skip
         return outcome
 
+    def try_out(self, made: RunMade) -> Manifest:
+        """Carries out a run that isn't one of the experiment's, and of which nothing is kept.
+
+        Raises:
+            KvmarkError: it came to no end.
+        """
+        with TemporaryDirectory(prefix="kvmark-") as folder:
+            own = replace(
+                self._setting, records=Records(Path(folder)), exporter=None, recording=None
+            )
+            return _carry_out(made, own, lambda *_: None).or_raise().manifest
+
     def end(self) -> None:
         """The block that goes on has come to its end."""
         if self._block is not None and self._block not in self._known_blocks:
@@ -192,7 +206,16 @@ class Executor:
             tags=(*request.tags, *setting.tags),
             commit=request.commit or setting.commit,
         )
-        return carry_out(
-            made.plan, made.spec, own, progress, made.faults, made.exporters,
-            may_go_on=None if limit is None else limit.may_go_on, password=made.password,
-        )  # fmt: skip
+        return _carry_out(made, own, progress, None if limit is None else limit.may_go_on)
+
+
+def _carry_out(
+    made: RunMade,
+    setting: Setting,
+    progress: Progress,
+    may_go_on: Callable[[], bool] | None = None,
+) -> Carried:
+    return carry_out(
+        made.plan, made.spec, setting, progress, made.faults, made.exporters,
+        may_go_on=may_go_on, password=made.password,
+    )  # fmt: skip

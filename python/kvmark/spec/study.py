@@ -293,6 +293,11 @@ class StudySpec(Strict):
     seed: Annotated[int, Field(ge=0, strict=True)] = 1
     dataset: Literal["reuse", "fresh"] = "reuse"
     """Whether a case finds what others loaded, or an empty system."""
+    server_warmup_ns: Annotated[Duration, Field(gt=0)] | None = Field(
+        default=None, alias="server_warmup"
+    )
+    """How long servers are loaded at most before the first case on them, until they don't get
+    faster any more; None for cases that begin at once."""
     limit_ns: Annotated[Duration, Field(gt=0)] | None = Field(default=None, alias="limit")
     """How long a case may take in all; None for as long as it takes."""
     measure: Literal["operations", "records"] = "operations"

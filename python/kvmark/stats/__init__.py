@@ -30,6 +30,7 @@ from kvmark.stats.series import (
 )
 from kvmark.stats.trend import Drift, drift
 from kvmark.stats.usl import UslFit, fit_usl
+from kvmark.stats.warming import warming
 from kvmark.stats.within import quantile_of_intervals, rate_of_intervals
 
 __all__ = [
@@ -71,4 +72,5 @@ __all__ = [
     "quantile_of_intervals",
     "rate_of_intervals",
     "two_stage_mean",
+    "warming",
 ]

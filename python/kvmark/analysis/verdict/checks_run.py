@@ -160,6 +160,21 @@ def check_warm_up(run: Run) -> Iterator[Reason | None]:
         )
 
 
+def check_server_warm_up(run: Run) -> Iterator[Reason | None]:
+    """Whether the warm-up of a study's servers was cut short by its limit."""
+    warmup = (run.manifest.spec.get("study") or {}).get("server_warmup")
+    if not warmup or warmup["is_stationary"]:
+        return
+    spread, took_s = warmup["spread"], warmup["took_s"]
+    yield reason(
+        "servers_not_warm",
+        spread,
+        f"when its servers' warm-up had come to its limit after {took_s:.0f} s, its last three"
+        f" rounds were apart by {percent(spread)}",
+        {"spread": spread, "server_warmup_s": took_s},
+    )
+
+
 def check_stationary(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Throughput and mean service time over the intervals; the one that moves more is named."""
     steady = all(keeps_rate(phase.run, group.group) for group in phase.record.groups)

@@ -91,6 +91,7 @@ def _reasons(run: Run) -> Iterator[Reason | None]:
     yield from checks_fleet.check_fleet(run)
     yield from checks_run.check_machine(run)
     yield from checks_run.check_warm_up(run)
+    yield from checks_run.check_server_warm_up(run)
     yield from checks_run.check_notices(run)
     yield from checks_servers.check_faults(run)
     for record in run.manifest.engine.phases:

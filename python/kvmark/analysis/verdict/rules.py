@@ -374,6 +374,25 @@ _RULES = (
         unit=Unit.COUNT,
     ),
     _rule(
+        "servers_not_warm",
+        "how far the fastest of the last three rounds of its servers' warm-up was above the"
+        " slowest when the limit ended it",
+        (0.05, 0.10, None),
+        "A Java server compiles for minutes what it runs: a run of seconds can't see it get"
+        " faster, and its interval is narrow around a figure that is too small.",
+        "raise the limit (server_warmup)",
+        applies="servers that a study has warmed up (server_warmup)",
+    ),
+    _rule(
+        "cold_servers",
+        "what a run lost at its place after its servers' start",
+        (None, 0.05, None),
+        "Least squares within cases, as the same case comes at another place in each repetition:"
+        " what is lost halves from place to place, and the 95 % interval of the first is below 0.",
+        "let the study warm servers up (server_warmup), or raise its limit",
+        applies="studies whose cases came at different places; in the verdict of a case",
+    ),
+    _rule(
         "too_short",
         "full intervals missing from the 25 that an error of the throughput needs",
         (None, 0, None),

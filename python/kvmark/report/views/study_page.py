@@ -22,6 +22,7 @@ from kvmark.report.views.sentences import beliefs
 from kvmark.report.views.sequence import verdict_counts
 from kvmark.report.views.study_tables import (
     change_text,
+    effect_text,
     effects_by_case_grid,
     effects_grid,
     failures_grid,
@@ -124,7 +125,7 @@ def _effects(answer: StudyAnswer) -> list[str]:
             continue
         theirs = f", published {change_text(effect.published)}" if effect.published else ""
         what = effect.asked.of.replace("_", " ")
-        told.append(f"{effect.asked.title}: {what} {change_text(effect.change)}{theirs}.")
+        told.append(f"{effect.asked.title}: {what} {effect_text(effect)}{theirs}.")
     if others:
         count = "One effect is" if others == 1 else f"{units.whole(others)} effects are"
         told.append(f"{count} within chance, or of cases that aren't all VALID.")

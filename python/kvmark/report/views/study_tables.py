@@ -19,7 +19,8 @@ _LEAST_SECTION = 2
 _BYTES_PER_KB = 1000
 _EFFECTS_NOTE = (
     "Each effect compares cases that differ in nothing else, within the same repetition; "
-    "a single repetition has its interval over the cases, or none."
+    "a single repetition has its interval over the cases, or none. An effect differs where the "
+    "interval of one case lies wholly above another's."
 )
 
 
@@ -117,6 +118,13 @@ def failures_grid(answer: StudyAnswer) -> Grid | None:
     )
 
 
+def effect_text(effect: StudyEffect) -> str:
+    """An effect's change, or how far apart the cases are: `+90 to +250 %, case by case`."""
+    if effect.extremes is not None:
+        return f"{_range(effect.extremes)} %, case by case"
+    return units.ABSENT if effect.change is None else change_text(effect.change)
+
+
 def change_text(change: units.Bounded) -> str:
     """A change in percent with its interval, such as `−51 % (−55 to −47)`."""
     interval = _interval(change)
@@ -176,12 +184,14 @@ def _left_out(effects: Sequence[StudyEffect]) -> list[str]:
 
 
 def _effect_row(effect: StudyEffect, *, published: bool) -> tuple[Cell, ...]:
-    change, theirs = effect.change, effect.published
+    change, theirs, apart = effect.change, effect.published, effect.extremes
+    value = units.ABSENT if change is None else _signed(change.value)
+    interval = units.ABSENT if change is None else _interval(change)
     return (
         Cell(effect.asked.title),
         Cell(effect.asked.of.replace("_", " ")),
-        Cell(units.ABSENT if change is None else _signed(change.value), "strong"),
-        Cell(units.ABSENT if change is None else _interval(change)),
+        Cell(value if apart is None else "differs", "strong"),
+        Cell(interval if apart is None else f"{_range(apart)} by case"),
         Cell(units.whole(len(effect.by_case))),
         *(
             (
@@ -203,7 +213,11 @@ def _signed(percent: float) -> str:
 def _interval(change: units.Bounded) -> str:
     if change.low is None or change.high is None:
         return units.ABSENT
-    return f"{_signed(change.low)} to {_signed(change.high)}"
+    return _range((change.low, change.high))
+
+
+def _range(ends: tuple[float, float]) -> str:
+    return f"{_signed(ends[0])} to {_signed(ends[1])}"
 
 
 def _runs(row: StudyRow) -> tuple[str, ...]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
-from kvmark.analysis import known_verdict
+from kvmark.analysis import Verdict, known_verdict
+from kvmark.analysis.cold_servers import cold_runs
 from kvmark.analysis.models.path_costs import PathCost, path_costs, published_costs
 from kvmark.analysis.study import (
     CaseRuns,
@@ -19,6 +20,7 @@ from kvmark.analysis.study import (
     study_rows,
 )
 from kvmark.analysis.summary.counters import disk_bytes_per_operation
+from kvmark.analysis.verdict.rules import Reason
 from kvmark.errors import KvmarkError, RecordsError, UsageError
 from kvmark.experiment.designs.matrix.app_tables import counted_commands
 from kvmark.experiment.designs.matrix.cases import Case, matches
@@ -27,6 +29,7 @@ from kvmark.experiment.designs.matrix.proxies import read_published_ways
 from kvmark.experiment.designs.matrix.published import PublishedCase
 from kvmark.experiment.executor import Best, best_attempts
 from kvmark.experiment.journal import Journal
+from kvmark.experiment.judging import was_cut_short
 from kvmark.records import Records, Run
 from kvmark.spec.study import DIRECT, THROUGH, EffectSpec, parse_study
 from kvmark.spec.url import SystemName, SystemUrl, parse_system_url
@@ -84,11 +87,13 @@ def answered(study: Study, journal: Journal) -> Answered:
     """
     best = best_attempts(journal)
     cases = [_case(study, case, best, journal.records) for case in study.cases]
+    cold = cold_runs([case.runs[each] for each in sorted(case.usable)] for case in cases)
+    cases = [_without(cold, case) for case in cases]
     in_records = study.spec.measure == "records"
     published = {tuple(sorted(one.levels.items())): _figures(one) for one in study.published}
     runs_made = tuple(run for case in cases for run in case.runs.values())
     return Answered(
-        rows=study_rows(cases, partial(known_verdict, journal.records), records=in_records),
+        rows=study_rows(cases, partial(_judged, journal.records, cold), records=in_records),
         effects=tuple(
             effect(_asked(one), cases, published, records=in_records)
             for one in study.spec.effects
@@ -143,12 +148,35 @@ def _case(
     figures = published_for(case.labels, study.published)
     return CaseRuns(
         levels=case.labels,
-        runs=runs,
+        runs=_countable(records, runs),
         usable=frozenset(whole),
         failures=tuple(failures),
         published=None if figures is None else _figures(figures),
         commands=counted_commands(next(iter(runs.values()), None)),
     )
+
+
+def _countable(records: Records, runs: Mapping[int, Run]) -> Mapping[int, Run]:
+    """Without those that were cut short, where there are others: they are no repetitions."""
+    whole = {
+        repetition: run
+        for repetition, run in runs.items()
+        if not was_cut_short(known_verdict(records, run))
+    }
+    return whole or runs
+
+
+def _without(cold: Mapping[str, Reason], case: CaseRuns) -> CaseRuns:
+    """The case, of which no run takes part in an effect that was too slow for its place."""
+    usable = (each for each in case.usable if case.runs[each].id not in cold)
+    return replace(case, usable=frozenset(usable))
+
+
+def _judged(records: Records, cold: Mapping[str, Reason], run: Run) -> Verdict:
+    """The verdict on a run, to which the runs beside it may add a reason."""
+    verdict = known_verdict(records, run)
+    why = cold.get(run.id)
+    return verdict if why is None else Verdict.of([*verdict.reasons, why])
 
 
 def _from_cache(study: Study, case: Case, run: Run) -> str | None:

@@ -210,6 +210,13 @@ class Study:
                 self._check_way(case)
             _engine.check_plan(self.plan(case).to_json())
 
+    def cases_beside(self, case: Case) -> tuple[Case, ...]:
+        """The cases that are measured on the same servers, itself too."""
+        same = (self._together(case), self.system_name(case))
+        return tuple(
+            one for one in self.cases if (self._together(one), self.system_name(one)) == same
+        )
+
     def plan(self, case: Case) -> Plan:
         """The plan of a case's first run, on a system that needn't be there."""
         return compile_run(contents.run_spec(self, case, self._stand_in(case), 0))

@@ -7,21 +7,29 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from kvmark.errors import Interrupted, KvmarkError, SystemUnderTestError
 from kvmark.experiment.design import RunMade, RunOutcome, RunRequest, Runs, made
 from kvmark.experiment.designs.matrix.cases import Case
 from kvmark.experiment.designs.matrix.contents import run_spec
 from kvmark.experiment.designs.matrix.definition import Study
+from kvmark.experiment.designs.matrix.warm_up import cut_short, representatives
 from kvmark.experiment.environment import Environment
 from kvmark.experiment.judging import says_too_little
+from kvmark.experiment.server_warmup import MOST_ROUNDS, ServerWarmup, speed, warmed_up
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
+from kvmark.spec.faults import Action
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import SystemUrl
 
 __all__ = ["Matrix"]
+
+_WARM_UP: Final = 1_000_000
+"""Rounds of a warm-up are numbered from here: they ask for other keys than any repetition."""
+_BEGINS_ANEW: Final[frozenset[Action]] = frozenset({"kill", "restart"})
+"""What is done to a server that is cold afterwards."""
 
 
 @dataclass
@@ -36,7 +44,8 @@ class Matrix:
     _loaded: set[str] = field(default_factory=set)
     #: Of the run that goes.
     _dataset: str = ""
-    _breaks: bool = False
+    _faults: frozenset[Action] = frozenset()
+    _servers: dict[tuple[str, str], _Servers] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -87,7 +96,7 @@ class Matrix:
                 title=self.study.request_title(case, repetition) + longer,
                 number=number,
                 total=total,
-                make=partial(self._made, case, repetition, runs.id, lengthened),
+                make=partial(self._made, case, repetition, runs, lengthened),
                 limit=None if limit_ns is None else _Limit(limit_ns * 2**lengthened / 1e9),
             )
         )
@@ -101,21 +110,65 @@ class Matrix:
             return
         if outcome.failure is None:
             self._loaded.add(self._dataset)
-        if self._breaks:
+        if self._faults:
             # What a server acknowledged last may be gone with it.
             self._loaded.clear()
+        if self._faults & _BEGINS_ANEW:
+            self._servers.clear()
 
-    def _made(self, case: Case, repetition: int, experiment: str, lengthened: int) -> RunMade:
+    def _made(self, case: Case, repetition: int, runs: Runs, lengthened: int) -> RunMade:
         system = self.environment.system(case)
+        servers = self._servers_of(case, system, runs)
         spec = self._spec(case, system, repetition, lengthened)
-        if self.study.spec.dataset == "fresh":
-            self.environment.empty(spec.system)
-        self._dataset, self._breaks = self._dataset_of(spec), bool(spec.faults)
+        self._make_room(spec)
+        self._dataset = self._dataset_of(spec)
+        self._faults = frozenset(fault.do for fault in spec.faults)
+        servers.measured += 1
         place = {
             "case": case.title, "levels": case.labels, "repetition": repetition,
-            "lengthened": lengthened,
+            "lengthened": lengthened, **servers.as_json(),
         }  # fmt: skip
-        return made(spec, compile_run(spec), {"study": {"id": experiment, **place}})
+        return made(spec, compile_run(spec), {"study": {"id": runs.id, **place}})
+
+    def _servers_of(self, case: Case, system: SystemUrl, runs: Runs) -> _Servers:
+        """The servers of a case, warmed up when they were just started or met."""
+        incarnation = (self.environment.incarnation, system.text)
+        if incarnation not in self._servers:
+            longest_ns = self.study.spec.server_warmup_ns
+            warmup = None if longest_ns is None else self._warm_up(case, system, longest_ns, runs)
+            self._servers[incarnation] = _Servers(warmup)
+        return self._servers[incarnation]
+
+    def _warm_up(
+        self, case: Case, system: SystemUrl, longest_ns: int, runs: Runs
+    ) -> ServerWarmup | None:
+        """Loads servers with the study's own cases; none where no case can do that.
+
+        Raises:
+            Interrupted: the user stopped it.
+        """
+        cases = self.study.cases_beside(case)
+        chosen = representatives(run_spec(self.study, one, system, 0) for one in cases)
+        length_ns = max(longest_ns // MOST_ROUNDS // max(len(chosen), 1), 1)
+        loads = {
+            cases[place].title: partial(self._speed, runs, cases[place], system, length_ns)
+            for place in chosen
+        }
+        return warmed_up(loads, time.monotonic, runs.say)
+
+    def _speed(
+        self, runs: Runs, case: Case, system: SystemUrl, length_ns: int, number: int
+    ) -> float:
+        """How fast the load of a case was in a round of the servers' warm-up."""
+        spec = cut_short(self._spec(case, system, _WARM_UP + number, 0), length_ns)
+        self._make_room(spec)
+        found = speed(runs.try_out(made(spec, compile_run(spec), {})))
+        self._loaded.add(self._dataset_of(spec))
+        return found
+
+    def _make_room(self, spec: RunSpec) -> None:
+        if self.study.spec.dataset == "fresh":
+            self.environment.empty(spec.system)
 
     def _spec(self, case: Case, system: SystemUrl, repetition: int, lengthened: int) -> RunSpec:
         """The run; its records are loaded unless this very process put them there.
@@ -133,6 +186,20 @@ class Matrix:
         parts = (self.environment.incarnation, spec.system.driver, dict(spec.system.options))
         loads = (spec.workload.is_loaded_first, spec.workload.load, spec.workload.prepare)
         return repr((parts, loads, records, spec.workload.dataset))
+
+
+@dataclass
+class _Servers:
+    """The servers that are measured, since they were started or met."""
+
+    warmup: ServerWarmup | None
+    #: How many runs they had since then.
+    measured: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """What a run keeps of them."""
+        warmup = {} if self.warmup is None else {"server_warmup": self.warmup.as_json()}
+        return {"after_start": self.measured, **warmup}
 
 
 @dataclass

@@ -1,0 +1,263 @@
+"""The warm-up of a study's servers, and what is seen of servers that had none."""
+
+import math
+import random
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from scripted_store import store
+from studies import Program, manifests
+
+from kvmark.errors import Interrupted, SpecError, SystemUnderTestError
+from kvmark.experiment.designs.matrix.definition import Study
+from kvmark.experiment.designs.matrix.design import Matrix
+from kvmark.experiment.designs.matrix.warm_up import cut_short, representatives
+from kvmark.experiment.environment import Environment
+from kvmark.experiment.server_warmup import MOST_ROUNDS, Load, ServerWarmup, speed, warmed_up
+from kvmark.records import Manifest
+from kvmark.spec.run import RunSpec
+from kvmark.spec.url import parse_system_url
+
+QUIET = ("-q", "--report", "none")
+
+
+class Simulated:
+    """A server that takes `slow` times longer when it begins, and half of that later on."""
+
+    def __init__(self, seed: int, slow: float, half_life_s: float) -> None:
+        self.chance, self.now_s = random.Random(seed), 0.0
+        self.slow, self.half_life_s = slow, half_life_s
+
+    @property
+    def shortfall(self) -> float:
+        """What it lacks now of the speed that it will have."""
+        return -math.expm1(-self.slow * 2 ** (-self.now_s / self.half_life_s))
+
+    def load(self, seconds: float, full: float) -> Load:
+        """A load of so many seconds a round, with noise."""
+
+        def one_round(_: int) -> float:
+            self.now_s += seconds / 2
+            found = full * (1 - self.shortfall) * math.exp(self.chance.gauss(0, 0.03))
+            self.now_s += seconds / 2
+            return found
+
+        return one_round
+
+    def warmed_up(self, loads: dict[str, Load]) -> ServerWarmup:
+        found = warmed_up(loads, lambda: self.now_s, lambda _: None)
+        assert found is not None
+        return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_server_that_gets_faster_for_minutes_is_warmed_for_minutes(seed: int) -> None:
+    # As Cassandra's nodes on a shared core: 0.5 of their speed at first, half the gap in 70 s.
+    server = Simulated(seed, 0.7, 70)
+    found = server.warmed_up(
+        {
+            "read": server.load(20, 9_000),
+            "write": server.load(20, 4_000),
+            "scan": server.load(20, 2),
+        }
+    )
+    assert found.is_stationary
+    assert found.took_s >= 240
+    assert server.shortfall < 0.07
+    assert found.rounds[0] < 0.8
+
+
+def test_a_server_that_is_warm_needs_few_rounds_and_one_that_never_is_all() -> None:
+    warm, never = Simulated(3, 0.0, 1), Simulated(3, 5.0, 2000)
+    loads = {name: warm.load(15, 9_000) for name in ("read", "write", "insert", "scan")}
+    assert len(warm.warmed_up(loads).rounds) <= 5
+    found = never.warmed_up({"read": never.load(60, 9_000)})
+    assert len(found.rounds) == MOST_ROUNDS
+    assert not found.is_stationary
+    assert found.as_json()["spread"] > 0.05
+
+
+def test_a_load_that_fails_is_left_out_and_the_rounds_begin_anew() -> None:
+    asked: list[str] = []
+
+    def good(number: int) -> float:
+        asked.append(f"good {number}")
+        return 5.0
+
+    def bad(number: int) -> float:
+        if number == 2:
+            raise SystemUnderTestError("it is gone")
+        return 7.0
+
+    said: list[str] = []
+    found = warmed_up({"good": good, "bad": bad}, lambda: 0.0, said.append)
+    assert found is not None
+    assert found.rounds == (1.0, 1.0, 1.0)
+    assert asked == ["good 1", "good 2", "good 1", "good 2", "good 3"]
+    assert "bad warms nothing up: it is gone" in said
+    assert warmed_up({"bad": lambda _: bad(2)}, lambda: 0.0, said.append) is None
+
+
+def test_a_warm_up_is_interrupted_as_any_run_is() -> None:
+    def stopped(_: int) -> float:
+        raise Interrupted("stopped")
+
+    with pytest.raises(Interrupted):
+        warmed_up({"read": stopped}, lambda: 0.0, lambda _: None)
+
+
+def manifest(*totals: tuple[str, int, float]) -> Manifest:
+    """What a run measured: outcomes with their counts and mean service times."""
+    rows = [
+        SimpleNamespace(
+            phase=1, outcome=outcome, part=False, count=count, service=SimpleNamespace(mean=mean)
+        )
+        for outcome, count, mean in totals
+    ]
+    engine = SimpleNamespace(counted=[SimpleNamespace(index=1)], totals=rows)
+    return cast(Manifest, SimpleNamespace(engine=engine))
+
+
+def test_speed_is_operations_in_a_clients_time_and_failures_are_none() -> None:
+    assert speed(manifest(("ok", 10, 1e6), ("ok", 30, 3e6), ("timeout", 99, 1.0))) == 400
+    with pytest.raises(SystemUnderTestError, match="no operation succeeded"):
+        speed(manifest(("timeout", 99, 1.0)))
+
+
+LOADS = """
+name: loads
+question: Which cases warm servers up?
+system: "sim:"
+workload: ycsb/c
+run: {records: 10, duration: 1m, warmup: 5s, faults: []}
+factors:
+  workload: [ycsb/a, ycsb/c, ycsb/load, redis/set]
+  clients: [1, 50, 1000]
+"""
+
+
+def specs(study: Study) -> list[RunSpec]:
+    matrix = Matrix(study, Environment(study, resumed=False, tell=lambda _: None))
+    system = parse_system_url("sim:")
+    return [matrix._spec(case, system, 0, 0) for case in study.cases]
+
+
+def test_one_case_of_each_workload_that_can_be_repeated_warms_up(
+    study: Callable[..., Study],
+) -> None:
+    made = study(LOADS.replace(", ycsb/load, redis/set", ""))
+    chosen = [made.cases[place].title for place in representatives(specs(made))]
+    assert chosen == ["workload ycsb/a, clients 50", "workload ycsb/c, clients 50"]
+    once = study(
+        LOADS.replace("ycsb/a, ycsb/c, ycsb/load, redis/set", "ycsb/load")
+        .replace(", warmup: 5s", "")
+        .replace("{records: 10, duration: 1m", "{records: 10")
+    )
+    assert representatives(specs(once)) == []
+
+
+def test_what_warms_up_is_the_same_load_unpaced_and_breaks_nothing(
+    study: Callable[..., Study],
+) -> None:
+    text = LOADS.replace("faults: []", "rate: 500, arrival: poisson").replace(
+        "[ycsb/a, ycsb/c, ycsb/load, redis/set]", "[ycsb/a]"
+    )
+    [asked, *_] = specs(study(text))
+    short = cut_short(asked, 3_000_000)
+    assert (short.rate, short.arrival, short.clients) == (None, None, 1)
+    assert (short.duration_ns, short.warmup_ns, short.faults) == (3_000_000, 0, ())
+    assert short.workload == asked.workload
+
+
+# From the command line.
+
+
+COLD = """
+name: cold
+question: Is a server measured before it is warm?
+system: "redis://127.0.0.1:{port}"
+workload: redis/set
+run: {{records: 100, load: never, clients: 2, duration: 400ms, interval: 10ms}}
+repetitions: 3
+seed: 2
+factors:
+  value_size: {{path: workload.dataset.fields.length, levels: [10, 20, 30, 40]}}
+"""
+
+
+def judged(ended: Any) -> set[str]:
+    rows = ended.json["rows"]
+    return {one["code"] for row in rows for one in row["figures"]["verdict"]["reasons"]}
+
+
+def test_a_server_that_gets_faster_makes_its_first_cases_suspect_unless_it_is_warmed_up(
+    tmp_path: Path, program: Program
+) -> None:
+    begun: list[float] = []
+
+    def slower_at_first() -> None:
+        begun.append(time.monotonic())
+        time.sleep(0.001 + 0.008 * 2 ** -((begun[-1] - begun[0]) / 0.5))
+
+    answers: dict[str, Any] = {}
+    for name, line in (("cold", ""), ("warm", "server_warmup: 10s\n")):
+        begun.clear()
+        folder = tmp_path / name
+        folder.mkdir()
+        with store(slower_at_first) as served:
+            text = COLD.format(port=served.server_address[1]) + line
+            (folder / "cold.yaml").write_text(text)
+            answers[name] = program(folder, "study", "cold.yaml", *QUIET, "--json")
+    assert "cold_servers" in judged(answers["cold"]), answers["cold"]
+    assert "cold_servers" not in judged(answers["warm"]), answers["warm"]
+    kept = [one["spec"]["study"] for one in manifests(tmp_path / "warm" / "runs").values()]
+    assert sorted(one["after_start"] for one in kept) == list(range(1, 13))
+    assert all(one["server_warmup"] == kept[0]["server_warmup"] for one in kept)
+    assert kept[0]["server_warmup"]["rounds"][0] < 0.8
+    # Its rounds are no runs of the study.
+    assert len(list((tmp_path / "warm" / "runs").glob("2*/manifest.json"))) == 12
+
+
+KILLED = """
+name: killed
+question: Are servers warmed up again that were killed?
+testbed: {system: redis}
+workload: ycsb/c
+server_warmup: 3s
+run: {records: 300, interval: 50ms, clients: 2, timeout: 1m}
+order: written
+factors:
+  killed:
+    levels:
+      before: {operations: 1000}
+      yes: {duration: 3s, faults: [{at: 100ms, do: kill, node: primary-1, for: 50ms}]}
+      no: {operations: 1000}
+"""
+
+
+def test_servers_are_warmed_up_once_and_again_after_one_was_killed(
+    tmp_path: Path, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("redis-server") is None:
+        pytest.skip("redis-server isn't installed: apt-get install redis-server")
+    monkeypatch.setenv("KVMARK_TESTBEDS", str(tmp_path / "testbeds"))
+    (tmp_path / "killed.yaml").write_text(KILLED)
+    ended = program(tmp_path, "study", "killed.yaml", *QUIET, "--json")
+    assert ended.json["missing"] == 0, ended
+    kept = {
+        one["spec"]["study"]["levels"]["killed"]: one["spec"]["study"]
+        for one in manifests(tmp_path / "runs").values()
+    }
+    assert [kept[level]["after_start"] for level in ("before", "yes", "no")] == [1, 2, 1]
+    warmups = [kept[level]["server_warmup"] for level in ("before", "yes", "no")]
+    assert warmups[0] == warmups[1] != warmups[2]
+
+
+def test_a_limit_that_is_no_time_is_refused_with_its_line(study: Callable[..., Study]) -> None:
+    with pytest.raises(SpecError, match=r"study\.yaml:\d+:\d+: server_warmup: \'soon\' is not a"):
+        study(LOADS + "server_warmup: soon\n")
