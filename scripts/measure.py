@@ -31,6 +31,8 @@ PROGRAM = ROOT / ".venv/bin/kvmark"
 RECORDS = "docs/records"
 BEGUN = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
 SECONDS_A_MINUTE = 60
+LONGEST_RUN_S = 900
+"""Of a case with the warm-up of its servers."""
 NOT_MEASURING = (":!docs", ":!tests", ":!*.md", ":!zensical.toml")
 ENOUGH = (0, 1)
 """Exit codes of what was measured: a verdict may well be a no."""
@@ -208,14 +210,17 @@ def goes_on(kept: Records, name: str) -> bool:
     if journal is None:
         return False
     made = [str(attempt.run) for attempt in journal.attempts() if attempt.is_whole]
-    return bool(made) and kept.open(made[-1]).manifest.commit == head()
+    there = [run for run in made if (kept.root / run).is_dir()]
+    return bool(there) and kept.open(there[-1]).manifest.commit == head()
 
 
 def end_after_its_run(running: subprocess.Popen[bytes], kept: Records, name: str) -> None:
     """Interrupts a study when the run that goes has ended: it would have been measured in vain."""
-    before = ended_runs(kept, name)
+    before, until_s = ended_runs(kept, name), time.monotonic() + LONGEST_RUN_S
     while running.poll() is None and ended_runs(kept, name) == before:
-        time.sleep(1)
+        if time.monotonic() > until_s:
+            break
+        time.sleep(0.1)
     running.send_signal(signal.SIGINT)
     running.wait()
 

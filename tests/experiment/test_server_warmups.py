@@ -1,5 +1,6 @@
 """The warm-up of a study's servers, and what is seen of servers that had none."""
 
+import json
 import math
 import random
 import shutil
@@ -14,12 +15,15 @@ from scripted_store import store
 from studies import Program, manifests
 
 from kvmark.errors import Interrupted, SpecError, SystemUnderTestError
+from kvmark.experiment.designs.matrix.answer import answered, stored_study
 from kvmark.experiment.designs.matrix.definition import Study
 from kvmark.experiment.designs.matrix.design import Matrix
-from kvmark.experiment.designs.matrix.warm_up import cut_short, representatives
+from kvmark.experiment.designs.matrix.warm_up import cut_short, only_reads, representatives
 from kvmark.experiment.environment import Environment
+from kvmark.experiment.journal import Journal
 from kvmark.experiment.server_warmup import MOST_ROUNDS, Load, ServerWarmup, speed, warmed_up
-from kvmark.records import Manifest
+from kvmark.plan.compile import compile_run
+from kvmark.records import Manifest, Records
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
 
@@ -50,7 +54,7 @@ class Simulated:
         return one_round
 
     def warmed_up(self, loads: dict[str, Load]) -> ServerWarmup:
-        found = warmed_up(loads, lambda: self.now_s, lambda _: None)
+        found = warmed_up(loads, 600, lambda: self.now_s, lambda _: None)
         assert found is not None
         return found
 
@@ -91,16 +95,16 @@ def test_a_load_that_fails_is_left_out_and_the_rounds_begin_anew() -> None:
 
     def bad(number: int) -> float:
         if number == 2:
-            raise SystemUnderTestError("it is gone")
+            raise SystemUnderTestError("it is gone; the run is kept as 20261126-000000-x")
         return 7.0
 
     said: list[str] = []
-    found = warmed_up({"good": good, "bad": bad}, lambda: 0.0, said.append)
+    found = warmed_up({"good": good, "bad": bad}, 100, lambda: 0.0, said.append)
     assert found is not None
     assert found.rounds == (1.0, 1.0, 1.0)
     assert asked == ["good 1", "good 2", "good 1", "good 2", "good 3"]
     assert "bad warms nothing up: it is gone" in said
-    assert warmed_up({"bad": lambda _: bad(2)}, lambda: 0.0, said.append) is None
+    assert warmed_up({"bad": lambda _: bad(2)}, 100, lambda: 0.0, said.append) is None
 
 
 def test_a_warm_up_is_interrupted_as_any_run_is() -> None:
@@ -108,7 +112,7 @@ def test_a_warm_up_is_interrupted_as_any_run_is() -> None:
         raise Interrupted("stopped")
 
     with pytest.raises(Interrupted):
-        warmed_up({"read": stopped}, lambda: 0.0, lambda _: None)
+        warmed_up({"read": stopped}, 100, lambda: 0.0, lambda _: None)
 
 
 def manifest(*totals: tuple[str, int, float]) -> Manifest:
@@ -168,10 +172,56 @@ def test_what_warms_up_is_the_same_load_unpaced_and_breaks_nothing(
         "[ycsb/a, ycsb/c, ycsb/load, redis/set]", "[ycsb/a]"
     )
     [asked, *_] = specs(study(text))
-    short = cut_short(asked, 3_000_000)
-    assert (short.rate, short.arrival, short.clients) == (None, None, 1)
+    short = cut_short(asked, 3_000_000, settle=False)
+    [group] = short.workload.groups
+    assert (short.rate, short.arrival, group.clients, short.settle) == (None, None, 1, False)
     assert (short.duration_ns, short.warmup_ns, short.faults) == (3_000_000, 0, ())
-    assert short.workload == asked.workload
+    assert short.workload.dataset == asked.workload.dataset
+
+
+def test_groups_that_keep_to_a_rate_pause_or_end_early_go_on_at_full_speed(
+    study: Callable[..., Study],
+) -> None:
+    [asked] = specs(study(GROUPS))
+    plan = compile_run(cut_short(asked, 3_000_000, settle=True))
+    assert [(one.clients, one.arrival.process) for one in plan.groups[:2]] == [
+        (3, "closed"), (16, "closed"),
+    ]  # fmt: skip
+    assert [one.arrival.think_time_ns for one in plan.groups[:2]] == [0, 0]
+    assert [part.operations for part in plan.phases[-1].groups] == [None, None]
+
+
+GROUPS = """
+name: groups
+question: What is left out of a warm-up?
+system: "sim:"
+workload: mixed
+run: {duration: 1m}
+workloads:
+  mixed:
+    description: Groups with words of their own.
+    dataset: {records: 100}
+    groups:
+      - {name: slow, mix: {read: 1}, clients: 3, think_time: 1s, operations: 10}
+      - {name: paced, mix: {update: 1}, rate: 50}
+"""
+
+
+MIXES = """factors:
+  mix:
+    levels:
+      reads: {workload.groups.0.mix: {read: 1}}
+      writes: {workload.groups.0.mix: {update: 1}}
+"""
+
+
+def test_a_workload_whose_cases_do_different_things_has_a_load_for_each(
+    study: Callable[..., Study],
+) -> None:
+    text = LOADS[: LOADS.index("factors:")] + MIXES
+    asked = specs(study(text))
+    assert representatives(asked) == [0, 1]
+    assert [only_reads(one) for one in asked] == [True, False]
 
 
 # From the command line.
@@ -185,17 +235,18 @@ workload: redis/set
 run: {{records: 100, load: never, clients: 2, duration: 400ms, interval: 10ms}}
 repetitions: 3
 seed: 2
+server_warmup: 10s
+effects: [{{title: larger, from: {{value_size: 10}}, to: {{value_size: 40}}}}]
 factors:
   value_size: {{path: workload.dataset.fields.length, levels: [10, 20, 30, 40]}}
 """
 
 
-def judged(ended: Any) -> set[str]:
-    rows = ended.json["rows"]
+def judged(rows: Any) -> set[str]:
     return {one["code"] for row in rows for one in row["figures"]["verdict"]["reasons"]}
 
 
-def test_a_server_that_gets_faster_makes_its_first_cases_suspect_unless_it_is_warmed_up(
+def test_a_server_that_gets_faster_is_warm_before_its_first_case(
     tmp_path: Path, program: Program
 ) -> None:
     begun: list[float] = []
@@ -204,23 +255,46 @@ def test_a_server_that_gets_faster_makes_its_first_cases_suspect_unless_it_is_wa
         begun.append(time.monotonic())
         time.sleep(0.001 + 0.008 * 2 ** -((begun[-1] - begun[0]) / 0.5))
 
-    answers: dict[str, Any] = {}
-    for name, line in (("cold", ""), ("warm", "server_warmup: 10s\n")):
-        begun.clear()
-        folder = tmp_path / name
-        folder.mkdir()
-        with store(slower_at_first) as served:
-            text = COLD.format(port=served.server_address[1]) + line
-            (folder / "cold.yaml").write_text(text)
-            answers[name] = program(folder, "study", "cold.yaml", *QUIET, "--json")
-    assert "cold_servers" in judged(answers["cold"]), answers["cold"]
-    assert "cold_servers" not in judged(answers["warm"]), answers["warm"]
-    kept = [one["spec"]["study"] for one in manifests(tmp_path / "warm" / "runs").values()]
-    assert sorted(one["after_start"] for one in kept) == list(range(1, 13))
+    with store(slower_at_first) as served:
+        (tmp_path / "cold.yaml").write_text(COLD.format(port=served.server_address[1]))
+        ended = program(tmp_path, "study", "cold.yaml", *QUIET, "--json")
+    assert ended.json["missing"] == 0, ended
+    kept = [one["spec"]["study"] for one in manifests(tmp_path / "runs").values()]
+    # Who started a server knows when; a study that meets one doesn't.
+    assert ["after_start" in one for one in kept] == [False] * 12
     assert all(one["server_warmup"] == kept[0]["server_warmup"] for one in kept)
     assert kept[0]["server_warmup"]["rounds"][0] < 0.8
-    # Its rounds are no runs of the study.
-    assert len(list((tmp_path / "warm" / "runs").glob("2*/manifest.json"))) == 12
+    # Its rounds are no runs of the study, and nothing of them is left.
+    assert len(list((tmp_path / "runs").glob("2*/manifest.json"))) == 12
+    assert not list((tmp_path / "runs").glob(".*"))
+
+
+def test_cases_that_came_soon_after_a_start_are_suspect_and_in_no_effect(
+    tmp_path: Path, program: Program
+) -> None:
+    """Runs of a simulated store, of which what they did is changed as if it had been cold."""
+    text = COLD.format(port=1).replace("redis://127.0.0.1:1", "sim:?clock=virtual&mean_us=900")
+    text = text.replace("redis/set", "ycsb/c").replace("server_warmup: 10s\n", "")
+    (tmp_path / "cold.yaml").write_text(text)
+    warm = program(tmp_path, "study", "cold.yaml", *QUIET, "--json").json
+    assert "cold_servers" not in judged(warm["rows"])
+    [effect] = warm["effects"]
+    assert effect["change"]["n"] == 3
+    records = Records(tmp_path / "runs")
+    [journal] = [Journal(path, records) for path in records.root.glob("studies/*")]
+    places: dict[int, int] = {}
+    for path in sorted(records.root.glob("2*/manifest.json")):
+        manifest = json.loads(path.read_bytes())
+        own = manifest["spec"]["study"]
+        places[own["repetition"]] = own["after_start"] = places.get(own["repetition"], 0) + 1
+        for total in manifest["engine"]["totals"]:
+            share = math.exp(-1.0 * 2.0 ** (1 - own["after_start"]))
+            total["in_window"] = round(total["in_window"] * share)
+        path.write_text(json.dumps(manifest))
+    found = answered(stored_study(journal), journal)
+    codes = [{one.code for one in row.figures.verdict.reasons} for row in found.rows if row.figures]
+    assert sum("cold_servers" in one for one in codes) >= 2
+    assert found.effects[0].change is None or found.effects[0].change.n < 3
 
 
 KILLED = """
@@ -253,6 +327,7 @@ def test_servers_are_warmed_up_once_and_again_after_one_was_killed(
         one["spec"]["study"]["levels"]["killed"]: one["spec"]["study"]
         for one in manifests(tmp_path / "runs").values()
     }
+    # Updates of the warm-up may have been lost with it: all is loaded again.
     assert [kept[level]["after_start"] for level in ("before", "yes", "no")] == [1, 2, 1]
     warmups = [kept[level]["server_warmup"] for level in ("before", "yes", "no")]
     assert warmups[0] == warmups[1] != warmups[2]

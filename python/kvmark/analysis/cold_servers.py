@@ -7,8 +7,7 @@ measured: the same case comes at another place after a start in each repetition.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from kvmark.analysis.compare.metrics import run_value
@@ -16,50 +15,38 @@ from kvmark.analysis.verdict.evidence import percent, reason
 from kvmark.analysis.verdict.rules import Reason
 from kvmark.records import Run
 from kvmark.spec.metric import THROUGHPUT
-from kvmark.stats import Estimate, warming
+from kvmark.stats import Estimate, Placed, warming
 
 __all__ = ["cold_runs"]
 
 _ORDINALS: Final = {1: "1st", 2: "2nd", 3: "3rd"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """A run's id, its place after its servers' start, and operations per second."""
-
-    run: str
-    place: int
-    throughput: float
-
-
-def cold_runs(cases: Iterable[Sequence[Run]]) -> Mapping[str, Reason]:
+def cold_runs(cases: Iterable[Mapping[int, Run]]) -> Mapping[str, Reason]:
     """Why runs are slower than they would be later after their servers' start, by their ids.
 
     Args:
-        cases: the runs of each case that can be used. Only cases that came at different places say
-            something, and each kind of system is looked at by itself.
+        cases: the runs of each case that can be used, by repetition. Only those without a rate say
+            how fast servers were, and each kind of system is looked at by itself.
 
     Raises:
         RecordsError: a run's files can't be read.
     """
-    placed: dict[str, list[list[_Placed]]] = {}
-    for runs in cases:
-        own: dict[str, list[_Placed]] = {}
-        for run in runs:
-            place, value = _place(run), run_value(run, THROUGHPUT)
+    placed: dict[str, dict[str, Placed]] = {}
+    for number, runs in enumerate(cases):
+        for repetition, run in runs.items():
+            place = _place(run)
+            value = None if place is None or _is_paced(run) else run_value(run, THROUGHPUT)
             if place is not None and value:
-                own.setdefault(_system(run), []).append(_Placed(run.id, place, value))
-        for system, known in own.items():
-            placed.setdefault(system, []).append(known)
+                own = Placed(str(number), repetition, place, value)
+                placed.setdefault(_system(run), {})[run.id] = own
     found: dict[str, Reason] = {}
     for each in placed.values():
-        effect = warming([[(one.place, one.throughput) for one in case] for case in each])
+        effect = warming(list(each.values()))
         if effect is None or effect.high is None or effect.high >= 0:
             continue
-        for one in (one for case in each for one in case):
-            why = _reason(one.place, effect)
-            if why is not None:
-                found[one.run] = why
+        reasons = {run: _reason(one.place, effect) for run, one in each.items()}
+        found |= {run: why for run, why in reasons.items() if why is not None}
     return found
 
 
@@ -79,6 +66,12 @@ def _place(run: Run) -> int | None:
     """The run's place after its servers' start, from 1; none where nobody noted it."""
     place = (run.manifest.spec.get("study") or {}).get("after_start")
     return place if isinstance(place, int) and place > 0 else None
+
+
+def _is_paced(run: Run) -> bool:
+    """Whether a group of its clients keeps to a rate or to a trace."""
+    groups = run.manifest.plan.get("groups", ())
+    return any(group.get("arrival", {}).get("process") != "closed" for group in groups)
 
 
 def _system(run: Run) -> str:

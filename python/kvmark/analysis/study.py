@@ -20,7 +20,7 @@ from kvmark.analysis.verdict.checks_precision import imprecise
 from kvmark.analysis.verdict.judge import Judge, judge
 from kvmark.records import Case, Judgement, PhaseRecord, Run
 from kvmark.spec.metric import THROUGHPUT, Metric, parse_comparable
-from kvmark.stats import Estimate, mean_interval, paired_ratio
+from kvmark.stats import CONFIDENCE, Estimate, mean_interval, paired_ratio
 
 __all__ = [
     "CaseRuns",
@@ -44,6 +44,7 @@ T = TypeVar("T")
 _NS_PER_S = 1e9
 _ONE_EACH: Mapping[str, int] = MappingProxyType({})
 _APART = 1.1
+"""Changes nearer to each other than that don't contradict for anybody's purpose."""
 _P99 = Metric("quantile", "p99")
 _PUBLISHED_NAMES: Mapping[str, str] = {
     "throughput": "throughput", "p50": "p50_ms", "p95": "p95_ms", "p99": "p99_ms",
@@ -74,6 +75,8 @@ class CaseRuns:
     runs: Mapping[int, Run]
     #: The repetitions whose runs came to their end and aren't INVALID.
     usable: frozenset[int] = frozenset()
+    #: Those of them that came so soon after their servers' start that they were slower.
+    cold: frozenset[int] = frozenset()
     #: Why repetitions came to no end, one sentence each.
     failures: tuple[str, ...] = ()
     published: PublishedFigures | None = None
@@ -155,21 +158,12 @@ class StudyEffect:
     published_cases: int
     #: Pairs of cases that are left out, because the throughput of one is imprecise.
     imprecise: int = 0
-
-    @property
-    def extremes(self) -> tuple[float, float] | None:
-        """The least and the largest change of a pair, in percent, where the pairs contradict.
-
-        Some interval then lies wholly above another, and what the largest leaves is more than a
-        tenth above what the least does: a mean over all, however well it is known, is none's.
-        """
-        changes = [one.change for one in self.by_case]
-        lows = [change.low for change in changes if change.low is not None]
-        highs = [change.high for change in changes if change.high is not None]
-        if not lows or not highs or max(lows) <= min(highs):
-            return None
-        least, largest = min(one.value for one in changes), max(one.value for one in changes)
-        return (least, largest) if 100 + largest > _APART * (100 + least) else None
+    #: Pairs of cases that are left out, because every run of a side came before it was warm.
+    cold: int = 0
+    #: The least and the largest change of a pair, in percent, where the pairs contradict: some
+    #: interval, widened for their number, lies wholly above another. A mean over all of them,
+    #: however well it is known, is then none's.
+    extremes: tuple[float, float] | None = None
 
 
 def study_rows(
@@ -205,7 +199,7 @@ def effect(
     """
     metric = parse_comparable(asked.of)
     pairs = _pairs(asked, {tuple(sorted(case.levels.items())): case for case in cases})
-    compared, left_out = [], 0
+    compared, left_out, cold = [], 0, 0
     for levels, before, after in pairs:
         if not (is_precise_case(before) and is_precise_case(after)):
             left_out += 1
@@ -214,6 +208,8 @@ def effect(
         if blocks:
             sides = [[case.runs[each] for each in case.usable] for case in (before, after)]
             compared.append((levels, blocks, resolution(sides[0], sides[1], metric)))
+        elif before.cold or after.cold:
+            cold += 1
     theirs = [
         (one, two)
         for _, before, after in _pairs(asked, published)
@@ -232,6 +228,8 @@ def effect(
         published=_change(theirs, 0.0) if theirs else None,
         published_cases=len(theirs),
         imprecise=left_out,
+        cold=cold,
+        extremes=_extremes([(list(blocks.values()), floor) for _, blocks, floor in compared]),
     )
 
 
@@ -336,7 +334,7 @@ def is_precise_case(case: CaseRuns) -> bool:
 def _blocks(metric: Metric, before: CaseRuns, after: CaseRuns, *, records: bool) -> Sides:
     """Both sides of each repetition in which both can be used."""
     sides = {}
-    for repetition in sorted(before.usable & after.usable):
+    for repetition in sorted((before.usable & after.usable) - before.cold - after.cold):
         runs = (before.runs[repetition], after.runs[repetition])
         one, two = (_figure(run, metric, records=records) for run in runs)
         if one and two:
@@ -356,29 +354,45 @@ def _published(figures: PublishedFigures, metric: Metric) -> float | None:
 def _overall(cases: Sequence[Sides], floor: float) -> Estimate | None:
     """Over all pairs of cases: with two blocks or more the interval is that of the blocks.
 
-    Each block gives one ratio, the geometric mean over the pairs of cases that every block has.
-    In a single block the pairs of cases are what is independent.
+    Each block gives one ratio: the geometric mean of all pairs' means, moved by what the pairs that
+    the block has are beside their own means there. A pair that lacks in a block so takes nothing
+    from it. In a single block the pairs of cases are what is independent.
     """
     if not cases:
         return None
-    shared = set.intersection(*(set(blocks) for blocks in cases))
-    if len(shared) < 2:
-        firsts = [blocks[min(blocks)] for blocks in cases]
-        return _change(firsts, floor)
-    together = [_geometric([blocks[block] for blocks in cases]) for block in sorted(shared)]
-    return _change(together, floor)
+    logs = [{block: math.log(two / one) for block, (one, two) in each.items()} for each in cases]
+    means = [math.fsum(each.values()) / len(each) for each in logs]
+    mean = math.fsum(means) / len(means)
+    beside: dict[int, list[float]] = {}
+    for each, own in zip(logs, means, strict=True):
+        for block, log in each.items() if len(each) > 1 else ():
+            beside.setdefault(block, []).append(log - own)
+    if len(beside) < 2:
+        return _change([(1.0, math.exp(own)) for own in means], floor)
+    moved = [math.fsum(each) / len(each) for each in beside.values()]
+    # Blocks lack different pairs: what they are beside the mean has to be nothing over all.
+    middle = math.fsum(moved) / len(moved)
+    return _change([(1.0, math.exp(mean + each - middle)) for each in moved], floor)
 
 
-def _geometric(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    before, after = (
-        math.exp(math.fsum(math.log(pair[side]) for pair in pairs) / len(pairs)) for side in (0, 1)
-    )
-    return before, after
+def _extremes(
+    cases: Sequence[tuple[Sequence[tuple[float, float]], float]],
+) -> tuple[float, float] | None:
+    confidence = 1 - (1 - CONFIDENCE) / max(len(cases), 1)
+    changes = [_change(pairs, floor, confidence) for pairs, floor in cases if len(pairs) > 1]
+    lows = [one.low for one in changes if one.low is not None]
+    highs = [one.high for one in changes if one.high is not None]
+    if not lows or not highs or max(lows) <= min(highs):
+        return None
+    least, largest = min(one.value for one in changes), max(one.value for one in changes)
+    return (least, largest) if 100 + largest > _APART * (100 + least) else None
 
 
-def _change(pairs: Sequence[tuple[float, float]], floor: float) -> Estimate:
+def _change(
+    pairs: Sequence[tuple[float, float]], floor: float, confidence: float = CONFIDENCE
+) -> Estimate:
     """The ratio of each pair's sides, together, as a change in percent."""
     ratio = paired_ratio(
-        [before for before, _ in pairs], [after for _, after in pairs], floor=floor
+        [before for before, _ in pairs], [after for _, after in pairs], confidence, floor
     )
     return ratio.put(lambda share: (share - 1) * 100, "%")

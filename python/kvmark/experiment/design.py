@@ -136,7 +136,7 @@ class Runs(Protocol):
             RunError: records can't be written.
         """
 
-    def try_out(self, made: RunMade) -> Manifest:
+    def try_out(self, made: RunMade, limit: TimeLimit | None) -> Manifest:
         """Carries out a run that isn't one of the experiment's, and of which nothing is kept.
 
         Raises:

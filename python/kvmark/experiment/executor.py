@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 from kvmark.errors import Interrupted, KvmarkError, RunError
-from kvmark.experiment.design import Left, RunMade, RunOutcome, RunRequest
+from kvmark.experiment.design import Left, RunMade, RunOutcome, RunRequest, TimeLimit
 from kvmark.experiment.journal import Attempt, Journal
 from kvmark.experiment.judging import usable
 from kvmark.records import Manifest, Records, RunFolder
@@ -150,17 +150,20 @@ class Executor:
         )  # fmt: skip
         return outcome
 
-    def try_out(self, made: RunMade) -> Manifest:
+    def try_out(self, made: RunMade, limit: TimeLimit | None) -> Manifest:
         """Carries out a run that isn't one of the experiment's, and of which nothing is kept.
 
         Raises:
             KvmarkError: it came to no end.
         """
-        with TemporaryDirectory(prefix="kvmark-") as folder:
+        with TemporaryDirectory(prefix=".tried-", dir=self.records.root) as folder:
             own = replace(
                 self._setting, records=Records(Path(folder)), exporter=None, recording=None
             )
-            return _carry_out(made, own, lambda *_: None).or_raise().manifest
+            carried = _carry_out(made, own, lambda *_: None, limit)
+            if limit is not None and limit.is_over and isinstance(carried.failure, Interrupted):
+                raise limit.failure() or carried.failure
+            return carried.or_raise().manifest
 
     def end(self) -> None:
         """The block that goes on has come to its end."""
@@ -206,16 +209,13 @@ class Executor:
             tags=(*request.tags, *setting.tags),
             commit=request.commit or setting.commit,
         )
-        return _carry_out(made, own, progress, None if limit is None else limit.may_go_on)
+        return _carry_out(made, own, progress, limit)
 
 
 def _carry_out(
-    made: RunMade,
-    setting: Setting,
-    progress: Progress,
-    may_go_on: Callable[[], bool] | None = None,
+    made: RunMade, setting: Setting, progress: Progress, limit: TimeLimit | None
 ) -> Carried:
     return carry_out(
         made.plan, made.spec, setting, progress, made.faults, made.exporters,
-        may_go_on=may_go_on, password=made.password,
+        may_go_on=None if limit is None else limit.may_go_on, password=made.password,
     )  # fmt: skip

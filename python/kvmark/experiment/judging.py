@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from kvmark.analysis import Verdict, judge, save_verdict
+from kvmark.analysis import judge, save_verdict
 from kvmark.analysis.verdict.checks_precision import IMPRECISE
 from kvmark.errors import KvmarkError
 from kvmark.records import Records
 from kvmark.records.verdicts import kept_verdict
 
-__all__ = ["CUT_SHORT", "says_too_little", "usable", "was_cut_short"]
+__all__ = ["CUT_SHORT", "says_too_little", "usable"]
 
 CUT_SHORT: Final = frozenset({"interrupted", "recovered"})
 """Codes of the reasons that a run has which didn't come to its end."""
@@ -25,11 +25,6 @@ def usable(records: Records, runs: Sequence[str]) -> Mapping[str, bool]:
     known = _known(records, runs)
     rest = (run for run in runs if run not in known)
     return {**known, **{run: _is_usable(records, run) for run in rest}}
-
-
-def was_cut_short(verdict: Verdict) -> bool:
-    """Whether a run didn't come to its end."""
-    return not CUT_SHORT.isdisjoint(reason.code for reason in verdict.reasons)
 
 
 def says_too_little(records: Records, run: str) -> bool:

@@ -50,13 +50,16 @@ class ServerWarmup:
         return {
             "took_s": round(self.took_s, 3),
             "rounds": [round(speed, 4) for speed in self.rounds],
-            "spread": self.spread,
+            "spread": None if self.spread is None else round(self.spread, 4),
             "is_stationary": self.is_stationary,
         }
 
 
 def warmed_up(
-    loads: Mapping[str, Load], clock_s: Callable[[], float], say: Callable[[str], None]
+    loads: Mapping[str, Load],
+    longest_s: float,
+    clock_s: Callable[[], float],
+    say: Callable[[str], None],
 ) -> ServerWarmup | None:
     """Carries out rounds of all loads until the last few are alike, or there were enough of them.
 
@@ -64,6 +67,7 @@ def warmed_up(
 
     Args:
         loads: by their titles.
+        longest_s: no round begins later after the first, in which records are loaded too.
         clock_s: seconds since some instant.
         say: takes what is worth knowing.
 
@@ -75,16 +79,18 @@ def warmed_up(
         RunError: records can't be written.
     """
     left, means, begun_s = dict(loads), list[float](), clock_s()
+    until_s = math.inf
     while left:
         say(f"warming up servers, round {len(means) + 1} of {MOST_ROUNDS} at most")
         speeds = dict(_speeds(left, len(means) + 1, say))
+        until_s = min(until_s, clock_s() + longest_s)
         if speeds.keys() != left.keys():
             left, means = {title: left[title] for title in speeds}, []
             continue
         # Loads are of different speeds: each has the same weight.
         means.append(math.exp(math.fsum(map(math.log, speeds.values())) / len(speeds)))
         found = ServerWarmup(clock_s() - begun_s, tuple(mean / means[-1] for mean in means))
-        if found.is_stationary or len(means) == MOST_ROUNDS:
+        if found.is_stationary or len(means) == MOST_ROUNDS or clock_s() >= until_s:
             still = "stands still" if found.is_stationary else "still moves"
             say(f"throughput {still} after {found.took_s:.0f} s of warm-up")
             return found
@@ -100,7 +106,8 @@ def _speeds(
         except (Interrupted, RunError):
             raise
         except KvmarkError as problem:
-            say(f"{title} warms nothing up: {problem}")
+            # Its records aren't kept, whatever the problem says of them.
+            say(f"{title} warms nothing up: {str(problem).partition('; ')[0]}")
 
 
 def speed(manifest: Manifest) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from kvmark import errors
 from kvmark.errors import GeneratorDied, Interrupted, KvmarkError
@@ -23,7 +23,10 @@ from kvmark.spec.faults import FaultSpec
 from kvmark.testbed.node_exporter import NodeExporter
 from kvmark.testbed.state import Testbed
 
-__all__ = ["Carried", "Progress", "carry_out"]
+__all__ = ["INTERRUPTED", "Carried", "Progress", "carry_out"]
+
+INTERRUPTED: Final = "interrupted"
+"""How the failure of a run begins that the user has ended."""
 
 Progress = Callable[[RunFolder, Mapping[str, Any]], object]
 """Takes the engine's progress and the run that goes, once a second at most."""
@@ -173,4 +176,4 @@ def _failure(result: Mapping[str, Any], run: str) -> KvmarkError | None:
 
 
 def _interrupted(run: str) -> Interrupted:
-    return Interrupted(f"interrupted: what was measured until then is kept as run {run}")
+    return Interrupted(f"{INTERRUPTED}: what was measured until then is kept as run {run}")

@@ -30,7 +30,7 @@ from kvmark.stats.series import (
 )
 from kvmark.stats.trend import Drift, drift
 from kvmark.stats.usl import UslFit, fit_usl
-from kvmark.stats.warming import warming
+from kvmark.stats.warming import Placed, warming
 from kvmark.stats.within import quantile_of_intervals, rate_of_intervals
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "Estimate",
     "Level",
     "MixTest",
+    "Placed",
     "UslFit",
     "change_points",
     "combined",

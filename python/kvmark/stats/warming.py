@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,38 +13,75 @@ from scipy import special
 from kvmark.stats.estimate import CONFIDENCE, Estimate
 
 _LEAST_FREEDOM = 5
+_LEAST_WEIGHT = 0.25
+_LARGEST_PART = 0.5
+"""No effect is told that rests on one case."""
 
 
-def warming(cases: Sequence[Sequence[tuple[int, float]]]) -> Estimate | None:
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A value above 0 with its case, its repetition, and its place after a start, from 1."""
+
+    case: str
+    repetition: int
+    place: int
+    value: float
+
+
+def warming(values: Sequence[Placed]) -> Estimate | None:
     """By how much more than a later one the first value after a start is, in logarithms.
 
-    What a start costs is taken to be half as much in each place as in the one before. Values of one
-    case are compared among themselves alone: log value = case + effect · 2^(1 - place), by least
-    squares, with a t-interval. An effect of -0.7 is half of what would be measured later.
-
-    Args:
-        cases: for each case its values, above 0, with their places after a start, from 1.
+    What a start costs is taken to be half as much in each place as in the one before: log value =
+    case + repetition + effect · 2^(1 - place), by least squares. An effect of -0.7 is half of what
+    would be measured later. The interval takes account of values that scatter more than others
+    (HC3: J. G. MacKinnon, H. White, Journal of Econometrics 29, 1985).
 
     Returns:
-        The effect; none where the cases' places are too much alike to tell.
+        The effect; none where the places of cases are too much alike to tell, or one case decides.
     """
-    known = [case for case in cases if len({place for place, _ in case}) > 1]
+    cases = [one.case for one in values]
+    known = [one for one in values if cases.count(one.case) > 1]
     if not known:
         return None
-    x = _joined([[2.0 ** (1 - place) for place, _ in case] for case in known])
-    y = _joined([[math.log(value) for _, value in case] for case in known])
-    freedom, weight = len(x) - len(known) - 1, float(x @ x)
-    if freedom < _LEAST_FREEDOM or weight == 0:
+    others = _indicators(known)
+    basis, sizes, _ = np.linalg.svd(others, full_matrices=False)
+    basis = basis[:, sizes > sizes[0] * 1e-9]
+    x = _without(basis, [2.0 ** (1 - one.place) for one in known])
+    y = _without(basis, [math.log(one.value) for one in known])
+    freedom, weight = len(known) - basis.shape[1] - 1, float(x @ x)
+    if (
+        freedom < _LEAST_FREEDOM
+        or weight < _LEAST_WEIGHT
+        or _largest_part(known, x) > _LARGEST_PART * weight
+    ):
         return None
     effect = float(x @ y) / weight
-    left = y - effect * x
-    error = math.sqrt(float(left @ left) / freedom / weight)
+    leverage = (basis**2).sum(axis=1) + x**2 / weight
+    left = (y - effect * x) / np.maximum(1 - leverage, 1e-9)
+    error = math.sqrt(float((x**2) @ (left**2))) / weight
     wide = error * float(special.stdtrit(freedom, 0.5 + CONFIDENCE / 2))
-    method = "least squares within cases, t-interval"
-    return Estimate(effect, effect - wide, effect + wide, len(x), "", method)
+    method = "least squares within cases and repetitions, HC3"
+    return Estimate(effect, effect - wide, effect + wide, len(known), "", method)
 
 
-def _joined(cases: Sequence[Sequence[float]]) -> NDArray[np.float64]:
-    """All values, each less the mean of its case."""
-    arrays = [np.asarray(case, dtype=np.float64) for case in cases]
-    return np.concatenate([array - array.mean() for array in arrays])
+def _indicators(values: Sequence[Placed]) -> NDArray[np.float64]:
+    """A column for each case and each repetition."""
+    columns = [
+        [float(own == name) for own in owns]
+        for owns in ([one.case for one in values], [str(one.repetition) for one in values])
+        for name in dict.fromkeys(owns)
+    ]
+    return np.array(columns).T
+
+
+def _without(basis: NDArray[np.float64], values: Sequence[float]) -> NDArray[np.float64]:
+    array = np.asarray(values, dtype=np.float64)
+    return array - basis @ (basis.T @ array)
+
+
+def _largest_part(values: Sequence[Placed], x: NDArray[np.float64]) -> float:
+    """The largest sum of squares that is one case's."""
+    parts: dict[str, float] = {}
+    for one, each in zip(values, x, strict=True):
+        parts[one.case] = parts.get(one.case, 0.0) + float(each) ** 2
+    return max(parts.values())

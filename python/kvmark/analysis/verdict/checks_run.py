@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,6 +16,8 @@ from kvmark.records.intervals import TIMED
 from kvmark.stats import LEAST_INTERVALS, Drift, drift, least_observations
 
 _LEAST_FOR_DRIFT = 10
+_WARM_BY = 5
+"""Runs after which servers were measured long enough to be warm, whatever their warm-up says."""
 _DRIFT_P_VALUE = 0.01
 
 #: Keys of the manifest's ``host`` that the checks read.
@@ -161,18 +164,32 @@ def check_warm_up(run: Run) -> Iterator[Reason | None]:
 
 
 def check_server_warm_up(run: Run) -> Iterator[Reason | None]:
-    """Whether the warm-up of a study's servers was cut short by its limit."""
-    warmup = (run.manifest.spec.get("study") or {}).get("server_warmup")
-    if not warmup or warmup["is_stationary"]:
+    """Whether the warm-up of a study's servers was cut short by its limit, or couldn't be."""
+    study = run.manifest.spec.get("study") or {}
+    if "server_warmup" not in study:
         return
-    spread, took_s = warmup["spread"], warmup["took_s"]
-    yield reason(
-        "servers_not_warm",
-        spread,
-        f"when its servers' warm-up had come to its limit after {took_s:.0f} s, its last three"
-        f" rounds were apart by {percent(spread)}",
-        {"spread": spread, "server_warmup_s": took_s},
-    )
+    warmup, place = study["server_warmup"], study.get("after_start")
+    if warmup is None:
+        yield reason(
+            "servers_not_warm",
+            math.inf,
+            "its servers were to be warmed up, and no case of the study could be a load",
+            {},
+            level=Level.NOTE,
+        )
+    elif not warmup["is_stationary"]:
+        # Of too few rounds nobody knows how far they were apart.
+        spread = math.inf if warmup["spread"] is None else warmup["spread"]
+        far = f"apart by {percent(spread)}" if warmup["spread"] else "too few"
+        later = place is not None and place > _WARM_BY
+        yield reason(
+            "servers_not_warm",
+            spread,
+            f"when its servers' warm-up had come to its limit after {warmup['took_s']:.0f} s, its"
+            f" last rounds were {far}",
+            {"server_warmup_s": warmup["took_s"], "rounds": len(warmup["rounds"])},
+            level=Level.NOTE if later else None,
+        )
 
 
 def check_stationary(phase: JudgedPhase) -> Iterator[Reason | None]:

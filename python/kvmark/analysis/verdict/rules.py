@@ -381,16 +381,18 @@ _RULES = (
         "A Java server compiles for minutes what it runs: a run of seconds can't see it get"
         " faster, and its interval is narrow around a figure that is too small.",
         "raise the limit (server_warmup)",
-        applies="servers that a study has warmed up (server_warmup)",
+        applies="servers that a study has warmed up (server_warmup); after five runs a note",
     ),
     _rule(
         "cold_servers",
         "what a run lost at its place after its servers' start",
         (None, 0.05, None),
-        "Least squares within cases, as the same case comes at another place in each repetition:"
-        " what is lost halves from place to place, and the 95 % interval of the first is below 0.",
+        "Least squares within cases and repetitions, as the same case comes at another place in"
+        " each repetition: what is lost halves from place to place, and the 95 % interval (HC3) of"
+        " the first is below 0.",
         "let the study warm servers up (server_warmup), or raise its limit",
-        applies="studies whose cases came at different places; in the verdict of a case",
+        applies="servers that the study started, clients without a rate, cases that came at"
+        " different places; in the verdict of a case",
     ),
     _rule(
         "too_short",

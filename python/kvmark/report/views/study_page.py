@@ -120,7 +120,7 @@ def _effects(answer: StudyAnswer) -> list[str]:
     }  # fmt: skip
     told, others = [], 0
     for effect in answer.effects:
-        if effect.change is None or not _is_sure(effect.change) or not _cases(effect) <= valid:
+        if not _is_sure(effect) or not _cases(effect) <= valid:
             others += 1
             continue
         theirs = f", published {change_text(effect.published)}" if effect.published else ""
@@ -132,9 +132,11 @@ def _effects(answer: StudyAnswer) -> list[str]:
     return told
 
 
-def _is_sure(change: units.Bounded) -> bool:
-    """Whether the whole interval lies on one side of no change."""
-    low, high = change.low, change.high
+def _is_sure(effect: StudyEffect) -> bool:
+    """Whether the whole interval lies on one side of no change, or the cases contradict."""
+    if effect.change is None or effect.extremes is not None:
+        return effect.extremes is not None
+    low, high = effect.change.low, effect.change.high
     return low is not None and high is not None and (low > 0 or high < 0)
 
 
@@ -146,7 +148,7 @@ def _cases(effect: StudyEffect) -> set[frozenset[tuple[str, str]]]:
 
 def _grids(answer: StudyAnswer) -> list[Grid]:
     grids = [study_grid(answer)]
-    if any(effect.by_case or effect.imprecise for effect in answer.effects):
+    if any(effect.by_case or effect.imprecise or effect.cold for effect in answer.effects):
         grids.append(effects_grid(answer))
     if answer.ways is not None and answer.ways.costs:
         grids.append(costs_grid(answer.factors, answer.ways))

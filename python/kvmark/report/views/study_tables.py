@@ -20,7 +20,7 @@ _BYTES_PER_KB = 1000
 _EFFECTS_NOTE = (
     "Each effect compares cases that differ in nothing else, within the same repetition; "
     "a single repetition has its interval over the cases, or none. An effect differs where the "
-    "interval of one case lies wholly above another's."
+    "interval of one case, widened for their number, lies wholly above another's."
 )
 
 
@@ -175,11 +175,13 @@ def _verdict(row: StudyRow) -> Cell:
 
 def _left_out(effects: Sequence[StudyEffect]) -> list[str]:
     """How many pairs of cases aren't in the effects."""
+    whys = {"imprecise": "throughput is imprecise", "cold": "servers were cold in every run"}
     return [
-        f"{effect.asked.title}: {pairs} left out, since a side's throughput is imprecise."
+        f"{effect.asked.title}: {pairs} left out, since a side's {why}."
         for effect in effects
-        if effect.imprecise
-        for pairs in ["one pair of cases" if effect.imprecise == 1 else f"{effect.imprecise} pairs"]
+        for name, why in whys.items()
+        if (count := getattr(effect, name))
+        for pairs in ["one pair of cases" if count == 1 else f"{count} pairs"]
     ]
 
 

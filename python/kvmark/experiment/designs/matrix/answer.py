@@ -29,8 +29,8 @@ from kvmark.experiment.designs.matrix.proxies import read_published_ways
 from kvmark.experiment.designs.matrix.published import PublishedCase
 from kvmark.experiment.executor import Best, best_attempts
 from kvmark.experiment.journal import Journal
-from kvmark.experiment.judging import was_cut_short
 from kvmark.records import Records, Run
+from kvmark.run.execution import INTERRUPTED
 from kvmark.spec.study import DIRECT, THROUGH, EffectSpec, parse_study
 from kvmark.spec.url import SystemName, SystemUrl, parse_system_url
 
@@ -87,7 +87,7 @@ def answered(study: Study, journal: Journal) -> Answered:
     """
     best = best_attempts(journal)
     cases = [_case(study, case, best, journal.records) for case in study.cases]
-    cold = cold_runs([case.runs[each] for each in sorted(case.usable)] for case in cases)
+    cold = cold_runs({each: case.runs[each] for each in sorted(case.usable)} for case in cases)
     cases = [_without(cold, case) for case in cases]
     in_records = study.spec.measure == "records"
     published = {tuple(sorted(one.levels.items())): _figures(one) for one in study.published}
@@ -125,7 +125,7 @@ def _case(
 ) -> CaseRuns:
     """The runs that stand for a case, and why there are not more of them."""
     runs: dict[int, Run] = {}
-    whole, failures = set(), []
+    whole, cut, failures = set(), set(), []
     for repetition in range(study.repetitions_of(case)):
         found = best.get((case.title, repetition))
         if found is None:
@@ -139,6 +139,8 @@ def _case(
                 reason = reason or (_KILLED if run.manifest.closed_by == "recovered" else None)
             except KvmarkError as problem:
                 reason = str(problem)
+        if reason is not None and (reason == _KILLED or reason.startswith(INTERRUPTED)):
+            cut.add(repetition)
         if found.usable:
             reason = reason or _from_cache(study, case, runs[repetition])
         if found.usable and reason is None:
@@ -148,7 +150,8 @@ def _case(
     figures = published_for(case.labels, study.published)
     return CaseRuns(
         levels=case.labels,
-        runs=_countable(records, runs),
+        # What somebody cut short is no repetition; what the system or a limit ended is a result.
+        runs={each: run for each, run in runs.items() if each not in cut or not whole},
         usable=frozenset(whole),
         failures=tuple(failures),
         published=None if figures is None else _figures(figures),
@@ -156,20 +159,10 @@ def _case(
     )
 
 
-def _countable(records: Records, runs: Mapping[int, Run]) -> Mapping[int, Run]:
-    """Without those that were cut short, where there are others: they are no repetitions."""
-    whole = {
-        repetition: run
-        for repetition, run in runs.items()
-        if not was_cut_short(known_verdict(records, run))
-    }
-    return whole or runs
-
-
 def _without(cold: Mapping[str, Reason], case: CaseRuns) -> CaseRuns:
     """The case, of which no run takes part in an effect that was too slow for its place."""
-    usable = (each for each in case.usable if case.runs[each].id not in cold)
-    return replace(case, usable=frozenset(usable))
+    slow = (each for each in case.usable if case.runs[each].id in cold)
+    return replace(case, cold=frozenset(slow))
 
 
 def _judged(records: Records, cold: Mapping[str, Reason], run: Run) -> Verdict:

@@ -14,7 +14,7 @@ from kvmark.experiment.design import RunMade, RunOutcome, RunRequest, Runs, made
 from kvmark.experiment.designs.matrix.cases import Case
 from kvmark.experiment.designs.matrix.contents import run_spec
 from kvmark.experiment.designs.matrix.definition import Study
-from kvmark.experiment.designs.matrix.warm_up import cut_short, representatives
+from kvmark.experiment.designs.matrix.warm_up import cut_short, only_reads, representatives
 from kvmark.experiment.environment import Environment
 from kvmark.experiment.judging import says_too_little
 from kvmark.experiment.server_warmup import MOST_ROUNDS, ServerWarmup, speed, warmed_up
@@ -26,7 +26,7 @@ from kvmark.spec.url import SystemUrl
 
 __all__ = ["Matrix"]
 
-_WARM_UP: Final = 1_000_000
+_WARM_UP: Final = 500_000
 """Rounds of a warm-up are numbered from here: they ask for other keys than any repetition."""
 _BEGINS_ANEW: Final[frozenset[Action]] = frozenset({"kill", "restart"})
 """What is done to a server that is cold afterwards."""
@@ -46,6 +46,8 @@ class Matrix:
     _dataset: str = ""
     _faults: frozenset[Action] = frozenset()
     _servers: dict[tuple[str, str], _Servers] = field(default_factory=dict)
+    #: What the warm-up that goes has carried out.
+    _warming: list[RunSpec] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -86,7 +88,6 @@ class Matrix:
         self, runs: Runs, number: int, total: int, repetition: int, case: Case, lengthened: int
     ) -> str | None:
         """The id of one run; none where it came to no end."""
-        limit_ns = self.study.spec.limit_ns
         longer = f", {2**lengthened} times as long" if lengthened else ""
         outcome = runs.run(
             RunRequest(
@@ -97,7 +98,7 @@ class Matrix:
                 number=number,
                 total=total,
                 make=partial(self._made, case, repetition, runs, lengthened),
-                limit=None if limit_ns is None else _Limit(limit_ns * 2**lengthened / 1e9),
+                limit=self._limit(lengthened),
             )
         )
         if isinstance(outcome.failure, Interrupted):
@@ -131,12 +132,20 @@ class Matrix:
         return made(spec, compile_run(spec), {"study": {"id": runs.id, **place}})
 
     def _servers_of(self, case: Case, system: SystemUrl, runs: Runs) -> _Servers:
-        """The servers of a case, warmed up when they were just started or met."""
+        """The servers of a case, warmed up when they were just started or met.
+
+        Raises:
+            SystemUnderTestError: they ended meanwhile.
+        """
         incarnation = (self.environment.incarnation, system.text)
         if incarnation not in self._servers:
             longest_ns = self.study.spec.server_warmup_ns
             warmup = None if longest_ns is None else self._warm_up(case, system, longest_ns, runs)
-            self._servers[incarnation] = _Servers(warmup)
+            self.environment.system(case)
+            if self.environment.incarnation != incarnation[0]:
+                raise SystemUnderTestError("the servers ended while they were warmed up")
+            own, asked = incarnation[0] != "", longest_ns is not None
+            self._servers[incarnation] = _Servers(own=own, asked=asked, warmup=warmup)
         return self._servers[incarnation]
 
     def _warm_up(
@@ -154,17 +163,31 @@ class Matrix:
             cases[place].title: partial(self._speed, runs, cases[place], system, length_ns)
             for place in chosen
         }
-        return warmed_up(loads, time.monotonic, runs.say)
+        before = frozenset(self._loaded)
+        found = warmed_up(loads, longest_ns / 1e9, time.monotonic, runs.say)
+        # What writes may have left other records than were loaded.
+        reads = {self._dataset_of(one) for one in self._warming if only_reads(one)}
+        writes = {self._dataset_of(one) for one in self._warming if not only_reads(one)}
+        self._warming.clear()
+        self._loaded = set(before | (reads - writes))
+        return found
 
     def _speed(
         self, runs: Runs, case: Case, system: SystemUrl, length_ns: int, number: int
     ) -> float:
         """How fast the load of a case was in a round of the servers' warm-up."""
-        spec = cut_short(self._spec(case, system, _WARM_UP + number, 0), length_ns)
+        spec = self._spec(case, system, _WARM_UP + number, 0)
+        spec = cut_short(spec, length_ns, settle=number == 1)
         self._make_room(spec)
-        found = speed(runs.try_out(made(spec, compile_run(spec), {})))
+        limit = self._limit(0)
+        found = speed(runs.try_out(made(spec, compile_run(spec), {}), limit))
         self._loaded.add(self._dataset_of(spec))
+        self._warming.append(spec)
         return found
+
+    def _limit(self, lengthened: int) -> _Limit | None:
+        limit_ns = self.study.spec.limit_ns
+        return None if limit_ns is None else _Limit(limit_ns * 2**lengthened / 1e9)
 
     def _make_room(self, spec: RunSpec) -> None:
         if self.study.spec.dataset == "fresh":
@@ -188,18 +211,25 @@ class Matrix:
         return repr((parts, loads, records, spec.workload.dataset))
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Servers:
     """The servers that are measured, since they were started or met."""
 
+    #: Whether the study knows when they were started.
+    own: bool
+    #: Whether they were to be warmed up.
+    asked: bool
     warmup: ServerWarmup | None
     #: How many runs they had since then.
     measured: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """What a run keeps of them."""
-        warmup = {} if self.warmup is None else {"server_warmup": self.warmup.as_json()}
-        return {"after_start": self.measured, **warmup}
+        warmup = None if self.warmup is None else self.warmup.as_json()
+        return {
+            **({"after_start": self.measured} if self.own else {}),
+            **({"server_warmup": warmup} if self.asked else {}),
+        }
 
 
 @dataclass

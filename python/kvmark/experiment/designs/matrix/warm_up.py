@@ -8,55 +8,89 @@ from dataclasses import replace
 from typing import Final
 
 from kvmark.plan.compile import compile_run
+from kvmark.plan.model import Plan
 from kvmark.spec.run import RunSpec
 
-__all__ = ["cut_short", "representatives"]
+__all__ = ["cut_short", "only_reads", "representatives"]
+
+Kinds = frozenset[tuple[str, int | None]]
+"""Kinds of operations, with the statement where it is the user's own."""
 
 _CLIENTS: Final = 64
 """Enough to fill a server; of more it is their queue that grows."""
+_READS: Final = frozenset({"read", "scan"})
 
 
 def representatives(specs: Iterable[RunSpec]) -> list[int]:
-    """Which of these runs warm servers up for all of them: one of each workload, by its place.
+    """Which of these runs warm servers up for all of them, by their places.
 
-    It is the one with the most kinds of operations, and of these the one whose clients are nearest
-    to what fills a server. A workload that can't be repeated at will warms nothing up.
+    Of each workload as few as have all its kinds of operations, those with the most kinds first,
+    and of equals the one whose clients are nearest to what fills a server. What can't be repeated
+    at will warms nothing up.
     """
-    best: dict[str, tuple[tuple[int, float], int]] = {}
-    for place, spec in enumerate(specs):
-        if spec.replay is not None or spec.workload.once_per_record:
-            continue
-        worth, name = _worth(spec), spec.workload.name
-        if name not in best or worth > best[name][0]:
-            best[name] = (worth, place)
-    return [place for _, place in best.values()]
+    able = [
+        (spec.workload.name, compile_run(spec), place)
+        for place, spec in enumerate(specs)
+        if spec.replay is None and not spec.workload.once_per_record
+    ]
+    # Of several the last one: levels rise in most files, and more copies are more work.
+    able.sort(key=lambda one: (*_worth(one[1]), one[2]), reverse=True)
+    covered: dict[str, set[tuple[str, int | None]]] = {}
+    chosen = []
+    for name, plan, place in able:
+        known = covered.setdefault(name, set())
+        if not _kinds(plan) <= known:
+            known |= _kinds(plan)
+            chosen.append(place)
+    return sorted(chosen)
 
 
-def cut_short(spec: RunSpec, duration_ns: int) -> RunSpec:
-    """The same load for so long, as fast as its clients go, and with nothing broken."""
+def cut_short(spec: RunSpec, duration_ns: int, *, settle: bool) -> RunSpec:
+    """The same load for so long, as fast as its clients go, and with nothing broken.
+
+    At a rate, or with pauses, a server is as fast when it isn't warm.
+    """
     plan = compile_run(spec)
-    paced = spec.rate is not None
+    clients = {group.name: group.clients for group in plan.groups}
+    groups = [
+        one.model_copy(
+            update={
+                "rates": None, "arrival": None, "think_time_ns": 0, "operations": None,
+                "clients": clients.get(one.name, one.clients),
+            }
+        )
+        for one in spec.workload.groups
+    ]  # fmt: skip
     return replace(
         spec,
+        workload=spec.workload.model_copy(update={"groups": tuple(groups)}),
+        clients=None,
+        rate=None,
+        arrival=None,
         duration_ns=duration_ns,
         operations=None,
         until_stderr=None,
         warmup_ns=0,
         warmup_until=None,
-        # What is asked for at a rate is as fast on a server that isn't warm.
-        rate=None,
-        arrival=None if paced else spec.arrival,
-        clients=plan.groups[0].clients if paced else spec.clients,
         interval_ns=None,
+        settle=settle,
         faults=(),
         verify=False,
     )
 
 
-def _worth(spec: RunSpec) -> tuple[int, float]:
-    plan = compile_run(spec)
+def only_reads(spec: RunSpec) -> bool:
+    """Whether the records are afterwards as they were."""
+    return {kind for kind, _ in _kinds(compile_run(spec))} <= _READS
+
+
+def _kinds(plan: Plan) -> Kinds:
     measured = next(phase for phase in plan.phases if phase.name == "measure")
     groups = [plan.groups[active.group] for active in measured.groups]
-    kinds = {(one.kind, one.statement) for group in groups for one in group.mix}
-    clients = sum(group.clients for group in groups)
-    return len(kinds), -abs(math.log(clients / _CLIENTS))
+    return frozenset((one.kind, one.statement) for group in groups for one in group.mix)
+
+
+def _worth(plan: Plan) -> tuple[int, float]:
+    measured = next(phase for phase in plan.phases if phase.name == "measure")
+    clients = sum(plan.groups[active.group].clients for active in measured.groups)
+    return len(_kinds(plan)), -abs(math.log(clients / _CLIENTS))
