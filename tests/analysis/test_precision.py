@@ -79,6 +79,23 @@ def test_an_imprecise_case_enters_no_effect(healthy: Make) -> None:
     assert path_costs(wild, "mode", "a")[0].throughput_lost is None
 
 
+def test_a_run_before_its_servers_were_warm_takes_nothing_from_the_others(healthy: Make) -> None:
+    def sides(size: str, *gains: float) -> list[CaseRuns]:
+        both = [case(healthy, {"mode": "a", "size": size}, 1.0, 1.01, 0.99)]
+        return [*both, case(healthy, {"mode": "b", "size": size}, *gains)]
+
+    small, large = sides("1", 1.20, 1.21, 1.19), sides("2", 1.22, 1.21, 1.20)
+    assert effect(ASKED, [*small, *large], {}).change.value == pytest.approx(20.5, abs=0.3)
+    # Each has another whole repetition: none is shared by both.
+    cold = [replace(small[1], cold=frozenset({0})), replace(large[1], cold=frozenset({1, 2}))]
+    found = effect(ASKED, [small[0], cold[0], large[0], cold[1]], {})
+    assert found.change.value == pytest.approx(20.5, abs=1)
+    assert (len(found.by_case), found.cold) == (2, 0)
+    gone = [replace(small[1], cold=frozenset({0, 1, 2})), large[1]]
+    found = effect(ASKED, [small[0], gone[0], large[0], gone[1]], {})
+    assert (len(found.by_case), found.cold) == (1, 1)
+
+
 def test_an_effect_that_differs_from_case_to_case_is_told_from_what_to_what(healthy: Make) -> None:
     def cases(*gains: float) -> list[CaseRuns]:
         sides = (("a", (1.0, 1.01, 0.99)), ("b", (0.99, 1.0, 1.02)))

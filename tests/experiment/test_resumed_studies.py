@@ -31,10 +31,13 @@ def place(manifest: dict[str, object]) -> tuple[str, int]:
     return spec["study"]["case"], spec["study"]["repetition"]
 
 
-def measuring(runs: Path) -> bool:
-    """Whether a run goes, and has written an interval."""
-    logs = [path.with_name("intervals.jsonl") for path in runs.glob("*/running.json")]
-    return any(log.exists() and log.stat().st_size for log in logs)
+def measuring(runs: Path, repetition: int) -> bool:
+    """Whether a run of this repetition goes, and has written an interval."""
+    for path in runs.glob("*/running.json"):
+        log = path.with_name("intervals.jsonl")
+        if log.exists() and log.stat().st_size:
+            return place(json.loads(path.read_bytes()))[1] == repetition
+    return False
 
 
 def test_a_study_killed_at_ten_random_instants_loses_nothing_and_runs_nothing_twice(
@@ -87,7 +90,7 @@ def test_a_run_that_was_interrupted_is_no_repetition_of_its_case(
     process = program.start(tmp_path, "study", "tiny.yaml", *WORDS)
     deadline = time.monotonic() + PATIENCE_S
     # The first case of the second repetition.
-    while journal_lines(runs) < 2 or not measuring(runs):
+    while not measuring(runs, 1):
         assert process.is_alive(), (tmp_path / "err").read_text()
         assert time.monotonic() < deadline
         time.sleep(0.01)

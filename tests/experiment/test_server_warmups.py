@@ -282,19 +282,19 @@ def test_cases_that_came_soon_after_a_start_are_suspect_and_in_no_effect(
     assert effect["change"]["n"] == 3
     records = Records(tmp_path / "runs")
     [journal] = [Journal(path, records) for path in records.root.glob("studies/*")]
-    places: dict[int, int] = {}
-    for path in sorted(records.root.glob("2*/manifest.json")):
+    for path in records.root.glob("2*/manifest.json"):
         manifest = json.loads(path.read_bytes())
         own = manifest["spec"]["study"]
-        places[own["repetition"]] = own["after_start"] = places.get(own["repetition"], 0) + 1
+        # Each case at another place in each repetition.
+        own["after_start"] = 1 + (int(own["levels"]["value_size"]) // 10 + own["repetition"]) % 4
         for total in manifest["engine"]["totals"]:
             share = math.exp(-1.0 * 2.0 ** (1 - own["after_start"]))
             total["in_window"] = round(total["in_window"] * share)
         path.write_text(json.dumps(manifest))
     found = answered(stored_study(journal), journal)
     codes = [{one.code for one in row.figures.verdict.reasons} for row in found.rows if row.figures]
-    assert sum("cold_servers" in one for one in codes) >= 2
-    assert found.effects[0].change is None or found.effects[0].change.n < 3
+    assert all("cold_servers" in one for one in codes)
+    assert found.effects[0].change is None
 
 
 KILLED = """
