@@ -68,12 +68,16 @@ def cold(draft: Draft) -> None:
     draft.engine["phases"].append({**warm_up, "stopped_by": "duration"})
 
 
-def servers_moved(spread: float) -> Plant:
+def servers_moved(spread: float | None, place: int = 1) -> Plant:
     def plant(draft: Draft) -> None:
         warmup = {"took_s": 600.0, "rounds": [1.0], "spread": spread, "is_stationary": False}
-        draft.spec["study"] = {"after_start": 1, "server_warmup": warmup}
+        draft.spec["study"] = {"after_start": place, "server_warmup": warmup}
 
     return plant
+
+
+def servers_without_a_load(draft: Draft) -> None:
+    draft.spec["study"] = {"after_start": 1, "server_warmup": None}
 
 
 def wrong_mix(draft: Draft) -> None:
@@ -406,6 +410,9 @@ CLOSED: list[tuple[str, Plant, Level]] = [
     ("not_warmed_up", cold, Level.NOTE),
     ("servers_not_warm", servers_moved(0.07), Level.NOTE),
     ("servers_not_warm", servers_moved(0.2), Level.SUSPECT),
+    ("servers_not_warm", servers_moved(None), Level.SUSPECT),
+    ("servers_not_warm", servers_moved(0.2, 6), Level.NOTE),
+    ("servers_not_warm", servers_without_a_load, Level.NOTE),
     ("too_short", three_intervals, Level.SUSPECT),
     ("imprecise", swinging, Level.SUSPECT),
     ("imprecise", all_at_once, Level.INVALID),
@@ -460,6 +467,15 @@ def test_a_fault_of_the_open_model_gives_its_reason_and_no_other(
     healthy_open: Make, code: str, plant: Plant, level: Level
 ) -> None:
     claim(code, plant, level, healthy_open())
+
+
+def test_no_bound_stands_beside_what_nobody_knows(healthy: Make) -> None:
+    drafts = healthy(), healthy()
+    servers_moved(None)(drafts[0])
+    servers_without_a_load(drafts[1])
+    for draft in drafts:
+        [reason] = judge(draft.run()).reasons
+        assert "more than" not in reason.sentence
 
 
 def test_each_rule_has_a_test_that_plants_its_fault() -> None:

@@ -1,5 +1,6 @@
 """Studies in a folder of the test's own; the helpers are a module of this folder."""
 
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,16 @@ from kvmark.experiment.designs.matrix.definition import Study
 def program() -> Program:
     """Runs commands in processes that have everything loaded already."""
     return Program()
+
+
+@pytest.fixture
+def own_testbeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the testbeds that studies start; skips the test where there is no Redis."""
+    if shutil.which("redis-server") is None:
+        pytest.skip("redis-server isn't installed: apt-get install redis-server")
+    root = tmp_path / "testbeds"
+    monkeypatch.setenv("KVMARK_TESTBEDS", str(root))
+    return root
 
 
 @pytest.fixture

@@ -1,10 +1,8 @@
 """Studies that start their own servers, and break them on purpose."""
 
-import shutil
 import time
 from pathlib import Path
 
-import pytest
 from studies import PATIENCE_S, Program, manifests
 
 from kvmark.testbed.state import all_testbeds
@@ -26,11 +24,8 @@ factors:
 
 
 def test_after_a_fault_a_case_finds_the_same_servers_and_all_records_again(
-    tmp_path: Path, program: Program, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, program: Program, own_testbeds: Path
 ) -> None:
-    if shutil.which("redis-server") is None:
-        pytest.skip("redis-server isn't installed: apt-get install redis-server")
-    monkeypatch.setenv("KVMARK_TESTBEDS", str(tmp_path / "testbeds"))
     (tmp_path / "broken.yaml").write_text(TEXT)
     ended = program(tmp_path, "study", "broken.yaml", "-q", "--json", "--report", "none")
     assert ended.json["missing"] == 0, ended
@@ -43,16 +38,12 @@ def test_after_a_fault_a_case_finds_the_same_servers_and_all_records_again(
     assert {total["outcome"] for total in totals if total["count"]} == {"ok"}
     loads = [phase for phase in found["no"]["engine"]["phases"] if phase["name"] == "load"]
     assert [phase["stopped_by"] for phase in loads] == ["operations"]
-    assert not list((tmp_path / "testbeds").iterdir())
+    assert not list(own_testbeds.iterdir())
 
 
 def test_a_study_that_is_terminated_takes_its_servers_down(
-    tmp_path: Path, program: Program, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, program: Program, own_testbeds: Path
 ) -> None:
-    if shutil.which("redis-server") is None:
-        pytest.skip("redis-server isn't installed: apt-get install redis-server")
-    root = tmp_path / "testbeds"
-    monkeypatch.setenv("KVMARK_TESTBEDS", str(root))
     text = """
 name: long
 question: Who stops the server?
@@ -67,10 +58,10 @@ run: {records: 300, interval: 50ms, duration: 1h}
         assert process.is_alive(), (tmp_path / "err").read_text()
         assert time.monotonic() < deadline, "waited in vain for the first interval"
         time.sleep(0.02)
-    [testbed] = all_testbeds(root)
+    [testbed] = all_testbeds(own_testbeds)
     assert testbed.lives
     process.terminate()
     process.join(PATIENCE_S)
     assert process.exitcode == 130, (tmp_path / "err").read_text()
     assert not testbed.lives
-    assert not list(root.iterdir())
+    assert not list(own_testbeds.iterdir())

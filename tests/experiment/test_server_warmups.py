@@ -3,7 +3,6 @@
 import json
 import math
 import random
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 from scripted_store import store
-from studies import Program, manifests
+from studies import PATIENCE_S, Program, manifests
 
 from kvmark.errors import Interrupted, SpecError, SystemUnderTestError
 from kvmark.experiment.designs.matrix.answer import answered, stored_study
@@ -315,11 +314,8 @@ factors:
 
 
 def test_servers_are_warmed_up_once_and_again_after_one_was_killed(
-    tmp_path: Path, program: Program, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, program: Program, own_testbeds: Path
 ) -> None:
-    if shutil.which("redis-server") is None:
-        pytest.skip("redis-server isn't installed: apt-get install redis-server")
-    monkeypatch.setenv("KVMARK_TESTBEDS", str(tmp_path / "testbeds"))
     (tmp_path / "killed.yaml").write_text(KILLED)
     ended = program(tmp_path, "study", "killed.yaml", *QUIET, "--json")
     assert ended.json["missing"] == 0, ended
@@ -331,6 +327,25 @@ def test_servers_are_warmed_up_once_and_again_after_one_was_killed(
     assert [kept[level]["after_start"] for level in ("before", "yes", "no")] == [1, 2, 1]
     warmups = [kept[level]["server_warmup"] for level in ("before", "yes", "no")]
     assert warmups[0] == warmups[1] != warmups[2]
+    assert not list(own_testbeds.iterdir())
+
+
+def test_a_study_that_is_terminated_while_it_warms_up_leaves_nothing(
+    tmp_path: Path, program: Program, own_testbeds: Path
+) -> None:
+    text = KILLED.replace("server_warmup: 3s", "server_warmup: 1h")
+    (tmp_path / "killed.yaml").write_text(text)
+    process = program.start(tmp_path, "study", "killed.yaml", *QUIET)
+    runs, deadline = tmp_path / "runs", time.monotonic() + PATIENCE_S
+    while not any(log.stat().st_size for log in runs.glob(".tried-*/*/intervals.jsonl")):
+        assert process.is_alive(), (tmp_path / "err").read_text()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.terminate()
+    process.join(PATIENCE_S)
+    assert process.exitcode == 130, (tmp_path / "err").read_text()
+    assert [path.name for path in runs.iterdir()] == ["studies"]
+    assert not list(own_testbeds.iterdir())
 
 
 def test_a_limit_that_is_no_time_is_refused_with_its_line(study: Callable[..., Study]) -> None:

@@ -64,7 +64,7 @@ def _reason(place: int, effect: Estimate) -> Reason | None:
 
 def _place(run: Run) -> int | None:
     """The run's place after its servers' start, from 1; none where nobody noted it."""
-    place = (run.manifest.spec.get("study") or {}).get("after_start")
+    place = run.manifest.study.get("after_start")
     return place if isinstance(place, int) and place > 0 else None
 
 

@@ -83,6 +83,11 @@ class CaseRuns:
     #: Operations of the answer that one of the engine's is, by group, where not one.
     commands: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def comparable(self) -> frozenset[int]:
+        """The repetitions that may stand in an effect."""
+        return self.usable - self.cold
+
 
 @dataclass(frozen=True, slots=True)
 class StudyRow:
@@ -334,7 +339,7 @@ def is_precise_case(case: CaseRuns) -> bool:
 def _blocks(metric: Metric, before: CaseRuns, after: CaseRuns, *, records: bool) -> Sides:
     """Both sides of each repetition in which both can be used."""
     sides = {}
-    for repetition in sorted((before.usable & after.usable) - before.cold - after.cold):
+    for repetition in sorted(before.comparable & after.comparable):
         runs = (before.runs[repetition], after.runs[repetition])
         one, two = (_figure(run, metric, records=records) for run in runs)
         if one and two:

@@ -161,9 +161,10 @@ class Executor:
                 self._setting, records=Records(Path(folder)), exporter=None, recording=None
             )
             carried = _carry_out(made, own, lambda *_: None, limit)
-            if limit is not None and limit.is_over and isinstance(carried.failure, Interrupted):
-                raise limit.failure() or carried.failure
-            return carried.or_raise().manifest
+            failure = _failure(carried, limit)
+            if failure is not None:
+                raise failure
+            return carried.manifest
 
     def end(self) -> None:
         """The block that goes on has come to its end."""
@@ -187,9 +188,7 @@ class Executor:
             raise
         except KvmarkError as problem:
             return RunOutcome(run=None, failure=problem)
-        limit, failure = request.limit, carried.failure
-        if limit is not None and limit.is_over and isinstance(failure, Interrupted):
-            failure = limit.failure()
+        failure = _failure(carried, request.limit)
         kept = {} if request.keep is None or failure is not None else request.keep(carried)
         return RunOutcome(run=carried.folder.id, failure=failure, carried=carried, kept=kept)
 
@@ -219,3 +218,10 @@ def _carry_out(
         made.plan, made.spec, setting, progress, made.faults, made.exporters,
         may_go_on=None if limit is None else limit.may_go_on, password=made.password,
     )  # fmt: skip
+
+
+def _failure(carried: Carried, limit: TimeLimit | None) -> KvmarkError | None:
+    """Why a run came to no end; where its limit has ended it, what that says."""
+    if limit is not None and limit.is_over and isinstance(carried.failure, Interrupted):
+        return limit.failure()
+    return carried.failure

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kvmark.analysis.summary.run import mean_service_ns
 from kvmark.errors import Interrupted, KvmarkError, RunError, SystemUnderTestError
 from kvmark.records import Manifest
 
@@ -123,9 +124,9 @@ def speed(manifest: Manifest) -> float:
     ok = [
         total
         for total in manifest.engine.totals
-        if total.phase in counted and total.outcome == "ok" and not total.part and total.count
+        if total.phase in counted and total.outcome == "ok" and not total.part
     ]
-    busy_ns = math.fsum(total.count * total.service.mean for total in ok)
-    if not busy_ns:
+    mean_ns = mean_service_ns(ok)
+    if not mean_ns:
         raise SystemUnderTestError("no operation succeeded")
-    return sum(total.count for total in ok) * 1e9 / busy_ns
+    return 1e9 / mean_ns

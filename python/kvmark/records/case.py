@@ -120,8 +120,7 @@ def described(manifest: Manifest) -> dict[str, str]:
         # Steps find what those before them left, which chance decides.
         places = {place: text for place, text in places.items() if not place.endswith(_RECORDS)}
         places["sequence.records"] = str(sequence.get("records"))
-    study = manifest.spec.get("study")
-    levels = study.get("levels", {}) if isinstance(study, Mapping) else {}
+    levels = manifest.study.get("levels", {})
     places |= dict(_flat({"levels": levels, "faults": manifest.spec.get("faults", ())}, ""))
     options = manifest.plan.get("system", {}).get("options", {})
     places["system.name"] = manifest.engine.system.system

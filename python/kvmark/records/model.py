@@ -6,6 +6,7 @@ Durations and instants are nanoseconds; instants count from the run's origin unl
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -275,3 +276,9 @@ class Manifest(_Frozen):
     engine: RunRecord
     #: Another tool's figures; none for a run of kvmark's own.
     imported: ImportedRecord | None = None
+
+    @property
+    def study(self) -> Mapping[str, Any]:
+        """The run's place in a study; empty for one of none."""
+        found = self.spec.get("study")
+        return found if isinstance(found, Mapping) else {}

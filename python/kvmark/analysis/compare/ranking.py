@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 from kvmark.analysis.compare.metrics import level
 from kvmark.analysis.compare.resolution import clock_step_ns
+from kvmark.analysis.summary.run import mean_service_ns
 from kvmark.records import Case, Run, TotalRecord, by_case
 from kvmark.records.case import Aspect
 from kvmark.spec.metric import THROUGHPUT
@@ -145,9 +146,8 @@ def _operation_costs(runs: Sequence[Run]) -> dict[str, Cost]:
     means: dict[str, list[float]] = {}
     for run in runs:
         for name, totals in _operations(run).items():
-            count = sum(total.count for total in totals)
-            mean_ns = sum(total.service.mean * total.count for total in totals) / count
-            if mean_ns > 0:
+            mean_ns = mean_service_ns(totals)
+            if mean_ns:
                 means.setdefault(name, []).append(mean_ns)
     step_ns = clock_step_ns(runs)
     return {

@@ -111,7 +111,7 @@ def _others(case: CaseRuns, factor: str) -> tuple[tuple[str, str], ...]:
 
 
 def _cost(before: CaseRuns, after: CaseRuns, factor: str) -> PathCost:
-    blocks = sorted((before.usable & after.usable) - before.cold - after.cold)
+    blocks = sorted(before.comparable & after.comparable)
     measured = [after.runs[n] for n in blocks]
     # What the proxy used is measured without the other side, whose throughput may be imprecise.
     compared = blocks if is_precise_case(before) and is_precise_case(after) else []

@@ -393,8 +393,8 @@ def _rate(run: Run) -> float:
 
 
 def _study_levels(run: Run) -> Mapping[str, Any]:
-    study = run.manifest.spec.get("study")
-    return study.get("levels", {}) if isinstance(study, Mapping) else {}
+    levels: Mapping[str, Any] = run.manifest.study.get("levels", {})
+    return levels
 
 
 def _case(run: Run, over: str) -> tuple[str, ...]:

@@ -216,6 +216,12 @@ def rate_level(run: Run, phases: Sequence[PhaseRecord]) -> Level | None:
     return rate_of_intervals(rate, rates, floor, until_known=until_known)
 
 
+def mean_service_ns(totals: Sequence[TotalRecord]) -> float | None:
+    """Over all operations of these totals; none without any."""
+    count = sum(total.count for total in totals)
+    return sum(total.service.mean * total.count for total in totals) / count if count else None
+
+
 def keeps_rate(run: Run, group: str) -> bool:
     """Whether the plan keeps a group's target rate, so that a change isn't meant."""
     groups = run.manifest.plan.get("groups", ())

@@ -165,7 +165,7 @@ def check_warm_up(run: Run) -> Iterator[Reason | None]:
 
 def check_server_warm_up(run: Run) -> Iterator[Reason | None]:
     """Whether the warm-up of a study's servers was cut short by its limit, or couldn't be."""
-    study = run.manifest.spec.get("study") or {}
+    study = run.manifest.study
     if "server_warmup" not in study:
         return
     warmup, place = study["server_warmup"], study.get("after_start")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from kvmark.analysis.summary.run import full_intervals
+from kvmark.analysis.summary.run import full_intervals, mean_service_ns
 from kvmark.analysis.verdict.rules import RULES, Level, Reason, Unit
 from kvmark.records import PhaseRecord, Run, TotalRecord
 from kvmark.stats import Counts
@@ -38,9 +39,7 @@ class JudgedPhase:
 
     def mean_service_ns(self) -> float | None:
         """Over all successful operations; none without any."""
-        ok = [total for total in self.whole() if total.outcome == "ok"]
-        count = sum(total.count for total in ok)
-        return sum(total.service.mean * total.count for total in ok) / count if count else None
+        return mean_service_ns([total for total in self.whole() if total.outcome == "ok"])
 
     def service_times(self) -> Counts:
         """Those of all successful operations.
@@ -90,7 +89,8 @@ def reason(
 ) -> Reason | None:
     """The reason if the value is beyond a threshold of its rule; ``level`` overrides the rule's.
 
-    ``what`` is the sentence without its full stop; the threshold is put at its end.
+    ``what`` is the sentence without its full stop; the threshold is put at its end, where it is
+    beside a share that is known.
     """
     rule = RULES[code]
     reached = rule.level(value)
@@ -98,7 +98,7 @@ def reason(
         return None
     threshold = rule.threshold(reached)
     bound = ""
-    if rule.unit is Unit.SHARE and threshold is not None:
+    if rule.unit is Unit.SHARE and threshold is not None and math.isfinite(value):
         bound = f" (more than {threshold * 100:.4g} %)"
     return Reason(
         code=code,

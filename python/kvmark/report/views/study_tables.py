@@ -175,12 +175,14 @@ def _verdict(row: StudyRow) -> Cell:
 
 def _left_out(effects: Sequence[StudyEffect]) -> list[str]:
     """How many pairs of cases aren't in the effects."""
-    whys = {"imprecise": "throughput is imprecise", "cold": "servers were cold in every run"}
     return [
         f"{effect.asked.title}: {pairs} left out, since a side's {why}."
         for effect in effects
-        for name, why in whys.items()
-        if (count := getattr(effect, name))
+        for count, why in (
+            (effect.imprecise, "throughput is imprecise"),
+            (effect.cold, "servers were cold in every run"),
+        )
+        if count
         for pairs in ["one pair of cases" if count == 1 else f"{count} pairs"]
     ]
 

@@ -46,8 +46,6 @@ class Matrix:
     _dataset: str = ""
     _faults: frozenset[Action] = frozenset()
     _servers: dict[tuple[str, str], _Servers] = field(default_factory=dict)
-    #: What the warm-up that goes has carried out.
-    _warming: list[RunSpec] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -139,11 +137,12 @@ class Matrix:
         """
         incarnation = (self.environment.incarnation, system.text)
         if incarnation not in self._servers:
-            longest_ns = self.study.spec.server_warmup_ns
-            warmup = None if longest_ns is None else self._warm_up(case, system, longest_ns, runs)
-            self.environment.system(case)
-            if self.environment.incarnation != incarnation[0]:
-                raise SystemUnderTestError("the servers ended while they were warmed up")
+            longest_ns, warmup = self.study.spec.server_warmup_ns, None
+            if longest_ns is not None:
+                warmup = self._warm_up(case, system, longest_ns, runs)
+                self.environment.system(case)
+                if self.environment.incarnation != incarnation[0]:
+                    raise SystemUnderTestError("the servers ended while they were warmed up")
             own, asked = incarnation[0] != "", longest_ns is not None
             self._servers[incarnation] = _Servers(own=own, asked=asked, warmup=warmup)
         return self._servers[incarnation]
@@ -157,19 +156,17 @@ class Matrix:
             Interrupted: the user stopped it.
         """
         cases = self.study.cases_beside(case)
-        chosen = representatives(run_spec(self.study, one, system, 0) for one in cases)
+        specs = [run_spec(self.study, one, system, 0) for one in cases]
+        chosen = representatives(specs)
         length_ns = max(longest_ns // MOST_ROUNDS // max(len(chosen), 1), 1)
         loads = {
             cases[place].title: partial(self._speed, runs, cases[place], system, length_ns)
             for place in chosen
         }
-        before = frozenset(self._loaded)
         found = warmed_up(loads, longest_ns / 1e9, time.monotonic, runs.say)
         # What writes may have left other records than were loaded.
-        reads = {self._dataset_of(one) for one in self._warming if only_reads(one)}
-        writes = {self._dataset_of(one) for one in self._warming if not only_reads(one)}
-        self._warming.clear()
-        self._loaded = set(before | (reads - writes))
+        written = (specs[place] for place in chosen if not only_reads(specs[place]))
+        self._loaded -= {self._dataset_of(one) for one in written}
         return found
 
     def _speed(
@@ -179,10 +176,8 @@ class Matrix:
         spec = self._spec(case, system, _WARM_UP + number, 0)
         spec = cut_short(spec, length_ns, settle=number == 1)
         self._make_room(spec)
-        limit = self._limit(0)
-        found = speed(runs.try_out(made(spec, compile_run(spec), {}), limit))
+        found = speed(runs.try_out(made(spec, compile_run(spec), {}), self._limit(0)))
         self._loaded.add(self._dataset_of(spec))
-        self._warming.append(spec)
         return found
 
     def _limit(self, lengthened: int) -> _Limit | None:

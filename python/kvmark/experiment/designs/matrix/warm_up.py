@@ -8,13 +8,11 @@ from dataclasses import replace
 from typing import Final
 
 from kvmark.plan.compile import compile_run
-from kvmark.plan.model import Plan
+from kvmark.plan.model import Group, Plan
+from kvmark.plan.operations import operation_names
 from kvmark.spec.run import RunSpec
 
 __all__ = ["cut_short", "only_reads", "representatives"]
-
-Kinds = frozenset[tuple[str, int | None]]
-"""Kinds of operations, with the statement where it is the user's own."""
 
 _CLIENTS: Final = 64
 """Enough to fill a server; of more it is their queue that grows."""
@@ -24,23 +22,25 @@ _READS: Final = frozenset({"read", "scan"})
 def representatives(specs: Iterable[RunSpec]) -> list[int]:
     """Which of these runs warm servers up for all of them, by their places.
 
-    Of each workload as few as have all its kinds of operations, those with the most kinds first,
-    and of equals the one whose clients are nearest to what fills a server. What can't be repeated
-    at will warms nothing up.
+    Of each workload as few as have all its operations, those with the most first, and of equals the
+    one whose clients are nearest to what fills a server. What can't be repeated at will warms
+    nothing up.
     """
-    able = [
-        (spec.workload.name, compile_run(spec), place)
-        for place, spec in enumerate(specs)
-        if spec.replay is None and not spec.workload.once_per_record
-    ]
-    # Of several the last one: levels rise in most files, and more copies are more work.
-    able.sort(key=lambda one: (*_worth(one[1]), one[2]), reverse=True)
-    covered: dict[str, set[tuple[str, int | None]]] = {}
+    able = []
+    for place, spec in enumerate(specs):
+        if spec.replay is None and not spec.workload.once_per_record:
+            plan = compile_run(spec)
+            operations = frozenset(operation_names(plan))
+            clients = sum(group.clients for group in _measured(plan))
+            # Of several the last one: levels rise in most files, and more copies are more work.
+            worth = (len(operations), -abs(math.log(clients / _CLIENTS)), place)
+            able.append((worth, spec.workload.name, operations))
+    covered: dict[str, set[str]] = {}
     chosen = []
-    for name, plan, place in able:
-        known = covered.setdefault(name, set())
-        if not _kinds(plan) <= known:
-            known |= _kinds(plan)
+    for (*_, place), workload, operations in sorted(able, reverse=True):
+        known = covered.setdefault(workload, set())
+        if not operations <= known:
+            known |= operations
             chosen.append(place)
     return sorted(chosen)
 
@@ -81,16 +81,10 @@ def cut_short(spec: RunSpec, duration_ns: int, *, settle: bool) -> RunSpec:
 
 def only_reads(spec: RunSpec) -> bool:
     """Whether the records are afterwards as they were."""
-    return {kind for kind, _ in _kinds(compile_run(spec))} <= _READS
+    groups = _measured(compile_run(spec))
+    return {operation.kind for group in groups for operation in group.mix} <= _READS
 
 
-def _kinds(plan: Plan) -> Kinds:
+def _measured(plan: Plan) -> list[Group]:
     measured = next(phase for phase in plan.phases if phase.name == "measure")
-    groups = [plan.groups[active.group] for active in measured.groups]
-    return frozenset((one.kind, one.statement) for group in groups for one in group.mix)
-
-
-def _worth(plan: Plan) -> tuple[int, float]:
-    measured = next(phase for phase in plan.phases if phase.name == "measure")
-    clients = sum(plan.groups[active.group].clients for active in measured.groups)
-    return len(_kinds(plan)), -abs(math.log(clients / _CLIENTS))
+    return [plan.groups[active.group] for active in measured.groups]
