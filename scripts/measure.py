@@ -31,8 +31,10 @@ PROGRAM = ROOT / ".venv/bin/kvmark"
 RECORDS = "docs/records"
 BEGUN = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
 SECONDS_A_MINUTE = 60
-LONGEST_RUN_S = 900
-"""Of a case with the warm-up of its servers."""
+LONGEST_RUN_S = 300
+"""Of a case whose servers are warm."""
+OF_A_WARM_UP = ".tried-*"
+"""The folder of a run of which nothing is kept."""
 NOT_MEASURING = (":!docs", ":!tests", ":!*.md", ":!zensical.toml")
 ENOUGH = (0, 1)
 """Exit codes of what was measured: a verdict may well be a no."""
@@ -169,7 +171,7 @@ def two_machines() -> None:
         words = ("stress", "--fleet", head_address, "--machines", "2")
         line = "write duration={} cl=LOCAL_ONE -rate threads={} -node 127.0.0.1"
         # Java compiles what it runs: what warms the nodes is no result.
-        must(*words, "--tag", "warm-up", *line.format("180s", 400).split())
+        must(*words, "--tag", "warm-up", *line.format("600s", 400).split())
         measured = (*words, *marked("hcassandra-fleet"), "--repetitions", "3")
         for threads in (10, 100, 400, 1600):
             must(*measured, *line.format("30s", threads).split())
@@ -215,10 +217,13 @@ def goes_on(kept: Records, name: str) -> bool:
 
 
 def end_after_its_run(running: subprocess.Popen[bytes], kept: Records, name: str) -> None:
-    """Interrupts a study when the run that goes has ended: it would have been measured in vain."""
+    """Interrupts a study when the run that goes has ended: it would have been measured in vain.
+
+    The warm-up of its servers is in vain anyway: they are started anew when it goes on.
+    """
     before, until_s = ended_runs(kept, name), time.monotonic() + LONGEST_RUN_S
     while running.poll() is None and ended_runs(kept, name) == before:
-        if time.monotonic() > until_s:
+        if time.monotonic() > until_s or any(kept.root.glob(OF_A_WARM_UP)):
             break
         time.sleep(0.1)
     running.send_signal(signal.SIGINT)

@@ -79,6 +79,18 @@ def test_an_imprecise_case_enters_no_effect(healthy: Make) -> None:
     assert path_costs(wild, "mode", "a")[0].throughput_lost is None
 
 
+def test_runs_on_cold_servers_make_a_case_cold_and_not_imprecise(healthy: Make) -> None:
+    before, after = (case(healthy, {"mode": label}, 1.0, 1.01, 0.2) for label in "ab")
+    assert effect(ASKED, [before, after], {}).imprecise == 1
+    slow = replace(after, cold=frozenset({2}))
+    found = effect(ASKED, [replace(before, cold=frozenset({2})), slow], {})
+    assert found.change is not None
+    assert (found.change.n, found.imprecise, found.cold) == (2, 0, 0)
+    cold = replace(after, cold=after.usable)
+    found = effect(ASKED, [replace(before, cold=frozenset({2})), cold], {})
+    assert (found.change, found.imprecise, found.cold) == (None, 0, 1)
+
+
 def test_a_run_before_its_servers_were_warm_takes_nothing_from_the_others(healthy: Make) -> None:
     def sides(size: str, *gains: float) -> list[CaseRuns]:
         both = [case(healthy, {"mode": "a", "size": size}, 1.0, 1.01, 0.99)]

@@ -223,6 +223,21 @@ def test_a_workload_whose_cases_do_different_things_has_a_load_for_each(
     assert [only_reads(one) for one in asked] == [True, False]
 
 
+def test_a_try_of_a_study_warms_servers_up_as_much_shorter_as_it_is_smaller(
+    study: Callable[..., Study],
+) -> None:
+    text = LOADS + "server_warmup: 10m\nscale: {default: 0.1, of: [duration]}\n"
+    minutes = {
+        scale: study(text, scale=scale).server_warmup_ns for scale in (None, 0.025, 0.1, 1.0)
+    }
+    of_a_minute = 60 * 10**9
+    assert minutes == {
+        None: 10 * of_a_minute, 0.025: 2.5 * of_a_minute, 0.1: 10 * of_a_minute,
+        1.0: 10 * of_a_minute,
+    }  # fmt: skip
+    assert study(LOADS, scale=None).server_warmup_ns is None
+
+
 # From the command line.
 
 

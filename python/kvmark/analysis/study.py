@@ -211,7 +211,7 @@ def effect(
             continue
         blocks = _blocks(metric, before, after, records=records)
         if blocks:
-            sides = [[case.runs[each] for each in case.usable] for case in (before, after)]
+            sides = [[case.runs[each] for each in case.comparable] for case in (before, after)]
             compared.append((levels, blocks, resolution(sides[0], sides[1], metric)))
         elif before.cold or after.cold:
             cold += 1
@@ -331,8 +331,8 @@ def _pairs(asked: EffectAsked, cases: Mapping[Levels, T]) -> list[tuple[dict[str
 
 
 def is_precise_case(case: CaseRuns) -> bool:
-    """Whether the throughput of the runs that can be used is known well enough for an effect."""
-    runs = [case.runs[repetition] for repetition in sorted(case.usable)]
+    """Whether the throughput of the runs that may stand in an effect is known well enough."""
+    runs = [case.runs[repetition] for repetition in sorted(case.comparable)]
     return not runs or imprecise(case_throughput(runs)) is None
 
 

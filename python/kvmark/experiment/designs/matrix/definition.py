@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -112,7 +113,21 @@ class Study:
         """What the counts and durations that the file names are multiplied by."""
         if self.asked.scale is not None:
             return self.asked.scale
+        return self._own_scale
+
+    @property
+    def _own_scale(self) -> float:
+        """The scale when the user says none."""
         return 1.0 if self.spec.scale is None else self.spec.scale.default
+
+    @property
+    def server_warmup_ns(self) -> int | None:
+        """How long servers are loaded at most before the first case on them.
+
+        A study that is asked to be smaller than its file has it is a try, and as much smaller here.
+        """
+        longest_ns, part = self.spec.server_warmup_ns, self.scale / self._own_scale
+        return None if longest_ns is None else math.ceil(longest_ns * min(part, 1.0))
 
     @cached_property
     def published(self) -> tuple[PublishedCase, ...]:

@@ -137,7 +137,7 @@ class Matrix:
         """
         incarnation = (self.environment.incarnation, system.text)
         if incarnation not in self._servers:
-            longest_ns, warmup = self.study.spec.server_warmup_ns, None
+            longest_ns, warmup = self.study.server_warmup_ns, None
             if longest_ns is not None:
                 warmup = self._warm_up(case, system, longest_ns, runs)
                 self.environment.system(case)
