@@ -127,6 +127,9 @@ def test_the_virtual_machine_gets_the_heap_and_quoted_paths(tmp_path: Path) -> N
     assert {'"-Xms1536M"', '"-Xmx1536M"', "-XX:+UseG1GC"} <= set(lines)
     assert lines[-1] == "org.apache.cassandra.service.CassandraDaemon"
     assert r"a \"b\" c/lib/cassandra-all-5.0.9.jar:" in lines[-2]
+    assert not any("ActiveProcessorCount" in line for line in lines)
+    bound = jvm_text(place(1), Artifacts(folder, "5.0.9"), 3 * 2**29, 2).splitlines()
+    assert '"-XX:ActiveProcessorCount=2"' in bound
     assert any("127.0.0.2:9501:/testbeds/cassandra/node-2/jmx-exporter.yaml" in x for x in lines)
 
 

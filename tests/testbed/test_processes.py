@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -124,6 +125,41 @@ def test_a_process_is_bound_to_its_cores_and_the_starter_is_not(start: Start, lo
     wait_for("ready", one, log)
     assert os.sched_getaffinity(one.pid) == {chosen}
     assert os.sched_getaffinity(0) == own
+
+
+THREADS = """import threading, time
+for _ in range(8): threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+def more():
+    while True:
+        one = threading.Thread(target=time.sleep, args=(0.001,)); one.start(); one.join()
+threading.Thread(target=more, daemon=True).start()
+"""
+
+
+def test_a_process_that_goes_is_bound_with_all_its_threads_and_those_it_starts(
+    start: Start, log: Path
+) -> None:
+    usable = os.sched_getaffinity(0)
+    one = start(THREADS + READY + SLEEP, cores=[max(usable)])
+    wait_for("ready", one, log)
+    for cores in (usable, {min(usable)}, {max(usable)}):
+        process.bind(one, cores)
+        for thread in psutil.Process(one.pid).threads():
+            with suppress(ProcessLookupError):
+                assert os.sched_getaffinity(thread.id) == cores
+
+
+def test_what_has_ended_is_bound_to_nothing_and_cores_that_are_not_there_are_said(
+    start: Start, log: Path
+) -> None:
+    one = start(READY + SLEEP)
+    wait_for("ready", one, log)
+    with pytest.raises(SystemUnderTestError, match="can't be bound to other cores because Inv"):
+        process.bind(one, [4095])
+    process.kill(one)
+    process.bind(one, [4095])
+    # Another process has that number now.
+    process.bind(Identity(pid=os.getpid(), started="long ago"), [4095])
 
 
 def test_a_core_that_is_not_there_is_refused(start: Start) -> None:

@@ -6,8 +6,10 @@ want the same, and is stopped and removed with all its data when another is want
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
@@ -18,6 +20,7 @@ from kvmark.experiment.designs.matrix.testbed_words import TestbedWords
 from kvmark.run.existing import OnExisting, emptier
 from kvmark.spec.url import SystemUrl, parse_system_url
 from kvmark.testbed.control import take_down, wait_until_healthy
+from kvmark.testbed.process import bind
 from kvmark.testbed.state import Testbed, all_testbeds, testbeds_root
 from kvmark.testbed.systems import SYSTEMS
 from kvmark.testbed.words import wishes_of
@@ -75,6 +78,29 @@ class Environment:
     def incarnation(self) -> str:
         """Differs when servers were started anew, and hold nothing."""
         return "" if self._up is None else self._up.created
+
+    @contextmanager
+    def on_all_cores(self) -> Iterator[None]:
+        """Lends the study's own servers every core there is; they have their own again after it.
+
+        Raises:
+            SystemUnderTestError: they can't be bound to them.
+        """
+        nodes = [] if self._up is None else self._up.nodes
+        bound = [(node.process, node.cores) for node in nodes if node.process and node.cores]
+        try:
+            for process, _ in bound:
+                bind(process, os.sched_getaffinity(0))
+            yield
+        finally:
+            for process, cores in bound:
+                bind(process, cores)
+
+    @property
+    def has_cores_to_lend(self) -> bool:
+        """Whether the study's own servers are bound to fewer cores than there are."""
+        nodes, usable = [] if self._up is None else self._up.nodes, os.sched_getaffinity(0)
+        return any(node.cores and not usable <= set(node.cores) for node in nodes)
 
     def _testbed(self, wanted: TestbedWords) -> Testbed:
         key = wanted.model_dump_json()

@@ -1,13 +1,16 @@
 """When servers that were just started are as fast as they will be.
 
 A Java server compiles what it runs for minutes, and a run's own warm-up of seconds can't see a
-drift of minutes. So the servers are loaded in rounds, until a few rounds in a row are alike.
+drift of minutes. So the servers are loaded in rounds, until throughput stands still over a few of
+them. Where a compiler shares a core with what is served, it gets little of it: servers are lent
+other cores first.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,11 +23,11 @@ __all__ = ["MOST_ROUNDS", "Load", "ServerWarmup", "speed", "warmed_up"]
 Load = Callable[[int], float]
 """Carries a load out in the round of a number, from 1, and says how fast it was."""
 
-MOST_ROUNDS: Final = 10
-ALIKE: Final = 3
-"""So many rounds in a row must be alike: what gets faster steadily has moved over three."""
-BOUND: Final = 0.05
-"""How far the fastest of them may be above the slowest."""
+MOST_ROUNDS: Final = 20
+_LAST: Final = 4
+"""So many rounds are looked at, as chance makes a single one slow or fast."""
+BOUND: Final = 0.03
+"""How far the newer half of them may be above or below the older one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +36,27 @@ class ServerWarmup:
 
     took_s: float
     rounds: tuple[float, ...]
-    """The speed of each round, as a share of the last one's."""
+    """The speed of each round on the servers' own cores, as a share of the last one's."""
+    rounds_on_all_cores: tuple[float, ...] = ()
+    """Those before them, in which they were lent more cores."""
 
     @property
-    def spread(self) -> float | None:
-        """How far the fastest of the last rounds is above the slowest; none for too few."""
-        last = self.rounds[-ALIKE:]
-        return max(last) / min(last) - 1 if len(last) == ALIKE else None
+    def moved(self) -> float | None:
+        """How far the newer half of the last rounds is above the older one; none for too few."""
+        return _moved(self.rounds)
 
     @property
     def is_stationary(self) -> bool:
-        """Whether the last rounds are alike."""
-        return self.spread is not None and self.spread < BOUND
+        """Whether the last rounds stand still."""
+        return _stand_still(self.rounds)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, for the manifests of the runs that follow."""
         return {
             "took_s": round(self.took_s, 3),
+            "rounds_on_all_cores": [round(speed, 4) for speed in self.rounds_on_all_cores],
             "rounds": [round(speed, 4) for speed in self.rounds],
-            "spread": None if self.spread is None else round(self.spread, 4),
+            "moved": None if self.moved is None else round(self.moved, 4),
             "is_stationary": self.is_stationary,
         }
 
@@ -61,8 +66,9 @@ def warmed_up(
     longest_s: float,
     clock_s: Callable[[], float],
     say: Callable[[str], None],
+    on_all_cores: Callable[[], AbstractContextManager[None]] | None = None,
 ) -> ServerWarmup | None:
-    """Carries out rounds of all loads until the last few are alike, or there were enough of them.
+    """Carries out rounds of all loads until throughput stands still, or there were enough of them.
 
     A load that fails is left out from then on, and the rounds begin anew: its own case will tell.
 
@@ -71,6 +77,8 @@ def warmed_up(
         longest_s: no round begins later after the first, in which records are loaded too.
         clock_s: seconds since some instant.
         say: takes what is worth knowing.
+        on_all_cores: lends the servers more cores than they have, on which their compiler doesn't
+            wait for what they serve: until throughput stands still there, for half of all rounds.
 
     Returns:
         How it went; none where no load is left.
@@ -78,37 +86,78 @@ def warmed_up(
     Raises:
         Interrupted: the user stopped it.
         RunError: records can't be written.
+        SystemUnderTestError: cores can't be lent.
     """
-    left, means, begun_s = dict(loads), list[float](), clock_s()
-    until_s = math.inf
-    while left:
-        say(f"warming up servers, round {len(means) + 1} of {MOST_ROUNDS} at most")
-        speeds = dict(_speeds(left, len(means) + 1, say))
-        until_s = min(until_s, clock_s() + longest_s)
-        if speeds.keys() != left.keys():
-            left, means = {title: left[title] for title in speeds}, []
-            continue
-        # Loads are of different speeds: each has the same weight.
-        means.append(math.exp(math.fsum(map(math.log, speeds.values())) / len(speeds)))
-        found = ServerWarmup(clock_s() - begun_s, tuple(mean / means[-1] for mean in means))
-        if found.is_stationary or len(means) == MOST_ROUNDS or clock_s() >= until_s:
-            still = "stands still" if found.is_stationary else "still moves"
-            say(f"throughput {still} after {found.took_s:.0f} s of warm-up")
-            return found
-    return None
+    rounds, begun_s = _Rounds(dict(loads), clock_s, say), clock_s()
+    lent: tuple[float, ...] = ()
+    if on_all_cores is not None:
+        with on_all_cores():
+            lent = rounds.until_still(MOST_ROUNDS // 2, longest_s / 2, " on all cores")
+    speeds = rounds.until_still(MOST_ROUNDS, longest_s)
+    if not speeds:
+        return None
+    found = ServerWarmup(clock_s() - begun_s, _shares(speeds), _shares(lent))
+    still = "stands still" if found.is_stationary else "still moves"
+    say(f"throughput {still} after {found.took_s:.0f} s of warm-up")
+    return found
 
 
-def _speeds(
-    loads: Mapping[str, Load], number: int, say: Callable[[str], None]
-) -> Iterator[tuple[str, float]]:
-    for title, load in loads.items():
-        try:
-            yield title, load(number)
-        except (Interrupted, RunError):
-            raise
-        except KvmarkError as problem:
-            # Its records aren't kept, whatever the problem says of them.
-            say(f"{title} warms nothing up: {str(problem).partition('; ')[0]}")
+@dataclass
+class _Rounds:
+    """Rounds of loads, counted and timed from the first one on."""
+
+    left: dict[str, Load]
+    clock_s: Callable[[], float]
+    say: Callable[[str], None]
+    _number: int = 0
+    _first_ended_s: float | None = None
+
+    def until_still(self, most: int, longest_s: float, where: str = "") -> tuple[float, ...]:
+        """Rounds until throughput stands still, the time is over, or there were so many in all.
+
+        Returns:
+            Their mean speeds, of one at least; nothing where no load is left.
+        """
+        means: list[float] = []
+        while self.left:
+            self._number += 1
+            self.say(f"warming up servers{where}, round {self._number} of {MOST_ROUNDS} at most")
+            speeds = dict(self._speeds())
+            if self._first_ended_s is None:
+                self._first_ended_s = self.clock_s()
+            if speeds.keys() != self.left.keys():
+                self.left, means = {title: self.left[title] for title in speeds}, []
+                continue
+            # Loads are of different speeds: each has the same weight.
+            means.append(math.exp(math.fsum(map(math.log, speeds.values())) / len(speeds)))
+            over = self._number >= most or self.clock_s() >= self._first_ended_s + longest_s
+            if over or _stand_still(means):
+                break
+        return tuple(means)
+
+    def _speeds(self) -> Iterator[tuple[str, float]]:
+        for title, load in self.left.items():
+            try:
+                yield title, load(self._number)
+            except (Interrupted, RunError):
+                raise
+            except KvmarkError as problem:
+                # Its records aren't kept, whatever the problem says of them.
+                self.say(f"{title} warms nothing up: {str(problem).partition('; ')[0]}")
+
+
+def _moved(speeds: Sequence[float]) -> float | None:
+    older, newer = speeds[-_LAST : -_LAST // 2], speeds[-_LAST // 2 :]
+    return sum(newer) / sum(older) - 1 if len(speeds) >= _LAST else None
+
+
+def _stand_still(speeds: Sequence[float]) -> bool:
+    moved = _moved(speeds)
+    return moved is not None and abs(moved) < BOUND
+
+
+def _shares(speeds: Sequence[float]) -> tuple[float, ...]:
+    return tuple(one / speeds[-1] for one in speeds)
 
 
 def speed(manifest: Manifest) -> float:

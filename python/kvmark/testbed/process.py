@@ -11,7 +11,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -24,6 +24,7 @@ from kvmark.processes import start_of
 __all__ = [
     "Identity",
     "Watched",
+    "bind",
     "kill",
     "last_line",
     "lives",
@@ -35,6 +36,8 @@ __all__ = [
 ]
 
 _LOOK_S: Final = 0.02
+_BOUND_AFTER: Final = 100
+"""Looks for threads that were started meanwhile."""
 _KILLED_WITHIN_S: Final = 30.0
 _LONGEST_LINE: Final = 300
 _TAIL_BYTES: Final = 2**16
@@ -105,6 +108,28 @@ def lives(process: Identity) -> bool:
     """Whether the process is there and hasn't ended."""
     _collect(process.pid)
     return start_of(process.pid) == process.started
+
+
+def bind(process: Identity, cores: Collection[int]) -> None:
+    """Binds a process that goes to cores: all its threads, and so what these start.
+
+    Raises:
+        SystemUnderTestError: it can't be bound to them.
+    """
+    wanted = set(cores)
+    try:
+        for _ in range(_BOUND_AFTER):
+            others = [one for one in _threads(process) if _cores_of(one) not in (None, wanted)]
+            if not others:
+                return
+            for thread in others:
+                with suppress(ProcessLookupError):
+                    os.sched_setaffinity(thread, wanted)
+    except OSError as problem:
+        raise SystemUnderTestError(
+            f"process {process.pid} can't be bound to other cores because {problem.strerror}"
+        ) from problem
+    raise SystemUnderTestError(f"process {process.pid} has threads that don't stay on their cores")
 
 
 def stop(processes: Iterable[Identity], grace_s: float = 15.0) -> list[Identity]:
@@ -258,6 +283,22 @@ def _bound_to(cores: Sequence[int]) -> Iterator[None]:
     finally:
         if cores:
             os.sched_setaffinity(0, own)
+
+
+def _threads(process: Identity) -> list[int]:
+    """The numbers of its threads; none when it has ended."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        found = [int(one.name) for one in Path(f"/proc/{process.pid}/task").iterdir()]
+        return found if lives(process) else []
+    return []
+
+
+def _cores_of(thread: int) -> set[int] | None:
+    """The cores of a thread; none when it has ended."""
+    try:
+        return os.sched_getaffinity(thread)
+    except ProcessLookupError:
+        return None
 
 
 def _collect(pid: int) -> None:

@@ -178,13 +178,14 @@ def check_server_warm_up(run: Run) -> Iterator[Reason | None]:
             level=Level.NOTE,
         )
     elif not warmup["is_stationary"]:
-        # Of too few rounds nobody knows how far they were apart.
-        spread = math.inf if warmup["spread"] is None else warmup["spread"]
-        far = f"apart by {percent(spread)}" if warmup["spread"] else "too few"
+        # Of too few rounds nobody knows how they moved.
+        moved = math.inf if warmup["moved"] is None else warmup["moved"]
+        way = f"{'faster' if moved > 0 else 'slower'} than those before by"
+        far = "too few" if math.isinf(moved) else f"{way} {percent(abs(moved))}"
         later = place is not None and place > _WARM_BY
         yield reason(
             "servers_not_warm",
-            spread,
+            abs(moved),
             f"when its servers' warm-up had come to its limit after {warmup['took_s']:.0f} s, its"
             f" last rounds were {far}",
             {"server_warmup_s": warmup["took_s"], "rounds": len(warmup["rounds"])},

@@ -375,9 +375,9 @@ _RULES = (
     ),
     _rule(
         "servers_not_warm",
-        "how far the fastest of the last three rounds of its servers' warm-up was above the"
-        " slowest when the limit ended it",
-        (0.05, 0.10, None),
+        "how much faster or slower the last two rounds of its servers' warm-up were than the two"
+        " before when the limit ended it",
+        (0.03, 0.06, None),
         "A Java server compiles for minutes what it runs: a run of seconds can't see it get"
         " faster, and its interval is narrow around a figure that is too small.",
         "raise the limit (server_warmup)",

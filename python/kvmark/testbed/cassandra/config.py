@@ -237,8 +237,11 @@ def given(settings: Sequence[tuple[str, str]]) -> dict[str, Any]:
     return tree
 
 
-def jvm_text(place: Place, artifacts: Artifacts, heap_bytes: int) -> str:
-    """The options of a node's virtual machine, in the form of Java's `@` files."""
+def jvm_text(place: Place, artifacts: Artifacts, heap_bytes: int, cores: int = 0) -> str:
+    """The options of a node's virtual machine, in the form of Java's `@` files.
+
+    A node that is bound to `cores`, so many, takes itself for that large whatever it is lent.
+    """
     copies = min(3, len(place.hosts))
     exporter = f"{place.host}:{place.exporter_port}:{place.folder / 'jmx-exporter.yaml'}"
     jamm = next(path for path in artifacts.jars if path.name.startswith("jamm-"))
@@ -246,6 +249,7 @@ def jvm_text(place: Place, artifacts: Artifacts, heap_bytes: int) -> str:
     own = [
         f"-Xms{heap_bytes // 2**20}M",
         f"-Xmx{heap_bytes // 2**20}M",
+        *([f"-XX:ActiveProcessorCount={cores}"] if cores else []),
         f"-javaagent:{jamm}",
         f"-javaagent:{artifacts.exporter}={exporter}",
         f"-Dcassandra.config={(place.folder / 'cassandra.yaml').as_uri()}",

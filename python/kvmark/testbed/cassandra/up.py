@@ -272,7 +272,7 @@ def _prepare(
         (place.folder / "tmp").mkdir(parents=True)
         write_companions(place.folder)
         write_private(place.folder / "cassandra.yaml", settings_text(wanted, place, keystore))
-        text = jvm_text(place, artifacts, testbed.facts["heap_bytes"])
+        text = jvm_text(place, artifacts, testbed.facts["heap_bytes"], len(wanted.cores))
         (place.folder / "jvm.args").write_text(text, encoding="utf-8")
     return _bounded(wanted, testbed)
 

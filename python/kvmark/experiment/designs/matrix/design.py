@@ -163,7 +163,8 @@ class Matrix:
             cases[place].title: partial(self._speed, runs, cases[place], system, length_ns)
             for place in chosen
         }
-        found = warmed_up(loads, longest_ns / 1e9, time.monotonic, runs.say)
+        lent = self.environment.on_all_cores if self.environment.has_cores_to_lend else None
+        found = warmed_up(loads, longest_ns / 1e9, time.monotonic, runs.say, lent)
         # What writes may have left other records than were loaded.
         written = (specs[place] for place in chosen if not only_reads(specs[place]))
         self._loaded -= {self._dataset_of(one) for one in written}
