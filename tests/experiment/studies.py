@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
+from collections.abc import Callable
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,22 @@ class Program:
     def __call__(self, folder: Path, *words: object) -> Ended:
         """Runs a command to its end."""
         return preloaded.run(words, folder, os.environ, PATIENCE_S)
+
+
+def wait_until(has_come: Callable[[], bool], process: ForkServerProcess, folder: Path) -> None:
+    """Waits for what a command that goes on in a folder does."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not has_come():
+        assert process.is_alive(), (folder / "err").read_text()
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
+
+
+def terminate(process: ForkServerProcess, folder: Path) -> None:
+    """Asks a command to end, which it has to say."""
+    process.terminate()
+    process.join(PATIENCE_S)
+    assert process.exitcode == 130, (folder / "err").read_text()
 
 
 def manifests(runs: Path) -> dict[str, dict[str, Any]]:

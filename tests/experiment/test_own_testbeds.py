@@ -1,9 +1,9 @@
 """Studies that start their own servers, and break them on purpose."""
 
-import time
+from functools import partial
 from pathlib import Path
 
-from studies import PATIENCE_S, Program, manifests
+from studies import Program, manifests, terminate, wait_until
 
 from kvmark.testbed.state import all_testbeds
 
@@ -53,15 +53,10 @@ run: {records: 300, interval: 50ms, duration: 1h}
 """
     (tmp_path / "long.yaml").write_text(text)
     process = program.start(tmp_path, "study", "long.yaml", "-q", "--report", "none")
-    deadline = time.monotonic() + PATIENCE_S
-    while not any(log.stat().st_size for log in tmp_path.glob("runs/*/intervals.jsonl")):
-        assert process.is_alive(), (tmp_path / "err").read_text()
-        assert time.monotonic() < deadline, "waited in vain for the first interval"
-        time.sleep(0.02)
+    logs = partial(tmp_path.glob, "runs/*/intervals.jsonl")
+    wait_until(lambda: any(log.stat().st_size for log in logs()), process, tmp_path)
     [testbed] = all_testbeds(own_testbeds)
     assert testbed.lives
-    process.terminate()
-    process.join(PATIENCE_S)
-    assert process.exitcode == 130, (tmp_path / "err").read_text()
+    terminate(process, tmp_path)
     assert not testbed.lives
     assert not list(own_testbeds.iterdir())

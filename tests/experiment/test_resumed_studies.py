@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from studies import PATIENCE_S, Program, journal_lines, manifests
+from studies import Program, journal_lines, manifests, terminate, wait_until
 
 TINY = """
 name: tiny
@@ -88,15 +88,9 @@ def test_a_run_that_was_interrupted_is_no_repetition_of_its_case(
     (tmp_path / "tiny.yaml").write_text(text)
     runs = tmp_path / "runs"
     process = program.start(tmp_path, "study", "tiny.yaml", *WORDS)
-    deadline = time.monotonic() + PATIENCE_S
     # The first case of the second repetition.
-    while not measuring(runs, 1):
-        assert process.is_alive(), (tmp_path / "err").read_text()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    process.terminate()
-    process.join(PATIENCE_S)
-    assert process.exitcode == 130, (tmp_path / "err").read_text()
+    wait_until(lambda: measuring(runs, 1), process, tmp_path)
+    terminate(process, tmp_path)
     rows = json.loads((tmp_path / "out").read_bytes())["rows"]
     assert [len(row["figures"]["runs"]) for row in rows] == [1, 1]
     assert any("interrupted" in failure for row in rows for failure in row["failures"])

@@ -6,13 +6,14 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from scripted_store import store
-from studies import PATIENCE_S, Program, manifests
+from studies import Program, manifests, terminate, wait_until
 
 from kvmark.errors import Interrupted, SpecError, SystemUnderTestError
 from kvmark.experiment.designs.matrix.answer import answered, stored_study
@@ -404,14 +405,10 @@ def test_a_study_that_is_terminated_while_it_warms_up_leaves_nothing(
     text = KILLED.replace("server_warmup: 3s", "server_warmup: 1h")
     (tmp_path / "killed.yaml").write_text(text)
     process = program.start(tmp_path, "study", "killed.yaml", *QUIET)
-    runs, deadline = tmp_path / "runs", time.monotonic() + PATIENCE_S
-    while not any(log.stat().st_size for log in runs.glob(".tried-*/*/intervals.jsonl")):
-        assert process.is_alive(), (tmp_path / "err").read_text()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    process.terminate()
-    process.join(PATIENCE_S)
-    assert process.exitcode == 130, (tmp_path / "err").read_text()
+    runs = tmp_path / "runs"
+    logs = partial(runs.glob, ".tried-*/*/intervals.jsonl")
+    wait_until(lambda: any(log.stat().st_size for log in logs()), process, tmp_path)
+    terminate(process, tmp_path)
     assert [path.name for path in runs.iterdir()] == ["studies"]
     assert not list(own_testbeds.iterdir())
 
