@@ -12,8 +12,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -23,9 +22,9 @@ import pytest
 from preloaded import Ended
 
 from kvmark.records import Records
+from waiting import PATIENCE_S, wait_until
 
 PROGRAM = Path(sys.executable).with_name("kvmark")
-PATIENCE_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -136,15 +135,6 @@ def run_folders(runs: Path) -> list[Path]:
     """The folders of the runs, oldest first."""
     found = [path for path in runs.glob("*") if path.is_dir() and path.name != "studies"]
     return sorted(found, key=lambda path: path.stat().st_ctime_ns)
-
-
-def wait_until(holds: Callable[[], object], what: str) -> None:
-    """Waits for a condition; a deadline only ends a wait that is in vain."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        if time.monotonic() > deadline:
-            pytest.fail(f"waited in vain until {what}", pytrace=False)
-        time.sleep(0.01)
 
 
 @dataclass

@@ -10,9 +10,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from command_line import Going, Kvmark, run_folders, wait_until
+from command_line import Going, Kvmark, run_folders
 
 from kvmark.testbed.control import take_down
+from waiting import wait_until
 
 
 @pytest.fixture

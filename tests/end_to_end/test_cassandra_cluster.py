@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 import pytest
-from command_line import Kvmark, wait_until
+from command_line import Kvmark
 
 from kvmark.errors import SystemUnderTestError
 from kvmark.testbed import cassandra
@@ -18,6 +18,7 @@ from kvmark.testbed.console import Console
 from kvmark.testbed.control import kill_node, restart_node, take_down, wait_until_healthy
 from kvmark.testbed.observe import Observer
 from kvmark.testbed.state import Testbed
+from waiting import wait_until
 
 HEAP_BYTES = 512 * 2**20
 NEEDED_BYTES = 8 * 2**30

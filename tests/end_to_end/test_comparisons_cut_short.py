@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Kvmark, run_folders, wait_until
+from command_line import Kvmark, run_folders
 
 from kvmark.cli import main
 from kvmark.experiment.designs.paired import judging as ab_judging
 from kvmark.experiment.designs.paired.judging import Found, found_in
+from waiting import wait_until
 
 # Time passes as it does: there is an instant at which it can be cut short.
 SLOW = "ycsb/c --system 'sim:?mean_us=100' --load never --duration 300ms --interval 20ms"

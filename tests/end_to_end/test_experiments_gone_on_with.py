@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from command_line import Kvmark, run_folders, wait_until
+from command_line import Kvmark, run_folders
+
+from waiting import wait_until
 
 SLOW = "sim:?mean_us=200&service=constant"
 RUN = ("ycsb/c", "--load", "never", "--system", SLOW, "--interval", "20ms")

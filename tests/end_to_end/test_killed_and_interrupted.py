@@ -5,9 +5,10 @@ import signal
 from collections.abc import Callable
 
 import psutil
-from command_line import Going, Kvmark, fingerprint, run_folders, wait_until
+from command_line import Going, Kvmark, fingerprint, run_folders
 
 from kvmark.records import Records, files
+from waiting import wait_until
 
 LONG = ("--duration", "1h", "--interval", "50ms", "--records", "100", "-q")
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import polars as pl
 import pytest
-from command_line import Kvmark, wait_until
+from command_line import Kvmark
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kvmark.trace import COLUMNS, Trace
+from waiting import wait_until
 
 OPTIONAL = ("issued_ns", "completed_ns", "outcome", "group")
 VIRTUAL = "sim:?clock=virtual&mean_us=100"

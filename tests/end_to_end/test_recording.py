@@ -11,11 +11,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from command_line import Kvmark, wait_until
+from command_line import Kvmark
 
 from kvmark.testbed import memcached, redis
 from kvmark.testbed.state import Testbed
 from kvmark.trace import COLUMNS, Trace
+from waiting import wait_until
 
 
 @dataclass

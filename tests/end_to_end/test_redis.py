@@ -7,12 +7,13 @@ from typing import Any
 
 import polars as pl
 import pytest
-from command_line import Going, Kvmark, run_folders, wait_until
+from command_line import Going, Kvmark, run_folders
 
 from kvmark.secret import Secret
 from kvmark.testbed import redis
 from kvmark.testbed.console import connect
 from kvmark.testbed.state import Testbed
+from waiting import wait_until
 
 SECRET = "Ov3rh4rd"
 SMALL = ("--records", "200", "--repetitions", "1", "--report", "none", "-q")

@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Going, Kvmark, wait_until
+from command_line import Going, Kvmark
 
 from kvmark.errors import UsageError
 from kvmark.testbed import redis
 from kvmark.testbed.console import connect
 from kvmark.testbed.redis.health import facts_in
 from kvmark.testbed.state import Testbed
+from waiting import wait_until
 
 FAULT = "1s kill primary-1 for 9s"
 KILL = "500ms kill primary-1 for 6s"

@@ -8,10 +8,11 @@ from typing import Any
 
 import polars as pl
 import pytest
-from command_line import Kvmark, wait_until
+from command_line import Kvmark
 
 from kvmark.testbed import redis
 from kvmark.trace import Trace
+from waiting import wait_until
 
 TWITTER = "".join(
     f"{number // 500},key{number * number % 37},12,{number % 500 + 1},{number % 7},"

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from command_line import Kvmark, Result, run_folders, wait_until
+from command_line import Kvmark, Result, run_folders
 
 from kvmark.secret import Secret
 from kvmark.testbed import redis
 from kvmark.testbed.state import Testbed
+from waiting import wait_until
 
 CANARY = "C4n4ryS1ngs"
 SHORT = ("--operations", "100", "--records", "50")

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from command_line import Kvmark, run_folders, wait_until
+from command_line import Kvmark, run_folders
+
+from waiting import wait_until
 
 SWEPT = ("run", "ycsb/c", "--load", "never", "--operations", "500", "--json", "--report", "none")
 SIM = "sim:?clock=virtual&service=constant&mean_us=100&servers=1"

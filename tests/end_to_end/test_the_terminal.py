@@ -15,7 +15,9 @@ from fcntl import ioctl
 from pathlib import Path
 
 import pytest
-from command_line import PATIENCE_S, PROGRAM, Kvmark
+from command_line import PROGRAM, Kvmark
+
+from waiting import PATIENCE_S
 
 SIM = "sim:?clock=real&mean_us=200&servers=2&outage=0.6+0.5"
 # An interval a tenth of a second long, so that a short run has many.

@@ -5,9 +5,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from command_line import Kvmark, wait_until
+from command_line import Kvmark
 
 from kvmark.testbed import redis
+from waiting import wait_until
 
 TWITTER = "".join(
     f"{number // 100},key{number * number % 37},12,{number % 500},{number % 7},"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from collections.abc import Callable
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -19,8 +18,7 @@ from kvmark.cli.system import named_system
 from kvmark.experiment.designs.matrix.definition import Asked, Study
 from kvmark.spec.study import parse_study
 from kvmark.spec.url import SystemName, system_name
-
-PATIENCE_S = 300.0
+from waiting import PATIENCE_S, wait_until
 
 
 def make_study(text: str, folder: Path, **asked: Any) -> Study:
@@ -55,13 +53,25 @@ class Program:
         return preloaded.run(words, folder, os.environ, PATIENCE_S)
 
 
-def wait_until(has_come: Callable[[], bool], process: ForkServerProcess, folder: Path) -> None:
+def wait_for(come: Callable[[], bool], process: ForkServerProcess, folder: Path, what: str) -> None:
     """Waits for what a command that goes on in a folder does."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not has_come():
+
+    def has_come() -> bool:
+        if come():
+            return True
         assert process.is_alive(), (folder / "err").read_text()
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)
+        return False
+
+    wait_until(has_come, what)
+
+
+def wait_for_an_interval(logs: str, process: ForkServerProcess, folder: Path) -> None:
+    """Waits until a command has written the first interval of a run, by a pattern of its logs."""
+
+    def is_written() -> bool:
+        return any(log.stat().st_size for log in folder.glob(logs))
+
+    wait_for(is_written, process, folder, "the first interval has ended")
 
 
 def terminate(process: ForkServerProcess, folder: Path) -> None:

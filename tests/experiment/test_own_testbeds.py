@@ -1,9 +1,8 @@
 """Studies that start their own servers, and break them on purpose."""
 
-from functools import partial
 from pathlib import Path
 
-from studies import Program, manifests, terminate, wait_until
+from studies import Program, manifests, terminate, wait_for_an_interval
 
 from kvmark.testbed.state import all_testbeds
 
@@ -53,8 +52,7 @@ run: {records: 300, interval: 50ms, duration: 1h}
 """
     (tmp_path / "long.yaml").write_text(text)
     process = program.start(tmp_path, "study", "long.yaml", "-q", "--report", "none")
-    logs = partial(tmp_path.glob, "runs/*/intervals.jsonl")
-    wait_until(lambda: any(log.stat().st_size for log in logs()), process, tmp_path)
+    wait_for_an_interval("runs/*/intervals.jsonl", process, tmp_path)
     [testbed] = all_testbeds(own_testbeds)
     assert testbed.lives
     terminate(process, tmp_path)

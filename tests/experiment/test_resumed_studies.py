@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from studies import Program, journal_lines, manifests, terminate, wait_until
+from studies import Program, journal_lines, manifests, terminate, wait_for
 
 TINY = """
 name: tiny
@@ -89,7 +89,7 @@ def test_a_run_that_was_interrupted_is_no_repetition_of_its_case(
     runs = tmp_path / "runs"
     process = program.start(tmp_path, "study", "tiny.yaml", *WORDS)
     # The first case of the second repetition.
-    wait_until(lambda: measuring(runs, 1), process, tmp_path)
+    wait_for(lambda: measuring(runs, 1), process, tmp_path, "the second repetition goes")
     terminate(process, tmp_path)
     rows = json.loads((tmp_path / "out").read_bytes())["rows"]
     assert [len(row["figures"]["runs"]) for row in rows] == [1, 1]

@@ -6,14 +6,13 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from scripted_store import store
-from studies import Program, manifests, terminate, wait_until
+from studies import Program, manifests, terminate, wait_for_an_interval
 
 from kvmark.errors import Interrupted, SpecError, SystemUnderTestError
 from kvmark.experiment.designs.matrix.answer import answered, stored_study
@@ -406,8 +405,7 @@ def test_a_study_that_is_terminated_while_it_warms_up_leaves_nothing(
     (tmp_path / "killed.yaml").write_text(text)
     process = program.start(tmp_path, "study", "killed.yaml", *QUIET)
     runs = tmp_path / "runs"
-    logs = partial(runs.glob, ".tried-*/*/intervals.jsonl")
-    wait_until(lambda: any(log.stat().st_size for log in logs()), process, tmp_path)
+    wait_for_an_interval("runs/.tried-*/*/intervals.jsonl", process, tmp_path)
     terminate(process, tmp_path)
     assert [path.name for path in runs.iterdir()] == ["studies"]
     assert not list(own_testbeds.iterdir())

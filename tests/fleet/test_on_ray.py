@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +21,8 @@ pytest.importorskip("ray", reason="Ray isn't installed: pip install 'kvmark[flee
 
 from cluster import Cluster
 
+from waiting import PATIENCE_S, wait_until
+
 COUNTED = ("run", "ycsb/a", "--system", "null:", "--operations", "30001", "--clients", "6")
 ENDLESS = ("run", "ycsb/c", "--system", "sim:?mean_us=2000&servers=100", "--clients", "6",
            "--duration", "1h", "--interval", "100ms")  # fmt: skip
@@ -35,7 +36,6 @@ order: written
 factors:
   clients: [6, 12]
 """
-PATIENCE_S = 300.0
 
 
 @pytest.fixture(scope="module")
@@ -65,14 +65,6 @@ def kvmark(cluster: Cluster, tmp_path: Path) -> Callable[..., subprocess.Popen[s
         )
 
     return start
-
-
-def wait_until(holds: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        if time.monotonic() > deadline:
-            pytest.fail(f"waited in vain until {what}", pytrace=False)
-        time.sleep(0.05)
 
 
 def measured_lines(folder: Path) -> int:

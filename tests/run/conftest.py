@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
+import waiting
 from kvmark.records import RunFolder, read_events
 from kvmark.testbed import redis
 from kvmark.testbed.control import take_down
 from kvmark.testbed.process import lives
 from kvmark.testbed.state import Testbed
-
-PATIENCE_S = 300.0
 
 
 @pytest.fixture
@@ -73,15 +72,7 @@ def going(tmp_path: Path) -> Going:
 @pytest.fixture
 def wait_until() -> Callable[[Callable[[], object], str], None]:
     """Waits for a condition; a deadline only ends a wait that is in vain."""
-
-    def wait(holds: Callable[[], object], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not holds():
-            if time.monotonic() > deadline:
-                pytest.fail(f"waited in vain until {what}", pytrace=False)
-            time.sleep(0.005)
-
-    return wait
+    return waiting.wait_until
 
 
 @pytest.fixture
