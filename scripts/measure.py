@@ -35,7 +35,7 @@ LONGEST_RUN_S = 300
 """Of a case whose servers are warm."""
 OF_A_WARM_UP = ".tried-*"
 """The folder of a run of which nothing is kept."""
-NOT_MEASURING = (":!docs", ":!tests", ":!*.md", ":!zensical.toml")
+NOT_MEASURING = (":!docs", ":!tests", ":!bench", ":!*.md", ":!zensical.toml")
 ENOUGH = (0, 1)
 """Exit codes of what was measured: a verdict may well be a no."""
 STUDIES: Final[Mapping[str, tuple[str, ...]]] = {

@@ -86,7 +86,7 @@ def test_a_server_that_is_warm_needs_few_rounds_and_one_that_never_is_all() -> N
     assert found.as_json()["moved"] > 0.03
 
 
-def test_a_load_that_fails_is_left_out_and_the_rounds_begin_anew() -> None:
+def test_a_load_that_fails_is_left_out_and_so_are_the_rounds_before() -> None:
     asked: list[str] = []
 
     def good(number: int) -> float:
@@ -102,9 +102,24 @@ def test_a_load_that_fails_is_left_out_and_the_rounds_begin_anew() -> None:
     found = warmed_up({"good": good, "bad": bad}, 100, lambda: 0.0, said.append)
     assert found is not None
     assert found.rounds == (1.0, 1.0, 1.0, 1.0)
-    assert asked == [f"good {number}" for number in range(1, 7)]
+    assert asked == [f"good {number}" for number in range(1, 6)]
     assert "bad warms nothing up: it is gone" in said
     assert warmed_up({"bad": lambda _: bad(2)}, 100, lambda: 0.0, said.append) is None
+
+
+def test_a_load_that_fails_in_the_last_round_makes_no_other_round() -> None:
+    said: list[str] = []
+
+    def late(number: int) -> float:
+        if number == MOST_ROUNDS:
+            raise SystemUnderTestError("it is gone")
+        return 2.0**number
+
+    loads: dict[str, Load] = {"good": lambda _: 5.0, "late": late}
+    found = warmed_up(loads, 100, lambda: 0.0, said.append)
+    assert found is not None
+    assert (found.rounds, found.is_stationary) == ((1.0,), False)
+    assert sum("round" in line for line in said) == MOST_ROUNDS
 
 
 class Starved:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Self
 
 from kvmark.errors import KvmarkError, SystemUnderTestError
@@ -20,7 +21,7 @@ from kvmark.experiment.designs.matrix.testbed_words import TestbedWords
 from kvmark.run.existing import OnExisting, emptier
 from kvmark.spec.url import SystemUrl, parse_system_url
 from kvmark.testbed.control import take_down, wait_until_healthy
-from kvmark.testbed.process import bind
+from kvmark.testbed.process import Identity, bind
 from kvmark.testbed.state import Testbed, all_testbeds, testbeds_root
 from kvmark.testbed.systems import SYSTEMS
 from kvmark.testbed.words import wishes_of
@@ -79,28 +80,16 @@ class Environment:
         """Differs when servers were started anew, and hold nothing."""
         return "" if self._up is None else self._up.created
 
-    @contextmanager
-    def on_all_cores(self) -> Iterator[None]:
-        """Lends the study's own servers every core there is; they have their own again after it.
-
-        Raises:
-            SystemUnderTestError: they can't be bound to them.
-        """
-        nodes = [] if self._up is None else self._up.nodes
-        bound = [(node.process, node.cores) for node in nodes if node.process and node.cores]
-        try:
-            for process, _ in bound:
-                bind(process, os.sched_getaffinity(0))
-            yield
-        finally:
-            for process, cores in bound:
-                bind(process, cores)
-
     @property
-    def has_cores_to_lend(self) -> bool:
-        """Whether the study's own servers are bound to fewer cores than there are."""
+    def all_cores(self) -> Callable[[], AbstractContextManager[None]] | None:
+        """Lends the study's own servers every core there is; none where they have them all."""
         nodes, usable = [] if self._up is None else self._up.nodes, os.sched_getaffinity(0)
-        return any(node.cores and not usable <= set(node.cores) for node in nodes)
+        bound = [
+            (node.process, node.cores)
+            for node in nodes
+            if node.process and node.cores and not usable <= set(node.cores)
+        ]
+        return partial(_lent, bound, usable) if bound else None
 
     def _testbed(self, wanted: TestbedWords) -> Testbed:
         key = wanted.model_dump_json()
@@ -140,6 +129,24 @@ class Environment:
     def _name(self) -> str:
         """The testbed's name: the study's, as testbeds write theirs."""
         return re.sub(r"[^a-z0-9-]", "-", f"study-{self.study.name}")[:_LONGEST]
+
+
+@contextmanager
+def _lent(
+    bound: Collection[tuple[Identity, Collection[int]]], usable: Collection[int]
+) -> Iterator[None]:
+    """Servers on all usable cores; they have their own again after it.
+
+    Raises:
+        SystemUnderTestError: they can't be bound to them.
+    """
+    try:
+        for process, _ in bound:
+            bind(process, usable)
+        yield
+    finally:
+        for process, cores in bound:
+            bind(process, cores)
 
 
 def _started(wanted: TestbedWords, name: str, tell: Callable[[str], None]) -> Testbed:

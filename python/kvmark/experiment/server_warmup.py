@@ -70,7 +70,7 @@ def warmed_up(
 ) -> ServerWarmup | None:
     """Carries out rounds of all loads until throughput stands still, or there were enough of them.
 
-    A load that fails is left out from then on, and the rounds begin anew: its own case will tell.
+    A load that fails is left out from then on, as are the rounds before: its own case will tell.
 
     Args:
         loads: by their titles.
@@ -126,8 +126,10 @@ class _Rounds:
             if self._first_ended_s is None:
                 self._first_ended_s = self.clock_s()
             if speeds.keys() != self.left.keys():
+                # Means are of the same loads.
                 self.left, means = {title: self.left[title] for title in speeds}, []
-                continue
+            if not speeds:
+                break
             # Loads are of different speeds: each has the same weight.
             means.append(math.exp(math.fsum(map(math.log, speeds.values())) / len(speeds)))
             over = self._number >= most or self.clock_s() >= self._first_ended_s + longest_s

@@ -163,7 +163,7 @@ class Matrix:
             cases[place].title: partial(self._speed, runs, cases[place], system, length_ns)
             for place in chosen
         }
-        lent = self.environment.on_all_cores if self.environment.has_cores_to_lend else None
+        lent = self.environment.all_cores
         found = warmed_up(loads, longest_ns / 1e9, time.monotonic, runs.say, lent)
         # What writes may have left other records than were loaded.
         written = (specs[place] for place in chosen if not only_reads(specs[place]))
