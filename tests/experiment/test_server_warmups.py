@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -379,10 +380,11 @@ def test_cases_that_came_soon_after_a_start_are_suspect_and_in_no_effect(
     assert found.effects[0].change is None
 
 
+CORES = os.sched_getaffinity(0)
 KILLED = """
 name: killed
 question: Are servers warmed up again that were killed?
-testbed: {system: redis}
+testbed: {system: redis, cores: [CORE]}
 workload: ycsb/c
 server_warmup: 3s
 run: {records: 300, interval: 50ms, clients: 2, timeout: 1m}
@@ -393,7 +395,7 @@ factors:
       before: {operations: 1000}
       yes: {duration: 3s, faults: [{at: 100ms, do: kill, node: primary-1, for: 50ms}]}
       no: {operations: 1000}
-"""
+""".replace("CORE", str(min(CORES)))
 
 
 def test_servers_are_warmed_up_once_and_again_after_one_was_killed(
@@ -410,6 +412,7 @@ def test_servers_are_warmed_up_once_and_again_after_one_was_killed(
     assert [kept[level]["after_start"] for level in ("before", "yes", "no")] == [1, 2, 1]
     warmups = [kept[level]["server_warmup"] for level in ("before", "yes", "no")]
     assert warmups[0] == warmups[1] != warmups[2]
+    assert [bool(one["rounds_on_all_cores"]) for one in warmups] == [len(CORES) > 1] * 3
     assert not list(own_testbeds.iterdir())
 
 
