@@ -35,7 +35,9 @@ LONGEST_RUN_S = 300
 """Of a case whose servers are warm."""
 OF_A_WARM_UP = ".tried-*"
 """The folder of a run of which nothing is kept."""
-NOT_MEASURING = (":!docs", ":!tests", ":!bench", ":!*.md", ":!zensical.toml")
+NOT_MEASURING = (
+    ":!docs", ":!tests", ":!bench", ":!scripts/measure.py", ":!*.md", ":!zensical.toml",
+)  # fmt: skip
 ENOUGH = (0, 1)
 """Exit codes of what was measured: a verdict may well be a no."""
 STUDIES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -186,24 +188,36 @@ def stress(port: int, *words: str) -> None:
 
 
 def study(name: str, minutes: float | None) -> None:
-    """Goes on with a study until it is done, or the minutes are over; stores what there is."""
-    stored = ROOT / RECORDS / f"{name}.tar.xz"
-    kept = Records.at(None)
-    if stored.exists() and not goes_on(kept, name):
-        with TemporaryDirectory() as folder:
-            unpack(stored, Path(folder))
-            of_now = goes_on(Records(Path(folder)), name)
-        if of_now:
-            unpack(stored, kept.root)
+    """Goes on with a study until it is done, or the minutes are over; stores what there is.
+
+    A part is stored beside the whole that was measured before, of which documents are made.
+    """
+    kept, whole = Records.at(None), ROOT / RECORDS / f"{name}.tar.xz"
+    begun = whole.with_name(f"{name}.begun.tar.xz")
+    for stored in (begun, whole):
+        if stored.exists() and not goes_on(kept, name):
+            bring_back(stored, kept, name)
     words = ["study", name, *STUDIES[name], "--commit", head(), "--report", "none"]
     if goes_on(kept, name):
         words.append("--resume")
     running = subprocess.Popen([str(PROGRAM), *words], cwd=ROOT)
     try:
-        running.wait(None if minutes is None else minutes * SECONDS_A_MINUTE)
+        is_whole = running.wait(minutes and minutes * SECONDS_A_MINUTE) in ENOUGH
     except subprocess.TimeoutExpired:
+        is_whole = False
         end_after_its_run(running, kept, name)
-    must("runs", "archive", f"study:{name}", "--output", str(stored), *SMALL)
+    output = whole if is_whole else begun
+    must("runs", "archive", f"study:{name}", "--output", str(output), *SMALL)
+    if is_whole:
+        begun.unlink(missing_ok=True)
+
+
+def bring_back(stored: Path, kept: Records, name: str) -> None:
+    """Unpacks the stored runs of a study that goes on with them."""
+    with TemporaryDirectory() as folder:
+        unpack(stored, Path(folder))
+        if goes_on(Records(Path(folder)), name):
+            unpack(stored, kept.root)
 
 
 def goes_on(kept: Records, name: str) -> bool:
