@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from shutil import copytree
 from tempfile import TemporaryDirectory
 from typing import Final
 
@@ -202,7 +203,8 @@ def study(name: str, minutes: float | None) -> None:
         words.append("--resume")
     running = subprocess.Popen([str(PROGRAM), *words], cwd=ROOT)
     try:
-        is_whole = running.wait(minutes and minutes * SECONDS_A_MINUTE) in ENOUGH
+        longest_s = None if minutes is None else minutes * SECONDS_A_MINUTE
+        is_whole = running.wait(longest_s) in ENOUGH
     except subprocess.TimeoutExpired:
         is_whole = False
         end_after_its_run(running, kept, name)
@@ -217,7 +219,7 @@ def bring_back(stored: Path, kept: Records, name: str) -> None:
     with TemporaryDirectory() as folder:
         unpack(stored, Path(folder))
         if goes_on(Records(Path(folder)), name):
-            unpack(stored, kept.root)
+            copytree(folder, kept.root, dirs_exist_ok=True)
 
 
 def goes_on(kept: Records, name: str) -> bool:
