@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.common.console import carried_out, keep, repeating, say
-from bench.common.process import execute
+from bench.common.process import execute, usable_cores
 from bench.common.table import peers_of, text_of_peers
 
 from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, PeerRun, Peers
@@ -25,7 +25,6 @@ from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, Peer
 PROGRAM: Final = str(Path(sys.executable).with_name("kvmark"))
 STUDY: Final = str(Path(__file__).with_name("cases.yaml"))
 CASES: Final = 200
-CORES: Final = "0-1"
 MOST_S: Final = 10.0
 MOST_BYTES: Final = 5_000_000
 TIME: Final = PeerFigure(name="time", heading="time, s")
@@ -46,7 +45,7 @@ def _measure(times: int, results: Path | None) -> bool:
         folder = Path(name)
         say(f"running {CASES} cases, about five minutes")
         study = [PROGRAM, "study", STUDY, "--quiet", "--report"]
-        execute([*study, "none"], CORES, REPORTED, folder=folder)
+        execute([*study, "none"], usable_cores(), REPORTED, folder=folder)
         runs = sorted(manifest.parent.name for manifest in folder.glob("runs/*/manifest.json"))
         again = [*study, "study.html", "--resume"]
         report = [PROGRAM, "runs", "report", *runs, "-o", "report.html"]
@@ -85,7 +84,7 @@ def _times(command: Sequence[str], folder: Path, times: int) -> Iterator[float]:
     """Seconds from a command's start to its end, each time it is run."""
     for _ in range(times):
         begun = time.perf_counter()
-        execute(command, CORES, REPORTED, folder=folder)
+        execute(command, usable_cores(), REPORTED, folder=folder)
         yield time.perf_counter() - begun
 
 

@@ -78,7 +78,7 @@ def _simulated(_: int) -> Iterator[str]:
 
 @contextmanager
 def _redis(clients: int) -> Iterator[str]:
-    with serving_redis(SERVER_CORE, clients) as server:
+    with serving_redis(SERVER_CORE, max(clients, LOADERS)) as server:
         yield server.testbed.url
 
 

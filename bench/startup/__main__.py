@@ -21,13 +21,12 @@ from pathlib import Path
 from typing import Final
 
 from bench.common.console import carried_out, keep, repeating, say
-from bench.common.process import execute
+from bench.common.process import execute, usable_cores
 from bench.common.table import peers_of, text_of_peers
 
 from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, PeerRun, Peers
 
 PROGRAM: Final = str(Path(sys.executable).with_name("kvmark"))
-CORES: Final = "0-1"
 RUN: Final = ("run", "ycsb/c", "--system", "null:", "--operations", "1000", "--tag", "bench", "-q")
 FIRST: Final = "the first listing of all of them, once"
 JUDGED: Final = (0, 1)
@@ -83,7 +82,7 @@ def _measure(runs: int, times: int, results: Path | None) -> bool:
     with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as name:
         folder = Path(name)
         say(f"making {runs} runs")
-        execute([PROGRAM, *RUN], CORES, JUDGED, folder=folder)
+        execute([PROGRAM, *RUN], usable_cores(), JUDGED, folder=folder)
         _copy(folder / "runs", runs)
         say("listing them for the first time, which judges each")
         first = Asked(FIRST, ("runs", "--limit", str(runs)))
@@ -133,7 +132,7 @@ def _times(one: Asked, folder: Path, times: int) -> Iterator[float]:
     """Seconds from a command's start to its end, each time it is run."""
     for _ in range(times):
         begun = time.perf_counter()
-        execute([PROGRAM, *one.words], CORES, variables=one.variables, folder=folder)
+        execute([PROGRAM, *one.words], usable_cores(), variables=one.variables, folder=folder)
         yield time.perf_counter() - begun
 
 
