@@ -234,6 +234,24 @@ def servers(cores: float, *shares: float) -> Plant:
     return plant
 
 
+def bound(*uses: tuple[float, list[int]]) -> Plant:
+    """Servers with their use of processor time, each bound to its cores."""
+
+    def plant(draft: Draft) -> None:
+        servers(0.0, *[1.0] * len(uses))(draft)
+        draft.plan["system"]["driver"] = "cql"
+        draft.testbed["system"] = "cassandra"
+        for number, (used, cores) in enumerate(uses):
+            node = draft.testbed["nodes"][number]
+            node["cores"] = cores
+            for second, row in enumerate(
+                row for row in draft.resources if row["node"] == node["name"]
+            ):
+                row["cpu_user_s"] = 5 + used * second
+
+    return plant
+
+
 def peers(*shares: float) -> Plant:
     """The same with nodes of a cluster that has no primaries."""
 
@@ -600,6 +618,29 @@ def test_more_threads_and_cores_give_a_server_more_room(healthy: Make) -> None:
     bound.testbed.update(system="cassandra")
     bound.testbed["nodes"][0]["cores"] = [0, 1]
     assert [reason.code for reason in judge(bound.run()).reasons] == ["server_saturated"]
+
+
+def test_servers_on_the_same_cores_are_judged_together(healthy: Make) -> None:
+    busy = healthy()
+    bound((0.32, [1]), (0.32, [1]), (0.32, [1]))(busy)
+    (found,) = judge(busy.run()).reasons
+    assert found.code == "server_saturated"
+    assert found.evidence["busy_share"] == pytest.approx(0.96)
+    assert "Servers primary-1, primary-2, primary-3, on the same cores, used 96" in found.sentence
+    idle = healthy()
+    bound((0.31, [1]), (0.31, [1]), (0.31, [1]))(idle)
+    assert judge(idle.run()).reasons == ()
+
+
+def test_servers_on_some_of_the_cores_count_among_those_on_all(healthy: Make) -> None:
+    draft = healthy()
+    bound((0.2, [1]), (0.2, [1]), (1.55, [0, 1]))(draft)
+    (found,) = judge(draft.run()).reasons
+    assert found.evidence["busy_share"] == pytest.approx(1.95 / 2)
+    # What a server with another core used may have been there.
+    apart = healthy()
+    bound((0.3, [1]), (0.3, [1]), (0.6, [0, 1]))(apart)
+    assert judge(apart.run()).reasons == ()
 
 
 def test_a_server_whose_settings_nobody_knows_may_use_all_cores(healthy: Make) -> None:

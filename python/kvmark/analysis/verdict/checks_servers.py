@@ -24,6 +24,7 @@ _YCSB_THETA = 0.99
 _YCSB_ITEMS = 10_000_000_000
 #: Seconds of processor time that a system counts itself, where nobody watched it.
 _OWN_CPU = ("used_cpu_user", "used_cpu_sys")
+_THE_SYSTEM = "of the system"
 
 #: A row of :func:`rises`.
 _Rise = Mapping[str, Any]
@@ -44,16 +45,7 @@ def check_faults(run: Run) -> Iterator[Reason | None]:
 def check_servers(phase: JudgedPhase) -> Iterator[Reason | None]:
     """What the servers used, carried, collected, warned of and evicted in a counted phase."""
     rose = rises(phase.run, phase.record).to_dicts()
-    used = _used_cores(phase, rose)
-    if used:
-        node = max(used, key=lambda name: used[name])
-        yield reason(
-            "server_saturated",
-            used[node],
-            f"server {node} used {percent(used[node])} of the processor time that it can use",
-            {"node": node, "busy_share": used[node], "servers": len(used)},
-            phase=phase.name,
-        )
+    yield from _check_processors(phase, rose)
     yield from _check_shares(phase, rose)
     yield from _check_popularity(phase)
     yield from _check_garbage(phase, rose)
@@ -64,6 +56,26 @@ def check_servers(phase: JudgedPhase) -> Iterator[Reason | None]:
         evicted,
         f"the system evicted {evicted:.0f} records in the {phase.name} phase",
         {"evicted": evicted},
+        phase=phase.name,
+    )
+
+
+def _check_processors(phase: JudgedPhase, rose: Sequence[_Rise]) -> Iterator[Reason | None]:
+    """Whether a server, or several that share their cores, used all that there was to use."""
+    used = _used_cores(phase, rose)
+    shares = {**_own_shares(phase.run, used), **_shares_together(phase.run, used)}
+    if not shares:
+        return
+    busiest = max(shares, key=lambda names: shares[names])
+    share, node = shares[busiest], ", ".join(busiest)
+    several = len(busiest) > 1
+    they = "they" if several else "it"
+    who = f"servers {node}, on the same cores," if several else f"server {node}"
+    yield reason(
+        "server_saturated",
+        share,
+        f"{who} used {percent(share)} of the processor time that {they} can use",
+        {"node": node, "busy_share": share, "servers": len(used)},
         phase=phase.name,
     )
 
@@ -192,17 +204,36 @@ def _check_warnings(phase: JudgedPhase) -> Iterator[Reason | None]:
 
 
 def _used_cores(phase: JudgedPhase, rose: Sequence[_Rise]) -> dict[str, float]:
-    """Each server's processor time as a share of what it can use."""
+    """Seconds of processor time that each server used in a second."""
     watched = {
         str(row["node"]): row["cpu_s"] / row["wall_s"] for row in rose if row["cpu_s"] is not None
     }
     if watched:
-        return {node: cores / _usable_cores(phase.run, node) for node, cores in watched.items()}
+        return watched
     own = [_change(phase, name) for name in _OWN_CPU]
     window_ns = (phase.record.drained_ns or phase.record.end_ns) - phase.record.start_ns
     if window_ns <= 0 or any(part is None for part in own):
         return {}
-    return {"of the system": sum(part or 0.0 for part in own) * 1e9 / window_ns}
+    return {_THE_SYSTEM: sum(part or 0.0 for part in own) * 1e9 / window_ns}
+
+
+def _own_shares(run: Run, used: Mapping[str, float]) -> dict[tuple[str, ...], float]:
+    """What each server used of what it could use if it were alone; a system's own count of one."""
+    return {
+        (name,): cores if name == _THE_SYSTEM else cores / _usable_cores(run, name)
+        for name, cores in used.items()
+    }
+
+
+def _shares_together(run: Run, used: Mapping[str, float]) -> dict[tuple[str, ...], float]:
+    """What servers used together of the cores that several are bound to, however each is busy."""
+    bound = {name: frozenset(_node(run, name).get("cores") or ()) for name in used}
+    found = {}
+    for cores in {one for one in bound.values() if one}:
+        names = tuple(sorted(name for name, own in bound.items() if own and own <= cores))
+        if len(names) > 1:
+            found[names] = sum(used[name] for name in names) / len(cores)
+    return found
 
 
 def _usable_cores(run: Run, name: str) -> float:
@@ -211,9 +242,7 @@ def _usable_cores(run: Run, name: str) -> float:
     A system of one thread may use a little more than a core, for what it does in the background.
     """
     testbed = _testbed_of(run, name)
-    nodes: list[Mapping[str, Any]] = list(testbed.get("nodes", ()))
-    node = next((one for one in nodes if one.get("name") == name), {})
-    bound = len(node.get("cores") or ()) or run.manifest.host.get("cores") or 1
+    bound = len(_node(run, name).get("cores") or ()) or run.manifest.host.get("cores") or 1
     if testbed.get("system") == "proxy":
         return float(min(int(testbed.get("threads") or bound), bound))
     driver = drivers().get(str(run.manifest.plan.get("system", {}).get("driver")))
@@ -222,6 +251,12 @@ def _usable_cores(run: Run, name: str) -> float:
         return float(bound)
     threads = str(testbed.get("settings", {}).get(driver.one_thread_unless, "1"))
     return float(min(int(threads) if threads.isdecimal() else 1, bound))
+
+
+def _node(run: Run, name: str) -> Mapping[str, Any]:
+    """What a testbed says of one of its servers."""
+    nodes: list[Mapping[str, Any]] = list(_testbed_of(run, name).get("nodes", ()))
+    return next((one for one in nodes if one.get("name") == name), {})
 
 
 def _traffic(rose: Sequence[_Rise]) -> dict[str, float]:

@@ -256,7 +256,8 @@ _RULES = (
     ),
     _rule(
         "server_saturated",
-        "share of the processor time it can use that the busiest server used",
+        "share of the processor time it can use that the busiest server used, or several together"
+        " of the cores that they share",
         (0.95, None, None),
         "A system of one thread, such as Redis, can use one core; others those they are bound to,"
         " or all. The figures are then the system's ceiling, which is a result and no fault of the"
