@@ -117,6 +117,41 @@ def test_a_changed_study_is_not_gone_on_with(tmp_path: Path, program: Program) -
     assert "was begun with another file" in changed.err
 
 
+def test_repetitions_are_added_to_those_that_were_measured(
+    tmp_path: Path, program: Program
+) -> None:
+    (tmp_path / "tiny.yaml").write_text(TINY.replace("repetitions: 4", "repetitions: 2"))
+    runs = tmp_path / "runs"
+    first = program(tmp_path, "study", "tiny.yaml", *WORDS)
+    fewer = program(tmp_path, "study", "tiny.yaml", *WORDS, "--resume", "--repetitions", "1")
+    assert fewer.code == 2
+    assert "was begun with 2, and 1 are fewer" in fewer.err
+    before = manifests(runs)
+    more = program(tmp_path, "study", "tiny.yaml", *WORDS, "--resume", "--repetitions", "3")
+    assert more.json["study"] == first.json["study"]
+    assert set(first.json["runs"]) < set(more.json["runs"])
+    assert Counter(place(one)[1] for one in manifests(runs).values()) == {0: 6, 1: 6, 2: 6}
+    assert {run: manifests(runs)[run] for run in before} == before
+    # Whoever goes on with it needn't say it again.
+    again = program(tmp_path, "study", "tiny.yaml", *WORDS, "--resume")
+    assert again.json["runs"] == more.json["runs"]
+    assert again.json["missing"] == 0
+
+
+def test_a_study_of_a_choice_of_cases_is_gone_on_with_beside_a_newer_one(
+    tmp_path: Path, program: Program
+) -> None:
+    (tmp_path / "tiny.yaml").write_text(TINY.replace("repetitions: 4", "repetitions: 1"))
+    one, other = ("--only", "clients=1"), ("--only", "clients=2")
+    first = program(tmp_path, "study", "tiny.yaml", *WORDS, *one)
+    second = program(tmp_path, "study", "tiny.yaml", *WORDS, *other)
+    assert first.json["study"] != second.json["study"]
+    again = program(tmp_path, "study", "tiny.yaml", *WORDS, "--resume", *one)
+    assert (again.json["study"], again.json["runs"]) == (first.json["study"], first.json["runs"])
+    newest = program(tmp_path, "study", "tiny.yaml", *WORDS, "--resume")
+    assert newest.json["study"] == second.json["study"]
+
+
 def test_there_must_be_a_study_to_go_on_with(tmp_path: Path, program: Program) -> None:
     (tmp_path / "tiny.yaml").write_text(TINY)
     ended = program(tmp_path, "study", "tiny.yaml", *WORDS, "--resume")

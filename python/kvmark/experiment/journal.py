@@ -20,7 +20,7 @@ from typing import Any, Final
 from kvmark.errors import KvmarkError, RecordsError, RunError, UsageError
 from kvmark.records import Entry, Records, files
 
-__all__ = ["Attempt", "Journal", "begin", "find", "named", "of_run", "tag"]
+__all__ = ["Attempt", "Journal", "begin", "every", "find", "named", "of_run", "tag"]
 
 FORMAT: Final = 1
 FOLDER: Final = "studies"
@@ -80,6 +80,19 @@ class Journal:
         except (OSError, ValueError) as problem:
             raise RecordsError(f"{path} can't be read: {problem}") from problem
         return document
+
+    def ask_for_more(self, asked: Mapping[str, Any]) -> None:
+        """Keeps what is asked for from now on; what was made already stays a part of it.
+
+        Raises:
+            RecordsError: what it was begun with can't be read.
+            RunError: it can't be written.
+        """
+        document = {**self.definition, "asked": asked}
+        try:
+            files.write_atomically(self.path / _DEFINITION, files.to_json(document))
+        except OSError as problem:
+            raise _unwritable(self.path, problem) from problem
 
     def append(self, attempt: Attempt) -> None:
         """Writes a line, and waits until it is on the disk.
@@ -228,16 +241,22 @@ def begin(records: Records, name: str, definition: Mapping[str, Any]) -> Journal
 
 def find(records: Records, name: str) -> Journal | None:
     """The newest study of a name, if possible one with runs; None when there is none."""
-    found: list[Journal] = []
-    for path in sorted((records.root / FOLDER).glob(f"*-{name}-*")):
+    return next(every(records, name), None)
+
+
+def every(records: Records, name: str) -> Iterator[Journal]:
+    """The studies of a name, the newest first; those that have no run yet after those that do."""
+    found: list[tuple[bool, str, Journal]] = []
+    for path in (records.root / FOLDER).glob(f"*-{name}-*"):
         journal = Journal(path, records)
         try:
             if journal.definition.get("name") == name:
-                found.append(journal)
+                has_runs = (path / _LINES).exists()
+                found.append((has_runs, str(journal.definition.get("created")), journal))
         except KvmarkError:
             continue
-    begun = [journal for journal in found if (journal.path / _LINES).exists()]
-    return next(reversed(begun or found), None)
+    newest_first = sorted(found, key=lambda one: (*one[:2], one[2].id), reverse=True)
+    return (journal for _, _, journal in newest_first)
 
 
 def named(records: Records, name: str) -> Journal | None:

@@ -20,7 +20,7 @@ from kvmark.experiment.designs.matrix.answer import answered
 from kvmark.experiment.designs.matrix.definition import Asked, Study
 from kvmark.experiment.designs.matrix.design import Matrix
 from kvmark.experiment.environment import Environment
-from kvmark.experiment.journal import Journal, begin, find
+from kvmark.experiment.journal import Journal, begin, every
 from kvmark.records import Records
 from kvmark.report.views.study_page import study_page, study_text
 from kvmark.spec.study import StudyFile
@@ -46,9 +46,9 @@ def carry_study(
     """
     records = shared.records
     name = shared.scoped(file.spec.name)
-    journal = _found(records, name) if shared.resume else None
+    journal = _found(records, name, asked) if shared.resume else None
     if journal is not None:
-        asked = _as_before(asked, journal)
+        asked = _as_before(asked, file, journal)
     study = Study(file, asked, named_system)
     study.check()
 
@@ -59,11 +59,8 @@ def carry_study(
     matrix = Matrix(study, Environment(study, shared.resume, tell))
     if journal is None:
         journal = begin(records, name, _definition(matrix))
-    elif journal.definition.get("digest") != study.digest():
-        raise UsageError(
-            f"study {journal.id} was begun with another file or another version of kvmark;"
-            " begin anew without --resume"
-        )
+    else:
+        _go_on(study, journal)
     again = again or f"kvmark study {study.name} --resume"
     with carried_out(matrix, shared, journal, again) as problem:
         _answer(study, journal, report, json=shared.json, problem=problem)
@@ -90,36 +87,79 @@ def _answer(
         )
 
 
-def _found(records: Records, name: str) -> Journal:
-    journal = find(records, name)
-    if journal is None:
+def _found(records: Records, name: str, asked: Asked) -> Journal:
+    """The newest study of a name, or of those with the user's choice of cases where there are some.
+
+    Raises:
+        NotBegun: there is none.
+    """
+    found = list(every(records, name))
+    if not found:
         raise NotBegun(f"no study {name} was begun in {records.root}; leave --resume out")
-    return journal
+    chosen = [one for one in found if asked.only and _begun(one).only == asked.only]
+    return (chosen or found)[0]
+
+
+def _begun(journal: Journal) -> Asked:
+    """What a study was begun with."""
+    return Asked.of_json(journal.definition.get("asked", {}))
+
+
+def _go_on(study: Study, journal: Journal) -> None:
+    """Goes on with a study that was begun, and keeps how many repetitions are asked for.
+
+    Raises:
+        UsageError: it is another study.
+        RunError: its folder can't be written.
+    """
+    if journal.definition.get("digest") != study.digest():
+        raise UsageError(
+            f"study {journal.id} was begun with another file or another version of kvmark;"
+            " begin anew without --resume"
+        )
+    if study.asked.repetitions != _begun(journal).repetitions:
+        with journal.alone():
+            journal.ask_for_more(study.asked.as_json())
 
 
 def _definition(matrix: Matrix) -> Mapping[str, Any]:
     return {"design": matrix.kind, "command": list(command_line()), **matrix.definition()}
 
 
-def _as_before(asked: Asked, journal: Journal) -> Asked:
-    """What the study was begun with, where the user doesn't say it again.
+def _as_before(asked: Asked, file: StudyFile, journal: Journal) -> Asked:
+    """What the study was begun with, where the user doesn't say it again; repetitions may be more.
 
     Raises:
         UsageError: the user says something else.
     """
-    before = Asked.of_json(journal.definition.get("asked", {}))
+    before = _begun(journal)
     said: dict[str, Any] = {}
     # A password isn't kept: the system must be said again, and is compared without it.
     for name, value in asked.as_json().items():
         kept = before.as_json()[name]
         if value in (None, ()):
             said[name] = getattr(before, name)
+        elif name == "repetitions":
+            _check_repetitions(value, kept or file.spec.repetitions, journal)
         elif value != kept:
             raise UsageError(
                 f"{name}: study {journal.id} was begun with {kept}, not {value}; leave it out, or"
                 " begin anew without --resume"
             )
     return replace(asked, **said)
+
+
+def _check_repetitions(wanted: int, before: int, journal: Journal) -> None:
+    """Repetitions are only ever added: what was measured isn't left out.
+
+    Raises:
+        UsageError: fewer are wanted.
+    """
+    if wanted < before:
+        raise UsageError(
+            f"repetitions: study {journal.id} was begun with {before}, and {wanted} are fewer; say"
+            " more, or begin anew without --resume"
+        )
 
 
 def _print_study(

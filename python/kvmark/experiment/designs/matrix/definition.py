@@ -242,8 +242,8 @@ class Study:
         return f"{case.title}, repetition {repetition + 1}" if several else case.title
 
     def digest(self) -> str:
-        """Changes when any run of the study would."""
-        parts: list[object] = [self.file.text, self.repetitions, self.seed]
+        """Changes when any run of the study would; more repetitions change none of them."""
+        parts: list[object] = [self.file.text, self.seed]
         for case in self.cases:
             system = self._stand_in(case)
             asked = contents.run_spec(self, case, system, 0)
