@@ -23,7 +23,7 @@ from shutil import copytree
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from kvmark.experiment.journal import find
+from kvmark.experiment.journal import Journal, every
 from kvmark.records.archive import unpack
 from kvmark.records.store import Records
 
@@ -41,11 +41,16 @@ NOT_MEASURING = (
 )  # fmt: skip
 ENOUGH = (0, 1)
 """Exit codes of what was measured: a verdict may well be a no."""
+COPIES = ("replication_factor=2", "consistency=LOCAL_ONE,TWO", "clients=100")
 STUDIES: Final[Mapping[str, tuple[str, ...]]] = {
-    "hcassandra": ("--only", "published"),
-    "yugabyte-1.0.7": (),
-    "cassandra-initial": (),
+    # Scenario 2 has generator and nodes on the same cores, which on two of them says nothing.
+    "hcassandra": ("hcassandra", "published", "scenario=1"),
+    # After each run with a fault servers are warmed again: few cases, each with and without it.
+    "hcassandra-node-down": ("hcassandra", "scenario=1", *COPIES),
+    "yugabyte-1.0.7": ("yugabyte-1.0.7",),
+    "cassandra-initial": ("cassandra-initial",),
 }
+"""A study's file, and the cases of it, under the name of its records."""
 TARGETS: Final[Mapping[str, str]] = {
     "redis": "1000,2000,4000,6000,8000,10000,12000,14000,16000",
     "rocksdb": "5000,10000,20000,40000,60000,80000,100000,120000,140000",
@@ -198,7 +203,9 @@ def study(name: str, minutes: float | None) -> None:
     for stored in (begun, whole):
         if stored.exists() and not goes_on(kept, name):
             bring_back(stored, kept, name)
-    words = ["study", name, *STUDIES[name], "--commit", head(), "--report", "none"]
+    file, *chosen = STUDIES[name]
+    only = [word for choice in chosen for word in ("--only", choice)]
+    words = ["study", file, *only, "--commit", head(), "--report", "none"]
     if goes_on(kept, name):
         words.append("--resume")
     running = subprocess.Popen([str(PROGRAM), *words], cwd=ROOT)
@@ -209,7 +216,10 @@ def study(name: str, minutes: float | None) -> None:
         is_whole = False
         end_after_its_run(running, kept, name)
     output = whole if is_whole else begun
-    must("runs", "archive", f"study:{name}", "--output", str(output), *SMALL)
+    journal = journal_of(kept, name)
+    if journal is None:
+        sys.exit(f"no study {file} was begun")
+    must("runs", "archive", f"study:{journal.id}", "--output", str(output), *SMALL)
     if is_whole:
         begun.unlink(missing_ok=True)
 
@@ -222,9 +232,21 @@ def bring_back(stored: Path, kept: Records, name: str) -> None:
             copytree(folder, kept.root, dirs_exist_ok=True)
 
 
+def journal_of(kept: Records, name: str) -> Journal | None:
+    """The newest study of the file with just these cases."""
+    file, *chosen = STUDIES[name]
+    found = every(kept, file)
+    return next((one for one in found if only_of(one) == chosen), None)
+
+
+def only_of(journal: Journal) -> list[str]:
+    """The choice of cases that a study was begun with."""
+    return list(journal.definition.get("asked", {}).get("only", ()))
+
+
 def goes_on(kept: Records, name: str) -> bool:
     """Whether these records have a part of a study that was measured at this very commit."""
-    journal = find(kept, name)
+    journal = journal_of(kept, name)
     if journal is None:
         return False
     made = [str(attempt.run) for attempt in journal.attempts() if attempt.is_whole]
@@ -248,7 +270,7 @@ def end_after_its_run(running: subprocess.Popen[bytes], kept: Records, name: str
 
 def ended_runs(kept: Records, name: str) -> int:
     """How many runs of a study its journal has."""
-    journal = find(kept, name)
+    journal = journal_of(kept, name)
     tries = [] if journal is None else journal.attempts()
     return sum(one.took_s is not None for one in tries)
 

@@ -5,26 +5,37 @@ from pathlib import Path
 import measure
 import pytest
 
+from kvmark.experiment.journal import begin
+from kvmark.records.store import Records
+
 NAME = "unheard-of"
+FILE, CHOICE = "file", "clients=1"
 
 
 @pytest.fixture
 def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The records' folder, of a clone whose program only writes archives."""
-    monkeypatch.setattr(measure, "STUDIES", {NAME: ()})
+    monkeypatch.setattr(measure, "STUDIES", {NAME: (FILE, CHOICE)})
+    monkeypatch.setenv("KVMARK_RUNS", str(tmp_path / "runs"))
     monkeypatch.setattr(measure, "RECORDS", str(tmp_path))
     monkeypatch.setattr(measure, "LONGEST_RUN_S", 0)
     monkeypatch.setattr(measure, "head", lambda: "0" * 40)
     monkeypatch.setattr(measure, "PROGRAM", tmp_path / "program")
     # What is stored here is no archive.
     monkeypatch.setattr(measure, "bring_back", lambda *_: None)
+    asked_for(CHOICE)
     return tmp_path
+
+
+def asked_for(choice: str) -> str:
+    """Begins a study with a choice of the file's cases, and gives its id."""
+    return begin(Records.at(None), FILE, {"asked": {"only": [choice]}}).id
 
 
 def measured(records: Path, study: str, minutes: float | None = None) -> set[str]:
     """The archives there are after a study for which the program does this."""
-    program = records / "program"
-    program.write_text(f'#!/bin/sh\ncase "$1" in study) {study};; runs) echo new > "$5";; esac\n')
+    program, archive = records / "program", f'echo new > "$5"; echo "$3" > {records}/archived'
+    program.write_text(f'#!/bin/sh\ncase "$1" in study) {study};; runs) {archive};; esac\n')
     program.chmod(0o755)
     measure.study(NAME, minutes)
     return {path.name for path in records.glob("*.tar.xz") if path.read_text() == "new\n"}
@@ -47,3 +58,12 @@ def test_a_study_that_was_stopped_is_a_part_and_the_whole_before_it_stays(
     (records / f"{NAME}.tar.xz").write_text("whole\n")
     assert measured(records, study, minutes) == {f"{NAME}.begun.tar.xz"}
     assert (records / f"{NAME}.tar.xz").read_text() == "whole\n"
+
+
+def test_a_newer_study_of_other_cases_of_the_same_file_is_not_stored_for_it(
+    records: Path,
+) -> None:
+    own = asked_for(CHOICE)
+    asked_for("clients=2")
+    measured(records, "exit 0")
+    assert (records / "archived").read_text() == f"study:{own}\n"
