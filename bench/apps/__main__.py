@@ -22,9 +22,9 @@ from typing import Final
 
 import polars as pl
 from bench.common import kvmark
-from bench.common.console import carried_out, keep, repeating, say
+from bench.common.console import carried_out, publish, repeating, say
 from bench.common.process import PeerFailedError, execute
-from bench.common.table import attempt, peers_of, text_of_peers
+from bench.common.table import attempt, peers_of
 from bench.common.tools import find_kvmark
 from bench.cql.server import serving as serving_cassandra
 from bench.redis.server import serving as serving_redis
@@ -113,9 +113,7 @@ def _measure(given: argparse.Namespace) -> bool:
         measured += _flat(block, given.flat_seconds)
         say(f"{block + 1}/{given.times}  {FLAT}: {[one.figures for one in measured[-2:]]}")
     peers = _peers(" and ".join(systems) or "no server", measured)
-    if given.results:
-        keep(given.results, "bench-apps", peers)
-    sys.stdout.write(text_of_peers(peers))
+    publish(peers, "bench-apps", given.results)
     return not any(one.failed for one in measured)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.common.process import PeerFailedError
-from bench.common.table import commit
+from bench.common.table import commit, text_of_peers
 
 from kvmark.analysis.external.peers import Peers
 from kvmark.errors import KvmarkError
@@ -49,11 +49,15 @@ def repeating(description: str | None, times: int, what: str) -> argparse.Argume
     return made
 
 
-def keep(folder: Path, name: str, peers: Peers) -> None:
-    """Writes all that a benchmark measured into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    document = peers.model_dump_json(indent=1, by_alias=True)
-    (folder / f"{name}.json").write_text(document + "\n")
+def publish(peers: Peers, name: str, results: Path | None, notes: Sequence[str] = ()) -> None:
+    """Prints what a benchmark measured, and writes all of it where somebody named a folder."""
+    if results is not None:
+        results.mkdir(parents=True, exist_ok=True)
+        document = peers.model_dump_json(indent=1, by_alias=True)
+        (results / f"{name}.json").write_text(document + "\n")
+    sys.stdout.write("\n".join([text_of_peers(peers), *notes]))
+    if notes:
+        sys.stdout.write("\n")
 
 
 def too_busy(host: Mapping[str, Any], *, anyway: bool) -> bool:

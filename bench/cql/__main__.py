@@ -19,10 +19,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from bench.common.blocks import Repetition, repetitions
-from bench.common.console import carried_out, keep, parser, say
+from bench.common.console import carried_out, parser, publish, say
 from bench.common.figures import Measured
 from bench.common.limits import SPARE_FILES, raise_file_limit
-from bench.common.table import case_of, figure_of, peers_of, run_of, text_of_peers
+from bench.common.table import case_of, figure_of, peers_of, run_of
 from bench.common.tools import find, find_kvmark
 from bench.cql.cases import (
     CASES,
@@ -172,10 +172,8 @@ def run(given: argparse.Namespace) -> bool:
     answer = work(given)
     answer.notes.append(f"Took {(time.monotonic() - begun) / 60:.0f} minutes.")
     peers = kept(answer, given)
-    if given.results:
-        name = "bench-cql-clients" if given.clients else "bench-cql"
-        keep(given.results, name, peers)
-    sys.stdout.write("\n".join([text_of_peers(peers), *answer.notes]) + "\n")
+    name = "bench-cql-clients" if given.clients else "bench-cql"
+    publish(peers, name, given.results, answer.notes)
     return not answer.failed
 
 

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from bench.common.console import carried_out, keep, repeating, say
-from bench.common.table import attempt, peers_of, text_of_peers
+from bench.common.console import carried_out, publish, repeating, say
+from bench.common.table import attempt, peers_of
 from bench.engine.cases import CASES, Case
 
 from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, PeerRun
@@ -45,9 +45,7 @@ def _measure(cases: Sequence[Case], times: int, results: Path | None) -> bool:
         [PeerCase(name=one.title, programs=("kvmark",), bounds=_bounds(one)) for one in cases],
         measured,
     )
-    if results:
-        keep(results, "bench-engine", peers)
-    sys.stdout.write(text_of_peers(peers))
+    publish(peers, "bench-engine", results)
     return not any(one.failed for one in measured)
 
 

@@ -20,10 +20,10 @@ from pathlib import Path
 
 from bench.common import kvmark
 from bench.common.blocks import Repetition, repetitions
-from bench.common.console import carried_out, keep, parser, say
+from bench.common.console import carried_out, parser, publish, say
 from bench.common.figures import CPU, SHORT, THROUGHPUT, Bound, Measured, Once, Program, cost
 from bench.common.process import PeerFailedError, execute
-from bench.common.table import case_of, figure_of, peers_of, run_of, text_of_peers
+from bench.common.table import case_of, figure_of, peers_of, run_of
 from bench.common.tools import find, find_example, find_kvmark
 
 from kvmark.analysis.external.peers import Peers
@@ -180,9 +180,7 @@ def run(given: argparse.Namespace) -> bool:
             found.append(repetition)
             say(repetition.said(given.blocks))
         peers = kept(found, given, server)
-    if given.results:
-        keep(given.results, "bench-memcached", peers)
-    sys.stdout.write(text_of_peers(peers))
+    publish(peers, "bench-memcached", given.results)
     return not missing and not any(repetition.failed for repetition in found)
 
 

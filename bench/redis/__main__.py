@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bench.common.blocks import Repetition
-from bench.common.console import carried_out, keep, parser, say
+from bench.common.console import carried_out, parser, publish, say
 from bench.common.figures import Program
 from bench.common.limits import SPARE_FILES, raise_file_limit
 from bench.common.process import PeerFailedError
-from bench.common.table import peers_of, text_of_peers
+from bench.common.table import peers_of
 from bench.common.tools import find
 from bench.redis.blocks import Wanted, job_of, load, run_blocks
 from bench.redis.cases import (
@@ -152,9 +152,7 @@ def run(given: argparse.Namespace) -> bool:
         answer.notes += [f"Left out: {sentence}" for sentence in missing]
         answer.notes.append(f"Took {(time.monotonic() - begun) / 60:.0f} minutes.")
         peers = kept(answer, given, server)
-    if given.results:
-        keep(given.results, "bench-redis", peers)
-    sys.stdout.write("\n".join([text_of_peers(peers), *answer.notes]) + "\n")
+    publish(peers, "bench-redis", given.results, answer.notes)
     return not answer.failed
 
 

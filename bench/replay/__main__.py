@@ -22,10 +22,10 @@ import numpy as np
 import polars as pl
 from bench.common import kvmark
 from bench.common.blocks import Repetition, repetitions
-from bench.common.console import carried_out, keep, parser, say
+from bench.common.console import carried_out, parser, publish, say
 from bench.common.figures import CPU, SHORT, THROUGHPUT, Bound, Measured, Once, Program, cost
 from bench.common.process import execute
-from bench.common.table import case_of, figure_of, peers_of, run_of, text_of_peers
+from bench.common.table import case_of, figure_of, peers_of, run_of
 from bench.common.tools import find_kvmark
 from bench.redis.server import serving
 
@@ -164,9 +164,7 @@ def run(given: argparse.Namespace) -> bool:
             found.append(repetition)
             say(repetition.said(given.blocks))
         peers = kept(found, given, server.version)
-    if given.results:
-        keep(given.results, "bench-replay", peers)
-    sys.stdout.write(text_of_peers(peers))
+    publish(peers, "bench-replay", given.results)
     return not any(repetition.failed for repetition in found)
 
 

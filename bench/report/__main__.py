@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from bench.common.console import carried_out, keep, repeating, say
+from bench.common.console import carried_out, publish, repeating, say
 from bench.common.process import execute, usable_cores
-from bench.common.table import peers_of, text_of_peers
+from bench.common.table import peers_of
 
 from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, PeerRun, Peers
 
@@ -56,9 +56,7 @@ def _measure(times: int, results: Path | None) -> bool:
                 one = PeerRun(block=block, case=title, program="kvmark", figures=figures)
                 measured.append(one)
     peers = _peers(len(runs), measured)
-    if results:
-        keep(results, "bench-report", peers)
-    sys.stdout.write(text_of_peers(peers))
+    publish(peers, "bench-report", results)
     return len(runs) == CASES
 
 

@@ -19,9 +19,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.common.blocks import Repetition, repetitions
-from bench.common.console import carried_out, keep, parser, say
+from bench.common.console import carried_out, parser, publish, say
 from bench.common.figures import CPU, MEMORY, THROUGHPUT, Measured, Program
-from bench.common.table import case_of, figure_of, peers_of, run_of, text_of_peers
+from bench.common.table import case_of, figure_of, peers_of, run_of
 from bench.rocksdb.peers import PEERS, USUAL, Case, Job, Tools, build, load
 
 from kvmark.analysis.external.peers import Peers
@@ -124,9 +124,7 @@ def run(wanted: argparse.Namespace) -> bool:
     """Measures and prints; whether nothing failed."""
     found = measure(wanted)
     peers = kept(found, wanted)
-    if wanted.results:
-        keep(wanted.results, "bench-rocksdb", peers)
-    sys.stdout.write(text_of_peers(peers))
+    publish(peers, "bench-rocksdb", wanted.results)
     return not any(repetition.failed for repetition in found)
 
 

@@ -13,9 +13,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench.common.console import carried_out, keep, say
+from bench.common.console import carried_out, publish, say
 from bench.common.limits import SPARE_FILES, raise_file_limit
-from bench.common.table import peers_of, text_of_peers
+from bench.common.table import peers_of
 from bench.scale.cases import Facts, RunFailedError, cases, measured
 from bench.scale.published import CORES_EACH, MACHINES, published_at
 
@@ -99,10 +99,7 @@ def run(given: argparse.Namespace) -> bool:
             failures.append(f"{case.name} was interrupted, and what would have come after it")
             break
     peers = kept(found, given)
-    if given.results:
-        keep(given.results, "bench-scale", peers)
-    told = [text_of_peers(peers), *failures, *beside(given.clients)]
-    sys.stdout.write("\n".join(told) + "\n")
+    publish(peers, "bench-scale", given.results, [*failures, *beside(given.clients)])
     return not failures
 
 

@@ -20,9 +20,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from bench.common.console import carried_out, keep, repeating, say
+from bench.common.console import carried_out, publish, repeating, say
 from bench.common.process import execute, usable_cores
-from bench.common.table import peers_of, text_of_peers
+from bench.common.table import peers_of
 
 from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, PeerRun, Peers
 
@@ -89,9 +89,7 @@ def _measure(runs: int, times: int, results: Path | None) -> bool:
         took = {first: list(_times(first, folder, 1))}
         took |= {one: list(_times(one, folder, times)) for one in asked(runs)}
     peers = _peers(f"a folder of {runs:,} small runs", took)
-    if results:
-        keep(results, "bench-startup", peers)
-    sys.stdout.write(text_of_peers(peers))
+    publish(peers, "bench-startup", results)
     return True
 
 

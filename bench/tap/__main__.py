@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import psutil
-from bench.common.console import carried_out, keep, repeating, say
+from bench.common.console import carried_out, publish, repeating, say
 from bench.common.process import PeerFailedError, execute
-from bench.common.table import peers_of, text_of_peers
+from bench.common.table import peers_of
 from bench.common.tools import program
 
 from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, PeerRun
@@ -115,9 +115,7 @@ def _measure(asked: argparse.Namespace) -> bool:
         [PeerCase(name=case, programs=PEERS, bounds=bounds) for case in CASES],
         measured,
     )
-    if asked.results:
-        keep(asked.results, "bench-tap", peers)
-    sys.stdout.write(text_of_peers(peers))
+    publish(peers, "bench-tap", asked.results)
     return True
 
 

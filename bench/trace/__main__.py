@@ -17,9 +17,9 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from bench.common.console import carried_out, keep, repeating, say
+from bench.common.console import carried_out, publish, repeating, say
 from bench.common.process import Going
-from bench.common.table import peers_of, text_of_peers
+from bench.common.table import peers_of
 
 from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, PeerRun
 
@@ -69,9 +69,7 @@ def _measure(times: int, results: Path | None) -> bool:
         ],
         measured,
     )
-    if results:
-        keep(results, "bench-trace", peers)
-    sys.stdout.write(text_of_peers(peers))
+    publish(peers, "bench-trace", results)
     return True
 
 
