@@ -12,6 +12,7 @@ from kvmark.secret import Secret
 from kvmark.testbed import cassandra
 from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed
+from waiting import wait_until
 
 SECRET = "Ov3rh4rd"
 # Nothing is given up because the machine is busy.
@@ -81,6 +82,19 @@ def test_every_ready_workload_does_what_it_says(user: Kvmark, node: Testbed, nam
     assert outcomes(manifest) <= {"ok", "miss"}, name
     misses = [one for one in manifest["engine"]["totals"] if one["outcome"] == "miss"]
     assert not misses or name == "cql/time-series"
+
+
+def test_a_table_that_is_made_has_the_users_options(user: Kvmark, node: Testbed) -> None:
+    url = f"{node.url}&keyspace=flushed&table_options={{}}"
+    words = ("--operations", "100", "--records", "200", "-q")
+    flushed = url.format("memtable_flush_period_in_ms%20%3D%20500")
+    user("run", "ycsb/c", "--system", flushed, *words, exits=(0, 1))
+    files = "flushed/usertable-*/*-Data.db"
+    wait_until(lambda: list(node.folder.rglob(files)), "the rows are in a file of the table")
+    unknown = url.replace("flushed", "other").format("no_such_option%20%3D%201")
+    told = user.refuses("run", "ycsb/c", "--system", unknown, *words, exits=3)
+    assert "the table usertable can't be made" in told
+    assert "no_such_option" in told
 
 
 def test_every_acknowledged_row_is_there_when_it_is_read_back(user: Kvmark, node: Testbed) -> None:

@@ -45,7 +45,7 @@ pub fn statement_options() -> &'static [OptionDoc] {
     &STATEMENT_TABLE
 }
 
-static TABLE: [OptionDoc; 25] = [
+static TABLE: [OptionDoc; 26] = [
     option(
         "address",
         "Nodes to begin with: [user[:password]@]host[:port][,host…][/keyspace].",
@@ -65,6 +65,13 @@ static TABLE: [OptionDoc; 25] = [
          or a map in CQL.",
         Accepts::Text("simple:1, network:dc1=3 or a map in CQL"),
         Some("simple:1"),
+    ),
+    option(
+        "table_options",
+        "What a table that is made has WITH it, in CQL, such as \
+         memtable_flush_period_in_ms = 5000 AND gc_grace_seconds = 0.",
+        Accepts::Text("table options in CQL"),
+        None,
     ),
     USERNAME,
     PASSWORD_ENV,

@@ -73,11 +73,13 @@ impl Table {
         format!("{}.{}", quoted(&self.keyspace), quoted(&self.name))
     }
 
-    /// Makes the table as YCSB's documentation does.
-    pub(crate) fn create(&self) -> String {
+    /// Makes the table as YCSB's documentation does, with the user's options.
+    pub(crate) fn create(&self, options: Option<&str>) -> String {
         let field = |name: &String| format!(", {} varchar", quoted(name));
         let fields: String = self.field_names.iter().map(field).collect();
-        format!("CREATE TABLE IF NOT EXISTS {} ({KEY} varchar PRIMARY KEY{fields})", self.path())
+        let with: String = options.map(|text| format!(" WITH {text}")).into_iter().collect();
+        let path = self.path();
+        format!("CREATE TABLE IF NOT EXISTS {path} ({KEY} varchar PRIMARY KEY{fields}){with}")
     }
 
     fn select(&self, fields: &str, tail: &str) -> String {
@@ -210,12 +212,14 @@ mod tests {
         };
         let path = "\"ycsb\".\"usertable\"";
         assert_eq!(
-            table.create(),
+            table.create(None),
             format!(
                 "CREATE TABLE IF NOT EXISTS {path} (y_id varchar PRIMARY KEY, \"field0\" varchar, \
                  \"field1\" varchar)"
             )
         );
+        let with = table.create(Some("gc_grace_seconds = 0"));
+        assert_eq!(with, table.create(None) + " WITH gc_grace_seconds = 0");
         assert_eq!(
             table.insert(),
             format!("INSERT INTO {path} (y_id, \"field0\", \"field1\") VALUES (?, ?, ?)")

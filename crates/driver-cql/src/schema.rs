@@ -144,7 +144,8 @@ async fn ready(
         if own {
             return Ok(None);
         }
-        send(session, &table.create()).await.map_err(|failure| {
+        let create = table.create(settings.table_options.as_deref());
+        send(session, &create).await.map_err(|failure| {
             let text = format!("the table {} can't be made: {}", table.name, failure.text);
             refused_at(&hosts, &Failure::new(failure.outcome, text))
         })?;

@@ -40,6 +40,8 @@ pub(crate) struct Settings {
     pub(crate) keyspace: Option<String>,
     pub(crate) default_keyspace: String,
     pub(crate) replication: Replication,
+    /// Of a table that is made, in CQL.
+    pub(crate) table_options: Option<String>,
     pub(crate) login: Option<(String, Secret)>,
     pub(crate) read: Consistency,
     pub(crate) write: Consistency,
@@ -74,6 +76,7 @@ impl Settings {
             keyspace: keyspace(&given)?,
             default_keyspace: given.text("keyspace").unwrap_or_default().to_owned(),
             replication: Replication::parse(given.text("replication").unwrap_or_default())?,
+            table_options: given.text("table_options").map(str::to_owned),
             login: login(mem::take(&mut address.credentials), &given)?,
             read: level("read_consistency").unwrap_or(both),
             write: level("write_consistency").unwrap_or(both),
