@@ -23,7 +23,8 @@ from shutil import copytree
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from kvmark.experiment.journal import Journal, every
+from kvmark.experiment.designs.matrix.answer import newest_of
+from kvmark.experiment.journal import Journal
 from kvmark.records.archive import unpack
 from kvmark.records.store import Records
 
@@ -235,13 +236,7 @@ def bring_back(stored: Path, kept: Records, name: str) -> None:
 def journal_of(kept: Records, name: str) -> Journal | None:
     """The newest study of the file with just these cases."""
     file, *chosen = STUDIES[name]
-    found = every(kept, file)
-    return next((one for one in found if only_of(one) == chosen), None)
-
-
-def only_of(journal: Journal) -> list[str]:
-    """The choice of cases that a study was begun with."""
-    return list(journal.definition.get("asked", {}).get("only", ()))
+    return newest_of(kept, file, tuple(chosen))
 
 
 def goes_on(kept: Records, name: str) -> bool:

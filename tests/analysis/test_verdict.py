@@ -234,7 +234,7 @@ def servers(cores: float, *shares: float) -> Plant:
     return plant
 
 
-def bound(*uses: tuple[float, list[int]]) -> Plant:
+def on_cores(*uses: tuple[float, list[int]]) -> Plant:
     """Servers with their use of processor time, each bound to its cores."""
 
     def plant(draft: Draft) -> None:
@@ -622,24 +622,24 @@ def test_more_threads_and_cores_give_a_server_more_room(healthy: Make) -> None:
 
 def test_servers_on_the_same_cores_are_judged_together(healthy: Make) -> None:
     busy = healthy()
-    bound((0.32, [1]), (0.32, [1]), (0.32, [1]))(busy)
+    on_cores((0.32, [1]), (0.32, [1]), (0.32, [1]))(busy)
     (found,) = judge(busy.run()).reasons
     assert found.code == "server_saturated"
     assert found.evidence["busy_share"] == pytest.approx(0.96)
     assert "Servers primary-1, primary-2, primary-3, on the same cores, used 96" in found.sentence
     idle = healthy()
-    bound((0.31, [1]), (0.31, [1]), (0.31, [1]))(idle)
+    on_cores((0.31, [1]), (0.31, [1]), (0.31, [1]))(idle)
     assert judge(idle.run()).reasons == ()
 
 
 def test_servers_on_some_of_the_cores_count_among_those_on_all(healthy: Make) -> None:
     draft = healthy()
-    bound((0.2, [1]), (0.2, [1]), (1.55, [0, 1]))(draft)
+    on_cores((0.2, [1]), (0.2, [1]), (1.55, [0, 1]))(draft)
     (found,) = judge(draft.run()).reasons
     assert found.evidence["busy_share"] == pytest.approx(1.95 / 2)
     # What a server with another core used may have been there.
     apart = healthy()
-    bound((0.3, [1]), (0.3, [1]), (0.6, [0, 1]))(apart)
+    on_cores((0.3, [1]), (0.3, [1]), (0.6, [0, 1]))(apart)
     assert judge(apart.run()).reasons == ()
 
 

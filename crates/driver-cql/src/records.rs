@@ -77,7 +77,7 @@ impl Table {
     pub(crate) fn create(&self, options: Option<&str>) -> String {
         let field = |name: &String| format!(", {} varchar", quoted(name));
         let fields: String = self.field_names.iter().map(field).collect();
-        let with: String = options.map(|text| format!(" WITH {text}")).into_iter().collect();
+        let with = options.map(|text| format!(" WITH {text}")).unwrap_or_default();
         let path = self.path();
         format!("CREATE TABLE IF NOT EXISTS {path} ({KEY} varchar PRIMARY KEY{fields}){with}")
     }

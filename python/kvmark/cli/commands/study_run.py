@@ -16,11 +16,11 @@ from kvmark.cli.experiment import Shared, carried_out
 from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
 from kvmark.cli.system import named_system
 from kvmark.errors import AnswerIsNo, KvmarkError, NotBegun, SystemUnderTestError, UsageError
-from kvmark.experiment.designs.matrix.answer import answered
+from kvmark.experiment.designs.matrix.answer import answered, begun_with, newest_of
 from kvmark.experiment.designs.matrix.definition import Asked, Study
 from kvmark.experiment.designs.matrix.design import Matrix
 from kvmark.experiment.environment import Environment
-from kvmark.experiment.journal import Journal, begin, every
+from kvmark.experiment.journal import Journal, begin, find
 from kvmark.records import Records
 from kvmark.report.views.study_page import study_page, study_text
 from kvmark.spec.study import StudyFile
@@ -93,16 +93,11 @@ def _found(records: Records, name: str, asked: Asked) -> Journal:
     Raises:
         NotBegun: there is none.
     """
-    found = list(every(records, name))
-    if not found:
+    chosen = newest_of(records, name, asked.only) if asked.only else None
+    journal = chosen or find(records, name)
+    if journal is None:
         raise NotBegun(f"no study {name} was begun in {records.root}; leave --resume out")
-    chosen = [one for one in found if asked.only and _begun(one).only == asked.only]
-    return (chosen or found)[0]
-
-
-def _begun(journal: Journal) -> Asked:
-    """What a study was begun with."""
-    return Asked.of_json(journal.definition.get("asked", {}))
+    return journal
 
 
 def _go_on(study: Study, journal: Journal) -> None:
@@ -117,7 +112,7 @@ def _go_on(study: Study, journal: Journal) -> None:
             f"study {journal.id} was begun with another file or another version of kvmark;"
             " begin anew without --resume"
         )
-    if study.asked.repetitions != _begun(journal).repetitions:
+    if study.asked.repetitions != begun_with(journal).repetitions:
         with journal.alone():
             journal.ask_for_more(study.asked.as_json())
 
@@ -132,7 +127,7 @@ def _as_before(asked: Asked, file: StudyFile, journal: Journal) -> Asked:
     Raises:
         UsageError: the user says something else.
     """
-    before = _begun(journal)
+    before = begun_with(journal)
     said: dict[str, Any] = {}
     # A password isn't kept: the system must be said again, and is compared without it.
     for name, value in asked.as_json().items():

@@ -28,13 +28,13 @@ from kvmark.experiment.designs.matrix.definition import Asked, Study, published_
 from kvmark.experiment.designs.matrix.proxies import read_published_ways
 from kvmark.experiment.designs.matrix.published import PublishedCase
 from kvmark.experiment.executor import Best, best_attempts
-from kvmark.experiment.journal import Journal
+from kvmark.experiment.journal import Journal, every
 from kvmark.records import Records, Run
 from kvmark.run.execution import INTERRUPTED
 from kvmark.spec.study import DIRECT, THROUGH, EffectSpec, parse_study
 from kvmark.spec.url import SystemName, SystemUrl, parse_system_url
 
-__all__ = ["Answered", "answered", "stored_study"]
+__all__ = ["Answered", "answered", "begun_with", "newest_of", "stored_study"]
 
 _SHARED = "The nodes shared one machine's cores: the table says nothing about scaling over nodes."
 _MISSING = "not run"
@@ -55,6 +55,16 @@ class Answered:
     #: What ways through proxies cost; empty where none are compared.
     costs: tuple[PathCost, ...] = ()
     published_costs: tuple[PathCost, ...] = ()
+
+
+def begun_with(journal: Journal) -> Asked:
+    """What the user said when a study was begun, or added since."""
+    return Asked.of_json(journal.definition.get("asked", {}))
+
+
+def newest_of(records: Records, name: str, only: tuple[str, ...]) -> Journal | None:
+    """The newest study of a name with just this choice of cases."""
+    return next((one for one in every(records, name) if begun_with(one).only == only), None)
 
 
 def stored_study(journal: Journal) -> Study:
