@@ -223,14 +223,14 @@ def study(name: str, minutes: float | None) -> None:
         sys.exit(f"no study {file} was begun")
     with TemporaryDirectory() as folder:
         copy_of_what_stands(journal, Path(folder))
-        words = ["runs", "archive", f"study:{journal.id}", "--runs", folder]
-        must(*words, "--output", str(output), *SMALL)
+        words = ["runs", "archive", f"study:{journal.id}", "--output", str(output)]
+        must(*words, "--runs", folder, *SMALL)
     if is_whole:
         begun.unlink(missing_ok=True)
 
 
 def copy_of_what_stands(journal: Journal, folder: Path) -> None:
-    """A study with the runs that stand for its cases: those that were too short are a third."""
+    """A study with the runs that stand for its cases: no table shows those that were too short."""
     standing = [best.attempt.run for best in best_attempts(journal).values()]
     for run in standing:
         if run is not None and (journal.records.root / run).is_dir():
