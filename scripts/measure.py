@@ -24,7 +24,6 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from kvmark.experiment.designs.matrix.answer import newest_of
-from kvmark.experiment.executor import best_attempts
 from kvmark.experiment.journal import Journal
 from kvmark.records.archive import unpack
 from kvmark.records.store import Records
@@ -222,21 +221,9 @@ def study(name: str, minutes: float | None) -> None:
     journal = journal_of(kept, name)
     if journal is None:
         sys.exit(f"no study {file} was begun")
-    with TemporaryDirectory() as folder:
-        copy_of_what_stands(journal, Path(folder))
-        words = ["runs", "archive", f"study:{journal.id}", "--output", str(output)]
-        must(*words, "--runs", folder, *SMALL)
+    must("runs", "archive", f"study:{journal.id}", "--output", str(output), *SMALL)
     if is_whole:
         begun.unlink(missing_ok=True)
-
-
-def copy_of_what_stands(journal: Journal, folder: Path) -> None:
-    """A study with the runs that stand for its cases: no table shows those that were too short."""
-    standing = [best.attempt.run for best in best_attempts(journal).values()]
-    for run in standing:
-        if run is not None and (journal.records.root / run).is_dir():
-            copytree(journal.records.root / run, folder / run)
-    copytree(journal.path, folder / journal.path.relative_to(journal.records.root))
 
 
 def bring_back(stored: Path, kept: Records, name: str) -> None:

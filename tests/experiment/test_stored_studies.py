@@ -8,6 +8,7 @@ import pytest
 from studies import Program
 
 from kvmark.cli.main import main
+from kvmark.records.archive import unpack
 
 TINY = """
 name: tiny
@@ -72,3 +73,67 @@ def test_a_view_that_a_report_lacks_is_named(
     page.write_text("<!-- kvmark: report from=tiny.tar.xz view=all -->\n<!-- /kvmark -->\n")
     assert main(["doc", str(page)]) == 2
     assert "page.md:1: the report has no 'all': take some of" in capsys.readouterr().err
+
+
+TOO_SHORT = """
+name: short
+question: Are runs that say too little kept beside those that say enough?
+system: "sim:?mean_us=200000&clock=virtual"
+workload: ycsb/c
+lengthen: 3
+run: {records: 10, load: never, interval: 10ms, clients: 8}
+factors:
+  tenths: {levels: {1: {duration: 50ms}, 200: {duration: 20s}}}
+"""
+
+
+def test_a_small_archive_has_of_a_study_the_runs_that_stand(
+    tmp_path: Path, program: Program
+) -> None:
+    (tmp_path / "short.yaml").write_text(TOO_SHORT)
+    ended = program(tmp_path, "study", "short.yaml", "--report", "none", "-q", "--json")
+    assert ended.code in (0, 1), ended
+    standing = sorted(run for row in ended.json["rows"] for run in row["figures"]["runs"])
+    made = sorted(path.parent.name for path in tmp_path.glob("runs/*/manifest.json"))
+    stored = {}
+    for size in ("--histogram-logs", "--small"):
+        words = ("runs", "archive", "study:short", "-o", "short.tar.xz", size, "--json")
+        stored[size] = program(tmp_path, *words).json["runs"]
+    assert stored == {"--histogram-logs": made, "--small": standing}
+    assert len(standing) < len(made)
+    # Whoever has no more than the archive knows all the same which lengths were tried.
+    shutil.rmtree(tmp_path / "runs")
+    (tmp_path / "runs").mkdir()
+    unpack(tmp_path / "short.tar.xz", tmp_path / "runs")
+    words = ("study", "short.yaml", "--report", "none", "-q", "--json", "--resume")
+    again = program(tmp_path, *words)
+    assert again.json["rows"] == ended.json["rows"]
+    assert sorted(path.parent.name for path in tmp_path.glob("runs/*/manifest.json")) == standing
+    # Nor is it in the way that folders are gone.
+    words = ("runs", "archive", "study:short", "-o", "again.tar.xz", "--small", "--json")
+    assert program(tmp_path, *words).json["runs"] == standing
+
+
+def test_an_effect_is_told_only_of_cases_that_the_study_has(
+    tmp_path: Path, program: Program
+) -> None:
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    told = {}
+    for word in ("clients=1", "consistency=one"):
+        words = ("--only", word, "--report", f"{word}.md", "-q", "--json")
+        ended = program(tmp_path, "study", "tiny.yaml", *words)
+        told[word] = [one["asked"]["title"] for one in ended.json["effects"]]
+    assert told == {"clients=1": [], "consistency=one": ["Twice as many"]}
+
+
+def test_a_case_is_called_by_what_tells_it_from_others(tmp_path: Path, program: Program) -> None:
+    sizes = "  size: {path: records, levels: [50, 100]}\n"
+    text = TINY.replace(
+        "  consistency: {path: options.cql.consistency, levels: [one, all]}\n", sizes
+    )
+    (tmp_path / "tiny.yaml").write_text(text)
+    words = ("study", "tiny.yaml", "--only", "clients=1", "--report", "none")
+    ended = program(tmp_path, *words)
+    told = ended.out.replace("\n", " ")
+    assert "size 50" in told
+    assert "clients 1," not in told

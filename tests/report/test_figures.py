@@ -176,3 +176,24 @@ def test_a_fault_is_marked_where_it_began_and_where_it_was_over() -> None:
         assert [{"at_s": 11.0}, {"at_s": 13.0}] in values(figure.spec)
         assert [{"fault": "kill primary-1", "at_s": 11.0}] in values(figure.spec)
         assert "Dashed lines" in figure.caption
+
+
+def test_published_figures_have_the_colour_of_those_beside_them() -> None:
+    measured = ["one", "two", "three"]
+    names = [*measured, "three, published", "one, published", "four, published"]
+    data = pl.DataFrame({
+        "panel": "", "clients": 1.0, "series": names, "value": 2.0, "low": None, "high": None,
+        "runs": 1,
+    })  # fmt: skip
+    spec = charts.level_chart(data, "ops/s", "clients", "panel")
+    series = spec["usermeta"]["series"]
+    places = dict(zip(series["names"], series["places"], strict=True))
+    for name in ("one", "three"):
+        ours, theirs = places[name], places[f"{name}, published"]
+        assert (ours != theirs, ours % 4) == (True, theirs % 4)
+    # What has nothing beside it has a colour of its own, and no blank has a place in the legend.
+    assert len({places[name] % 4 for name in (*measured, "four, published")}) == 4
+    color = spec["spec"]["layer"][0]["encoding"]["color"]
+    assert color["legend"]["values"] == series["names"]
+    assert [color["scale"]["domain"][place] for place in places.values()] == series["names"]
+    assert sorted(series["names"]) == sorted(names)

@@ -60,3 +60,13 @@ def test_verdicts_are_summed_up_with_their_reasons() -> None:
     assert found == "2 of 3 cases are SUSPECT: too_short (2), busy (1); 1 is VALID"
     assert summed_up([], {Judgement.VALID: 4}, "cases") == "all 4 cases are VALID"
     assert summed_up([], {}, "cases") == ""
+
+
+@pytest.mark.parametrize(("sentences", "told"), [
+    ("aa", "all 2 cases"), ("ab", "all 2 cases (figures of the first)"),
+])  # fmt: skip
+def test_a_reason_that_is_told_once_says_whose_figures_it_has(sentences: str, told: str) -> None:
+    reasons = [Reason("busy", Level.SUSPECT, None, one, {}, None, "") for one in sentences]
+    named = [(str(at), Verdict.of([one]), {}) for at, one in enumerate(reasons)]
+    [doubt] = of_cases(named)
+    assert doubt.where == told

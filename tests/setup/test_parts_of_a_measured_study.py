@@ -5,7 +5,7 @@ from pathlib import Path
 import measure
 import pytest
 
-from kvmark.experiment.journal import Attempt, begin
+from kvmark.experiment.journal import begin
 from kvmark.records.store import Records
 
 NAME = "unheard-of"
@@ -34,7 +34,7 @@ def asked_for(choice: str) -> str:
 
 def measured(records: Path, study: str, minutes: float | None = None) -> set[str]:
     """The archives there are after a study for which the program does this."""
-    archive = f'echo new > "$5"; echo "$3" > {records}/archived; ls "$7" > {records}/runs-archived'
+    archive = f'echo new > "$5"; echo "$3" > {records}/archived'
     program = records / "program"
     program.write_text(f'#!/bin/sh\ncase "$1" in study) {study};; runs) {archive};; esac\n')
     program.chmod(0o755)
@@ -68,24 +68,3 @@ def test_a_newer_study_of_other_cases_of_the_same_file_is_not_stored_for_it(
     asked_for("clients=2")
     measured(records, "exit 0")
     assert (records / "archived").read_text() == f"study:{own}\n"
-
-
-def test_runs_that_were_too_short_are_kept_and_not_stored(records: Path) -> None:
-    kept = Records.at(None)
-    journal = measure.journal_of(kept, NAME)
-    assert journal is not None
-    for lengthened, run in enumerate(("short", "long")):
-        (kept.root / run).mkdir(parents=True)
-        journal.append(Attempt("case", 0, run, lengthened=lengthened))
-    (kept.root / "of-another-study").mkdir()
-    measured(records, "exit 0")
-    assert (records / "runs-archived").read_text() == "long\nstudies\n"
-    assert (kept.root / "short").is_dir()
-
-
-def test_a_run_whose_folder_is_gone_stops_no_study_from_being_stored(records: Path) -> None:
-    journal = measure.journal_of(Records.at(None), NAME)
-    assert journal is not None
-    journal.append(Attempt("case", 0, "gone"))
-    assert measured(records, "exit 0") == {f"{NAME}.tar.xz"}
-    assert (records / "runs-archived").read_text() == "studies\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
@@ -12,6 +12,8 @@ from kvmark.records.intervals import to_parquet
 
 __all__ = ["smaller"]
 
+_WAITS: Final = "wait_ns_"
+
 
 def smaller(name: str, content: bytes, *, waits: bool) -> bytes:
     """A file of a run as a small archive has it; what can't be read stays as it is."""
@@ -19,10 +21,17 @@ def smaller(name: str, content: bytes, *, waits: bool) -> bytes:
         if name == files.MANIFEST:
             return _without_histograms(json.loads(content), waits=waits)
         if name in {files.INTERVALS, files.RESOURCES}:
-            return to_parquet(pl.read_parquet(content), packed=False)
+            table = pl.read_parquet(content)
+            return to_parquet(table if waits else _without_waits(table), packed=False)
     except (ValueError, TypeError, KeyError, pl.exceptions.PolarsError):
         pass
     return content
+
+
+def _without_waits(table: pl.DataFrame) -> pl.DataFrame:
+    """A log of intervals in which no operation is said to have waited; others stay as they are."""
+    waits = [name for name in table.columns if name.startswith(_WAITS)]
+    return table.with_columns(pl.lit(None, table.schema[name]).alias(name) for name in waits)
 
 
 def _without_histograms(manifest: dict[str, Any], *, waits: bool) -> bytes:

@@ -47,13 +47,13 @@ Small = Annotated[
     typer.Option(
         "--small",
         help="What documents show, and no more: neither the histograms of intervals nor those of"
-        " phases that don't count.",
+        " phases that don't count; of a study no runs in place of which longer ones stand.",
     ),
 ]
 Waits = Annotated[
     bool,
     typer.Option(
-        "--waits/--no-waits", help="With --small, the histograms of the waits before operations."
+        "--waits/--no-waits", help="With --small, how long operations waited before they were sent."
     ),
 ]
 
@@ -79,7 +79,7 @@ def archive(
     if not (waits or small):
         raise UsageError("no-waits: only a small archive is without them; give --small too")
     records = Records.at(folder)
-    runs, studies = _chosen(records, words)
+    runs, studies = _chosen(records, words, small=small)
     names = [*runs, *(f"{STUDIES}/{one}" for one in studies)]
     size = write_archive(
         records.root, names, output, histogram_logs=histogram_logs, small=small, waits=waits
@@ -94,8 +94,8 @@ def archive(
         typer.echo(f"{output}: {told}, {units.size(size)}", err=True)
 
 
-def _chosen(records: Records, words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The runs that words mean, and the studies of which no run is left out.
+def _chosen(records: Records, words: Sequence[str], *, small: bool) -> tuple[list[str], list[str]]:
+    """The runs that words mean, and the studies of which they leave out none.
 
     Raises:
         RecordsError: a word means none.
@@ -114,7 +114,10 @@ def _chosen(records: Records, words: Sequence[str]) -> tuple[list[str], list[str
             raise UsageError(f"run {entry.id} is still going: wait for its end, or stop it")
     runs = {entry.id for entry in entries}
     journals = {one.id: one for entry in entries if (one := of_run(records, entry)) is not None}
-    return sorted(runs), sorted(one.id for one in journals.values() if _made(one) <= runs)
+    studies = {one.id: one for one in journals.values() if _made(one) <= runs}
+    if small:
+        runs = runs.difference(*map(_superseded, studies.values()))
+    return sorted(runs), sorted(studies)
 
 
 def _named(records: Records, word: str) -> str:
@@ -124,6 +127,15 @@ def _named(records: Records, word: str) -> str:
     name = word.removeprefix(_STUDY)
     journal = None if name == word else find(records, name)
     return word if journal is None else f"{_STUDY}{journal.id}"
+
+
+def _superseded(journal: Journal) -> set[str]:
+    """The runs of a study of cases in place of which others stand: no document shows them."""
+    from kvmark.experiment.executor import best_attempts
+
+    if journal.definition.get("design") != "matrix":
+        return set()
+    return _made(journal) - {best.attempt.run for best in best_attempts(journal).values()}
 
 
 def _made(journal: Journal) -> set[str]:

@@ -15,6 +15,7 @@ import altair as alt
 import polars as pl
 
 from kvmark.analysis import FaultSpan
+from kvmark.report.charts.frames import PUBLISHED
 from kvmark.report.model.answers import PhaseSpan
 
 #: A Vega-Lite specification.
@@ -284,28 +285,54 @@ class _SeriesStyle:
     dash: alt.StrokeDash
     field: str
     names: tuple[str, ...]
+    #: Every name at the place of its colour, blanks at those that no series has.
+    places: tuple[str, ...]
 
     @classmethod
     def of(cls, data: pl.DataFrame, field: str, legend: alt.Legend | None) -> Self:
         """Styles for the series that a column names; a single one needs no legend."""
-        names = data[field].unique(maintain_order=True).to_list()
+        found = data[field].unique(maintain_order=True).to_list()
+        places = _colour_places(found)
+        names = [name for name in places if name in found]
+        if legend is not None and len(names) < len(places):
+            legend["values"] = names
         legend = legend if len(names) > 1 else None
-        shapes, dashes = _in_turn(_SHAPES, len(names)), _in_turn(_DASHES, len(names))
+        shapes, dashes = _in_turn(_SHAPES, len(places)), _in_turn(_DASHES, len(places))
         return cls(
-            color=alt.Color(f"{field}:N", legend=legend).scale(domain=names),
-            shape=alt.Shape(f"{field}:N", legend=legend).scale(domain=names, range=shapes),
-            dash=alt.StrokeDash(f"{field}:N", legend=legend).scale(domain=names, range=dashes),
+            color=alt.Color(f"{field}:N", legend=legend).scale(domain=places),
+            shape=alt.Shape(f"{field}:N", legend=legend).scale(domain=places, range=shapes),
+            dash=alt.StrokeDash(f"{field}:N", legend=legend).scale(domain=places, range=dashes),
             field=field,
             names=tuple(names),
+            places=tuple(places),
         )
 
     def meta(self) -> Spec:
         """What a page needs to switch series off and on; nothing where there is only one."""
         if len(self.names) < 2:
             return {}
-        dashes = _in_turn(_DASHES, len(self.names))
-        series = {"field": self.field, "names": list(self.names), "dashes": dashes}
+        at = [self.places.index(name) for name in self.names]
+        dashes = _in_turn(_DASHES, len(self.places))
+        series = {
+            "field": self.field, "names": list(self.names), "places": at,
+            "dashes": [dashes[place] for place in at],
+        }  # fmt: skip
         return {"usermeta": {"series": series}}
+
+
+def _colour_places(names: Sequence[str]) -> list[str]:
+    """Series in the order of colours, a published one where the colour of ours comes round again.
+
+    Blanks stand where no series has a place.
+    """
+    theirs = {name: f"{name}{PUBLISHED}" for name in names if f"{name}{PUBLISHED}" in names}
+    own = [name for name in names if name not in theirs.values()]
+    beside = [theirs.get(name) for name in own]
+    while beside and beside[-1] is None:
+        beside.pop()
+    free = -len(own) % len(_SHAPES) if beside else 0
+    places = [*own, *[None] * free, *beside]
+    return [" " * (at + 1) if name is None else name for at, name in enumerate(places)]
 
 
 def _in_turn(looks: Sequence[_Look], count: int) -> list[_Look]:

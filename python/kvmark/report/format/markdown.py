@@ -67,7 +67,7 @@ def _doubt(doubt: Doubt) -> str:
     lines = [f"- **{reason.level.value}** `{reason.code}`: {escape_markdown(reason.sentence)}"]
     lines.append(f"  Advice: {escape_markdown(reason.advice)}.")
     if doubt.held:
-        lines.append(f"  Holds for {escape_markdown(doubt.held)}.")
+        lines.append(f"  Holds for {escape_markdown(doubt.where)}.")
     return "\n".join(lines)
 
 

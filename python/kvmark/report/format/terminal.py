@@ -86,4 +86,4 @@ def _doubt(doubt: doubts.Doubt, width: int) -> Iterable[Text]:
 
 
 def _where(doubt: doubts.Doubt) -> str:
-    return f", {doubt.held}" if doubt.held else ""
+    return f", {doubt.where}" if doubt.held else ""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kvmark.analysis.external.yugabyte import CaseTable, OperationFigures
 from kvmark.analysis.models.path_costs import PathCost
 from kvmark.analysis.models.scaling import ScalingLaw
 from kvmark.analysis.study import StudyEffect, StudyRow
+from kvmark.records import Case
 from kvmark.report.format import units
 from kvmark.report.model.answers import Provenance
 
@@ -76,6 +78,13 @@ class StudyAnswer:
     operations: tuple[OperationFigures, ...] = ()
     #: Ours and theirs, where others published figures over clients or nodes.
     scalings: tuple[Scaling, ...] = ()
+
+
+def case_titles(answer: StudyAnswer) -> Callable[[StudyRow], str]:
+    """What a case is called among those of its study: by the levels in which they differ."""
+    levels = {name: {row.levels[name] for row in answer.rows} for name in answer.factors}
+    apart = [name for name, labels in levels.items() if len(labels) > 1] or answer.factors
+    return lambda row: Case.of_levels({name: row.levels[name] for name in apart}).title
 
 
 def speed(answer: StudyAnswer, row: StudyRow) -> str:

@@ -47,12 +47,12 @@
     return rest;
   }
 
-  function swatch(index, dash) {
+  function swatch(place, dash) {
     const drawing = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
     const look = {
       x1: 0, x2: 22, y1: 4, y2: 4, "stroke-width": 2.5, "stroke-dasharray": dash.join(" "),
-      stroke: `var(--series-${1 + (index % COLOURS)})`,
+      stroke: `var(--series-${1 + (place % COLOURS)})`,
     };
     for (const [name, value] of Object.entries(look)) line.setAttribute(name, value);
     drawing.setAttribute("viewBox", "0 0 22 8");
@@ -72,7 +72,7 @@
       const button = document.createElement("button");
       button.type = "button";
       button.setAttribute("aria-pressed", String(!figure.off.has(name)));
-      button.append(swatch(index, series.dashes[index]), name);
+      button.append(swatch(series.places[index], series.dashes[index]), name);
       button.addEventListener("click", () => {
         if (!figure.off.delete(name)) figure.off.add(name);
         button.setAttribute("aria-pressed", String(!figure.off.has(name)));

@@ -36,6 +36,12 @@ class Doubt:
     held: str
 
     @property
+    def where(self) -> str:
+        """The places, where the reason is told once: its figures are those of the first."""
+        differ = len({place.sentence for place in self.places}) > 1
+        return f"{self.held} (figures of the first)" if differ else self.held
+
+    @property
     def evidence(self) -> str:
         """The numbers behind the reason, in words."""
         return ", ".join(

@@ -13,7 +13,7 @@ from kvmark.report.format.grid import Grid, to_text
 from kvmark.report.format.terminal import doubt_lines, sentence_lines
 from kvmark.report.model.answers import Fact
 from kvmark.report.model.page import Origin, Page, Section
-from kvmark.report.model.study_answers import Scaling, StudyAnswer, speed
+from kvmark.report.model.study_answers import Scaling, StudyAnswer, case_titles, speed
 from kvmark.report.views import doubts
 from kvmark.report.views.extremes import ends_sentence
 from kvmark.report.views.proxies import cost_sentences, costs_grid
@@ -104,7 +104,7 @@ def _extremes(answer: StudyAnswer) -> list[str]:
     # A case of which a run came to no end is no first and no last.
     measured = [row for row in answer.rows if row.figures is not None and not row.failures]
     found = extremes(measured, lambda row: row.throughput, _verdict)
-    told = ends_sentence(found, lambda row: row.title, lambda row: speed(answer, row))
+    told = ends_sentence(found, case_titles(answer), lambda row: speed(answer, row))
     return [told] if told else []
 
 
@@ -157,7 +157,8 @@ def _grids(answer: StudyAnswer) -> list[Grid]:
 
 
 def _doubts(answer: StudyAnswer) -> list[doubts.Doubt]:
-    named = [(row.title, row.figures.verdict, row.levels) for row in answer.rows if row.figures]
+    called = case_titles(answer)
+    named = [(called(row), row.figures.verdict, row.levels) for row in answer.rows if row.figures]
     return doubts.of_cases(named)
 
 

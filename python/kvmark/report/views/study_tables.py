@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from kvmark.analysis.study import StudyEffect, StudyRow
 from kvmark.report.format import units
 from kvmark.report.format.grid import Cell, Column, Grid
-from kvmark.report.model.study_answers import StudyAnswer
+from kvmark.report.model.study_answers import StudyAnswer, case_titles
 from kvmark.report.views.runs_list import verdict_cell
 from kvmark.report.views.sequence import CASE_VERDICT
 
@@ -99,9 +99,10 @@ def effects_by_case_grid(effect: StudyEffect) -> Grid:
 def failures_grid(answer: StudyAnswer) -> Grid | None:
     """Why cases came to no end, each reason once; none when all did."""
     reasons: dict[str, list[str]] = {}
+    called = case_titles(answer)
     for row in answer.rows:
         for reason in dict.fromkeys(row.failures):
-            reasons.setdefault(reason, []).append(row.title)
+            reasons.setdefault(reason, []).append(called(row))
     if not reasons:
         return None
     return Grid(

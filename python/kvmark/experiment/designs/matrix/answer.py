@@ -107,7 +107,7 @@ def answered(study: Study, journal: Journal) -> Answered:
         effects=tuple(
             effect(_asked(one), cases, published, records=in_records)
             for one in study.spec.effects
-            if one.to.keys() <= set(study.factors)
+            if one.to.keys() <= set(study.factors) and _has_cases(study, one)
         ),
         runs=runs_made,
         notes=tuple(_notes(study, runs_made)),
@@ -195,6 +195,13 @@ def _from_cache(study: Study, case: Case, run: Run) -> str | None:
         f"the servers read {read} from their disks for an operation, and {asked.least:,} at the"
         " least were asked for: give more records, or the nodes less memory"
     )
+
+
+def _has_cases(study: Study, spec: EffectSpec) -> bool:
+    """Whether the study, which may be narrowed, has cases on either side of an effect."""
+    sides = ({**spec.within, **{name: (label,) for name, label in side.items()}}
+             for side in (spec.from_, spec.to))  # fmt: skip
+    return all(any(matches(case.labels, side) for case in study.cases) for side in sides)
 
 
 def _asked(spec: EffectSpec) -> EffectAsked:
