@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import polars as pl
 import pytest
 from scripted_store import store
 from studies import Program, manifests, terminate, wait_for_an_interval
@@ -378,6 +379,35 @@ def test_cases_that_came_soon_after_a_start_are_suspect_and_in_no_effect(
     codes = [{one.code for one in row.figures.verdict.reasons} for row in found.rows if row.figures]
     assert all("cold_servers" in one for one in codes)
     assert found.effects[0].change is None
+
+
+def test_a_case_on_a_machine_that_was_slower_is_suspect(tmp_path: Path, program: Program) -> None:
+    """Runs of a simulated store, in whose samples the machine is changed."""
+    text = COLD.format(port=1).replace("redis://127.0.0.1:1", "sim:?mean_us=900")
+    text = text.replace("redis/set", "ycsb/c").replace("server_warmup: 10s\n", "")
+    (tmp_path / "cold.yaml").write_text(text)
+    program(tmp_path, "study", "cold.yaml", *QUIET, "--json")
+    records = Records(tmp_path / "runs")
+    [journal] = [Journal(path, records) for path in records.root.glob("studies/*")]
+    for folder in [path.parent for path in records.root.glob("2*/manifest.json")]:
+        manifest = json.loads((folder / "manifest.json").read_bytes())
+        own = manifest["spec"]["study"]
+        slow = (own["levels"]["value_size"], own["repetition"]) == ("10", 1)
+        [measure] = [one for one in manifest["engine"]["phases"] if one["name"] == "measure"]
+        at_ns = manifest["engine"]["started_wall_ns"] + measure["start_ns"]
+        took_ns = 1_400_000 if slow else 1_000_000
+        samples = [
+            {"at_wall_ns": at_ns + number, "node": "coordinator", "fixed_work_ns": took_ns + number}
+            for number in range(10)
+        ]
+        pl.DataFrame(samples).write_parquet(folder / "resources.parquet")
+    found = answered(stored_study(journal), journal)
+    codes = {
+        row.levels["value_size"]: {one.code for one in row.figures.verdict.reasons}
+        for row in found.rows
+        if row.figures
+    }
+    assert [size for size, told in codes.items() if "machine_speed" in told] == ["10"]
 
 
 CORES = os.sched_getaffinity(0)

@@ -124,16 +124,3 @@ def test_an_effect_is_told_only_of_cases_that_the_study_has(
         ended = program(tmp_path, "study", "tiny.yaml", *words)
         told[word] = [one["asked"]["title"] for one in ended.json["effects"]]
     assert told == {"clients=1": [], "consistency=one": ["Twice as many"]}
-
-
-def test_a_case_is_called_by_what_tells_it_from_others(tmp_path: Path, program: Program) -> None:
-    sizes = "  size: {path: records, levels: [50, 100]}\n"
-    text = TINY.replace(
-        "  consistency: {path: options.cql.consistency, levels: [one, all]}\n", sizes
-    )
-    (tmp_path / "tiny.yaml").write_text(text)
-    words = ("study", "tiny.yaml", "--only", "clients=1", "--report", "none")
-    ended = program(tmp_path, *words)
-    told = ended.out.replace("\n", " ")
-    assert "size 50" in told
-    assert "clients 1," not in told

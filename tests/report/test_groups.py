@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from kvmark.analysis import Judgement, Level, Reason, Verdict
+from kvmark.analysis.study import StudyRow
+from kvmark.report.model.study_answers import StudyAnswer, case_titles
 from kvmark.report.views.doubts import of_cases, summed_up
 from kvmark.report.views.groups import group_words
 
@@ -70,3 +74,15 @@ def test_a_reason_that_is_told_once_says_whose_figures_it_has(sentences: str, to
     named = [(str(at), Verdict.of([one]), {}) for at, one in enumerate(reasons)]
     [doubt] = of_cases(named)
     assert doubt.where == told
+
+
+def test_a_case_is_called_by_what_tells_it_from_others() -> None:
+    def called(*cases: Levels) -> list[str]:
+        rows = [SimpleNamespace(levels=levels) for levels in cases]
+        answer = SimpleNamespace(factors=tuple(CASES[0]), rows=rows)
+        named = case_titles(cast(StudyAnswer, answer))
+        return [named(cast(StudyRow, row)) for row in rows]
+
+    assert called(*CASES[:2]) == ["clients 10", "clients 100"]
+    assert called(CASES[0], CASES[-1])[0] == "scenario 1, operation read, clients 10"
+    assert called(CASES[0]) == ["scenario 1, operation read, clients 10"]

@@ -18,6 +18,7 @@ from kvmark.stats import (
     mean_interval,
     paired_ratio,
 )
+from kvmark.stats.median import median_interval
 
 
 def autoregressive(n: int, phi: float, seed: int) -> list[float]:
@@ -147,3 +148,27 @@ def test_an_estimate_in_other_terms_keeps_its_bounds_in_order() -> None:
     assert (lost.low, lost.value, lost.high) == pytest.approx((5.0, 10.0, 20.0))
     assert lost.unit == "%"
     assert Estimate.alone(3.0, "ms", "published").put(lambda ms: ms * 2, "ms").low is None
+
+
+@pytest.mark.parametrize(("n", "left_out"), [(6, 1), (8, 1), (10, 2), (20, 6)])
+def test_a_median_lies_between_the_values_that_the_sign_test_leaves(n: int, left_out: int) -> None:
+    found = median_interval([float(value) for value in range(n)][::-1], "ns")
+    assert found is not None
+    assert (found.low, found.high) == (left_out - 1, n - left_out)
+    assert found.value == (n - 1) / 2
+
+
+def test_five_values_have_a_median_and_no_interval() -> None:
+    found = median_interval([5.0, 1.0, 2.0, 4.0, 3.0], "ns")
+    assert found is not None
+    assert (found.value, found.low, found.high) == (3.0, None, None)
+    assert median_interval([], "ns") is None
+
+
+@pytest.mark.parametrize("n", [6, 13, 20])
+def test_median_intervals_hold_the_median_of_skewed_values_at_least_as_often(n: int) -> None:
+    drawn = np.random.default_rng(n).exponential(1.0, (2000, n))
+    found = [median_interval(list(values), "") for values in drawn]
+    held = [one.low < np.log(2) < one.high for one in found if one and one.low and one.high]
+    assert len(held) == 2000
+    assert sum(held) / len(held) > 0.94

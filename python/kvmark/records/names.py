@@ -11,6 +11,9 @@ GENERATOR: Final = "generator"
 COORDINATOR: Final = "coordinator"
 """What the process of the command is called in samples."""
 
+FIXED_WORK: Final = "fixed_work_ns"
+"""The column of samples that says how fast the machine was: see `run.fixed_work`."""
+
 
 def is_ours(node: str) -> bool:
     """Whether a sample is of kvmark itself and not of a server."""

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from kvmark import errors
+from kvmark.drivers import is_embedded
 from kvmark.errors import GeneratorDied, Interrupted, KvmarkError
 from kvmark.plan.model import Plan
 from kvmark.records import Header, Manifest, RunFolder
@@ -95,7 +96,7 @@ def carry_out(
     result: Mapping[str, Any] | None = None
     try:
         with (
-            Sampler(folder, served.testbeds, exporters, generator.processes),
+            _sampler(plan, folder, served.testbeds, exporters, generator.processes),
             _broken_as_planned(faults, served.testbed, folder, plan) as broken,
             removed_if_refused(plan),
             _followed(setting, folder, plan),
@@ -122,6 +123,19 @@ def carry_out(
         folder.abandon()
         raise
     return _kept(plan, folder, result, _failure(result, folder.id))
+
+
+def _sampler(
+    plan: Plan,
+    folder: RunFolder,
+    testbeds: Sequence[Testbed],
+    exporters: Sequence[NodeExporter],
+    processes: Mapping[str, int],
+) -> Sampler:
+    """Looks how fast those cores are that servers are bound to, or an embedded store's workers."""
+    bound = {core for testbed in testbeds for node in testbed.nodes for core in node.cores}
+    own = plan.pin if is_embedded(plan.system.driver) else ()
+    return Sampler(folder, testbeds, exporters, processes, sorted(bound) or own)
 
 
 def _recovered(plan: Plan, folder: RunFolder, died: GeneratorDied) -> Carried:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import cycle
 from types import MappingProxyType
 from typing import Any, Final, Self
 
@@ -13,7 +14,8 @@ import psutil
 
 from kvmark.errors import RunError
 from kvmark.records import RunFolder
-from kvmark.records.names import COORDINATOR, GENERATOR
+from kvmark.records.names import COORDINATOR, FIXED_WORK, GENERATOR
+from kvmark.run.fixed_work import fixed_work_ns
 from kvmark.testbed.node_exporter import NodeExporter
 from kvmark.testbed.observe import Observer
 from kvmark.testbed.state import Testbed
@@ -63,12 +65,23 @@ class Sampler:
         testbeds: Sequence[Testbed] = (),
         exporters: Sequence[NodeExporter] = (),
         processes: Mapping[str, int] = MappingProxyType({}),
+        cores: Sequence[int] = (),
     ) -> None:
-        """`processes` generate load on this machine: their numbers by what they are called."""
+        """Looks at what is named.
+
+        Args:
+            folder: where the samples are written.
+            testbeds: whose servers are watched.
+            exporters: of other machines.
+            processes: those that generate load on this machine, their numbers by what they are
+                called.
+            cores: what is under test has these; how fast they are is looked at in turn.
+        """
         self._folder = folder
         self._servers = tuple(map(Observer, testbeds))
         self._exporters = tuple(exporters)
         self._own = psutil.Process()
+        self._cores = cycle(cores or (None,))
         self._generators = {name: psutil.Process(number) for name, number in processes.items()}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._repeat, name="kvmark-sampler", daemon=True)
@@ -97,7 +110,7 @@ class Sampler:
         with suppress(psutil.NoSuchProcess):
             rows += [sample(process, name) for name, process in self._generators.items()]
         take = _of_process if self._generators else sample
-        rows.append(take(self._own, COORDINATOR))
+        rows.append({**take(self._own, COORDINATOR), FIXED_WORK: fixed_work_ns(next(self._cores))})
         for servers in self._servers:
             rows += servers.sample()
         rows += [row for one in self._exporters if (row := one.sample()) is not None]

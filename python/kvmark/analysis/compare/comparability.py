@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from kvmark.analysis.machine_speed import HOST, fixed_work_ns, same_machine
 from kvmark.records import PhaseRecord, Run
 from kvmark.records.case import PLACES, described
 from kvmark.records.counting import moved_between
@@ -14,11 +15,11 @@ __all__ = ["Caution", "Difference", "cautions", "differences", "recounted"]
 
 Kind = Literal["plan", "system"]
 
-_HOST: Final = ("processor", "cores", "memory_bytes", "kernel", "governor")
 #: A generator this busy, and this much busier than on the other side, may be what is compared.
 _BUSY: Final = 0.5
 _BUSIER: Final = 0.1
 _WAITED_MORE: Final = 0.02
+_FASTER: Final = 0.10
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,7 @@ def cautions(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Caution
         *recounted(baseline, candidate),
         *_versions(baseline, candidate),
         *_machines(baseline, candidate),
+        *_machine_speed(baseline, candidate),
         *_generators(baseline, candidate),
     )
 
@@ -111,7 +113,7 @@ def _versions(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Cau
 
 def _machines(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Caution]:
     first = baseline[0].manifest.host
-    for key in _HOST:
+    for key in HOST:
         values = {str(run.manifest.host.get(key)) for run in (*baseline, *candidate)}
         if len(values) > 1:
             others = ", ".join(sorted(values - {str(first.get(key))}))
@@ -121,6 +123,23 @@ def _machines(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Cau
                 f"The sides ran on different machines: {name} {first.get(key)} against {others}.",
             )
             return
+
+
+def _machine_speed(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Caution]:
+    if len({same_machine(run) for run in (*baseline, *candidate)}) > 1:
+        return
+    before, after = fixed_work_ns(baseline), fixed_work_ns(candidate)
+    if before is None or after is None or None in (before.low, after.low):
+        return
+    slow, fast = (before, after) if before.value > after.value else (after, before)
+    apart = slow.value / fast.value - 1
+    if apart > _FASTER and (slow.low or 0) > (fast.high or 0):
+        side = "baseline" if slow is before else "candidate"
+        yield Caution(
+            "machine_speed",
+            f"The machine itself was slower on the {side}'s side: the same work took {apart:.0%}"
+            " more processor time.",
+        )
 
 
 def _generators(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Caution]:

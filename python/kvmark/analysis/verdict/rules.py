@@ -396,6 +396,20 @@ _RULES = (
         " different places; in the verdict of a case",
     ),
     _rule(
+        "machine_speed",
+        "how much longer or shorter than in the median of the case's runs on the machine the same"
+        " work took",
+        (0.10, 0.20, None),
+        "A virtual machine's neighbours take clock rate, second threads of cores and caches, which"
+        " no counter tells: once a second the processor time of 20,000 reads of 4,096 objects is"
+        " taken, on a core of what is under test. The median's 95 % interval (sign test), of which"
+        " the nearer end counts; throughput moves by about half as much.",
+        "measure on a machine without neighbours, or measure again: effects compare within a"
+        " repetition",
+        applies="cases of a study with three runs or more of at least eight seconds on one machine;"
+        " in the verdict of a case",
+    ),
+    _rule(
         "too_short",
         "full intervals missing from the 25 that an error of the throughput needs",
         (None, 0, None),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from kvmark.analysis import Verdict, known_verdict
 from kvmark.analysis.cold_servers import cold_runs
+from kvmark.analysis.machine_speed import unlike_machines
 from kvmark.analysis.models.path_costs import PathCost, path_costs, published_costs
 from kvmark.analysis.study import (
     CaseRuns,
@@ -102,8 +103,9 @@ def answered(study: Study, journal: Journal) -> Answered:
     in_records = study.spec.measure == "records"
     published = {tuple(sorted(one.levels.items())): _figures(one) for one in study.published}
     runs_made = tuple(run for case in cases for run in case.runs.values())
+    beside = (cold, unlike_machines(case.runs.values() for case in cases))
     return Answered(
-        rows=study_rows(cases, partial(_judged, journal.records, cold), records=in_records),
+        rows=study_rows(cases, partial(_judged, journal.records, beside), records=in_records),
         effects=tuple(
             effect(_asked(one), cases, published, records=in_records)
             for one in study.spec.effects
@@ -175,11 +177,11 @@ def _without(cold: Mapping[str, Reason], case: CaseRuns) -> CaseRuns:
     return replace(case, cold=frozenset(slow))
 
 
-def _judged(records: Records, cold: Mapping[str, Reason], run: Run) -> Verdict:
-    """The verdict on a run, to which the runs beside it may add a reason."""
+def _judged(records: Records, beside: Sequence[Mapping[str, Reason]], run: Run) -> Verdict:
+    """The verdict on a run, to which the runs beside it may add reasons."""
     verdict = known_verdict(records, run)
-    why = cold.get(run.id)
-    return verdict if why is None else Verdict.of([*verdict.reasons, why])
+    more = [found[run.id] for found in beside if run.id in found]
+    return Verdict.of([*verdict.reasons, *more]) if more else verdict
 
 
 def _from_cache(study: Study, case: Case, run: Run) -> str | None:
