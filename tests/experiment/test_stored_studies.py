@@ -101,6 +101,8 @@ def test_a_small_archive_has_of_a_study_the_runs_that_stand(
         stored[size] = program(tmp_path, *words).json["runs"]
     assert stored == {"--histogram-logs": made, "--small": standing}
     assert len(standing) < len(made)
+    # They are left out, and stay where they are.
+    assert made == sorted(path.parent.name for path in tmp_path.glob("runs/*/manifest.json"))
     # Whoever has no more than the archive knows all the same which lengths were tried.
     shutil.rmtree(tmp_path / "runs")
     (tmp_path / "runs").mkdir()
