@@ -7,7 +7,7 @@ So each sample of a run's resources has the processor time that a fixed piece of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from statistics import median
 from typing import Final
 
@@ -44,7 +44,7 @@ def same_machine(run: Run) -> tuple[str, ...]:
     return tuple(str(run.manifest.host.get(name)) for name in HOST)
 
 
-def unlike_machines(cases: Iterable[Iterable[Run]]) -> Mapping[str, Reason]:
+def unlike_machines(cases: Iterable[Collection[Run]]) -> Mapping[str, Reason]:
     """Why runs, by their ids, aren't like others of their case: the machine was faster or slower.
 
     What else a workload leaves in caches is the same within a case. A run is held against the
@@ -52,7 +52,8 @@ def unlike_machines(cases: Iterable[Iterable[Run]]) -> Mapping[str, Reason]:
     counts.
     """
     reasons: dict[str, Reason] = {}
-    for runs in cases:
+    # Files of a case that says nothing needn't be read.
+    for runs in (case for case in cases if len(case) >= _LEAST_RUNS):
         known: dict[tuple[str, ...], dict[str, Estimate]] = {}
         for run in runs:
             found = fixed_work_ns([run])
@@ -88,8 +89,10 @@ def _reason(found: Estimate, usual_ns: float, runs: int) -> Reason | None:
 
 def _samples(run: Run) -> list[int]:
     """The processor times of the fixed work while the run was counted."""
+    if not real_clock(run):
+        return []
     table = run.resources
-    if not real_clock(run) or not {FIXED_WORK, "at_wall_ns"} <= set(table.columns):
+    if not {FIXED_WORK, "at_wall_ns"} <= set(table.columns):
         return []
     origin_ns = run.manifest.engine.started_wall_ns
     within = pl.lit(value=False)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from operator import itemgetter
 from typing import Final
+
+from kvmark.testbed.process import bound_to
 
 __all__ = ["fixed_work_ns"]
 
@@ -27,7 +28,8 @@ def fixed_work_ns(core: int | None = None) -> int:
         core: where it is done; anywhere where that isn't allowed, or nothing is said.
     """
     work = _work()
-    with _on(core):
+    cores = () if core is None else {core} & os.sched_getaffinity(0)
+    with bound_to(cores):
         # What ran before has filled the caches with its own.
         work()
         before_ns = time.thread_time_ns()
@@ -42,17 +44,3 @@ def _work() -> Callable[[], object]:
     chance.shuffle(objects)
     read = itemgetter(*chance.choices(range(_OBJECTS), k=_READS))
     return lambda: read(objects)
-
-
-@contextmanager
-def _on(core: int | None) -> Iterator[None]:
-    """Lets this thread have no other core meanwhile."""
-    before = os.sched_getaffinity(0)
-    if core is None or core not in before:
-        yield
-        return
-    os.sched_setaffinity(0, {core})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)

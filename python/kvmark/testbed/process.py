@@ -25,6 +25,7 @@ __all__ = [
     "Identity",
     "Watched",
     "bind",
+    "bound_to",
     "kill",
     "last_line",
     "lives",
@@ -87,7 +88,7 @@ def start(
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
     try:
-        with _bound_to(cores):
+        with bound_to(cores):
             pid = os.posix_spawnp(
                 command[0],
                 list(command),
@@ -268,8 +269,12 @@ def _handle(process: Identity) -> Iterator[int | None]:
 
 
 @contextmanager
-def _bound_to(cores: Sequence[int]) -> Iterator[None]:
-    """Binds this thread for a while: what it starts meanwhile is bound before its first thread."""
+def bound_to(cores: Collection[int]) -> Iterator[None]:
+    """Binds this thread for a while: what it starts meanwhile is bound before its first thread.
+
+    Raises:
+        UsageError: it may not have one of the cores.
+    """
     own = os.sched_getaffinity(0)
     missing = sorted(set(cores) - own)
     if missing:

@@ -137,8 +137,8 @@ def _machine_speed(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterato
         side = "baseline" if slow is before else "candidate"
         yield Caution(
             "machine_speed",
-            f"The machine itself was slower on the {side}'s side: the same work took {apart:.0%}"
-            " more processor time.",
+            "The machine itself, or what the runs leave of its caches, was slower on the"
+            f" {side}'s side: the same work took {apart:.0%} more processor time.",
         )
 
 

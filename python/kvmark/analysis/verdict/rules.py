@@ -406,8 +406,8 @@ _RULES = (
         " the nearer end counts; throughput moves by about half as much.",
         "measure on a machine without neighbours, or measure again: effects compare within a"
         " repetition",
-        applies="cases of a study with three runs or more of at least eight seconds on one machine;"
-        " in the verdict of a case",
+        applies="cases of a study with three runs or more of eight samples on one machine; in the"
+        " verdict of a case",
     ),
     _rule(
         "too_short",

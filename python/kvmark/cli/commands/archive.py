@@ -47,7 +47,7 @@ Small = Annotated[
     typer.Option(
         "--small",
         help="What documents show, and no more: neither the histograms of intervals nor those of"
-        " phases that don't count; of a study no runs in place of which longer ones stand.",
+        " phases that don't count; of a study no runs in place of which others stand.",
     ),
 ]
 Waits = Annotated[

@@ -7,7 +7,7 @@ the numbers behind them.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeVar
 
@@ -284,37 +284,35 @@ class _SeriesStyle:
     shape: alt.Shape
     dash: alt.StrokeDash
     field: str
-    names: tuple[str, ...]
-    #: Every name at the place of its colour, blanks at those that no series has.
-    places: tuple[str, ...]
+    #: Of each series the place of its colour, shape and dash.
+    places: Mapping[str, int]
 
     @classmethod
     def of(cls, data: pl.DataFrame, field: str, legend: alt.Legend | None) -> Self:
         """Styles for the series that a column names; a single one needs no legend."""
         found = data[field].unique(maintain_order=True).to_list()
-        places = _colour_places(found)
-        names = [name for name in places if name in found]
-        if legend is not None and len(names) < len(places):
-            legend["values"] = names
-        legend = legend if len(names) > 1 else None
-        shapes, dashes = _in_turn(_SHAPES, len(places)), _in_turn(_DASHES, len(places))
+        domain = _colour_places(found)
+        places = {name: place for place, name in enumerate(domain) if name in found}
+        if legend is not None and len(places) < len(domain):
+            legend["values"] = list(places)
+        legend = legend if len(places) > 1 else None
+        shapes, dashes = _in_turn(_SHAPES, len(domain)), _in_turn(_DASHES, len(domain))
         return cls(
-            color=alt.Color(f"{field}:N", legend=legend).scale(domain=places),
-            shape=alt.Shape(f"{field}:N", legend=legend).scale(domain=places, range=shapes),
-            dash=alt.StrokeDash(f"{field}:N", legend=legend).scale(domain=places, range=dashes),
+            color=alt.Color(f"{field}:N", legend=legend).scale(domain=domain),
+            shape=alt.Shape(f"{field}:N", legend=legend).scale(domain=domain, range=shapes),
+            dash=alt.StrokeDash(f"{field}:N", legend=legend).scale(domain=domain, range=dashes),
             field=field,
-            names=tuple(names),
-            places=tuple(places),
+            places=places,
         )
 
     def meta(self) -> Spec:
         """What a page needs to switch series off and on; nothing where there is only one."""
-        if len(self.names) < 2:
+        if len(self.places) < 2:
             return {}
-        at = [self.places.index(name) for name in self.names]
-        dashes = _in_turn(_DASHES, len(self.places))
+        at = list(self.places.values())
+        dashes = _in_turn(_DASHES, max(at) + 1)
         series = {
-            "field": self.field, "names": list(self.names), "places": at,
+            "field": self.field, "names": list(self.places), "places": at,
             "dashes": [dashes[place] for place in at],
         }  # fmt: skip
         return {"usermeta": {"series": series}}
