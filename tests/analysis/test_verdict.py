@@ -68,9 +68,10 @@ def cold(draft: Draft) -> None:
     draft.engine["phases"].append({**warm_up, "stopped_by": "duration"})
 
 
-def servers_moved(moved: float | None, place: int = 1) -> Plant:
+def servers_rose(by: float | None, place: int = 1) -> Plant:
     def plant(draft: Draft) -> None:
-        warmup = {"took_s": 600.0, "rounds": [1.0], "moved": moved, "is_stationary": False}
+        rounds = [1.0] if by is None else [1.0, 1.0, 1.0 + by, 1.0 + by]
+        warmup = {"took_s": 600.0, "rounds": rounds}
         draft.spec["study"] = {"after_start": place, "server_warmup": warmup}
 
     return plant
@@ -426,10 +427,10 @@ CLOSED: list[tuple[str, Plant, Level]] = [
     ("busy_machine", busy_machine, Level.SUSPECT),
     ("not_stationary", slower_and_slower, Level.SUSPECT),
     ("not_warmed_up", cold, Level.NOTE),
-    ("servers_not_warm", servers_moved(-0.04), Level.NOTE),
-    ("servers_not_warm", servers_moved(0.2), Level.SUSPECT),
-    ("servers_not_warm", servers_moved(None), Level.SUSPECT),
-    ("servers_not_warm", servers_moved(0.2, 6), Level.NOTE),
+    ("servers_not_warm", servers_rose(0.04), Level.NOTE),
+    ("servers_not_warm", servers_rose(0.2), Level.SUSPECT),
+    ("servers_not_warm", servers_rose(None), Level.SUSPECT),
+    ("servers_not_warm", servers_rose(0.2, 6), Level.NOTE),
     ("servers_not_warm", servers_without_a_load, Level.NOTE),
     ("too_short", three_intervals, Level.SUSPECT),
     ("imprecise", swinging, Level.SUSPECT),
@@ -489,7 +490,7 @@ def test_a_fault_of_the_open_model_gives_its_reason_and_no_other(
 
 def test_no_bound_stands_beside_what_nobody_knows(healthy: Make) -> None:
     drafts = healthy(), healthy()
-    servers_moved(None)(drafts[0])
+    servers_rose(None)(drafts[0])
     servers_without_a_load(drafts[1])
     for draft in drafts:
         [reason] = judge(draft.run()).reasons

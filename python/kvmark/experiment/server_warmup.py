@@ -17,6 +17,7 @@ from typing import Any, Final
 from kvmark.analysis.summary.run import mean_service_ns
 from kvmark.errors import Interrupted, KvmarkError, RunError, SystemUnderTestError
 from kvmark.records import Manifest
+from kvmark.stats import rise
 
 __all__ = ["MOST_ROUNDS", "Load", "ServerWarmup", "speed", "warmed_up"]
 
@@ -24,10 +25,8 @@ Load = Callable[[int], float]
 """Carries a load out in the round of a number, from 1, and says how fast it was."""
 
 MOST_ROUNDS: Final = 20
-_LAST: Final = 4
-"""So many rounds are looked at, as chance makes a single one slow or fast."""
 BOUND: Final = 0.03
-"""How far the newer half of them may be above or below the older one."""
+"""How far the last two rounds may be above the best two before them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +40,9 @@ class ServerWarmup:
     """Those before them, in which they were lent more cores."""
 
     @property
-    def moved(self) -> float | None:
-        """How far the newer half of the last rounds is above the older one; none for too few."""
-        return _moved(self.rounds)
-
-    @property
     def is_stationary(self) -> bool:
-        """Whether the last rounds stand still."""
-        return _stand_still(self.rounds)
+        """Whether the last rounds are no faster than those before."""
+        return _is_still(self.rounds)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, for the manifests of the runs that follow."""
@@ -56,8 +50,6 @@ class ServerWarmup:
             "took_s": round(self.took_s, 3),
             "rounds_on_all_cores": [round(speed, 4) for speed in self.rounds_on_all_cores],
             "rounds": [round(speed, 4) for speed in self.rounds],
-            "moved": None if self.moved is None else round(self.moved, 4),
-            "is_stationary": self.is_stationary,
         }
 
 
@@ -97,7 +89,7 @@ def warmed_up(
     if not speeds:
         return None
     found = ServerWarmup(clock_s() - begun_s, _shares(speeds), _shares(lent))
-    still = "stands still" if found.is_stationary else "still moves"
+    still = "stands still" if found.is_stationary else "still rises"
     say(f"throughput {still} after {found.took_s:.0f} s of warm-up")
     return found
 
@@ -133,7 +125,7 @@ class _Rounds:
             # Loads are of different speeds: each has the same weight.
             means.append(math.exp(math.fsum(map(math.log, speeds.values())) / len(speeds)))
             over = self._number >= most or self.clock_s() >= self._first_ended_s + longest_s
-            if over or _stand_still(means):
+            if over or _stays_still(means):
                 break
         return tuple(means)
 
@@ -148,14 +140,14 @@ class _Rounds:
                 self.say(f"{title} warms nothing up: {str(problem).partition('; ')[0]}")
 
 
-def _moved(speeds: Sequence[float]) -> float | None:
-    older, newer = speeds[-_LAST : -_LAST // 2], speeds[-_LAST // 2 :]
-    return sum(newer) / sum(older) - 1 if len(speeds) >= _LAST else None
+def _is_still(speeds: Sequence[float]) -> bool:
+    risen = rise(speeds)
+    return risen is not None and risen < BOUND
 
 
-def _stand_still(speeds: Sequence[float]) -> bool:
-    moved = _moved(speeds)
-    return moved is not None and abs(moved) < BOUND
+def _stays_still(speeds: Sequence[float]) -> bool:
+    """Whether it stands still for the second time: once may be chance."""
+    return _is_still(speeds[:-1]) and _is_still(speeds)
 
 
 def _shares(speeds: Sequence[float]) -> tuple[float, ...]:

@@ -22,6 +22,7 @@ from kvmark.stats.level import (
 from kvmark.stats.mean import mean_interval, paired_ratio, two_stage_mean
 from kvmark.stats.proportions import MixTest, mix_test
 from kvmark.stats.resampling import jackknife, paired_difference_of, paired_jackknife
+from kvmark.stats.rise import rise
 from kvmark.stats.sequential import Asked, Decision, decide
 from kvmark.stats.series import (
     LEAST_INTERVALS,
@@ -72,6 +73,7 @@ __all__ = [
     "paired_ratio",
     "quantile_of_intervals",
     "rate_of_intervals",
+    "rise",
     "two_stage_mean",
     "warming",
 ]

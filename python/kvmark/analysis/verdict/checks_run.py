@@ -13,7 +13,7 @@ from kvmark.analysis.verdict.evidence import JudgedPhase, percent, real_clock, r
 from kvmark.analysis.verdict.rules import RULES, Level, Reason
 from kvmark.records import Run
 from kvmark.records.intervals import TIMED
-from kvmark.stats import LEAST_INTERVALS, Drift, drift, least_observations
+from kvmark.stats import LEAST_INTERVALS, Drift, drift, least_observations, rise
 
 _LEAST_FOR_DRIFT = 10
 _WARM_BY = 5
@@ -177,20 +177,19 @@ def check_server_warm_up(run: Run) -> Iterator[Reason | None]:
             {},
             level=Level.NOTE,
         )
-    elif not warmup["is_stationary"]:
-        # Of too few rounds nobody knows how they moved.
-        moved = math.inf if warmup["moved"] is None else warmup["moved"]
-        way = f"{'faster' if moved > 0 else 'slower'} than those before by"
-        far = "too few" if math.isinf(moved) else f"{way} {percent(abs(moved))}"
-        later = place is not None and place > _WARM_BY
-        yield reason(
-            "servers_not_warm",
-            abs(moved),
-            f"when its servers' warm-up had come to its limit after {warmup['took_s']:.0f} s, its"
-            f" last rounds were {far}",
-            {"server_warmup_s": warmup["took_s"], "rounds": len(warmup["rounds"])},
-            level=Level.NOTE if later else None,
-        )
+        return
+    # Of too few rounds nobody knows whether they rise.
+    risen = rise(warmup["rounds"])
+    far = "too few" if risen is None else f"{percent(risen)} faster than the best before"
+    later = place is not None and place > _WARM_BY
+    yield reason(
+        "servers_not_warm",
+        math.inf if risen is None else risen,
+        f"when its servers' warm-up came to its end after {warmup['took_s']:.0f} s, its last rounds"
+        f" were {far}",
+        {"server_warmup_s": warmup["took_s"], "rounds": len(warmup["rounds"])},
+        level=Level.NOTE if later else None,
+    )
 
 
 def check_stationary(phase: JudgedPhase) -> Iterator[Reason | None]:

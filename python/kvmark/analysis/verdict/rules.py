@@ -376,8 +376,7 @@ _RULES = (
     ),
     _rule(
         "servers_not_warm",
-        "how much faster or slower the last two rounds of its servers' warm-up were than the two"
-        " before when the limit ended it",
+        "how much faster the last two rounds of its servers' warm-up were than the best two before",
         (0.03, 0.06, None),
         "A Java server compiles for minutes what it runs: a run of seconds can't see it get"
         " faster, and its interval is narrow around a figure that is too small.",

@@ -26,7 +26,6 @@ from kvmark.experiment.designs.matrix.published import PublishedCase, read_publi
 from kvmark.experiment.designs.matrix.testbed_words import TestbedWords
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
-from kvmark.spec.replay import is_trace
 from kvmark.spec.study import THROUGH, Level, StudyFile, StudySpec
 from kvmark.spec.study_paths import split
 from kvmark.spec.study_words import RunWords
@@ -176,8 +175,9 @@ class Study:
         """How often the length of a case's run may be doubled."""
         content = self.content(case)
         words = self.file.document.check_part(dict(content["run"] or {}), RunWords)
-        # A trace ends where it ends.
-        longer = words.can_be_longer and not is_trace(content["workload"])
+        spec = contents.run_spec(self, case, self._stand_in(case), 0)
+        # A trace ends where it ends, and of a longer run a fault is another part.
+        longer = words.can_be_longer and spec.replay is None and not spec.faults
         return self.spec.lengthen if longer else 0
 
     def runs(self) -> Iterator[tuple[int, Case]]:

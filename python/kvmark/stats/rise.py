@@ -1,0 +1,26 @@
+"""Whether a speed that was measured again and again still rises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["LEAST_TO_RISE", "rise"]
+
+LEAST_TO_RISE = 4
+"""So many values are two pairs."""
+
+
+def rise(speeds: Sequence[float]) -> float | None:
+    """How far the mean of the last two values is above the best mean of two neighbours before.
+
+    One that is lower says nothing: what gets warm gets no slower by it, and a machine does.
+
+    Args:
+        speeds: above 0, in their order.
+
+    Returns:
+        A share, negative where they were faster before; none for fewer than four values.
+    """
+    pairs = [one + next_one for one, next_one in zip(speeds, speeds[1:], strict=False)]
+    # The last pair but one shares a value with the last.
+    return pairs[-1] / max(pairs[:-2]) - 1 if len(speeds) >= LEAST_TO_RISE else None

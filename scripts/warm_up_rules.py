@@ -1,0 +1,83 @@
+"""Simulates warm-ups of servers by three rules for their end; prints the table of decision 0039.
+
+    python scripts/warm_up_rules.py
+
+A server has a tenth of its speed at first and gets the rest with a time constant of so many rounds.
+Noise is lognormal, of a round and the next correlated by a half, as of a machine with neighbours.
+"""
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from statistics import fmean
+from typing import Final
+
+from kvmark.experiment.server_warmup import BOUND, MOST_ROUNDS
+from kvmark.stats import rise
+
+Rule = Callable[[Sequence[float]], bool]
+
+SERVERS: Final = 2000
+SLOW_AT_FIRST: Final = 0.9
+CORRELATION: Final = 0.5
+
+
+def near_those_before(speeds: Sequence[float]) -> bool:
+    """Whether the last two are within the bound of the two just before."""
+    return len(speeds) >= 4 and abs(sum(speeds[-2:]) / sum(speeds[-4:-2]) - 1) < BOUND
+
+
+def not_above_the_best(speeds: Sequence[float]) -> bool:
+    """Whether the last two are no more than the bound above the best two before."""
+    risen = rise(speeds)
+    return risen is not None and risen < BOUND
+
+
+def twice_in_a_row(speeds: Sequence[float]) -> bool:
+    """Whether that is so for the second time: the rule of a study."""
+    return not_above_the_best(speeds[:-1]) and not_above_the_best(speeds)
+
+
+RULES: Final[dict[str, Rule]] = {
+    "within 3 % of the two before": near_those_before,
+    "not above the best two before": not_above_the_best,
+    "that, twice in a row": twice_in_a_row,
+}
+
+
+def warmed(rule: Rule, constant: float, noise: float, chance: random.Random) -> tuple[int, bool]:
+    """How many rounds one warm-up took, and whether its rule ended it."""
+    speeds: list[float] = []
+    moved = 0.0
+    for number in range(1, MOST_ROUNDS + 1):
+        moved = CORRELATION * moved + chance.gauss(0, noise * math.sqrt(1 - CORRELATION**2))
+        speeds.append(speed(number, constant) * math.exp(moved))
+        if rule(speeds):
+            return number, True
+    return MOST_ROUNDS, False
+
+
+def speed(rounds: int, constant: float) -> float:
+    """The share of its speed that a server has after so many rounds."""
+    return 1 - SLOW_AT_FIRST * math.exp(-rounds / constant)
+
+
+def main() -> None:
+    """Prints the table."""
+    print("| noise | time constant | rule | rounds | speed at the end | its p5 | at the limit |")
+    print("| ---: | ---: | :--- | ---: | ---: | ---: | ---: |")
+    for noise in (0.03, 0.12):
+        for constant in (1.5, 3.0, 5.0):
+            for name, rule in RULES.items():
+                chance = random.Random(1)
+                ended = [warmed(rule, constant, noise, chance) for _ in range(SERVERS)]
+                ends = sorted(speed(rounds, constant) for rounds, _ in ended)
+                limited = sum(not by_rule for _, by_rule in ended) / SERVERS
+                print(
+                    f"| {noise:.0%} | {constant:g} | {name} | {fmean(n for n, _ in ended):.1f}"
+                    f" | {fmean(ends):.3f} | {ends[SERVERS // 20]:.3f} | {limited:.0%} |"
+                )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Whether a speed still rises."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvmark.stats import rise
+
+SPEEDS = st.lists(st.floats(0.01, 100), min_size=4, max_size=30)
+
+
+@pytest.mark.parametrize(
+    ("speeds", "risen"),
+    [
+        ([1, 1, 1], None),
+        ([1, 1, 1, 1], 0.0),
+        ([1, 1, 1.2, 1.4], 0.3),
+        ([2, 2, 1, 1], -0.5),
+        # The best two before, and not the two just before: those were slow by chance.
+        ([1, 1, 0.5, 0.5, 1, 1], 0.0),
+        # Two that share a value with the last two aren't before them.
+        ([1, 1, 3, 3], 2.0),
+        ([1, 1, 1, 3, 3], 2.0),
+    ],
+)
+def test_the_last_two_are_held_against_the_best_two_before(
+    speeds: list[float], risen: float | None
+) -> None:
+    assert rise(speeds) == (None if risen is None else pytest.approx(risen))
+
+
+@given(SPEEDS, st.floats(0.01, 100))
+def test_the_unit_of_a_speed_doesn_t_matter(speeds: list[float], factor: float) -> None:
+    assert rise([speed * factor for speed in speeds]) == pytest.approx(rise(speeds), abs=1e-9)
+
+
+@given(SPEEDS)
+def test_what_never_rises_has_not_risen(speeds: list[float]) -> None:
+    risen = rise(sorted(speeds, reverse=True))
+    assert risen is not None
+    assert risen <= 0
