@@ -103,11 +103,11 @@ def _chosen(records: Records, words: Sequence[str], *, small: bool) -> tuple[lis
     """
     from kvmark.experiment.journal import of_run
 
+    parts = [part.strip() for word in words for part in word.split(",")]
     entries = [
         entry
-        for word in words
-        for part in word.split(",")
-        for entry in entries_of(records, _named(records, part.strip()), ANY, bare_tags=False)
+        for part in parts
+        for entry in entries_of(records, _named(records, part), ANY, bare_tags=False)
     ]
     for entry in entries:
         if is_written(entry):
@@ -116,7 +116,8 @@ def _chosen(records: Records, words: Sequence[str], *, small: bool) -> tuple[lis
     journals = {one.id: one for entry in entries if (one := of_run(records, entry)) is not None}
     studies = {one.id: one for one in journals.values() if _made(one) <= runs}
     if small:
-        runs = runs.difference(*map(_superseded, studies.values()))
+        # Whoever names a run wants it.
+        runs -= set[str]().union(*map(_superseded, studies.values())).difference(parts)
     return sorted(runs), sorted(studies)
 
 
