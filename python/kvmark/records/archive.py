@@ -48,7 +48,7 @@ def write_archive(
     Without the logs of histograms a run keeps those of its phases, which stand in its manifest, and
     no quantiles of a part of it. A small archive is without them too, and of the histograms of
     phases it keeps those of phases that count; without ``waits``, it doesn't say how long
-    operations waited in any interval, and has no histogram of it.
+    operations waited in any interval, and has no histogram of it, nor of the generator's lag.
 
     Raises:
         RunError: a folder can't be read, or the file not written.

@@ -35,7 +35,10 @@ def _without_waits(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _without_histograms(manifest: dict[str, Any], *, waits: bool) -> bytes:
-    """A manifest without the histograms of phases that don't count, and of waits if so wanted."""
+    """A manifest without the histograms of phases that don't count, and of waits if so wanted.
+
+    A wait is also that of an answer before the generator reads it.
+    """
     engine = manifest["engine"]
     phases = [phase for phase in engine["phases"] if phase["stopped_by"] != "skipped"]
     names = {phase["name"] for phase in phases}
@@ -46,6 +49,6 @@ def _without_histograms(manifest: dict[str, Any], *, waits: bool) -> bytes:
             if total["phase"] not in counted or (time == "wait" and not waits):
                 total[time]["histogram"] = ""
     for phase in engine["phases"]:
-        if phase.get("generator_lag") and phase["index"] not in counted:
+        if phase.get("generator_lag") and (phase["index"] not in counted or not waits):
             phase["generator_lag"]["histogram"] = ""
     return files.to_json(manifest)

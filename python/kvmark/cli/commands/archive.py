@@ -53,7 +53,9 @@ Small = Annotated[
 Waits = Annotated[
     bool,
     typer.Option(
-        "--waits/--no-waits", help="With --small, how long operations waited before they were sent."
+        "--waits/--no-waits",
+        help="With --small, how long operations waited before they were sent, and answers before"
+        " they were read.",
     ),
 ]
 
