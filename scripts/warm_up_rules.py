@@ -69,7 +69,7 @@ def main() -> None:
     for noise in (0.03, 0.12):
         for constant in (1.5, 3.0, 5.0):
             for name, rule in RULES.items():
-                chance = random.Random(1)
+                chance = random.Random(1)  # noqa: S311 - a simulation
                 ended = [warmed(rule, constant, noise, chance) for _ in range(SERVERS)]
                 ends = sorted(speed(rounds, constant) for rounds, _ in ended)
                 limited = sum(not by_rule for _, by_rule in ended) / SERVERS

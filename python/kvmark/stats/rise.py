@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 __all__ = ["LEAST_TO_RISE", "rise"]
 
@@ -21,6 +22,6 @@ def rise(speeds: Sequence[float]) -> float | None:
     Returns:
         A share, negative where they were faster before; none for fewer than four values.
     """
-    pairs = [one + next_one for one, next_one in zip(speeds, speeds[1:], strict=False)]
+    pairs = [one + next_one for one, next_one in pairwise(speeds)]
     # The last pair but one shares a value with the last.
     return pairs[-1] / max(pairs[:-2]) - 1 if len(speeds) >= LEAST_TO_RISE else None
