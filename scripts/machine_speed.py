@@ -1,55 +1,66 @@
-"""What the machine's own speed explains of the throughput of a study's runs, from its archive.
+"""How throughput goes with the machine's speed, in the runs of a study's archive.
 
     python scripts/machine_speed.py docs/records/hcassandra-same-cores.tar.xz
 
-Each run is held against its case's others: the logarithm of its throughput, and that of the time
-which the fixed work took in it, from the case's mean of each.
+Each run is held against its case's others on the same machine: the logarithm of its throughput, and
+that of the time which the fixed work took in it, from the mean of each. Runs without a throughput,
+without samples of the work, or that are alone, are left out.
 """
 
+from __future__ import annotations
+
+import argparse
 import math
 import sys
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import correlation, fmean, linear_regression
 from tempfile import TemporaryDirectory
 
-from kvmark.analysis.machine_speed import fixed_work_ns
+from kvmark.analysis.machine_speed import fixed_work_ns, same_machine
 from kvmark.analysis.summary.run import throughput
-from kvmark.records import Records
+from kvmark.records import Records, Run
 from kvmark.records.archive import unpack
 
+Places = Sequence[tuple[float, float]]
+"""The logarithms of what the fixed work took and of the throughput, of several runs."""
 
-def measured(records: Records) -> dict[str, list[tuple[float, float]]]:
-    """Of each case's runs the logarithms of what the fixed work took, and of the throughput."""
+
+def measured(runs: Iterable[Run]) -> Mapping[tuple[str, ...], Places]:
+    """What was measured of each case on each machine."""
     cases = defaultdict(list)
-    for entry in records.list():
-        run = records.open(entry.id)
-        took = fixed_work_ns([run])
-        [phase] = run.manifest.engine.counted
-        if took is not None:
-            place = (math.log(took.value), math.log(throughput(run, phase).value))
-            cases[run.manifest.study["case"]].append(place)
-    return cases
+    for run in runs:
+        took, speeds = (
+            fixed_work_ns([run]),
+            [throughput(run, one) for one in run.manifest.engine.counted],
+        )
+        if took is not None and len(speeds) == 1 and speeds[0].value > 0:
+            case = (str(run.manifest.study.get("case")), *same_machine(run))
+            cases[case].append((math.log(took.value), math.log(speeds[0].value)))
+    return {case: places for case, places in cases.items() if len(places) > 1}
 
 
-def without_means(cases: dict[str, list[tuple[float, float]]]) -> list[tuple[float, float]]:
-    """How far each run is from its case's mean, of cases with several."""
-    found = []
-    for runs in cases.values():
-        if len(runs) > 1:
-            work, speed = (fmean(values) for values in zip(*runs, strict=True))
-            found += [(one - work, other - speed) for one, other in runs]
-    return found
+def from_mean(places: Places) -> Places:
+    """How far each is from the mean of all."""
+    work, speed = (fmean(values) for values in zip(*places, strict=True))
+    return [(one - work, other - speed) for one, other in places]
 
 
 def main() -> None:
-    """Prints how many runs there are, the correlation, and the slope."""
+    """Prints how many runs there are, how far they are apart, the correlation, and the slope."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("archive", type=Path)
+    archive = parser.parse_args().archive
     with TemporaryDirectory() as folder:
-        unpack(Path(sys.argv[1]), Path(folder))
-        cases = measured(Records(Path(folder)))
-    work, speed = zip(*without_means(cases), strict=True)
-    several = sum(len(runs) > 1 for runs in cases.values())
-    print(f"{len(work)} runs of {several} cases")
+        unpack(archive, Path(folder))
+        records = Records(Path(folder))
+        cases = measured(records.open(entry.id) for entry in records.list())
+    if not cases:
+        sys.exit(f"{archive}: no case has several runs with samples of the fixed work")
+    every = [place for places in cases.values() for place in from_mean(places)]
+    work, speed = zip(*every, strict=True)
+    print(f"{len(every)} runs of {len(cases)} cases")
     print(f"fixed work: {math.exp(min(work)):.2f} to {math.exp(max(work)):.2f} of a case's mean")
     print(f"throughput: {math.exp(min(speed)):.2f} to {math.exp(max(speed)):.2f} of a case's mean")
     print(f"correlation of the logarithms {correlation(work, speed):.2f}")

@@ -38,7 +38,8 @@ LONGEST_RUN_S = 300
 OF_A_WARM_UP = ".tried-*"
 """The folder of a run of which nothing is kept."""
 NOT_MEASURING = (
-    ":!docs", ":!tests", ":!bench", ":!scripts/measure.py", ":!*.md", ":!zensical.toml",
+    ":!docs", ":!tests", ":!bench", ":!scripts/measure.py", ":!scripts/machine_speed.py",
+    ":!scripts/warm_up_rules.py", ":!*.md", ":!zensical.toml",
 )  # fmt: skip
 ENOUGH = (0, 1)
 """Exit codes of what was measured: a verdict may well be a no."""

@@ -73,7 +73,7 @@ def test_a_server_that_gets_faster_for_minutes_is_warmed_for_minutes(seed: int) 
             "scan": server.load(10, 2),
         }
     )
-    assert found.is_stationary
+    assert found.rises_no_more
     assert found.took_s >= 240
     assert server.shortfall < 0.07
     assert found.rounds[0] < 0.8
@@ -86,18 +86,19 @@ def test_a_noisy_machine_keeps_no_warm_up_going_and_ends_none_too_early() -> Non
         found = server.warmed_up({"read": server.load(30, 9_000)})
         ended.append((len(found.rounds), server.shortfall))
     rounds, shortfalls = zip(*ended, strict=True)
-    assert max(rounds) < MOST_ROUNDS
-    assert sorted(shortfalls)[94] < 0.15
-    assert sum(shortfalls) / 100 < 0.05
+    assert sum(rounds) / 100 < 13
+    assert sorted(rounds)[94] < MOST_ROUNDS
+    assert sorted(shortfalls)[94] < 0.1
+    assert sum(shortfalls) / 100 < 0.03
 
 
 def test_a_server_that_is_warm_needs_few_rounds_and_one_that_never_is_all() -> None:
     warm, never = Simulated(3, 0.0, 1), Simulated(3, 5.0, 2000)
     loads = {name: warm.load(15, 9_000) for name in ("read", "write", "insert", "scan")}
-    assert len(warm.warmed_up(loads).rounds) <= 5
+    assert len(warm.warmed_up(loads).rounds) <= 7
     found = never.warmed_up({"read": never.load(30, 9_000)})
     assert len(found.rounds) == MOST_ROUNDS
-    assert not found.is_stationary
+    assert not found.rises_no_more
     assert (rise(found.rounds) or 0) > 0.03
 
 
@@ -116,8 +117,8 @@ def test_a_load_that_fails_is_left_out_and_so_are_the_rounds_before() -> None:
     said: list[str] = []
     found = warmed_up({"good": good, "bad": bad}, 100, lambda: 0.0, said.append)
     assert found is not None
-    assert found.rounds == (1.0,) * 5
-    assert asked == [f"good {number}" for number in range(1, 7)]
+    assert found.rounds == (1.0,) * 6
+    assert asked == [f"good {number}" for number in range(1, 8)]
     assert "bad warms nothing up: it is gone" in said
     assert warmed_up({"bad": lambda _: bad(2)}, 100, lambda: 0.0, said.append) is None
 
@@ -133,7 +134,7 @@ def test_a_load_that_fails_in_the_last_round_makes_no_other_round() -> None:
     loads: dict[str, Load] = {"good": lambda _: 5.0, "late": late}
     found = warmed_up(loads, 100, lambda: 0.0, said.append)
     assert found is not None
-    assert (found.rounds, found.is_stationary) == ((1.0,), False)
+    assert (found.rounds, found.rises_no_more) == ((1.0,), False)
     assert sum("round" in line for line in said) == MOST_ROUNDS
 
 
@@ -176,9 +177,9 @@ def test_servers_that_are_lent_cores_are_warm_sooner_and_are_watched_on_their_ow
     slowly, fast = starved.warmed_up(), lent.warmed_up(lent.lent)
     assert slowly.rounds_on_all_cores == ()
     assert starved.to_do_s > 0 == lent.to_do_s
-    assert (fast.took_s, fast.is_stationary) == (260, True)
-    assert (len(fast.rounds_on_all_cores), fast.rounds) == (8, (1.0,) * 5)
-    assert lent.on_all == [True] * 8 + [False] * 5
+    assert (fast.took_s, fast.rises_no_more) == (300, True)
+    assert (len(fast.rounds_on_all_cores), fast.rounds) == (9, (1.0,) * 6)
+    assert lent.on_all == [True] * 9 + [False] * 6
     assert fast.as_json()["rounds_on_all_cores"][-2:] == [1.0, 1.0]
 
 
@@ -186,7 +187,7 @@ def test_cores_are_lent_for_half_of_the_time_at_most() -> None:
     never = Restless()
     found = never.warmed_up(never.lent)
     assert (sum(never.on_all), len(never.on_all)) == (MOST_ROUNDS // 2, MOST_ROUNDS)
-    assert not found.is_stationary
+    assert not found.rises_no_more
 
 
 def test_a_warm_up_is_interrupted_as_any_run_is() -> None:

@@ -103,8 +103,9 @@ def test_a_small_archive_has_of_a_study_the_runs_that_stand(
     assert len(standing) < len(made)
     # One that is named is wanted.
     named = next(run for run in made if run not in standing)
-    words = ("runs", "archive", named, "study:short", "-o", "named.tar.xz", "--small", "--json")
-    assert program(tmp_path, *words).json["runs"] == sorted([*standing, named])
+    for word in (named, f"runs/{named}"):
+        words = ("runs", "archive", word, "study:short", "-o", "named.tar.xz", "--small", "--json")
+        assert program(tmp_path, *words).json["runs"] == sorted([*standing, named])
     # They are left out, and stay where they are.
     assert made == sorted(path.parent.name for path in tmp_path.glob("runs/*/manifest.json"))
     # Whoever has no more than the archive knows all the same which lengths were tried.

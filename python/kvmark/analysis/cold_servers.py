@@ -1,6 +1,6 @@
 """Runs of a study whose servers hadn't been warm yet, found by their places after a start.
 
-The rounds of a warm-up say when throughput stands still. Whether it did is seen in what was
+The rounds of a warm-up say when throughput rises no more. Whether it did is seen in what was
 measured: the same case comes at another place after a start in each repetition.
 """
 

@@ -1,7 +1,7 @@
 """When servers that were just started are as fast as they will be.
 
 A Java server compiles what it runs for minutes, and a run's own warm-up of seconds can't see a
-drift of minutes. So the servers are loaded in rounds, until throughput stands still over a few of
+drift of minutes. So the servers are loaded in rounds, until throughput rises no more over a few of
 them. Where a compiler shares a core with what is served, it gets little of it: servers are lent
 other cores first.
 """
@@ -40,9 +40,9 @@ class ServerWarmup:
     """Those before them, in which they were lent more cores."""
 
     @property
-    def is_stationary(self) -> bool:
+    def rises_no_more(self) -> bool:
         """Whether the last rounds are no faster than those before."""
-        return _is_still(self.rounds)
+        return _rises_no_more(self.rounds)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, for the manifests of the runs that follow."""
@@ -60,7 +60,7 @@ def warmed_up(
     say: Callable[[str], None],
     on_all_cores: Callable[[], AbstractContextManager[None]] | None = None,
 ) -> ServerWarmup | None:
-    """Carries out rounds of all loads until throughput stands still, or there were enough of them.
+    """Carries out rounds of all loads until throughput rises no more, or there were enough of them.
 
     A load that fails is left out from then on, as are the rounds before: its own case will tell.
 
@@ -70,7 +70,7 @@ def warmed_up(
         clock_s: seconds since some instant.
         say: takes what is worth knowing.
         on_all_cores: lends the servers more cores than they have, on which their compiler doesn't
-            wait for what they serve: until throughput stands still there, for half of all rounds.
+            wait for what they serve: until throughput rises no more, for half of all rounds.
 
     Returns:
         How it went; none where no load is left.
@@ -84,13 +84,13 @@ def warmed_up(
     lent: tuple[float, ...] = ()
     if on_all_cores is not None:
         with on_all_cores():
-            lent = rounds.until_still(MOST_ROUNDS // 2, longest_s / 2, " on all cores")
-    speeds = rounds.until_still(MOST_ROUNDS, longest_s)
+            lent = rounds.until_no_rise(MOST_ROUNDS // 2, longest_s / 2, " on all cores")
+    speeds = rounds.until_no_rise(MOST_ROUNDS, longest_s)
     if not speeds:
         return None
     found = ServerWarmup(clock_s() - begun_s, _shares(speeds), _shares(lent))
-    still = "stands still" if found.is_stationary else "still rises"
-    say(f"throughput {still} after {found.took_s:.0f} s of warm-up")
+    how = "rises no more" if found.rises_no_more else "still rises"
+    say(f"throughput {how} after {found.took_s:.0f} s of warm-up")
     return found
 
 
@@ -104,8 +104,8 @@ class _Rounds:
     _number: int = 0
     _first_ended_s: float | None = None
 
-    def until_still(self, most: int, longest_s: float, where: str = "") -> tuple[float, ...]:
-        """Rounds until throughput stands still, the time is over, or there were so many in all.
+    def until_no_rise(self, most: int, longest_s: float, where: str = "") -> tuple[float, ...]:
+        """Rounds until throughput rises no more, the time is over, or there were so many in all.
 
         Returns:
             Their mean speeds, of one at least; nothing where no load is left.
@@ -125,7 +125,7 @@ class _Rounds:
             # Loads are of different speeds: each has the same weight.
             means.append(math.exp(math.fsum(map(math.log, speeds.values())) / len(speeds)))
             over = self._number >= most or self.clock_s() >= self._first_ended_s + longest_s
-            if over or _stays_still(means):
+            if over or _rises_no_more_twice(means):
                 break
         return tuple(means)
 
@@ -140,14 +140,14 @@ class _Rounds:
                 self.say(f"{title} warms nothing up: {str(problem).partition('; ')[0]}")
 
 
-def _is_still(speeds: Sequence[float]) -> bool:
+def _rises_no_more(speeds: Sequence[float]) -> bool:
     risen = rise(speeds)
     return risen is not None and risen < BOUND
 
 
-def _stays_still(speeds: Sequence[float]) -> bool:
-    """Whether it stands still for the second time: once may be chance."""
-    return _is_still(speeds[:-1]) and _is_still(speeds)
+def _rises_no_more_twice(speeds: Sequence[float]) -> bool:
+    """Whether neither of the last two pairs is above what was before it: one may be chance."""
+    return _rises_no_more(speeds[:-2]) and _rises_no_more(speeds)
 
 
 def _shares(speeds: Sequence[float]) -> tuple[float, ...]:

@@ -14,7 +14,7 @@ LEAST_TO_RISE = 4
 def rise(speeds: Sequence[float]) -> float | None:
     """How far the mean of the last two values is above the best mean of two neighbours before.
 
-    One that is lower says nothing: what gets warm gets no slower by it, and a machine does.
+    One that is lower says nothing of whether it gets warm.
 
     Args:
         speeds: above 0, in their order.

@@ -164,7 +164,7 @@ def check_warm_up(run: Run) -> Iterator[Reason | None]:
 
 
 def check_server_warm_up(run: Run) -> Iterator[Reason | None]:
-    """Whether the warm-up of a study's servers was cut short by its limit, or couldn't be."""
+    """Whether a study's servers still got faster when their warm-up ended, or had none."""
     study = run.manifest.study
     if "server_warmup" not in study:
         return

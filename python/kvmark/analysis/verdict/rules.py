@@ -401,8 +401,9 @@ _RULES = (
         (0.10, 0.20, None),
         "A virtual machine's neighbours take clock rate, second threads of cores and caches, which"
         " no counter tells: once a second the processor time of 20,000 reads of 4,096 objects is"
-        " taken, on a core of what is under test. The median's 95 % interval (sign test), of which"
-        " the nearer end counts; throughput moves by about half as much.",
+        " taken, on a core of what is under test, or on any where that is bound to none. The"
+        " median's 95 % interval (sign test), of which the nearer end counts; throughput moves by"
+        " about half as much.",
         "measure on a machine without neighbours, or measure again: effects compare within a"
         " repetition",
         applies="cases of a study with three runs or more of eight samples on one machine; in the"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["archive"]
 
 _STUDY = "study:"
+_OF_SEVERAL = (_STUDY, "tag:", "commit:")
 
 Words = Annotated[
     list[str],
@@ -47,7 +48,8 @@ Small = Annotated[
     typer.Option(
         "--small",
         help="What documents show, and no more: neither the histograms of intervals nor those of"
-        " phases that don't count; of a study no runs in place of which others stand.",
+        " phases that don't count; of a study no runs in place of which others stand, unless they"
+        " are named.",
     ),
 ]
 Waits = Annotated[
@@ -106,11 +108,10 @@ def _chosen(records: Records, words: Sequence[str], *, small: bool) -> tuple[lis
     from kvmark.experiment.journal import of_run
 
     parts = [part.strip() for word in words for part in word.split(",")]
-    entries = [
-        entry
-        for part in parts
-        for entry in entries_of(records, _named(records, part), ANY, bare_tags=False)
+    of_parts = [
+        (part, entries_of(records, _named(records, part), ANY, bare_tags=False)) for part in parts
     ]
+    entries = [entry for _, found in of_parts for entry in found]
     for entry in entries:
         if is_written(entry):
             raise UsageError(f"run {entry.id} is still going: wait for its end, or stop it")
@@ -118,8 +119,9 @@ def _chosen(records: Records, words: Sequence[str], *, small: bool) -> tuple[lis
     journals = {one.id: one for entry in entries if (one := of_run(records, entry)) is not None}
     studies = {one.id: one for one in journals.values() if _made(one) <= runs}
     if small:
-        # Whoever names a run wants it.
-        runs -= set[str]().union(*map(_superseded, studies.values())).difference(parts)
+        # Whoever names a run itself wants it.
+        single = {found[0].id for part, found in of_parts if not part.startswith(_OF_SEVERAL)}
+        runs -= set[str]().union(*map(_superseded, studies.values())) - single
     return sorted(runs), sorted(studies)
 
 

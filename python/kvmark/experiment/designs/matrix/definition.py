@@ -176,7 +176,8 @@ class Study:
         content = self.content(case)
         words = self.file.document.check_part(dict(content["run"] or {}), RunWords)
         spec = contents.run_spec(self, case, self._stand_in(case), 0)
-        # A trace ends where it ends, and of a longer run a fault is another part.
+        # A trace ends where it ends. A fault at a time would be another part of a longer run, and
+        # servers that are killed are warmed up for each.
         longer = words.can_be_longer and spec.replay is None and not spec.faults
         return self.spec.lengthen if longer else 0
 

@@ -75,9 +75,11 @@ class Matrix:
         """
         study = self.study
         every = list(study.runs())
+        # Now, while the system is known to be there.
+        lengthened_most = {case.title: study.most_lengthened(case) for case in study.cases}
         with self.environment:
             for number, (repetition, case) in enumerate(every, start=1):
-                for lengthened in range(study.most_lengthened(case) + 1):
+                for lengthened in range(lengthened_most[case.title] + 1):
                     run = self._run(runs, number, len(every), repetition, case, lengthened)
                     if run is None or not says_too_little(runs.records, run):
                         break
