@@ -1,15 +1,17 @@
 """Where a study that is measured in parts is stored."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import measure
 import pytest
 
-from kvmark.experiment.journal import begin
+from kvmark.experiment.journal import Attempt, begin
 from kvmark.records.store import Records
 
 NAME = "unheard-of"
 FILE, CHOICE = "file", "clients=1"
+ENDED = Attempt(case="a case", repetition=0, run="20261127-000000-ended", took_s=1.0)
 
 
 @pytest.fixture
@@ -23,13 +25,16 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(measure, "PROGRAM", tmp_path / "program")
     # What is stored here is no archive.
     monkeypatch.setattr(measure, "bring_back", lambda *_: None)
-    asked_for(CHOICE)
+    asked_for(CHOICE, ENDED)
     return tmp_path
 
 
-def asked_for(choice: str) -> str:
-    """Begins a study with a choice of the file's cases, and gives its id."""
-    return begin(Records.at(None), FILE, {"asked": {"only": [choice]}}).id
+def asked_for(choice: str, *attempts: Attempt) -> str:
+    """Begins a study with a choice of the file's cases, of which these were tried; gives its id."""
+    journal = begin(Records.at(None), FILE, {"asked": {"only": [choice]}})
+    for attempt in attempts:
+        journal.append(attempt)
+    return journal.id
 
 
 def measured(records: Path, study: str, minutes: float | None = None) -> set[str]:
@@ -64,7 +69,18 @@ def test_a_study_that_was_stopped_is_a_part_and_the_whole_before_it_stays(
 def test_a_newer_study_of_other_cases_of_the_same_file_is_not_stored_for_it(
     records: Path,
 ) -> None:
-    own = asked_for(CHOICE)
-    asked_for("clients=2")
+    own = asked_for(CHOICE, ENDED)
+    asked_for("clients=2", ENDED)
     measured(records, "exit 0")
     assert (records / "archived").read_text() == f"study:{own}\n"
+
+
+@pytest.mark.parametrize("attempts", [(), (replace(ENDED, failure="it is gone"),)])
+def test_a_study_of_which_no_run_ended_stores_nothing_and_says_so(
+    records: Path, attempts: tuple[Attempt, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "STUDIES", {NAME: (FILE, "clients=3")})
+    asked_for("clients=3", *attempts)
+    with pytest.raises(SystemExit, match="no run of the study file came to its end"):
+        measured(records, "exit 130")
+    assert not list(records.glob("*.tar.xz"))
