@@ -31,10 +31,8 @@ def measured(runs: Iterable[Run]) -> Mapping[tuple[str, ...], Places]:
     """What was measured of each case on each machine."""
     cases = defaultdict(list)
     for run in runs:
-        took, speeds = (
-            fixed_work_ns([run]),
-            [throughput(run, one) for one in run.manifest.engine.counted],
-        )
+        took = fixed_work_ns([run])
+        speeds = [throughput(run, one) for one in run.manifest.engine.counted]
         if took is not None and len(speeds) == 1 and speeds[0].value > 0:
             case = (str(run.manifest.study.get("case")), *same_machine(run))
             cases[case].append((math.log(took.value), math.log(speeds[0].value)))

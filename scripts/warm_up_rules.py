@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import Final
 
-from kvmark.experiment.server_warmup import BOUND, MOST_ROUNDS
-from kvmark.stats import rise
+from kvmark.experiment.server_warmup import BOUND, MOST_ROUNDS, may_end, rises_no_more
 
 Rule = Callable[[Sequence[float]], bool]
 
@@ -27,21 +26,10 @@ def near_those_before(speeds: Sequence[float]) -> bool:
     return len(speeds) >= 4 and abs(sum(speeds[-2:]) / sum(speeds[-4:-2]) - 1) < BOUND
 
 
-def not_above_the_best(speeds: Sequence[float]) -> bool:
-    """Whether the last two are no more than the bound above the best two before."""
-    risen = rise(speeds)
-    return risen is not None and risen < BOUND
-
-
-def of_two_pairs(speeds: Sequence[float]) -> bool:
-    """Whether that is so, and was two rounds before: the rule of a study."""
-    return not_above_the_best(speeds[:-2]) and not_above_the_best(speeds)
-
-
 RULES: Final[dict[str, Rule]] = {
     "within 3 % of the two before": near_those_before,
-    "not above the best two before": not_above_the_best,
-    "that, of two pairs": of_two_pairs,
+    "not above the best two before": rises_no_more,
+    "that, of two pairs": may_end,
 }
 
 

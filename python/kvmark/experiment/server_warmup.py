@@ -19,7 +19,16 @@ from kvmark.errors import Interrupted, KvmarkError, RunError, SystemUnderTestErr
 from kvmark.records import Manifest
 from kvmark.stats import rise
 
-__all__ = ["MOST_ROUNDS", "Load", "ServerWarmup", "speed", "warmed_up"]
+__all__ = [
+    "BOUND",
+    "MOST_ROUNDS",
+    "Load",
+    "ServerWarmup",
+    "may_end",
+    "rises_no_more",
+    "speed",
+    "warmed_up",
+]
 
 Load = Callable[[int], float]
 """Carries a load out in the round of a number, from 1, and says how fast it was."""
@@ -42,7 +51,7 @@ class ServerWarmup:
     @property
     def rises_no_more(self) -> bool:
         """Whether the last rounds are no faster than those before."""
-        return _rises_no_more(self.rounds)
+        return rises_no_more(self.rounds)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, for the manifests of the runs that follow."""
@@ -125,7 +134,7 @@ class _Rounds:
             # Loads are of different speeds: each has the same weight.
             means.append(math.exp(math.fsum(map(math.log, speeds.values())) / len(speeds)))
             over = self._number >= most or self.clock_s() >= self._first_ended_s + longest_s
-            if over or _rises_no_more_twice(means):
+            if over or may_end(means):
                 break
         return tuple(means)
 
@@ -140,14 +149,19 @@ class _Rounds:
                 self.say(f"{title} warms nothing up: {str(problem).partition('; ')[0]}")
 
 
-def _rises_no_more(speeds: Sequence[float]) -> bool:
+def rises_no_more(speeds: Sequence[float]) -> bool:
+    """Whether the last two are no more than the bound above the best two before."""
     risen = rise(speeds)
     return risen is not None and risen < BOUND
 
 
-def _rises_no_more_twice(speeds: Sequence[float]) -> bool:
-    """Whether neither of the last two pairs is above what was before it: one may be chance."""
-    return _rises_no_more(speeds[:-2]) and _rises_no_more(speeds)
+def may_end(speeds: Sequence[float]) -> bool:
+    """Whether neither of the last two pairs is above what was before it: one may be chance.
+
+    Args:
+        speeds: of the rounds so far.
+    """
+    return rises_no_more(speeds[:-2]) and rises_no_more(speeds)
 
 
 def _shares(speeds: Sequence[float]) -> tuple[float, ...]:

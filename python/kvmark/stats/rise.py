@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-__all__ = ["LEAST_TO_RISE", "rise"]
+__all__ = ["rise"]
 
-LEAST_TO_RISE = 4
-"""So many values are two pairs."""
+_TWO_PAIRS = 4
 
 
 def rise(speeds: Sequence[float]) -> float | None:
@@ -24,4 +23,4 @@ def rise(speeds: Sequence[float]) -> float | None:
     """
     pairs = [one + next_one for one, next_one in pairwise(speeds)]
     # The last pair but one shares a value with the last.
-    return pairs[-1] / max(pairs[:-2]) - 1 if len(speeds) >= LEAST_TO_RISE else None
+    return pairs[-1] / max(pairs[:-2]) - 1 if len(speeds) >= _TWO_PAIRS else None

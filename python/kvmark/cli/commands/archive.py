@@ -15,7 +15,7 @@ from kvmark.errors import UsageError
 from kvmark.records.archive import ENDING, STUDIES, write_archive
 from kvmark.records.removal import is_written
 from kvmark.records.store import Records
-from kvmark.records.words import ANY, entries_of
+from kvmark.records.words import ANY, OF_SEVERAL, entries_of
 
 if TYPE_CHECKING:
     from kvmark.experiment.journal import Journal
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["archive"]
 
 _STUDY = "study:"
-_OF_SEVERAL = (_STUDY, "tag:", "commit:")
 
 Words = Annotated[
     list[str],
@@ -120,7 +119,7 @@ def _chosen(records: Records, words: Sequence[str], *, small: bool) -> tuple[lis
     studies = {one.id: one for one in journals.values() if _made(one) <= runs}
     if small:
         # Whoever names a run itself wants it.
-        single = {found[0].id for part, found in of_parts if not part.startswith(_OF_SEVERAL)}
+        single = {found[0].id for part, found in of_parts if not part.startswith(OF_SEVERAL)}
         runs -= set[str]().union(*map(_superseded, studies.values())) - single
     return sorted(runs), sorted(studies)
 
