@@ -1,8 +1,9 @@
-"""Studies that start their own servers, and break them on purpose."""
+"""Studies that start their own servers, break them on purpose, or lose those they were given."""
 
+import json
 from pathlib import Path
 
-from studies import Program, manifests, terminate, wait_for_an_interval
+from studies import PATIENCE_S, Program, manifests, terminate, wait_for_an_interval
 
 from kvmark.testbed.state import all_testbeds
 
@@ -58,3 +59,31 @@ run: {records: 300, interval: 50ms, duration: 1h}
     terminate(process, tmp_path)
     assert not testbed.lives
     assert not list(own_testbeds.iterdir())
+
+
+def test_a_system_that_goes_down_meanwhile_fails_its_case_and_not_the_study(
+    tmp_path: Path, program: Program, own_testbeds: Path
+) -> None:
+    text = """
+name: losing
+question: Does it go on?
+workload: ycsb/c
+order: written
+run: {records: 100, interval: 50ms, clients: 1, duration: 1s}
+factors:
+  system: {levels: {lost: "up:mine", there: "null:"}}
+"""
+    (tmp_path / "losing.yaml").write_text(text)
+    assert program(tmp_path, "up", "redis", "--name", "mine").code == 0
+    words = ("losing.yaml", "-q", "--json", "--report", "none", "--repetitions", "2")
+    process = program.start(tmp_path, "study", *words)
+    wait_for_an_interval("runs/*/intervals.jsonl", process, tmp_path)
+    assert program(tmp_path, "down", "mine").code == 0
+    process.join(PATIENCE_S)
+    assert process.exitcode == 1, (tmp_path / "err").read_text()
+    rows = json.loads((tmp_path / "out").read_text())["rows"]
+    found = {row["levels"]["system"]: row for row in rows}
+    assert any("mine" in reason for reason in found["lost"]["failures"])
+    assert not found["there"]["failures"]
+    specs = [one["spec"]["study"] for one in manifests(tmp_path / "runs").values()]
+    assert [spec["levels"]["system"] for spec in specs].count("there") == 2
