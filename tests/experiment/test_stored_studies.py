@@ -75,6 +75,24 @@ def test_a_view_that_a_report_lacks_is_named(
     assert "page.md:1: the report has no 'all': take some of" in capsys.readouterr().err
 
 
+def test_a_page_may_show_only_some_cases_of_a_study(
+    archive: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = made(archive, "from=tiny.tar.xz only=clients=2 view=every-case")
+    assert "| 2 |" in page
+    assert "| 1 |" not in page
+    for words, told in (
+        ("only=clients=3", "only: clients has no level '3'"),
+        ("only=client=2", "only: there is no factor 'client'"),
+        ("only=clients", "only: 'clients' names no level"),
+    ):
+        (archive / "page.md").write_text(
+            f"<!-- kvmark: report from=tiny.tar.xz {words} -->\n<!-- /kvmark -->\n"
+        )
+        assert main(["doc", str(archive / "page.md")]) == 2
+        assert f"page.md:1: {told}" in capsys.readouterr().err
+
+
 TOO_SHORT = """
 name: short
 question: Are runs that say too little kept beside those that say enough?
@@ -114,7 +132,13 @@ def test_a_small_archive_has_of_a_study_the_runs_that_stand(
     unpack(tmp_path / "short.tar.xz", tmp_path / "runs")
     words = ("study", "short.yaml", "--report", "none", "-q", "--json", "--resume")
     again = program(tmp_path, *words)
-    assert again.json["rows"] == ended.json["rows"]
+    for before, after in zip(ended.json["rows"], again.json["rows"], strict=True):
+        # Of these two significant digits were stored.
+        exact, coarse = (row["figures"].pop("service")["quantiles"] for row in (before, after))
+        assert {name: one["ns"] for name, one in coarse.items()} == {
+            name: pytest.approx(one["ns"], rel=0.01) for name, one in exact.items()
+        }
+        assert after == before
     assert sorted(path.parent.name for path in tmp_path.glob("runs/*/manifest.json")) == standing
     # Nor is it in the way that folders are gone.
     words = ("runs", "archive", "study:short", "-o", "again.tar.xz", "--small", "--json")

@@ -13,8 +13,9 @@ import polars as pl
 import pytest
 
 from kvmark.errors import RecordsError
-from kvmark.records import archive
+from kvmark.records import archive, histograms
 from kvmark.records.archive import unpack, write_archive
+from kvmark.stats import Counts
 
 RUN = "20261121-074812-a-0a1b"
 
@@ -68,7 +69,9 @@ def test_a_small_archive_keeps_what_counts(tmp_path: Path, *, waits: bool) -> No
     root, there = tmp_path / "runs", tmp_path / "there"
     (root / RUN).mkdir(parents=True)
     there.mkdir()
-    times = {time: {"p50": 7, "histogram": "HIST"} for time in ("service", "response", "wait")}
+    # The first two have one range of two significant digits and two of three.
+    precise = histograms.encode(Counts.of([1_000_000, 1_003_000, 2_000_000]))
+    times = {time: {"p50": 7, "histogram": precise} for time in ("service", "response", "wait")}
     phases = [{"index": 0, "name": "load"}, {"index": 1, "name": "warm_up"},
               {"index": 2, "name": "measure"}]  # fmt: skip
     lag = {"count": 1, "histogram": "HIST"}
@@ -97,9 +100,14 @@ def test_a_small_archive_keeps_what_counts(tmp_path: Path, *, waits: bool) -> No
         assert left == ("HIST" if phase["index"] == 2 and waits else "")
     for total in found["engine"]["totals"]:
         left_of = {time: total[time].pop("histogram") for time in times}
-        counts = "HIST" if total["phase"] == 2 else ""
-        of_waits = counts if waits else ""
-        assert left_of == {"service": counts, "response": counts, "wait": of_waits}
+        service = left_of.pop("service")
+        counts = precise if total["phase"] == 2 else ""
+        assert left_of == {"response": counts, "wait": counts if waits else ""}
+        assert bool(service) == bool(counts)
+        if service:
+            coarse = histograms.decode(service)
+            assert coarse.count.tolist() == [2, 1]
+            assert [coarse.resolution(q) < 0.01 for q in (0.5, 1)] == [True, True]
         assert total["wait"] == {"p50": 7}
     assert found["id"] == RUN
 

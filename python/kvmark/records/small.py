@@ -7,12 +7,14 @@ from typing import Any, Final
 
 import polars as pl
 
-from kvmark.records import files
+from kvmark.records import files, histograms
 from kvmark.records.intervals import to_parquet
 
 __all__ = ["smaller"]
 
 _WAITS: Final = "wait_ns_"
+_SERVICE_DIGITS: Final = 2
+"""Of service times, whose histograms are as large as those of response times and seldom shown."""
 
 
 def smaller(name: str, content: bytes, *, waits: bool) -> bytes:
@@ -37,6 +39,8 @@ def _without_waits(table: pl.DataFrame) -> pl.DataFrame:
 def _without_histograms(manifest: dict[str, Any], *, waits: bool) -> bytes:
     """A manifest without the histograms of phases that don't count, and of waits if so wanted.
 
+    Those of service times are made coarser: each of their values is known to 1 %.
+
     A wait is also that of an answer before the generator reads it.
     """
     engine = manifest["engine"]
@@ -48,7 +52,13 @@ def _without_histograms(manifest: dict[str, Any], *, waits: bool) -> bytes:
         for time in ("service", "response", "wait"):
             if total["phase"] not in counted or (time == "wait" and not waits):
                 total[time]["histogram"] = ""
+        total["service"]["histogram"] = _coarser(total["service"]["histogram"])
     for phase in engine["phases"]:
         if phase.get("generator_lag") and (phase["index"] not in counted or not waits):
             phase["generator_lag"]["histogram"] = ""
     return files.to_json(manifest)
+
+
+def _coarser(encoded: str) -> str:
+    """A histogram with fewer significant digits; none stays none."""
+    return encoded and histograms.encode(histograms.decode(encoded), _SERVICE_DIGITS)

@@ -47,8 +47,8 @@ Small = Annotated[
     typer.Option(
         "--small",
         help="What documents show, and no more: neither the histograms of intervals nor those of"
-        " phases that don't count; of a study no runs in place of which others stand, unless they"
-        " are named.",
+        " phases that don't count, of service times two significant digits; of a study no runs in"
+        " place of which others stand, unless they are named.",
     ),
 ]
 Waits = Annotated[
