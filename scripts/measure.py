@@ -39,7 +39,9 @@ OF_A_WARM_UP = ".tried-*"
 """The folder of a run of which nothing is kept."""
 NOT_MEASURING = (
     ":!docs", ":!tests", ":!bench", ":!scripts/measure.py", ":!scripts/machine_speed.py",
-    ":!scripts/warm_up_rules.py", ":!*.md", ":!zensical.toml",
+    ":!scripts/warm_up_rules.py", ":!python/kvmark/records/small.py", ":!python/kvmark/report",
+    ":!python/kvmark/cli/commands/archive.py", ":!python/kvmark/cli/commands/doc*.py",
+    ":!*.md", ":!zensical.toml",
 )  # fmt: skip
 ENOUGH = (0, 1)
 """Exit codes of what was measured: a verdict may well be a no."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,7 +37,7 @@ class Sources:
     kept: Records
     _open: ExitStack = field(default_factory=ExitStack)
     _unpacked: dict[tuple[Path, ...], Records] = field(default_factory=dict)
-    _reports: dict[tuple[Path, str], tuple[Page, Sequence[Run]]] = field(default_factory=dict)
+    _reports: dict[tuple[Path, str, str], tuple[Page, Sequence[Run]]] = field(default_factory=dict)
 
     def __enter__(self) -> Self:
         return self
@@ -82,18 +82,24 @@ class Sources:
             SpecError: several studies are there and none was named.
             RecordsError: there are no runs, or they can't be read.
         """
-        key = (records.root, options.get("study", ""))
+        study, only = options.get("study", ""), options.get("only", "")
+        key = (records.root, study, only)
         if key not in self._reports:
-            self._reports[key] = _report_of(records, key[1])
+            self._reports[key] = _report_of(records, study, only)
         return self._reports[key]
 
 
-def _report_of(records: Records, study: str) -> tuple[Page, Sequence[Run]]:
+def _report_of(records: Records, study: str, only: str) -> tuple[Page, Sequence[Run]]:
+    """The report; of a study with the cases alone that have these levels of a factor."""
     journal = _journal(records, study)
     if journal is not None:
         asked = stored_study(journal)
+        if only:
+            asked = replace(asked, asked=replace(asked.asked, only=(*asked.asked.only, only)))
         found = answered(asked, journal)
         return study_page(study_answer(asked, journal, found)), found.runs
+    if only:
+        raise SpecError("only chooses cases of a study, and there is none: take it out of the mark")
     runs = [records.open(entry.id) for entry in reversed(records.list())]
     if not runs:
         raise SpecError(f"there is no run in {records.root}: measure it, or name records")

@@ -267,7 +267,7 @@ KINDS: Final[Mapping[str, tuple[Callable[[_Asked], BlockContent], frozenset[str]
     "stress": (_stress, _CHOOSE),
     "proxies": (_proxies, frozenset({"from", "direct", "ways", "published"})),
     "peers": (_peers, frozenset({"from", "view"})),
-    "report": (_report, frozenset({"from", "study", "view", "pictures"})),
+    "report": (_report, frozenset({"from", "study", "only", "view", "pictures"})),
 }
 """Each kind of block, what makes it, and the options it knows."""
 
