@@ -8,7 +8,7 @@ import pytest
 from studies import Program
 
 from kvmark.cli.main import main
-from kvmark.records.archive import unpack
+from kvmark.records.archive import unpack, write_archive
 
 TINY = """
 name: tiny
@@ -81,14 +81,20 @@ def test_a_page_may_show_only_some_cases_of_a_study(
     page = made(archive, "from=tiny.tar.xz only=clients=2 view=every-case")
     assert "| 2 |" in page
     assert "| 1 |" not in page
+    # All runs of a study, and nothing that says of which they were.
+    unpack(archive / "tiny.tar.xz", archive / "loose")
+    shutil.rmtree(archive / "loose" / "studies")
+    write_archive(
+        archive / "loose", [one.name for one in (archive / "loose").iterdir()],
+        archive / "loose.tar.xz",
+    )  # fmt: skip
     for words, told in (
-        ("only=clients=3", "only: clients has no level '3'"),
-        ("only=client=2", "only: there is no factor 'client'"),
-        ("only=clients", "only: 'clients' names no level"),
+        ("from=tiny.tar.xz only=clients=3", "only: clients has no level '3'"),
+        ("from=tiny.tar.xz only=client=2", "only: there is no factor 'client'"),
+        ("from=tiny.tar.xz only=clients", "only: 'clients' names no level"),
+        ("from=loose.tar.xz only=clients=2", "only chooses cases of a study, and there is none"),
     ):
-        (archive / "page.md").write_text(
-            f"<!-- kvmark: report from=tiny.tar.xz {words} -->\n<!-- /kvmark -->\n"
-        )
+        (archive / "page.md").write_text(f"<!-- kvmark: report {words} -->\n<!-- /kvmark -->\n")
         assert main(["doc", str(archive / "page.md")]) == 2
         assert f"page.md:1: {told}" in capsys.readouterr().err
 
