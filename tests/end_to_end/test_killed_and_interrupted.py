@@ -48,6 +48,8 @@ def test_a_run_goes_until_its_load_has_ended_too(
     run.wait_for_intervals(2)
     [generator] = psutil.Process(run.process.pid).children()
     generator.suspend()
+    # A busy machine stops it later: it must not see its parent's death before it stands still.
+    wait_until(lambda: generator.status() == psutil.STATUS_STOPPED, "the generator stands still")
     run.process.kill()
     run.process.communicate()
     assert "is still going" in kvmark.refuses("show", run.folder.name)
