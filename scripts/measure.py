@@ -42,7 +42,9 @@ NOT_MEASURING = (
     ":!scripts/warm_up_rules.py", ":!python/kvmark/records/small.py", ":!python/kvmark/report",
     ":!python/kvmark/cli/commands/archive.py", ":!python/kvmark/cli/commands/doc.py",
     ":!python/kvmark/cli/commands/doc_*.py", ":!*.md", ":!zensical.toml",
+    ":!python/kvmark/analysis/verdict", ":!python/kvmark/experiment/judging.py",
 )  # fmt: skip
+"""What shows, stores or judges runs: those that were made have the same figures after it."""
 ENOUGH = (0, 1)
 """Exit codes of what was measured: a verdict may well be a no."""
 NODE_DOWN = ("replication_factor=2", "clients=10,100,200,400,3200,6000")

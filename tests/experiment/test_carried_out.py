@@ -239,6 +239,22 @@ def test_a_run_that_says_too_little_is_made_longer_and_only_as_often_as_asked(
     assert again.json["rows"] == ended.json["rows"]
 
 
+def test_a_run_that_is_only_imprecise_stands_when_its_study_goes_on(
+    tmp_path: Path, program: Program
+) -> None:
+    study = TOO_SHORT.replace("lengthen: 3", "lengthen: 0").replace("50ms", "250ms")
+    (tmp_path / "short.yaml").write_text(study)
+    ended = program(tmp_path, "study", "short.yaml", *QUIET, "--json")
+    [row] = [row for row in ended.json["rows"] if row["levels"]["clients"] == "8"]
+    reasons = row["figures"]["verdict"]["reasons"]
+    # As few operations end as there are clients, and all in one interval.
+    assert [one["code"] for one in reasons if one["level"] == "INVALID"] == ["imprecise"], ended
+    made = sorted(manifests(tmp_path / "runs"))
+    again = program(tmp_path, "study", "short.yaml", *QUIET, "--json", "--resume")
+    assert sorted(manifests(tmp_path / "runs")) == made
+    assert again.json["rows"] == ended.json["rows"]
+
+
 def test_a_warm_up_ends_when_throughput_is_stationary(tmp_path: Path, program: Program) -> None:
     words = ("--records", 10, "--duration", "1s", "--interval", "20ms", "--warmup", "1h")
     system = ("--system", "sim:?mean_us=200&clock=virtual", "--warmup-until", "stationary")

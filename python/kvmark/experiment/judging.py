@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from kvmark.analysis import judge, save_verdict
+from kvmark.analysis import Level, judge, save_verdict
 from kvmark.analysis.verdict.checks_precision import IMPRECISE
 from kvmark.errors import KvmarkError
 from kvmark.records import Records
@@ -20,7 +20,9 @@ CUT_SHORT: Final = frozenset({"interrupted", "recovered"})
 def usable(records: Records, runs: Sequence[str]) -> Mapping[str, bool]:
     """Whether each run can stand for its case: it came to its end and isn't INVALID.
 
-    A run that was killed or interrupted is closed and kept, and can't.
+    A run that was killed or interrupted is closed and kept, and can't. One that is INVALID for its
+    precision alone can: made again at its length it would say no more, and its case is judged by
+    all of its runs.
     """
     known = _known(records, runs)
     rest = (run for run in runs if run not in known)
@@ -59,5 +61,10 @@ def _judged(records: Records, run: str) -> Mapping[str, Any]:
 
 
 def _can_stand(verdict: Mapping[str, Any]) -> bool:
-    codes = {reason["code"] for reason in verdict["reasons"]}
-    return verdict["judgement"] != "INVALID" and codes.isdisjoint(CUT_SHORT)
+    against = {
+        reason["code"]
+        for reason in verdict["reasons"]
+        if reason["code"] in CUT_SHORT
+        or (reason["level"] == Level.INVALID.value and reason["code"] != IMPRECISE)
+    }
+    return not against
