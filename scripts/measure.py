@@ -43,8 +43,9 @@ NOT_MEASURING = (
     ":!python/kvmark/cli/commands/archive.py", ":!python/kvmark/cli/commands/doc.py",
     ":!python/kvmark/cli/commands/doc_*.py", ":!*.md", ":!zensical.toml",
     ":!python/kvmark/analysis/verdict", ":!python/kvmark/experiment/judging.py",
+    ":!python/kvmark/experiment/designs/matrix/answer.py", ":!python/kvmark/records/verdicts.py",
 )  # fmt: skip
-"""What shows, stores or judges runs: those that were made have the same figures after it."""
+"""What shows, stores or judges runs: which of them stand may change with it, no figure."""
 ENOUGH = (0, 1)
 """Exit codes of what was measured: a verdict may well be a no."""
 NODE_DOWN = ("replication_factor=2", "clients=10,100,200,400,3200,6000")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,6 +62,19 @@ def test_a_verdict_of_other_rules_is_none(
 ) -> None:
     monkeypatch.setattr(verdicts, "_rules", lambda: "another digest")
     assert kept_verdict(records, doubtful.id) is None
+
+
+def test_each_file_of_the_rules_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verdicts, "__file__", str(tmp_path / "records" / "verdicts.py"))
+    found = set()
+    for name in ("analysis/judge.py", "analysis/verdict/checks.py", "stats/mean.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("bound = 0.2\n")
+        found.add(verdicts._rules.__wrapped__())
+    assert len(found) == 3
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "intervals.parquet"])

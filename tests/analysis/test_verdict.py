@@ -264,6 +264,16 @@ def peers(*shares: float) -> Plant:
     return plant
 
 
+def broken(begun_s: float, ended_s: float | None, *shares: float) -> Plant:
+    """The same with the first of them paused on purpose."""
+
+    def plant(draft: Draft) -> None:
+        servers(0.3, *shares)(draft)
+        fault("begun", begun_s, ended_s)(draft)
+
+    return plant
+
+
 def popular(law: str, count: int = 1000, **numbers: Any) -> Plant:
     """Lets some of so many of the 1,000 records be asked for more often, on three servers."""
 
@@ -401,6 +411,9 @@ CLOSED: list[tuple[str, Plant, Level]] = [
     ("uneven_servers", servers(0.5, 0.5, 0.25, 0.25), Level.NOTE),
     ("uneven_servers", servers(0.5, 0.98, 0.01, 0.01), Level.SUSPECT),
     ("uneven_servers", peers(0.9, 0.05, 0.05), Level.SUSPECT),
+    ("uneven_servers", broken(3.0, 5.0, 0.1, 0.7, 0.2), Level.SUSPECT),
+    ("uneven_servers", broken(3.0, 5.0, 0.98, 0.01, 0.01), Level.SUSPECT),
+    ("uneven_servers", broken(-9.0, -6.0, 0.1, 0.45, 0.45), Level.NOTE),
     ("hot_partition", zipfian(1.2), Level.NOTE),
     ("hot_partition", zipfian(1.5), Level.SUSPECT),
     ("hot_partition", again({"law": "zipfian", "theta": 1.5, "scrambled": True}), Level.SUSPECT),
@@ -538,6 +551,10 @@ def test_servers_with_room_and_equal_parts_are_no_reason(healthy: Make) -> None:
         statistic("evicted_keys", 10, 10),
         statistic("used_cpu_user", 1.0, 10.0),
         fault("begun", 3.2, 5.1),
+        broken(3.0, 5.0, 0.1, 0.45, 0.45),
+        broken(3.0, None, 0.1, 0.45, 0.45),
+        broken(-9.0, -4.0, 0.1, 0.45, 0.45),
+        broken(3.0, 5.0, 0.1, 0.9),
     ):
         draft = healthy()
         plant(draft)

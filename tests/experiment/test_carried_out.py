@@ -243,7 +243,8 @@ def test_a_run_that_is_only_imprecise_stands_when_its_study_goes_on(
     tmp_path: Path, program: Program
 ) -> None:
     study = TOO_SHORT.replace("lengthen: 3", "lengthen: 0").replace("50ms", "250ms")
-    (tmp_path / "short.yaml").write_text(study)
+    effects = "effects: [{title: fewer, from: {clients: 8}, to: {clients: 2}}]\n"
+    (tmp_path / "short.yaml").write_text(f"{study}{effects}")
     ended = program(tmp_path, "study", "short.yaml", *QUIET, "--json")
     [row] = [row for row in ended.json["rows"] if row["levels"]["clients"] == "8"]
     reasons = row["figures"]["verdict"]["reasons"]
@@ -253,6 +254,8 @@ def test_a_run_that_is_only_imprecise_stands_when_its_study_goes_on(
     again = program(tmp_path, "study", "short.yaml", *QUIET, "--json", "--resume")
     assert sorted(manifests(tmp_path / "runs")) == made
     assert again.json["rows"] == ended.json["rows"]
+    # It stands for its case, and in no effect.
+    assert [one["by_case"] for one in again.json["effects"]] == [[]]
 
 
 def test_a_warm_up_ends_when_throughput_is_stationary(tmp_path: Path, program: Program) -> None:

@@ -99,6 +99,34 @@ def test_a_page_may_show_only_some_cases_of_a_study(
         assert f"page.md:1: {told}" in capsys.readouterr().err
 
 
+def test_a_change_is_no_second_figure_of_its_cases_and_has_no_second_one_itself(
+    archive: Path,
+    program: Program,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (archive / "tiny.yaml").write_text(TINY)
+    assert program(archive, "study", "tiny.yaml", "-q").code in (0, 1)
+    assert program(archive, "runs", "archive", "study:tiny", "-o", "again.tar.xz").code == 0
+    page = archive / "page.md"
+    monkeypatch.chdir(archive)
+    Path("docs").mkdir()
+    ledger = 'records = "docs"\nresults = ["page.md", "other.md"]\nciting = []\n'
+    Path("docs/ledger.toml").write_text(ledger)
+    for shown, beside, contradicts in (
+        ("every-case", "effects", False),
+        ("every-case", "every-case,effects", True),
+        ("effects", "effects", True),
+    ):
+        for path, name, view in ((page, "tiny", shown), (Path("other.md"), "again", beside)):
+            mark = f"<!-- kvmark: report from={name}.tar.xz view={view} -->\n<!-- /kvmark -->"
+            path.write_text(f"# Page\n\n{mark}\n")
+        assert main(["doc", "-q"]) == 1
+        assert "Twice as many" in Path("other.md").read_text()
+        assert main(["doc", "--check"]) == 1
+        assert ("has other figures than on" in capsys.readouterr().err) is contradicts
+
+
 TOO_SHORT = """
 name: short
 question: Are runs that say too little kept beside those that say enough?

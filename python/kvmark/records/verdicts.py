@@ -125,6 +125,6 @@ def _rules() -> str:
     """A digest of the source that judges."""
     digest = sha256()
     for package in _JUDGING:
-        for source in sorted((Path(__file__).parents[1] / package).glob("*.py")):
+        for source in sorted((Path(__file__).parents[1] / package).rglob("*.py")):
             digest.update(source.read_bytes())
     return digest.hexdigest()

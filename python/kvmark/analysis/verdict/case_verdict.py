@@ -44,7 +44,7 @@ def case_verdict(verdicts: Iterable[Verdict]) -> CaseVerdict:
     for verdict in verdicts:
         for code in dict.fromkeys(reason.code for reason in verdict.reasons):
             same = [reason for reason in verdict.reasons if reason.code == code]
-            found.setdefault(code, []).append(Verdict.of(same).reasons[0])
+            found.setdefault(code, []).append(_gravest(same))
     together = (_together(code, reasons, len(verdicts)) for code, reasons in found.items())
     whole = Verdict.of(reason for reason in together if reason is not None)
     return CaseVerdict(whole.judgement, whole.reasons, len(verdicts))
@@ -52,7 +52,7 @@ def case_verdict(verdicts: Iterable[Verdict]) -> CaseVerdict:
 
 def _together(code: str, reasons: Sequence[Reason], runs: int) -> Reason | None:
     """One reason from those of several runs; none where the runs together leave no doubt."""
-    gravest = Verdict.of(reasons).reasons[0]
+    gravest = _gravest(reasons)
     if runs == 1:
         return gravest
     if code == "too_few_samples":
@@ -69,6 +69,13 @@ def _together(code: str, reasons: Sequence[Reason], runs: int) -> Reason | None:
         sentence=f"In {len(reasons)} of {runs} runs: {gravest.sentence}",
         evidence=evidence,
     )
+
+
+def _gravest(reasons: Iterable[Reason]) -> Reason:
+    """The gravest of one code; of such the one that no number of runs makes good."""
+    worst, *others = Verdict.of(reasons).reasons
+    lasting = (one for one in others if one.level is worst.level and "clients" in one.evidence)
+    return worst if "clients" in worst.evidence else next(lasting, worst)
 
 
 def _samples(gravest: Reason, reasons: Sequence[Reason], runs: int) -> Reason | None:

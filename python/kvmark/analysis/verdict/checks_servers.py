@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kvmark.analysis.summary.counters import rises
-from kvmark.analysis.summary.faults import problems
+from kvmark.analysis.summary.faults import RECOVERY_NS, fault_spans, problems
 from kvmark.analysis.verdict.evidence import JudgedPhase, percent, reason
 from kvmark.analysis.verdict.rules import Reason
 from kvmark.drivers import drivers
@@ -81,21 +81,39 @@ def _check_processors(phase: JudgedPhase, rose: Sequence[_Rise]) -> Iterator[Rea
 
 
 def _check_shares(phase: JudgedPhase, rose: Sequence[_Rise]) -> Iterator[Reason | None]:
-    """Whether one of several servers carried more of the traffic than its part."""
-    sharing = _sharing(phase.run)
-    spent = {node: change for node, change in _traffic(rose).items() if node in sharing}
+    """Whether one of several servers carried more of the traffic than its part.
+
+    What a server missed while it was broken on purpose says nothing about the keys.
+    """
+    sharing, traffic = _sharing(phase.run), _traffic(rose)
+    equal = sum(traffic.get(node, 0.0) for node in sharing) / max(len(sharing), 1)
+    broken = {node for node in _broken(phase) if traffic.get(node, 0.0) <= equal}
+    judged = [node for node in sharing if node not in broken]
+    spent = {node: change for node, change in traffic.items() if node in judged}
     total = sum(spent.values())
-    if len(spent) < 2 or len(spent) < len(sharing) or total <= 0:
+    if len(spent) < 2 or len(spent) < len(judged) or total <= 0:
         return
     node = max(spent, key=lambda name: spent[name])
     share, fair = spent[node] / total, 1 / len(spent)
+    whole = " without a fault" if broken else ""
     yield reason(
         "uneven_servers",
         share - fair,
-        f"server {node} carried {percent(share)} of the traffic of {len(spent)} servers, where"
-        f" an equal part is {percent(fair)}",
+        f"server {node} carried {percent(share)} of the traffic of {len(spent)} servers{whole},"
+        f" where an equal part is {percent(fair)}",
         {"node": node, "share": share, "equal_share": fair, "servers": len(spent)},
         phase=phase.name,
+    )
+
+
+def _broken(phase: JudgedPhase) -> frozenset[str]:
+    """The servers that a fault, or the recovery from it, kept from their part in the phase."""
+    start_ns, end_ns = phase.record.start_ns, phase.record.drained_ns or phase.record.end_ns
+    return frozenset(
+        span.node
+        for span in fault_spans(phase.run)
+        if span.begun_ns < end_ns
+        and (span.ended_ns is None or span.ended_ns + RECOVERY_NS > start_ns)
     )
 
 

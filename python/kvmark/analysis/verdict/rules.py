@@ -273,7 +273,7 @@ _RULES = (
         " popular keys of a zipfian choice alone stay below the second bound.",
         "look at the text of the keys: a common hash tag puts them all into one slot; of peers,"
         " look whether all are asked (token_aware, datacenter)",
-        applies="testbeds with several primaries or peers",
+        applies="testbeds with several primaries or peers, of those that no planned fault touched",
     ),
     _rule(
         "hot_partition",

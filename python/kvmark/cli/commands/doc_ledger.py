@@ -211,11 +211,16 @@ def _contradictions(documents: Sequence[LedgerDocument]) -> Iterator[str]:
 
 
 def _things(content: BlockContent) -> dict[str, tuple[str, frozenset[str]]]:
-    """What a block shows: in words, and of which measurements."""
+    """What a block shows: in words, and of which measurements.
+
+    A change is found within a repetition: it is no second figure of either case.
+    """
     found: dict[str, tuple[str, set[str]]] = {}
+    kinds = [""] * content.of_cases + ["a change of "] * content.of_changes
     for run in content.runs:
         key, words = thing(run.manifest)
-        found.setdefault(key, (words, set()))[1].add(run.id)
+        for kind in kinds:
+            found.setdefault(f"{kind}{key}", (f"{kind}{words}", set()))[1].add(run.id)
     if content.peers is not None:
         for one in content.peers.runs:
             words = f"{one.program} in {one.case}"

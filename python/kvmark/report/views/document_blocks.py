@@ -38,6 +38,8 @@ __all__ = ["KINDS", "BlockContent", "BlockSource", "content"]
 
 _CHOOSE: Final = frozenset({"from", "tag", "study", "workload", "system", "records"})
 _WAY: Final = "through"
+#: Parts of a study's report that show what changes from case to case.
+_CHANGES: Final = frozenset({"effects", "effects-by-case"})
 _BY: Final[tuple[By, ...]] = ("operation", "workload", "store")
 
 
@@ -50,6 +52,9 @@ class BlockContent:
     #: SVG files that it shows, as seen from the document.
     pictures: Mapping[str, str] = field(default_factory=dict)
     peers: Peers | None = None
+    #: Whether it shows figures of cases, and whether changes from case to case.
+    of_cases: bool = True
+    of_changes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +245,8 @@ def _report(asked: _Asked) -> BlockContent:
     text = "\n\n".join(known[view] for view in views)
     shown = {name: one for name, one in drawn.items() if f"]({folder}/{name}.svg)" in text}
     pictures = {f"{folder}/{name}.svg": one.svg() for name, one in shown.items()}
-    return BlockContent(text, tuple(runs), pictures)
+    of_cases, of_changes = not _CHANGES.issuperset(views), not _CHANGES.isdisjoint(views)
+    return BlockContent(text, tuple(runs), pictures, of_cases=of_cases, of_changes=of_changes)
 
 
 def _peers(asked: _Asked) -> BlockContent:

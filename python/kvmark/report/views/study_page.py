@@ -36,7 +36,7 @@ __all__ = ["study_page", "study_sentence", "study_text"]
 def study_text(answer: StudyAnswer, width: int) -> Text:
     """The question, the table of cases, the effects, the answer, then every doubt."""
     lines = [*sentence_lines(answer.question, width), Text()]
-    for grid in _grids(answer):
+    for grid in (*_cases_grids(answer), *_effects_grids(answer)):
         lines += [to_text(grid, width), Text()]
     lines += sentence_lines(study_sentence(answer), width)
     lines += doubt_lines(_doubts(answer), width)
@@ -52,7 +52,9 @@ def study_page(answer: StudyAnswer) -> Page:
     by_case = tuple(
         effects_by_case_grid(effect) for effect in answer.effects if len(effect.by_case) > 1
     )
-    parts = [Section("every-case", "Every case", grids=tuple(_grids(answer)))]
+    parts = [Section("every-case", "Every case", grids=_cases_grids(answer))]
+    if effects := _effects_grids(answer):
+        parts.append(Section("effects", "Effects", grids=effects))
     if figures:
         parts.append(Section("figures", "Figures", figures=figures))
     if answer.applications:
@@ -146,14 +148,17 @@ def _cases(effect: StudyEffect) -> set[frozenset[tuple[str, str]]]:
     return {frozenset({**pair.levels, **side}.items()) for pair in effect.by_case for side in sides}
 
 
-def _grids(answer: StudyAnswer) -> list[Grid]:
+def _cases_grids(answer: StudyAnswer) -> tuple[Grid, ...]:
     grids = [study_grid(answer)]
-    if any(effect.by_case or effect.imprecise or effect.cold for effect in answer.effects):
-        grids.append(effects_grid(answer))
     if answer.ways is not None and answer.ways.costs:
         grids.append(costs_grid(answer.factors, answer.ways))
     failures = failures_grid(answer)
-    return grids if failures is None else [*grids, failures]
+    return tuple(grids) if failures is None else (*grids, failures)
+
+
+def _effects_grids(answer: StudyAnswer) -> tuple[Grid, ...]:
+    told = any(effect.by_case or effect.imprecise or effect.cold for effect in answer.effects)
+    return (effects_grid(answer),) if told else ()
 
 
 def _doubts(answer: StudyAnswer) -> list[doubts.Doubt]:

@@ -57,7 +57,7 @@ def effects_grid(answer: StudyAnswer) -> Grid:
     """What changes from level to level, beside the published change."""
     published = any(effect.published for effect in answer.effects)
     return Grid(
-        title="Effects",
+        title="Effects over all cases",
         columns=(
             Column("effect", number=False, key=True),
             Column("of", number=False),
