@@ -48,6 +48,15 @@ class Program:
         """Begins a command."""
         return preloaded.start(words, folder, os.environ, folder / "out", folder / "err")
 
+    def begin_study(
+        self, folder: Path, text: str, *words: object, logs: str = "runs/*/intervals.jsonl"
+    ) -> ForkServerProcess:
+        """Begins a study of a text, and comes back when an interval of it has ended."""
+        (folder / "begun.yaml").write_text(text)
+        process = self.start(folder, "study", "begun.yaml", *words)
+        wait_for_an_interval(logs, process, folder)
+        return process
+
     def __call__(self, folder: Path, *words: object) -> Ended:
         """Runs a command to its end."""
         return preloaded.run(words, folder, os.environ, PATIENCE_S)

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from studies import PATIENCE_S, Program, manifests, terminate, wait_for_an_interval
+from studies import PATIENCE_S, Program, manifests, terminate
 
 from kvmark.testbed.state import all_testbeds
 
@@ -51,9 +51,7 @@ testbed: {system: redis}
 workload: ycsb/c
 run: {records: 300, interval: 50ms, duration: 1h}
 """
-    (tmp_path / "long.yaml").write_text(text)
-    process = program.start(tmp_path, "study", "long.yaml", "-q", "--report", "none")
-    wait_for_an_interval("runs/*/intervals.jsonl", process, tmp_path)
+    process = program.begin_study(tmp_path, text, "-q", "--report", "none")
     [testbed] = all_testbeds(own_testbeds)
     assert testbed.lives
     terminate(process, tmp_path)
@@ -73,11 +71,9 @@ run: {records: 100, interval: 50ms, clients: 1, duration: 1s}
 factors:
   system: {levels: {lost: "up:mine", there: "null:"}}
 """
-    (tmp_path / "losing.yaml").write_text(text)
     assert program(tmp_path, "up", "redis", "--name", "mine").code == 0
-    words = ("losing.yaml", "-q", "--json", "--report", "none", "--repetitions", "2")
-    process = program.start(tmp_path, "study", *words)
-    wait_for_an_interval("runs/*/intervals.jsonl", process, tmp_path)
+    words = ("-q", "--json", "--report", "none", "--repetitions", "2")
+    process = program.begin_study(tmp_path, text, *words)
     assert program(tmp_path, "down", "mine").code == 0
     process.join(PATIENCE_S)
     assert process.exitcode == 1, (tmp_path / "err").read_text()

@@ -14,7 +14,7 @@ from typing import Any, cast
 import polars as pl
 import pytest
 from scripted_store import store
-from studies import Program, manifests, terminate, wait_for_an_interval
+from studies import Program, manifests, terminate
 
 from kvmark.errors import Interrupted, SpecError, SystemUnderTestError
 from kvmark.experiment.designs.matrix.answer import answered, stored_study
@@ -474,10 +474,9 @@ def test_a_study_that_is_terminated_while_it_warms_up_leaves_nothing(
     tmp_path: Path, program: Program, own_testbeds: Path
 ) -> None:
     text = KILLED.replace("server_warmup: 3s", "server_warmup: 1h")
-    (tmp_path / "killed.yaml").write_text(text)
-    process = program.start(tmp_path, "study", "killed.yaml", *QUIET)
+    tried = "runs/.tried-*/*/intervals.jsonl"
+    process = program.begin_study(tmp_path, text, *QUIET, logs=tried)
     runs = tmp_path / "runs"
-    wait_for_an_interval("runs/.tried-*/*/intervals.jsonl", process, tmp_path)
     terminate(process, tmp_path)
     assert [path.name for path in runs.iterdir()] == ["studies"]
     assert not list(own_testbeds.iterdir())

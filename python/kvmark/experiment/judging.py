@@ -61,10 +61,8 @@ def _judged(records: Records, run: str) -> Mapping[str, Any]:
 
 
 def _can_stand(verdict: Mapping[str, Any]) -> bool:
-    against = {
-        reason["code"]
-        for reason in verdict["reasons"]
-        if reason["code"] in CUT_SHORT
+    return not any(
+        reason["code"] in CUT_SHORT
         or (reason["level"] == Level.INVALID.value and reason["code"] != IMPRECISE)
-    }
-    return not against
+        for reason in verdict["reasons"]
+    )

@@ -216,11 +216,12 @@ def _things(content: BlockContent) -> dict[str, tuple[str, frozenset[str]]]:
     A change is found within a repetition: it is no second figure of either case.
     """
     found: dict[str, tuple[str, set[str]]] = {}
-    kinds = [""] * content.of_cases + ["a change of "] * content.of_changes
     for run in content.runs:
         key, words = thing(run.manifest)
-        for kind in kinds:
-            found.setdefault(f"{kind}{key}", (f"{kind}{words}", set()))[1].add(run.id)
+        if content.of_cases:
+            found.setdefault(key, (words, set()))[1].add(run.id)
+        if content.of_changes:
+            found.setdefault(f"change {key}", (f"a change of {words}", set()))[1].add(run.id)
     if content.peers is not None:
         for one in content.peers.runs:
             words = f"{one.program} in {one.case}"
