@@ -14,7 +14,7 @@ from kvmark.analysis.compare.metrics import figure
 from kvmark.analysis.models.path_costs import path_costs
 from kvmark.analysis.study import CaseRuns, EffectAsked, PublishedFigures, effect
 from kvmark.analysis.verdict.case_verdict import case_verdict
-from kvmark.analysis.verdict.precision import with_precision
+from kvmark.analysis.verdict.precision import is_precise, with_precision
 from kvmark.records import Run
 from kvmark.report.views.extremes import ends_sentence
 from kvmark.report.views.study_tables import effect_text
@@ -66,14 +66,15 @@ def test_what_intervals_say_of_a_run_is_no_matter_where_runs_are_repeated(health
 
 def test_no_number_of_runs_serves_a_client_that_none_served() -> None:
     wide, unserved = (
-        Reason("imprecise", Level.INVALID, None, "It says little.", evidence, None, "Look.")
-        for evidence in ({"n": 9}, {"clients": 8})
+        Reason(code, Level.INVALID, None, "It says little.", {}, None, "Look.")
+        for code in ("imprecise", "unserved_clients")
     )
     both, one = Verdict.of([wide, unserved]), Verdict.of([wide])
     for verdicts in ([both, one], [one, both]):
         case = with_precision(case_verdict(verdicts), mean_interval([100.0, 101.0], "ops/s"))
-        assert [reason.evidence["clients"] for reason in case.reasons] == [8]
+        assert [reason.code for reason in case.reasons] == ["unserved_clients"]
         assert case.judgement is Judgement.INVALID
+        assert not is_precise(case)
 
 
 SPEEDS = {"a": (1.0, 1.01), "b": (1.2, 1.21)}

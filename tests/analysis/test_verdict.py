@@ -344,6 +344,11 @@ def all_at_once(draft: Draft) -> None:
         row["count"] *= 20 * int(row["start_ns"] == 9_000_000_000)
 
 
+def many_clients(draft: Draft) -> None:
+    """More clients than operations ended."""
+    draft.plan["groups"][0]["clients"] = 10_000_000
+
+
 def few_operations(draft: Draft) -> None:
     for operation in ("READ", "UPDATE"):
         draft.total(operation).update(count=150, in_window=150)
@@ -448,6 +453,7 @@ CLOSED: list[tuple[str, Plant, Level]] = [
     ("too_short", three_intervals, Level.SUSPECT),
     ("imprecise", swinging, Level.SUSPECT),
     ("imprecise", all_at_once, Level.INVALID),
+    ("unserved_clients", many_clients, Level.INVALID),
     ("too_few_samples", few_operations, Level.SUSPECT),
     ("too_few_samples", rare_operation, Level.NOTE),
     ("abandoned", abandoned, Level.SUSPECT),

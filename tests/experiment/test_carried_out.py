@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from studies import Program, manifests, quick
 
+from kvmark.analysis import Level, Reason, Verdict, save_verdict
+from kvmark.records import Records
+
 QUIET = ("-q", "--report", "none")
 
 
@@ -256,6 +259,26 @@ def test_a_run_that_is_only_imprecise_stands_when_its_study_goes_on(
     assert again.json["rows"] == ended.json["rows"]
     # It stands for its case, and in no effect.
     assert [one["by_case"] for one in again.json["effects"]] == [[]]
+
+
+def test_a_longer_run_that_is_invalid_for_a_passing_cause_is_made_again(
+    tmp_path: Path, program: Program
+) -> None:
+    study = TOO_SHORT.replace("lengthen: 3", "lengthen: 1").replace("50ms", "250ms")
+    (tmp_path / "short.yaml").write_text(study)
+    words = ("study", "short.yaml", *QUIET, "--only", "clients=8")
+    program(tmp_path, *words)
+    records = Records(tmp_path / "runs")
+    made = manifests(records.root)
+    [longer] = (run for run, one in made.items() if one["spec"]["duration_ns"] == 500 * 10**6)
+    # The first stands for its precision alone; the longer one met a cause that passes.
+    late = Reason("generator_late", Level.INVALID, None, "It was late.", {}, None, "Look.")
+    save_verdict(records, records.open(longer), Verdict.of([late]))
+    program(tmp_path, *words, "--resume")
+    again = manifests(records.root)
+    assert [one["spec"]["duration_ns"] for run, one in again.items() if run not in made] == [
+        500 * 10**6
+    ]
 
 
 def test_a_warm_up_ends_when_throughput_is_stationary(tmp_path: Path, program: Program) -> None:

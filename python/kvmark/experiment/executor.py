@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from kvmark.errors import Interrupted, KvmarkError, RunError
 from kvmark.experiment.design import Left, RunMade, RunOutcome, RunRequest, TimeLimit
 from kvmark.experiment.journal import Attempt, Journal
-from kvmark.experiment.judging import usable
+from kvmark.experiment.judging import Standing, standings
 from kvmark.records import Manifest, Records, RunFolder
 from kvmark.run.execution import Carried, Progress, carry_out
 from kvmark.run.setting import Setting
@@ -47,20 +47,22 @@ class Best:
     """What there is of one run of a case."""
 
     attempt: Attempt
-    usable: bool
+    standing: Standing
 
 
 def best_attempts(journal: Journal) -> Mapping[Place, Best]:
-    """The try that stands for each run: the newest that is usable, or else the newest."""
+    """The try that is each run: the newest that needn't be made again, or else the newest."""
     attempts = journal.attempts()
     runs = [attempt.run for attempt in attempts if attempt.run is not None]
-    judged = usable(journal.records, runs)
+    known = standings(journal.records, runs)
     found: dict[Place, Best] = {}
+    again = Standing.AGAIN
     for attempt in attempts:
         place = (attempt.case, attempt.repetition)
-        is_usable = attempt.run is not None and judged[attempt.run]
-        if is_usable or place not in found or not found[place].usable:
-            found[place] = Best(attempt, is_usable)
+        standing = again if attempt.run is None else known[attempt.run]
+        before = found.get(place)
+        if before is None or standing is not again or before.standing is again:
+            found[place] = Best(attempt, standing)
     return found
 
 
@@ -72,9 +74,18 @@ def ended_runs(journal: Journal, *, redoes_invalid: bool) -> Mapping[Made, Attem
     """
     whole = {_made(one): one for one in journal.attempts() if one.is_whole}
     if redoes_invalid:
-        stand = {place: one.attempt for place, one in best_attempts(journal).items() if one.usable}
+        stand = {
+            place: best.attempt
+            for place, best in best_attempts(journal).items()
+            if best.standing is not Standing.AGAIN
+        }
         # Those that were too short stand too, or it wouldn't be known that a longer one followed.
-        shorter = {made: one for made, one in whole.items() if made[:2] in stand}
+        shorter = {
+            _made(one): one
+            for one in whole.values()
+            if (longest := stand.get((one.case, one.repetition)))
+            and one.lengthened < longest.lengthened
+        }
         return shorter | {_made(one): one for one in stand.values()}
     newest = whole
     root = journal.records.root

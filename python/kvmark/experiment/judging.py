@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import Any, Final
 
 from kvmark.analysis import Level, judge, save_verdict
-from kvmark.analysis.verdict.checks_precision import IMPRECISE
+from kvmark.analysis.verdict.checks_precision import TOO_LITTLE
 from kvmark.errors import KvmarkError
 from kvmark.records import Records
 from kvmark.records.verdicts import kept_verdict
 
-__all__ = ["CUT_SHORT", "says_too_little", "usable"]
+__all__ = ["CUT_SHORT", "Standing", "says_too_little", "standings"]
 
 CUT_SHORT: Final = frozenset({"interrupted", "recovered"})
 """Codes of the reasons that a run has which didn't come to its end."""
 
 
-def usable(records: Records, runs: Sequence[str]) -> Mapping[str, bool]:
-    """Whether each run can stand for its case: it came to its end and isn't INVALID.
+class Standing(Enum):
+    """What a run is to its case when its study goes on."""
 
-    A run that was killed or interrupted is closed and kept, and can't. One that is INVALID for its
-    precision alone can: made again at its length it would say no more, and its case is judged by
-    all of its runs.
-    """
-    known = _known(records, runs)
-    rest = (run for run in runs if run not in known)
-    return {**known, **{run: _is_usable(records, run) for run in rest}}
+    #: It was cut short, can't be read, or is INVALID: it is made again.
+    AGAIN = "again"
+    #: INVALID since it says too little, and for nothing else: made again at its length it would
+    #: say no more. Its case is judged by all of its runs, and it enters no effect.
+    TOO_LITTLE = "too_little"
+    USABLE = "usable"
+
+
+def standings(records: Records, runs: Sequence[str]) -> Mapping[str, Standing]:
+    """What each run is to its case."""
+    return {run: _standing(records, run) for run in runs}
 
 
 def says_too_little(records: Records, run: str) -> bool:
@@ -36,21 +41,20 @@ def says_too_little(records: Records, run: str) -> bool:
     except KvmarkError:
         return False
     codes = {reason["code"] for reason in verdict["reasons"]}
-    too_little = verdict["judgement"] == "INVALID" or IMPRECISE in codes
-    return too_little and codes.isdisjoint(CUT_SHORT)
+    too_little = verdict["judgement"] == "INVALID" or codes & TOO_LITTLE
+    return bool(too_little) and codes.isdisjoint(CUT_SHORT)
 
 
-def _known(records: Records, runs: Sequence[str]) -> dict[str, bool]:
-    """What the verdicts say that are kept."""
-    kept = {run: kept_verdict(records, run) for run in runs}
-    return {run: _can_stand(verdict) for run, verdict in kept.items() if verdict is not None}
-
-
-def _is_usable(records: Records, run: str) -> bool:
+def _standing(records: Records, run: str) -> Standing:
     try:
-        return _can_stand(_judged(records, run))
+        verdict = kept_verdict(records, run) or _judged(records, run)
     except KvmarkError:
-        return False
+        return Standing.AGAIN
+    codes = {reason["code"] for reason in verdict["reasons"]}
+    invalid = {one["code"] for one in verdict["reasons"] if one["level"] == Level.INVALID.value}
+    if codes & CUT_SHORT or invalid - TOO_LITTLE:
+        return Standing.AGAIN
+    return Standing.TOO_LITTLE if invalid else Standing.USABLE
 
 
 def _judged(records: Records, run: str) -> Mapping[str, Any]:
@@ -58,11 +62,3 @@ def _judged(records: Records, run: str) -> Mapping[str, Any]:
     verdict = judge(opened)
     save_verdict(records, opened, verdict)
     return verdict.to_json()
-
-
-def _can_stand(verdict: Mapping[str, Any]) -> bool:
-    return not any(
-        reason["code"] in CUT_SHORT
-        or (reason["level"] == Level.INVALID.value and reason["code"] != IMPRECISE)
-        for reason in verdict["reasons"]
-    )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from kvmark.analysis.machine_speed import HOST, fixed_work_ns, same_machine
+from kvmark.analysis.verdict.rules import RULES
 from kvmark.records import PhaseRecord, Run
 from kvmark.records.case import PLACES, described
 from kvmark.records.counting import moved_between
@@ -19,7 +20,6 @@ Kind = Literal["plan", "system"]
 _BUSY: Final = 0.5
 _BUSIER: Final = 0.1
 _WAITED_MORE: Final = 0.02
-_FASTER: Final = 0.10
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def _machine_speed(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterato
         return
     slow, fast = (before, after) if before.value > after.value else (after, before)
     apart = slow.value / fast.value - 1
-    if apart > _FASTER and (slow.low or 0) > (fast.high or 0):
+    if RULES["machine_speed"].level(apart) is not None and (slow.low or 0) > (fast.high or 0):
         side = "baseline" if slow is before else "candidate"
         yield Caution(
             "machine_speed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +11,9 @@ import polars as pl
 
 from kvmark.records import GoingRun, PhaseRecord, Run
 
-__all__ = ["RECOVERY_NS", "FaultSpan", "expected_errors", "fault_spans", "problems"]
+__all__ = ["FaultSpan", "expected_errors", "fault_spans", "problems"]
 
-RECOVERY_NS = 5_000_000_000
+_RECOVERY_NS = 5_000_000_000
 """How long after a fault errors are still its consequence.
 
 Drivers try a lost connection again after a second at most, and a server needs a moment to take its
@@ -31,6 +32,11 @@ class FaultSpan:
     begun_ns: int
     #: None when the server wasn't brought back.
     ended_ns: int | None
+
+    @property
+    def over_ns(self) -> float:
+        """The instant until which failures are its consequence: no end without the server."""
+        return math.inf if self.ended_ns is None else self.ended_ns + _RECOVERY_NS
 
 
 def fault_spans(run: Run | GoingRun) -> tuple[FaultSpan, ...]:
@@ -65,14 +71,13 @@ def expected_errors(run: Run, phase: PhaseRecord) -> dict[str, int]:
         & ~pl.col("part")
         & ~pl.col("outcome").is_in(["ok", "miss", "mismatch"])
     )
-    touched = rows.filter(pl.any_horizontal(_touched(span, phase) for span in spans))
+    touched = rows.filter(pl.any_horizontal(_touched(span) for span in spans))
     sums = touched.group_by("outcome").agg(pl.col("count").sum())
     return {str(outcome): int(count) for outcome, count in sums.iter_rows()}
 
 
-def _touched(span: FaultSpan, phase: PhaseRecord) -> pl.Expr:
-    end_ns = phase.drained_ns or phase.end_ns if span.ended_ns is None else span.ended_ns
-    return (pl.col("end_ns") > span.begun_ns) & (pl.col("start_ns") < end_ns + RECOVERY_NS)
+def _touched(span: FaultSpan) -> pl.Expr:
+    return (pl.col("end_ns") > span.begun_ns) & (pl.col("start_ns") < span.over_ns)
 
 
 def _faults(run: Run | GoingRun, state: str) -> Iterator[dict[str, Any]]:

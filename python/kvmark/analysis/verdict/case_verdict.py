@@ -72,10 +72,7 @@ def _together(code: str, reasons: Sequence[Reason], runs: int) -> Reason | None:
 
 
 def _gravest(reasons: Sequence[Reason]) -> Reason:
-    """The gravest of one code; of such the first that no number of runs makes good."""
-    worst = Verdict.of(reasons).reasons[0]
-    lasting = (one for one in reasons if one.level is worst.level and "clients" in one.evidence)
-    return next(lasting, worst)
+    return Verdict.of(reasons).reasons[0]
 
 
 def _samples(gravest: Reason, reasons: Sequence[Reason], runs: int) -> Reason | None:

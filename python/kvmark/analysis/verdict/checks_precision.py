@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from kvmark.analysis.summary.run import throughput
 from kvmark.analysis.verdict.evidence import JudgedPhase, percent, reason
-from kvmark.analysis.verdict.rules import RULES, Level, Reason
+from kvmark.analysis.verdict.rules import Reason
 from kvmark.stats import Estimate
 
-__all__ = ["IMPRECISE", "check_precision", "imprecise"]
+__all__ = ["IMPRECISE", "TOO_LITTLE", "check_precision", "imprecise"]
 
-IMPRECISE = "imprecise"
+IMPRECISE: Final = "imprecise"
+_UNSERVED: Final = "unserved_clients"
+TOO_LITTLE: Final = frozenset({IMPRECISE, _UNSERVED})
+"""Codes of the reasons that a run has which says too little for its length."""
 
 
 def check_precision(phase: JudgedPhase) -> Iterator[Reason | None]:
     """How wide the throughput's interval is, and whether each client ended an operation."""
     yield imprecise(throughput(phase.run, phase.record), phase.name)
     clients, ended = _clients(phase), phase.count()
-    if 0 < ended < clients:
-        rule = RULES[IMPRECISE]
-        yield Reason(
-            code=IMPRECISE,
-            level=Level.INVALID,
-            phase=phase.name,
-            sentence=f"Of {clients} clients not each ended an operation: there were {ended}.",
-            evidence={"clients": clients, "ended": ended},
-            threshold=None,
-            advice=rule.advice,
-        )
+    # Where no operation ended, nothing was measured.
+    unserved = clients - ended if ended else 0
+    yield reason(
+        _UNSERVED,
+        unserved,
+        f"of {clients} clients at least {unserved} ended no operation: there were {ended}",
+        {"clients": clients, "ended": ended},
+        phase=phase.name,
+    )
 
 
 def imprecise(found: Estimate, phase: str | None = None) -> Reason | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kvmark.analysis.summary.counters import rises
-from kvmark.analysis.summary.faults import RECOVERY_NS, fault_spans, problems
+from kvmark.analysis.summary.faults import fault_spans, problems
 from kvmark.analysis.verdict.evidence import JudgedPhase, percent, reason
 from kvmark.analysis.verdict.rules import Reason
 from kvmark.drivers import drivers
@@ -112,8 +112,7 @@ def _broken(phase: JudgedPhase) -> frozenset[str]:
     return frozenset(
         span.node
         for span in fault_spans(phase.run)
-        if span.begun_ns < end_ns
-        and (span.ended_ns is None or span.ended_ns + RECOVERY_NS > start_ns)
+        if span.begun_ns < end_ns and start_ns < span.over_ns
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from kvmark.analysis.verdict.case_verdict import CaseVerdict
-from kvmark.analysis.verdict.checks_precision import IMPRECISE, imprecise
+from kvmark.analysis.verdict.checks_precision import IMPRECISE, TOO_LITTLE, imprecise
 from kvmark.analysis.verdict.judge import Verdict
 from kvmark.analysis.verdict.rules import Reason
 from kvmark.records import Judgement
@@ -34,7 +34,7 @@ def with_precision(verdict: CaseVerdict, throughput: Estimate) -> CaseVerdict:
     """
     if verdict.runs < 2:
         return verdict
-    kept = [one for one in verdict.reasons if one.code != IMPRECISE or "clients" in one.evidence]
+    kept = [one for one in verdict.reasons if one.code != IMPRECISE]
     found = imprecise(throughput)
     whole = Verdict.of(kept if found is None else [*kept, found])
     return replace(verdict, judgement=whole.judgement, reasons=whole.reasons)
@@ -42,4 +42,4 @@ def with_precision(verdict: CaseVerdict, throughput: Estimate) -> CaseVerdict:
 
 def is_precise(verdict: Judged) -> bool:
     """Whether it may be named, and how it differs from others."""
-    return all(one.code != IMPRECISE for one in verdict.reasons)
+    return TOO_LITTLE.isdisjoint(one.code for one in verdict.reasons)

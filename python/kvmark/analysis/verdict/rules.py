@@ -421,13 +421,21 @@ _RULES = (
     ),
     _rule(
         "imprecise",
-        "half the width of the throughput's interval, as a share of it; or fewer operations ended"
-        " than there are clients",
+        "half the width of the throughput's interval, as a share of it",
         (None, 0.20, 1.0),
         "Above a fifth, cases that differ by a third can't be told apart; an interval that holds 0"
-        " says nothing. The second is INVALID: not each client has been served.",
+        " says nothing.",
         "measure longer, or repeat the run: such a case stands in no effect and no headline",
         applies="runs with enough intervals; cases with two runs or more, by their scatter",
+    ),
+    _rule(
+        "unserved_clients",
+        "clients of the closed model that can't have ended an operation, since fewer ended than"
+        " there are clients",
+        (None, None, 0),
+        "Whoever was never served is in no quantile: latencies would be those of the lucky ones.",
+        "measure longer: such a case stands in no effect and no headline",
+        unit=Unit.COUNT,
     ),
     _rule(
         "too_few_samples",

@@ -30,7 +30,8 @@ from kvmark.experiment.designs.matrix.proxies import read_published_ways
 from kvmark.experiment.designs.matrix.published import PublishedCase
 from kvmark.experiment.executor import Best, best_attempts
 from kvmark.experiment.journal import Journal, every
-from kvmark.records import Judgement, Records, Run
+from kvmark.experiment.judging import Standing
+from kvmark.records import Records, Run
 from kvmark.run.execution import INTERRUPTED
 from kvmark.spec.study import DIRECT, THROUGH, EffectSpec, parse_study
 from kvmark.spec.url import SystemName, SystemUrl, parse_system_url
@@ -153,9 +154,9 @@ def _case(
                 reason = str(problem)
         if reason is not None and (reason == _KILLED or reason.startswith(INTERRUPTED)):
             cut.add(repetition)
-        if found.usable:
+        if found.standing is not Standing.AGAIN:
             reason = reason or _from_cache(study, case, runs[repetition])
-        if found.usable and reason is None and not _is_invalid(records, runs[repetition]):
+        if found.standing is Standing.USABLE and reason is None:
             whole.add(repetition)
         if reason is not None:
             failures.append(reason)
@@ -175,11 +176,6 @@ def _without(cold: Mapping[str, Reason], case: CaseRuns) -> CaseRuns:
     """The case, of which no run takes part in an effect that was too slow for its place."""
     slow = (each for each in case.usable if case.runs[each].id in cold)
     return replace(case, cold=frozenset(slow))
-
-
-def _is_invalid(records: Records, run: Run) -> bool:
-    """Whether it enters no effect. For its precision alone it stands for its case all the same."""
-    return known_verdict(records, run).judgement is Judgement.INVALID
 
 
 def _judged(records: Records, beside: Sequence[Mapping[str, Reason]], run: Run) -> Verdict:
