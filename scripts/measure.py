@@ -30,6 +30,7 @@ from kvmark.records.store import Records
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / ".venv/bin/kvmark"
+PAGES = ROOT / "docs"
 RECORDS = "docs/records"
 BEGUN = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
 SECONDS_A_MINUTE = 60
@@ -232,6 +233,10 @@ def study(name: str, minutes: float | None) -> None:
     must("runs", "archive", f"study:{journal.id}", "--output", str(output), *SMALL)
     if is_whole:
         begun.unlink(missing_ok=True)
+        for page in PAGES.rglob("*.md"):
+            text = page.read_text("utf-8")
+            if begun.name in text:
+                page.write_text(text.replace(begun.name, whole.name), "utf-8")
 
 
 def bring_back(stored: Path, kept: Records, name: str) -> None:

@@ -20,6 +20,7 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(measure, "STUDIES", {NAME: (FILE, CHOICE)})
     monkeypatch.setenv("KVMARK_RUNS", str(tmp_path / "runs"))
     monkeypatch.setattr(measure, "RECORDS", str(tmp_path))
+    monkeypatch.setattr(measure, "PAGES", tmp_path / "pages")
     monkeypatch.setattr(measure, "LONGEST_RUN_S", 0)
     monkeypatch.setattr(measure, "head", lambda: "0" * 40)
     monkeypatch.setattr(measure, "PROGRAM", tmp_path / "program")
@@ -55,6 +56,19 @@ def test_a_study_that_came_to_its_end_is_whole_and_its_part_is_gone(
         (records / stored).write_text("old\n")
     assert measured(records, study) == {f"{NAME}.tar.xz"}
     assert not (records / f"{NAME}.begun.tar.xz").exists()
+
+
+def test_pages_that_showed_the_part_of_a_study_show_the_whole_when_it_is_there(
+    records: Path,
+) -> None:
+    (records / f"{NAME}.begun.tar.xz").write_text("old\n")
+    page = records / "pages/results/page.md"
+    page.parent.mkdir(parents=True)
+    page.write_text(f"from={NAME}.begun.tar.xz\n")
+    measured(records, "exit 130")
+    assert page.read_text() == f"from={NAME}.begun.tar.xz\n"
+    measured(records, "exit 0")
+    assert page.read_text() == f"from={NAME}.tar.xz\n"
 
 
 @pytest.mark.parametrize(("study", "minutes"), [("exec sleep 600", 0.0), ("exit 130", None)])
