@@ -21,7 +21,7 @@ from kvmark.analysis import (
 )
 from kvmark.analysis.compare.selection import usable
 from kvmark.experiment import judging
-from kvmark.experiment.judging import Standing
+from kvmark.experiment.judging import Usability
 from kvmark.records import Records, Run, verdicts
 from kvmark.records.verdicts import kept_verdict
 from kvmark.report.views.gather import run_answer
@@ -110,7 +110,7 @@ def test_a_study_judges_nothing_anew_that_is_kept(
     doubtful: Run, records: Records, kept: Verdict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(judging, "judge")
-    assert judging.standings(records, [doubtful.id]) == {doubtful.id: Standing.USABLE}
+    assert judging.usability(records, [doubtful.id]) == {doubtful.id: Usability.USABLE}
 
 
 def test_a_run_that_was_cut_short_stands_for_no_case_whatever_is_kept(
@@ -119,8 +119,8 @@ def test_a_run_that_was_cut_short_stands_for_no_case_whatever_is_kept(
     draft = healthy()
     draft.engine["interrupted"] = True
     run: Run = draft.run()
-    before = judging.standings(records, [run.id])
-    assert before == judging.standings(records, [run.id]) == {run.id: Standing.AGAIN}
+    before = judging.usability(records, [run.id])
+    assert before == judging.usability(records, [run.id]) == {run.id: Usability.AGAIN}
     assert kept_verdict(records, run.id) is not None
 
 

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from kvmark.errors import Interrupted, KvmarkError, RunError
 from kvmark.experiment.design import Left, RunMade, RunOutcome, RunRequest, TimeLimit
 from kvmark.experiment.journal import Attempt, Journal
-from kvmark.experiment.judging import Standing, standings
+from kvmark.experiment.judging import Usability, usability
 from kvmark.records import Manifest, Records, RunFolder
 from kvmark.run.execution import Carried, Progress, carry_out
 from kvmark.run.setting import Setting
@@ -47,22 +47,22 @@ class Best:
     """What there is of one run of a case."""
 
     attempt: Attempt
-    standing: Standing
+    worth: Usability
 
 
 def best_attempts(journal: Journal) -> Mapping[Place, Best]:
     """The try that is each run: the newest that needn't be made again, or else the newest."""
     attempts = journal.attempts()
     runs = [attempt.run for attempt in attempts if attempt.run is not None]
-    known = standings(journal.records, runs)
+    known = usability(journal.records, runs)
     found: dict[Place, Best] = {}
-    again = Standing.AGAIN
+    again = Usability.AGAIN
     for attempt in attempts:
         place = (attempt.case, attempt.repetition)
-        standing = again if attempt.run is None else known[attempt.run]
+        worth = again if attempt.run is None else known[attempt.run]
         before = found.get(place)
-        if before is None or standing is not again or before.standing is again:
-            found[place] = Best(attempt, standing)
+        if before is None or worth is not again or before.worth is again:
+            found[place] = Best(attempt, worth)
     return found
 
 
@@ -77,7 +77,7 @@ def ended_runs(journal: Journal, *, redoes_invalid: bool) -> Mapping[Made, Attem
         stand = {
             place: best.attempt
             for place, best in best_attempts(journal).items()
-            if best.standing is not Standing.AGAIN
+            if best.worth is not Usability.AGAIN
         }
         # Those that were too short stand too, or it wouldn't be known that a longer one followed.
         shorter = {

@@ -12,13 +12,13 @@ from kvmark.errors import KvmarkError
 from kvmark.records import Records
 from kvmark.records.verdicts import kept_verdict
 
-__all__ = ["CUT_SHORT", "Standing", "says_too_little", "standings"]
+__all__ = ["CUT_SHORT", "Usability", "says_too_little", "usability"]
 
 CUT_SHORT: Final = frozenset({"interrupted", "recovered"})
 """Codes of the reasons that a run has which didn't come to its end."""
 
 
-class Standing(Enum):
+class Usability(Enum):
     """What a run is to its case when its study goes on."""
 
     #: It was cut short, can't be read, or is INVALID: it is made again.
@@ -29,9 +29,9 @@ class Standing(Enum):
     USABLE = "usable"
 
 
-def standings(records: Records, runs: Sequence[str]) -> Mapping[str, Standing]:
+def usability(records: Records, runs: Sequence[str]) -> Mapping[str, Usability]:
     """What each run is to its case."""
-    return {run: _standing(records, run) for run in runs}
+    return {run: _usability(records, run) for run in runs}
 
 
 def says_too_little(records: Records, run: str) -> bool:
@@ -45,16 +45,16 @@ def says_too_little(records: Records, run: str) -> bool:
     return bool(too_little) and codes.isdisjoint(CUT_SHORT)
 
 
-def _standing(records: Records, run: str) -> Standing:
+def _usability(records: Records, run: str) -> Usability:
     try:
         verdict = kept_verdict(records, run) or _judged(records, run)
     except KvmarkError:
-        return Standing.AGAIN
+        return Usability.AGAIN
     codes = {reason["code"] for reason in verdict["reasons"]}
     invalid = {one["code"] for one in verdict["reasons"] if one["level"] == Level.INVALID.value}
     if codes & CUT_SHORT or invalid - TOO_LITTLE:
-        return Standing.AGAIN
-    return Standing.TOO_LITTLE if invalid else Standing.USABLE
+        return Usability.AGAIN
+    return Usability.TOO_LITTLE if invalid else Usability.USABLE
 
 
 def _judged(records: Records, run: str) -> Mapping[str, Any]:

@@ -30,7 +30,7 @@ from kvmark.experiment.designs.matrix.proxies import read_published_ways
 from kvmark.experiment.designs.matrix.published import PublishedCase
 from kvmark.experiment.executor import Best, best_attempts
 from kvmark.experiment.journal import Journal, every
-from kvmark.experiment.judging import Standing
+from kvmark.experiment.judging import Usability
 from kvmark.records import Records, Run
 from kvmark.run.execution import INTERRUPTED
 from kvmark.spec.study import DIRECT, THROUGH, EffectSpec, parse_study
@@ -154,9 +154,9 @@ def _case(
                 reason = str(problem)
         if reason is not None and (reason == _KILLED or reason.startswith(INTERRUPTED)):
             cut.add(repetition)
-        if found.standing is not Standing.AGAIN:
+        if found.worth is not Usability.AGAIN:
             reason = reason or _from_cache(study, case, runs[repetition])
-        if found.standing is Standing.USABLE and reason is None:
+        if found.worth is Usability.USABLE and reason is None:
             whole.add(repetition)
         if reason is not None:
             failures.append(reason)
