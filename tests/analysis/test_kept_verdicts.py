@@ -110,7 +110,7 @@ def test_a_study_judges_nothing_anew_that_is_kept(
     doubtful: Run, records: Records, kept: Verdict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(judging, "judge")
-    assert judging.usability(records, [doubtful.id]) == {doubtful.id: Usability.USABLE}
+    assert judging.usability(records, doubtful.id) is Usability.USABLE
 
 
 def test_a_run_that_was_cut_short_stands_for_no_case_whatever_is_kept(
@@ -119,8 +119,8 @@ def test_a_run_that_was_cut_short_stands_for_no_case_whatever_is_kept(
     draft = healthy()
     draft.engine["interrupted"] = True
     run: Run = draft.run()
-    before = judging.usability(records, [run.id])
-    assert before == judging.usability(records, [run.id]) == {run.id: Usability.AGAIN}
+    before = judging.usability(records, run.id)
+    assert before is judging.usability(records, run.id) is Usability.AGAIN
     assert kept_verdict(records, run.id) is not None
 
 

@@ -272,7 +272,7 @@ def test_a_longer_run_that_is_invalid_for_a_passing_cause_is_made_again(
     made = manifests(records.root)
     [longer] = (run for run, one in made.items() if one["spec"]["duration_ns"] == 500 * 10**6)
     # The first stands for its precision alone; the longer one met a cause that passes.
-    late = Reason("generator_late", Level.INVALID, None, "It was late.", {}, None, "Look.")
+    late = Reason("schedule_late", Level.INVALID, None, "It was late.", {}, None, "Look.")
     save_verdict(records, records.open(longer), Verdict.of([late]))
     program(tmp_path, *words, "--resume")
     again = manifests(records.root)

@@ -52,14 +52,11 @@ class Best:
 
 def best_attempts(journal: Journal) -> Mapping[Place, Best]:
     """The try that is each run: the newest that needn't be made again, or else the newest."""
-    attempts = journal.attempts()
-    runs = [attempt.run for attempt in attempts if attempt.run is not None]
-    known = usability(journal.records, runs)
     found: dict[Place, Best] = {}
     again = Usability.AGAIN
-    for attempt in attempts:
+    for attempt in journal.attempts():
         place = (attempt.case, attempt.repetition)
-        worth = again if attempt.run is None else known[attempt.run]
+        worth = again if attempt.run is None else usability(journal.records, attempt.run)
         before = found.get(place)
         if before is None or worth is not again or before.worth is again:
             found[place] = Best(attempt, worth)
@@ -81,10 +78,9 @@ def ended_runs(journal: Journal, *, redoes_invalid: bool) -> Mapping[Made, Attem
         }
         # Those that were too short stand too, or it wouldn't be known that a longer one followed.
         shorter = {
-            _made(one): one
-            for one in whole.values()
-            if (longest := stand.get((one.case, one.repetition)))
-            and one.lengthened < longest.lengthened
+            made: one
+            for made, one in whole.items()
+            if (longest := stand.get(made[:2])) and one.lengthened < longest.lengthened
         }
         return shorter | {_made(one): one for one in stand.values()}
     newest = whole

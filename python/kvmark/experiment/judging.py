@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
-from kvmark.analysis import Level, judge, save_verdict
+from kvmark.analysis import Judgement, Level, Verdict, judge, save_verdict
 from kvmark.analysis.verdict.checks_precision import TOO_LITTLE
 from kvmark.errors import KvmarkError
 from kvmark.records import Records
@@ -29,36 +28,37 @@ class Usability(Enum):
     USABLE = "usable"
 
 
-def usability(records: Records, runs: Sequence[str]) -> Mapping[str, Usability]:
-    """What each run is to its case."""
-    return {run: _usability(records, run) for run in runs}
-
-
-def says_too_little(records: Records, run: str) -> bool:
-    """Whether a run that came to its end may say more when it is longer."""
-    try:
-        verdict = kept_verdict(records, run) or _judged(records, run)
-    except KvmarkError:
-        return False
-    codes = {reason["code"] for reason in verdict["reasons"]}
-    too_little = verdict["judgement"] == "INVALID" or codes & TOO_LITTLE
-    return bool(too_little) and codes.isdisjoint(CUT_SHORT)
-
-
-def _usability(records: Records, run: str) -> Usability:
-    try:
-        verdict = kept_verdict(records, run) or _judged(records, run)
-    except KvmarkError:
+def usability(records: Records, run: str) -> Usability:
+    """What a run is to its case."""
+    verdict = _verdict(records, run)
+    if verdict is None:
         return Usability.AGAIN
-    codes = {reason["code"] for reason in verdict["reasons"]}
-    invalid = {one["code"] for one in verdict["reasons"] if one["level"] == Level.INVALID.value}
+    codes = {reason.code for reason in verdict.reasons}
+    invalid = {reason.code for reason in verdict.reasons if reason.level is Level.INVALID}
     if codes & CUT_SHORT or invalid - TOO_LITTLE:
         return Usability.AGAIN
     return Usability.TOO_LITTLE if invalid else Usability.USABLE
 
 
-def _judged(records: Records, run: str) -> Mapping[str, Any]:
-    opened = records.open(run)
-    verdict = judge(opened)
-    save_verdict(records, opened, verdict)
-    return verdict.to_json()
+def says_too_little(records: Records, run: str) -> bool:
+    """Whether a run that came to its end may say more when it is longer."""
+    verdict = _verdict(records, run)
+    if verdict is None:
+        return False
+    codes = {reason.code for reason in verdict.reasons}
+    too_little = verdict.judgement is Judgement.INVALID or not codes.isdisjoint(TOO_LITTLE)
+    return too_little and codes.isdisjoint(CUT_SHORT)
+
+
+def _verdict(records: Records, run: str) -> Verdict | None:
+    """The verdict beside a run, where it is kept from now on; none where it can't be judged."""
+    try:
+        kept = kept_verdict(records, run)
+        if kept is not None:
+            return Verdict.of_json(kept)
+        opened = records.open(run)
+        verdict = judge(opened)
+        save_verdict(records, opened, verdict)
+    except KvmarkError:
+        return None
+    return verdict
