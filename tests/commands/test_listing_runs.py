@@ -164,6 +164,24 @@ def test_a_closed_run_that_cannot_be_read_is_in_the_list_with_its_problem(
     assert found[whole]["judgement"] is not None
 
 
+def test_many_runs_are_judged_by_a_process_on_each_core_and_listed_as_ever(
+    make_run: MakeRun, listed: List, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [make_run(age) for age in range(17)]
+    damaged = records.root / made[5] / "intervals.parquet"
+    damaged.chmod(0o644)
+    damaged.write_bytes(b"not a table")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    by_one = listed()
+    unkept(records)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    # Other processes have it still.
+    monkeypatch.delattr("kvmark.analysis.verdict.kept.judge")
+    assert listed() == by_one
+    assert [line["entry"]["state"] for line in by_one].count("broken") == 1
+    assert len(list(records.root.glob("*.verdict.json"))) == 16
+
+
 def test_runs_are_listed_where_nothing_can_be_written(
     make_run: MakeRun, listed: List, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:

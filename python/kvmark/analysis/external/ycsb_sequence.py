@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kvmark.analysis.external.published import Published, published
 from kvmark.analysis.summary.aggregate import CaseSummary, aggregate
+from kvmark.analysis.verdict.judge import Judge, judge
 from kvmark.records import Case, Run, by_case
 
 #: The order in which the published sequence runs its workloads.
@@ -22,14 +23,16 @@ class SequenceRow:
     published: Published | None
 
 
-def ycsb_sequence(runs: Iterable[Run]) -> tuple[SequenceRow, ...]:
+def ycsb_sequence(runs: Iterable[Run], judged: Judge = judge) -> tuple[SequenceRow, ...]:
     """The table of all runs: repetitions together, in the order of the published sequence.
+
+    ``judged`` gives the verdict on each.
 
     Raises:
         RecordsError: a run's files can't be read.
     """
     return tuple(
-        SequenceRow(case, aggregate(found), _published(case))
+        SequenceRow(case, aggregate(found, judged), _published(case))
         for case, found in sorted(by_case(runs).items(), key=lambda item: _place(item[0]))
     )
 

@@ -10,10 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Self
 
+from kvmark.analysis import known_verdict
 from kvmark.analysis.compare.selection import newest, usable
 from kvmark.analysis.external.peers import read_peers
 from kvmark.cli.commands.doc_stress import stress_text
 from kvmark.cli.commands.study_answer import study_answer
+from kvmark.cli.judged import judged_lines
 from kvmark.errors import SpecError
 from kvmark.experiment.designs.matrix.answer import answered, stored_study
 from kvmark.experiment.journal import Journal, find, named
@@ -72,7 +74,8 @@ class Sources:
             folder = Path(self._open.enter_context(TemporaryDirectory(prefix="kvmark-doc-")))
             for path in paths:
                 unpack(path, folder)
-            self._unpacked[paths] = Records(folder)
+            records = self._unpacked[paths] = Records(folder)
+            judged_lines(records, tuple(records.lines()))
         return self._unpacked[paths]
 
     def _report(self, records: Records, options: Mapping[str, str]) -> tuple[Page, Sequence[Run]]:
@@ -103,11 +106,12 @@ def _report_of(records: Records, study: str, only: str) -> tuple[Page, Sequence[
     runs = [records.open(entry.id) for entry in reversed(records.list())]
     if not runs:
         raise SpecError(f"there is no run in {records.root}: measure it, or name records")
+    judged = partial(known_verdict, records)
     if all("sequence" in run.manifest.spec for run in runs):
         # As in every other block; where all are INVALID the page says so.
         chosen = newest(usable(records, runs) or runs)
-        return sequence_page(sequence_answer(chosen)), chosen
-    return runs_page([run_answer(run) for run in runs]), runs
+        return sequence_page(sequence_answer(chosen, judged)), chosen
+    return runs_page([run_answer(run, judged(run)) for run in runs]), runs
 
 
 def _journal(records: Records, study: str) -> Journal | None:

@@ -5,7 +5,6 @@ The list itself needs no library that reads runs: what it shows is kept beside e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -134,10 +133,6 @@ def _known(records: Records, lines: list[RunLine], *, quiet: bool) -> list[RunLi
         return lines
     if len(missing) >= _MANY and not quiet:
         typer.echo(f"Judging {len(missing):,} runs; their verdicts are kept", err=True)
-    return list(_judged(records, lines))
+    from kvmark.cli.judged import judged_lines
 
-
-def _judged(records: Records, lines: list[RunLine]) -> Iterator[RunLine]:
-    from kvmark.analysis import known_line
-
-    return (known_line(records, line, keep=True) for line in lines)
+    return judged_lines(records, lines)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Final
 
+from kvmark.analysis import Verdict, known_verdict
 from kvmark.analysis.compare.comparison import compare
 from kvmark.analysis.compare.history import histories
 from kvmark.analysis.compare.metrics import check_known
@@ -83,6 +84,10 @@ class _Asked:
         """All runs that there are."""
         return self.origin.records
 
+    def judged(self, run: Run) -> Verdict:
+        """The verdict on a run of them."""
+        return known_verdict(self.records, run)
+
     def runs(self, *, newest_only: bool = True) -> list[Run]:
         """The runs that the options choose.
 
@@ -138,7 +143,7 @@ def content(block: MarkedBlock, origin: BlockSource) -> BlockContent:
 
 def _table(asked: _Asked) -> BlockContent:
     runs = asked.runs()
-    answer = sequence_answer(runs)
+    answer = sequence_answer(runs, asked.judged)
     told = escape_markdown(sentences.sequence(answer))
     grid = _chosen(sequence_grid(answer), asked.options.get("columns", ""))
     return _from(runs, to_markdown(grid), told)
@@ -146,12 +151,12 @@ def _table(asked: _Asked) -> BlockContent:
 
 def _answer(asked: _Asked) -> BlockContent:
     runs = asked.runs()
-    return _from(runs, escape_markdown(sentences.sequence(sequence_answer(runs))))
+    return _from(runs, escape_markdown(sentences.sequence(sequence_answer(runs, asked.judged))))
 
 
 def _operations(asked: _Asked) -> BlockContent:
     run = asked.runs()[-1]
-    answer = run_answer(run)
+    answer = run_answer(run, asked.judged(run))
     tables = [to_markdown(operations_grid(phase)) for phase in answer.summary.phases]
     return _from([run], escape_markdown(sentences.run(answer)), *tables)
 

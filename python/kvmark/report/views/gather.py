@@ -29,6 +29,7 @@ from kvmark.analysis import (
 )
 from kvmark.analysis.compare.metrics import response_quantiles
 from kvmark.analysis.compare.published_claims import claims
+from kvmark.analysis.verdict.judge import Judge
 from kvmark.records import Case, Run, TimeName, by_case
 from kvmark.report.format import units
 from kvmark.report.model.answers import (
@@ -47,8 +48,8 @@ from kvmark.report.views.origin import origin_facts
 _TIMES: tuple[TimeName, ...] = ("response", "service")
 
 
-def sequence_answer(runs: Sequence[Run]) -> SequenceAnswer:
-    """The YCSB sequence from all its runs.
+def sequence_answer(runs: Sequence[Run], judged: Judge = judge) -> SequenceAnswer:
+    """The YCSB sequence from all its runs; ``judged`` gives the verdict on each.
 
     Raises:
         ValueError: there is no run.
@@ -56,7 +57,7 @@ def sequence_answer(runs: Sequence[Run]) -> SequenceAnswer:
     """
     if not runs:
         raise ValueError("a sequence needs at least one run")
-    rows = ycsb_sequence(runs)
+    rows = ycsb_sequence(runs, judged)
     stores = dict.fromkeys(row.case.store for row in rows)
     invalid = _invalid(rows)
     return SequenceAnswer(

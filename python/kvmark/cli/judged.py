@@ -1,0 +1,41 @@
+"""Lines of a list with figures and verdicts: those that aren't kept are made on all cores."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from typing import Final
+
+from kvmark.analysis import known_line
+from kvmark.records import Records, RunLine
+
+__all__ = ["judged_lines"]
+
+_WORTH_A_PROCESS: Final = 8
+"""Runs for which a process more is worth its start, which takes as long as judging a few."""
+
+
+def judged_lines(records: Records, lines: Sequence[RunLine]) -> list[RunLine]:
+    """The lines, each closed run's with its figures and judgement, which are kept beside it."""
+    known = partial(known_line, records, keep=True)
+    waiting = [line for line in lines if line.entry.state == "closed" and line.judgement is None]
+    processes = min(len(os.sched_getaffinity(0)), len(waiting) // _WORTH_A_PROCESS)
+    if processes < 2:
+        return [known(line) for line in lines]
+    # Not forked: a library's threads may hold locks that a fork would never see released.
+    with ProcessPoolExecutor(processes, get_context("spawn"), _ignore_interrupts) as pool:
+        try:
+            made = dict(zip(waiting, pool.map(known, waiting), strict=True))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return [made.get(line, line) for line in lines]
+
+
+def _ignore_interrupts() -> None:
+    """Who interrupts the command interrupts its processes, too: it ends them itself."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
