@@ -16,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -125,6 +126,21 @@ def summary(target: Target, log: str) -> str:
     )
 
 
+def fuzz_all(programs: Mapping[Target, Path], given: argparse.Namespace) -> None:
+    """Runs the programs, one on each core at a time. Raises NotFuzzed as one of them does."""
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
+        running = [
+            threads.submit(fuzz, target, program, given.seconds, given.seed)
+            for target, program in programs.items()
+        ]
+        try:
+            for one in running:
+                one.result()
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
 def fuzz(target: Target, program: Path, seconds: int, seed: int | None) -> None:
     """Runs one program. Raises NotFuzzed when it found an input that isn't taken."""
     words = [str(program), *OPTIONS, f"-max_total_time={seconds}"]
@@ -165,7 +181,7 @@ def whole(text: str) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the programs one after the other and returns the exit code."""
+    """Builds and runs the programs and returns the exit code."""
     parser = argparse.ArgumentParser(description="Looks for bytes that decoders can't take.")
     parser.add_argument("--target", help="one decoder, not all")
     parser.add_argument("--seconds", type=whole, default=SECONDS, help="for each decoder")
@@ -174,8 +190,7 @@ def main(arguments: list[str]) -> int:
     try:
         wanted = chosen(list(targets(ROOT)), given.target)
         programs = build(wanted)
-        for target in wanted:
-            fuzz(target, programs / target.program, given.seconds, given.seed)
+        fuzz_all({target: programs / target.program for target in wanted}, given)
     except NotFuzzed as problem:
         print(problem, file=sys.stderr)
         return 1

@@ -1,6 +1,9 @@
 """`make fuzz` runs a program for each decoder, and tells of what it finds."""
 
+import argparse
+import os
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import fuzz
@@ -24,8 +27,8 @@ def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
     return Target("tea", "kvmark-driver-tea", ROOT / "crates" / "driver-tea" / "fuzz" / "seeds")
 
 
-def program(folder: Path, script: str) -> Path:
-    path = folder / "fuzz-tea"
+def program(folder: Path, script: str, name: str = "tea") -> Path:
+    path = folder / f"fuzz-{name}"
     path.write_text(f"#!/bin/sh\nset -e\n{script}\n")
     path.chmod(0o755)
     return path
@@ -79,6 +82,25 @@ def test_an_input_that_is_not_taken_is_named_with_the_programs_last_words(
     with pytest.raises(NotFuzzed, match=r"tea/found/crash-1; .*crates/driver-tea/fuzz/seeds"):
         fuzz.fuzz(target, program(tmp_path, script), 1, None)
     assert "too hot" in capsys.readouterr().err
+
+
+def test_decoders_are_looked_at_on_all_cores_and_one_that_fails_is_told(
+    target: Target,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    here = tmp_path
+    # Each ends when the other has begun, too.
+    meet = "touch {own}; for _ in $(seq 600); do [ -e {other} ] && break; sleep 0.1; done"
+    tea = meet.format(own=here / "tea", other=here / "coffee") + f"; [ -e {here / 'coffee'} ]"
+    coffee = meet.format(own=here / "coffee", other=here / "tea") + "; exit 77"
+    other = replace(target, name="coffee")
+    programs = {other: program(here, coffee, "coffee"), target: program(here, tea)}
+    with pytest.raises(NotFuzzed, match="coffee can't take an input"):
+        fuzz.fuzz_all(programs, argparse.Namespace(seconds=1, seed=None))
+    assert "tea: 0 executions" in capsys.readouterr().out
 
 
 def test_with_a_seed_nothing_that_was_kept_is_looked_at(target: Target, tmp_path: Path) -> None:
