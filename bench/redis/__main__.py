@@ -140,14 +140,15 @@ def run(given: argparse.Namespace) -> bool:
         PeerFailedError: a peer ended badly.
         KvmarkError: there is no server to measure.
     """
-    say("finding and building the peers")
-    programs, missing = find(FIND)
-    for sentence in missing:
-        say(sentence)
-    begun = time.monotonic()
     # Before the server starts: it may open as many files as we may.
     raise_file_limit(CONNECTIONS + SPARE_FILES)
+    # It starts before the peers are built, which takes minutes: it may not be there at all.
     with serving(given.server_core, CONNECTIONS) as server:
+        say("finding and building the peers")
+        programs, missing = find(FIND)
+        for sentence in missing:
+            say(sentence)
+        begun = time.monotonic()
         answer = measure(given, server, programs)
         answer.notes += [f"Left out: {sentence}" for sentence in missing]
         answer.notes.append(f"Took {(time.monotonic() - begun) / 60:.0f} minutes.")
