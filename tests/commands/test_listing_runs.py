@@ -15,6 +15,7 @@ import pytest
 
 from kvmark.cli.main import main
 from kvmark.records import Records, verdicts
+from waiting import wait_until
 
 MakeRun = Callable[..., str]
 List = Callable[..., Any]
@@ -26,6 +27,15 @@ from kvmark.cli import main
 main(["runs", *sys.argv[1:]])
 print(*{name.partition(".")[0] for name in sys.modules}, file=sys.stderr)
 """
+JUDGING = """
+import os, time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from kvmark.cli import judged
+pool = ProcessPoolExecutor(1, get_context("spawn"), judged._belong_to_command)
+print(pool.submit(os.getpid).result(), flush=True)
+time.sleep(600)
+"""
 
 
 @pytest.fixture
@@ -35,6 +45,14 @@ def listed(records: Records, capsys: pytest.CaptureFixture[str]) -> List:
         return json.loads(capsys.readouterr().out)["runs"]
 
     return ask
+
+
+def is_running(process: int) -> bool:
+    """Whether it is there and not only waits for somebody to fetch its exit code."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes() != b""
+    except OSError:
+        return False
 
 
 def unkept(records: Records) -> None:
@@ -180,6 +198,16 @@ def test_many_runs_are_judged_by_a_process_on_each_core_and_listed_as_ever(
     assert listed() == by_one
     assert [line["entry"]["state"] for line in by_one].count("broken") == 1
     assert len(list(records.root.glob("*.verdict.json"))) == 16
+
+
+def test_processes_that_judge_end_with_a_command_that_is_killed() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", JUDGING], stdout=subprocess.PIPE, text=True
+    ) as command:
+        assert command.stdout is not None
+        judging = int(command.stdout.readline())
+        command.kill()
+        wait_until(lambda: not is_running(judging), "the process that judges ended, too")
 
 
 def test_runs_are_listed_where_nothing_can_be_written(

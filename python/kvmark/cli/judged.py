@@ -7,7 +7,8 @@ import signal
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from threading import Thread
 from typing import Final
 
 from kvmark.analysis import known_line
@@ -27,7 +28,7 @@ def judged_lines(records: Records, lines: Sequence[RunLine]) -> list[RunLine]:
     if processes < 2:
         return [known(line) for line in lines]
     # Not forked: a library's threads may hold locks that a fork would never see released.
-    with ProcessPoolExecutor(processes, get_context("spawn"), _ignore_interrupts) as pool:
+    with ProcessPoolExecutor(processes, get_context("spawn"), _belong_to_command) as pool:
         try:
             made = dict(zip(waiting, pool.map(known, waiting), strict=True))
         except BaseException:
@@ -36,6 +37,14 @@ def judged_lines(records: Records, lines: Sequence[RunLine]) -> list[RunLine]:
     return [made.get(line, line) for line in lines]
 
 
-def _ignore_interrupts() -> None:
-    """Who interrupts the command interrupts its processes, too: it ends them itself."""
+def _belong_to_command() -> None:
+    """Ends with the command, however that ends; who interrupts it has interrupted this, too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_command, daemon=True).start()
+
+
+def _end_with_command() -> None:
+    command = parent_process()
+    if command is not None:
+        command.join()
+        os._exit(1)
