@@ -23,6 +23,8 @@ from shutil import copytree
 from tempfile import TemporaryDirectory
 from typing import Final
 
+import psutil
+
 from kvmark.experiment.designs.matrix.answer import newest_of
 from kvmark.experiment.journal import Journal
 from kvmark.records.archive import unpack
@@ -72,6 +74,8 @@ SMALL = ("--small", "--no-waits")
 """Of runs that are many: all stored records together have 20 MB."""
 WITH_WAITS = ("--small",)
 """Where a document shows how long operations waited."""
+IDLE_FOR_S = 5
+IDLE_BELOW_PERCENT = 5
 SHOTOVER_PORT = 19_042
 RAY_PORT = 6380
 WAYS: Final = tuple((build, threads) for build in ("release", "debug") for threads in (4, 16))
@@ -136,8 +140,12 @@ def haproxy() -> None:
 
 
 def shotover() -> None:
-    """The published line of cassandra-stress, straight and through Shotover, three times each."""
-    with server("cassandra", "--heap", "1G") as system, ExitStack() as stack:
+    """The published line of cassandra-stress, straight and through Shotover, three times each.
+
+    Each begins with an empty table on a node that has nothing left to do, as each published one did
+    on a node of its own.
+    """
+    with server("cassandra", "--heap", "4G") as system, ExitStack() as stack:
         ports = {"direct": 9042}
         for number, (build, threads) in enumerate(WAYS):
             name, port = f"{build}-{threads}", SHOTOVER_PORT + number
@@ -145,12 +153,13 @@ def shotover() -> None:
             stack.enter_context(proxy(system, "--kind", "shotover", *words))
             ports[name] = port
         # Java compiles what it runs: what warms the node is no result.
-        stress(9042, "--tag", "warm-up")
+        stress(9042, "duration=360s", "--tag", "warm-up")
         names = list(ports)
         for first in range(3):
             # Each way is once at another place among them.
             for name in names[first:] + names[:first]:
-                stress(ports[name], "--tag", tag("shotover"), "--tag", name)
+                wait_for_idle_cores()
+                stress(ports[name], "truncate=once", "--tag", tag("shotover"), "--tag", name)
     store("shotover", *SMALL)
 
 
@@ -199,11 +208,19 @@ def two_machines() -> None:
     store("hcassandra-fleet", *SMALL)
 
 
-def stress(port: int, *words: str) -> None:
+def stress(port: int, how: str, *words: str) -> None:
     """The published command line at a port, until the standard error of its mean is below 0.02."""
-    line = "write no-warmup -mode native cql3 connectionsPerHost=8 -rate threads=8"
+    line = f"write {how} no-warmup -mode native cql3 connectionsPerHost=8 -rate threads=8"
     node = f"-node 127.0.0.1 -port native={port}"
     must("stress", "--pin", "0", "--commit", head(), *words, *line.split(), *node.split())
+
+
+def wait_for_idle_cores() -> None:
+    """Until servers have done what the last run left them, such as compaction."""
+    until_s = time.monotonic() + LONGEST_RUN_S
+    while psutil.cpu_percent(IDLE_FOR_S) > IDLE_BELOW_PERCENT:
+        if time.monotonic() > until_s:
+            sys.exit(f"the machine isn't idle after {LONGEST_RUN_S} s: stop other programs")
 
 
 def study(name: str, minutes: float | None) -> None:
