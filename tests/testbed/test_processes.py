@@ -72,6 +72,16 @@ def test_stopping_lets_a_process_end_by_itself_first(start: Start, log: Path) ->
     assert not process.lives(one)
 
 
+def test_one_that_says_no_at_first_is_asked_again(start: Start, log: Path) -> None:
+    # As Redis does that writes its first append-only file.
+    answers = "import signal\nwords = ['no', 'yes']\ndef answer(*_):\n    print(words.pop(0))\n"
+    ends = "    words or exit()\nsignal.signal(signal.SIGTERM, answer)\n"
+    one = start(answers + ends + READY + SLEEP)
+    wait_for("ready", one, log)
+    assert process.stop([one]) == [one]
+    assert log.read_text().split() == ["ready", "no", "yes"]
+
+
 def test_what_does_not_end_is_killed(start: Start, log: Path) -> None:
     one = start(DEAF + READY + SLEEP)
     wait_for("ready", one, log)

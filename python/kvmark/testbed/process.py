@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 _LOOK_S: Final = 0.02
+_ASK_AGAIN_S: Final = 0.5
 _BOUND_AFTER: Final = 100
 """Looks for threads that were started meanwhile."""
 _KILLED_WITHIN_S: Final = 30.0
@@ -136,6 +137,9 @@ def bind(process: Identity, cores: Collection[int]) -> None:
 def stop(processes: Iterable[Identity], grace_s: float = 15.0) -> list[Identity]:
     """Asks the processes to end, all at once, and kills those that don't; waits for all.
 
+    They are asked again and again: Redis says no, once, to one that writes its first append-only
+    file, and goes on.
+
     Returns:
         Those that were there.
 
@@ -151,8 +155,11 @@ def stop(processes: Iterable[Identity], grace_s: float = 15.0) -> list[Identity]
             _send(process, handle, signal.SIGCONT)
         until = time.monotonic() + grace_s
         for process, handle in living:
-            if not _ended(handle, until - time.monotonic()):
-                _kill(process, handle)
+            while not _ended(handle, min(_ASK_AGAIN_S, until - time.monotonic())):
+                if time.monotonic() >= until:
+                    _kill(process, handle)
+                    break
+                _send(process, handle, signal.SIGTERM)
             _collect(process.pid)
     return [process for process, _ in living]
 
