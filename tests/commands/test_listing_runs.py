@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,17 @@ def test_many_runs_are_judged_by_a_process_on_each_core_and_listed_as_ever(
     monkeypatch.delattr("kvmark.analysis.verdict.kept.judge")
     assert listed() == by_one
     assert [line["entry"]["state"] for line in by_one].count("broken") == 1
+    assert len(list(records.root.glob("*.verdict.json"))) == 16
+
+
+def test_runs_whose_judging_process_was_killed_are_judged_by_the_command(
+    make_run: MakeRun, listed: List, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for age in range(16):
+        make_run(age)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr("kvmark.cli.judged._belong_to_command", partial(os._exit, -9))
+    assert all(line["judgement"] for line in listed())
     assert len(list(records.root.glob("*.verdict.json"))) == 16
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing import get_context, parent_process
 from threading import Thread
@@ -31,6 +32,9 @@ def judged_lines(records: Records, lines: Sequence[RunLine]) -> list[RunLine]:
     with ProcessPoolExecutor(processes, get_context("spawn"), _belong_to_command) as pool:
         try:
             made = dict(zip(waiting, pool.map(known, waiting), strict=True))
+        except BrokenProcessPool:
+            # One was killed, for memory as a rule: one at a time needs less.
+            return [known(line) for line in lines]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
