@@ -16,6 +16,7 @@ from kvmark.analysis.compare.selection import newest
 from kvmark.analysis.external.ycsb_sequence import ycsb_sequence
 from kvmark.records import Records, Run
 from kvmark.report.views.history import history_sentence
+from kvmark.report.views.ranking import claims_grid
 from kvmark.spec.metric import THROUGHPUT
 
 BEGAN = datetime(2026, 3, 1, tzinfo=UTC)
@@ -79,6 +80,9 @@ def test_a_published_order_is_confirmed_or_contradicted(healthy: Callable[[], An
     assert claims(dearer)[0].word == "confirmed"
     assert claims(cheaper)[0].word == "contradicted"
     assert claims(dearer)[1].findings == ()
+    told = claims_grid(claims(dearer)).notes
+    assert "an interval without 0 can be open" in told[0]
+    assert told[1].startswith("Not measured here: UPDATE costs less than INSERT, ")
 
 
 def test_a_published_order_of_workloads_is_held_against_runs(healthy: Callable[[], Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Final
 
 from rich.text import Text
 
@@ -26,6 +27,10 @@ from kvmark.report.views.plan_words import listed
 
 __all__ = ["chain", "claims_grid", "ranking_grid", "ranking_markdown", "ranking_text"]
 
+_TOGETHER: Final = (
+    "Interval: 95 % confidence of each change alone. Confirmed and contradicted allow for chance in"
+    " all comparisons made together (Holm's method): an interval without 0 can be open."
+)
 _TONES: dict[str, Tone] = {"confirmed": "valid", "contradicted": "invalid", "open": "muted"}
 
 
@@ -100,7 +105,7 @@ def claims_grid(claims: Sequence[Claim]) -> Grid:
                                   strict=False)
     ]  # fmt: skip
     missing = [claim.sentence for claim in claims if not claim.findings]
-    notes = (f"Not measured here: {listed(missing)}.",) if missing else ()
+    notes = (_TOGETHER, *((f"Not measured here: {listed(missing)}.",) if missing else ()))
     return Grid(
         title="Published sentences",
         columns=(
