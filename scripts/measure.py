@@ -140,7 +140,7 @@ def haproxy() -> None:
 
 
 def shotover() -> None:
-    """The published line of cassandra-stress, straight and through Shotover, three times each.
+    """The published line of cassandra-stress, straight and through Shotover, five times each.
 
     Each begins with an empty table on a node that has nothing left to do, as each published one did
     on a node of its own.
@@ -155,8 +155,8 @@ def shotover() -> None:
         # Java compiles what it runs: what warms the node is no result.
         stress(9042, "duration=360s", "--tag", "warm-up")
         names = list(ports)
-        for first in range(3):
-            # Each way is once at another place among them.
+        for first in range(len(names)):
+            # Each way is once at each place among them.
             for name in names[first:] + names[:first]:
                 wait_for_idle_cores()
                 stress(ports[name], "truncate=once", "--tag", tag("shotover"), "--tag", name)
