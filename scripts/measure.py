@@ -23,12 +23,11 @@ from shutil import copytree
 from tempfile import TemporaryDirectory
 from typing import Final
 
-import psutil
-
 from kvmark.experiment.designs.matrix.answer import newest_of
 from kvmark.experiment.journal import Journal
 from kvmark.records.archive import unpack
 from kvmark.records.store import Records
+from kvmark.testbed.host import other_busy_cores
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / ".venv/bin/kvmark"
@@ -75,7 +74,7 @@ SMALL = ("--small", "--no-waits")
 WITH_WAITS = ("--small",)
 """Where a document shows how long operations waited."""
 IDLE_FOR_S = 5
-IDLE_BELOW_PERCENT = 5
+IDLE_BELOW_CORES = 0.1
 SHOTOVER_PORT = 19_042
 RAY_PORT = 6380
 WAYS: Final = tuple((build, threads) for build in ("release", "debug") for threads in (4, 16))
@@ -209,7 +208,10 @@ def two_machines() -> None:
 
 
 def stress(port: int, how: str, *words: str) -> None:
-    """The published command line at a port, until the standard error of its mean is below 0.02."""
+    """The published command line, and how else, at a port.
+
+    Without a duration it ends when the standard error of its mean is below 0.02.
+    """
     line = f"write {how} no-warmup -mode native cql3 connectionsPerHost=8 -rate threads=8"
     node = f"-node 127.0.0.1 -port native={port}"
     must("stress", "--pin", "0", "--commit", head(), *words, *line.split(), *node.split())
@@ -218,9 +220,12 @@ def stress(port: int, how: str, *words: str) -> None:
 def wait_for_idle_cores() -> None:
     """Until servers have done what the last run left them, such as compaction."""
     until_s = time.monotonic() + LONGEST_RUN_S
-    while psutil.cpu_percent(IDLE_FOR_S) > IDLE_BELOW_PERCENT:
+    while (busy := other_busy_cores(IDLE_FOR_S)) > IDLE_BELOW_CORES:
         if time.monotonic() > until_s:
-            sys.exit(f"the machine isn't idle after {LONGEST_RUN_S} s: stop other programs")
+            sys.exit(
+                f"{busy:.2g} cores are busy {LONGEST_RUN_S} s after the last run: stop other"
+                " programs, or look into the server's log for what it still does"
+            )
 
 
 def study(name: str, minutes: float | None) -> None:
