@@ -11,6 +11,7 @@ import pytest
 
 from kvmark.cli.main import main
 from kvmark.records import Records
+from kvmark.report.views import document_blocks
 
 MakeRun = Callable[..., str]
 COMMIT = "0123456789abcdef"
@@ -215,6 +216,41 @@ def test_ways_through_proxies_stand_beside_the_straight_one(
     page = PAGE.read_text()
     assert "| debug | debug | 4 | 0" in page
     assert "Published: shotover-proxy.csv." in page
+
+
+@pytest.mark.usefixtures("ledger")
+def test_a_way_is_held_against_the_straight_one_of_its_own_round(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    straight = [make_run(age, "straight", commit=COMMIT) for age in (9, 7, 5)]
+    through = [make_run(age, "debug", commit=COMMIT, testbed=PROXIED) for age in (8, 6, 4)]
+    invalid = {straight[0], through[2]}
+    monkeypatch.setattr(
+        document_blocks,
+        "usable",
+        lambda _, runs: [run for run in runs if run.id not in invalid],
+    )
+    stored("one", *straight, *through)
+    words = "proxies from=../records/one.tar.xz direct=straight ways=debug"
+    PAGE.write_text(f"# Ways\n\n<!-- kvmark: {words} -->\n<!-- /kvmark -->\n")
+    assert main(["doc", "-q", str(PAGE)]) == 0
+    row = next(line for line in PAGE.read_text().splitlines() if line.startswith("| debug "))
+    # The rounds in which either is INVALID have no pair: one is left of three.
+    assert row.endswith("| 1 |")
+
+
+@pytest.mark.usefixtures("ledger")
+def test_ways_that_were_not_measured_in_rounds_are_refused(
+    make_run: MakeRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    straight = [make_run(age, "straight", commit=COMMIT) for age in (9, 7)]
+    stored("one", *straight, make_run(8, "debug", commit=COMMIT, testbed=PROXIED))
+    words = "proxies from=../records/one.tar.xz direct=straight ways=debug"
+    PAGE.write_text(f"# Ways\n\n<!-- kvmark: {words} -->\n<!-- /kvmark -->\n")
+    assert main(["doc", str(PAGE)]) == 2
+    assert "as many runs of each way, one a round, not straight 2, debug 1" in (
+        capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(

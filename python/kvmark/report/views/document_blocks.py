@@ -182,17 +182,24 @@ def _proxies(asked: _Asked) -> BlockContent:
     if "direct" not in asked.options or not names:
         raise SpecError("proxies needs direct=TAG and ways=TAG,TAG")
     tags = [asked.options["direct"], *names]
-    runs = {tag: usable(asked.records, runs_of(asked.records, [f"tag:{tag}"])) for tag in tags}
-    cases = [
-        CaseRuns({_WAY: tag}, dict(enumerate(found)), frozenset(range(len(found))))
-        for tag, found in runs.items()
-    ]
+    runs = {tag: runs_of(asked.records, [f"tag:{tag}"]) for tag in tags}
+    numbers = ", ".join(f"{tag} {len(made)}" for tag, made in runs.items())
+    if len({len(made) for made in runs.values()}) > 1:
+        raise SpecError(f"proxies needs as many runs of each way, one a round, not {numbers}")
+    cases = [_rounds(asked, tag, made) for tag, made in runs.items()]
     published = asked.options.get("published", "")
     theirs = published_costs(_published_ways(published)) if published else ()
     ways = Ways(path_costs(cases, _WAY, tags[0]), theirs, published)
     told = escape_markdown(" ".join(cost_sentences(ways)))
     return _from([run for found in runs.values() for run in found],
                  to_markdown(costs_grid((_WAY,), ways)), told)  # fmt: skip
+
+
+def _rounds(asked: _Asked, way: str, made: Sequence[Run]) -> CaseRuns:
+    """A way's runs by round; one that is INVALID leaves its place empty."""
+    stand = {run.id for run in usable(asked.records, made)}
+    rounds = dict(enumerate(made))
+    return CaseRuns({_WAY: way}, rounds, frozenset(n for n in rounds if rounds[n].id in stand))
 
 
 def _published_ways(name: str) -> list[dict[str, str]]:
