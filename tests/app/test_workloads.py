@@ -8,6 +8,7 @@ from applications import CASSANDRA, asked, plan, run, statement, workload
 
 from kvmark import catalog
 from kvmark.errors import SpecError
+from kvmark.plan.compile import compile_run
 from kvmark.secret import Secret
 from kvmark.spec.app.flags import APPS
 from kvmark.spec.app.run import ENDLESS_NS
@@ -189,6 +190,14 @@ def test_connections_consistency_and_limits_are_the_drivers() -> None:
     assert made.system.password == Secret("b")
     assert "b" not in made.system.options.values()
     assert run("RedisKeyValue --use_redis_cluster").system.options["cluster"] == "true"
+
+
+def test_connections_are_divided_among_the_workers_that_are_pinned() -> None:
+    words = "CassandraKeyValue --concurrent_clients 8"
+    for pinned, workers in (("0", 1), ("0,1", 2), ("0,1,2,3", 4)):
+        made = run(f"{words} --pin {pinned}")
+        assert compile_run(made, 2).workers == workers
+        assert made.system.options["connections_per_node"] == str(8 // workers)
 
 
 def test_a_file_that_was_changed_is_an_application_too() -> None:

@@ -92,6 +92,16 @@ def test_a_write_prints_cassandra_stress_s_columns_and_results(stress: Stress) -
     assert said.output.rstrip().endswith("END")
 
 
+def test_a_pinned_core_has_one_worker_and_what_is_written_is_told(stress: Stress) -> None:
+    core = min(os.sched_getaffinity(0))
+    words = f"write n=20k no-warmup -rate threads=8 -node {SIM} -log no-settings"
+    assert stress(words, "--pin", str(core)).code == 0
+    (run,) = (Records(stress.folder / "runs").open(one.id) for one in stored_runs(stress))
+    assert (run.manifest.plan["workers"], run.manifest.plan["pin"]) == (1, [core])
+    shown = preloaded.run(("runs", "show", run.id), stress.folder, dict(os.environ), PATIENCE_S)
+    assert " records of 5 fields of 34 bytes\n" in shown.out
+
+
 def test_ten_thousand_threads_are_clients_of_one_process(stress: Stress) -> None:
     """Each is served within its turn: the queue's throughput is that of its servers."""
     said = stress(f"write n=200k no-warmup -rate threads=10000 -node {SIM} -log no-settings")

@@ -64,7 +64,7 @@ class StressPlans:
     options: Mapping[str, Any]
     """The driver's, without what depends on the number of clients."""
     cores: int = 0
-    """How many this process may use; 0 to ask."""
+    """How many the workers may use; 0 for all that this process may."""
 
     def plan(self, clients: int, *, first: bool = True, warmup: bool | None = None) -> Plan:
         """The plan for so many clients; the first one makes the schema and may empty the table.

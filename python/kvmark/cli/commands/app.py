@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -72,12 +71,12 @@ def app(
     if asked.has("skip_workload"):
         _drop(asked, system)
         return
-    text, cores = catalog.text(f"apps/{asked.app.name}"), _cores(asked)
+    text = catalog.text(f"apps/{asked.app.name}")
     workload = workload_of(asked, text, server)
     report, shared = _report(asked), _shared(asked)
 
     def make() -> RunSpec:
-        return replace(run_of(asked, workload_of(asked, text, server), system), pin=cores)
+        return run_of(asked, workload_of(asked, text, server), system)
 
     runs = AppRuns(
         make=make,
@@ -106,13 +105,6 @@ def _shared(asked: Asked) -> Shared:
         json=asked.has("json") or asked.has("output_json_metrics"),
         quiet=asked.has("quiet"),
     )
-
-
-def _cores(asked: Asked) -> tuple[int, ...]:
-    from kvmark.spec.quantity import count, listed
-
-    text = asked.text("pin")
-    return () if text is None else tuple(listed(text, count))
 
 
 def _answer(

@@ -53,7 +53,7 @@ def carry_out_stress(spec: StressSpec, wanted: Wanted, shared: Shared) -> None:
     system = _system(spec)
     profiles = tuple(map(load_profile, spec.profiles))
     ladder = StressLadder(
-        plans=StressPlans(spec, profiles, system.driver, system.options),
+        plans=StressPlans(spec, profiles, system.driver, system.options, len(wanted.pin)),
         system=system.text,
         password=system.password,
         pin=wanted.pin,

@@ -42,11 +42,22 @@ def _workload(plan: Mapping[str, Any]) -> str:
     dataset = plan.get("dataset", {})
     if dataset.get("values") == "sized":
         return f"{plan.get('name', '')}, keys and values as long as they were"
-    fields = dataset.get("fields", {})
-    count, length = fields.get("count"), fields.get("length", {}).get("size")
+    records = f"{plan.get('name', '')}, {units.whole(dataset.get('count'))} records"
+    count, length = _fields(plan)
     size = f" of {length} bytes" if length else ""
-    layout = f" of {count} {'field' if count == 1 else 'fields'}{size}" if count else ""
-    return f"{plan.get('name', '')}, {units.whole(dataset.get('count'))} records{layout}"
+    return f"{records} of {count} {'field' if count == 1 else 'fields'}{size}" if count else records
+
+
+def _fields(plan: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """How many fields a record has, and their length where all have the same."""
+    rows = [one["rows"] for one in plan.get("statements", ()) if one.get("rows")]
+    if not rows:
+        fields = plan.get("dataset", {}).get("fields", {})
+        return fields.get("count"), fields.get("length", {}).get("size")
+    # Statements that make whole rows have columns of their own; those that read have no values.
+    values = max((row["values"] for row in rows), key=len)
+    lengths = {value["size"][edge] for value in values for edge in ("min", "max")}
+    return len(values) or None, lengths.pop() if len(lengths) == 1 else None
 
 
 def _loads(plan: Mapping[str, Any]) -> Iterable[tuple[str, str]]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from kvmark.errors import SpecError
 from kvmark.spec.app.flags import App
 from kvmark.spec.app.words import Asked
+from kvmark.spec.quantity import count, listed
 from kvmark.spec.run import RunSpec
 from kvmark.spec.suggest import shown
 from kvmark.spec.url import PASSWORD_VARIABLE, SystemUrl
@@ -82,8 +83,14 @@ def run_of(asked: Asked, workload: WorkloadSpec, system: SystemUrl) -> RunSpec:
         interval_ns=asked.whole("interval") or INTERVAL_NS,
         load="always" if workload.dataset.loaded else "never",
         settle=False,
+        pin=_cores(asked),
         **given,
     )
+
+
+def _cores(asked: Asked) -> tuple[int, ...]:
+    text = asked.text("pin")
+    return () if text is None else tuple(listed(text, count))
 
 
 def _duration_ns(asked: Asked, workload: WorkloadSpec) -> int | None:
@@ -116,7 +123,7 @@ def _tls(asked: Asked) -> dict[str, str]:
 
 def _cql(asked: Asked) -> dict[str, str]:
     """Consistency as the original has it, and its connections divided among the workers."""
-    workers = len(os.sched_getaffinity(0))
+    workers = len(_cores(asked) or os.sched_getaffinity(0))
     connections = asked.whole("concurrent_clients") or _CONNECTIONS
     options = {
         "consistency": "QUORUM",
