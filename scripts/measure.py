@@ -47,7 +47,7 @@ NOT_MEASURING = (
     ":!python/kvmark/analysis/verdict", ":!python/kvmark/experiment/judging.py",
     ":!python/kvmark/experiment/designs/matrix/answer.py", ":!python/kvmark/records/verdicts.py",
     ":!python/kvmark/cli/judged.py", ":!python/kvmark/cli/commands/runs.py",
-    ":!python/kvmark/analysis/external/ycsb_sequence.py", ":!scripts/fuzz.py",
+    ":!python/kvmark/analysis/external/ycsb_sequence.py", ":!scripts/fuzz.py", ":!crates/*/tests",
 )  # fmt: skip
 """What shows, stores or judges runs: which of them stand may change with it, no figure."""
 ENOUGH = (0, 1)

@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::PathBuf;
@@ -43,15 +44,22 @@ fn records(count: u64, seed: u64) -> Vec<Record> {
     (0..count).map(record).collect()
 }
 
+thread_local! {
+    /// The tapes of a test, which are removed when its thread ends.
+    static TAPES: RefCell<Vec<tempfile::TempPath>> = const { RefCell::new(Vec::new()) };
+}
+
 fn tape(records: &[Record]) -> PathBuf {
     let (mut bytes, mut writer) = (Vec::new(), BlockWriter::default());
     for part in records.chunks(100) {
         part.iter().for_each(|record| writer.push(record, None, None));
         writer.finish(&mut bytes).unwrap();
     }
-    let file = tempfile::NamedTempFile::new().unwrap();
-    fs::write(file.path(), bytes).unwrap();
-    file.into_temp_path().keep().unwrap()
+    let file = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+    fs::write(&file, bytes).unwrap();
+    let path = file.to_path_buf();
+    TAPES.with_borrow_mut(|tapes| tapes.push(file));
+    path
 }
 
 /// Replays these records and ends with the last of them.
