@@ -127,7 +127,7 @@ site: setup ## Build the documents as a site, strict about links; open site/inde
 coverage: setup ## Simulate how often intervals hold the truth, into docs/method/intervals.md
 	$(BIN)/python scripts/interval_coverage.py
 
-measure: setup ## Measure and store a published report: REPORT=hcassandra MINUTES=120; lists them
+measure: setup ## Measure and store a published report: REPORT=hcassandra MINUTES=120; else list
 	@$(BIN)/python scripts/measure.py $(REPORT) $(addprefix --minutes ,$(MINUTES))
 
 lock: setup ## Resolve the Python dependencies anew into requirements.lock

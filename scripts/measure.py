@@ -23,6 +23,8 @@ from shutil import copytree
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from measured import head, measured
+
 from kvmark.experiment.designs.matrix.answer import newest_of
 from kvmark.experiment.journal import Journal
 from kvmark.records.archive import unpack
@@ -39,17 +41,6 @@ LONGEST_RUN_S = 300
 """Of a case whose servers are warm."""
 OF_A_WARM_UP = ".tried-*"
 """The folder of a run of which nothing is kept."""
-NOT_MEASURING = (
-    ":!docs", ":!tests", ":!bench", ":!scripts/measure.py", ":!scripts/machine_speed.py",
-    ":!scripts/warm_up_rules.py", ":!python/kvmark/records/small.py", ":!python/kvmark/report",
-    ":!python/kvmark/cli/commands/archive.py", ":!python/kvmark/cli/commands/doc.py",
-    ":!python/kvmark/cli/commands/doc_*.py", ":!*.md", ":!zensical.toml",
-    ":!python/kvmark/analysis/verdict", ":!python/kvmark/experiment/judging.py",
-    ":!python/kvmark/experiment/designs/matrix/answer.py", ":!python/kvmark/records/verdicts.py",
-    ":!python/kvmark/cli/judged.py", ":!python/kvmark/cli/commands/runs.py",
-    ":!python/kvmark/analysis/external/ycsb_sequence.py", ":!scripts/fuzz.py", ":!crates/*/tests",
-)  # fmt: skip
-"""What shows, stores or judges runs: which of them stand may change with it, no figure."""
 ENOUGH = (0, 1)
 """Exit codes of what was measured: a verdict may well be a no."""
 NODE_DOWN = ("replication_factor=2", "clients=10,100,200,400,3200,6000")
@@ -81,11 +72,14 @@ WAYS: Final = tuple((build, threads) for build in ("release", "debug") for threa
 
 
 def main() -> int:
-    """Measures what was named, then writes the documents."""
+    """Measures what was named, then writes the documents; unnamed, says what was measured when."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("report", choices=[*REPORTS, *STUDIES])
+    parser.add_argument("report", nargs="?", choices=[*REPORTS, *STUDIES])
     parser.add_argument("--minutes", type=float, help="stop a study then; it can go on later")
     asked = parser.parse_args()
+    if asked.report is None:
+        print(f"REPORT: one of {', '.join([*REPORTS, *STUDIES])}\n\n{measured(RECORDS)}")
+        return 0
     if asked.report in STUDIES:
         study(asked.report, asked.minutes)
     else:
@@ -355,12 +349,6 @@ def marked(name: str) -> tuple[str, ...]:
 def tag(name: str) -> str:
     """The tag of what is measured now, and of nothing that was measured before at this commit."""
     return f"{name}-{BEGUN}"
-
-
-def head() -> str:
-    """The last commit that changed what measures: pages are written between two evenings."""
-    words = ["git", "log", "-1", "--format=%H", "--", ".", *NOT_MEASURING]
-    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout[:-1]
 
 
 def store(name: str, *words: str) -> None:
