@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kvmark.analysis.external.cassandra_stress import stress_results
 from kvmark.analysis.study import CaseRuns, study_rows
 from kvmark.analysis.summary.counters import disk_bytes_per_operation
 
@@ -41,6 +42,34 @@ def test_the_nodes_reads_are_added_up_and_divided_among_the_operations(healthy: 
     assert disk_bytes_per_operation([run]) == pytest.approx(4_000_000 * WINDOW_S / operations)
     (row,) = study_rows([CaseRuns({}, {0: run})])
     assert row.disk_bytes == disk_bytes_per_operation([run])
+
+
+def test_a_node_that_died_reads_no_more(healthy: Make) -> None:
+    draft = healthy()
+    watch(draft, 1_000_000, 1_000_000)
+    died_ns = draft.engine["started_wall_ns"] + 4_000_000_000
+    draft.resources = [
+        row for row in draft.resources if row["node"] == "node-1" or row["at_wall_ns"] <= died_ns
+    ]
+    run = draft.run()
+    operations = sum(total.count for total in run.totals(0))
+    read = disk_bytes_per_operation([run])
+    assert read is not None
+    assert read * operations == pytest.approx((WINDOW_S + 4) * 1_000_000, rel=0.05)
+
+
+def test_collections_of_a_node_that_was_started_again_are_those_of_the_run(healthy: Make) -> None:
+    """It had 500 before, has one a second, is killed after five seconds and is back at ten."""
+    draft = healthy()
+    watch(draft, 0)
+    for second, row in enumerate(draft.resources):
+        row["gc_count"] = 500 + second if second <= 5 else second - 10
+        row["gc_time_s"] = row["gc_count"] / 20
+    draft.resources = draft.resources[:6] + draft.resources[10:]
+    garbage = stress_results(draft.run(), "service", {}, frozenset()).garbage
+    assert garbage is not None
+    assert garbage.count == 5 + 10
+    assert garbage.time_s == pytest.approx(15 / 20)
 
 
 def test_samples_that_miss_the_ends_of_a_phase_stand_for_all_of_it(healthy: Make) -> None:

@@ -133,8 +133,18 @@ def _garbage(run: Run) -> Garbage | None:
     )
     if inside.is_empty():
         return None
-    gained = inside.group_by("node").agg(
-        (pl.col("gc_count").max() - pl.col("gc_count").min()).alias("count"),
-        (pl.col("gc_time_s").max() - pl.col("gc_time_s").min()).alias("time_s"),
+    # A node that was started again counts from 0: what it has since is a gain.
+    gained = (
+        inside.sort("at_wall_ns")
+        .group_by("node")
+        .agg(
+            _gained("gc_count").alias("count"),
+            _gained("gc_time_s").alias("time_s"),
+        )
     )
     return Garbage(float(gained["count"].sum()), float(gained["time_s"].sum()))
+
+
+def _gained(counter: str) -> pl.Expr:
+    step = pl.col(counter).diff()
+    return pl.when(step < 0).then(pl.col(counter)).otherwise(step).sum()

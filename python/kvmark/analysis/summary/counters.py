@@ -68,12 +68,17 @@ def disk_bytes_per_operation(runs: Sequence[Run]) -> float | None:
             if found.is_empty() or found["disk_read_bytes"].null_count():
                 return None
             # Samples don't reach to the phase's ends: what was read between them is a rate.
-            per_s = float((found["disk_read_bytes"] / found["wall_s"]).sum())
+            # Of a server that died meanwhile nothing more came.
+            per_s = float(found["disk_read_bytes"].sum()) / _longest_s(found)
             lasted_ns = (record.drained_ns or record.end_ns) - record.start_ns
             read_bytes += per_s * lasted_ns / _NS_PER_S
             whole = (total for total in run.totals(record.index) if not total.part)
             operations += sum(total.count for total in whole)
     return read_bytes / operations if operations else None
+
+
+def _longest_s(found: pl.DataFrame) -> float:
+    return max(float(seconds) for seconds in found["wall_s"])
 
 
 def _rise(counter: str) -> pl.Expr:
