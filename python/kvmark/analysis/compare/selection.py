@@ -62,10 +62,15 @@ def newest(runs: Iterable[Run]) -> list[Run]:
 def _last_pass(runs: Sequence[Run]) -> Iterator[Run]:
     """From the newest one back, as long as it is another repetition of the same command."""
     first, seen = runs[0], set[int | None]()
+    study = first.manifest.study.get("id")
     for run in runs:
         repetition = repetition_of(run.manifest)
         same = run.manifest.command == first.manifest.command
+        same = same and run.manifest.study.get("id") == study
         if run is not first and (repetition is None or repetition in seen or not same):
+            return
+        # Only a study makes a repetition again later: else they fall as time goes back.
+        if study is None and any(one is not None and one < (repetition or 0) for one in seen):
             return
         seen.add(repetition)
         yield run
