@@ -91,3 +91,10 @@ def test_an_interval_keeps_within_a_bound_as_a_whole(
     low: float | None, high: float | None, *, most: bool, within: bool | None
 ) -> None:
     assert keeps_within(low, high, 2.0, most=most) is within
+
+
+def test_a_bound_that_can_not_be_held_is_said_to_be_unknown(tmp_path: Path) -> None:
+    bound = {"figure": "cost", "peer": "peer", "limit": 1.1, "most": True}
+    read = read_peers(kept(tmp_path, [1.0, 1.0, 1.0, 0.0, 1.0], [bound]))
+    told = peers_parts(read)["top"]
+    assert "of 1 bounds 1 not known (cost of GET beside peer)" in told

@@ -113,7 +113,17 @@ def _verdicts(peers: Peers) -> str:
         if found:
             names = "" if word == "met" else f" ({'; '.join(map(_named, found))})"
             told.append(f"{len(found)} {word}{names}")
-    bounds = f"of {len(held)} bounds {listed(told)}" if held else "no bounds"
+    known = {(one.case, one.figure, one.peer) for one in held}
+    lacking = [
+        f"{bound.figure} of {case.name}" + (f" beside {bound.peer}" if bound.peer else "")
+        for case in peers.cases
+        for bound in case.bounds
+        if (case.name, bound.figure, bound.peer) not in known
+    ]
+    if lacking:
+        told.append(f"{len(lacking)} not known ({'; '.join(lacking)})")
+    all_bounds = len(held) + len(lacking)
+    bounds = f"of {all_bounds} bounds {listed(told)}" if all_bounds else "no bounds"
     return escape_markdown(f"{bounds}; {failed} of {len(peers.runs)} repetitions failed")
 
 
