@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeVar
 
 from kvmark.analysis.compare.metrics import figure, resolution, run_value
 from kvmark.analysis.compare.resolution import rate_resolution
-from kvmark.analysis.summary.aggregate import CaseSummary, aggregate, case_throughput
+from kvmark.analysis.summary.aggregate import (
+    CaseSummary,
+    aggregate,
+    case_throughput,
+    verdict_of,
+)
 from kvmark.analysis.summary.counters import disk_bytes_per_operation
 from kvmark.analysis.verdict.checks_precision import imprecise
 from kvmark.analysis.verdict.judge import Judge, judge
@@ -249,8 +254,12 @@ def nodes_shared(runs: Iterable[Run]) -> bool:
 
 
 def _row(case: CaseRuns, judged: Judge, *, records: bool) -> StudyRow:
-    runs = [run for run in case.runs.values() if run.counted]
+    tried = [run for run in case.runs.values() if run.counted]
+    runs = [run for run in tried if _measured(run)]
     figures = aggregate(runs, judged) if runs else None
+    if figures is not None and len(runs) < len(tried):
+        # One that failed before gives no figure, and is no less a reason.
+        figures = replace(figures, verdict=verdict_of(runs, map(judged, tried)))
     errors: dict[str, int] = {}
     completed = 0
     for run in runs:
@@ -273,6 +282,12 @@ def _row(case: CaseRuns, judged: Judge, *, records: bool) -> StudyRow:
         retries=_retries(runs),
         response_p99=figure(runs, _P99) if runs else None,
     )
+
+
+def _measured(run: Run) -> bool:
+    """Whether it came to the phase that its case is about: a load alone is none of its figures."""
+    planned = {str(phase["name"]) for phase in run.manifest.plan.get("phases", ())}
+    return any(phase.name == "measure" or "measure" not in planned for phase in run.counted)
 
 
 def _retries(runs: Sequence[Run]) -> int | None:
@@ -340,15 +355,21 @@ def _blocks(metric: Metric, before: CaseRuns, after: CaseRuns, *, records: bool)
     """Both sides of each repetition in which both can be used."""
     sides = {}
     for repetition in sorted(before.comparable & after.comparable):
-        runs = (before.runs[repetition], after.runs[repetition])
-        one, two = (_figure(run, metric, records=records) for run in runs)
+        one, two = (
+            _figure(case.runs[repetition], metric, case.commands, records=records)
+            for case in (before, after)
+        )
         if one and two:
             sides[repetition] = (one, two)
     return sides
 
 
-def _figure(run: Run, metric: Metric, *, records: bool) -> float | None:
-    return _rate(run, records=records) if metric == THROUGHPUT else run_value(run, metric)
+def _figure(
+    run: Run, metric: Metric, commands: Mapping[str, int], *, records: bool
+) -> float | None:
+    if metric == THROUGHPUT:
+        return _rate(run, commands, records=records)
+    return run_value(run, metric)
 
 
 def _published(figures: PublishedFigures, metric: Metric) -> float | None:

@@ -144,7 +144,7 @@ def _row(
         *(Cell(units.duration(time, unit)) for time in times_ns(row, _times(answer))),
         *([_disk(row)] if answer.disk_reads else []),
         *([_retried(row)] if _any_retries(answer.rows) else []),
-        Cell(units.whole(row.errors_total) if row.figures else units.ABSENT),
+        Cell(_of_one_run(row, row.errors_total)),
         _verdict(row),
         *([_table(row)] if _any_table(answer.rows) else []),
         *(Cell(units.significant(value), "muted") for value in published),
@@ -163,7 +163,7 @@ def _disk(row: StudyRow) -> Cell:
 
 
 def _retried(row: StudyRow) -> Cell:
-    return Cell(units.ABSENT if row.retries is None else units.whole(row.retries))
+    return Cell(units.ABSENT if row.retries is None else _of_one_run(row, row.retries))
 
 
 def _verdict(row: StudyRow) -> Cell:
@@ -239,12 +239,18 @@ def _lengths(answer: StudyAnswer) -> list[str]:
 
 
 def _length(row: StudyRow, name: str) -> str:
-    """How many operations came to their end, or how long one run measured."""
+    """How many operations came to their end, or how long it was measured."""
+    if name == "operations":
+        return _of_one_run(row, row.completed)
+    return units.significant(None if row.figures is None else row.figures.runtime_ms.value / 1000)
+
+
+def _of_one_run(row: StudyRow, count: int) -> str:
+    """A count of all runs of a case as the mean of one, as published figures are of one run."""
     if row.figures is None:
         return units.ABSENT
-    if name == "operations":
-        return units.whole(row.completed)
-    return units.significant(row.figures.runtime_ms.value / 1000)
+    mean = count / len(row.figures.runs)
+    return units.whole(int(mean)) if mean.is_integer() else units.significant(mean)
 
 
 def times_ns(row: StudyRow, names: Sequence[str]) -> list[int | None]:
@@ -297,7 +303,7 @@ def _notes(answer: StudyAnswer) -> Iterable[str]:
         alone = ", of a case with one run over its intervals" if once else ""
         yield (
             "± is half the width of the 95 % confidence interval of the mean over n ="
-            f" {n} runs{alone}."
+            f" {n} runs{alone}. Counts are those of one run, on average."
         )
         yield CASE_VERDICT
     elif any(row.throughput is not None and row.throughput.error for row in answer.rows):
