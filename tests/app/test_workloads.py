@@ -192,12 +192,16 @@ def test_connections_consistency_and_limits_are_the_drivers() -> None:
     assert run("RedisKeyValue --use_redis_cluster").system.options["cluster"] == "true"
 
 
-def test_connections_are_divided_among_the_workers_that_are_pinned() -> None:
-    words = "CassandraKeyValue --concurrent_clients 8"
-    for pinned, workers in (("0", 1), ("0,1", 2), ("0,1,2,3", 4)):
-        made = run(f"{words} --pin {pinned}")
-        assert compile_run(made, 2).workers == workers
-        assert made.system.options["connections_per_node"] == str(8 // workers)
+@pytest.mark.parametrize(
+    ("asked_for", "pinned", "workers", "each"),
+    [(8, "0", 1, 8), (8, "0,1", 2, 4), (5, "0,1", 2, 3), (1, "0,1", 1, 1), (4, "0,1,2", 3, 2)],
+)
+def test_no_fewer_connections_than_asked_for_are_divided_among_the_workers(
+    asked_for: int, pinned: str, workers: int, each: int
+) -> None:
+    made = run(f"CassandraKeyValue --concurrent_clients {asked_for} --pin {pinned}")
+    assert compile_run(made, 2).workers == workers
+    assert made.system.options["connections_per_node"] == str(each)
 
 
 def test_a_file_that_was_changed_is_an_application_too() -> None:

@@ -122,6 +122,15 @@ factors:
     assert spec.system.text == "sim:?servers=3"
 
 
+def test_pin_of_the_command_line_undoes_no_level_s_own(study: Callable[..., Study]) -> None:
+    levels = "factors:\n  cores: {path: run.pin, levels: {one: [0], both: [0, 1]}}\n"
+    text = f"{HEAD}{levels}".lstrip("\n")
+    study(text).check()
+    sentence = "cores one: a level has its own pin, which --pin would undo; leave it out"
+    with pytest.raises(SpecError, match=sentence):
+        study(text, pin=(1,)).check()
+
+
 def test_a_workload_may_stand_in_the_study_or_beside_it(
     study: Callable[..., Study], tmp_path: Path
 ) -> None:

@@ -40,11 +40,12 @@ class Runs:
         generator = self.generator if crew is None else LocalFleet(lambda: crew)
         setting = Setting(("kvmark",), generator, self.records, host={}, versions={})
         progress = more.pop("progress", lambda told: None)
+        spec = more.pop("spec", {"workers": 1})
 
         def tell(_: RunFolder, told: Mapping[str, Any]) -> None:
             progress(told)
 
-        return carry_out(plan, {"workers": 1}, setting, tell, **more)
+        return carry_out(plan, spec, setting, tell, **more)
 
     def closed(self, carried: Carried) -> Run:
         """The run, closed."""

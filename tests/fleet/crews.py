@@ -33,6 +33,7 @@ class LocalCrew:
     agents: dict[int, Agent] = field(default_factory=dict)
     lost: set[int] = field(default_factory=set)
     begun: list[tuple[int, int, int]] = field(default_factory=list)
+    asked_for_all_cores: bool = False
 
     def start(self, share: int, plan: Plan) -> None:
         agent = self.agents[share] = Agent(self.lease_s)
@@ -109,4 +110,6 @@ class LocalFleet:
         password: Secret | None,
         all_cores: bool,
     ) -> Mapping[str, Any]:
-        return conduct(plan, self.crew(), folder, caller)
+        crew = self.crew()
+        crew.asked_for_all_cores = all_cores
+        return conduct(plan, crew, folder, caller)

@@ -41,6 +41,22 @@ def test_three_machines_do_the_operations_of_one(
     assert workers == list(range(len(one.manifest.engine.phases[-1].workers)))
 
 
+@pytest.mark.parametrize(
+    ("spec", "on_all_cores"), [({}, True), ({"workers": 1}, False), ({"stress": {}}, False)]
+)
+def test_a_machine_has_a_worker_on_each_core_unless_their_number_was_reckoned_with(
+    runs: Any,
+    plan: Callable[..., Any],
+    crew: Callable[..., Any],
+    spec: dict[str, Any],
+    on_all_cores: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    """cassandra-stress's connections are divided among the workers of its plan."""
+    team = crew()
+    runs.carry_out(plan("ycsb/c", "--system", "null:", "--operations", "60"), team, spec=spec)
+    assert team.asked_for_all_cores is on_all_cores
+
+
 def test_intervals_and_totals_agree(
     runs: Any, plan: Callable[..., Any], crew: Callable[..., Any]
 ) -> None:

@@ -102,6 +102,25 @@ def test_a_pinned_core_has_one_worker_and_what_is_written_is_told(stress: Stress
     assert " records of 5 fields of 34 bytes\n" in shown.out
 
 
+@pytest.mark.parametrize(
+    ("own", "words", "sentence"),
+    [
+        ("--pin 0,0", "", "pin: a core is named twice; name each core once"),
+        ("--pin 99999999999", "", "pin: must be from 0 to 4294967295, not 99999999999"),
+        ("", "-log hdrfile=gone/x.hdr", "-log: hdrfile= there is no folder gone; make it"),
+        ("", "-graph file=gone/x.html", "-graph: file= there is no folder gone; make it"),
+    ],
+)
+def test_what_can_not_be_is_told_before_anything_is_measured(
+    stress: Stress, own: str, words: str, sentence: str
+) -> None:
+    said = stress(f"write n=100 no-warmup -rate threads=2 -node null: {words}", *own.split())
+    assert said.code == 2
+    assert sentence in said.errors
+    assert said.output == ""
+    assert stored_runs(stress) == []
+
+
 def test_ten_thousand_threads_are_clients_of_one_process(stress: Stress) -> None:
     """Each is served within its turn: the queue's throughput is that of its servers."""
     said = stress(f"write n=200k no-warmup -rate threads=10000 -node {SIM} -log no-settings")

@@ -157,6 +157,19 @@ def test_a_write_of_a_number_has_200_clients_and_all_else_climbs(line: Line) -> 
         ("write n=1 -rate threds=1", "'threds=' is not one of its words — did you mean 'threads="),
         ("write n=1 -rate threads=x", "-rate: threads= can't be 'x'; give threads=N"),
         ("write n=1 -rate threads=0", "-rate: threads= must be at least 1, not 0"),
+        ("write n=1 -rate threads=99999999999", "-rate: threads= must be at most 4294967295, not"),
+        (
+            "write n=1 -rate threads>=1 threads<=99999999999",
+            "-rate: threads<= must be at most 4294967295, not 99999999999",
+        ),
+        (
+            "write duration=99999999999h",
+            "write: duration= '99999999999h' is too long; at most 2^63",
+        ),
+        (
+            "write n=1 -log interval=99999999999999s",
+            "-log: interval= '99999999999999s' is too long",
+        ),
         ("write n=1 n=2", "write: n= is given twice"),
         ("write n=1 -rate threads=1 -rate auto", "-rate is given twice"),
         ("write n=1 duration=5s", "n= and duration= are different ends of a run"),

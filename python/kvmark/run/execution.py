@@ -107,7 +107,8 @@ def carry_out(
                 folder,
                 Caller(partial(progress, folder), may_begin, may_go_on, setting.recording),
                 password=password,
-                all_cores=spec.get("workers") is None and not plan.pin,
+                # Those of stress share its connections.
+                all_cores="stress" not in spec and spec.get("workers") is None and not plan.pin,
             )
     except KeyboardInterrupt:
         if result is None:

@@ -30,6 +30,7 @@ from kvmark.report.views.cassandra_stress import HEAD, line_text
 from kvmark.spec.stress.command import StressSpec
 from kvmark.spec.stress.profile import load_profile
 from kvmark.spec.url import PASSWORD_VARIABLE, SystemUrl
+from kvmark.spec.workload import LARGEST_U32
 
 __all__ = ["Wanted", "carry_out_stress"]
 
@@ -50,6 +51,7 @@ def carry_out_stress(spec: StressSpec, wanted: Wanted, shared: Shared) -> None:
     Raises:
         KvmarkError: it can't be carried out, a run failed or was interrupted, or operations failed.
     """
+    _check(spec, wanted)
     system = _system(spec)
     profiles = tuple(map(load_profile, spec.profiles))
     ladder = StressLadder(
@@ -73,6 +75,19 @@ def carry_out_stress(spec: StressSpec, wanted: Wanted, shared: Shared) -> None:
         again = "kvmark stress --resume and the same words"
         with carried_out(ladder, own, journal, again, shown=False) as problem:
             _answer(ladder, journal, wanted, out, problem, json=shared.json)
+
+
+def _check(spec: StressSpec, wanted: Wanted) -> None:
+    """Refuses what would fail only after the measurement, or can't be bound."""
+    if len(set(wanted.pin)) != len(wanted.pin):
+        raise SpecError("pin: a core is named twice; name each core once")
+    for core in wanted.pin:
+        if core > LARGEST_U32:
+            raise SpecError(f"pin: must be from 0 to {LARGEST_U32}, not {core}")
+    files = {"-log: hdrfile=": spec.log.hdr_file, "-graph: file=": spec.log.graph_file}
+    for name, path in files.items():
+        if path is not None and not path.parent.is_dir():
+            raise SpecError(f"{name} there is no folder {path.parent}; make it or name another")
 
 
 def _system(spec: StressSpec) -> SystemUrl:

@@ -76,6 +76,8 @@ def run_of(asked: Asked, workload: WorkloadSpec, system: SystemUrl) -> RunSpec:
     if system.driver in _EMPTY:
         groups = [group.model_copy(update={"check_values": False}) for group in workload.groups]
         workload = workload.model_copy(update={"groups": tuple(groups)})
+    if system.driver == "cql":
+        given["workers"] = _workers(asked)
     return RunSpec(
         workload=workload,
         system=system,
@@ -91,6 +93,15 @@ def run_of(asked: Asked, workload: WorkloadSpec, system: SystemUrl) -> RunSpec:
 def _cores(asked: Asked) -> tuple[int, ...]:
     text = asked.text("pin")
     return () if text is None else tuple(listed(text, count))
+
+
+def _connections(asked: Asked) -> int:
+    return asked.whole("concurrent_clients") or _CONNECTIONS
+
+
+def _workers(asked: Asked) -> int:
+    """One for each core, and no more than connections, of which each worker has its own."""
+    return min(len(_cores(asked) or os.sched_getaffinity(0)), _connections(asked))
 
 
 def _duration_ns(asked: Asked, workload: WorkloadSpec) -> int | None:
@@ -123,11 +134,10 @@ def _tls(asked: Asked) -> dict[str, str]:
 
 def _cql(asked: Asked) -> dict[str, str]:
     """Consistency as the original has it, and its connections divided among the workers."""
-    workers = len(_cores(asked) or os.sched_getaffinity(0))
-    connections = asked.whole("concurrent_clients") or _CONNECTIONS
+    workers, connections = _workers(asked), _connections(asked)
     options = {
         "consistency": "QUORUM",
-        "connections_per_node": str(max(1, round(connections / workers))),
+        "connections_per_node": str(-(-connections // workers)),
     }
     if asked.has("local_reads"):
         options["read_consistency"] = "ONE"

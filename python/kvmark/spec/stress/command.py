@@ -23,6 +23,7 @@ from kvmark.spec.stress.laws import (
 from kvmark.spec.stress.reading import CommandWords, read_line
 from kvmark.spec.stress.target import TargetSpec, read_target
 from kvmark.spec.suggest import did_you_mean, shown
+from kvmark.spec.workload import LARGEST_U32
 
 __all__ = [
     "DEFAULT_RECORDS",
@@ -237,6 +238,7 @@ def _length(given: CommandWords) -> tuple[int | None, int | None, UntilSpec | No
         seconds = int(duration[:-1]) * _SECONDS[duration[-1].lower()]
         if seconds < 1:
             raise SpecError(f"{given.command}: duration= must be longer than nothing")
+        _bounded(given.command, "duration=", seconds * 10**9, duration)
         return None, seconds * 10**9, None
     least = _positive(given, given.command, "n>", 30)
     most = _positive(given, given.command, "n<", 200)
@@ -254,10 +256,10 @@ def _threads(given: CommandWords, operations: int | None) -> tuple[int | None, L
     if "threads=" in words:
         if climbs:
             raise SpecError(f"-rate: threads= is one number and {climbs[0]} a ladder; give one")
-        return _positive(given, "-rate", "threads=", 0), Ladder()
+        return _clients(given, "threads=", 0), Ladder()
     if climbs:
-        first = _positive(given, "-rate", "threads>=", 4)
-        last = _positive(given, "-rate", "threads<=", 1000)
+        first = _clients(given, "threads>=", 4)
+        last = _clients(given, "threads<=", 1000)
         if last < first:
             raise SpecError(f"-rate: threads<= ({last}) must not be below threads>= ({first})")
         if "throttle=" in words or "fixed=" in words:
@@ -288,6 +290,18 @@ def _positive(given: CommandWords, group: str, name: str, default: int) -> int:
     if count < 1:
         raise SpecError(f"{group}: {name} must be at least 1, not {count}")
     return count
+
+
+def _clients(given: CommandWords, name: str, default: int) -> int:
+    count = _positive(given, "-rate", name, default)
+    if count > LARGEST_U32:
+        raise SpecError(f"-rate: {name} must be at most {LARGEST_U32}, not {count}")
+    return count
+
+
+def _bounded(group: str, name: str, ns: int, text: str) -> None:
+    if ns >= 2**63:
+        raise SpecError(f"{group}: {name} {shown(text)} is too long; at most 2^63 ns is possible")
 
 
 def _law(given: CommandWords, group: str, name: str, default: Law) -> Law:
@@ -472,6 +486,8 @@ def _log(given: CommandWords) -> LogSpec:
     number = int(re.sub(r"[a-z]+", "", text))
     if number < 1:
         raise SpecError("-log: interval= must be longer than nothing")
+    interval_ns = number * (10**6 if milliseconds else 10**9)
+    _bounded("-log", "interval=", interval_ns, text)
     tags = [given.text("-graph", name) for name in ("revision=", "title=")]
     return LogSpec(
         level=(given.text("-log", "level=") or "normal").lower(),
@@ -481,5 +497,5 @@ def _log(given: CommandWords) -> LogSpec:
         hdr_file=path("-log", "hdrfile="),
         graph_file=graph,
         tags=tuple(tag for tag in tags if tag),
-        interval_ns=number * (10**6 if milliseconds else 10**9),
+        interval_ns=interval_ns,
     )

@@ -96,6 +96,12 @@ def run_spec(
     chance = random.Random(f"{study.seed} {repetition} {case.title}")  # noqa: S311
     said = {**words.as_spec(chance), "replay": replay}
     if study.asked.pin:
+        changed = {split(path)[:2] for one in case.levels.values() for path in one.changes}
+        if ("run", "pin") in changed:
+            sentence = (
+                f"{case.title}: a level has its own pin, which --pin would undo; leave it out"
+            )
+            raise study.file.document.problem(sentence, *place_of(case, "run"))
         said["pin"] = study.asked.pin
     if workload.is_loaded_first:
         said.setdefault("load", load)
