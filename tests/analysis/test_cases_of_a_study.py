@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from kvmark.analysis.study import CaseRuns, EffectAsked, effect, study_rows
+from kvmark.experiment.designs.matrix import app_tables
 from kvmark.records import Run
 
 Make = Callable[[], Any]
@@ -67,3 +69,30 @@ def test_an_effect_counts_commands_as_the_table_does(healthy: Make) -> None:
     told = (after.throughput.value / before.throughput.value - 1) * 100
     assert found.change.value == pytest.approx(told, rel=0.01)
     assert told == pytest.approx(900, rel=0.01)
+
+
+def test_the_first_usable_run_stands_for_a_case_s_table(
+    healthy: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of YCSB's operations, beside those that were published."""
+
+    def lasting(times: int) -> Run:
+        draft = healthy()
+        draft.phase["end_ns"] = draft.phase["end_ns"] * times
+        run: Run = draft.run()
+        return run
+
+    runs = {number: lasting(times) for number, times in enumerate((5, 1, 1))}
+    rows = study_rows([CaseRuns({"workload": "a"}, runs, frozenset({1, 2}))])
+    theirs = SimpleNamespace(
+        published=(), figures={}, operations={"READ": {"mean_us": 1.0}}, spreads={}
+    )
+    monkeypatch.setattr(app_tables, "published_for", lambda levels, published: theirs)
+
+    def shown(*usable: Run) -> float:
+        ids = {run.id for run in usable}
+        found, *_ = app_tables.operations(cast("Any", theirs), rows, list(runs.values()), ids)
+        return found.throughput
+
+    assert shown(runs[1], runs[2]) == pytest.approx(5 * shown(runs[0]), rel=0.01)
+    assert shown() == shown(runs[0])

@@ -220,7 +220,7 @@ FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
             Flag("resume", "nothing", "Go on with repetitions that were interrupted."),
             Flag("pin", "text", "Cores for the load, such as 0,1."),
             Flag("prometheus", "whole", "Serve metrics at this port while it measures.", ALL, 1),
-            Flag("fleet", "text", "Share the load with agents that join at HOST:PORT."),
+            Flag("fleet", "text", "Share the load among the nodes of this Ray cluster."),
             Flag("machines", "whole", "How many agents to wait for.", ALL, 1),
             Flag("report", "text", "Write a report, .html or .md."),
             Flag("runs", "text", "The folder where runs are kept; else KVMARK_RUNS or runs."),

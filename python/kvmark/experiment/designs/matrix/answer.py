@@ -50,6 +50,8 @@ class Answered:
     rows: tuple[StudyRow, ...]
     effects: tuple[StudyEffect, ...]
     runs: tuple[Run, ...]
+    #: The ids of those that came to their end and aren't INVALID.
+    usable: frozenset[str]
     #: Sentences that stand under the table.
     notes: tuple[str, ...]
     #: Runs that weren't made.
@@ -113,6 +115,7 @@ def answered(study: Study, journal: Journal) -> Answered:
             if one.to.keys() <= set(study.factors) and _has_cases(study, one)
         ),
         runs=runs_made,
+        usable=frozenset(case.runs[number].id for case in cases for number in case.usable),
         notes=tuple(_notes(study, runs_made)),
         missing=sum(case.failures.count(_MISSING) for case in cases),
         costs=path_costs(cases, THROUGH, DIRECT) if THROUGH in study.factors else (),

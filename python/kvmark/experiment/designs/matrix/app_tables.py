@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Final
 
@@ -30,13 +30,13 @@ def counted_commands(run: Run | None) -> Mapping[str, int]:
 
 
 def applications(
-    study: Study, rows: Sequence[StudyRow], runs: Sequence[Run]
+    study: Study, rows: Sequence[StudyRow], runs: Sequence[Run], usable: Set[str]
 ) -> tuple[CaseTable, ...]:
-    """The table of each case that is an application, from the first of its runs."""
+    """The table of each case that is an application, from the first of its usable runs."""
     by_id = {run.id: run for run in runs}
     tables = []
     for row in rows:
-        run = None if row.figures is None else by_id.get(row.figures.runs[0])
+        run = _shown(row, by_id, usable)
         if run is None or _app(run) is None or not run.counted:
             continue
         published = published_for(row.levels, study.published)
@@ -52,13 +52,13 @@ def applications(
 
 
 def operations(
-    study: Study, rows: Sequence[StudyRow], runs: Sequence[Run]
+    study: Study, rows: Sequence[StudyRow], runs: Sequence[Run], usable: Set[str]
 ) -> tuple[OperationFigures, ...]:
-    """Each operation of the cases of which others published such times."""
+    """Each operation of the cases of which others published such times, from the same run."""
     by_id = {run.id: run for run in runs}
     found: list[OperationFigures] = []
     for row in rows:
-        run = None if row.figures is None else by_id.get(row.figures.runs[0])
+        run = _shown(row, by_id, usable)
         theirs = published_for(row.levels, study.published)
         if run is None or theirs is None or not theirs.operations or not run.counted:
             continue
@@ -67,6 +67,14 @@ def operations(
             for one in by_operation(run)
         )
     return tuple(found)
+
+
+def _shown(row: StudyRow, by_id: Mapping[str, Run], usable: Set[str]) -> Run | None:
+    """The run that stands for a case: the first that is usable, or else the first of all."""
+    if row.figures is None:
+        return None
+    ids = row.figures.runs
+    return by_id.get(next((one for one in ids if one in usable), ids[0]))
 
 
 def _app(run: Run) -> App | None:
