@@ -102,9 +102,18 @@ def _report(text: str) -> Path | None:
     path = Path(text)
     if path.suffix not in REPORT_ENDINGS:
         raise SpecError(f"{shown(text)} ends in neither {' nor '.join(REPORT_ENDINGS)}")
-    if not path.parent.is_dir():
-        raise SpecError(f"there is no folder {path.parent}; make it or name another")
+    check_folder_of(path)
     return path
+
+
+def check_folder_of(file: Path, name: str = "") -> None:
+    """Refuses a file that can't be written when its time comes; `name` stands before the reason.
+
+    Raises:
+        SpecError: its folder isn't there.
+    """
+    if not file.parent.is_dir():
+        raise SpecError(f"{name}there is no folder {file.parent}; make it or name another")
 
 
 def _folder(text: str) -> Path:

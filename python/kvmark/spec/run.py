@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
@@ -16,7 +17,7 @@ from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.url import SystemUrl
 from kvmark.spec.workload import LARGEST_U32, GroupSpec, WorkloadSpec
 
-__all__ = ["DEFAULT_DURATION_NS", "RunSpec"]
+__all__ = ["DEFAULT_DURATION_NS", "RunSpec", "check_pin"]
 
 SECOND_NS: Final = 10**9
 DEFAULT_DURATION_NS: Final = 30 * SECOND_NS
@@ -124,10 +125,7 @@ class RunSpec:
         _duration("timeout", self.timeout_ns)
         _duration("drain limit", self.drain_limit_ns)
         _whole("warmup", self.warmup_ns, 0)
-        for core in self.pin:
-            _whole("pin", core, 0, LARGEST_U32)
-        if len(set(self.pin)) != len(self.pin):
-            raise SpecError("pin: a core is named twice; name each core once")
+        check_pin(self.pin)
         rate, bound = self.rate, self.until_stderr
         if isinstance(rate, float | int) and not (math.isfinite(rate) and rate > 0):
             raise SpecError(f"rate: must be above 0 operations per second, not {rate:g}")
@@ -223,6 +221,18 @@ class RunSpec:
         ):
             if given is not None:
                 raise SpecError(f"{option}: not for a replay, for {instead}")
+
+
+def check_pin(cores: Sequence[int]) -> None:
+    """Refuses cores that workers can't be bound to in turn.
+
+    Raises:
+        SpecError: a number is too large, or a core is named twice.
+    """
+    for core in cores:
+        _whole("pin", core, 0, LARGEST_U32)
+    if len(set(cores)) != len(cores):
+        raise SpecError("pin: a core is named twice; name each core once")
 
 
 def _whole(name: str, value: int | None, low: int, high: int = LARGEST) -> None:

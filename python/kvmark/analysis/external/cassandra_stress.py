@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 import polars as pl
 
+from kvmark.analysis.summary.counters import rise
 from kvmark.records.model import TotalRecord
 from kvmark.records.run import Run
 from kvmark.stats import Counts
@@ -133,18 +134,9 @@ def _garbage(run: Run) -> Garbage | None:
     )
     if inside.is_empty():
         return None
-    # A node that was started again counts from 0: what it has since is a gain.
     gained = (
         inside.sort("at_wall_ns")
         .group_by("node")
-        .agg(
-            _gained("gc_count").alias("count"),
-            _gained("gc_time_s").alias("time_s"),
-        )
+        .agg(count=rise("gc_count"), time_s=rise("gc_time_s"))
     )
     return Garbage(float(gained["count"].sum()), float(gained["time_s"].sum()))
-
-
-def _gained(counter: str) -> pl.Expr:
-    step = pl.col(counter).diff()
-    return pl.when(step < 0).then(pl.col(counter)).otherwise(step).sum()

@@ -10,7 +10,7 @@ import polars as pl
 from kvmark.records import PhaseRecord, Run
 from kvmark.records.names import is_ours
 
-__all__ = ["disk_bytes_per_operation", "rises"]
+__all__ = ["disk_bytes_per_operation", "rise", "rises"]
 
 _LEAST_SAMPLES: Final = 2
 _NS_PER_S: Final = 1e9
@@ -46,11 +46,11 @@ def rises(run: Run, record: PhaseRecord) -> pl.DataFrame:
         known = pl.col(name) if name in rows.columns else pl.lit(None)
         rows = rows.with_columns(known.cast(kind).alias(name))
     changes = rows.group_by("node", maintain_order=True).agg(
-        cpu_s=_rise("cpu"),
-        bytes=_rise("network"),
-        disk_read_bytes=_rise("disk_read_bytes"),
-        gc_s=_rise("gc_time_s"),
-        wall_s=_rise("at_wall_ns") / _NS_PER_S,
+        cpu_s=rise("cpu"),
+        bytes=rise("network"),
+        disk_read_bytes=rise("disk_read_bytes"),
+        gc_s=rise("gc_time_s"),
+        wall_s=rise("at_wall_ns") / _NS_PER_S,
     )
     return changes.filter(pl.col("wall_s") > 0)
 
@@ -81,7 +81,7 @@ def _longest_s(found: pl.DataFrame) -> float:
     return max(float(seconds) for seconds in found["wall_s"])
 
 
-def _rise(counter: str) -> pl.Expr:
+def rise(counter: str) -> pl.Expr:
     """How much a counter rose over its samples; none with too few. A restart begins anew at 0."""
     known = pl.col(counter).drop_nulls()
     return pl.when(known.len() >= _LEAST_SAMPLES).then(known.diff().clip(lower_bound=0).sum())

@@ -93,8 +93,7 @@ def _place(output: Path | None, format: str | None) -> Path:
             f"output: {path} ends in neither {' nor '.join(options.REPORT_ENDINGS)}; say what it is"
             " to be with --format"
         )
-    if not path.parent.is_dir():
-        raise SpecError(f"output: there is no folder {path.parent}; make it or name another")
+    options.check_folder_of(path, "output: ")
     return path
 
 

@@ -11,6 +11,7 @@ from typing import TextIO
 
 from kvmark.cli.commands.stress_output import ladder_text, log_histograms, results_of, settings_text
 from kvmark.cli.experiment import Shared, begun, carried_out, report_maker
+from kvmark.cli.options import check_folder_of
 from kvmark.cli.output import write_report
 from kvmark.cli.system import named_system
 from kvmark.errors import AnswerIsNo, KvmarkError, RunError, SpecError
@@ -27,10 +28,10 @@ from kvmark.plan.model import Plan
 from kvmark.plan.stress import StressPlans, driver_options
 from kvmark.report.format.bars import writable
 from kvmark.report.views.cassandra_stress import HEAD, line_text
+from kvmark.spec.run import check_pin
 from kvmark.spec.stress.command import StressSpec
 from kvmark.spec.stress.profile import load_profile
 from kvmark.spec.url import PASSWORD_VARIABLE, SystemUrl
-from kvmark.spec.workload import LARGEST_U32
 
 __all__ = ["Wanted", "carry_out_stress"]
 
@@ -79,15 +80,11 @@ def carry_out_stress(spec: StressSpec, wanted: Wanted, shared: Shared) -> None:
 
 def _check(spec: StressSpec, wanted: Wanted) -> None:
     """Refuses what would fail only after the measurement, or can't be bound."""
-    if len(set(wanted.pin)) != len(wanted.pin):
-        raise SpecError("pin: a core is named twice; name each core once")
-    for core in wanted.pin:
-        if core > LARGEST_U32:
-            raise SpecError(f"pin: must be from 0 to {LARGEST_U32}, not {core}")
+    check_pin(wanted.pin)
     files = {"-log: hdrfile=": spec.log.hdr_file, "-graph: file=": spec.log.graph_file}
     for name, path in files.items():
-        if path is not None and not path.parent.is_dir():
-            raise SpecError(f"{name} there is no folder {path.parent}; make it or name another")
+        if path is not None:
+            check_folder_of(path, f"{name} ")
 
 
 def _system(spec: StressSpec) -> SystemUrl:

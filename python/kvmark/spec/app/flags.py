@@ -134,6 +134,8 @@ class Flag:
     apps: frozenset[str] = ALL
     #: Smallest number.
     least: int = 0
+    #: Largest number.
+    most: int = 2**63 - 1
     #: Why it changes nothing here; None for those that do.
     idle: str | None = None
 
@@ -219,7 +221,14 @@ FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
             Flag("repetitions", "whole", "How often the application is run.", ALL, 1),
             Flag("resume", "nothing", "Go on with repetitions that were interrupted."),
             Flag("pin", "text", "Cores for the load, such as 0,1."),
-            Flag("prometheus", "whole", "Serve metrics at this port while it measures.", ALL, 1),
+            Flag(
+                "prometheus",
+                "whole",
+                "Serve metrics at this port while it measures.",
+                ALL,
+                1,
+                65_535,
+            ),
             Flag("fleet", "text", "Share the load among the nodes of this Ray cluster."),
             Flag("machines", "whole", "How many agents to wait for.", ALL, 1),
             Flag("report", "text", "Write a report, .html or .md."),

@@ -182,11 +182,10 @@ def _value(flag: Flag, text: str) -> Value:
     except ValueError:
         kind = {"whole": "a whole number", "number": "a number"}.get(flag.takes, "a text")
         raise SpecError(f"--{flag.name}: {shown(text)} is not {kind}") from None
-    most = 65_535 if flag.name == "prometheus" else 2**63 - 1
     if number < flag.least:
         raise SpecError(f"--{flag.name}: must be at least {flag.least}, not {text}")
-    if number > most:
-        raise SpecError(f"--{flag.name}: must be at most {most}, not {text}")
+    if number > flag.most:
+        raise SpecError(f"--{flag.name}: must be at most {flag.most}, not {text}")
     return number
 
 
