@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from shutil import copytree
 from tempfile import TemporaryDirectory
@@ -26,10 +27,13 @@ from typing import Final
 from measured import head, measured
 
 from kvmark.experiment.designs.matrix.answer import newest_of
+from kvmark.experiment.environment import every_core
 from kvmark.experiment.journal import Journal
+from kvmark.experiment.server_warmup import MOST_ROUNDS, Load, speed, warmed_up
 from kvmark.records.archive import unpack
 from kvmark.records.store import Records
 from kvmark.testbed.host import other_busy_cores
+from kvmark.testbed.state import all_testbeds, testbeds_root
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / ".venv/bin/kvmark"
@@ -37,6 +41,8 @@ PAGES = ROOT / "docs"
 RECORDS = "docs/records"
 BEGUN = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
 SECONDS_A_MINUTE = 60
+ROUND_S = 45
+"""Of a server's warm-up."""
 LONGEST_RUN_S = 300
 """Of a case whose servers are warm."""
 OF_A_WARM_UP = ".tried-*"
@@ -138,15 +144,15 @@ def shotover() -> None:
     Each begins with an empty table on a node that has nothing left to do, as each published one did
     on a node of its own.
     """
-    with server("cassandra", "--heap", "4G") as system, ExitStack() as stack:
+    # No more heap does Cassandra take unless it is asked to.
+    with server("cassandra", "--heap", "8G") as system, ExitStack() as stack:
         ports = {"direct": 9042}
         for number, (build, threads) in enumerate(WAYS):
             name, port = f"{build}-{threads}", SHOTOVER_PORT + number
             words = ("--build", build, "--threads", str(threads), "--port", str(port))
             stack.enter_context(proxy(system, "--kind", "shotover", *words))
             ports[name] = port
-        # Java compiles what it runs: what warms the node is no result.
-        stress(9042, "duration=360s", "--tag", "warm-up")
+        warm_up(system, partial(speed_of_a_round, 9042))
         names = list(ports)
         for first in range(len(names)):
             # Each way is once at each place among them.
@@ -209,6 +215,24 @@ def stress(port: int, how: str, *words: str) -> None:
     line = f"write {how} no-warmup -mode native cql3 connectionsPerHost=8 -rate threads=8"
     node = f"-node 127.0.0.1 -port native={port}"
     must("stress", "--pin", "0", "--commit", head(), *words, *line.split(), *node.split())
+
+
+def speed_of_a_round(port: int, number: int) -> float:
+    """How fast the published line was for a while, as one of the rounds that warm a node up."""
+    stress(port, f"duration={ROUND_S}s truncate=once", "--tag", f"warm-up-{number}")
+    kept = Records.at(None)
+    return speed(kept.open(kept.find("last").id).manifest)
+
+
+def warm_up(system: str, load: Load) -> None:
+    """Loads a server of our own in rounds until it gets no faster: Java compiles what it runs.
+
+    As a study warms its servers up; what is measured meanwhile is no result.
+    """
+    (own,) = (one for one in all_testbeds(testbeds_root()) if f"up:{one.name}" == system)
+    found = warmed_up({system: load}, ROUND_S * MOST_ROUNDS, time.monotonic, print, every_core(own))
+    if found is None:
+        sys.exit("nothing was measured of a server that nothing warmed up")
 
 
 def wait_for_idle_cores() -> None:

@@ -26,7 +26,7 @@ from kvmark.testbed.state import Testbed, all_testbeds, testbeds_root
 from kvmark.testbed.systems import SYSTEMS
 from kvmark.testbed.words import wishes_of
 
-__all__ = ["Environment"]
+__all__ = ["Environment", "every_core"]
 
 _LONGEST: Final = 40
 
@@ -83,13 +83,7 @@ class Environment:
     @property
     def all_cores(self) -> Callable[[], AbstractContextManager[None]] | None:
         """Lends the study's own servers every core there is; none where they have them all."""
-        nodes, usable = [] if self._up is None else self._up.nodes, os.sched_getaffinity(0)
-        bound = [
-            (node.process, node.cores)
-            for node in nodes
-            if node.process and node.cores and not usable <= set(node.cores)
-        ]
-        return partial(_lent, bound, usable) if bound else None
+        return None if self._up is None else every_core(self._up)
 
     def _testbed(self, wanted: TestbedWords) -> Testbed:
         key = wanted.model_dump_json()
@@ -129,6 +123,17 @@ class Environment:
     def _name(self) -> str:
         """The testbed's name: the study's, as testbeds write theirs."""
         return re.sub(r"[^a-z0-9-]", "-", f"study-{self.study.name}")[:_LONGEST]
+
+
+def every_core(testbed: Testbed) -> Callable[[], AbstractContextManager[None]] | None:
+    """Lends a testbed's servers every core there is; none where they have them all."""
+    usable = os.sched_getaffinity(0)
+    bound = [
+        (node.process, node.cores)
+        for node in testbed.nodes
+        if node.process and node.cores and not usable <= set(node.cores)
+    ]
+    return partial(_lent, bound, usable) if bound else None
 
 
 @contextmanager
