@@ -12,6 +12,7 @@ from kvmark.analysis import judge
 from kvmark.errors import FleetError, Interrupted, SystemUnderTestError
 from kvmark.records import Run, files
 from kvmark.records.histograms import decode
+from kvmark.run import agent
 
 # What one operation of the slow system takes: a run of a few hundred lasts for seconds.
 SLOW = ("--system", "sim:?mean_us=2000&servers=1000")
@@ -57,6 +58,27 @@ def test_a_machine_has_a_worker_on_each_core_unless_their_number_was_reckoned_wi
     assert team.asked_for_all_cores is on_all_cores
 
 
+def test_an_agent_looks_at_its_machine_before_it_keeps_it_busy(
+    plan: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another agent on the machine would take its calibration for other programs."""
+    done: list[str] = []
+
+    def looked() -> dict[str, Any]:
+        done.append("looked")
+        return {"cores": 2}
+
+    def calibrated(*_: object) -> dict[str, Any]:
+        done.append("calibrated")
+        return {"engine_overhead_ns_per_operation": 300.0}
+
+    monkeypatch.setattr(agent, "describe_host", looked)
+    monkeypatch.setattr(agent, "engine_overhead", calibrated)
+    told = agent.Agent().describe(plan("ycsb/c", "--system", "null:").to_json())
+    assert done == ["looked", "calibrated"]
+    assert told["host"] == {"cores": 2, "engine_overhead_ns_per_operation": 300.0}
+
+
 def test_intervals_and_totals_agree(
     runs: Any, plan: Callable[..., Any], crew: Callable[..., Any]
 ) -> None:
@@ -86,9 +108,9 @@ def test_all_begin_at_one_instant_whatever_their_clocks_say(
     assert (second - first, third - first) == (ahead_ns, 0)
     agents = run.manifest.engine.agents
     agreed_ns = run.manifest.engine.phases[-1].start_ns
-    assert [agent.clock_offset_ns for agent in agents] == [0, ahead_ns, 0]
-    for agent in agents:
-        assert agent.starts_ns[1] >= agreed_ns
+    assert [one.clock_offset_ns for one in agents] == [0, ahead_ns, 0]
+    for one in agents:
+        assert one.starts_ns[1] >= agreed_ns
 
 
 def test_a_warm_up_goes_over_into_the_measurement_on_all_machines_at_once(

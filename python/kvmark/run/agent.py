@@ -87,9 +87,11 @@ class Agent:
 
     def describe(self, calibration: str) -> dict[str, Any]:
         """The machine, what the engine costs there with this plan, and kvmark's version."""
+        # Before the calibration, which another agent on this machine would take for other programs.
+        host = describe_host()
         plan = with_own_tapes(Plan.from_json(calibration))
         overhead = engine_overhead(plan, self.generator)
-        return {"host": {**describe_host(), **overhead}, "version": version()}
+        return {"host": {**host, **overhead}, "version": version()}
 
     def lacks_tape(self, name: str, size_bytes: int) -> bool:
         """Whether a tape has to be sent to this machine."""

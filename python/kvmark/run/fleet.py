@@ -223,6 +223,8 @@ class _Crew:
             )
             self._agents.append(kind.options(scheduling_strategy=strategy).remote())
         self.send_tapes(plan)
+        # An agent that still starts would be another one's busy machine.
+        self._ask_all("wall_ns")
         told = self._ask_all("describe", plan.to_json())
         own = {version(), *(one["version"] for one in told)}
         if len(own) > 1:
