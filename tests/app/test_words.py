@@ -98,6 +98,8 @@ def test_a_flag_of_the_original_is_read_with_its_value(name: str) -> None:
         ("RedisKeyValue --num_reads -2", "--num_reads: must be at least -1, not -2"),
         ("RedisKeyValue --num_writes 99999999999999999999",
          "--num_writes: must be at most 9223372036854775807, not 99999999999999999999"),
+        ("RedisKeyValue --value_size 99999999999999",
+         "--value_size: must be at most 536870912, not 99999999999999"),
         ("RedisKeyValue --prometheus 99999",
          "--prometheus: must be at most 65535, not 99999"),
         ("RedisKeyValue --read_rate nan", "--read_rate: 'nan' is not a number"),

@@ -38,6 +38,10 @@ def run(workload: WorkloadSpec | None = None, **changes: Any) -> RunSpec:
         ({"operations": 0}, "operations: must be from 1 to 9223372036854775807, not 0"),
         ({"records": 0}, "records: must be from 1 to 9223372036854775807, not 0"),
         ({"duration_ns": 0}, "duration: must be longer than nothing, not 0 ns"),
+        (
+            {"duration_ns": 2**63},
+            "duration: must be at most 9223372036854775807 ns, not 9223372036854775808 ns",
+        ),
         ({"timeout_ns": 0}, "timeout: must be longer than nothing, not 0 ns"),
         ({"timeout_ns": -5}, "timeout: must be longer than nothing, not -5 ns"),
         ({"interval_ns": 0}, "interval: must be longer than nothing, not 0 ns"),

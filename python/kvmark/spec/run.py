@@ -241,5 +241,7 @@ def _whole(name: str, value: int | None, low: int, high: int = LARGEST) -> None:
 
 
 def _duration(name: str, value_ns: int | None) -> None:
-    if value_ns is not None and not 0 < value_ns <= LARGEST:
+    if value_ns is not None and value_ns <= 0:
         raise SpecError(f"{name}: must be longer than nothing, not {value_ns} ns")
+    if value_ns is not None and value_ns > LARGEST:
+        raise SpecError(f"{name}: must be at most {LARGEST} ns, not {value_ns} ns")

@@ -95,6 +95,8 @@ APPS: Final[Mapping[str, App]] = MappingProxyType(
 )
 """Every application, by name."""
 
+_VALUE: Final = 512 * 2**20
+"""Bytes of the largest value that Redis takes; Cassandra takes less."""
 CQL: Final = frozenset(name for name, app in APPS.items() if app.store == "cql")
 REDIS: Final = frozenset(APPS) - CQL
 ALL: Final = frozenset(APPS)
@@ -157,7 +159,7 @@ FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
             Flag("num_reads", "whole", "Reads in all; -1 for no end.", least=-1),
             Flag("num_writes", "whole", "Writes in all; -1 for no end.", least=-1),
             Flag("max_written_key", "whole", "Keys up to this one are there already.", KEYED, -1),
-            Flag("value_size", "whole", "Bytes of a value; 0 for val:N.", VALUES),
+            Flag("value_size", "whole", "Bytes of a value; 0 for val:N.", VALUES, most=_VALUE),
             Flag("use_ascii_values", "nothing", "Values of printable characters.", VALUES),
             Flag("batch_size", "whole", "Rows written in one batch.", _BATCHES, 1),
             Flag("read_batch_size", "whole", "Points that a read wants.", _TIMESERIES, 1),
@@ -207,7 +209,7 @@ FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
             Flag("key_freq_zipf_exponent", "number", "0 for uniform keys.", _HASHES),
             Flag("subkey_freq_zipf_exponent", "number", "0 for uniform sub-keys.", _HASHES),
             Flag("subkey_value_size_zipf_exponent", "number", "0 for one size.", _HASHES),
-            Flag("subkey_value_max_size", "whole", "Longest value then.", _HASHES, 10),
+            Flag("subkey_value_max_size", "whole", "Longest value then.", _HASHES, 10, _VALUE),
             Flag("index", "text", "secondary, sai, view or table.", _INDEX),
             Flag("system", "system", "A URL or up:NAME in place of --nodes."),
             Flag("observe", "text", "Node exporter of a server, http://host:9100/metrics."),
