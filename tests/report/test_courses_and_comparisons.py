@@ -12,7 +12,7 @@ from synthetic import estimate, run_answer, sequence_answer
 from kvmark.analysis import Case
 from kvmark.report.format.folder import FolderFormat, write_folder
 from kvmark.report.format.html import html
-from kvmark.report.model.answers import RunAnswer, RunCourse
+from kvmark.report.model.answers import Fact, RunAnswer, RunCourse
 from kvmark.report.model.page import run_page, runs_page, sequence_page
 from kvmark.report.views.resource_figures import course_figures
 from kvmark.report.views.side_by_side import side_by_side_figures, side_by_side_grid
@@ -52,6 +52,17 @@ def test_runs_stand_side_by_side_with_their_intervals() -> None:
     assert rates["value"].to_list() == [51_873.0, 9_000.0]
     assert rates["low"].to_list() == pytest.approx([51_873.0 * 0.992, 8_550.0])
     assert rates["run"].to_list() == ["1", "2"]
+
+
+def test_runs_side_by_side_are_told_apart_by_what_was_asked_of_them() -> None:
+    asked = (Fact("Workload", "ycsb/a"), Fact("Load", "closed model, 10 clients"))
+    few = dataclasses.replace(run_answer("one"), asked=asked)
+    more = (asked[0], Fact("Load", "closed model, 400 clients"))
+    rows = side_by_side_grid([few, few, dataclasses.replace(few, asked=more)]).rows
+    named = {row[0].text: row[1].text for row in rows}
+    assert named == dict.fromkeys("12", "one, closed model, 10 clients") | {
+        "3": "one, closed model, 400 clients"
+    }
 
 
 def test_curves_of_several_runs_share_their_axes() -> None:

@@ -31,7 +31,8 @@ def side_by_side_grid(runs: Sequence[RunAnswer]) -> Grid:
         for each in phase.operations
     ]
     unit = units.time_unit(times)
-    rows = [_rows(number, run, unit) for number, run in enumerate(runs, 1)]
+    apart = _apart(runs)
+    rows = [_rows(number, run, apart, unit) for number, run in enumerate(runs, 1)]
     lengths = [len(each) for each in rows]
     return Grid(
         title="Side by side",
@@ -49,11 +50,21 @@ def side_by_side_grid(runs: Sequence[RunAnswer]) -> Grid:
     )
 
 
-def _rows(number: int, run: RunAnswer, unit: units.TimeUnit) -> list[tuple[Cell, ...]]:
+def _apart(runs: Sequence[RunAnswer]) -> frozenset[str]:
+    """The labels of what was asked of each run, and not the same of all."""
+    said = [{fact.label: fact.text for fact in run.asked} for run in runs]
+    labels = {label for one in said for label in one}
+    return frozenset(label for label in labels if len({one.get(label) for one in said}) > 1)
+
+
+def _rows(
+    number: int, run: RunAnswer, apart: frozenset[str], unit: units.TimeUnit
+) -> list[tuple[Cell, ...]]:
+    of = [run.title, *(fact.text for fact in run.asked if fact.label in apart)]
     return [
         (
             Cell(str(number)),
-            Cell(run.title),
+            Cell(", ".join(of)),
             Cell(units.estimate(phase.throughput), "strong"),
             Cell(each.operation),
             *(Cell(units.duration(each.response.shown_ns(name), unit)) for name in _QUANTILES),
