@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -30,11 +31,13 @@ from bench.cql.server import serving as serving_cassandra
 from bench.redis.server import serving as serving_redis
 
 from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, PeerRun, Peers
+from kvmark.errors import SystemUnderTestError
+from kvmark.experiment.server_warmup import MOST_ROUNDS, warmed_up
 from kvmark.records.names import GENERATOR
 
 GENERATOR_CORE, SERVER_CORE = 0, 1
 CONNECTIONS: Final = 64
-HEAP_MIB: Final = 1024
+HEAP_MIB: Final = 4096
 THROUGHPUT: Final = PeerFigure(name="throughput", heading="ops/s")
 CPU: Final = PeerFigure(name="client CPU per operation", heading="client CPU ns/op")
 MEMORY: Final = PeerFigure(name="memory", heading="memory, MB")
@@ -104,10 +107,10 @@ def _measure(given: argparse.Namespace) -> bool:
     if of_cassandra:
         with serving_cassandra(1, HEAP_MIB, (SERVER_CORE,)) as cassandra:
             systems.append(f"Cassandra {cassandra.version}")
-            for case in of_cassandra:
-                say(f"{case.title}, until Java has compiled its way")
-                if failed := _case(case, 0, cassandra.url, 2 * given.seconds).failed:
-                    say(failed)
+            loads = {
+                case.title: partial(_round, case, cassandra.url, given) for case in of_cassandra
+            }
+            warmed_up(loads, MOST_ROUNDS * given.seconds, time.monotonic, say)
             measured += _blocks(of_cassandra, cassandra.url, given)
     for block in range(given.times if given.only in FLAT else 0):
         measured += _flat(block, given.flat_seconds)
@@ -123,6 +126,18 @@ def _blocks(cases: Sequence[Case], url: str, given: argparse.Namespace) -> Itera
             one = _case(case, block, url, given.seconds)
             say(f"{block + 1}/{given.times}  {case.title}: {one.figures or one.failed}")
             yield one
+
+
+def _round(case: Case, url: str, given: argparse.Namespace, number: int) -> float:
+    """How fast a case was in a round of the server's warm-up.
+
+    Raises:
+        SystemUnderTestError: it failed.
+    """
+    one = _case(case, number, url, given.seconds)
+    if one.figures is None:
+        raise SystemUnderTestError(one.failed or "nothing was measured")
+    return one.figures[THROUGHPUT.name]
 
 
 def _case(case: Case, block: int, url: str, seconds: int) -> PeerRun:
