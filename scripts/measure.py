@@ -152,7 +152,8 @@ def shotover() -> None:
             words = ("--build", build, "--threads", str(threads), "--port", str(port))
             stack.enter_context(proxy(system, "--kind", "shotover", *words))
             ports[name] = port
-        warm_up(system, partial(speed_of_a_round, 9042))
+        warming = (f"duration={ROUND_S}s truncate=once", "--tag", "warm-up")
+        warm_up(system, lambda _: speed_of(partial(stress, 9042, *warming)))
         names = list(ports)
         for first in range(len(names)):
             # Each way is once at each place among them.
@@ -196,13 +197,14 @@ def validation() -> None:
 
 def two_machines() -> None:
     """Scenario 1 with its load from the two agents of a fleet."""
-    with server("cassandra", "--nodes", "3"), fleet(2) as head_address:
+    with server("cassandra", "--nodes", "3") as system, fleet(2) as head_address:
         words = ("stress", "--fleet", head_address, "--machines", "2")
         line = "write duration={} cl=LOCAL_ONE -rate threads={} -node 127.0.0.1"
-        # Java compiles what it runs: what warms the nodes is no result.
-        must(*words, "--tag", "warm-up", *line.format("600s", 400).split())
-        measured = (*words, *marked("hcassandra-fleet"), "--repetitions", "3")
-        for threads in (10, 100, 400, 1600):
+        warming = ("--tag", "warm-up", *line.format(f"{ROUND_S}s", 400).split())
+        warm_up(system, lambda _: speed_of(partial(must, *words, *warming)))
+        measured = (*words, *marked("hcassandra-fleet"))
+        for threads in (number for number in (10, 100, 400, 1600) for _ in range(3)):
+            wait_for_idle_cores()
             must(*measured, *line.format("30s", threads).split())
     store("hcassandra-fleet", *SMALL)
 
@@ -217,9 +219,9 @@ def stress(port: int, how: str, *words: str) -> None:
     must("stress", "--pin", "0", "--commit", head(), *words, *line.split(), *node.split())
 
 
-def speed_of_a_round(port: int, number: int) -> float:
-    """How fast the published line was for a while, as one of the rounds that warm a node up."""
-    stress(port, f"duration={ROUND_S}s truncate=once", "--tag", f"warm-up-{number}")
+def speed_of(make: Callable[[], None]) -> float:
+    """How fast the run was that this made."""
+    make()
     kept = Records.at(None)
     return speed(kept.open(kept.find("last").id).manifest)
 

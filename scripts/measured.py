@@ -8,10 +8,12 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from replanned import planned_otherwise
+
 ROOT = Path(__file__).resolve().parent.parent
 NOT_MEASURING = (
     ":!docs", ":!tests", ":!bench", ":!scripts/measure.py", ":!scripts/measured.py",
-    ":!scripts/machine_speed.py", ":!scripts/warm_up_rules.py",
+    ":!scripts/replanned.py", ":!scripts/machine_speed.py", ":!scripts/warm_up_rules.py",
     ":!python/kvmark/records/small.py", ":!python/kvmark/report",
     ":!python/kvmark/cli/commands/archive.py", ":!python/kvmark/cli/commands/doc.py",
     ":!python/kvmark/cli/commands/doc_*.py", ":!*.md", ":!zensical.toml",
@@ -29,11 +31,14 @@ def head() -> str:
 
 
 def measured(folder: str) -> str:
-    """Each record's commit, and how many files have changed since of those that measure."""
-    lines = [f"{'record':<30}{'measured':<12}{'commit':<14}changed since in crates, elsewhere"]
+    """Each record's commit, and what changed since: files that measure, and plans of studies."""
+    title = f"{'record':<30}{'measured':<12}{'commit':<14}changed since in crates, elsewhere"
+    lines = [f"{title}, plans of studies"]
     for path in sorted((ROOT / folder).iterdir()):
+        plans = _plans(path)
         for commit, day in sorted(_commits(path)):
-            lines.append(f"{path.name:<30}{day:<12}{commit[:12]:<14}{_changed(commit)}")
+            line = f"{path.name:<30}{day:<12}{commit[:12]:<14}{_changed(commit)}"
+            lines.append(f"{line}{plans}")
     return "\n".join(lines)
 
 
@@ -51,6 +56,11 @@ def _documents(path: Path) -> Iterator[dict[str, str]]:
             file = archive.extractfile(member) if member.name.endswith("manifest.json") else None
             if file is not None:
                 yield json.load(file)
+
+
+def _plans(path: Path) -> str:
+    found = None if path.suffix == ".json" else planned_otherwise(path)
+    return "" if found is None else ", {} of {}".format(*found)
 
 
 def _changed(commit: str) -> str:

@@ -1,11 +1,22 @@
 """How much of what measures has changed since a record was made."""
 
+import io
 import json
 import subprocess
+import tarfile
 from pathlib import Path
+from typing import Any
 
 import measured
 import pytest
+from replanned import planned_otherwise
+
+from kvmark import catalog
+from kvmark.experiment.designs.matrix.contents import run_spec
+from kvmark.experiment.designs.matrix.definition import Asked, Study
+from kvmark.plan.compile import compile_run
+from kvmark.spec.study import parse_study
+from kvmark.spec.url import parse_system_url
 
 AS_A_USER = ("-c", "user.name=a", "-c", "user.email=a@localhost")
 
@@ -59,3 +70,59 @@ def test_a_record_of_no_known_commit_is_told(clone: Path) -> None:
     committed(clone, "crates/engine/src/lib.rs")
     for commit in ("0" * 40, None):
         assert lines_of(clone, commit).endswith("not known: this clone has no such commit")
+
+
+def archive_of(path: Path, run: dict[str, Any], *, study: dict[str, Any] | None = None) -> None:
+    """A record with one run, of a study or of none."""
+    files = {"a-run/manifest.json": run, "studies/one/study.json": study}
+    with tarfile.open(path, "w:xz") as archive:
+        for name, document in files.items():
+            if document is not None:
+                data = json.dumps(document).encode()
+                entry = tarfile.TarInfo(name)
+                entry.size = len(data)
+                archive.addfile(entry, io.BytesIO(data))
+
+
+@pytest.fixture
+def study() -> dict[str, Any]:
+    """What a study of the catalogue was begun with."""
+    asked = Asked(only=("operation=write", "clients=10")).as_json()
+    return {"id": "one", "name": "hcassandra", "design": "matrix", "asked": asked}
+
+
+@pytest.fixture
+def run(study: dict[str, Any]) -> dict[str, Any]:
+    """A run of its first case, of which a manifest keeps so much."""
+    file = parse_study(catalog.study_text("hcassandra"), "hcassandra.yaml")
+    system = parse_system_url("cql://127.0.0.1:9042")
+    asked = Study(file, Asked.of_json(study["asked"]), lambda _: system)
+    case = asked.cases[0]
+    spec = run_spec(asked, case, system, 1, "always")
+    place = {"id": "one", "case": case.title, "repetition": 1, "lengthened": 0}
+    return {
+        "spec": {**spec.as_json(), "study": place},
+        "plan": json.loads(compile_run(spec, 2).to_json()),
+        "host": {"cores": 2},
+    }
+
+
+def test_a_run_that_the_study_of_today_plans_otherwise_is_counted(
+    tmp_path: Path, study: dict[str, Any], run: dict[str, Any]
+) -> None:
+    record = tmp_path / "hcassandra.tar.xz"
+    archive_of(record, run, study=study)
+    assert planned_otherwise(record) == (0, 1)
+    archive_of(record, {**run, "plan": {**run["plan"], "workers": 2}}, study=study)
+    assert planned_otherwise(record) == (1, 1)
+    moved = {**run["spec"], "study": {**run["spec"]["study"], "case": "one that is no more"}}
+    archive_of(record, {**run, "spec": moved}, study=study)
+    assert planned_otherwise(record) == (1, 1)
+
+
+def test_a_run_of_no_study_is_none_that_a_study_could_plan_otherwise(
+    tmp_path: Path, run: dict[str, Any]
+) -> None:
+    record = tmp_path / "stress.tar.xz"
+    archive_of(record, {**run, "spec": {}})
+    assert planned_otherwise(record) is None
