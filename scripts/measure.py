@@ -199,7 +199,7 @@ def two_machines() -> None:
     """Scenario 1 with its load from the two agents of a fleet."""
     with server("cassandra", "--nodes", "3") as system, fleet(2) as head_address:
         words = ("stress", "--fleet", head_address, "--machines", "2")
-        line = "write duration={} cl=LOCAL_ONE -rate threads={} -node 127.0.0.1"
+        line = "write duration={} truncate=once cl=LOCAL_ONE -rate threads={} -node 127.0.0.1"
         warming = ("--tag", "warm-up", *line.format(f"{ROUND_S}s", 400).split())
         warm_up(system, lambda _: speed_of(partial(must, *words, *warming)))
         measured = (*words, *marked("hcassandra-fleet"))

@@ -186,6 +186,9 @@ def test_load_stops_when_the_command_is_killed(
     command = kvmark(*ENDLESS, "--fleet", cluster.address)
     wait_until(lambda: measured_lines(tmp_path) > 3, "intervals stream in")
     assert len(agents() - before) == 3
+    # Ray would have them give way to all other programs of their machines.
+    loading = [psutil.Process(each) for each in generators() - generating]
+    assert {each.nice() for each in loading} == {psutil.Process().nice()}
     os.kill(command.pid, signal.SIGKILL)
     command.communicate(timeout=PATIENCE_S)
     wait_until(lambda: not agents() - before, "the agents are gone")

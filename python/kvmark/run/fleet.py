@@ -38,6 +38,8 @@ _PLACE_S: Final = 60.0
 """A machine that is there takes an agent within seconds; a cluster that grows takes longer."""
 _CALLS: Final = 4
 """Calls an agent takes at the same time: its run, and what it is told meanwhile."""
+_AS_URGENT_AS_OTHERS: Final = {"env_vars": {"RAY_worker_niceness": "0"}}
+"""Ray would let all other programs go first (ray-project/ray#24928), servers on the machine too."""
 
 
 @contextmanager
@@ -221,7 +223,8 @@ class _Crew:
             strategy = util.scheduling_strategies.PlacementGroupSchedulingStrategy(
                 self._group, placement_group_bundle_index=index
             )
-            self._agents.append(kind.options(scheduling_strategy=strategy).remote())
+            options = {"scheduling_strategy": strategy, "runtime_env": _AS_URGENT_AS_OTHERS}
+            self._agents.append(kind.options(**options).remote())
         self.send_tapes(plan)
         # An agent that still starts would be another one's busy machine.
         self._ask_all("wall_ns")
