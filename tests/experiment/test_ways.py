@@ -160,6 +160,18 @@ def test_the_table_has_a_row_for_each_way_and_the_published_ones_below(tmp_path:
     ]
 
 
+def test_a_way_that_is_not_precise_enough_says_why_nothing_is_compared(tmp_path: Path) -> None:
+    published = published_costs(read_published_ways(make_study(study_text("proxy"), tmp_path).file))
+    won = Estimate(-1.2, -10, 7.6, 5, "%", "paired")
+    mine = dataclasses.replace(published[1], throughput_lost=won)
+    known = to_text(costs_grid(("through",), Ways((mine,))), 140).plain
+    assert "−1.2 ± 8.8" in known
+    assert "precise" not in known
+    nothing = dataclasses.replace(mine, blocks=0, throughput_lost=None)
+    unknown = to_text(costs_grid(("through",), Ways((mine, nothing))), 140).plain
+    assert "isn't precise enough to stand in a comparison" in " ".join(unknown.split())
+
+
 def test_a_loss_that_chance_explains_is_none(tmp_path: Path) -> None:
     rows = read_published_ways(make_study(study_text("proxy"), tmp_path).file)
     cost = published_costs(rows)[0]

@@ -54,7 +54,10 @@ def _row(cost: PathCost, others: Iterable[str], tone: Tone = "plain") -> tuple[C
         Cell(f"published: {cost.through}" if published else cost.through, tone),
         Cell(_build(proxy), tone),
         Cell(units.whole(threads), tone),
-        Cell(units.estimate(cost.throughput_lost), "muted" if published else "strong"),
+        Cell(
+            units.estimate(cost.throughput_lost).replace("-", "−"),
+            "muted" if published else "strong",
+        ),
         *(Cell(_added(cost, name, published=published), tone) for name in COST_QUANTILES),
         Cell(units.estimate(cost.proxy_cpu), tone),
         Cell(units.significant(None if memory is None else memory / _BYTES_PER_MB), tone),
@@ -104,6 +107,11 @@ def _notes(ways: Ways) -> Iterable[str]:
         "Each way against the straight one of the same blocks. ± is half the width of the 95 %"
         " confidence interval over blocks; differences of quantiles are those of merged histograms."
     )
+    if not all(cost.blocks for cost in ways.costs):
+        yield (
+            "Of a way without blocks, the throughput or the straight way's isn't precise enough to"
+            " stand in a comparison."
+        )
     if any(cost.proxy for cost in ways.costs):
         yield (
             "A proxy that kvmark started shares this machine's cores with clients and system,"
