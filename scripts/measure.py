@@ -71,7 +71,8 @@ SMALL = ("--small", "--no-waits")
 WITH_WAITS = ("--small",)
 """Where a document shows how long operations waited."""
 IDLE_FOR_S = 5
-IDLE_BELOW_CORES = 0.1
+IDLE_BELOW_CORES = 0.2
+"""Above what three idle nodes and Ray use."""
 SHOTOVER_PORT = 19_042
 RAY_PORT = 6380
 WAYS: Final = tuple((build, threads) for build in ("release", "debug") for threads in (4, 16))
