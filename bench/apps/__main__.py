@@ -110,7 +110,8 @@ def _measure(given: argparse.Namespace) -> bool:
             loads = {
                 case.title: partial(_round, case, cassandra.url, given) for case in of_cassandra
             }
-            warmed_up(loads, MOST_ROUNDS * given.seconds, time.monotonic, say)
+            # A round's start and end take their time too.
+            warmed_up(loads, 2 * MOST_ROUNDS * given.seconds, time.monotonic, say)
             measured += _blocks(of_cassandra, cassandra.url, given)
     for block in range(given.times if given.only in FLAT else 0):
         measured += _flat(block, given.flat_seconds)
