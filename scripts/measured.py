@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from replanned import planned_otherwise
+from replanned import documents, planned_otherwise
 
 ROOT = Path(__file__).resolve().parent.parent
 NOT_MEASURING = (
@@ -51,11 +50,7 @@ def _documents(path: Path) -> Iterator[dict[str, str]]:
     if path.suffix == ".json":
         yield json.loads(path.read_text(encoding="utf-8"))
         return
-    with tarfile.open(path) as archive:
-        for member in archive:
-            file = archive.extractfile(member) if member.name.endswith("manifest.json") else None
-            if file is not None:
-                yield json.load(file)
+    yield from documents(path, "manifest.json")
 
 
 def _plans(path: Path) -> str:

@@ -101,7 +101,7 @@ def run(study: dict[str, Any]) -> dict[str, Any]:
     spec = run_spec(asked, case, system, 1, "always")
     place = {"id": "one", "case": case.title, "repetition": 1, "lengthened": 0}
     return {
-        "spec": {**spec.as_json(), "study": place},
+        "spec": {**json.loads(json.dumps(spec.as_json())), "study": place},
         "plan": json.loads(compile_run(spec, 2).to_json()),
         "host": {"cores": 2},
     }
@@ -115,8 +115,25 @@ def test_a_run_that_the_study_of_today_plans_otherwise_is_counted(
     assert planned_otherwise(record) == (0, 1)
     archive_of(record, {**run, "plan": {**run["plan"], "workers": 2}}, study=study)
     assert planned_otherwise(record) == (1, 1)
+    faulty = {**run["spec"], "faults": [{"at_ns": 1, "do": "kill", "node": "node-1"}]}
+    archive_of(record, {**run, "spec": faulty}, study=study)
+    assert planned_otherwise(record) == (1, 1), "faults are in no plan"
     moved = {**run["spec"], "study": {**run["spec"]["study"], "case": "one that is no more"}}
     archive_of(record, {**run, "spec": moved}, study=study)
+    assert planned_otherwise(record) == (1, 1)
+
+
+def test_an_option_that_the_study_of_today_does_not_give_is_counted(
+    tmp_path: Path, study: dict[str, Any], run: dict[str, Any]
+) -> None:
+    """A run's own URL has the options of then: they say nothing of today's."""
+    options = {**run["plan"]["system"]["options"], "page_size": "7"}
+    system = {**run["plan"]["system"], "options": options}
+    spec = {**run["spec"], "system": f"{run['spec']['system']}&page_size=7"}
+    record = tmp_path / "hcassandra.tar.xz"
+    archive_of(
+        record, {**run, "spec": spec, "plan": {**run["plan"], "system": system}}, study=study
+    )
     assert planned_otherwise(record) == (1, 1)
 
 
