@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,10 @@ from kvmark.analysis.compare.thresholds import Held, hold, one_sided
 from kvmark.errors import RecordsError, UsageError
 from kvmark.records import Records, Run
 from kvmark.report.format.junit import junit
-from kvmark.report.views.comparison import answers
+from kvmark.report.views.comparison import answers, grids
 from kvmark.spec.condition import Gate, IfUnknown, parse_condition
 from kvmark.spec.metric import parse_metric
-from kvmark.stats import difference, level_of
+from kvmark.stats import difference, holm, level_of
 
 Change = Callable[[Any], None]
 
@@ -67,6 +68,31 @@ def test_repetitions_of_the_same_show_no_difference_and_what_could_have_been_see
     found = effect(compare(side(healthy, 1), side(healthy, 2)))
     assert not found.significant()
     assert 0.01 < found.detectable < 0.1
+
+
+def test_all_metrics_of_a_comparison_share_one_error_level(healthy: Callable[[], Any]) -> None:
+    comparison = compare(side(healthy, 1), side(healthy, 2, 1.02))
+    effects = [row.effect for row in comparison.cases[0].rows if row.effect]
+    assert comparison.family == len(effects) == 9
+    p_values = [one.p_value for one in effects if one.p_value is not None]
+    assert [one.family_p_value for one in effects] == holm(p_values)
+    # An interval stays that of its change alone.
+    throughput = effect(comparison)
+    assert throughput.family_p_value >= throughput.p_value
+    assert (throughput.ratio.low > 1) == (throughput.p_value < 0.05)
+
+
+@pytest.mark.parametrize(("confidence", "level"), [(0.95, "5 %"), (0.99, "1 %"), (0.999, "0.1 %")])
+def test_a_comparison_prints_the_confidence_that_was_asked_for(
+    healthy: Callable[[], Any], confidence: float, level: str
+) -> None:
+    case = compare(side(healthy, 1), side(healthy, 2), confidence=confidence)
+    several = replace(case, cases=case.cases * 2)
+    for comparison in (case, several):
+        notes = " ".join(next(grids(comparison)).notes)
+        assert f"Interval: {confidence * 100:g} % confidence of each change alone." in notes
+        assert f"so that {level} of comparisons without any difference report one" in notes
+        assert confidence == 0.95 or "95 %" not in notes
 
 
 def test_single_runs_are_compared_by_their_intervals_and_say_so(healthy: Callable[[], Any]) -> None:

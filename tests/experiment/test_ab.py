@@ -29,11 +29,13 @@ from kvmark.plan.compile import compile_run
 from kvmark.spec.metric import parse_metric
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
-from kvmark.stats import Asked, decide
+from kvmark.stats import Asked, as_family, decide
+from kvmark.stats.level import paired_difference
 
 NOISE = 0.03
 REPETITIONS = 200
 FIND = Precision(within=None, find=0.02, most_blocks=400)
+UNCHANGED = paired_difference([0.01, -0.01, 0.012, -0.012])
 
 
 def noisy(seed: int, ratio: float) -> Callable[[int, Side], float]:
@@ -72,6 +74,24 @@ def test_equal_sides_are_called_different_as_often_as_the_error_level_says() -> 
 def test_a_difference_of_the_size_asked_for_is_found_in_nine_of_ten_comparisons() -> None:
     different = sum(found(seed, 1.02)[0] for seed in range(REPETITIONS))
     assert different >= 0.9 * REPETITIONS
+
+
+def test_a_difference_is_found_too_where_the_error_level_is_shared_by_all_metrics() -> None:
+    claims, found_in_all = 9, 0
+    precision = replace(FIND, claims=claims)
+    asked = Asked(None, FIND.find, FIND.most_blocks, claims=claims)
+    for seed in range(60):
+        logs: list[float] = []
+
+        def standing(log_ratios: object, kept: list[float] = logs) -> object:
+            kept[:] = log_ratios  # type: ignore[call-overload]
+            return decided(kept, precision)
+
+        for _ in interleaved(seed, noisy(seed, 1.02), standing):  # type: ignore[arg-type]
+            pass
+        others = [decide(logs, asked).effect, *[UNCHANGED] * (claims - 1)]
+        found_in_all += as_family(others)[0].significant()
+    assert found_in_all >= 54
 
 
 def test_the_interval_at_the_end_is_as_narrow_as_was_asked() -> None:

@@ -8,6 +8,7 @@ import pytest
 from kvmark.stats import (
     Asked,
     Level,
+    as_family,
     combined,
     contrast,
     decide,
@@ -86,10 +87,40 @@ def test_without_an_error_nothing_is_significant() -> None:
     assert not found.significant()
 
 
-def test_a_stricter_error_level_needs_a_larger_change() -> None:
+def test_a_change_in_a_family_of_others_must_be_larger() -> None:
     found = difference(level_of([100, 103, 98, 101]), level_of([106, 108, 104, 107]))
+    same = difference(level_of([100, 103, 98, 101]), level_of([101, 102, 99, 100]))
     assert found.significant()
-    assert not found.significant(1e-6)
+    assert as_family([found])[0].significant()
+    (alone, *_), many = as_family([found, same]), as_family([found, *[same] * 99])
+    assert alone.significant()
+    assert not many[0].significant()
+    assert (many[0].p_value, many[0].ratio) == (found.p_value, found.ratio)
+    assert found.detectable is not None
+    assert alone.detectable is not None
+    assert many[0].detectable is not None
+    assert found.detectable < alone.detectable < many[0].detectable
+
+
+def test_effects_without_an_error_take_no_share_of_a_family_s_level() -> None:
+    found = difference(level_of([100, 103, 98, 101]), level_of([106, 108, 104, 107]))
+    unknown = difference(level_of([100.0]), level_of([101.0]))
+    together = as_family([unknown, found, unknown])
+    assert together[0] == unknown
+    assert together[1].family_p_value == found.p_value
+
+
+def test_equal_sides_are_reported_different_as_often_as_the_family_s_level_allows() -> None:
+    chance, single, together = np.random.default_rng(1), 0, 0
+    for _ in range(400):
+        changes = [
+            difference(level_of(_scattered(chance, 1.0)), level_of(_scattered(chance, 1.0)))
+            for _ in range(5)
+        ]
+        single += any(one.significant() for one in changes)
+        together += any(one.significant() for one in as_family(changes))
+    assert single > 0.15 * 400
+    assert together <= 0.05 * 400
 
 
 def test_blocks_take_out_what_both_sides_of_a_block_have_in_common() -> None:

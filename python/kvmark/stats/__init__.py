@@ -12,6 +12,7 @@ from kvmark.stats.estimate import CONFIDENCE, Estimate
 from kvmark.stats.level import (
     Effect,
     Level,
+    as_family,
     combined,
     contrast,
     difference,
@@ -48,6 +49,7 @@ __all__ = [
     "MixTest",
     "Placed",
     "UslFit",
+    "as_family",
     "change_points",
     "combined",
     "contrast",

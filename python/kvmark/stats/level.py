@@ -76,24 +76,32 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Candidate ÷ baseline. ``p_value`` and ``detectable`` are none where no error is known."""
+    """Candidate ÷ baseline. All but ``ratio`` are none where no error is known."""
 
     ratio: Estimate
     #: Probability of a ratio at least so far from 1 when nothing differs.
     p_value: float | None
     #: The smallest change, as a share, that would be found in 8 of 10 such comparisons.
     detectable: float | None
+    #: Standard error of the ratio's logarithm, and its degrees of freedom.
+    stderr: float | None = None
+    freedom: float | None = None
+    #: The p-value adjusted for all changes that are reported together; none for a change alone.
+    family_p_value: float | None = None
 
     @property
     def change(self) -> float:
         """The change as a share: 0.05 is 5 % more."""
         return self.ratio.value - 1
 
-    def significant(self, error_level: float | None = None) -> bool:
-        """Whether chance explains the ratio; the level is that of the interval if none is given."""
-        if self.p_value is None:
-            return False
-        return self.p_value < (1 - self.ratio.confidence if error_level is None else error_level)
+    def significant(self) -> bool:
+        """Whether chance alone does not explain the ratio.
+
+        The error level is that of the interval. In a family (:func:`as_family`) it is the level of
+        the family, so that an interval without 1 can belong to a ratio that chance explains.
+        """
+        p_value = self.p_value if self.family_p_value is None else self.family_p_value
+        return p_value is not None and p_value < 1 - self.ratio.confidence
 
 
 def level_of(samples: Sequence[float], floor: float = 0.0) -> Level:
@@ -232,8 +240,36 @@ def effect(
     if not error or bounds[0] is None:
         return Effect(ratio, None, None)
     p_value = 2 * float(special.stdtr(freedom, -abs(log) / error))
-    found = _t(freedom, 0.5 + confidence / 2) + _t(freedom, POWER)
-    return Effect(ratio, p_value, math.expm1(min(found * error, 700.0)))
+    return Effect(ratio, p_value, _detectable(error, freedom, confidence), error, freedom)
+
+
+def as_family(effects: Sequence[Effect]) -> list[Effect]:
+    """Effects that are reported together, at one error level for all of them.
+
+    The chance that any of them is significant although nothing differs is at most the level of
+    their intervals: p-values are adjusted by Holm's method. ``detectable`` becomes the smallest
+    change that is found even if no other effect changed. Effects without an error take no share of
+    the level.
+    """
+    adjusted = iter(holm([one.p_value for one in effects if one.p_value is not None]))
+    size = sum(one.p_value is not None for one in effects)
+    return [
+        one
+        if one.p_value is None or one.stderr is None or one.freedom is None
+        else replace(
+            one,
+            family_p_value=next(adjusted),
+            detectable=_detectable(
+                one.stderr, one.freedom, shared_confidence(one.ratio.confidence, size)
+            ),
+        )
+        for one in effects
+    ]
+
+
+def shared_confidence(confidence: float, claims: int) -> float:
+    """The confidence of each of several claims that together have a confidence (Bonferroni)."""
+    return 1 - (1 - confidence) / max(claims, 1)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -263,6 +299,11 @@ def _welch(errors: Sequence[tuple[float, float]]) -> tuple[float, float]:
         return 0.0, min(freedom for _, freedom in errors)
     below = sum(error**4 / max(freedom, 1e-9) for error, freedom in errors)
     return variance, variance**2 / below
+
+
+def _detectable(error: float, freedom: float, confidence: float) -> float:
+    found = _t(freedom, 0.5 + confidence / 2) + _t(freedom, POWER)
+    return math.expm1(min(found * error, 700.0))
 
 
 def _bounds(

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import special
 
 from kvmark.stats.estimate import CONFIDENCE
-from kvmark.stats.level import Effect, effect
+from kvmark.stats.level import Effect, effect, shared_confidence
 
 #: Blocks of the first stage: with fewer, Student's t asks for far more in the second.
 FIRST_STAGE = 12
@@ -38,6 +38,8 @@ class Asked:
     #: Blocks after which the number of blocks is decided.
     first_stage: int = FIRST_STAGE
     confidence: float = CONFIDENCE
+    #: Effects that are reported together: a difference is found at the error level they share.
+    claims: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,9 @@ def decide(log_ratios: Sequence[float], asked: Asked, floor: float = 0.0) -> Dec
 def blocks_needed(spread: float, asked: Asked) -> int:
     """Blocks for what is asked when their log-ratios scatter so much."""
     freedom = min(asked.first_stage, asked.most_blocks) - 1.0
-    quantile = float(special.stdtrit(freedom, 0.5 + asked.confidence / 2))
+    claims = 1 if asked.find is None else asked.claims
+    confidence = shared_confidence(asked.confidence, claims)
+    quantile = float(special.stdtrit(freedom, 0.5 + confidence / 2))
     if asked.find is not None:
         reach = (quantile + float(special.stdtrit(freedom, POWER))) * spread
         return math.ceil((reach / math.log1p(asked.find)) ** 2)

@@ -16,7 +16,7 @@ from kvmark.analysis.verdict.judge import Verdict, judge
 from kvmark.errors import UsageError
 from kvmark.records import Case, Judgement, Run, by_case
 from kvmark.spec.condition import Condition, Gate
-from kvmark.stats import CONFIDENCE, Effect
+from kvmark.stats import CONFIDENCE, Effect, as_family
 
 __all__ = ["CaseComparison", "Compared", "Comparison", "Effect", "compare"]
 
@@ -61,11 +61,19 @@ class Comparison:
     candidate_only: tuple[str, ...]
     #: Cases of the baseline that end a build, because conditions on them can't be told.
     unmeasured: tuple[str, ...] = ()
+    #: Coverage of each interval, and of all answers together.
+    confidence: float = CONFIDENCE
 
     @property
     def failed(self) -> tuple[Held, ...]:
         """Every condition that ends a build."""
         return tuple(one for case in self.cases for one in case.failed)
+
+    @property
+    def family(self) -> int:
+        """The number of changes that share the error level."""
+        effects = (row.effect for case in self.cases for row in case.rows)
+        return sum(one is not None and one.p_value is not None for one in effects)
 
 
 def compare(
@@ -78,7 +86,8 @@ def compare(
 ) -> Comparison:
     """Compares the cases that both sides have; where each side has one, whatever they are.
 
-    Runs that were made in blocks of one experiment are compared in pairs.
+    Runs that were made in blocks of one experiment are compared in pairs. Whether metrics changed
+    is decided for all of them together, at one error level.
 
     Raises:
         UsageError: the sides share no case, are unlike, or hold runs that are INVALID, and that
@@ -101,10 +110,11 @@ def compare(
     only = [tuple(case.title for case in side if case not in paired) for side in (before, after)]
     fails = bool(gate.conditions) and gate.if_unknown == "fail"
     return Comparison(
-        tuple(_compare_case(pair, asked) for pair in pairs),
+        _as_family([_compare_case(pair, asked) for pair in pairs]),
         baseline_only=only[0],
         candidate_only=only[1],
         unmeasured=only[0] if fails else (),
+        confidence=confidence,
     )
 
 
@@ -144,6 +154,22 @@ def _compare_case(pair: Pair, asked: _Asked) -> CaseComparison:
         differences=unlike,
         held=_held(rows, runs, asked),
         blocks=None if pairs is None else len(pairs.baseline),
+    )
+
+
+def _as_family(cases: Sequence[CaseComparison]) -> tuple[CaseComparison, ...]:
+    """The cases with effects that share one error level: all metrics of all cases."""
+    effects = [row.effect for case in cases for row in case.rows if row.effect is not None]
+    together = iter(as_family(effects))
+    return tuple(
+        replace(
+            case,
+            rows=tuple(
+                row if row.effect is None else replace(row, effect=next(together))
+                for row in case.rows
+            ),
+        )
+        for case in cases
     )
 
 

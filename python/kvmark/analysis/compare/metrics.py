@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -26,8 +26,8 @@ from kvmark.stats import (
 )
 
 __all__ = [
-    "check_known", "counts_of", "figure", "level", "metrics_of", "operations_of", "resolution",
-    "response_quantiles", "run_value", "shown",
+    "check_known", "counts_of", "figure", "level", "metrics_of", "metrics_of_operations",
+    "operations_of", "resolution", "response_quantiles", "run_value", "shown",
 ]  # fmt: skip
 
 _NS_PER_S: Final = 1e9
@@ -54,9 +54,13 @@ def operations_of(runs: Iterable[Run]) -> tuple[str, ...]:
 
 
 def metrics_of(runs: Sequence[Run]) -> tuple[Metric, ...]:
+    """The metrics of the operations of which some succeeded."""
+    return metrics_of_operations(_operations(runs))
+
+
+def metrics_of_operations(operations: Collection[str]) -> tuple[Metric, ...]:
     """Throughput, every quantile of all operations, and median and p99 of each kind."""
-    operations = _operations(runs)
-    kinds = operations if len(operations) > 1 else []
+    kinds = operations if len(operations) > 1 else ()
     return (
         THROUGHPUT,
         *(Metric("quantile", name) for name in QUANTILES),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -105,6 +105,7 @@ def ab(
     words = f"{shared_words} {pinned}"
     sides = {"base": _side("base", words, base), "candidate": _side("candidate", words, candidate)}
     # What follows takes a second to load, and a usage error of a side is told before it.
+    from kvmark.analysis.compare.metrics import metrics_of_operations
     from kvmark.experiment.designs.paired.ab import Precision
     from kvmark.experiment.designs.paired.design import Paired
 
@@ -118,7 +119,10 @@ def ab(
         allow_invalid="invalid" in wanted.allow,
     )
     names = dict.fromkeys(name for plan in paired.check() for name in operation_names(plan))
-    check_operations([decided_by, *(one.metric for one in asked.conditions)], names, "there is")
+    named = [decided_by, *(one.metric for one in asked.conditions)]
+    check_operations(named, names, "there is")
+    claims = len({*metrics_of_operations(names), *named})
+    paired = replace(paired, precision=replace(paired.precision, claims=claims))
     journal = begun(paired, shared)
     with carried_out(paired, shared, journal) as problem:
         _answer(paired, journal, wanted, problem)

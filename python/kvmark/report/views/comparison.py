@@ -24,15 +24,17 @@ from kvmark.report.views.plan_words import listed
 from kvmark.spec.metric import THROUGHPUT, Metric
 
 __all__ = [
-    "answers", "case_grid", "comparison_markdown", "comparison_text", "grids", "held_sentence",
-    "percent", "percent_range", "ratio_cells",
+    "answers", "comparison_markdown", "comparison_text", "grids", "held_sentence", "percent",
+    "percent_range", "ratio_cells",
 ]  # fmt: skip
 
 _MOST_TOLD = 6
-_COLUMNS_NOTE = (
-    "Interval: 95 % confidence of each change alone. Could be seen: the smallest change that 8 of"
-    " 10 such comparisons would find."
+_SINGLE = "Interval: {confidence} confidence of each change alone."
+_TOGETHER = (
+    "Answers: Holm's method for {family} changes, so that {level} of comparisons without any"
+    " difference report one; an interval without 0 can have the answer 'no difference seen'."
 )
+_DETECTABLE = "Could be seen: the smallest change that 8 of 10 such comparisons would report."
 _PAIRS = "Compared in pairs: {blocks} blocks, each with a run of both sides."
 _WORDS = {
     "worse": "broken, it is",
@@ -73,8 +75,22 @@ def comparison_markdown(comparison: Comparison, said: Sequence[str] = ()) -> str
     return "\n\n".join(blocks) + "\n"
 
 
-def case_grid(case: CaseComparison) -> Grid:
-    """Every metric of one case."""
+def _error_notes(comparison: Comparison) -> tuple[str, ...]:
+    """What an interval covers, and what an answer does."""
+    confidence, level = comparison.confidence, 1 - comparison.confidence
+    together = _TOGETHER.format(family=comparison.family, level=_share(level))
+    single = _SINGLE.format(confidence=_share(confidence))
+    return (single, together) if comparison.family > 1 else (single,)
+
+
+def _share(share: float) -> str:
+    """A share that was given, in percent: as it was written."""
+    return f"{share * 100:.6g} %"
+
+
+def _case_grid(comparison: Comparison) -> Grid:
+    """Every metric of the one case."""
+    (case,) = comparison.cases
     times = [row.baseline.value for row in case.rows if row.baseline and row.metric.is_time]
     unit = units.time_unit(times)
     return Grid(
@@ -92,7 +108,8 @@ def case_grid(case: CaseComparison) -> Grid:
         notes=(
             f"Baseline: {case.baseline}. Candidate: {case.candidate}.",
             *([] if case.blocks is None else [_PAIRS.format(blocks=case.blocks)]),
-            _COLUMNS_NOTE,
+            *_error_notes(comparison),
+            _DETECTABLE,
         ),
     )
 
@@ -159,7 +176,7 @@ def ratio_cells(row: Compared | None) -> tuple[Cell, Cell]:
 def grids(comparison: Comparison) -> Iterator[Grid]:
     """One case as a whole, or a line for each of several."""
     if len(comparison.cases) == 1:
-        yield case_grid(comparison.cases[0])
+        yield _case_grid(comparison)
         return
     bands = [
         Column(heading, name) for name in _SHOWN_IN_SHORT for heading in ("change", "interval")
@@ -168,7 +185,7 @@ def grids(comparison: Comparison) -> Iterator[Grid]:
         title="Changes from baseline to candidate",
         columns=(Column("case", number=False, key=True), *bands),
         rows=tuple(_short_row(case) for case in comparison.cases),
-        notes=("Intervals: 95 % confidence of each change alone, so one in twenty is wrong.",),
+        notes=_error_notes(comparison),
     )
 
 

@@ -44,6 +44,8 @@ class Precision:
     """Blocks after whose scatter the number of blocks is decided."""
     exactly: int | None = None
     """So many blocks, whatever their scatter."""
+    claims: int = 1
+    """Metrics that the answer reports together, which share the error level."""
 
     def __post_init__(self) -> None:
         """Checks the values."""

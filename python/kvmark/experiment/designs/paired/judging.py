@@ -30,7 +30,13 @@ def decided(log_ratios: Sequence[float], precision: Precision) -> Standing:
     if precision.exactly is not None:
         count = len(log_ratios)
         return Standing(count, precision.exactly, None, count >= precision.exactly)
-    asked = Asked(precision.within, precision.find, precision.most_blocks, precision.first_stage)
+    asked = Asked(
+        precision.within,
+        precision.find,
+        precision.most_blocks,
+        precision.first_stage,
+        claims=precision.claims,
+    )
     found = decide(log_ratios, asked)
     return Standing(len(log_ratios), found.needed, found.wanted, found.done)
 
