@@ -32,7 +32,7 @@ def measured(runs: Iterable[Run]) -> Mapping[tuple[str, ...], Places]:
     cases = defaultdict(list)
     for run in runs:
         took = fixed_work_ns([run])
-        speeds = [throughput(run, one) for one in run.manifest.engine.counted]
+        speeds = [throughput(run, one) for one in run.manifest.counted]
         if took is not None and len(speeds) == 1 and speeds[0].value > 0:
             case = (str(run.manifest.study.get("case")), *same_machine(run))
             cases[case].append((math.log(took.value), math.log(speeds[0].value)))

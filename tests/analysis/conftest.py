@@ -241,3 +241,18 @@ def healthy_open(records: Records) -> Callable[[], Draft]:
 def sized_total() -> Callable[..., dict[str, Any]]:
     """Makes one total of a record."""
     return total
+
+
+@pytest.fixture
+def ended_in_its_load(healthy: Callable[[], Draft], sized_total: Callable[..., Any]) -> Run:
+    """A run that was ended while it loaded, whose plan would have measured then."""
+    draft = healthy()
+    load = {**draft.phase, "name": "load", "stopped_by": "interrupted"}
+    measure = {**draft.phase, "index": 1, "stopped_by": "skipped", "workers": [], "groups": []}
+    draft.engine["phases"] = [load, measure]
+    draft.engine["totals"] = [sized_total("INSERT", 20_000)]
+    draft.engine["interrupted"] = True
+    for row in draft.intervals:
+        row["phase_name"] = "load"
+    run: Run = draft.run()
+    return run

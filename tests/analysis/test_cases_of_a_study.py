@@ -16,21 +16,6 @@ from kvmark.records import Run
 Make = Callable[[], Any]
 
 
-@pytest.fixture
-def ended_in_its_load(healthy: Make, sized_total: Callable[..., Any]) -> Run:
-    """A run that was ended while it loaded, whose plan would have measured then."""
-    draft = healthy()
-    load = {**draft.phase, "name": "load", "stopped_by": "interrupted"}
-    measure = {**draft.phase, "index": 1, "stopped_by": "skipped", "workers": [], "groups": []}
-    draft.engine["phases"] = [load, measure]
-    draft.engine["totals"] = [sized_total("INSERT", 20_000)]
-    draft.engine["interrupted"] = True
-    for row in draft.intervals:
-        row["phase_name"] = "load"
-    run: Run = draft.run()
-    return run
-
-
 def test_a_run_that_failed_in_its_load_gives_a_reason_and_no_figure(
     healthy: Make, ended_in_its_load: Run
 ) -> None:

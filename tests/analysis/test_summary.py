@@ -102,8 +102,17 @@ def test_processor_time_per_operation_leaves_idle_polling_out(healthy: Make) -> 
 
 def test_a_load_counts_when_nothing_else_is_measured(healthy: Make) -> None:
     draft = healthy()
-    draft.phase["name"] = "load"
+    draft.phase["name"] = draft.plan["phases"][0]["name"] = "load"
     assert [phase.name for phase in summarize(draft.run()).phases] == ["load"]
+
+
+def test_a_load_is_not_the_measurement_of_a_run_that_ended_in_it(healthy: Make) -> None:
+    draft = healthy()
+    draft.phase["name"] = "load"
+    run = draft.run()
+    assert summarize(run).phases == ()
+    assert run.manifest.rate == 0
+    assert run.manifest.unmeasured == "ended in its load phase and measured nothing"
 
 
 def test_a_skipped_phase_does_not_count(healthy: Make) -> None:

@@ -476,8 +476,8 @@ OPEN: list[tuple[str, Plant, Level]] = [
 ]
 
 # Closed from the logs of a killed process: tests/records kills one. Imported: tests/imports. Of
-# several runs: test_cold_servers.
-ELSEWHERE = {"recovered", "imported", "cold_servers", "machine_speed"}
+# several runs: test_cold_servers, test_repetitions.
+ELSEWHERE = {"recovered", "imported", "cold_servers", "machine_speed", "unrepeated"}
 
 JUDGEMENTS = {
     Level.NOTE: Judgement.VALID,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from command_line import Kvmark, run_folders
 
+from kvmark.analysis import Level, Reason, Verdict
 from kvmark.cli import main
 from kvmark.experiment.designs.paired import judging as ab_judging
 from kvmark.experiment.designs.paired.judging import Found, found_in
@@ -21,6 +22,9 @@ SLOW = "ycsb/c --system 'sim:?mean_us=100' --load never --duration 300ms --inter
 # Virtual time passes at once.
 QUICK = "ycsb/c --load never --operations 500"
 SIM = "--system 'sim:?clock=virtual&mean_us={}&seed=1'"
+PLANTED = Verdict.of(
+    [Reason("errors", Level.INVALID, "measure", "A planted reason.", {}, None, "look at it")]
+)
 SIDES = ("--base", SIM.format(100), "--candidate", SIM.format(120), "--allow", "system")
 
 
@@ -81,7 +85,7 @@ def ab(
 
         def doubting(records: Any, run: str, *given: Any, **more: Any) -> Found:
             if next(numbers) in doubted:
-                return Found(None, f"run {run} is INVALID (a planted reason)")
+                return Found(None, f"run {run} is INVALID (a planted reason)", PLANTED)
             return found_in(records, run, *given, **more)
 
         monkeypatch.setattr(ab_judging, "found_in", doubting)
@@ -96,7 +100,7 @@ def test_one_invalid_block_is_left_out_and_the_others_answer(
     ab: Callable[..., tuple[int, str, str]],
 ) -> None:
     code, out, _ = ab("--max-blocks", "4", doubted=(2,))
-    assert code == 0
+    assert code == 1
     assert "Throughput fell by 16.7 %" in out
     assert "A block was left out: run" in out
     assert "a planted reason" in out

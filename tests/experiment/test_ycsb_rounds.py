@@ -274,5 +274,5 @@ def test_a_step_is_ended_as_the_user_would_and_keeps_what_was_measured(tmp_path:
     assert limit.is_over
     assert limit.projected_s > 1.0
     assert isinstance(carried.failure, Interrupted)
-    assert carried.manifest.engine.rate > 0
+    assert carried.manifest.rate > 0
     assert signal.getsignal(signal.SIGINT) is before

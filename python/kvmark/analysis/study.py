@@ -23,6 +23,7 @@ from kvmark.analysis.summary.aggregate import (
 from kvmark.analysis.summary.counters import disk_bytes_per_operation
 from kvmark.analysis.verdict.checks_precision import imprecise
 from kvmark.analysis.verdict.judge import Judge, judge
+from kvmark.analysis.verdict.repetitions import is_repeated
 from kvmark.records import Case, Judgement, PhaseRecord, Run
 from kvmark.spec.metric import THROUGHPUT, Metric, parse_comparable
 from kvmark.stats import CONFIDENCE, Estimate, mean_interval, paired_ratio
@@ -36,6 +37,7 @@ __all__ = [
     "StudyRow",
     "effect",
     "is_precise_case",
+    "is_repeated_case",
     "nodes_shared",
     "study_rows",
 ]
@@ -170,6 +172,9 @@ class StudyEffect:
     imprecise: int = 0
     #: Pairs of cases that are left out, because every run of a side came before it was warm.
     cold: int = 0
+    #: Pairs of cases that are left out, because a side has fewer repetitions than the study's
+    #: minimum.
+    unrepeated: int = 0
     #: The least and the largest change of a pair, in percent, where the pairs contradict: some
     #: interval, widened for their number, lies wholly above another. A mean over all of them,
     #: however well it is known, is then none's.
@@ -209,8 +214,11 @@ def effect(
     """
     metric = parse_comparable(asked.of)
     pairs = _pairs(asked, {tuple(sorted(case.levels.items())): case for case in cases})
-    compared, left_out, cold = [], 0, 0
+    compared, left_out, cold, few = [], 0, 0, 0
     for levels, before, after in pairs:
+        if not (is_repeated_case(before) and is_repeated_case(after)):
+            few += 1
+            continue
         if not (is_precise_case(before) and is_precise_case(after)):
             left_out += 1
             continue
@@ -239,6 +247,7 @@ def effect(
         published_cases=len(theirs),
         imprecise=left_out,
         cold=cold,
+        unrepeated=few,
         extremes=_extremes([(list(blocks.values()), floor) for _, blocks, floor in compared]),
     )
 
@@ -254,8 +263,8 @@ def nodes_shared(runs: Iterable[Run]) -> bool:
 
 
 def _row(case: CaseRuns, judged: Judge, *, records: bool) -> StudyRow:
-    tried = [run for run in case.runs.values() if run.counted]
-    runs = [run for run in tried if _measured(run)]
+    tried = list(case.runs.values())
+    runs = [run for run in tried if run.counted]
     figures = aggregate(runs, judged) if runs else None
     if figures is not None and len(runs) < len(tried):
         # One that failed before gives no figure, and is no less a reason.
@@ -282,12 +291,6 @@ def _row(case: CaseRuns, judged: Judge, *, records: bool) -> StudyRow:
         retries=_retries(runs),
         response_p99=figure(runs, _P99) if runs else None,
     )
-
-
-def _measured(run: Run) -> bool:
-    """Whether it came to the phase that its case is about: a load alone is none of its figures."""
-    planned = {str(phase["name"]) for phase in run.manifest.plan.get("phases", ())}
-    return any(phase.name == "measure" or "measure" not in planned for phase in run.counted)
 
 
 def _retries(runs: Sequence[Run]) -> int | None:
@@ -349,6 +352,11 @@ def is_precise_case(case: CaseRuns) -> bool:
     """Whether the throughput of the runs that may stand in an effect is known well enough."""
     runs = [case.runs[repetition] for repetition in sorted(case.comparable)]
     return not runs or imprecise(case_throughput(runs)) is None
+
+
+def is_repeated_case(case: CaseRuns) -> bool:
+    """Whether the study's minimum of repetitions came to their end and none of them is INVALID."""
+    return is_repeated([case.runs[repetition] for repetition in sorted(case.usable)])
 
 
 def _blocks(metric: Metric, before: CaseRuns, after: CaseRuns, *, records: bool) -> Sides:

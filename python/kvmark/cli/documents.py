@@ -16,6 +16,7 @@ from kvmark.analysis.compare.comparison import Comparison
 from kvmark.analysis.compare.history import History
 from kvmark.analysis.compare.published_claims import Claim
 from kvmark.analysis.compare.ranking import Ranking
+from kvmark.analysis.compare.selection import ExcludedRun
 from kvmark.analysis.external.cassandra_stress import StressResults
 from kvmark.analysis.external.imported import ImportedRow
 from kvmark.analysis.external.yugabyte import AppTable
@@ -24,6 +25,7 @@ from kvmark.analysis.study import StudyEffect, StudyRow
 from kvmark.analysis.trace import TraceAnswer
 from kvmark.cli.commands.doctor import Diagnosis
 from kvmark.experiment.designs.capacity.search import Capacity
+from kvmark.experiment.designs.paired.ab import SideFailures
 from kvmark.experiment.designs.sequence.rounds import Course
 from kvmark.learn import LearnedPart
 from kvmark.learn.likeness import TwinJudgement
@@ -217,9 +219,10 @@ DOCUMENTS: Final[Mapping[str, Answers]] = {
         {"runs": tuple[AppRun, ...]}, ("app",), "A sample application that was repeated."
     ),
     "comparison": Answers(
-        {"comparison": Comparison, "said": tuple[str, ...]},
+        {"comparison": Comparison, "failures": tuple[SideFailures, ...], "said": tuple[str, ...]},
         ("compare", "runs compare", "ab"),
-        "Two sides of runs, each figure's ratio and the conditions that were asked for.",
+        "Two sides of runs, each figure's ratio and the conditions that were asked for; both sides'"
+        " INVALID runs in an interleaved comparison, where there are any.",
     ),
     "capacity": Answers(
         {
@@ -262,12 +265,20 @@ DOCUMENTS: Final[Mapping[str, Answers]] = {
     ),
     "runs": Answers({"runs": tuple[RunLine, ...]}, ("runs list",), "The runs, newest first."),
     "history": Answers(
-        {"histories": tuple[History, ...], "invalid": int},
+        {
+            "histories": tuple[History, ...],
+            "invalid": int,
+            "excluded": tuple[ExcludedRun, ...],
+        },
         ("runs history",),
-        "A figure over the runs of each case; how many runs were left out as INVALID.",
+        "A figure over the runs of each case; which runs are excluded, and how many they are.",
     ),
     "ranking": Answers(
-        {"rankings": tuple[Ranking, ...], "claims": tuple[Claim, ...]},
+        {
+            "rankings": tuple[Ranking, ...],
+            "claims": tuple[Claim, ...],
+            "excluded": tuple[ExcludedRun, ...],
+        },
         ("runs rank",),
         "What costs more than what, and what the runs say of published sentences.",
     ),

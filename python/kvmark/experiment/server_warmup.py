@@ -177,7 +177,7 @@ def speed(manifest: Manifest) -> float:
     Raises:
         SystemUnderTestError: none succeeded.
     """
-    counted = {phase.index for phase in manifest.engine.counted}
+    counted = {phase.index for phase in manifest.counted}
     ok = [
         total
         for total in manifest.engine.totals

@@ -236,23 +236,10 @@ class RunRecord(_Frozen):
     #: How many machines there were for it when the command began, if there was a fleet.
     machines_wanted: int | None = None
 
-    @property
-    def counted(self) -> tuple[PhaseRecord, ...]:
-        """The phases that count: those that measure, or else those that load; none skipped."""
-        done = [phase for phase in self.phases if phase.stopped_by != "skipped"]
-        measured = tuple(phase for phase in done if phase.name == "measure")
-        return measured or tuple(phase for phase in done if phase.name == "load")
-
     def succeeded(self, phase: PhaseRecord) -> int:
         """Successful operations that completed before the phase's window ended."""
         totals = (total for total in self.totals if total.phase == phase.index and not total.part)
         return sum(total.in_window for total in totals if total.outcome == "ok")
-
-    @property
-    def rate(self) -> float:
-        """Successful operations per second in all windows of the counted phases."""
-        window_ns = sum(phase.window_ns for phase in self.counted)
-        return sum(map(self.succeeded, self.counted)) * 1e9 / window_ns if window_ns else 0.0
 
 
 class Manifest(_Frozen):
@@ -276,6 +263,45 @@ class Manifest(_Frozen):
     engine: RunRecord
     #: Another tool's figures; none for a run of kvmark's own.
     imported: ImportedRecord | None = None
+
+    @property
+    def counted(self) -> tuple[PhaseRecord, ...]:
+        """The phases that count: those that measure; where the plan has none, those that load.
+
+        A run that ended before its measurement has none: its load is not what it was to measure.
+        """
+        name, phases = self._counts, self.engine.phases
+        return tuple(one for one in phases if one.name == name and one.stopped_by != "skipped")
+
+    @property
+    def measured_groups(self) -> tuple[Mapping[str, Any], ...]:
+        """The plan's groups that are at work in the phases that count."""
+        phases = (one for one in self.plan.get("phases", ()) if one.get("name") == self._counts)
+        indices = sorted({one["group"] for phase in phases for one in phase.get("groups", ())})
+        groups = self.plan.get("groups", ())
+        return tuple(groups[index] for index in indices)
+
+    @property
+    def _counts(self) -> str:
+        """The name of the phases that count."""
+        planned = {phase.get("name") for phase in self.plan.get("phases", ())}
+        return "measure" if "measure" in planned else "load"
+
+    @property
+    def unmeasured(self) -> str | None:
+        """Why the run has no figures, as a clause about it; none where it has some."""
+        if self.counted or self.imported is not None:
+            return None
+        reached = [one.name for one in self.engine.phases if one.stopped_by != "skipped"]
+        if not reached:
+            return "ended before its first phase and measured nothing"
+        return f"ended in its {reached[-1].replace('_', '-')} phase and measured nothing"
+
+    @property
+    def rate(self) -> float:
+        """Successful operations per second in all windows of the counted phases."""
+        window_ns = sum(phase.window_ns for phase in self.counted)
+        return sum(map(self.engine.succeeded, self.counted)) * 1e9 / window_ns if window_ns else 0.0
 
     @property
     def study(self) -> Mapping[str, Any]:

@@ -54,8 +54,8 @@ class Run:
 
     @property
     def counted(self) -> tuple[PhaseRecord, ...]:
-        """The phases that count: those that measure, or else those that load; none skipped."""
-        return self.manifest.engine.counted
+        """The phases that count: those that measure; where the plan has none, those that load."""
+        return self.manifest.counted
 
     @cached_property
     def intervals(self) -> pl.DataFrame:

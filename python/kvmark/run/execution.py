@@ -176,7 +176,7 @@ def _broken_as_planned(
 
 def _present(plan: Plan, manifest: Manifest) -> int:
     """How far inserts came; 0 where there were none."""
-    frontiers = [group.frontier or 0 for phase in manifest.engine.counted for group in phase.groups]
+    frontiers = [group.frontier or 0 for phase in manifest.engine.phases for group in phase.groups]
     return max([0, *(frontier - plan.dataset.start for frontier in frontiers)])
 
 

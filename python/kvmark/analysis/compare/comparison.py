@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kvmark.analysis.compare.comparability import Caution, Difference, cautions, differences
-from kvmark.analysis.compare.metric import Compared, Rows, independent
+from kvmark.analysis.compare.metric import Compared, Rows, independent, without_effects
 from kvmark.analysis.compare.metrics import check_known, metrics_of, operations_of
 from kvmark.analysis.compare.paired import in_blocks, pair_cautions, pairs_of
 from kvmark.analysis.compare.thresholds import Held, hold, one_sided
 from kvmark.analysis.summary.aggregate import verdict_of
 from kvmark.analysis.verdict.judge import Verdict, judge
+from kvmark.analysis.verdict.repetitions import is_repeated
 from kvmark.errors import UsageError
 from kvmark.records import Case, Judgement, Run, by_case
 from kvmark.spec.condition import Condition, Gate
@@ -91,10 +92,11 @@ def compare(
 
     Raises:
         UsageError: the sides share no case, are unlike, or hold runs that are INVALID, and that
-            wasn't allowed; or a condition names an operation that none of the runs that are
-            compared has.
+            wasn't allowed; a run ended before its measurement; or a condition names an operation
+            that none of the runs that are compared has.
         RecordsError: a run's files can't be read.
     """
+    _refuse_unmeasured((*baseline, *candidate))
     before, after = _sides(baseline, candidate)
     pairs = _paired(before, after)
     if not pairs:
@@ -138,6 +140,8 @@ def _compare_case(pair: Pair, asked: _Asked) -> CaseComparison:
     _refuse_invalid(verdicts, asked.allow)
     pairs = pairs_of(baseline, candidate)
     rows = independent(baseline, candidate) if pairs is None else in_blocks(pairs)
+    if not (is_repeated(baseline) and is_repeated(candidate)):
+        rows = without_effects(rows)
     return CaseComparison(
         title=(case if case == other else replace(case, apart="")).title,
         baseline_runs=tuple(run.id for run in baseline),
@@ -242,6 +246,13 @@ def _refuse(unlike: Sequence[Difference], allow: Collection[str]) -> None:
                 f"the {of} of the sides differ ({listed}): compare what is alike, or allow it with"
                 f" --allow {kind}"
             )
+
+
+def _refuse_unmeasured(runs: Iterable[Run]) -> None:
+    """Refuses runs without figures, whatever is allowed: there is nothing to compare."""
+    for run in runs:
+        if run.manifest.unmeasured is not None:
+            raise UsageError(f"run {run.id} {run.manifest.unmeasured}: leave it out")
 
 
 def _refuse_invalid(verdicts: Mapping[str, Verdict], allow: Collection[str]) -> None:

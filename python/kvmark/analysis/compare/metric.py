@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kvmark.analysis.compare.metrics import level, shown
 from kvmark.records import Run
 from kvmark.spec.metric import Metric
 from kvmark.stats import Effect, Estimate, difference
 
-__all__ = ["Compared", "Row", "Rows", "independent"]
+__all__ = ["Compared", "Row", "Rows", "independent", "without_effects"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +46,13 @@ def independent(baseline: Sequence[Run], candidate: Sequence[Run]) -> Rows:
         return row
 
     return rows
+
+
+def without_effects(rows: Rows) -> Rows:
+    """The figures of both sides, of which a side has too few repetitions for an effect."""
+
+    def figures(confidence: float) -> Row:
+        row = rows(confidence)
+        return lambda metric: replace(row(metric), effect=None)
+
+    return figures

@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from kvmark.analysis.verdict.kept import known_judgement
+from kvmark.analysis.verdict.kept import known_judgement, known_verdict
+from kvmark.analysis.verdict.repetitions import unrepeated
 from kvmark.records import Entry, Judgement, Records, Run, by_case, repetition_of
 from kvmark.records.words import USABLE, entries_of
 
-__all__ = ["newest", "runs_of", "select", "usable"]
+__all__ = [
+    "ExcludedRun",
+    "excluded",
+    "newest",
+    "runs_of",
+    "select",
+    "unrepeated_runs",
+    "usable",
+    "without",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ExcludedRun:
+    """A run that is in no figure, and why."""
+
+    run: str
+    #: A clause about the run.
+    reason: str
 
 
 def runs_of(records: Records, words: Sequence[str]) -> tuple[Run, ...]:
@@ -49,6 +69,29 @@ def usable(records: Records, runs: Iterable[Run]) -> list[Run]:
     return [run for run in runs if not _is_invalid(records, run)]
 
 
+def excluded(records: Records, runs: Iterable[Run], *, invalid: bool) -> tuple[ExcludedRun, ...]:
+    """The runs that ended before their measurement and, with ``invalid``, all that are INVALID."""
+    found = ((run, _why_excluded(records, run, invalid=invalid)) for run in runs)
+    return tuple(ExcludedRun(run.id, reason) for run, reason in found if reason is not None)
+
+
+def without(excluded_runs: Iterable[ExcludedRun], runs: Iterable[Run]) -> list[Run]:
+    """The runs that aren't excluded."""
+    ids = {one.run for one in excluded_runs}
+    return [run for run in runs if run.id not in ids]
+
+
+def unrepeated_runs(runs: Sequence[Run]) -> tuple[ExcludedRun, ...]:
+    """The runs of cases that have fewer repetitions than their design's minimum."""
+    found = ((same, unrepeated(same)) for same in by_case(runs).values())
+    return tuple(
+        ExcludedRun(run.id, f"is unrepeated: {why.sentence.rstrip('.')}")
+        for same, why in found
+        if why is not None
+        for run in same
+    )
+
+
 def newest(runs: Iterable[Run]) -> list[Run]:
     """The newest runs of each case: all repetitions of one command, or else the newest run.
 
@@ -74,6 +117,15 @@ def _last_pass(runs: Sequence[Run]) -> Iterator[Run]:
             return
         seen.add(repetition)
         yield run
+
+
+def _why_excluded(records: Records, run: Run, *, invalid: bool) -> str | None:
+    if run.manifest.unmeasured is not None:
+        return run.manifest.unmeasured
+    if not invalid or not _is_invalid(records, run):
+        return None
+    gravest = known_verdict(records, run).reasons[0]
+    return f"is INVALID: {gravest.sentence.rstrip('.')}"
 
 
 def _is_invalid(records: Records, run: Run) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import polars as pl
 
 from kvmark.analysis.compare.resolution import clock_step_ns, rate_resolution
-from kvmark.analysis.study import CaseRuns, is_precise_case
+from kvmark.analysis.study import CaseRuns, is_precise_case, is_repeated_case
 from kvmark.analysis.summary.aggregate import merged_times, rate_of
 from kvmark.analysis.summary.counters import rises
 from kvmark.records import Run
@@ -61,7 +61,8 @@ class PathCost:
     through: str
     #: None where kvmark didn't start it.
     proxy: Proxy | None
-    #: How many blocks have both ways, each precise enough to be compared; the rest has none.
+    #: How many blocks have both ways, each repeated and precise enough to be compared; the
+    #: rest has none.
     blocks: int
     #: Share of the straight way's throughput that is missing, in percent.
     throughput_lost: Estimate | None
@@ -114,7 +115,8 @@ def _cost(before: CaseRuns, after: CaseRuns, factor: str) -> PathCost:
     blocks = sorted(before.comparable & after.comparable)
     measured = [after.runs[n] for n in blocks]
     # What the proxy used is measured without the other side, whose throughput may be imprecise.
-    compared = blocks if is_precise_case(before) and is_precise_case(after) else []
+    known = all(is_repeated_case(case) and is_precise_case(case) for case in (before, after))
+    compared = blocks if known else []
     sides = [before.runs[n] for n in compared], [after.runs[n] for n in compared]
     before_rates, after_rates = ([rate_of(run) for run in side] for side in sides)
     times = [[merged_times([run], "response") for run in side] for side in sides]

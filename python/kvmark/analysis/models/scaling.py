@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 from kvmark.analysis.summary.aggregate import verdict_of
 from kvmark.analysis.summary.run import throughput
 from kvmark.analysis.verdict.judge import Verdict, judge
+from kvmark.analysis.verdict.repetitions import is_repeated
 from kvmark.errors import UsageError
 from kvmark.records import Judgement, Run
 from kvmark.stats import Estimate, UslFit, fit_usl, mean_interval
@@ -52,6 +53,7 @@ Code = Literal[
     "off_the_law",
     "rising_efficiency",
     "left_out",
+    "unrepeated",
     "doubtful",
 ]
 _ADVICE: Final[Mapping[Code, str]] = {
@@ -64,6 +66,7 @@ _ADVICE: Final[Mapping[Code, str]] = {
     "off_the_law": "look at the runs of that level, and what limits them there",
     "rising_efficiency": "look whether the smallest level was warm, and waited for anything",
     "left_out": "see why with kvmark show, and run them again",
+    "unrepeated": "make the missing repetitions (--resume), or raise their number",
     "doubtful": "see why with kvmark show",
 }
 
@@ -138,10 +141,11 @@ def scaling_laws(runs: Sequence[Run], over: str = "clients") -> tuple[ScalingLaw
     """The laws of runs of the closed model, one for each case, in the order of the first runs.
 
     ``over`` is `clients`, `nodes`, or a factor of the study that the runs belong to, whose levels
-    are counts. INVALID runs are left out and named.
+    are counts. INVALID runs, those that ended before their measurement among them, are left out and
+    named, and so are levels with fewer repetitions than their design's minimum.
 
     Raises:
-        UsageError: a run offered a rate, doesn't know its level, or measured nothing.
+        UsageError: a run offered a rate, doesn't know its level, or is another tool's.
         RecordsError: a run's files can't be read.
     """
     cases: dict[tuple[str, ...], list[Run]] = {}
@@ -156,11 +160,14 @@ def scaling_laws(runs: Sequence[Run], over: str = "clients") -> tuple[ScalingLaw
 def _law_of(title: str, over: str, runs: Sequence[Run]) -> ScalingLaw:
     verdicts = {run.id: judge(run) for run in runs}
     left_out = [run for run in runs if verdicts[run.id].judgement is Judgement.INVALID]
-    used = [run for run in runs if verdicts[run.id].judgement is not Judgement.INVALID]
+    valid = [run for run in runs if verdicts[run.id].judgement is not Judgement.INVALID]
+    few = _unrepeated(valid, over)
+    used = [run for run in valid if run not in few]
     measured = [_Measured(_level(run, over), _rate(run), run.id) for run in used]
     doubtful = _doubtful(used, verdicts, over)
     caveats = [
         *_named(left_out, len(runs), "left_out", "left out because INVALID"),
+        *_named(few, len(runs), "unrepeated", "left out because their level has too few of them"),
         *_named(doubtful, len(runs), "doubtful", "SUSPECT, and in the figures"),
         *_sharing(used, over),
     ]
@@ -294,15 +301,24 @@ def _rising(points: Sequence[ScalingPoint], over: str) -> list[Caveat]:
     ]
 
 
-def _doubtful(runs: Sequence[Run], verdicts: Mapping[str, Verdict], over: str) -> list[Run]:
-    """The SUSPECT runs of levels whose runs together are SUSPECT."""
+def _by_level(runs: Sequence[Run], over: str) -> list[list[Run]]:
     levels: dict[float, list[Run]] = {}
     for run in runs:
         levels.setdefault(_level(run, over), []).append(run)
+    return list(levels.values())
+
+
+def _unrepeated(runs: Sequence[Run], over: str) -> list[Run]:
+    """The runs of levels that have fewer of them than their design's minimum."""
+    return [run for same in _by_level(runs, over) if not is_repeated(same) for run in same]
+
+
+def _doubtful(runs: Sequence[Run], verdicts: Mapping[str, Verdict], over: str) -> list[Run]:
+    """The SUSPECT runs of levels whose runs together are SUSPECT."""
     suspect = Judgement.SUSPECT
     return [
         run
-        for same in levels.values()
+        for same in _by_level(runs, over)
         if verdict_of(same, (verdicts[run.id] for run in same)).judgement is suspect
         for run in same
         if verdicts[run.id].judgement is suspect
@@ -310,7 +326,7 @@ def _doubtful(runs: Sequence[Run], verdicts: Mapping[str, Verdict], over: str) -
 
 
 def _named(
-    runs: Sequence[Run], of: int, code: Literal["left_out", "doubtful"], said: str
+    runs: Sequence[Run], of: int, code: Literal["left_out", "unrepeated", "doubtful"], said: str
 ) -> list[Caveat]:
     found = [run.id for run in runs]
     if not found:
@@ -371,14 +387,11 @@ def _level(run: Run, over: str) -> float:
 
 
 def _clients(run: Run) -> dict[str, int]:
-    """Clients of each group that took part, where they all belong to the closed model."""
-    if not run.counted:
-        raise UsageError(f"run {run.id} measured nothing: leave it out")
-    took_part = {group.group for phase in run.counted for group in phase.groups}
+    """Clients of each group that was to be measured, where all belong to the closed model."""
+    if run.manifest.imported is not None:
+        raise UsageError(f"run {run.id} is another tool's and tells no clients: leave it out")
     found = {}
-    for group in run.manifest.plan.get("groups", ()):
-        if group["name"] not in took_part:
-            continue
+    for group in run.manifest.measured_groups:
         if group["arrival"]["process"] != "closed":
             raise UsageError(
                 f"run {run.id} offered a rate, which its throughput then follows: scaling needs"

@@ -11,6 +11,7 @@ from kvmark.analysis.summary.run import Times, rate_level
 from kvmark.analysis.verdict.case_verdict import CaseVerdict, case_verdict
 from kvmark.analysis.verdict.judge import Judge, Verdict, judge
 from kvmark.analysis.verdict.precision import with_precision
+from kvmark.analysis.verdict.repetitions import with_repetitions
 from kvmark.records import Run, TimeName
 from kvmark.stats import CONFIDENCE, Counts, Estimate, mean_interval, two_stage_mean
 
@@ -63,12 +64,13 @@ def aggregate(runs: Sequence[Run], judged: Judge = judge) -> CaseSummary:
 
 
 def verdict_of(runs: Sequence[Run], verdicts: Iterable[Verdict]) -> CaseVerdict:
-    """The verdict of a case from those of its runs, and from how well it is known.
+    """The verdict of a case from those of its runs, their number, and how well it is known.
 
     Raises:
         ValueError: there is no run.
     """
-    return with_precision(case_verdict(verdicts), case_throughput(runs))
+    precise = with_precision(case_verdict(verdicts), case_throughput(runs))
+    return with_repetitions(precise, runs)
 
 
 def merged_times(runs: Sequence[Run], time: TimeName, operation: str | None = None) -> Counts:
@@ -94,7 +96,7 @@ def rate_of(run: Run) -> float:
     """Successful operations per second in all windows of the run's counted phases."""
     if run.manifest.imported is not None:
         return imported_rate(run) or 0.0
-    return run.manifest.engine.rate
+    return run.manifest.rate
 
 
 def case_throughput(runs: Sequence[Run], confidence: float = CONFIDENCE) -> Estimate:

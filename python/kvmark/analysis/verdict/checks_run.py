@@ -60,8 +60,9 @@ def check_ending(run: Run) -> Iterator[Reason | None]:
             {"abandoned": abandoned},
             phase=record.name,
         )
-    if not run.counted:
-        yield reason("nothing_measured", 1, "the run has no phase that counts", {})
+    unmeasured = run.manifest.unmeasured
+    if unmeasured is not None:
+        yield reason("nothing_measured", 1, f"the run {unmeasured}", {})
 
 
 def check_machine(run: Run) -> Iterator[Reason | None]:

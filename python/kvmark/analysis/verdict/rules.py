@@ -429,6 +429,17 @@ _RULES = (
         applies="runs with enough intervals; cases with two runs or more, by their scatter",
     ),
     _rule(
+        "unrepeated",
+        "repetitions missing from the design's minimum: three, or as many as the design asks for",
+        (None, 0, None),
+        "The scatter of repetitions is the only error that holds what differs from run to run; a"
+        " case that ran once looks surer than siblings that ran three times.",
+        "raise the number of repetitions, or make the missing ones (--resume): such a case stands"
+        " in no effect, no headline and no fit",
+        applies="cases of studies, of YCSB sequences and of ab; in the verdict of a case",
+        unit=Unit.COUNT,
+    ),
+    _rule(
         "unserved_clients",
         "clients of the closed model that can't have ended an operation, since fewer ended than"
         " there are clients",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -25,6 +25,7 @@ from kvmark.cli.experiment import Shared, begun, carried_out, report_maker, with
 from kvmark.errors import AnswerIsNo, KvmarkError, RecordsError, SpecError
 
 if TYPE_CHECKING:
+    from kvmark.experiment.designs.paired.ab import SideFailures
     from kvmark.experiment.designs.paired.design import AskedSide, Paired
     from kvmark.experiment.journal import Journal
     from kvmark.records import Records
@@ -178,9 +179,12 @@ def _answer(paired: Paired, journal: Journal, wanted: _Wanted, problem: KvmarkEr
     from kvmark.experiment.designs.paired.design import tag
 
     blocks, name, records = paired.blocks, tag(journal.id), journal.records
+    failures = paired.blocks.failures()
+    first = tuple(_failure_sentences(failures))
     if not blocks.complete:
-        unusable = blocks.left_out[-1] if blocks.left_out else "none has both of its runs"
-        raise problem or AnswerIsNo(f"no block of {name} can be used: {unusable}")
+        unusable = [*blocks.left_out.values(), "none has both of its runs"][0]
+        told = " ".join([*first, f"no block of {name} can be used: {unusable}"])
+        raise AnswerIsNo(told) if problem is None or isinstance(problem, AnswerIsNo) else problem
     from kvmark.analysis.compare.comparison import compare
     from kvmark.cli.commands.compare_output import answer_comparison
     from kvmark.cli.output import tell_report, write_report
@@ -194,11 +198,16 @@ def _answer(paired: Paired, journal: Journal, wanted: _Wanted, problem: KvmarkEr
         f"The runs have the tags {name}:base and {name}:candidate.",
     )
     if wanted.report is not None:
-        told = " ".join((*answers(comparison), *said))
+        told = " ".join((*first, *answers(comparison), *said))
         part = Section("comparison", "Comparison", answer=told, grids=tuple(grids(comparison)))
         write_report(report_maker([*runs["base"], *runs["candidate"]], part), wanted.report)
     try:
-        answer_comparison(comparison, wanted.form, wanted.junit_file, said=said)
+        answer_comparison(
+            comparison, wanted.form, wanted.junit_file, first=first, said=said, failures=failures
+        )
+        if first and "invalid" not in wanted.allow:
+            counts = first[0].rstrip(".")
+            raise AnswerIsNo(f"{counts}: fix what made them so, or allow them with --allow invalid")
     except AnswerIsNo:
         if problem is None:
             raise
@@ -206,6 +215,21 @@ def _answer(paired: Paired, journal: Journal, wanted: _Wanted, problem: KvmarkEr
         tell_report(wanted.report)
     if problem is not None:
         raise problem
+
+
+def _failure_sentences(failures: Sequence[SideFailures]) -> Iterator[str]:
+    """How many runs of each side are INVALID, and what the first of them says."""
+    if not failures:
+        return
+    from kvmark.report.views.plan_words import listed
+
+    names = {"base": "baseline", "candidate": "candidate"}
+    told = [f"{one.invalid} of {one.runs} runs of the {names[one.side]}" for one in failures]
+    yield f"INVALID: {listed(told)}."
+    for one in failures:
+        if one.first is not None:
+            reasons = listed([f"{code} ({count})" for code, count in one.reasons.items()])
+            yield f"The {names[one.side]}'s reasons: {reasons}; first {one.first}"
 
 
 def _blocks_sentences(paired: Paired) -> Iterator[str]:
@@ -228,5 +252,5 @@ def _blocks_sentences(paired: Paired) -> Iterator[str]:
         )
     else:
         yield f"{many}, each side once in each, in random order; asked for was {aim}."
-    for problem in blocks.left_out:
+    for problem in blocks.left_out.values():
         yield f"A block was left out: {problem}."

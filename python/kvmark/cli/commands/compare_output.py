@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -13,6 +13,9 @@ from kvmark.errors import AnswerIsNo
 from kvmark.report.format.junit import junit
 from kvmark.report.views.comparison import comparison_markdown, comparison_text, held_sentence
 from kvmark.report.views.plan_words import listed
+
+if TYPE_CHECKING:
+    from kvmark.experiment.designs.paired.ab import SideFailures
 
 __all__ = ["answer_comparison"]
 
@@ -24,9 +27,13 @@ def answer_comparison(
     form: Literal["text", "md", "json"],
     junit_file: Path | None,
     *,
+    first: tuple[str, ...] = (),
     said: tuple[str, ...] = (),
+    failures: tuple[SideFailures, ...] = (),
 ) -> None:
     """Prints a comparison; ``said`` are sentences on how it was made.
+
+    ``failures`` are both sides' INVALID runs, which ``first`` puts into sentences before all else.
 
     Raises:
         AnswerIsNo: a condition is broken.
@@ -36,11 +43,14 @@ def answer_comparison(
         write_text(junit_file, junit(comparison))
     match form:
         case "json":
-            print_json("comparison", {"comparison": comparison, "said": said})
+            print_json(
+                "comparison",
+                {"comparison": comparison, "failures": failures, "said": (*first, *said)},
+            )
         case "md":
-            typer.echo(comparison_markdown(comparison, said), nl=False)
+            typer.echo(comparison_markdown(comparison, said, first), nl=False)
         case "text":
-            print_answer(comparison_text(comparison, terminal_width(), said))
+            print_answer(comparison_text(comparison, terminal_width(), said, first))
     broken = comparison.failed
     if broken:
         worse = [held for held in broken if held.answer == "worse"]

@@ -36,18 +36,19 @@ def history(
     """Shows a figure over the runs of each case, and where its level moved."""
     from kvmark.analysis.compare.history import histories
     from kvmark.analysis.compare.metrics import check_known
-    from kvmark.analysis.compare.selection import select, usable
+    from kvmark.analysis.compare.selection import excluded, select, without
     from kvmark.report.views.history import history_text
     from kvmark.spec.metric import parse_comparable
 
     asked = parse_comparable(metric)
     records = Records.at(folder)
     runs = [records.open(entry.id) for entry in select(records, tag or (), workload, store)]
-    used = runs if every else usable(records, runs)
+    left_out = excluded(records, runs, invalid=not every)
+    used = without(left_out, runs)
     if used:
         check_known([asked], used)
     found = histories(used, asked)
     if json:
-        print_json("history", {"histories": found, "invalid": len(runs) - len(used)})
+        print_json("history", {"histories": found, "invalid": len(left_out), "excluded": left_out})
     else:
-        print_answer(history_text(found, terminal_width(), limit))
+        print_answer(history_text(found, terminal_width(), limit, left_out))

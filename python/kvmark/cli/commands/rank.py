@@ -35,15 +35,18 @@ def rank(
     """Ranks operations, workloads or stores by their cost, and says which pairs are ordered."""
     from kvmark.analysis.compare.published_claims import claims
     from kvmark.analysis.compare.ranking import rankings
-    from kvmark.analysis.compare.selection import runs_of, usable
+    from kvmark.analysis.compare.selection import excluded, runs_of, unrepeated_runs, without
     from kvmark.report.views.ranking import ranking_markdown, ranking_text
 
     records = Records.at(folder)
-    runs = usable(records, runs_of(records, words))
+    runs = [*runs_of(records, words)]
+    left_out = excluded(records, runs, invalid=True)
+    few = unrepeated_runs(without(left_out, runs))
+    left_out, runs = (*left_out, *few), without((*left_out, *few), runs)
     found, published = rankings(runs, by), claims(runs)
     if json:
-        print_json("ranking", {"rankings": found, "claims": published})
+        print_json("ranking", {"rankings": found, "claims": published, "excluded": left_out})
     elif format == "md":
-        typer.echo(ranking_markdown(found, published), nl=False)
+        typer.echo(ranking_markdown(found, published, left_out), nl=False)
     else:
-        print_answer(ranking_text(found, published, terminal_width()))
+        print_answer(ranking_text(found, published, terminal_width(), left_out))

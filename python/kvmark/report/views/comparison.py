@@ -44,9 +44,15 @@ _WORDS = {
 _SHOWN_IN_SHORT = ("throughput", "p50", "p99")
 
 
-def comparison_text(comparison: Comparison, width: int, said: Sequence[str] = ()) -> Text:
-    """The whole answer for a terminal; ``said`` are sentences on how it was made."""
-    lines: list[Text] = []
+def comparison_text(
+    comparison: Comparison, width: int, said: Sequence[str] = (), first: Sequence[str] = ()
+) -> Text:
+    """The whole answer for a terminal; ``said`` are sentences on how it was made.
+
+    ``first`` stands before everything: runs that failed.
+    """
+    lines = [Text(line, "bold red") for one in first for line in wrap(printed(one), width)]
+    lines += [Text()] if lines else []
     for grid in grids(comparison):
         lines += [to_text(grid, width), Text()]
     for sentence in answers(comparison):
@@ -63,9 +69,15 @@ def comparison_text(comparison: Comparison, width: int, said: Sequence[str] = ()
     return Text("\n").join(lines)
 
 
-def comparison_markdown(comparison: Comparison, said: Sequence[str] = ()) -> str:
-    """The whole answer for a pull request: the answer first, then what it stands on."""
-    blocks = [" ".join(f"**{escape_markdown(one)}**" for one in answers(comparison))]
+def comparison_markdown(
+    comparison: Comparison, said: Sequence[str] = (), first: Sequence[str] = ()
+) -> str:
+    """The whole answer for a pull request: the answer first, then what it stands on.
+
+    ``first`` stands before the answer: runs that failed.
+    """
+    told = [*first, *answers(comparison)]
+    blocks = [" ".join(f"**{escape_markdown(one)}**" for one in told)]
     held = [f"- {escape_markdown(held_sentence(one))}" for one in _all_held(comparison)]
     blocks += ["\n".join(held)] if held else []
     blocks += [to_markdown(grid).strip() for grid in grids(comparison)]

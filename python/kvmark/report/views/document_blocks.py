@@ -13,7 +13,14 @@ from kvmark.analysis.compare.comparison import compare
 from kvmark.analysis.compare.history import histories
 from kvmark.analysis.compare.metrics import check_known
 from kvmark.analysis.compare.ranking import By, rankings
-from kvmark.analysis.compare.selection import newest, runs_of, select, usable
+from kvmark.analysis.compare.selection import (
+    newest,
+    runs_of,
+    select,
+    unrepeated_runs,
+    usable,
+    without,
+)
 from kvmark.analysis.external.peers import Peers
 from kvmark.analysis.models.path_costs import path_costs, published_costs
 from kvmark.analysis.study import CaseRuns
@@ -216,7 +223,8 @@ def _order(asked: _Asked) -> BlockContent:
     chosen = next((one for one in _BY if one == by), None)
     if chosen is None:
         raise SpecError(f"by: take one of {', '.join(_BY)}, not '{by}'")
-    return _from(runs, ranking_markdown(rankings(runs, chosen), ()))
+    few = unrepeated_runs(runs)
+    return _from(runs, ranking_markdown(rankings(without(few, runs), chosen), (), few))
 
 
 def _history(asked: _Asked) -> BlockContent:

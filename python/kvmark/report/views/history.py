@@ -7,28 +7,48 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from kvmark.analysis.compare.history import History, HistoryPoint, Moved
+from kvmark.analysis.compare.selection import ExcludedRun
 from kvmark.report.format import units
 from kvmark.report.format.bars import contrast
 from kvmark.report.format.grid import Cell, Column, Grid, printable, to_markdown, to_text, wrap
 from kvmark.report.views.comparison import percent
 from kvmark.report.views.plan_words import listed
 
-__all__ = ["history_grid", "history_markdown", "history_sentence", "history_text"]
+__all__ = [
+    "excluded_sentences",
+    "history_grid",
+    "history_markdown",
+    "history_sentence",
+    "history_text",
+]
 
 _SHORT_COMMIT = 12
+_MOST_EXCLUDED = 6
 # Characters of a date and time without its seconds.
 _MINUTE = 16
 
 
-def history_text(histories: Sequence[History], width: int, limit: int) -> Text:
-    """Every case for a terminal, with the newest ``limit`` runs of each."""
+def history_text(
+    histories: Sequence[History], width: int, limit: int, excluded: Sequence[ExcludedRun] = ()
+) -> Text:
+    """Every case for a terminal, with the newest ``limit`` runs of each, and the excluded runs."""
     lines: list[Text] = []
     for history in histories:
         lines += [Text(), Text()] if lines else []
         shown = contrast([point.value for point in history.points][-width:])
         lines += [to_text(history_grid(history, limit), width), Text(), Text(shown, "cyan")]
         lines += [Text(line) for line in wrap(printable(history_sentence(history)), width)]
-    return Text("\n").join(lines) if lines else Text("No runs with this figure yet.")
+    lines = lines or [Text("No runs with this figure yet.")]
+    for sentence in excluded_sentences(excluded):
+        lines += [Text(line, "yellow") for line in wrap(printable(sentence), width)]
+    return Text("\n").join(lines)
+
+
+def excluded_sentences(excluded: Sequence[ExcludedRun]) -> list[str]:
+    """Which runs are in no figure, and why: the first few by name, the rest by their number."""
+    told = [f"Excluded: run {one.run} {one.reason}." for one in excluded[:_MOST_EXCLUDED]]
+    more = len(excluded) - len(told)
+    return [*told, f"Excluded: {more} more, which --json lists."] if more > 0 else told
 
 
 def history_markdown(history: History, limit: int) -> str:

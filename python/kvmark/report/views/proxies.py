@@ -110,7 +110,7 @@ def _notes(ways: Ways) -> Iterable[str]:
     if not all(cost.blocks for cost in ways.costs):
         yield (
             "Of a way without blocks, the throughput or the straight way's isn't precise enough to"
-            " stand in a comparison."
+            " stand in a comparison, or it has fewer repetitions than the study's minimum."
         )
     if any(cost.proxy for cost in ways.costs):
         yield (

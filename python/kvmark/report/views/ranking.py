@@ -10,6 +10,7 @@ from rich.text import Text
 
 from kvmark.analysis.compare.published_claims import Claim
 from kvmark.analysis.compare.ranking import Ranking
+from kvmark.analysis.compare.selection import ExcludedRun
 from kvmark.report.format import units
 from kvmark.report.format.grid import (
     Cell,
@@ -23,6 +24,7 @@ from kvmark.report.format.grid import (
 )
 from kvmark.report.format.grid import printable as printed
 from kvmark.report.views.comparison import percent, percent_range
+from kvmark.report.views.history import excluded_sentences
 from kvmark.report.views.plan_words import listed
 
 __all__ = ["chain", "claims_grid", "ranking_grid", "ranking_markdown", "ranking_text"]
@@ -34,11 +36,17 @@ _TOGETHER: Final = (
 _TONES: dict[str, Tone] = {"confirmed": "valid", "contradicted": "invalid", "open": "muted"}
 
 
-def ranking_text(rankings: Sequence[Ranking], claims: Sequence[Claim], width: int) -> Text:
-    """All settings and sentences for a terminal."""
-    if not rankings:
-        return Text("There is nothing to rank: fewer than two things share a setting.")
-    lines: list[Text] = []
+_NOTHING: Final = "There is nothing to rank: fewer than two things share a setting."
+
+
+def ranking_text(
+    rankings: Sequence[Ranking],
+    claims: Sequence[Claim],
+    width: int,
+    excluded: Sequence[ExcludedRun] = (),
+) -> Text:
+    """All settings and sentences for a terminal, and the excluded runs."""
+    lines = [] if rankings else [Text(_NOTHING)]
     for ranking in rankings:
         lines += [to_text(ranking_grid(ranking), width), Text()]
         lines += [Text(line) for line in wrap(printed(chain(ranking)), width)]
@@ -47,11 +55,15 @@ def ranking_text(rankings: Sequence[Ranking], claims: Sequence[Claim], width: in
         lines.append(to_text(claims_grid(claims), width))
     while lines and not lines[-1].plain:
         lines.pop()
+    for sentence in excluded_sentences(excluded):
+        lines += [Text(line, "yellow") for line in wrap(printed(sentence), width)]
     return Text("\n").join(lines)
 
 
-def ranking_markdown(rankings: Sequence[Ranking], claims: Sequence[Claim]) -> str:
-    """All settings and sentences as Markdown."""
+def ranking_markdown(
+    rankings: Sequence[Ranking], claims: Sequence[Claim], excluded: Sequence[ExcludedRun] = ()
+) -> str:
+    """All settings and sentences as Markdown, and the excluded runs."""
     blocks = [
         block
         for ranking in rankings
@@ -59,6 +71,7 @@ def ranking_markdown(rankings: Sequence[Ranking], claims: Sequence[Claim]) -> st
     ]
     if any(claim.findings for claim in claims):
         blocks.append(to_markdown(claims_grid(claims)).strip())
+    blocks += map(escape_markdown, excluded_sentences(excluded))
     return "\n\n".join(blocks) + "\n"
 
 

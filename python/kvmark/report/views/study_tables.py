@@ -182,6 +182,7 @@ def _left_out(effects: Sequence[StudyEffect]) -> list[str]:
         for count, why in (
             (effect.imprecise, "throughput is imprecise"),
             (effect.cold, "servers were cold in every run"),
+            (effect.unrepeated, "repetitions are too few"),
         )
         if count
         for pairs in ["one pair of cases" if count == 1 else f"{count} pairs"]

@@ -127,7 +127,8 @@ class Matrix:
         servers.measured += 1
         place = {
             "case": case.title, "levels": case.labels, "repetition": repetition,
-            "lengthened": lengthened, **servers.as_json(),
+            "lengthened": lengthened, "least_repetitions": self.study.repetitions,
+            **servers.as_json(),
         }  # fmt: skip
         return made(spec, compile_run(spec), {"study": {"id": runs.id, **place}})
 

@@ -11,15 +11,18 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, Literal
 
+from kvmark.analysis import Judgement, Level, Verdict
 from kvmark.errors import UsageError
 
 __all__ = [
-    "MOST_LEFT_OUT", "SIDES", "Blocks", "Precision", "Side", "Standing", "interleaved", "order",
+    "LEAST_BLOCKS", "MOST_LEFT_OUT", "SIDES", "Blocks", "Precision", "Side", "SideFailures",
+    "Standing", "interleaved", "order",
 ]  # fmt: skip
 
 Side = Literal["base", "candidate"]
@@ -28,7 +31,8 @@ SIDES: Final[tuple[Side, Side]] = ("base", "candidate")
 MOST_LEFT_OUT: Final = 3
 """So many blocks one after the other that can't be used are no chance: it isn't gone on with."""
 
-_LEAST_BLOCKS: Final = 4
+LEAST_BLOCKS: Final = 4
+"""The fewest blocks that a comparison stands on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +59,9 @@ class Precision:
             if share is not None and not 0 < share <= 1:
                 raise UsageError(f"{name}: must be above 0 % and at most 100 %, not {share:.4%}")
         for name, blocks in (("max-blocks", self.most_blocks), ("repetitions", self.exactly)):
-            if blocks is not None and blocks < _LEAST_BLOCKS:
+            if blocks is not None and blocks < LEAST_BLOCKS:
                 raise UsageError(
-                    f"{name}: must be at least {_LEAST_BLOCKS}, not {blocks}: the scatter of fewer"
+                    f"{name}: must be at least {LEAST_BLOCKS}, not {blocks}: the scatter of fewer"
                     " blocks says nothing"
                 )
 
@@ -74,20 +78,60 @@ class Standing:
     done: bool
 
 
+@dataclass(frozen=True, slots=True)
+class SideFailures:
+    """How many runs of a side are INVALID, those of blocks that were replaced among them."""
+
+    side: Side
+    #: All runs of the side that came to their end.
+    runs: int
+    invalid: int
+    #: How many of these runs have each reason that made them INVALID.
+    reasons: Mapping[str, int]
+    #: The first such run and what it says; none without one.
+    first: str | None
+
+
 @dataclass
 class Blocks:
     """What a comparison has measured so far."""
 
     #: The runs of each block of which both can be used, by side.
     complete: list[dict[Side, str]] = field(default_factory=list)
-    #: Why others can't, a sentence each.
-    left_out: list[str] = field(default_factory=list)
+    #: Why others can't, a clause each, by their numbers.
+    left_out: dict[int, str] = field(default_factory=dict)
+    #: The verdict of every run that came to its end, by side, usable or not.
+    verdicts: dict[Side, list[tuple[str, Verdict]]] = field(default_factory=dict)
     #: Where the answer stood after the last complete one; none before the first.
     standing: Standing | None = None
 
     def runs(self, side: Side) -> list[str]:
         """A side's runs, in the order of their blocks."""
         return [block[side] for block in self.complete]
+
+    def leave_out(self, block: int, problem: str) -> None:
+        """Notes why a block can't be used; of both sides, where both are the reason."""
+        before = f"{self.left_out[block]}; " if block in self.left_out else ""
+        self.left_out[block] = f"{before}{problem}"
+
+    def failures(self) -> tuple[SideFailures, ...]:
+        """Both sides' INVALID runs; empty where no run is."""
+        sides = tuple(_failures(side, self.verdicts.get(side, [])) for side in SIDES)
+        return sides if any(one.invalid for one in sides) else ()
+
+
+def _failures(side: Side, verdicts: Sequence[tuple[str, Verdict]]) -> SideFailures:
+    invalid = [one for one in verdicts if one[1].judgement is Judgement.INVALID]
+    codes = Counter(
+        code
+        for _, verdict in invalid
+        for code in {one.code for one in verdict.reasons if one.level is Level.INVALID}
+    )
+    first = None
+    if invalid:
+        run, verdict = invalid[0]
+        first = f"run {run}: {verdict.reasons[0].sentence}"
+    return SideFailures(side, len(verdicts), len(invalid), dict(codes), first)
 
 
 def order(seed: int) -> Iterator[tuple[Side, Side]]:
@@ -105,18 +149,15 @@ def interleaved(
     """Measures block after block until it is decided that there are enough.
 
     ``measure`` carries out one run and returns its figure, above 0, or none if the run can't be
-    used: then its block is left out, and several such blocks in a row end the comparison.
+    used: then its block is left out, and several such blocks in a row end the comparison. The other
+    side of such a block is measured all the same, so that failures of both are counted alike.
     ``decide`` is given the logarithms of candidate ÷ base so far.
     """
     log_ratios: list[float] = []
     left_out = 0
     for block, sides in zip(count(), order(seed), strict=False):
-        values: dict[Side, float] = {}
-        for side in sides:
-            value = measure(block, side)
-            if value is None:
-                break
-            values[side] = value
+        figures = {side: measure(block, side) for side in sides}
+        values = {side: value for side, value in figures.items() if value is not None}
         if len(values) < len(sides):
             left_out += 1
             if left_out == MOST_LEFT_OUT:

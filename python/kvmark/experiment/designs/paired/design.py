@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -13,6 +14,7 @@ from kvmark.errors import AnswerIsNo
 from kvmark.experiment.design import RunMade, RunRequest, Runs, made, named
 from kvmark.experiment.designs.paired import judging
 from kvmark.experiment.designs.paired.ab import (
+    LEAST_BLOCKS,
     MOST_LEFT_OUT,
     SIDES,
     Blocks,
@@ -128,25 +130,27 @@ class Paired:
             AnswerIsNo: several blocks one after the other can't be used.
             KvmarkError: a run came to no end.
         """
-        ended: dict[Side, str] = {}
+        usable: dict[int, dict[Side, str]] = {}
+        made_in: Counter[int] = Counter()
         name = tag(runs.id)
         runs.say(f"If it is cut short, kvmark ab --answer {name} answers with what there is.")
 
         def measure(block: int, side: Side) -> float | None:
-            request = self._request(runs.id, block, side, len(ended))
+            request = self._request(runs.id, block, side, made_in[block])
+            made_in[block] += 1
             run = runs.run(request).id_or_raise()
             found = judging.found_in(
                 runs.records, run, self.metric, allow_invalid=self.allow_invalid
             )
+            self.blocks.verdicts.setdefault(side, []).append((run, found.verdict))
             if found.value is None:
-                self.blocks.left_out.append(found.problem)
+                self.blocks.leave_out(block, found.problem)
                 runs.say(f"Block {block + 1} is left out: {found.problem}.")
-                ended.clear()
                 return None
-            ended[side] = run
-            if len(ended) == len(SIDES):
-                self.blocks.complete.append(dict(ended))
-                ended.clear()
+            both = usable.setdefault(block, {})
+            both[side] = run
+            if len(both) == len(SIDES):
+                self.blocks.complete.append(both)
             return found.value
 
         decide = partial(judging.decided, precision=self.precision)
@@ -155,7 +159,7 @@ class Paired:
         if self.blocks.standing is None or not self.blocks.standing.done:
             raise AnswerIsNo(
                 f"{MOST_LEFT_OUT} blocks one after the other can't be used:"
-                f" {self.blocks.left_out[-1]}"
+                f" {[*self.blocks.left_out.values()][-1]}"
             )
 
     def gather(self, journal: Journal) -> None:
@@ -170,8 +174,9 @@ class Paired:
             value = judging.found_in(
                 journal.records, run, self.metric, allow_invalid=self.allow_invalid
             )
+            self.blocks.verdicts.setdefault(side, []).append((run, value.verdict))
             if value.value is None:
-                self.blocks.left_out.append(value.problem)
+                self.blocks.leave_out(block, value.problem)
             else:
                 found.setdefault(block, {})[side] = (run, value.value)
         whole = [found[block] for block in sorted(found) if len(found[block]) == len(SIDES)]
@@ -201,7 +206,9 @@ class Paired:
     def _maker(self, experiment: str, block: int, side: Side) -> Callable[[], RunMade]:
         def make() -> RunMade:
             spec, place = self.spec(block, side), {"side": side, "block": block}
-            told = {"name": tag(experiment), **place, **self._rule()}
+            told = {
+                "name": tag(experiment), "least_repetitions": LEAST_BLOCKS, **place, **self._rule()
+            }  # fmt: skip
             return made(spec, compile_run(spec), {"ab": told})
 
         return make

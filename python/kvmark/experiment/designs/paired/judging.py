@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kvmark.analysis import Judgement, judge, save_verdict
+from kvmark.analysis import Judgement, Verdict, judge, save_verdict
 from kvmark.analysis.compare.metrics import run_value
 from kvmark.experiment.designs.paired.ab import Precision, Standing
 from kvmark.experiment.judging import CUT_SHORT
@@ -23,6 +23,7 @@ class Found:
 
     value: float | None
     problem: str
+    verdict: Verdict
 
 
 def decided(log_ratios: Sequence[float], precision: Precision) -> Standing:
@@ -58,13 +59,13 @@ def found_in(records: Records, run: str, metric: Metric, *, allow_invalid: bool)
     save_verdict(records, opened, verdict)
     codes = {reason.code for reason in verdict.reasons}
     if not codes.isdisjoint(CUT_SHORT):
-        return Found(None, f"run {run} was cut short")
+        return Found(None, f"run {run} was cut short", verdict)
     if verdict.judgement is Judgement.INVALID and not allow_invalid:
         reason = verdict.reasons[0].sentence.rstrip(".")
         advice = "mend it, or go on with --allow invalid"
-        return Found(None, f"run {run} is INVALID ({reason}): {advice}")
+        return Found(None, f"run {run} is INVALID ({reason}): {advice}", verdict)
     value = run_value(opened, metric)
     if value is None:
         few = f"run {run} has too few operations for its {metric.name}"
-        return Found(None, f"{few}: measure longer blocks with --duration")
-    return Found(value, "")
+        return Found(None, f"{few}: measure longer blocks with --duration", verdict)
+    return Found(value, "", verdict)

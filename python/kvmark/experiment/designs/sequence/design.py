@@ -99,7 +99,7 @@ class YcsbSequence:
 
         def keep(carried: Carried) -> Mapping[str, Any]:
             told = {} if limit is None or carried.failure is None else limit.told()
-            return {"rate": carried.manifest.engine.rate, "present": carried.present, **told}
+            return {"rate": carried.manifest.rate, "present": carried.present, **told}
 
         return RunRequest(
             case=step.case,
@@ -126,7 +126,8 @@ class YcsbSequence:
             "properties": {name: given.value for name, given in properties.given.items()},
         }
         spec = self.study.spec(step, present)
-        return made(spec, compile_run(spec), {"ycsb": ycsb, "sequence": asdict(step)})
+        place = {**asdict(step), "least_repetitions": self.study.repeating.first}
+        return made(spec, compile_run(spec), {"ycsb": ycsb, "sequence": place})
 
 
 def _needed(cases: Sequence[Sequence[float]], asked: Repeating) -> Sequence[int]:

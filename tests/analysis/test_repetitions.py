@@ -1,0 +1,126 @@
+"""A case of a design that ran too seldom is in no effect, ranking, headline or fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from kvmark.analysis import aggregate, judge
+from kvmark.analysis.compare.comparison import compare
+from kvmark.analysis.compare.extremes import extremes
+from kvmark.analysis.compare.selection import unrepeated_runs
+from kvmark.analysis.models.path_costs import path_costs
+from kvmark.analysis.models.scaling import scaling_laws
+from kvmark.analysis.study import CaseRuns, EffectAsked, StudyEffect, effect, study_rows
+from kvmark.records import Judgement, Run
+
+Make = Callable[[], Any]
+
+DESIGNS: Mapping[str, Mapping[str, Any]] = {
+    "study": {"id": "2026-once"}, "sequence": {"records": 1000}, "ab": {"name": "ab:one"},
+}  # fmt: skip
+
+
+def repeated(make: Make, times: int, design: str = "study", **place: Any) -> list[Run]:
+    """Repetitions of a case, each healthy."""
+    runs = []
+    for repetition in range(times):
+        draft = make()
+        draft.spec[design] = {**DESIGNS[design], "repetition": repetition, **place}
+        runs.append(draft.run())
+    return runs
+
+
+def case(make: Make, label: str, times: int, **place: Any) -> CaseRuns:
+    runs = dict(enumerate(repeated(make, times, **place)))
+    return CaseRuns({"nodes": label}, runs, frozenset(runs))
+
+
+def codes(runs: list[Run]) -> set[str]:
+    return {reason.code for reason in aggregate(runs).verdict.reasons}
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_a_case_of_a_design_needs_three_repetitions(healthy: Make, design: str) -> None:
+    for times in (1, 2):
+        runs = repeated(healthy, times, design)
+        assert codes(runs) == {"unrepeated"}
+        assert aggregate(runs).verdict.judgement is Judgement.SUSPECT
+    assert aggregate(repeated(healthy, 3, design)).verdict.judgement is Judgement.VALID
+
+
+def test_a_case_needs_as_many_repetitions_as_its_design_asks_for(healthy: Make) -> None:
+    assert "unrepeated" in codes(repeated(healthy, 4, least_repetitions=5))
+    assert "unrepeated" not in codes(repeated(healthy, 5, least_repetitions=5))
+
+
+def test_a_design_of_one_repetition_needs_three_all_the_same(healthy: Make) -> None:
+    assert "unrepeated" in codes(repeated(healthy, 1, least_repetitions=1))
+
+
+def test_a_run_of_no_design_keeps_its_own_verdict(healthy: Make) -> None:
+    run = healthy().run()
+    assert aggregate([run]).verdict.judgement is judge(run).judgement is Judgement.VALID
+
+
+def asked_effect(cases: list[CaseRuns]) -> StudyEffect:
+    return effect(EffectAsked("nodes", {"nodes": "1"}, {"nodes": "2"}), cases, {})
+
+
+def test_an_unrepeated_case_is_in_no_effect_and_the_pair_is_counted(healthy: Make) -> None:
+    found = asked_effect([case(healthy, "1", 3), case(healthy, "2", 2)])
+    assert (found.change, found.by_case, found.unrepeated) == (None, (), 1)
+    whole = asked_effect([case(healthy, "1", 3), case(healthy, "2", 3)])
+    assert (len(whole.by_case), whole.unrepeated) == (1, 0)
+
+
+def test_an_unrepeated_way_has_no_cost(healthy: Make) -> None:
+    def blocks(times: int) -> int:
+        (cost,) = path_costs([case(healthy, "1", 3), case(healthy, "2", times)], "nodes", "1")
+        return cost.blocks
+
+    assert (blocks(2), blocks(3)) == (0, 3)
+
+
+def test_one_run_is_not_called_the_fastest_of_a_study(healthy: Make) -> None:
+    rows = study_rows([case(healthy, "1", 3), case(healthy, "2", 1)])
+    found = extremes(rows, lambda row: row.throughput, lambda row: row.figures.verdict)  # type: ignore[union-attr]
+    assert [row.levels["nodes"] for row in found.fastest] == ["1"]
+    assert [row.levels["nodes"] for row in found.left_out] == ["2"]
+
+
+def test_a_comparison_has_no_effect_of_an_unrepeated_side(healthy: Make) -> None:
+    def effects(times: int) -> set[bool]:
+        sides = repeated(healthy, 3), repeated(healthy, times)
+        (found,) = compare(*sides, allow=("plan",)).cases
+        return {row.effect is None for row in found.rows if row.baseline and row.candidate}
+
+    assert effects(2) == {True}
+    assert effects(3) == {False}
+
+
+def level(make: Make, clients: int, times: int) -> list[Run]:
+    def sized() -> Any:
+        draft = make()
+        draft.plan["groups"][0]["clients"] = clients
+        return draft
+
+    return repeated(sized, times)
+
+
+def test_an_unrepeated_level_is_in_no_fit_and_is_named(healthy: Make) -> None:
+    once = level(healthy, 32, 1)
+    whole = [run for clients in (1, 2, 4, 8, 16) for run in level(healthy, clients, 3)]
+    (law,) = scaling_laws([*whole, *once])
+    assert [point.level for point in law.points] == [1, 2, 4, 8, 16]
+    (caveat,) = (one for one in law.caveats if one.code == "unrepeated")
+    assert once[0].id in caveat.sentence
+
+
+def test_unrepeated_cases_are_named_to_those_who_rank(healthy: Make) -> None:
+    (once,) = level(healthy, 32, 1)
+    (found,) = unrepeated_runs([*level(healthy, 8, 3), once])
+    assert found.run == once.id
+    assert "1 repetition " in found.reason
