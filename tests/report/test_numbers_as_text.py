@@ -58,6 +58,17 @@ def test_a_column_of_times_has_the_unit_of_its_middle() -> None:
     assert units.time_unit([None]).name == "µs"
 
 
+def test_a_time_far_from_its_columns_unit_brings_its_own() -> None:
+    seconds, micros = units.TIME_UNITS[3], units.TIME_UNITS[1]
+    assert units.duration(56_400, seconds) == "56.4 µs"
+    assert units.duration(9_120_000, seconds) == "9.12 ms"
+    assert units.duration(20_000_000, seconds) == "0.0200"
+    assert units.duration(2.02e9, micros) == "2.02 s"
+    assert units.duration(12_345_000, micros) == "12,345"
+    assert units.duration(0, seconds) == "0"
+    assert units.duration(None, seconds) == "–"
+
+
 def test_a_time_alone_brings_its_unit() -> None:
     assert units.with_unit(95_012) == "95.0 µs"
     assert units.with_unit(2.5e9) == "2.50 s"

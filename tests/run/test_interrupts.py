@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kvmark import catalog
-from kvmark.errors import Interrupted
+from kvmark.errors import Interrupted, RunError, SystemUnderTestError
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records, recover
 from kvmark.run import execution as carrying
@@ -78,6 +78,36 @@ def test_an_interrupt_after_the_engine_returned_keeps_the_whole_run(
     manifest = recover(ended.folder.path).manifest
     assert manifest.closed_by == "engine"
     assert manifest.engine.phases[-1].stopped_by == "duration"
+
+
+@pytest.mark.parametrize(
+    ("problem", "kind", "told"),
+    [
+        (SystemUnderTestError("the server isn't back"), SystemUnderTestError, "isn't back"),
+        (OSError("the samples can't be read"), RunError, "the samples can't be read"),
+    ],
+)
+def test_a_failure_after_the_engine_returned_keeps_the_run_and_is_reported(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    problem: Exception,
+    kind: type[Exception],
+    told: str,
+) -> None:
+    leave = carrying.Sampler.__exit__
+
+    def failing(sampler: carrying.Sampler, *given: object) -> None:
+        leave(sampler, *given)
+        raise problem
+
+    monkeypatch.setattr(carrying.Sampler, "__exit__", failing)
+    ended = carried(tmp_path, 0.2)
+    assert type(ended.failure) is kind
+    assert told in str(ended.failure)
+    assert f"kept as run {ended.folder.id}" in str(ended.failure)
+    manifest = recover(ended.folder.path).manifest
+    assert manifest.closed_by == "engine"
+    assert manifest.rate > 0
 
 
 def test_an_interrupt_before_the_engine_returned_leaves_its_logs(

@@ -147,7 +147,7 @@ def test_a_pace_is_a_number_a_curve_or_none() -> None:
 
 
 def test_a_curve_of_too_many_points_is_refused() -> None:
-    with pytest.raises(SpecError, match=f"more than {POINTS_MAX:,} points in 3600 s"):
+    with pytest.raises(SpecError, match=f"more than {POINTS_MAX:,} points in 3,600 s"):
         points("sine:3k+-2k/1ms", 3600)
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 from kvmark.analysis.summary.run import mean_service_ns
 from kvmark.errors import Interrupted, KvmarkError, RunError, SystemUnderTestError
 from kvmark.records import Manifest
+from kvmark.spec.quantity import duration_text
 from kvmark.stats import rise
 
 __all__ = [
@@ -99,7 +100,7 @@ def warmed_up(
         return None
     found = ServerWarmup(clock_s() - begun_s, _shares(speeds), _shares(lent))
     how = "rises no more" if found.rises_no_more else "still rises"
-    say(f"throughput {how} after {found.took_s:.0f} s of warm-up")
+    say(f"throughput {how} after {duration_text(found.took_s * 1e9)} of warm-up")
     return found
 
 

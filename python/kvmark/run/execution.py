@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kvmark import errors
 from kvmark.drivers import is_embedded
-from kvmark.errors import GeneratorDied, Interrupted, KvmarkError
+from kvmark.errors import GeneratorDied, Interrupted, KvmarkError, RunError
 from kvmark.plan.model import Plan
 from kvmark.records import Header, Manifest, RunFolder
 from kvmark.run.embedded import created_on_demand, removed_if_refused
@@ -69,7 +69,8 @@ def carry_out(
 
     `may_go_on` is asked while the engine is at work and at no other time: what it says ends the run
     as the user would, and never what is done with a run that came to its end. A process that
-    generated the load and died leaves a run that is recovered from its logs.
+    generated the load and died leaves a run that is recovered from its logs. Whatever fails when
+    the engine has returned is the failure of a run that is kept.
 
     The run is left to be closed later, when nothing is measured any more.
 
@@ -81,17 +82,7 @@ def carry_out(
     served = served_by(plan)
     served.check_faults(faults)
     folder = setting.records.new(plan.name)
-    header = Header(
-        command=setting.command,
-        spec=spec,
-        plan=plan.model_dump(mode="json"),
-        host=setting.host,
-        versions=setting.versions,
-        tags=setting.tags,
-        commit=setting.commit,
-        testbed=served.description,
-    )
-    folder.begin(header)
+    folder.begin(_header(plan, spec, setting, served.description))
     generator = setting.generator
     result: Mapping[str, Any] | None = None
     try:
@@ -120,10 +111,34 @@ def carry_out(
         if folder.abandon():
             raise
         return _recovered(plan, folder, died)
+    except Exception as problem:
+        if result is None:
+            folder.abandon()
+            raise
+        # What ends with the engine failed to end: what was measured before is whole.
+        return _kept(plan, folder, result, _failed_after(problem, result, folder.id))
     except BaseException:
         folder.abandon()
         raise
     return _kept(plan, folder, result, _failure(result, folder.id))
+
+
+def _header(
+    plan: Plan,
+    spec: Mapping[str, Any],
+    setting: Setting,
+    servers: Mapping[str, Any] | None,
+) -> Header:
+    return Header(
+        command=setting.command,
+        spec=spec,
+        plan=plan.model_dump(mode="json"),
+        host=setting.host,
+        versions=setting.versions,
+        tags=setting.tags,
+        commit=setting.commit,
+        testbed=servers,
+    )
 
 
 def _sampler(
@@ -188,6 +203,19 @@ def _failure(result: Mapping[str, Any], run: str) -> KvmarkError | None:
         return None
     kind: type[KvmarkError] = getattr(errors, failure["kind"])
     return kind(f"{failure['message']}; the run is kept as {run}")
+
+
+def _failed_after(problem: Exception, result: Mapping[str, Any], run: str) -> KvmarkError:
+    """What went wrong when the engine had returned, behind what the engine says of itself."""
+    kind = type(problem) if isinstance(problem, KvmarkError) else RunError
+    told = str(problem) if isinstance(problem, KvmarkError) else repr(problem)
+    failed = _failure(result, run)
+    if failed is not None:
+        found: KvmarkError = type(failed)(f"{failed}; after it: {told}")
+    else:
+        found = kind(f"{told}; what was measured before is whole and kept as run {run}")
+    found.__cause__ = problem
+    return found
 
 
 def _interrupted(run: str) -> Interrupted:

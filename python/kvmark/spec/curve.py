@@ -65,9 +65,10 @@ class RateCurve:
         found: list[Point] = []
         for point in _rising(drawn):
             if len(found) >= POINTS_MAX:
+                length = quantity.duration_text(duration_ns)
                 raise SpecError(
                     f"rate: {shown(self.text)} has more than {POINTS_MAX:,} points in"
-                    f" {duration_ns / _NS_PER_S:g} s; give a coarser one or a shorter duration"
+                    f" {length}; give a coarser one or a shorter duration"
                 )
             found.append(point)
             if point[0] >= duration_ns:

@@ -21,7 +21,16 @@ from typing import Final, TypeAlias, TypeVar
 from kvmark.errors import SpecError
 from kvmark.spec.suggest import shown
 
-__all__ = ["LARGEST", "count", "duration_ns", "listed", "rate", "share", "size_bytes"]
+__all__ = [
+    "LARGEST",
+    "count",
+    "duration_ns",
+    "duration_text",
+    "listed",
+    "rate",
+    "share",
+    "size_bytes",
+]
 
 LARGEST: Final = 2**63 - 1
 """The largest count, duration in nanoseconds and size that is accepted."""
@@ -45,6 +54,7 @@ _UNIT_NS: Final[Mapping[str, int]] = {
     "h": 3600 * 10**9,
     "d": 86400 * 10**9,
 }
+_SHOWN_UNITS: Final = (("s", 10**9), ("ms", 10**6), ("µs", 10**3), ("ns", 1))
 _MULTIPLES: Final[Mapping[str, int]] = {
     "": 1,
     "k": 10**3,
@@ -72,6 +82,13 @@ def duration_ns(text: str) -> int:
         raise problem
     exact = sum(Fraction(part[1].replace("_", "")) * _UNIT_NS[part[2]] for part in parts)
     return _whole(exact, text, " nanoseconds")
+
+
+def duration_text(time_ns: float) -> str:
+    """A duration for a sentence, in the unit that suits it: ``56.4 µs``, ``12 s``."""
+    name, unit_ns = next((one for one in _SHOWN_UNITS if abs(time_ns) >= one[1]), _SHOWN_UNITS[-1])
+    value = time_ns / unit_ns
+    return f"{value:,.0f} {name}" if abs(value) >= 1000 else f"{value:.3g} {name}"
 
 
 def count(text: str) -> int:

@@ -13,6 +13,7 @@ from kvmark.analysis.verdict.evidence import JudgedPhase, percent, real_clock, r
 from kvmark.analysis.verdict.rules import RULES, Level, Reason
 from kvmark.records import Run
 from kvmark.records.intervals import TIMED
+from kvmark.spec.quantity import duration_text
 from kvmark.stats import LEAST_INTERVALS, Drift, drift, least_observations, rise
 
 _LEAST_FOR_DRIFT = 10
@@ -158,7 +159,7 @@ def check_warm_up(run: Run) -> Iterator[Reason | None]:
         yield reason(
             "not_warmed_up",
             int(cut),
-            f"after {record.window_ns / 1e9:.3g} s of warm-up throughput still moved",
+            f"after {duration_text(record.window_ns)} of warm-up throughput still moved",
             {"warm_up_ns": record.window_ns},
             phase=record.name,
         )
@@ -181,13 +182,13 @@ def check_server_warm_up(run: Run) -> Iterator[Reason | None]:
         return
     # Of too few rounds nobody knows whether they rise.
     risen = rise(warmup["rounds"])
+    took = duration_text(warmup["took_s"] * 1e9)
     far = "too few" if risen is None else f"{percent(risen)} faster than the best before"
     later = place is not None and place > _WARM_BY
     yield reason(
         "servers_not_warm",
         math.inf if risen is None else risen,
-        f"when its servers' warm-up came to its end after {warmup['took_s']:.0f} s, its last rounds"
-        f" were {far}",
+        f"when its servers' warm-up came to its end after {took}, its last rounds were {far}",
         {"server_warmup_s": warmup["took_s"], "rounds": len(warmup["rounds"])},
         level=Level.NOTE if later else None,
     )

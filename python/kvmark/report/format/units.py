@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 #: Stands where there is no number, or too few observations for one.
 ABSENT = "–"
@@ -41,6 +41,11 @@ class Bounded(HasEnds, Protocol):
     @property
     def value(self) -> float:
         """The value."""
+
+
+_LEAST_IN_COLUMN: Final = 0.01
+_MOST_IN_COLUMN: Final = 100_000
+"""What is easily read in the unit of a column; a time outside of it has a unit of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +88,16 @@ def significant(value: float | None, digits: int = 3) -> str:
 
 
 def duration(time_ns: float | None, unit: TimeUnit) -> str:
-    """A time in a column's unit, the unit left to the heading."""
-    return ABSENT if time_ns is None else significant(time_ns / unit.ns)
+    """A time in a column's unit, the unit left to the heading.
+
+    A time far below or above that unit brings the one that suits it: ``56.4 µs`` among seconds.
+    """
+    if time_ns is None:
+        return ABSENT
+    value = time_ns / unit.ns
+    if value != 0 and not _LEAST_IN_COLUMN <= abs(value) < _MOST_IN_COLUMN:
+        return with_unit(time_ns)
+    return significant(value)
 
 
 def with_unit(time_ns: float | None) -> str:

@@ -23,7 +23,6 @@ _SCALE = 12
 _FIGURE = 10
 _MOST_KINDS = 8
 _MOST_FAULTS = 3
-_NS_PER_S = 1e9
 
 
 def going_lines(seen: SeenRun, width: int) -> list[Text]:
@@ -48,7 +47,7 @@ def error_words(seen: SeenRun) -> str:
 
 def fault_words(fault: SeenFault) -> str:
     """What was broken, and what came of it when."""
-    when = f"at {units.significant(fault.at_ns / _NS_PER_S)} s of the measurement"
+    when = f"at {units.with_unit(fault.at_ns)} of the measurement"
     said = {"begun": f"begun {when}", "ended": f"ended {when}", "not_reached": "not carried out"}
     problem = f", {fault.problem}" if fault.problem else ""
     return printable(f"{fault.text}: {said.get(fault.state, f'failed {when}')}{problem}")

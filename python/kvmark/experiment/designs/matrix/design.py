@@ -21,6 +21,7 @@ from kvmark.experiment.server_warmup import MOST_ROUNDS, ServerWarmup, speed, wa
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.spec.faults import Action
+from kvmark.spec.quantity import duration_text
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import SystemUrl
 
@@ -252,4 +253,5 @@ class _Limit:
 
     def failure(self) -> KvmarkError:
         """Why the case failed."""
-        return SystemUnderTestError(f"the case took longer than its limit of {self.seconds:g} s")
+        limit = duration_text(self.seconds * 1e9)
+        return SystemUnderTestError(f"the case took longer than its limit of {limit}")
