@@ -9,9 +9,13 @@ from typing import Any, cast
 
 import pytest
 
+from kvmark.analysis.external.yugabyte import app_table
 from kvmark.analysis.study import CaseRuns, EffectAsked, effect, study_rows
 from kvmark.experiment.designs.matrix import app_tables
 from kvmark.records import Run
+from kvmark.records.histograms import encode
+from kvmark.report.views.yugabyte import app_grid
+from kvmark.stats import Counts
 
 Make = Callable[[], Any]
 
@@ -56,28 +60,70 @@ def test_an_effect_counts_commands_as_the_table_does(healthy: Make) -> None:
     assert told == pytest.approx(900, rel=0.01)
 
 
-def test_the_first_usable_run_stands_for_a_case_s_table(
+def lasting(healthy: Make, times: float, response_ns: int = 100_000) -> Run:
+    """A healthy run whose operations took so many times as long, its reads just that long."""
+    draft = healthy()
+    draft.phase["end_ns"] = round(draft.phase["end_ns"] * times)
+    read = draft.total("READ")
+    read["response"]["histogram"] = encode(Counts.of([response_ns] * read["count"]))
+    run: Run = draft.run()
+    return run
+
+
+def test_all_usable_runs_stand_for_a_case_s_operations_with_merged_histograms(
     healthy: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also of YCSB's operations, beside those that were published."""
-
-    def lasting(times: int) -> Run:
-        draft = healthy()
-        draft.phase["end_ns"] = draft.phase["end_ns"] * times
-        run: Run = draft.run()
-        return run
-
-    runs = {number: lasting(times) for number, times in enumerate((5, 1, 1))}
+    """Of YCSB's operations, beside those that were published."""
+    slow, quick = lasting(healthy, 5, 400_000), lasting(healthy, 1, 200_000)
+    runs = {0: slow, 1: quick, 2: lasting(healthy, 1, 100_000)}
     rows = study_rows([CaseRuns({"workload": "a"}, runs, frozenset({1, 2}))])
     theirs = SimpleNamespace(
         published=(), figures={}, operations={"READ": {"mean_us": 1.0}}, spreads={}
     )
     monkeypatch.setattr(app_tables, "published_for", lambda levels, published: theirs)
 
-    def shown(*usable: Run) -> float:
+    def shown(*usable: Run) -> Any:
         ids = {run.id for run in usable}
-        found, *_ = app_tables.operations(cast("Any", theirs), rows, list(runs.values()), ids)
-        return found.throughput
+        found = app_tables.operations(cast("Any", theirs), rows, list(runs.values()), ids)
+        return next(one for one in found if one.operation == "READ")
 
-    assert shown(runs[1], runs[2]) == pytest.approx(5 * shown(runs[0]), rel=0.01)
-    assert shown() == shown(runs[0])
+    both = shown(quick, runs[2])
+    assert both.runs == 2
+    assert both.throughput == pytest.approx(quick.manifest.rate, rel=0.01)
+    # Half of all reads took 100 µs and half 200 µs: no mean of the runs' quantiles.
+    assert both.response_us_mean == pytest.approx(150, rel=0.01)
+    assert both.response_us_p99 == pytest.approx(200, rel=0.01)
+    # Where none is usable, all of them.
+    assert (shown().runs, shown().response_us_p99) == (3, pytest.approx(400, rel=0.01))
+
+
+def test_a_case_s_application_table_is_over_all_its_runs(healthy: Make) -> None:
+    def served(response_ns: int) -> Run:
+        draft = healthy()
+        draft.plan["groups"][0]["name"] = "readers"
+        for row in (*draft.engine["totals"], *draft.intervals):
+            row["group"] = "readers"
+            if row.get("outcome") == "ok":
+                row["response_ns_mean"] = float(response_ns)
+        read = draft.total("READ")
+        read["response"]["histogram"] = encode(Counts.of([response_ns] * read["count"]))
+        run: Run = draft.run()
+        return run
+
+    runs = [served(100_000), served(300_000)]
+    alone, both = app_table(runs[:1]), app_table(runs)
+    rows = {row.name: row.spread for row in both.rows}
+    once = {row.name: row.spread for row in alone.rows}
+    for name in ("Read throughput", "Read response time"):
+        one, two = once[name], rows[name]
+        assert one is not None
+        assert two is not None
+        assert two.n == 2 * one.n
+    times = rows["Read response time"]
+    assert times is not None
+    assert (times.min, times.mean, times.max) == pytest.approx((0.1, 0.2, 0.3))
+    (reads,) = both.times
+    assert reads.response.count == 2 * alone.times[0].response.count
+    assert (alone.runs, both.runs) == (1, 2)
+    assert app_grid(both).title.endswith(" · 2 runs")
+    assert app_grid(both).notes[0] == "Over the intervals of all 2 runs of the case."

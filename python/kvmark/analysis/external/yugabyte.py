@@ -1,8 +1,8 @@
-"""The table of the published report on the sample applications, from one run.
+"""The table of the published report on the sample applications, from the runs of a case.
 
 Rates and times of readers and writers, and what they cost the load tester and the cluster's nodes:
-each row is one quantity over the full intervals of the counted phase. What the published table
-lacks stands beside it: quantiles from the histograms, memory, mismatches.
+each row is one quantity over the full intervals of the counted phase, of all runs together. What
+the published table lacks stands beside it: quantiles from merged histograms, memory, mismatches.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from statistics import fmean
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -37,6 +38,7 @@ Side = Literal["Read", "Write"]
 GROUPS: Final[Mapping[Side, str]] = {"Read": "readers", "Write": "writers"}
 _NS_PER_S: Final = 1e9
 _NS_PER_MS: Final = 1e6
+_NO_INTERVALS: Final = pl.DataFrame({"start_ns": [], "end_ns": []})
 _UNKNOWN_NODES: Final = (
     "what the cluster's nodes used isn't known: kvmark started none of them; name their node"
     " exporters with --observe http://HOST:9100/metrics"
@@ -63,7 +65,7 @@ class SideTimes:
 
 @dataclass(frozen=True, slots=True)
 class AppTable:
-    """The table of one run."""
+    """The table of a case."""
 
     app: str
     system: str
@@ -83,6 +85,8 @@ class AppTable:
     unknown: tuple[str, ...]
     #: What must be known to read the figures.
     notes: tuple[str, ...]
+    #: How many runs the figures are of.
+    runs: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +101,18 @@ class CaseTable:
 
 @dataclass(frozen=True, slots=True)
 class OperationFigures:
-    """A line of the published table of YCSB: one operation of one workload."""
+    """A line of the published table of YCSB: one operation of one workload, over all its runs."""
 
     workload: str
-    #: Of all the workload's operations, per second.
+    #: Of all the workload's operations, per second: the mean of the runs.
     throughput: float
     operation: str
     response_us_mean: float
     response_us_p99: float | None
     #: What somebody else published of the same operation: `throughput`, `mean_us`, `p99_us`.
     published: Mapping[str, float] = field(default_factory=dict)
+    #: How many runs the figures are of.
+    runs: int = 1
 
 
 def commands_of(run: Run) -> dict[str, int]:
@@ -122,27 +128,26 @@ def commands_of(run: Run) -> dict[str, int]:
     return found
 
 
-def app_table(run: Run, counted: Mapping[str, int] | None = None) -> AppTable:
-    """The table of a run of `kvmark app`, or of another whose groups are readers and writers.
+def app_table(runs: Sequence[Run], counted: Mapping[str, int] | None = None) -> AppTable:
+    """The table of the runs of one case: of `kvmark app`, or others with readers and writers.
 
     `counted` says how many operations of the table one of a group's is, where `kvmark app` didn't.
     """
-    phase = run.counted[0]
-    manifest = run.manifest
+    manifest = runs[0].manifest
     app: Mapping[str, Any] = manifest.spec.get("app", {})
     said = app.get("commands", {})
     known = counted or {}
     commands: dict[Side, int] = {
         side: int(known.get(group, said.get(side, 1))) for side, group in GROUPS.items()
     }
-    cpu = _Processors.of(run, phase)
+    cpu = _Processors.of(runs)
     rows: list[AppRow] = []
     for side in GROUPS:
-        rows += _side_rows(run, phase, side, commands[side])
+        rows += _side_rows(runs, side, commands[side])
     rows += _cpu_rows("Load tester", cpu, [GENERATOR])
     rows += _cpu_rows("Cluster node", cpu, cpu.nodes)
     clients = {group["name"]: group["clients"] for group in manifest.plan["groups"]}
-    totals = run.totals(phase.index)
+    totals = [total for run in runs for total in run.totals(run.counted[0].index)]
     return AppTable(
         app=str(app.get("name", manifest.plan.get("name", ""))),
         system=manifest.engine.system.system,
@@ -150,61 +155,64 @@ def app_table(run: Run, counted: Mapping[str, int] | None = None) -> AppTable:
         writers=int(clients.get(GROUPS["Write"], 0)),
         readers=int(clients.get(GROUPS["Read"], 0)),
         rows=tuple(rows),
-        times=tuple(_times(run, phase, side) for side in GROUPS if GROUPS[side] in clients),
+        times=tuple(_times(runs, side) for side in GROUPS if GROUPS[side] in clients),
         commands=commands,
         mismatches=sum(total.count for total in totals if total.outcome == "mismatch"),
         misses=sum(total.count for total in totals if total.outcome == "miss"),
         memory_bytes=cpu.memory_bytes,
         unknown=() if cpu.nodes else (_UNKNOWN_NODES,),
         notes=tuple(app.get("notes", ())),
+        runs=len(runs),
     )
 
 
-def by_operation(run: Run) -> tuple[OperationFigures, ...]:
+def by_operation(runs: Sequence[Run]) -> tuple[OperationFigures, ...]:
     """The published table of YCSB: each operation with the whole workload's throughput."""
-    phase = run.counted[0]
-    totals = [total for total in run.totals(phase.index) if total.outcome == "ok"]
-    whole = sum(total.in_window for total in totals if not total.part)
-    throughput = whole * _NS_PER_S / phase.window_ns if phase.window_ns else 0.0
-    names = dict.fromkeys(total.operation for total in totals)
+    succeeded = [
+        (run, total)
+        for run in runs
+        for total in run.totals(run.counted[0].index)
+        if total.outcome == "ok"
+    ]
+    throughput = fmean(_first_rate(run) for run in runs)
     found = []
-    for name in names:
+    for name in dict.fromkeys(total.operation for _, total in succeeded):
         times = Counts.merge(
-            run.times(total, "response") for total in totals if total.operation == name
+            run.times(total, "response") for run, total in succeeded if total.operation == name
         )
         shown = Times.of(times)
         p99_ns = shown.shown_ns("p99")
         found.append(
             OperationFigures(
-                workload=str(run.manifest.plan.get("name", "")),
+                workload=str(runs[0].manifest.plan.get("name", "")),
                 throughput=throughput,
                 operation=name,
                 response_us_mean=(shown.mean_ns or 0.0) / 1e3,
                 response_us_p99=None if p99_ns is None else p99_ns / 1e3,
+                runs=len(runs),
             )
         )
     return tuple(found)
 
 
-def _side_rows(run: Run, phase: PhaseRecord, side: Side, commands: int) -> list[AppRow]:
+def _first_rate(run: Run) -> float:
+    """Successful operations per second in the first counted phase."""
+    phase = run.counted[0]
+    done = run.manifest.engine.succeeded(phase)
+    return done * _NS_PER_S / phase.window_ns if phase.window_ns else 0.0
+
+
+def _side_rows(runs: Sequence[Run], side: Side, commands: int) -> list[AppRow]:
     """Throughput and times of the readers or the writers; all zero where there are none."""
-    group = GROUPS[side]
-    rows = full_intervals(run, phase).filter(~pl.col("part"))
-    total = rows.filter((pl.col("group") == group) & (pl.col("operation") == "TOTAL"))
-    if total.is_empty():
+    measured = [_side_intervals(run, GROUPS[side]) for run in runs]
+    each = pl.concat([one for one in measured if one is not None] or [_NO_INTERVALS])
+    if each.is_empty():
         zero = spread([0.0])
         return [
             AppRow(f"{side} throughput", "ops/sec", zero),
             AppRow(f"{side} response time", "ms/op", zero),
             AppRow(f"{side} service time", "ms/op", zero),
         ]
-    ok = rows.filter((pl.col("group") == group) & (pl.col("outcome") == "ok"))
-    each = (
-        total.select("start_ns", "end_ns")
-        .unique()
-        .join(_per_interval(ok), on=["start_ns", "end_ns"], how="left")
-        .sort("start_ns")
-    )
     length_s = (each["end_ns"] - each["start_ns"]) / _NS_PER_S
     rates = each["count"].fill_null(0) * commands / length_s
     return [
@@ -212,6 +220,22 @@ def _side_rows(run: Run, phase: PhaseRecord, side: Side, commands: int) -> list[
         AppRow(f"{side} response time", "ms/op", _spread_ms(each["response_ns"])),
         AppRow(f"{side} service time", "ms/op", _spread_ms(each["service_ns"])),
     ]
+
+
+def _side_intervals(run: Run, group: str) -> pl.DataFrame | None:
+    """Each full interval of a group with its count and mean times; none where it isn't there."""
+    rows = full_intervals(run, run.counted[0]).filter(~pl.col("part"))
+    total = rows.filter((pl.col("group") == group) & (pl.col("operation") == "TOTAL"))
+    if total.is_empty():
+        return None
+    ok = rows.filter((pl.col("group") == group) & (pl.col("outcome") == "ok"))
+    return (
+        total.select("start_ns", "end_ns")
+        .unique()
+        .join(_per_interval(ok), on=["start_ns", "end_ns"], how="left")
+        .sort("start_ns")
+        .select("start_ns", "end_ns", "count", "response_ns", "service_ns")
+    )
 
 
 def _per_interval(ok: pl.DataFrame) -> pl.DataFrame:
@@ -228,15 +252,17 @@ def _spread_ms(times_ns: pl.Series) -> Spread | None:
     return spread([float(value) / _NS_PER_MS for value in known])
 
 
-def _times(run: Run, phase: PhaseRecord, side: Side) -> SideTimes:
+def _times(runs: Sequence[Run], side: Side) -> SideTimes:
+    """Of all runs' histograms together."""
     totals = [
-        total
-        for total in run.totals(phase.index)
+        (run, total)
+        for run in runs
+        for total in run.totals(run.counted[0].index)
         if total.group == GROUPS[side] and total.outcome == "ok" and not total.part
     ]
 
     def merged(time: TimeName) -> Times:
-        return Times.of(Counts.merge(run.times(total, time) for total in totals))
+        return Times.of(Counts.merge(run.times(total, time) for run, total in totals))
 
     return SideTimes(side, merged("response"), merged("service"))
 
@@ -256,7 +282,22 @@ class _Processors:
         return [node for node in self.user if not is_ours(node)]
 
     @classmethod
-    def of(cls, run: Run, phase: PhaseRecord) -> _Processors:
+    def of(cls, runs: Sequence[Run]) -> _Processors:
+        """What was sampled in all runs of a case; memory is the most of any run."""
+        each = [cls._of_run(run, run.counted[0]) for run in runs]
+        nodes = dict.fromkeys(node for one in each for node in one.user)
+        user, system = (
+            {node: [value for shares in kind for value in shares.get(node, ())] for node in nodes}
+            for kind in ([one.user for one in each], [one.system for one in each])
+        )
+        memory: dict[str, int] = {}
+        for one in each:
+            for node, most in one.memory_bytes.items():
+                memory[node] = max(most, memory.get(node, 0))
+        return cls(user, system, memory)
+
+    @classmethod
+    def _of_run(cls, run: Run, phase: PhaseRecord) -> _Processors:
         """Reads the resources of a run; of an old or imported one there may be none."""
         started_ns = run.manifest.engine.started_wall_ns
         table = run.resources

@@ -136,9 +136,10 @@ def _answer(
     if len(counted) < len(closed) and problem is None:
         lost = next(one.run.id for one in closed if not one.run.counted)
         problem = AnswerIsNo(f"run {lost} ended before anything was measured")
-    tables = [app_table(one.run) for one in counted]
+    tables = [app_table([one.run]) for one in counted]
     if report is not None:
-        write_report(report_maker([one.run for one in counted], app_part(tables[-1])), report)
+        measured_runs = [one.run for one in counted]
+        write_report(report_maker(measured_runs, app_part(app_table(measured_runs))), report)
     if json:
         documents = [
             {"run": one.run.id, "table": table, "verdict": one.verdict}

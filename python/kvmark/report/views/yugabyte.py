@@ -37,6 +37,10 @@ _HEADINGS: Final = {"p1": "1%", "p5": "5%", "p10": "10%", "p90": "90%", "p95": "
 _QUANTILES: Final = {"p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9"}
 _DIGITS: Final = 4
 _NOTHING: Final = Cell("-", "muted")
+_OPERATIONS_NOTE: Final = (
+    "A case's figures are those of all its runs: the mean of their throughputs, and times from"
+    " merged histograms."
+)
 
 
 def app_grid(table: AppTable) -> Grid:
@@ -44,11 +48,11 @@ def app_grid(table: AppTable) -> Grid:
     headings = [Column(_HEADINGS.get(name, name)) for name in _COLUMNS]
     title = f"{table.app}: {table.writers} writers, {table.readers} readers"
     return Grid(
-        title=f"{title} · {table.system} {table.version}".rstrip(),
+        title=f"{title} · {_of(table)}",
         columns=(Column("over intervals", number=False, key=True), *headings),
         rows=tuple(_row(row) for row in table.rows),
         section_starts=_sections(table.rows),
-        notes=(*_commands(table), *table.unknown, *table.notes),
+        notes=(*_together(table.runs), *_commands(table), *table.unknown, *table.notes),
     )
 
 
@@ -85,7 +89,7 @@ def case_grid(case: CaseTable) -> Grid:
     first, *others = grid.columns
     return replace(
         grid,
-        title=f"{case.case} · {case.table.system} {case.table.version}".rstrip(),
+        title=f"{case.case} · {_of(case.table)}",
         columns=(first, beside, *others),
         rows=tuple(rows),
         section_starts=frozenset(),
@@ -118,8 +122,21 @@ def operations_by_workload(rows: Sequence[OperationFigures]) -> Grid:
             ),
         ),
         rows=tuple(map(_operation_row, rows)),
-        notes=("Throughput is that of all operations of a workload; measured is response time.",),
+        notes=(
+            "Throughput is that of all operations of a workload; measured is response time.",
+            *([_OPERATIONS_NOTE] if any(row.runs > 1 for row in rows) else []),
+        ),
     )
+
+
+def _of(table: AppTable) -> str:
+    """The system, and of how many runs the figures are where that isn't one."""
+    runs = f" · {table.runs} runs" if table.runs > 1 else ""
+    return f"{table.system} {table.version}".rstrip() + runs
+
+
+def _together(runs: int) -> list[str]:
+    return [f"Over the intervals of all {runs} runs of the case."] if runs > 1 else []
 
 
 def _operation_row(row: OperationFigures) -> tuple[Cell, ...]:

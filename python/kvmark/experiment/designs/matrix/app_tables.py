@@ -32,19 +32,19 @@ def counted_commands(run: Run | None) -> Mapping[str, int]:
 def applications(
     study: Study, rows: Sequence[StudyRow], runs: Sequence[Run], usable: Set[str]
 ) -> tuple[CaseTable, ...]:
-    """The table of each case that is an application, from the first of its usable runs."""
+    """The table of each case that is an application, from all of its usable runs."""
     by_id = {run.id: run for run in runs}
     tables = []
     for row in rows:
-        run = _shown(row, by_id, usable)
-        if run is None or _app(run) is None or not run.counted:
+        its = _shown(row, by_id, usable)
+        if not its or _app(its[0]) is None:
             continue
         published = published_for(row.levels, study.published)
         case = ", ".join(f"{label} {name}".strip() for name, label in _sides(row.levels))
         tables.append(
             CaseTable(
-                case=case or run.manifest.plan["name"],
-                table=app_table(run, counted_commands(run)),
+                case=case or its[0].manifest.plan["name"],
+                table=app_table(its, counted_commands(its[0])),
                 published={} if published is None else published.spreads,
             )
         )
@@ -54,27 +54,26 @@ def applications(
 def operations(
     study: Study, rows: Sequence[StudyRow], runs: Sequence[Run], usable: Set[str]
 ) -> tuple[OperationFigures, ...]:
-    """Each operation of the cases of which others published such times, from the same run."""
+    """Each operation of the cases of which others published such times, from the same runs."""
     by_id = {run.id: run for run in runs}
     found: list[OperationFigures] = []
     for row in rows:
-        run = _shown(row, by_id, usable)
+        its = _shown(row, by_id, usable)
         theirs = published_for(row.levels, study.published)
-        if run is None or theirs is None or not theirs.operations or not run.counted:
+        if not its or theirs is None or not theirs.operations:
             continue
         found += (
             replace(one, published={**theirs.figures, **theirs.operations.get(one.operation, {})})
-            for one in by_operation(run)
+            for one in by_operation(its)
         )
     return tuple(found)
 
 
-def _shown(row: StudyRow, by_id: Mapping[str, Run], usable: Set[str]) -> Run | None:
-    """The run that stands for a case: the first that is usable, or else the first of all."""
-    if row.figures is None:
-        return None
-    ids = row.figures.runs
-    return by_id.get(next((one for one in ids if one in usable), ids[0]))
+def _shown(row: StudyRow, by_id: Mapping[str, Run], usable: Set[str]) -> list[Run]:
+    """The runs that stand for a case: those that are usable, or else all with figures."""
+    ids = [] if row.figures is None else row.figures.runs
+    chosen = [one for one in ids if one in usable] or ids
+    return [by_id[one] for one in chosen if one in by_id]
 
 
 def _app(run: Run) -> App | None:
