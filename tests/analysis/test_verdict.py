@@ -205,6 +205,13 @@ def failures_in_a_fault(draft: Draft) -> None:
         failures_at(second, 1000)(draft)
 
 
+def never_as_before(draft: Draft) -> None:
+    fault("begun", 3.2, 5.1)(draft)
+    for row in draft.intervals:
+        if row["start_ns"] >= 4 * 10**9 and row["operation"] != "TOTAL":
+            row["count"] //= 2
+
+
 def failures_after_a_fault(draft: Draft) -> None:
     fault("begun", 3.2, 5.1)(draft)
     failures_at(12)(draft)
@@ -401,6 +408,7 @@ CLOSED: list[tuple[str, Plant, Level]] = [
     ("errors", failures_after_a_fault, Level.SUSPECT),
     ("errors_during_faults", failures_in_a_fault, Level.NOTE),
     ("fault_not_carried_out", fault("failed", 3.0), Level.SUSPECT),
+    ("not_recovered", never_as_before, Level.SUSPECT),
     ("fault_not_carried_out", fault("not_reached", 20.0), Level.SUSPECT),
     ("mismatches", wrong_values, Level.INVALID),
     ("misses", few_misses, Level.SUSPECT),

@@ -5,21 +5,19 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import polars as pl
 
 from kvmark.analysis.summary.fault_effects import FaultEffect, measured_phase
 from kvmark.analysis.summary.resources import MOST_LINES, interval_outcomes
 from kvmark.analysis.summary.run import Times
+from kvmark.analysis.summary.segments import Segment, segments
 from kvmark.records import PhaseRecord, Run
 from kvmark.records.slices import decoded, interval_lines
 from kvmark.stats import Counts
 
 __all__ = ["Stretch", "around_faults"]
 
-BEFORE: Final = "before"
-AFTER: Final = "after"
 _NS_PER_S = 1e9
 
 
@@ -44,19 +42,11 @@ class Stretch:
         return self.succeeded * _NS_PER_S / (self.end_ns - self.start_ns)
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
-    name: str
-    start_ns: int
-    end_ns: int
-
-
 def around_faults(run: Run, effects: Sequence[FaultEffect]) -> tuple[Stretch, ...]:
     """The measurement, cut where faults began and where the service was as before again.
 
     ``effects`` are those of all faults that were carried out.
-    A fault lasts until its server is back and the rate as before, or until the next fault. An
-    interval that a fault touches counts as the fault's. Empty for a run without faults.
+    An interval that a fault touches counts as the fault's. Empty for a run without faults.
 
     Raises:
         RecordsError: a histogram can't be decoded.
@@ -64,19 +54,10 @@ def around_faults(run: Run, effects: Sequence[FaultEffect]) -> tuple[Stretch, ..
     phase = measured_phase(run)
     if not effects or phase is None:
         return ()
-    spans = [_Span(BEFORE, phase.start_ns, effects[0].begun_ns)]
-    for effect, until_ns in zip(
-        effects, [*(each.begun_ns for each in effects[1:]), phase.end_ns], strict=True
-    ):
-        over_ns = until_ns
-        if effect.ended_ns is not None and effect.recovery_ns is not None:
-            over_ns = min(until_ns, max(effect.ended_ns, effect.begun_ns + effect.recovery_ns))
-        spans.append(_Span(effect.text, effect.begun_ns, over_ns))
-        spans.append(_Span(AFTER, over_ns, until_ns))
-    return tuple(_stretches(run, phase, spans))
+    return tuple(_stretches(run, phase, segments(phase, effects)))
 
 
-def _stretches(run: Run, phase: PhaseRecord, spans: Sequence[_Span]) -> Iterator[Stretch]:
+def _stretches(run: Run, phase: PhaseRecord, spans: Sequence[Segment]) -> Iterator[Stretch]:
     counts = interval_outcomes(run, phase)
     starts, ends = counts["start_ns"].to_list(), counts["end_ns"].to_list()
     owners = [_owner(spans, *edges) for edges in zip(starts, ends, strict=True)]
@@ -101,10 +82,10 @@ def _stretches(run: Run, phase: PhaseRecord, spans: Sequence[_Span]) -> Iterator
             )
 
 
-def _owner(spans: Sequence[_Span], start_ns: int, end_ns: int) -> int:
+def _owner(spans: Sequence[Segment], start_ns: int, end_ns: int) -> int:
     """The last fault that touches an interval, or else the quiet stretch that holds it."""
     touching = [
-        (span.name not in (BEFORE, AFTER), index)
+        (span.is_fault, index)
         for index, span in enumerate(spans)
         if span.start_ns < end_ns and span.end_ns > start_ns
     ]

@@ -40,6 +40,12 @@ class FaultEffect:
     #: From the fault's begin until the rate stayed above 80 % of that before; 0 when it never fell
     #: below. None when it was still below at the end, or when too little was measured before.
     recovery_ns: int | None
+    #: From the fault's begin until, the rate being as before, no more arrivals waited to be issued
+    #: than before the first fault; the same as the former without a target rate.
+    caught_up_ns: int | None
+    #: The median of operations per second before the first fault; none where too little was
+    #: measured before.
+    rate_before: float | None
     #: Failed operations by error class.
     errors: Mapping[str, int]
 
@@ -51,10 +57,22 @@ class _Slice:
     start_ns: int
     end_ns: int
     ok: int
+    #: Arrivals that were due and not issued at its end.
+    backlog: int
 
     @property
     def rate(self) -> float:
         return self.ok * _NS_PER_S / max(self.end_ns - self.start_ns, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Quiet:
+    """The service before the first fault."""
+
+    #: The median rate; none where too little was measured.
+    rate: float | None
+    #: The most arrivals that waited to be issued.
+    backlog: int
 
 
 def fault_effects(run: Run) -> tuple[FaultEffect, ...]:
@@ -66,8 +84,10 @@ def fault_effects(run: Run) -> tuple[FaultEffect, ...]:
     slices = _slices(run, phase)
     before = [each.rate for each in slices if each.end_ns <= spans[0].begun_ns]
     usual = median(before) if len(before) >= _LEAST_BEFORE else None
+    waited = (each.backlog for each in slices if each.end_ns <= spans[0].begun_ns)
+    quiet = _Quiet(usual, max(waited, default=0))
     return tuple(
-        _effect(run, phase, span, slices, usual, phase.end_ns if after is None else after.begun_ns)
+        _effect(run, phase, span, slices, quiet, phase.end_ns if after is None else after.begun_ns)
         for span, after in zip_longest(spans, spans[1:])
     )
 
@@ -82,15 +102,17 @@ def _effect(
     phase: PhaseRecord,
     span: FaultSpan,
     slices: Sequence[_Slice],
-    usual: float | None,
+    quiet: _Quiet,
     until_ns: int,
 ) -> FaultEffect:
     mine = [one for one in slices if one.end_ns > span.begun_ns and one.start_ns < until_ns]
-    recovery_ns = None
-    if usual is not None and mine:
-        low = [one.end_ns for one in mine if one.rate < RECOVERED * usual]
+    recovery_ns = caught_up_ns = None
+    if quiet.rate is not None and mine:
+        low = [one.end_ns for one in mine if one.rate < RECOVERED * quiet.rate]
         if not low or low[-1] < mine[-1].end_ns:
-            recovery_ns = max(low, default=span.begun_ns) - span.begun_ns
+            recovered_ns = max(low, default=span.begun_ns)
+            recovery_ns = recovered_ns - span.begun_ns
+            caught_up_ns = _caught_up_ns(span, mine, recovered_ns, quiet.backlog)
     return FaultEffect(
         text=span.text,
         node=span.node,
@@ -98,14 +120,30 @@ def _effect(
         ended_ns=span.ended_ns,
         without_service_ns=sum(one.end_ns - one.start_ns for one in mine if not one.ok),
         recovery_ns=recovery_ns,
+        caught_up_ns=caught_up_ns,
+        rate_before=quiet.rate,
         errors=_errors(run, phase, span.begun_ns, until_ns),
     )
+
+
+def _caught_up_ns(
+    span: FaultSpan, mine: Sequence[_Slice], recovered_ns: int, backlog: int
+) -> int | None:
+    """From the fault's begin until the service was as before and nothing more waited."""
+    back_ns = max(recovered_ns, span.ended_ns or recovered_ns)
+    if any(one.end_ns <= back_ns and one.backlog > backlog for one in mine):
+        waited = (one for one in mine if one.end_ns >= back_ns)
+        back_ns_found = next((one.end_ns for one in waited if one.backlog <= backlog), None)
+        return None if back_ns_found is None else back_ns_found - span.begun_ns
+    return recovered_ns - span.begun_ns
 
 
 def _slices(run: Run, phase: PhaseRecord) -> list[_Slice]:
     ok = (pl.col("outcome") == "ok") & ~pl.col("part")
     rows = run.intervals.filter((pl.col("phase") == phase.index) & ~pl.col("drain"))
-    sums = rows.group_by("start_ns", "end_ns").agg(pl.col("count").filter(ok).sum())
+    sums = rows.group_by("start_ns", "end_ns").agg(
+        pl.col("count").filter(ok).sum(), pl.col("backlog").sum()
+    )
     return [_Slice(*map(int, row)) for row in sums.sort("start_ns").iter_rows()]
 
 

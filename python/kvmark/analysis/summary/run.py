@@ -11,6 +11,7 @@ import polars as pl
 
 from kvmark.analysis.compare.resolution import rate_resolution
 from kvmark.analysis.summary.fault_effects import FaultEffect, fault_effects
+from kvmark.analysis.summary.faults import fault_spans
 from kvmark.records import PhaseRecord, Run, TimeName, TotalRecord
 from kvmark.stats import Counts, Estimate, Level, rate_of_intervals
 
@@ -22,6 +23,7 @@ _NS_PER_MS = 1e6
 # An interval counts as full when it lacks at most this share of the usual length.
 _FULL = 0.99
 _CHANGED = "no interval: the rate was meant to change"
+_BROKEN = "no interval: a server was broken on purpose"
 #: These look for no record that must be there; all other operations do, the user's own too.
 _CANNOT_MISS = ("insert", "delete", "scan")
 
@@ -211,8 +213,11 @@ def rate_level(run: Run, phases: Sequence[PhaseRecord]) -> Level | None:
     rates = [rate for phase in phases for rate in interval_rates(run, phase)]
     until_known = any(phase.stopped_by == "until" for phase in phases)
     rate, floor = ok * _NS_PER_S / window_ns, rate_resolution([run])
-    if not all(keeps_rate(run, group.group) for phase in phases for group in phase.groups):
-        return Level(math.log(rate), None, 1.0, False, _CHANGED, floor, len(rates))
+    broken = any(phase.name == "measure" for phase in phases) and bool(fault_spans(run))
+    steady = all(keeps_rate(run, group.group) for phase in phases for group in phase.groups)
+    if broken or not steady:
+        why = _BROKEN if broken else _CHANGED
+        return Level(math.log(rate), None, 1.0, False, why, floor, len(rates))
     return rate_of_intervals(rate, rates, floor, until_known=until_known)
 
 
@@ -238,10 +243,14 @@ def full_intervals(run: Run, phase: PhaseRecord) -> pl.DataFrame:
 
 def interval_rates(run: Run, phase: PhaseRecord) -> list[float]:
     """Successful operations per second in each full interval, all groups together."""
+    return rates_of(full_intervals(run, phase))
+
+
+def rates_of(rows: pl.DataFrame) -> list[float]:
+    """Successful operations per second in each interval of these rows, all groups together."""
     ok = (pl.col("outcome") == "ok") & ~pl.col("part")
     rates = (
-        full_intervals(run, phase)
-        .group_by("start_ns", "end_ns")
+        rows.group_by("start_ns", "end_ns")
         .agg(pl.col("count").filter(ok).sum())
         .sort("start_ns")
         .select(pl.col("count") * _NS_PER_S / (pl.col("end_ns") - pl.col("start_ns")))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import fmean
 from typing import Final
 
-from kvmark.analysis.summary.run import throughput
+from kvmark.analysis.compare.resolution import rate_resolution
+from kvmark.analysis.summary.run import rates_of, throughput
 from kvmark.analysis.verdict.evidence import JudgedPhase, percent, reason
 from kvmark.analysis.verdict.rules import Reason
-from kvmark.stats import Estimate
+from kvmark.stats import Estimate, rate_of_intervals
 
 __all__ = ["IMPRECISE", "TOO_LITTLE", "check_precision", "imprecise"]
 
@@ -20,7 +22,8 @@ TOO_LITTLE: Final = frozenset({IMPRECISE, _UNSERVED})
 
 def check_precision(phase: JudgedPhase) -> Iterator[Reason | None]:
     """How wide the throughput's interval is, and whether each client ended an operation."""
-    yield imprecise(throughput(phase.run, phase.record), phase.name)
+    for place, found in _throughputs(phase):
+        yield imprecise(found, phase.name, place)
     clients, ended = _clients(phase), phase.count()
     # Where no operation ended, nothing was measured.
     unserved = clients - ended if ended else 0
@@ -33,10 +36,10 @@ def check_precision(phase: JudgedPhase) -> Iterator[Reason | None]:
     )
 
 
-def imprecise(found: Estimate, phase: str | None = None) -> Reason | None:
+def imprecise(found: Estimate, phase: str | None = None, place: str = "") -> Reason | None:
     """The reason, where half the interval is too large a part of the throughput.
 
-    An interval that isn't known is another reason's.
+    An interval that isn't known is another reason's. `place` is that of a segment of the phase.
     """
     share = found.relative_error
     if share is None:
@@ -44,11 +47,23 @@ def imprecise(found: Estimate, phase: str | None = None) -> Reason | None:
     return reason(
         IMPRECISE,
         share,
-        f"half the interval of the throughput is {percent(share)} of it"
+        f"half the interval of the throughput{place} is {percent(share)} of it"
         + (", so that it may be 0" if share > 1 else ""),
         {"throughput": found.value, "error": found.error or 0.0, "n": found.n},
         phase=phase,
     )
+
+
+def _throughputs(phase: JudgedPhase) -> Iterator[tuple[str, Estimate]]:
+    """Of the phase; where faults were planned, of each segment before and after, with its place."""
+    if not any(segment.name for segment, _ in phase.quiet):
+        yield "", throughput(phase.run, phase.record)
+        return
+    floor = rate_resolution([phase.run])
+    for segment, rows in phase.quiet:
+        rates = rates_of(rows)
+        if any(rates):
+            yield segment.place, rate_of_intervals(fmean(rates), rates, floor).plain("ops/s")
 
 
 def _clients(phase: JudgedPhase) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from kvmark.analysis.summary.run import keeps_rate
+from kvmark.analysis.summary.segments import Segment
 from kvmark.analysis.verdict.evidence import JudgedPhase, percent, real_clock, reason
 from kvmark.analysis.verdict.rules import RULES, Level, Reason
 from kvmark.records import Run
@@ -195,20 +196,28 @@ def check_server_warm_up(run: Run) -> Iterator[Reason | None]:
 
 
 def check_stationary(phase: JudgedPhase) -> Iterator[Reason | None]:
-    """Throughput and mean service time over the intervals; the one that moves more is named."""
+    """Throughput and mean service time over the intervals; the one that moves more is named.
+
+    Where faults were planned, each segment before and after them is looked at alone.
+    """
     steady = all(keeps_rate(phase.run, group.group) for group in phase.record.groups)
-    if phase.name != "measure" or not steady or phase.intervals() < _LEAST_FOR_DRIFT:
+    if phase.name != "measure" or not steady:
         return
-    found = {name: moved for name, series in _series(phase) if (moved := _drift(series))}
+    for segment, rows in phase.quiet:
+        yield _moved(phase, segment, rows)
+
+
+def _moved(phase: JudgedPhase, segment: Segment, rows: pl.DataFrame) -> Reason | None:
+    found = {name: moved for name, series in _series(rows) if (moved := _drift(series))}
     if not found:
-        return
+        return None
     name = max(found, key=lambda candidate: abs(found[candidate].change))
     moved = found[name]
-    yield reason(
+    return reason(
         "not_stationary",
         abs(moved.change),
         f"the {name} {'rose' if moved.change > 0 else 'fell'} by {percent(abs(moved.change))} over"
-        f" {moved.n} intervals",
+        f" {moved.n} intervals{segment.place}",
         {"series": name, "change": moved.change, "p_value": moved.p_value, "intervals": moved.n},
         phase=phase.name,
     )
@@ -245,11 +254,11 @@ def check_samples(phase: JudgedPhase) -> Iterator[Reason | None]:
     )
 
 
-def _series(phase: JudgedPhase) -> Iterator[tuple[str, list[float]]]:
+def _series(rows: pl.DataFrame) -> Iterator[tuple[str, list[float]]]:
     whole = (pl.col("outcome") == "ok") & ~pl.col("part")
     length_s = (pl.col("end_ns") - pl.col("start_ns")) / 1e9
     sums = (
-        phase.full_intervals.group_by("start_ns", "end_ns")
+        rows.group_by("start_ns", "end_ns")
         .agg(
             pl.col("count").filter(whole).sum(),
             TIMED.filter(whole).sum().alias("timed"),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kvmark.analysis.summary.counters import rises
+from kvmark.analysis.summary.fault_effects import RECOVERED, fault_effects
 from kvmark.analysis.summary.faults import fault_spans, problems
 from kvmark.analysis.verdict.evidence import JudgedPhase, percent, reason
 from kvmark.analysis.verdict.rules import Reason
@@ -31,7 +32,7 @@ _Rise = Mapping[str, Any]
 
 
 def check_faults(run: Run) -> Iterator[Reason | None]:
-    """Each planned fault must have been carried out."""
+    """Planned faults must have been carried out, and the service be as before after the last."""
     found = problems(run)
     named = "; ".join(f"'{fault}' because {why}" for fault, why in found.items())
     yield reason(
@@ -40,6 +41,15 @@ def check_faults(run: Run) -> Iterator[Reason | None]:
         f"{len(found)} planned faults were not carried out: {named}",
         {"faults": len(found)},
     )
+    for effect in fault_effects(run)[-1:]:
+        low = effect.ended_ns is not None and effect.recovery_ns is None
+        yield reason(
+            "not_recovered",
+            int(low and effect.rate_before is not None),
+            f"after '{effect.text}' the rate stayed below {percent(RECOVERED)} of that before until"
+            " the measurement ended",
+            {"rate_before": effect.rate_before or 0.0},
+        )
 
 
 def check_servers(phase: JudgedPhase) -> Iterator[Reason | None]:

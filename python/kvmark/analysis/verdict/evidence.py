@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from kvmark.analysis.summary.run import full_intervals, mean_service_ns
+from kvmark.analysis.summary.segments import Segment, quiet_segments
 from kvmark.analysis.verdict.rules import RULES, Level, Reason, Unit
 from kvmark.records import PhaseRecord, Run, TotalRecord
 from kvmark.stats import Counts
@@ -61,6 +62,15 @@ class JudgedPhase:
     def full_intervals(self) -> pl.DataFrame:
         """The rows of all full intervals."""
         return full_intervals(self.run, self.record)
+
+    @cached_property
+    def quiet(self) -> tuple[tuple[Segment, pl.DataFrame], ...]:
+        """The parts in which no fault acted, each with the rows of its full intervals."""
+        start, end = pl.col("start_ns"), pl.col("end_ns")
+        return tuple(
+            (one, self.full_intervals.filter((start >= one.start_ns) & (end <= one.end_ns)))
+            for one in quiet_segments(self.run, self.record)
+        )
 
     def intervals(self) -> int:
         """The number of full intervals."""

@@ -166,6 +166,15 @@ _RULES = (
         unit=Unit.COUNT,
     ),
     _rule(
+        "not_recovered",
+        "planned faults after which the rate was still below 80 % of that before at the end",
+        (None, 0, None),
+        "The server was back and the service was not: the outage is longer than what was measured.",
+        "measure longer after the fault, and look at the server's own log",
+        applies="the last planned fault of a run, if its server was brought back",
+        unit=Unit.COUNT,
+    ),
+    _rule(
         "mismatches",
         "operations that read a wrong value",
         (None, None, 0),

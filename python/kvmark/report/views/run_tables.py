@@ -15,6 +15,10 @@ __all__ = ["around_faults_grid", "run_grids"]
 
 _QUANTILES = {"p50": "p50", "p99": "p99", "p999": "p99.9"}
 _NS_PER_S = 1e9
+_FAULT_NOTE = (
+    "A fault lasts until its server is back, the rate is 80 % of that before again, and no more"
+    " arrivals wait than before."
+)
 
 
 def run_grids(run: RunAnswer) -> tuple[Grid, ...]:
@@ -45,7 +49,7 @@ def around_faults_grid(stretches: Sequence[Stretch]) -> Grid:
         rows=tuple(_row(each, unit, stretches[0].start_ns) for each in stretches),
         notes=(
             "From counts from the begin of the measurement.",
-            "A fault lasts until its server is back and 80 % of the rate before is reached again.",
+            _FAULT_NOTE,
             "An interval that a fault touches is the fault's.",
             "Times are those of operations that ended ok.",
         ),
