@@ -2,24 +2,36 @@
 //! records can be held against answers known in closed form.
 //!
 //! Requests are served first come, first served, by `servers` equal servers. During a stall no
-//! server works: service under way is paused, as when a process is stopped. Simulated stores hold
-//! every key.
+//! server works: service under way is paused, as when a process is stopped.
+//!
+//! A simulated store finds every key, or keeps records in memory. Faults are planted in those, of
+//! which verification must find each one and no other.
+
+mod chance;
+mod faults;
+mod records;
+mod request;
+mod store;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::ops::Range;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
-use kvmark_plan::{GOLDEN, Kind, Outcome, split_mix};
+use kvmark_plan::{Kind, Outcome};
 use serde_json::Value;
 
+use self::chance::unit;
+use self::faults::{FAULT_OPTIONS, FAULTS_AFTER, FaultCounts};
+use self::request::{StatementForm, StoreRequest};
+use self::store::MemoryStore;
 use crate::options::{Accepts, Given, OptionDoc};
 use crate::{
-    About, AnySession, Capabilities, Completions, Description, Driver, Execution, Never, OpenError,
-    Place, Reply, Request, Scheme, Session, Ticket,
+    About, AnySession, Capabilities, Completions, Description, Driver, Execution, Layout, Never,
+    OpenError, Place, Reply, Request, Scheme, Session, Ticket,
 };
 
 /// How service times are distributed.
@@ -59,12 +71,17 @@ impl Windows {
     fn around(&self, instant_ns: u64) -> Option<&Range<u64>> {
         self.0.iter().find(|window| window.contains(&instant_ns))
     }
+
+    /// When the first of them begins within a time.
+    fn first_start(&self, within_ns: Range<u64>) -> Option<u64> {
+        self.0.iter().map(|window| window.start).find(|start_ns| within_ns.contains(start_ns))
+    }
 }
 
 const WINDOWS: Accepts = Accepts::Text("windows such as 10+1,20+0.5 (start+length in seconds)");
 const SHARE: Accepts = Accepts::Text("a share between 0 and 1");
 
-static TABLE: [OptionDoc; 9] = [
+static TABLE: [OptionDoc; 11] = [
     OptionDoc {
         name: "servers",
         meaning: "Servers that work side by side.",
@@ -102,6 +119,12 @@ static TABLE: [OptionDoc; 9] = [
         default: Some(""),
     },
     OptionDoc {
+        name: "disconnect",
+        meaning: "When connections are down; of the writes under way some take effect.",
+        accepts: WINDOWS,
+        default: Some(""),
+    },
+    OptionDoc {
         name: "miss_share",
         meaning: "Share of requests that find nothing.",
         accepts: SHARE,
@@ -119,6 +142,12 @@ static TABLE: [OptionDoc; 9] = [
         accepts: Accepts::Words(&["virtual", "real"]),
         default: Some("real"),
     },
+    OptionDoc {
+        name: "store",
+        meaning: "Whether records are kept in memory, or every key is found.",
+        accepts: Accepts::Words(&["memory", "none"]),
+        default: Some("none"),
+    },
 ];
 
 /// A simulated system.
@@ -129,11 +158,14 @@ pub struct Sim {
     seed: u64,
     stalls: Windows,
     outages: Windows,
+    disconnects: Windows,
     miss_share: f64,
     error_share: f64,
     simulated_time: bool,
     description: Description,
     queue: Arc<Mutex<Queue>>,
+    store: Option<Arc<Mutex<MemoryStore>>>,
+    forms: Arc<[StatementForm]>,
 }
 
 /// When each server is free again, and how many requests came so far.
@@ -152,8 +184,9 @@ impl Sim {
     ///
     /// # Errors
     /// [`OpenError::Option`] for an unknown option or a value that can't be used.
-    pub fn open(options: &BTreeMap<String, Value>) -> Result<Self, OpenError> {
-        let given = Given::parse(&TABLE, options)?;
+    pub fn open(options: &BTreeMap<String, Value>, layout: &Layout) -> Result<Self, OpenError> {
+        let table = || TABLE.iter().chain(&FAULT_OPTIONS).chain([&FAULTS_AFTER]);
+        let given = Given::parse(table(), options)?;
         let servers: u32 = given.read("servers")?;
         let mean_us: f64 = given.read("mean_us")?;
         if servers == 0 || !mean_us.is_finite() || mean_us < 0.0 {
@@ -164,7 +197,7 @@ impl Sim {
         let description = Description {
             system: "sim".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            configuration: TABLE.iter().filter_map(own).collect(),
+            configuration: table().filter_map(own).collect(),
         };
         let free_ns = (0..servers).map(|_| Reverse(0)).collect();
         Ok(Self {
@@ -176,11 +209,14 @@ impl Sim {
             seed: given.read("seed")?,
             stalls: given.read("stall")?,
             outages: given.read("outage")?,
+            disconnects: given.read("disconnect")?,
             miss_share: given.read("miss_share")?,
             error_share: given.read("error_share")?,
             simulated_time: given.text("clock") == Some("virtual"),
             description,
             queue: Arc::new(Mutex::new(Queue { free_ns, arrived: 0 })),
+            store: store(&given)?.map(|store| Arc::new(Mutex::new(store))),
+            forms: layout.statements.iter().map(StatementForm::of).collect(),
         })
     }
 
@@ -192,6 +228,9 @@ impl Sim {
         if self.outages.around(now_ns).is_some() {
             return (now_ns, Outcome::Unavailable);
         }
+        if self.disconnects.around(now_ns).is_some() {
+            return (now_ns, Outcome::Connection);
+        }
         let Reverse(free_ns) = queue.free_ns.pop().expect("there is at least one server");
         let service_ns = match self.service {
             ServiceTime::Constant => self.mean_ns,
@@ -199,6 +238,9 @@ impl Sim {
         };
         let done_ns = self.finish(now_ns.max(free_ns), service_ns.round() as u64);
         queue.free_ns.push(Reverse(done_ns));
+        if let Some(end_ns) = self.disconnects.first_start(now_ns..done_ns) {
+            return (end_ns, Outcome::Connection);
+        }
         let chance = unit(self.seed, 2 * number + 1);
         let outcome = if chance < self.error_share {
             Outcome::Unavailable
@@ -229,10 +271,37 @@ impl Sim {
     }
 }
 
-/// Uniform in [0, 1), a function of seed and number.
-fn unit(seed: u64, number: u64) -> f64 {
-    let noise = split_mix(seed.wrapping_add(number.wrapping_add(1).wrapping_mul(GOLDEN)));
-    (noise >> 11) as f64 / (1u64 << 53) as f64
+/// What keeps the choice of faults, and of writes that take effect when a connection breaks, apart
+/// from other sources of chance.
+const FAULT_SEED: u64 = 1 << 32;
+const EFFECT_SEED: u64 = 2 << 32;
+
+/// The store that the options ask for.
+fn store(given: &Given) -> Result<Option<MemoryStore>, OpenError> {
+    let counts = FaultCounts::read(given);
+    let refuse = |text: String| Err(OpenError::Option(text));
+    if given.text("store") != Some("memory") {
+        return match counts.first() {
+            Some(name) => refuse(format!(
+                "option '{name}' plants faults in records: give store=memory too, so that there \
+                 are some"
+            )),
+            None => Ok(None),
+        };
+    }
+    if given.read::<f64>("miss_share")? > 0.0 {
+        return refuse(
+            "options 'miss_share' and 'store' exclude each other: with store=memory a request \
+             misses when there is no such record"
+                .to_owned(),
+        );
+    }
+    let seed = given.read::<u64>("seed")? ^ FAULT_SEED;
+    Ok(Some(MemoryStore::new(counts, seed)))
+}
+
+fn lock(store: &Mutex<MemoryStore>) -> MutexGuard<'_, MemoryStore> {
+    store.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Driver for Sim {
@@ -254,9 +323,14 @@ impl Driver for Sim {
             submitted: Vec::new(),
             under_way: BinaryHeap::new(),
             requests: vec![Under::default(); clients as usize],
+            carried: HashMap::new(),
             reply: Reply::default(),
             served: 0,
         }))
+    }
+
+    fn statistics(&self) -> BTreeMap<String, f64> {
+        self.store.as_ref().map_or_else(BTreeMap::new, |store| lock(store).planted())
     }
 }
 
@@ -264,15 +338,25 @@ impl Driver for Sim {
 #[derive(Debug)]
 pub struct SimSession {
     system: Sim,
-    submitted: Vec<(Ticket, u64)>,
+    submitted: Vec<Submitted>,
     /// When each is done; of several at one instant the one that came first is first. By the number
     /// of its request.
     under_way: BinaryHeap<Reverse<(u64, u64, Ticket)>>,
     /// By ticket.
     requests: Vec<Under>,
+    /// What a store in memory is asked, by the number of the request, those given up included.
+    carried: HashMap<u64, Carried>,
     reply: Reply,
     /// Requests so far.
     served: u64,
+}
+
+#[derive(Debug)]
+struct Submitted {
+    ticket: Ticket,
+    rows: u64,
+    /// For a store in memory.
+    request: Option<StoreRequest>,
 }
 
 /// A request under way.
@@ -284,9 +368,20 @@ struct Under {
     rows: u64,
 }
 
+/// A request that is on its way to a store in memory.
+#[derive(Debug)]
+struct Carried {
+    request: StoreRequest,
+    issued_ns: u64,
+    /// Whether it gets there.
+    takes_effect: bool,
+}
+
+const UNAVAILABLE: &str = "the simulated system is unavailable";
+
 impl SimSession {
     fn issue(&mut self, at_ns: u64, done: &mut impl Completions) {
-        for (ticket, rows) in std::mem::take(&mut self.submitted) {
+        for Submitted { ticket, rows, request } in std::mem::take(&mut self.submitted) {
             done.issued(ticket, at_ns);
             let (done_ns, outcome) = self.system.serve(at_ns);
             let number = self.served;
@@ -294,6 +389,13 @@ impl SimSession {
             self.requests[ticket as usize] =
                 Under { number: Some(number), outcome: Some(outcome), rows };
             self.under_way.push(Reverse((done_ns, number, ticket)));
+            if let Some(request) = request {
+                let by_chance = || unit(self.system.seed ^ EFFECT_SEED, number) < 0.5;
+                let was_sent = outcome == Outcome::Connection && done_ns > at_ns;
+                let takes_effect = !outcome.is_failure() || was_sent && by_chance();
+                let carried = Carried { request, issued_ns: at_ns, takes_effect };
+                self.carried.insert(number, carried);
+            }
         }
     }
 
@@ -306,30 +408,60 @@ impl SimSession {
             }
             self.under_way.pop();
             let request = &mut self.requests[ticket as usize];
-            if request.number != Some(number) {
+            let is_given_up = request.number != Some(number);
+            let Under { outcome, rows, .. } = *request;
+            let outcome = outcome.unwrap_or(Outcome::Ok);
+            let fails = is_given_up || outcome.is_failure();
+            let (at_ns, outcome) = match (self.carried.remove(&number), &self.system.store) {
+                (Some(carried), Some(store)) if fails => {
+                    carried.end(&mut lock(store));
+                    (at_ns, outcome)
+                }
+                (Some(Carried { request, issued_ns, .. }), Some(store)) => {
+                    let reply = &mut self.reply;
+                    lock(store).execute(&request, issued_ns, || done.stamp(), reply)
+                }
+                _ => {
+                    self.reply.rows = if outcome == Outcome::Ok { rows } else { 0 };
+                    (at_ns, outcome)
+                }
+            };
+            if is_given_up {
                 continue;
             }
-            request.number = None;
+            self.requests[ticket as usize].number = None;
             any = true;
-            match request.outcome {
-                Some(outcome) if outcome.is_failure() => {
-                    done.failed(ticket, at_ns, outcome, "the simulated system is unavailable");
+            match outcome {
+                Outcome::Connection => {
+                    done.failed(ticket, at_ns, outcome, "the simulated connection was closed");
                 }
-                outcome => {
-                    let outcome = outcome.unwrap_or(Outcome::Ok);
-                    self.reply.rows = if outcome == Outcome::Ok { request.rows } else { 0 };
-                    done.completed(ticket, at_ns, outcome, &self.reply);
+                outcome if outcome.is_failure() => {
+                    done.failed(ticket, at_ns, outcome, UNAVAILABLE);
                 }
+                outcome => done.completed(ticket, at_ns, outcome, &self.reply),
             }
         }
         any
     }
 }
 
+impl Carried {
+    /// Ends a request whose client isn't told that it was carried out.
+    fn end(self, store: &mut MemoryStore) {
+        if self.takes_effect {
+            store.execute_late(&self.request, self.issued_ns);
+        } else {
+            store.doubt(&self.request);
+        }
+    }
+}
+
 impl Session for SimSession {
     fn submit(&mut self, ticket: Ticket, request: &Request<'_>) {
         let rows = if request.kind == Kind::Scan { request.scan_length } else { 1 };
-        self.submitted.push((ticket, rows));
+        let for_store = || StoreRequest::of(request, &self.system.forms);
+        let request = self.system.store.is_some().then(for_store);
+        self.submitted.push(Submitted { ticket, rows, request });
     }
 
     fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) {
@@ -347,8 +479,16 @@ impl Session for SimSession {
     }
 
     fn give_up(&mut self, ticket: Ticket) {
-        self.submitted.retain(|(other, _)| *other != ticket);
-        self.requests[ticket as usize].number = None;
+        let number = self.requests[ticket as usize].number.take();
+        if let Some(store) = &self.system.store {
+            let submitted = self.submitted.iter().find(|submitted| submitted.ticket == ticket);
+            let carried = number.and_then(|number| self.carried.get(&number));
+            let request = submitted.and_then(|submitted| submitted.request.as_ref());
+            if let Some(request) = request.or(carried.map(|carried| &carried.request)) {
+                lock(store).doubt(request);
+            }
+        }
+        self.submitted.retain(|submitted| submitted.ticket != ticket);
     }
 
     fn due_ns(&self) -> u64 {
@@ -360,11 +500,20 @@ impl Session for SimSession {
 mod tests {
     use super::*;
 
+    fn open(options: &[(&str, &str)]) -> Result<Sim, OpenError> {
+        let text = |text: &str| Value::String(text.to_owned());
+        let options = options.iter().map(|(name, value)| ((*name).to_owned(), text(value)));
+        let layout = Layout {
+            table: String::new(),
+            field_names: Vec::new(),
+            prepare: Vec::new(),
+            statements: Vec::new(),
+        };
+        Sim::open(&options.collect(), &layout)
+    }
+
     fn sim(options: &[(&str, &str)]) -> Sim {
-        let options = options
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), Value::String((*value).to_owned())));
-        Sim::open(&options.collect()).unwrap()
+        open(options).unwrap()
     }
 
     #[test]
@@ -407,7 +556,7 @@ mod tests {
     fn when_an_issued_request_is_done_can_be_asked_before_anyone_sleeps() {
         let sim = sim(&[("service", "constant"), ("mean_us", "10e6")]);
         let AnySession::Asynchronous(mut session) = sim.session(1).unwrap();
-        session.submitted.push((0, 1));
+        session.submitted.push(Submitted { ticket: 0, rows: 1, request: None });
         let (began, mut answers) = (std::time::Instant::now(), Stands::default());
         session.turn(60_000_000_000, &mut answers);
         assert_eq!((answers.0, session.due_ns()), (0, 10_000_000_000));
@@ -422,10 +571,7 @@ mod tests {
 
     #[test]
     fn unknown_options_and_bad_values_are_named() {
-        let open = |name: &str, value: &str| {
-            let options = BTreeMap::from([(name.to_owned(), Value::String(value.to_owned()))]);
-            Sim::open(&options).unwrap_err().to_string()
-        };
+        let open = |name: &str, value: &str| open(&[(name, value)]).unwrap_err().to_string();
         assert!(open("server", "1").starts_with("there is no option 'server'; known are servers"));
         let windows = "windows such as 10+1,20+0.5 (start+length in seconds)";
         for (name, accepts) in [
@@ -435,15 +581,37 @@ mod tests {
             ("seed", "a whole number"),
             ("stall", windows),
             ("outage", windows),
+            ("disconnect", windows),
             ("miss_share", "a share between 0 and 1"),
             ("error_share", "a share between 0 and 1"),
             ("clock", "virtual or real"),
+            ("store", "memory or none"),
+            ("lose_record", "a whole number from 0 to 1000000000"),
         ] {
             let sentence = format!("option '{name}' can't be 'x': give {accepts}");
             assert_eq!(open(name, "x"), sentence);
         }
         let problem = "a simulated system needs a server and a service time of 0 or more";
         assert_eq!([open("servers", "0"), open("mean_us", "-1")], [problem; 2]);
+    }
+
+    #[test]
+    fn faults_need_records_and_no_other_misses() {
+        let refused = |options: &[(&str, &str)]| open(options).unwrap_err().to_string();
+        let text = refused(&[("tear_value", "1")]);
+        assert!(
+            text.starts_with("option 'tear_value' plants faults in records: give store=memory")
+        );
+        let text = refused(&[("store", "memory"), ("miss_share", "0.1")]);
+        assert!(text.starts_with("options 'miss_share' and 'store' exclude each other"));
+    }
+
+    #[test]
+    fn a_connection_that_breaks_ends_what_is_under_way() {
+        let sim = sim(&[("service", "constant"), ("mean_us", "1000"), ("disconnect", "0.0005+1")]);
+        assert_eq!(sim.serve(0), (500_000, Outcome::Connection));
+        assert_eq!(sim.serve(600_000), (600_000, Outcome::Connection));
+        assert_eq!(sim.serve(2_000_000_000), (2_001_000_000, Outcome::Ok));
     }
 
     #[test]

@@ -38,7 +38,7 @@ macro_rules! entry {
 const DRIVERS: &[Entry] = &[
     entry!(kvmark_driver_rocksdb::RocksDb, Layout::of),
     entry!(kvmark_driver::null::Null),
-    entry!(kvmark_driver::sim::Sim),
+    entry!(kvmark_driver::sim::Sim, Layout::of),
     entry!(kvmark_driver_resp::Resp, Layout::of),
     entry!(kvmark_driver_memcached::Memcached, Layout::of),
     entry!(kvmark_driver_cql::Cql, Layout::of),

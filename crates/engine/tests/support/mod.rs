@@ -4,17 +4,22 @@
 
 pub mod recording;
 
-use kvmark_driver::Driver;
 use kvmark_driver::sim::Sim;
+use kvmark_driver::{Driver, Layout};
 use kvmark_engine::{Completed, Unobserved, run};
 use kvmark_plan::*;
 use kvmark_record::{RunRecord, TotalRecord};
 pub use kvmark_testing::plans::{closed, constant, plan, poisson};
 
 pub fn sim(options: &[(&str, &str)]) -> Sim {
+    sim_for(&plan(closed(), 1), options)
+}
+
+/// A simulated system that knows the statements of a plan.
+pub fn sim_for(plan: &Plan, options: &[(&str, &str)]) -> Sim {
     let text = |text: &str| serde_json::Value::String(text.to_owned());
     let options = options.iter().map(|(name, value)| ((*name).to_owned(), text(value)));
-    Sim::open(&options.collect()).unwrap()
+    Sim::open(&options.collect(), &Layout::of(plan)).unwrap()
 }
 
 /// Runs a plan in a folder that is gone afterwards.

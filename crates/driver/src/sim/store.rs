@@ -1,0 +1,512 @@
+//! A store in memory that does what it is asked, but for the faults that are planted in it.
+//!
+//! What an honest store would hold is kept apart from what reads return, so that a fault stays
+//! visible whatever is written afterwards. A fault that a client could no longer see, because its
+//! record was removed or the outcome of a write there is unknown, is taken back and planted at
+//! another record: as long as there are records for it, their number is exact.
+
+use std::collections::BTreeMap;
+
+use kvmark_plan::{Kind, Outcome};
+
+use super::chance::unit;
+use super::faults::{Fault, FaultCounts};
+use super::records::{StoredRecord, StoredRecords, StoredValue};
+use super::request::{StoreCommand, StoreRequest};
+use crate::Reply;
+
+/// How a record differs from what an honest store would return.
+#[derive(Clone, Debug)]
+enum Disguise {
+    Lost,
+    Without {
+        field: u32,
+    },
+    /// A value that the field doesn't hold.
+    With {
+        fault: Fault,
+        field: u32,
+        value: Vec<u8>,
+    },
+    /// The fields of another record, which has this one's.
+    SwappedWith {
+        key: Vec<u8>,
+    },
+    Resurrected,
+    /// It holds a write that was reported as failed, and takes no more.
+    Frozen,
+}
+
+impl Disguise {
+    const fn fault(&self) -> Fault {
+        match self {
+            Self::Lost => Fault::LoseRecord,
+            Self::Without { .. } => Fault::LoseField,
+            Self::With { fault, .. } => *fault,
+            Self::SwappedWith { .. } => Fault::SwapRecords,
+            Self::Resurrected => Fault::ResurrectRecord,
+            Self::Frozen => Fault::ApplyFailed,
+        }
+    }
+}
+
+/// The store.
+#[derive(Debug)]
+pub(super) struct MemoryStore {
+    records: StoredRecords,
+    /// By key.
+    disguises: BTreeMap<Vec<u8>, Disguise>,
+    counts: FaultCounts,
+    /// By [`Fault`].
+    planted: [u64; Fault::ALL.len()],
+    acknowledged: u64,
+    seed: u64,
+    draws: u64,
+}
+
+impl MemoryStore {
+    pub(super) fn new(counts: FaultCounts, seed: u64) -> Self {
+        Self {
+            records: StoredRecords::default(),
+            disguises: BTreeMap::new(),
+            counts,
+            planted: [0; Fault::ALL.len()],
+            acknowledged: 0,
+            seed,
+            draws: 0,
+        }
+    }
+
+    /// The faults in it, by the names of their counters; those that aren't wanted are left out.
+    pub(super) fn planted(&self) -> BTreeMap<String, f64> {
+        let wanted = Fault::ALL.into_iter().filter(|fault| self.counts.wanted[*fault as usize] > 0);
+        wanted.map(|fault| (fault.counter(), self.planted[fault as usize] as f64)).collect()
+    }
+
+    /// Carries a request out. The reply is taken at the instant that `now_ns` returns afterwards.
+    pub(super) fn execute(
+        &mut self,
+        request: &StoreRequest,
+        issued_ns: u64,
+        now_ns: impl FnOnce() -> u64,
+        reply: &mut Reply,
+    ) -> (u64, Outcome) {
+        reply.clear();
+        if !request.writes() {
+            let outcome = self.read(request, reply);
+            return (now_ns(), outcome);
+        }
+        if self.fails(request, issued_ns) {
+            self.doubt(request);
+            return (now_ns(), Outcome::Unavailable);
+        }
+        reply.rows = if request.commands.is_empty() { request.rows } else { 0 };
+        let removes = request.kind == Kind::Delete;
+        let mut missed = false;
+        for command in &request.commands {
+            // Its client must not be told that there is nothing, and the store remove something.
+            if removes && matches!(self.disguises.get(&command.key), Some(Disguise::Lost)) {
+                self.take_back(&command.key);
+            }
+            let misses = removes && self.fields(&command.key).is_empty();
+            missed |= misses;
+            reply.rows += u64::from(!misses);
+            self.apply(request.kind, command, issued_ns);
+        }
+        let at_ns = now_ns();
+        for command in &request.commands {
+            self.records.acknowledge(&command.key, removes, at_ns);
+        }
+        self.acknowledge(request);
+        (at_ns, if missed { Outcome::Miss } else { Outcome::Ok })
+    }
+
+    /// Carries a write out that its client has given up.
+    pub(super) fn execute_late(&mut self, request: &StoreRequest, issued_ns: u64) {
+        let is_frozen = |command: &StoreCommand| self.is_frozen(&command.key);
+        if request.writes() && !request.commands.iter().any(is_frozen) {
+            for command in &request.commands {
+                self.apply(request.kind, command, issued_ns);
+            }
+        }
+        self.doubt(request);
+    }
+
+    /// The client doesn't know whether a request took effect.
+    pub(super) fn doubt(&mut self, request: &StoreRequest) {
+        if !request.writes() {
+            return;
+        }
+        for command in &request.commands {
+            self.records.doubt(&command.key);
+            self.reconsider(&command.key);
+        }
+    }
+
+    fn apply(&mut self, kind: Kind, command: &StoreCommand, issued_ns: u64) {
+        if kind == Kind::Delete {
+            self.records.remove(&command.key, issued_ns);
+        } else {
+            self.records.put(command, issued_ns);
+        }
+    }
+
+    fn read(&self, request: &StoreRequest, reply: &mut Reply) -> Outcome {
+        if request.commands.is_empty() {
+            reply.rows = request.rows;
+            return Outcome::Ok;
+        }
+        let mut missed = false;
+        for (row, command) in (0..).zip(&request.commands) {
+            if request.kind == Kind::Scan {
+                let keys = self.records.from(&command.key);
+                let found = keys.filter(|key| !self.fields(key).is_empty());
+                reply.rows += found.take(request.scan_length.max(1) as usize).count() as u64;
+                continue;
+            }
+            let fields = self.fields(&command.key);
+            missed |= fields.is_empty();
+            reply.rows += u64::from(!fields.is_empty());
+            if request.wants_values {
+                push(request, row, &fields, reply);
+            }
+        }
+        if missed { Outcome::Miss } else { Outcome::Ok }
+    }
+
+    /// A record's fields as reads return them; none when they find no record.
+    fn fields<'a>(&'a self, key: &[u8]) -> BTreeMap<u32, &'a [u8]> {
+        let held = |key: &[u8]| held(self.records.get(key));
+        match self.disguises.get(key) {
+            None | Some(Disguise::Frozen) => held(key),
+            Some(Disguise::Lost) => BTreeMap::new(),
+            Some(Disguise::Without { field }) => {
+                let mut fields = held(key);
+                fields.remove(field);
+                fields
+            }
+            Some(Disguise::With { field, value, .. }) => {
+                let mut fields = held(key);
+                fields.insert(*field, value);
+                fields
+            }
+            Some(Disguise::SwappedWith { key }) => held(key),
+            Some(Disguise::Resurrected) => {
+                let removed = self.records.get(key).map(|record| record.removed.iter());
+                removed.into_iter().flatten().map(|(field, value)| (*field, &value[..])).collect()
+            }
+        }
+    }
+
+    fn is_frozen(&self, key: &[u8]) -> bool {
+        matches!(self.disguises.get(key), Some(Disguise::Frozen))
+    }
+
+    /// Whether a write is to be reported as failed. The first one of a record takes effect.
+    fn fails(&mut self, request: &StoreRequest, issued_ns: u64) -> bool {
+        if request.commands.iter().any(|command| self.is_frozen(&command.key)) {
+            return true;
+        }
+        if request.kind != Kind::Update || !self.is_short_of(Fault::ApplyFailed) {
+            return false;
+        }
+        let can_freeze = |command: &&StoreCommand| {
+            let is_free = !self.disguises.contains_key(&command.key);
+            let Some(record) = self.records.get(&command.key) else { return false };
+            let held = held(Some(record));
+            let changes = |(field, value): &(u32, Vec<u8>)| held.get(field) != Some(&&value[..]);
+            is_free && is_there(record) && command.values.iter().any(changes)
+        };
+        let Some(command) = request.commands.iter().find(can_freeze) else { return false };
+        self.apply(request.kind, command, issued_ns);
+        self.plant(&command.key, Disguise::Frozen);
+        true
+    }
+
+    fn acknowledge(&mut self, request: &StoreRequest) {
+        self.acknowledged += 1;
+        if self.acknowledged == self.counts.after + 1 || request.kind == Kind::Delete {
+            self.fill();
+        }
+        for command in &request.commands {
+            self.reconsider(&command.key);
+        }
+    }
+
+    /// Takes back the fault of a record that changed, if it can't be seen any more, or plants one
+    /// there that is still wanted.
+    fn reconsider(&mut self, key: &[u8]) {
+        match self.disguises.get(key) {
+            Some(disguise) if self.is_visible(key, disguise) => {}
+            Some(_) => {
+                self.take_back(key);
+                self.fill();
+            }
+            None => self.plant_one_at(key),
+        }
+    }
+
+    fn take_back(&mut self, key: &[u8]) {
+        let Some(disguise) = self.disguises.remove(key) else { return };
+        self.planted[disguise.fault() as usize] -= 1;
+        if let Disguise::SwappedWith { key: other } = &disguise {
+            self.disguises.remove(other);
+        }
+    }
+
+    /// Plants what is still wanted, each at a record by chance.
+    fn fill(&mut self) {
+        for fault in Fault::ALL {
+            while self.is_short_of(fault) {
+                self.draws += 1;
+                let share = unit(self.seed, self.draws);
+                let Some((key, disguise)) = self.place(fault, share) else { break };
+                self.plant(&key, disguise);
+            }
+        }
+    }
+
+    /// The first record that can show a fault, from a share of all on.
+    fn place(&self, fault: Fault, share: f64) -> Option<(Vec<u8>, Disguise)> {
+        let mut keys = self.records.all_from(share);
+        keys.find_map(|key| Some((key.to_vec(), self.disguise(fault, key)?)))
+    }
+
+    fn plant_one_at(&mut self, key: &[u8]) {
+        let mut short = Fault::ALL.into_iter().filter(|fault| self.is_short_of(*fault));
+        if let Some(disguise) = short.find_map(|fault| self.disguise(fault, key)) {
+            self.plant(key, disguise);
+        }
+    }
+
+    fn is_short_of(&self, fault: Fault) -> bool {
+        let index = fault as usize;
+        self.acknowledged > self.counts.after && self.planted[index] < self.counts.wanted[index]
+    }
+
+    fn plant(&mut self, key: &[u8], disguise: Disguise) {
+        self.planted[disguise.fault() as usize] += 1;
+        if let Disguise::SwappedWith { key: other } = &disguise {
+            self.disguises.insert(other.clone(), Disguise::SwappedWith { key: key.into() });
+        }
+        self.disguises.insert(key.into(), disguise);
+    }
+
+    /// How a record must look so that it shows a fault; none where it can't.
+    fn disguise(&self, fault: Fault, key: &[u8]) -> Option<Disguise> {
+        let record = self.records.get(key).filter(|_| !self.disguises.contains_key(key))?;
+        let is_visible = |disguise: &Disguise| self.is_visible(key, disguise);
+        let with = |field: u32, value| Disguise::With { fault, field, value };
+        match fault {
+            Fault::LoseRecord => Some(Disguise::Lost).filter(is_visible),
+            Fault::LoseField => {
+                let mut fields = record.fields.keys();
+                fields
+                    .next_back()
+                    .map(|field| Disguise::Without { field: *field })
+                    .filter(is_visible)
+            }
+            Fault::ReturnOlder => {
+                let older = record
+                    .fields
+                    .iter()
+                    .filter_map(|(field, held)| Some((field, held.older.clone()?)));
+                older.map(|(field, value)| with(*field, value)).find(is_visible)
+            }
+            Fault::TearValue => {
+                let torn =
+                    record.fields.iter().filter_map(|(field, held)| Some((field, torn(held)?)));
+                torn.map(|(field, value)| with(*field, value)).find(is_visible)
+            }
+            Fault::SwapRecords if is_there(record) => {
+                let others = self.records.all_from(0.0);
+                others.map(|other| Disguise::SwappedWith { key: other.into() }).find(is_visible)
+            }
+            Fault::ResurrectRecord => Some(Disguise::Resurrected).filter(is_visible),
+            // These are planted by the writes that fail.
+            Fault::SwapRecords | Fault::ApplyFailed => None,
+        }
+    }
+
+    /// Whether a client that remembers its writes sees from the record that a fault is there.
+    fn is_visible(&self, key: &[u8], disguise: &Disguise) -> bool {
+        let Some(record) = self.records.get(key) else { return false };
+        match disguise {
+            Disguise::Lost => is_there(record),
+            Disguise::Without { field } => {
+                is_there(record) && record.fields.len() > 1 && record.fields.contains_key(field)
+            }
+            Disguise::With { field, value, .. } => {
+                let held = record.fields.get(field);
+                is_there(record) && held.is_some_and(|held| held.value != *value)
+            }
+            Disguise::SwappedWith { key: other } => {
+                let Some(partner) = self.records.get(other) else { return false };
+                let is_free = match self.disguises.get(other) {
+                    None => !self.disguises.contains_key(key),
+                    Some(Disguise::SwappedWith { key: back }) => back == key,
+                    Some(_) => false,
+                };
+                is_free && is_there(record) && is_there(partner) && differ(record, partner)
+            }
+            Disguise::Resurrected => {
+                record.is_certain() && record.fields.is_empty() && !record.removed.is_empty()
+            }
+            Disguise::Frozen => true,
+        }
+    }
+}
+
+fn held(record: Option<&StoredRecord>) -> BTreeMap<u32, &[u8]> {
+    let fields = record.into_iter().flat_map(|record| &record.fields);
+    fields.map(|(field, stored)| (*field, &stored.value[..])).collect()
+}
+
+/// Whether there is a record, and its clients know it.
+fn is_there(record: &StoredRecord) -> bool {
+    record.is_certain() && !record.fields.is_empty()
+}
+
+/// Whether each of two records has a value that the other doesn't have there.
+fn differ(one: &StoredRecord, other: &StoredRecord) -> bool {
+    let (one, other) = (held(Some(one)), held(Some(other)));
+    let lacks =
+        |has: &BTreeMap<u32, &[u8]>, value: (&u32, &&[u8])| has.get(value.0) != Some(value.1);
+    one.iter().any(|value| lacks(&other, value)) && other.iter().any(|value| lacks(&one, value))
+}
+
+/// The first half of a value with the rest of the one before it, or with nothing; none where that
+/// is a value that was written.
+fn torn(held: &StoredValue) -> Option<Vec<u8>> {
+    let half = held.value.len() / 2;
+    let older = held.older.as_deref();
+    let rest = older.and_then(|older| older.get(half..)).unwrap_or_default();
+    let mut torn = [rest, &[]].map(|rest| [&held.value[..half], rest].concat()).into_iter();
+    torn.find(|torn| *torn != held.value && older != Some(&torn[..]))
+}
+
+fn push(request: &StoreRequest, row: u32, fields: &BTreeMap<u32, &[u8]>, reply: &mut Reply) {
+    let Some(returned) = &request.returned else {
+        fields.iter().for_each(|(field, value)| reply.push(row, *field, value));
+        return;
+    };
+    for (place, field) in returned {
+        if let Some(value) = fields.get(field) {
+            reply.push(row, *place, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// A store that plants so many of one fault.
+    fn store(fault: Fault, count: u64) -> MemoryStore {
+        let mut wanted = [0; Fault::ALL.len()];
+        wanted[fault as usize] = count;
+        MemoryStore::new(FaultCounts { wanted, after: 0 }, 1)
+    }
+
+    fn request(kind: Kind, key: &str, values: &[(u32, &str)]) -> StoreRequest {
+        let values = values.iter().map(|(field, value)| (*field, value.as_bytes().into()));
+        StoreRequest {
+            kind,
+            commands: vec![StoreCommand { key: key.into(), values: values.collect() }],
+            scan_length: 0,
+            wants_values: true,
+            returned: None,
+            rows: 1,
+        }
+    }
+
+    /// Carries a request out that takes a second from this one on.
+    fn at(store: &mut MemoryStore, second: u64, request: &StoreRequest) -> (Outcome, String) {
+        let mut reply = Reply::default();
+        let done_ns = (second + 1) * SECOND;
+        let (_, outcome) = store.execute(request, second * SECOND, || done_ns, &mut reply);
+        let cells = reply.cells.iter().map(|cell| reply.bytes_of(cell));
+        let texts: Vec<_> = cells.map(|bytes| String::from_utf8_lossy(bytes)).collect();
+        (outcome, texts.join(" "))
+    }
+
+    fn read(store: &mut MemoryStore, key: &str) -> (Outcome, String) {
+        at(store, 1_000, &request(Kind::Read, key, &[]))
+    }
+
+    /// Writes two records, and the first field of both once more.
+    fn write_two(store: &mut MemoryStore) {
+        for (second, key) in [(0, "a"), (2, "b")] {
+            at(store, second, &request(Kind::Insert, key, &[(0, &key.repeat(4)), (1, key)]));
+            at(store, second + 10, &request(Kind::Update, key, &[(0, &key.repeat(8))]));
+        }
+    }
+
+    fn found(text: &str) -> (Outcome, String) {
+        (Outcome::Ok, text.to_owned())
+    }
+
+    const GONE: (Outcome, String) = (Outcome::Miss, String::new());
+
+    #[test]
+    fn without_faults_a_store_returns_what_was_written_last() {
+        let mut store = store(Fault::LoseRecord, 0);
+        write_two(&mut store);
+        assert_eq!(read(&mut store, "a"), found("aaaaaaaa a"));
+        assert_eq!(at(&mut store, 20, &request(Kind::Delete, "a", &[])).0, Outcome::Ok);
+        assert_eq!(at(&mut store, 22, &request(Kind::Delete, "a", &[])).0, Outcome::Miss);
+        assert_eq!((read(&mut store, "a"), read(&mut store, "b")), (GONE, found("bbbbbbbb b")));
+    }
+
+    #[test]
+    fn each_fault_shows_in_what_reads_return() {
+        for (fault, a) in [
+            (Fault::LoseRecord, GONE),
+            (Fault::LoseField, found("aaaaaaaa")),
+            (Fault::ReturnOlder, found("aaaa a")),
+            (Fault::SwapRecords, found("bbbbbbbb b")),
+            (Fault::TearValue, found("aa a")),
+        ] {
+            let mut store = store(fault, 1);
+            write_two(&mut store);
+            assert_eq!(read(&mut store, "a"), a, "{fault:?}");
+            let b = if fault == Fault::SwapRecords { "aaaaaaaa a" } else { "bbbbbbbb b" };
+            assert_eq!(read(&mut store, "b"), found(b), "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn a_removed_record_returns() {
+        let mut store = store(Fault::ResurrectRecord, 1);
+        write_two(&mut store);
+        assert_eq!(at(&mut store, 20, &request(Kind::Delete, "a", &[])).0, Outcome::Ok);
+        assert_eq!(read(&mut store, "a"), found("aaaaaaaa a"));
+        at(&mut store, 22, &request(Kind::Insert, "a", &[(0, "new")]));
+        assert_eq!((read(&mut store, "a"), store.planted[5]), (found("new"), 0));
+    }
+
+    #[test]
+    fn an_update_that_failed_stays_and_no_other_takes_effect_there() {
+        let mut store = store(Fault::ApplyFailed, 1);
+        write_two(&mut store);
+        // The first update of a record failed, and so do those behind it.
+        assert_eq!(read(&mut store, "a"), found("aaaaaaaa a"));
+        let update = request(Kind::Update, "a", &[(0, "third")]);
+        assert_eq!(at(&mut store, 30, &update), (Outcome::Unavailable, String::new()));
+        store.execute_late(&update, 32 * SECOND);
+        assert_eq!((read(&mut store, "a"), store.planted[6]), (found("aaaaaaaa a"), 1));
+    }
+
+    #[test]
+    fn a_fault_that_could_not_be_seen_any_more_is_planted_elsewhere() {
+        let mut store = store(Fault::LoseRecord, 1);
+        write_two(&mut store);
+        assert_eq!((read(&mut store, "a"), read(&mut store, "b")), (GONE, found("bbbbbbbb b")));
+        assert_eq!(at(&mut store, 20, &request(Kind::Delete, "a", &[])).0, Outcome::Ok);
+        assert_eq!((read(&mut store, "b"), store.planted[0]), (GONE, 1));
+        store.doubt(&request(Kind::Update, "b", &[]));
+        assert_eq!((read(&mut store, "b"), store.planted[0]), (found("bbbbbbbb b"), 0));
+    }
+}
