@@ -151,6 +151,24 @@ def changed(healthy: Callable[[], Any], minute: int, change: Callable[[Any], Non
     return run
 
 
+def test_a_history_says_where_its_servers_changed(healthy: Callable[[], Any]) -> None:
+    def of_heap(heap: int) -> Callable[[Any], None]:
+        def change(draft: Any) -> None:
+            node = {"name": "node-1", "role": "peer", "cores": []}
+            draft.testbed = {"observed": True, "system": "cassandra", "nodes": [node],
+                             "heap_bytes": heap * 2**30}  # fmt: skip
+
+        return change
+
+    heaps = [1, 1, 8, 8]
+    runs = [changed(healthy, minute, of_heap(heap)) for minute, heap in enumerate(heaps)]
+    (history,) = histories(runs, THROUGHPUT)
+    assert [change.index for change in history.environments] == [2]
+    assert history_sentence(history).endswith(
+        f" From {runs[2].id} on, the servers differ: servers.heap 1024 MiB against 8192 MiB."
+    )
+
+
 def more_clients(draft: Any) -> None:
     draft.plan["groups"][0]["clients"] = 16
 

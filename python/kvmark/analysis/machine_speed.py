@@ -20,11 +20,11 @@ from kvmark.records.names import FIXED_WORK
 from kvmark.stats import Estimate
 from kvmark.stats.median import median_interval
 
-__all__ = ["HOST", "fixed_work_ns", "same_machine", "unlike_machines"]
+__all__ = ["fixed_work_ns", "same_machine", "unlike_machines"]
 
 _LEAST_SAMPLES: Final = 8
 _LEAST_RUNS: Final = 3
-HOST: Final = ("processor", "cores", "memory_bytes", "kernel", "governor")
+_HOST: Final = ("processor", "cores", "memory_bytes", "kernel", "governor")
 """What a machine is known by."""
 _NS_PER_MS: Final = 1e6
 
@@ -41,7 +41,7 @@ def fixed_work_ns(runs: Iterable[Run]) -> Estimate | None:
 
 def same_machine(run: Run) -> tuple[str, ...]:
     """The machine of a run: on another one the fixed work takes another time."""
-    return tuple(str(run.manifest.host.get(name)) for name in HOST)
+    return tuple(str(run.manifest.host.get(name)) for name in _HOST)
 
 
 def unlike_machines(cases: Iterable[Collection[Run]]) -> Mapping[str, Reason]:

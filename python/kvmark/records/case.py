@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, TypeVar
 
+from kvmark.records.environment import RunEnvironment
+
 if TYPE_CHECKING:
     from kvmark.records.model import Manifest
 
@@ -48,7 +50,6 @@ _HOW_LONG: Final = re.compile(
     r"(phases|levels)\b.*|drain_limit_ns|timeout_ns|workers|faults\[\d+\]\.(at|for)_ns"
 )
 _MOST_TOLD: Final = 3
-_PROXY: Final = ("version", "build", "threads")
 
 
 class _HasManifest(Protocol):
@@ -129,18 +130,14 @@ def described(manifest: Manifest) -> dict[str, str]:
 
 
 def thing(manifest: Manifest) -> tuple[str, str]:
-    """What was measured, however long: a digest of system, nodes and load, and it in words.
+    """What was measured, however long: a digest of system, servers and load, and it in words.
 
     Two documents that show different runs of one thing contradict each other.
     """
     places = described(manifest)
     known = {place: text for place, text in places.items() if not _HOW_LONG.fullmatch(place)}
-    testbed = manifest.testbed or {}
-    nodes = testbed.get("nodes") or ()
-    known["nodes"] = str(len(nodes))
-    if testbed.get("system") == "proxy":
-        # The way to a system is part of what was measured.
-        known |= {f"proxy.{name}": str(testbed.get(name)) for name in _PROXY}
+    known |= RunEnvironment.of(manifest).servers
+    nodes = (manifest.testbed or {}).get("nodes") or ()
     digest = sha256(json.dumps(sorted(known.items())).encode()).hexdigest()
     clients = [text for place, text in places.items() if place.endswith(".clients")]
     asked = f", {' and '.join(clients)} clients" if clients else ""

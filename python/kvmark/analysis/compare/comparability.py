@@ -6,15 +6,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from kvmark.analysis.machine_speed import HOST, fixed_work_ns, same_machine
+from kvmark.analysis.machine_speed import fixed_work_ns, same_machine
 from kvmark.analysis.verdict.rules import RULES
 from kvmark.records import PhaseRecord, Run
 from kvmark.records.case import PLACES, described
 from kvmark.records.counting import moved_between
+from kvmark.records.environment import RunEnvironment
 
-__all__ = ["Caution", "Difference", "cautions", "differences", "recounted"]
+__all__ = [
+    "Caution", "Difference", "cautions", "differences", "environment_differences", "recounted",
+]  # fmt: skip
 
-Kind = Literal["plan", "system"]
+Kind = Literal["plan", "system", "environment"]
+"""Where a difference is: in the plan, in the system's version and settings, or in its servers."""
+_OF_ANY_STORE: Final = ("servers.nodes", "servers.cores", "servers.memory", "servers.proxy")
+"""What servers of unlike stores have in common. A heap or a Java is one store's own."""
 
 #: A generator this busy, and this much busier than on the other side, may be what is compared.
 _BUSY: Final = 0.5
@@ -42,7 +48,10 @@ class Caution:
 
 
 def differences(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Difference, ...]:
-    """What the plans and systems of all runs have that the first one's haven't, each place once."""
+    """The differences of all runs to the first one, in plan, system and servers, each place once.
+
+    What is known of the servers of one run only is no difference.
+    """
     if not baseline:
         return ()
     first = _described(baseline[0])
@@ -54,10 +63,25 @@ def differences(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Diff
             if before != after and place not in found:
                 kind: Kind = "system" if place.startswith("system") else "plan"
                 found[place] = Difference(kind, place, before, after)
+        found |= {
+            one.place: one
+            for one in environment_differences(baseline[0], run)
+            if one.place not in found
+        }
     if "system.name" in found:
         # Another store has other options and settings throughout: its name says it all.
         return tuple(one for one in found.values() if one.kind == "plan" or _names(one))
     return tuple(found.values())
+
+
+def environment_differences(before: Run, after: Run) -> tuple[Difference, ...]:
+    """What differs between the servers of two runs, as far as it is known of both."""
+    one, other = (RunEnvironment.of(run.manifest).servers for run in (before, after))
+    return tuple(
+        Difference("environment", place, text, other[place])
+        for place, text in one.items()
+        if place in other and other[place] != text
+    )
 
 
 def cautions(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Caution, ...]:
@@ -83,7 +107,7 @@ def recounted(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Cautio
 
 
 def _names(one: Difference) -> bool:
-    return one.place in ("system.name", "system.version")
+    return one.place in ("system.name", "system.version", *_OF_ANY_STORE)
 
 
 def _described(run: Run) -> dict[str, str]:
@@ -112,17 +136,17 @@ def _versions(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Cau
 
 
 def _machines(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Caution]:
-    first = baseline[0].manifest.host
-    for key in HOST:
-        values = {str(run.manifest.host.get(key)) for run in (*baseline, *candidate)}
-        if len(values) > 1:
-            others = ", ".join(sorted(values - {str(first.get(key))}))
-            name = key.replace("_", " ")
-            yield Caution(
-                "machines",
-                f"The sides ran on different machines: {name} {first.get(key)} against {others}.",
-            )
-            return
+    """All places in which the machines differ, as far as they are known of every run."""
+    first, *rest = (RunEnvironment.of(run.manifest).host for run in (*baseline, *candidate))
+    told = []
+    for place, text in first.items():
+        others = sorted({one[place] for one in rest if place in one} - {text})
+        if others:
+            name = place.removeprefix("host.").replace("_", " ")
+            told.append(f"{name} {text} against {', '.join(others)}")
+    if told:
+        sentence = f"The sides ran on different machines: {'; '.join(told)}."
+        yield Caution("machines", sentence)
 
 
 def _machine_speed(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Caution]:

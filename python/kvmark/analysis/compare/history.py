@@ -6,13 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kvmark.analysis.compare.comparability import cautions, recounted
+from kvmark.analysis.compare.comparability import (
+    Difference,
+    cautions,
+    environment_differences,
+    recounted,
+)
 from kvmark.analysis.compare.metrics import run_value
 from kvmark.records import Run, by_case
 from kvmark.spec.metric import Metric
 from kvmark.stats import change_points, could_be_seen, least_points
 
-__all__ = ["History", "HistoryPoint", "Moved", "Recounted", "histories"]
+__all__ = ["EnvironmentChange", "History", "HistoryPoint", "Moved", "Recounted", "histories"]
 
 #: More points are no clearer, and permutations take the square of their time.
 MOST_POINTS = 300
@@ -51,6 +56,14 @@ class Recounted:
 
 
 @dataclass(frozen=True, slots=True)
+class EnvironmentChange:
+    """A place from which on the servers of the runs are others than in the run before."""
+
+    index: int
+    differences: tuple[Difference, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class History:
     """The runs of a case in the order of their time."""
 
@@ -64,6 +77,8 @@ class History:
     #: too few runs.
     could_be_seen: float | None
     recounted: tuple[Recounted, ...] = ()
+    #: Where the servers changed, whether the level moved there or not.
+    environments: tuple[EnvironmentChange, ...] = ()
 
 
 def histories(runs: Iterable[Run], metric: Metric) -> tuple[History, ...]:
@@ -97,8 +112,9 @@ def _history(title: str, runs: Sequence[Run], metric: Metric) -> History:
         for one in change_points(values)
     )
     seen = could_be_seen(values, [move.index for move in moves])
-    counted = _recounted([run for run, _ in kept])
-    return History(title, metric, points, moves, least_points(), seen, counted)
+    used = [run for run, _ in kept]
+    counted, environments = _recounted(used), _environments(used)
+    return History(title, metric, points, moves, least_points(), seen, counted, environments)
 
 
 def _recounted(runs: Sequence[Run]) -> tuple[Recounted, ...]:
@@ -106,6 +122,13 @@ def _recounted(runs: Sequence[Run]) -> tuple[Recounted, ...]:
         Recounted(index, caution.sentence)
         for index, (before, after) in enumerate(pairwise(runs), start=1)
         for caution in recounted([before], [after])
+    )
+
+
+def _environments(runs: Sequence[Run]) -> tuple[EnvironmentChange, ...]:
+    changes = (environment_differences(before, after) for before, after in pairwise(runs))
+    return tuple(
+        EnvironmentChange(index, found) for index, found in enumerate(changes, start=1) if found
     )
 
 

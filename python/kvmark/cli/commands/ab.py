@@ -192,7 +192,9 @@ def _answer(paired: Paired, journal: Journal, wanted: _Wanted, problem: KvmarkEr
     from kvmark.report.views.comparison import answers, grids
 
     runs = {side: [records.open(run) for run in blocks.runs(side)] for side in SIDES}
-    comparison = compare(runs["base"], runs["candidate"], allow=wanted.allow, gate=wanted.gate)
+    # Each side was named with its servers: what differs between them is what is compared.
+    allow = (*wanted.allow, "environment")
+    comparison = compare(runs["base"], runs["candidate"], allow=allow, gate=wanted.gate)
     said = (
         *_blocks_sentences(paired),
         f"The runs have the tags {name}:base and {name}:candidate.",

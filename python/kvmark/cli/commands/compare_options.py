@@ -14,7 +14,7 @@ from kvmark.spec.suggest import did_you_mean
 
 __all__ = ["Allow", "FailIf", "Form", "IfUnknown", "Junit", "allowed", "gate", "share"]
 
-ALLOWED: Final = ("invalid", "plan", "system")
+ALLOWED: Final = ("environment", "invalid", "plan", "system")
 """What may speak against a comparison and be allowed by name."""
 
 Allow = Annotated[

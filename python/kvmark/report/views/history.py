@@ -11,7 +11,7 @@ from kvmark.analysis.compare.selection import ExcludedRun
 from kvmark.report.format import units
 from kvmark.report.format.bars import contrast
 from kvmark.report.format.grid import Cell, Column, Grid, printable, to_markdown, to_text, wrap
-from kvmark.report.views.comparison import percent
+from kvmark.report.views.comparison import differences, percent
 from kvmark.report.views.plan_words import listed
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
 
 _SHORT_COMMIT = 12
 _MOST_EXCLUDED = 6
+_MOST_CHANGES = 3
 # Characters of a date and time without its seconds.
 _MINUTE = 16
 
@@ -92,7 +93,18 @@ def history_sentence(history: History) -> str:
     counted = [
         f"From {history.points[one.index].run} on: {one.sentence}" for one in history.recounted
     ]
-    return " ".join([_moved_sentence(history), *counted])
+    return " ".join([_moved_sentence(history), *counted, *_environment_sentences(history)])
+
+
+def _environment_sentences(history: History) -> list[str]:
+    """What differs in the servers from some runs on: the newest changes, and how many there are."""
+    changes = history.environments
+    newest = [(history.points[one.index].run, one) for one in changes[-_MOST_CHANGES:]]
+    told = [
+        f"From {run} on, the servers differ: {differences(one.differences)}." for run, one in newest
+    ]
+    earlier = len(changes) - len(told)
+    return [*([f"The servers changed {earlier} times before."] if earlier else []), *told]
 
 
 def _moved_sentence(history: History) -> str:

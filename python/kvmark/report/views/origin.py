@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kvmark.records import Run
+from kvmark.records.environment import RunEnvironment
 from kvmark.report.format import units
 from kvmark.report.format.grid import escape_markdown
 from kvmark.report.model.answers import Fact
@@ -31,7 +32,23 @@ def origin_facts(runs: Sequence[Run]) -> tuple[Fact, ...]:
         Fact("Commit", ", ".join(_commits(own)) or NO_COMMIT),
         Fact("Machine", "; ".join(dict.fromkeys(map(_machine, own)))),
         Fact("System", ", ".join(_systems(own))),
+        *_servers(own),
     )
+
+
+def _servers(runs: Sequence[Run]) -> Iterator[Fact]:
+    """The servers that kvmark started; where they differ between runs, each place that differs."""
+    known = [RunEnvironment.of(run.manifest) for run in runs]
+    words = list(dict.fromkeys(one.server_words for one in known if one.servers))
+    if len(words) == 1:
+        yield Fact("Servers", words[0])
+    elif words:
+        places = dict.fromkeys(place for one in known for place in one.servers)
+        levels = {place: list(dict.fromkeys(one.servers.get(place, "unknown") for one in known))
+                  for place in places}  # fmt: skip
+        told = [f"{place.removeprefix('servers.')} {', or '.join(texts)}"
+                for place, texts in levels.items() if len(texts) > 1]  # fmt: skip
+        yield Fact("Servers", f"not the same for all runs: {'; '.join(told)}")
 
 
 def origin_sentence(runs: Sequence[Run]) -> str:
