@@ -39,13 +39,20 @@ class MadeUp:
     chance: Sequence[float] = (0.0,)
     power: float = 2.0
     otherwise: dict[float, Outcome] = field(default_factory=dict)
+    #: How much a client carries: the rate that all of them carry may be less than the capacity.
+    of_client: float = math.inf
     tried: list[float] = field(default_factory=list)
 
-    def attempt(self, rate: float, stage: Stage) -> RateRun:
+    def attempt(self, rate: float, stage: Stage, clients: int) -> RateRun:
         error = self.chance[len(self.tried) % len(self.chance)]
         self.tried.append(rate)
-        p99_ns = OBJECTIVE.bound * (rate / self.capacity) ** self.power * math.exp(error)
-        return self._judged(rate, stage, p99_ns)
+        most = min(self.capacity, self.of_client * clients)
+        p99_ns = OBJECTIVE.bound * (rate / most) ** self.power * math.exp(error)
+        one = self._judged(rate, stage, p99_ns)
+        # Beyond what it carries, a system has all clients busy, too.
+        busy = math.isfinite(self.of_client) and rate > 0.95 * most
+        carried = min(rate, most)
+        return replace(one, clients=clients, held_back=busy, throughput=carried)
 
     def together(self, runs: Sequence[RateRun]) -> RateRun:
         logs = [math.log(one.figures[OBJECTIVE.text] or 1) for one in runs]
@@ -59,8 +66,14 @@ class MadeUp:
         return RateRun(rate, stage, "run", outcome, reasons, {OBJECTIVE.text: p99_ns}, rate)
 
 
-def found_in(system: MadeUp, first: float, within: float = 0.03, confirm: int = 3) -> Capacity:
-    return search(system, first, Asked(within, confirm))
+def found_in(
+    system: MadeUp,
+    first: float,
+    within: float = 0.03,
+    confirm: int = 3,
+    most_clients: int = 4096,
+) -> Capacity:
+    return search(system, first, Asked(within, confirm, clients=16, most_clients=most_clients))
 
 
 @pytest.mark.parametrize("first", [1.0, 700.0, 999.0, 1_001.0, 5e6])
@@ -145,7 +158,41 @@ def test_a_system_that_never_misses_leaves_the_answer_open() -> None:
 @pytest.mark.parametrize(("within", "confirm"), [(0.0, 3), (1.5, 3), (0.03, -1)])
 def test_an_exactness_that_cannot_be_had_is_refused(within: float, confirm: int) -> None:
     with pytest.raises(UsageError):
-        Asked(within, confirm)
+        Asked(within, confirm, clients=16, most_clients=16)
+
+
+@pytest.mark.parametrize("of_client", [0.9, 7.0, 500.0])
+def test_the_number_of_clients_is_raised_until_it_does_not_matter(of_client: float) -> None:
+    found = found_in(MadeUp(1_000, of_client=of_client), 12)
+    assert found.found == "found"
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low <= 1_000 <= found.high <= found.low * 1.03
+    # As many as carry the capacity, and at most twice as many.
+    enough = max(16, 1_000 / of_client)
+    assert enough * 0.97 <= found.clients <= 2 * enough
+    estimate = estimated(found, [OBJECTIVE])
+    assert estimate is not None
+    assert estimate.value == pytest.approx(1_000, rel=0.03)
+
+
+@pytest.mark.parametrize(("most_clients", "within"), [(16, 0.03), (64, 0.03), (64, 0.3)])
+def test_clients_that_are_all_busy_bound_the_answer_from_below_only(
+    most_clients: int, within: float
+) -> None:
+    found = found_in(MadeUp(1_000, of_client=7.0), 50, within, most_clients=most_clients)
+    assert (found.found, found.high, found.clients) == ("clients", None, most_clients)
+    assert found.low == pytest.approx(7.0 * most_clients, rel=within)
+    assert f"all {most_clients} clients were busy" in found.reason
+
+
+def test_a_system_that_is_busy_with_all_clients_is_not_tried_again_and_again_with_more() -> None:
+    found = found_in(MadeUp(1_000, of_client=500.0), 600)
+    wider = [one for one in found.runs if one.clients > 16]
+    missed = {one.rate for one in found.runs if not one.holds}
+    assert found.clients == 16
+    assert len(wider) <= len(missed)
+    assert not [one for one in wider if one.stage == "confirm"]
 
 
 # On the simulated driver's virtual clock.
@@ -187,6 +234,32 @@ def test_the_capacity_of_a_queue_is_that_of_its_closed_form(kvmark: Kvmark, tmp_
     assert said["number"] == len(tried) + 1
     assert manifest["spec"]["capacity"]["rate"] == tried[-1]["rate"]
     assert (tmp_path / "runs" / f"{last}.verdict.json").exists()
+
+
+# 64 servers of 10 ms each: sixteen clients keep a quarter of them busy.
+PARALLEL = ("--system", "sim:?clock=virtual&service=constant&mean_us=10000&servers=64")
+COARSE = ("--slo", "p99<20ms", "--within", "20%", "--confirm", "1", "--duration", "4s")
+
+
+def test_a_system_that_serves_many_at_once_is_not_held_back_by_the_usual_clients(
+    kvmark: Kvmark,
+) -> None:
+    answer, _ = kvmark(*PARALLEL, *COARSE)
+    assert answer["search"]["found"] == "found"
+    assert answer["search"]["clients"] >= 64
+    assert 4_500 < answer["search"]["low"] < answer["search"]["high"] < 8_000
+
+
+def test_clients_that_hold_the_system_back_are_the_answer_and_no_success(
+    kvmark: Kvmark, tmp_path: Path
+) -> None:
+    words = (*PARALLEL, *COARSE, "--clients", "16", "--report", str(tmp_path / "report.md"))
+    answer, said = kvmark(*words, exits=1)
+    assert answer["search"]["found"] == "clients"
+    assert answer["capacity"] is None
+    assert 1_000 < answer["search"]["low"] < 1_700
+    for text in (answer["sentence"], said, (tmp_path / "report.md").read_text()):
+        assert "all 16 clients were busy" in text
 
 
 def test_an_objective_that_holds_at_no_rate_ends_with_the_reason(tmp_path: Path) -> None:

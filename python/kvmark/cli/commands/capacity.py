@@ -33,6 +33,9 @@ _SECOND_NS: Final = 10**9
 _DURATION_NS: Final = 10 * _SECOND_NS
 """Of each run. A search makes about fifteen of them."""
 
+_MOST_CLIENTS: Final = 4096
+"""Where their number isn't given: servers refuse more connections than some thousands."""
+
 Confirm = Annotated[
     int, typer.Option(metavar="N", help="Runs with other seeds that confirm each end.")
 ]
@@ -101,17 +104,25 @@ def capacity(
     from kvmark import catalog
     from kvmark.experiment.designs.capacity.design import CapacitySearch
     from kvmark.experiment.designs.capacity.search import Asked
+    from kvmark.plan.compile import OPEN_CLIENTS
     from kvmark.plan.operations import operation_names
     from kvmark.spec.metric import check_operations
     from kvmark.spec.objective import share
     from kvmark.spec.run import RunSpec
 
     objectives = _objectives(slo)
+    spec = RunSpec(workload=catalog.find(workload), system=_named(system), **given)
+    number = clients or next((one.clients for one in spec.active_groups if one.clients), None)
     search = CapacitySearch(
-        spec=RunSpec(workload=catalog.find(workload), system=_named(system), **given),
+        spec=spec,
         arrival=arrival,
         objectives=objectives,
-        asked=Asked(share(within), confirm if repetitions is None else repetitions - 1),
+        asked=Asked(
+            share(within),
+            confirm if repetitions is None else repetitions - 1,
+            clients=number or OPEN_CLIENTS,
+            most_clients=number or _MOST_CLIENTS,
+        ),
         first=None if begin is None else rate(begin),
     )
     plan = search.typical_plan()
@@ -179,12 +190,13 @@ def _capacity_answer(search: CapacitySearch, found: Capacity, journal: Journal) 
         low=found.low,
         high=found.high,
         reason=found.reason,
+        clients=found.clients,
         estimate=estimated(found, search.objectives),
         tag=tag(journal.id),
         lines=tuple(
             CapacityLine(
                 one.rate, one.stage, one.run, one.outcome, one.reasons, one.figures,
-                one.throughput, one.notes,
+                one.throughput, one.clients,
             )
             for one in found.runs
         ),

@@ -23,9 +23,12 @@ _OUTCOMES: Final[Mapping[str, tuple[str, Tone]]] = {
     "generator": ("generator's limit", "suspect"),
     "too few": ("too few operations", "muted"),
 }
-_HELD_BACK: Final = (
-    "At {rate:,.4g} ops/s the limit of operations in flight held others back: raise --clients to"
-    " see whether the system can do more."
+
+
+_ALL_DUE: Final = (
+    "Times are those of all operations that were due: one that failed or was never issued counts as"
+    f" slower than any bound. {units.ABSENT} stands where the figure is beyond any bound, or where"
+    " there are too few operations for it."
 )
 
 
@@ -53,7 +56,8 @@ class CapacityLine:
     #: Each objective's figure by its text: nanoseconds, a share, or ops/s.
     figures: Mapping[str, float | None]
     throughput: float
-    notes: tuple[str, ...]
+    #: The limit of operations in flight.
+    clients: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +67,14 @@ class CapacityAnswer:
     workload: str
     system: str
     objectives: tuple[Bound, ...]
-    found: Literal["found", "nowhere", "generator", "open"]
+    found: Literal["found", "nowhere", "generator", "clients", "open"]
     low: float | None
     high: float | None
     reason: str
     #: With its interval, or the highest rate that held without one; none where there is none.
     estimate: units.Bounded | None
+    #: The limit of operations in flight with which it was found.
+    clients: int
     #: That all of its runs have.
     tag: str
     lines: tuple[CapacityLine, ...]
@@ -78,9 +84,6 @@ def capacity_text(answer: CapacityAnswer, width: int) -> Text:
     """The table of runs, then the answer."""
     lines = [to_text(capacity_grid(answer), width), Text()]
     lines += sentence_lines(printable(capacity_sentence(answer)), width)
-    held_back = [line for line in answer.lines if line.notes and line.rate == answer.high]
-    if held_back:
-        lines += [Text(), *sentence_lines(_HELD_BACK.format(rate=held_back[0].rate), width)]
     return Text("\n").join(lines)
 
 
@@ -114,30 +117,38 @@ def capacity_grid(answer: CapacityAnswer) -> Grid:
         for number, line in enumerate(answer.lines)
         if number and line.stage != answer.lines[number - 1].stage
     ]
+    several = len({line.clients for line in answer.lines}) > 1
     return Grid(
         title=f"Capacity of {answer.workload} on {answer.system}",
         columns=(
             Column("offered ops/s", key=True),
             Column("step", number=False),
+            *([Column("clients")] if several else []),
             Column("ops/s"),
             *(Column(_heading(bound)) for bound in answer.objectives),
             Column("outcome", number=False),
             Column("run", number=False),
         ),
-        rows=tuple(_row(line, answer.objectives) for line in answer.lines),
+        rows=tuple(_row(line, answer.objectives, several=several) for line in answer.lines),
         section_starts=frozenset(changes),
+        notes=(_ALL_DUE,) if any(_is_time(bound) for bound in answer.objectives) else (),
     )
 
 
+def _is_time(bound: Bound) -> bool:
+    return bound.measure not in ("errors", "throughput")
+
+
 def _heading(bound: Bound) -> str:
-    return bound.text if bound.measure in ("errors", "throughput") else f"{bound.text}, ms"
+    return f"{bound.text}, ms" if _is_time(bound) else bound.text
 
 
-def _row(line: CapacityLine, objectives: tuple[Bound, ...]) -> tuple[Cell, ...]:
+def _row(line: CapacityLine, objectives: tuple[Bound, ...], *, several: bool) -> tuple[Cell, ...]:
     said, tone = _OUTCOMES[line.outcome]
     return (
         Cell(units.significant(line.rate), "strong"),
         Cell(line.stage),
+        *([Cell(units.whole(line.clients))] if several else []),
         Cell(units.significant(line.throughput)),
         *(Cell(_figure(line.figures.get(bound.text), bound)) for bound in objectives),
         Cell(said, tone),
@@ -159,6 +170,7 @@ def _figure(value: float | None, bound: Bound) -> str:
 
 def _held(answer: CapacityAnswer, rate: float) -> str:
     """How many of the runs at a rate held."""
-    runs = [line for line in answer.lines if line.rate == rate]
+    at_rate = [line for line in answer.lines if line.rate == rate]
+    runs = [line for line in at_rate if line.clients == answer.clients] or at_rate
     held = sum(line.outcome == "holds" for line in runs)
     return f"{held} of {len(runs)}"

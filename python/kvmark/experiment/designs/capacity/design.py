@@ -78,7 +78,7 @@ class CapacitySearch:
                 f"capacity: {workload.name} says its own rate, and the rate is what is searched"
                 " for; leave 'rate' out of it"
             )
-        return compile_run(self._at(None, 1))
+        return compile_run(self._at(None, 1, self.asked.clients))
 
     def other_plans(self) -> Mapping[str, Plan]:
         """None: all runs are alike."""
@@ -93,24 +93,27 @@ class CapacitySearch:
         """
         first = self.first
         if first is None:
-            run = self._run(runs, "closed model", None)
+            run = self._run(runs, "closed model", None, self.asked.clients)
             most = measured_rate(runs.records, run)
             if most <= 0:
                 raise AnswerIsNo(f"no operation of run {run} succeeded: see kvmark show")
             first = most / 2
         self.found = search(_Attempts(self, runs), first, self.asked)
 
-    def judged(self, runs: Runs, made_runs: tuple[str, ...], rate: float, stage: Stage) -> RateRun:
+    def judged(
+        self, runs: Runs, made_runs: tuple[str, ...], rate: float, stage: Stage, clients: int
+    ) -> RateRun:
         """Runs at a rate, judged as one."""
-        return judged(runs.records, made_runs, rate, stage, self.objectives)
+        return judged(runs.records, made_runs, rate, stage, self.objectives, clients)
 
-    def attempt(self, runs: Runs, rate: float, stage: Stage) -> str:
+    def attempt(self, runs: Runs, rate: float, stage: Stage, clients: int) -> str:
         """Carries out one run at a rate."""
-        return self._run(runs, f"{stage} at {rate:,.4g}/s", rate)
+        more = f" with {clients} clients" if clients > self.asked.clients else ""
+        return self._run(runs, f"{stage} at {rate:,.4g}/s{more}", rate, clients)
 
-    def _run(self, runs: Runs, title: str, rate: float | None) -> str:
+    def _run(self, runs: Runs, title: str, rate: float | None, clients: int) -> str:
         self._number += 1
-        case = title if rate is None else f"{rate!r}/s"
+        case = title if rate is None else f"{rate!r}/s, {clients} clients"
         repetition = self._tried[case]
         self._tried[case] += 1
         steps = self.asked.steps + (self.first is None)
@@ -121,22 +124,23 @@ class CapacitySearch:
                 title=title,
                 number=self._number,
                 total=max(self._number, steps),
-                make=partial(self._made, runs.id, rate, self._number),
+                make=partial(self._made, runs.id, rate, self._number, clients),
                 tags=(tag(runs.id),),
             )
         ).id_or_raise()
 
-    def _made(self, experiment: str, rate: float | None, number: int) -> RunMade:
-        spec = self._at(rate, number)
+    def _made(self, experiment: str, rate: float | None, number: int, clients: int) -> RunMade:
+        spec = self._at(rate, number, clients)
         objectives = [objective.text for objective in self.objectives]
         place = {"name": tag(experiment), "number": number}
         own = {"capacity": {**place, "objectives": objectives, "rate": rate}}
         return made(spec, compile_run(spec), own)
 
-    def _at(self, rate: float | None, number: int) -> RunSpec:
+    def _at(self, rate: float | None, number: int, clients: int) -> RunSpec:
         """The run at a rate, with seeds of its own."""
         law = None if rate is None else self.arrival
-        return replace(self.spec, rate=rate, arrival=law, seed=self.spec.seed * _SEEDS + number)
+        seed = self.spec.seed * _SEEDS + number
+        return replace(self.spec, rate=rate, arrival=law, seed=seed, clients=clients)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +150,12 @@ class _Attempts:
     design: CapacitySearch
     runs: Runs
 
-    def attempt(self, rate: float, stage: Stage) -> RateRun:
+    def attempt(self, rate: float, stage: Stage, clients: int) -> RateRun:
         """One run at a rate, judged."""
-        run = self.design.attempt(self.runs, rate, stage)
-        return self.design.judged(self.runs, (run,), rate, stage)
+        run = self.design.attempt(self.runs, rate, stage, clients)
+        return self.design.judged(self.runs, (run,), rate, stage, clients)
 
     def together(self, runs: Sequence[RateRun]) -> RateRun:
         """All runs at a rate, judged as one."""
-        last = runs[-1]
-        return self.design.judged(self.runs, tuple(one.run for one in runs), last.rate, last.stage)
+        last, made_runs = runs[-1], tuple(one.run for one in runs)
+        return self.design.judged(self.runs, made_runs, last.rate, last.stage, last.clients)

@@ -28,7 +28,8 @@ def estimated(capacity: Capacity, objectives: Sequence[Objective]) -> Estimate |
     if low is None or high is None:
         return None
     step = (high / low) ** _NEAR
-    near = [one for one in capacity.runs if low / step <= one.rate <= high * step]
+    same = [one for one in capacity.runs if one.clients == capacity.clients]
+    near = [one for one in same if low / step <= one.rate <= high * step]
     held = Estimate.alone(low, "ops/s", "highest rate that held", len(near))
     over = [_over(one, objectives) for one in near]
     known = [(math.log(one.rate), y) for one, y in zip(near, over, strict=True) if y is not None]

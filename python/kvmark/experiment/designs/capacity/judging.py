@@ -21,6 +21,7 @@ _NOT_KEPT_UP: Final = frozenset({"offered_rate_not_reached", "dropped"})
 _ERRORS: Final = frozenset({"errors", "timeouts", "overloaded", "unavailable"})
 _FAILED: Final = frozenset({"nothing_measured", "abandoned"})
 _GENERATOR: Final = frozenset({"schedule_late", "generator_saturated"})
+_FEW: Final = 0.01
 _ALL_ERRORS: Final = Metric("errors")
 
 
@@ -36,6 +37,7 @@ def judged(
     rate: float,
     stage: Stage,
     objectives: Sequence[Objective],
+    clients: int,
 ) -> RateRun:
     """Closes and judges runs at one rate as one: histograms are merged, shares pooled.
 
@@ -68,7 +70,22 @@ def judged(
             for reason in verdict.reasons
             if reason.code == "concurrency_limit"
         ),
+        clients=clients,
+        held_back=_waited_for_client([run for run, _ in closed]) >= _told_by(objectives),
     )
+
+
+def _waited_for_client(runs: Sequence[Run]) -> float:
+    """The share of operations that were issued late because all clients were busy."""
+    groups = [group for run in runs for phase in run.counted for group in phase.groups]
+    issued = sum(group.issued for group in groups)
+    return sum(group.late_busy or 0 for group in groups) / issued if issued else 0.0
+
+
+def _told_by(objectives: Sequence[Objective]) -> float:
+    """The least share of operations that can put a figure beyond its bound: 1 % for p99."""
+    quantiles = [one.metric.q for one in objectives if one.metric.quantile is not None]
+    return min((1 - q for q in quantiles), default=_FEW)
 
 
 def _closed(records: Records, name: str) -> tuple[Run, Verdict]:

@@ -6,6 +6,9 @@ is bisected until both are as near as was asked. At each end runs with other see
 runs at a rate are judged as one: their histograms are merged, so that what one run says by chance
 counts for its share. An end that then turns out to be on the other side moves on by a step.
 
+A rate can be missed because all clients, the limit of operations in flight, were busy. Then it is
+tried with twice as many, as long as that makes a difference.
+
 Here is the search alone; `runs` has the runs.
 """
 
@@ -24,13 +27,15 @@ Outcome = Literal["holds", "missed", "generator", "too few"]
 """Of a run: the objective held; it was missed; the generator and not the system was the limit; it
 had too few operations to tell."""
 Stage = Literal["bracket", "bisect", "confirm"]
-Found = Literal["found", "nowhere", "generator", "open"]
-"""Of a search: an interval; the objective holds at no rate; up to where the generator is the limit;
-no upper end, because none was found at which it is missed."""
+Found = Literal["found", "nowhere", "generator", "clients", "open"]
+"""Of a search: an interval; the objective holds at no rate; up to where the generator is the limit,
+or the number of clients; no upper end, because none was found at which it is missed."""
 
 _MOST_DOUBLINGS: Final = 20
 _MOST_HALVINGS: Final = 20
 _MOST_MOVES: Final = 8
+_MORE: Final = 1.05
+"""A throughput that is so many times as high, or a time so many times as short, is a difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,10 @@ class RateRun:
     #: Successful operations per second.
     throughput: float
     notes: tuple[str, ...] = ()
+    #: The limit of operations in flight, and whether so many waited for it that it may be the
+    #: reason why an objective was missed.
+    clients: int = 0
+    held_back: bool = False
 
     @property
     def holds(self) -> bool:
@@ -59,7 +68,7 @@ class RateRun:
 class Attempts(Protocol):
     """Who makes the runs."""
 
-    def attempt(self, rate: float, stage: Stage) -> RateRun:
+    def attempt(self, rate: float, stage: Stage, clients: int) -> RateRun:
         """One run at a rate, judged."""
 
     def together(self, runs: Sequence[RateRun]) -> RateRun:
@@ -74,9 +83,12 @@ class Asked:
     within: float
     #: Runs that confirm each end, beside the one that found it.
     confirm: int
+    #: The number of clients to begin with, and the most; equal where the number is given.
+    clients: int
+    most_clients: int
 
     def __post_init__(self) -> None:
-        """Checks both."""
+        """Checks the values."""
         if not 0.001 <= self.within <= 1:
             raise UsageError(f"within: must be from 0.1% to 100%, not {self.within:.3g}")
         if not 0 <= self.confirm <= 100:
@@ -101,6 +113,8 @@ class Capacity:
     #: Why there is no capacity, or no upper end; empty when there are both.
     reason: str
     runs: tuple[RateRun, ...]
+    #: The limit of operations in flight with which the ends were found.
+    clients: int
 
 
 @dataclass
@@ -109,12 +123,39 @@ class _Search:
 
     attempts: Attempts
     asked: Asked
+    clients: int
     runs: list[RateRun] = field(default_factory=list)
+    #: The lowest rate that was missed no less with twice as many clients.
+    enough_at: float = math.inf
 
     def at(self, rate: float, stage: Stage) -> RateRun:
-        one = self.attempts.attempt(rate, stage)
+        one = self._try(rate, stage, self.clients)
+        while one.outcome == "missed" and one.held_back and self._may_be_limit(rate):
+            more = min(2 * self.clients, self.asked.most_clients)
+            if more == self.clients:
+                break
+            wider = self._try(rate, stage, more)
+            if not _makes_a_difference(one, wider):
+                self.enough_at = min(self.enough_at, rate)
+                break
+            self.clients, one = more, wider
+        return one
+
+    def _try(self, rate: float, stage: Stage, clients: int) -> RateRun:
+        one = self.attempts.attempt(rate, stage, clients)
         self.runs.append(one)
         return one
+
+    def _may_be_limit(self, rate: float) -> bool:
+        """Whether the number of clients may be why a rate is missed.
+
+        A system that gains nothing by more clients at a rate gains nothing at higher ones.
+        """
+        return rate < self.enough_at
+
+    def _same(self, rate: float) -> list[RateRun]:
+        """The runs at a rate with the clients that there are now."""
+        return [one for one in self.runs if (one.rate, one.clients) == (rate, self.clients)]
 
     def bracket(self, first: float) -> tuple[float | None, float | None]:
         """A rate that holds and one, at most twice as high, that doesn't; or what there is."""
@@ -161,31 +202,51 @@ class _Search:
 
     def _confirmed(self, rate: float) -> RateRun:
         """All runs at a rate as one, after as many more as were asked for."""
-        tried = any(one.rate == rate for one in self.runs)
-        for _ in range(max(self.asked.confirm, 0 if tried else 1)):
+        for _ in range(max(self.asked.confirm, 0 if self._same(rate) else 1)):
             self.at(rate, "confirm")
-        return self.attempts.together([one for one in self.runs if one.rate == rate])
+        return self.attempts.together(self._same(rate))
 
     def _bounded(self, low: float, high: float) -> Capacity:
-        above = [one for one in self.runs if one.rate == high]
+        above = self._same(high) or [one for one in self.runs if one.rate == high]
         limited = [one for one in above if one.outcome == "generator"]
         if len(limited) * 2 > len(above):
             return self.answer("generator", low, None, "; ".join(limited[0].reasons))
+        held_back = [one for one in above if one.held_back]
+        if len(held_back) * 2 > len(above) and self._may_be_limit(high):
+            return self.answer("clients", low, None, _all_busy(high, self.clients))
         return self.answer("found", low, high, "")
 
     def answer(self, found: Found, low: float | None, high: float | None, reason: str) -> Capacity:
-        return Capacity(found, low, high, reason, tuple(self.runs))
+        return Capacity(found, low, high, reason, tuple(self.runs), self.clients)
 
 
 def search(attempts: Attempts, first: float, asked: Asked) -> Capacity:
     """The highest rate that holds, looked for from `first` ops/s."""
-    tried = _Search(attempts, asked)
+    tried = _Search(attempts, asked, asked.clients)
     low, high = tried.bracket(first)
     if low is None:
         return tried.answer("nowhere", None, high, _nowhere(tried.runs))
     if high is None:
         return tried.answer("open", low, None, "no rate was found at which the objective is missed")
     return tried.confirm(*tried.bisect(low, high))
+
+
+def _makes_a_difference(one: RateRun, wider: RateRun) -> bool:
+    """Whether a run with more clients did better than one at the same rate, or had clients free."""
+    if wider.holds or not wider.held_back or wider.throughput > one.throughput * _MORE:
+        return True
+    known = [(value, wider.figures.get(name)) for name, value in one.figures.items()]
+    times = [(value, other) for value, other in known if value is not None and other is not None]
+    # Figures of throughputs rise only with the throughput itself.
+    return bool(times) and all(other * _MORE < value for value, other in times)
+
+
+def _all_busy(rate: float, clients: int) -> str:
+    number = "the one client was" if clients == 1 else f"all {clients} clients were"
+    return (
+        f"at {rate:,.4g} ops/s {number} busy, and more of them may carry more: raise --clients, or"
+        " leave it out to have their number found"
+    )
 
 
 def _nowhere(runs: Sequence[RateRun]) -> str:
