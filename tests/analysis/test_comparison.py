@@ -5,6 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from kvmark.analysis.compare.thresholds import Held, hold, one_sided
 from kvmark.errors import RecordsError, UsageError
 from kvmark.records import Records, Run
 from kvmark.report.format.junit import junit
-from kvmark.report.views.comparison import answers, grids
+from kvmark.report.views.comparison import answers, comparison_markdown, grids, held_sentence
+from kvmark.report.views.origin import origin_facts
 from kvmark.spec.condition import Gate, IfUnknown, parse_condition
 from kvmark.spec.metric import parse_metric
 from kvmark.stats import difference, holm, level_of
@@ -134,6 +136,62 @@ def test_unlike_sides_are_refused_with_the_difference_unless_it_is_allowed(
     assert f"--allow {allowed}" in str(refused.value)
     comparison = compare(*sides, allow=(allowed,))
     assert [one.place for one in comparison.cases[0].differences] == [place]
+
+
+def on_servers(heap: int, core: int = 0) -> Change:
+    node = {"name": "node-1", "role": "peer", "address": f"127.0.0.1:{9042 + heap}",
+            "cores": [core]}  # fmt: skip
+
+    def change(draft: Any) -> None:
+        draft.testbed = {"observed": True, "system": "cassandra", "network": None, "nodes": [node],
+                         "heap_bytes": heap * 2**30, "memory_bytes": None}  # fmt: skip
+
+    return change
+
+
+def test_servers_with_another_heap_are_refused_unless_that_is_allowed(
+    healthy: Callable[[], Any],
+) -> None:
+    sides = [made(healthy, change=on_servers(1))], [made(healthy, change=on_servers(8, 1))]
+    with pytest.raises(UsageError, match="--allow environment") as refused:
+        compare(*sides)
+    assert "the environments of the sides differ (servers.cores 0 against 1" in str(refused.value)
+    assert "servers.heap 1024 MiB against 8192 MiB" in str(refused.value)
+    comparison = compare(*sides, allow=("environment",))
+    assert "servers.heap 1024 MiB against 8192 MiB" in comparison_markdown(comparison)
+    same = [made(healthy, change=on_servers(1)) for _ in range(2)]
+    assert compare(same[:1], same[1:]).cases[0].differences == ()
+    # What is known of one side only is no difference.
+    assert differences(same, [made(healthy)]) == ()
+
+
+def test_runs_of_one_side_on_unlike_servers_are_refused_too(healthy: Callable[[], Any]) -> None:
+    mixed = [made(healthy, change=on_servers(heap)) for heap in (1, 8)]
+    with pytest.raises(UsageError, match=r"servers\.heap"):
+        compare(mixed, [made(healthy, change=on_servers(1))])
+
+
+def test_machines_are_warned_of_with_everything_that_differs(healthy: Callable[[], Any]) -> None:
+    def other(draft: Any) -> None:
+        draft.host.update(cores=8, kernel="6.2", sysctl={"vm.swappiness": "1"})
+
+    def first(draft: Any) -> None:
+        draft.host.update(kernel="6.1", sysctl={"vm.swappiness": "60"})
+
+    comparison = compare([made(healthy, change=first)], [made(healthy, change=other)])
+    said = next(one for one in comparison.cases[0].cautions if one.code == "machines")
+    assert said.sentence == (
+        "The sides ran on different machines: cores 4 against 8; kernel 6.1 against 6.2;"
+        " vm.swappiness 60 against 1."
+    )
+
+
+def test_a_report_says_in_what_the_servers_of_its_runs_differ(healthy: Callable[[], Any]) -> None:
+    runs = [made(healthy, change=on_servers(heap)) for heap in (1, 8)]
+    (servers,) = [one.text for one in origin_facts(runs) if one.label == "Servers"]
+    assert servers == "not the same for all runs: heap 1024 MiB, or 8192 MiB"
+    (servers,) = [one.text for one in origin_facts(runs[:1]) if one.label == "Servers"]
+    assert servers == "nodes 1 peer, cores 0, heap 1024 MiB"
 
 
 def test_seeds_and_places_are_no_differences(healthy: Callable[[], Any]) -> None:
@@ -277,6 +335,64 @@ def test_a_metric_without_an_estimate_can_not_be_told(
     ends = compare(*sides, gate=Gate((condition,)))
     assert [(one.answer, one.effect) for one in ends.failed] == [("can't tell", None)]
     assert not compare(*sides, gate=Gate((condition,), "pass")).failed
+
+
+def failing(healthy: Callable[[], Any], shares: Sequence[float]) -> list[Run]:
+    """Repetitions of which such shares of the reads time out."""
+
+    def fails(draft: Any, share: float) -> None:
+        if share:
+            draft.turn(int(draft.total("READ")["count"] * share), "READ", "timeout")
+
+    speeds = np.random.default_rng(3).lognormal(0, 0.002, len(shares))
+    return [
+        made(healthy, float(speed), partial(fails, share=share))
+        for speed, share in zip(speeds, shares, strict=True)
+    ]
+
+
+def answer_to(text: str, base: Sequence[Run], candidate: Sequence[Run]) -> Held:
+    gate = Gate((parse_condition(text),))
+    (case,) = compare(base, candidate, gate=gate, allow=("invalid",)).cases
+    return case.held[0]
+
+
+@pytest.mark.parametrize("text", ["p99>5%", "READ.p99>5%", "service.p99>5%", "READ.mean>5%"])
+@pytest.mark.parametrize("runs", [1, 4])
+def test_a_condition_counts_failures_as_slower_than_any_bound(
+    healthy: Callable[[], Any], text: str, runs: int
+) -> None:
+    sound, broken = failing(healthy, [0.0] * runs), failing(healthy, [0.03] * runs)
+    found = answer_to(text, sound, broken)
+    assert (found.answer, found.failed) == ("worse", True)
+    assert "of the candidate's operations have no answer" in held_sentence(found)
+    assert answer_to(text, broken, sound).answer == "not worse"
+
+
+def test_failures_on_both_sides_can_not_be_told_apart_by_a_time(
+    healthy: Callable[[], Any],
+) -> None:
+    one, other = failing(healthy, [0.03] * 3), failing(healthy, [0.031] * 3)
+    assert answer_to("p99>5%", one, other).answer == "can't tell"
+
+
+def test_equal_shares_of_failures_near_the_quantile_accuse_nobody(
+    healthy: Callable[[], Any],
+) -> None:
+    # Of all operations, 0.99 % and 1.01 % on average.
+    one, other = failing(healthy, [0.012, 0.028, 0.0194]), failing(healthy, [0.013, 0.029, 0.0186])
+    assert answer_to("p99>5%", one, other).answer == "can't tell"
+
+
+def test_few_failures_move_the_quantile_that_a_condition_is_about(
+    healthy: Callable[[], Any],
+) -> None:
+    sound, few = failing(healthy, [0.0] * 4), failing(healthy, [0.01] * 4)
+    found = answer_to("p99>5%", sound, few)
+    assert found.answer == "worse"
+    assert found.effect is not None
+    shown = effect(compare(sound, few, allow=("invalid",)), "p99")
+    assert shown.change < 0.05 < found.effect.change
 
 
 def test_a_condition_on_an_operation_that_no_run_has_is_wrong_use(

@@ -21,3 +21,56 @@ def test_a_load_alone_says_nothing_of_an_objective(healthy: Any) -> None:
     found = figure([draft.run()], parse_objective("p99<1h"))
     assert (found.held, found.value) == (None, None)
     assert found.sentence == "p99<1h: nothing was measured"
+
+
+def failed(draft: Any, count: int) -> Any:
+    draft.turn(count, "READ", "timeout")
+    return draft
+
+
+@pytest.mark.parametrize("text", ["p99<1h", "p99.9<1h", "service.p99<1h", "READ.p99<1h"])
+def test_failed_operations_are_slower_than_any_bound(healthy: Any, text: str) -> None:
+    found = figure([failed(healthy(), 10_000).run()], parse_objective(text))
+    assert (found.held, found.value) == (False, None)
+    assert "of the operations failed or were never issued" in found.sentence
+
+
+def test_failures_move_a_quantile_by_their_number(healthy: Any) -> None:
+    before = figure([healthy().run()], parse_objective("p99<1h"))
+    after = figure([failed(healthy(), 1_000).run()], parse_objective("p99<1h"))
+    assert after.held
+    assert (after.value or 0) > (before.value or 0)
+    assert "p99<1h held with" in after.sentence
+    assert after.sentence.endswith("% without an answer count as slower")
+    # Those of another operation are no concern of this one.
+    assert figure([failed(healthy(), 10).run()], parse_objective("UPDATE.p99<1h")).unanswered == 0
+
+
+@pytest.mark.parametrize("text", ["mean<1h", "max<1h"])
+def test_one_failure_puts_a_mean_and_a_maximum_beyond_any_bound(healthy: Any, text: str) -> None:
+    assert figure([failed(healthy(), 1).run()], parse_objective(text)).held is False
+
+
+@pytest.mark.parametrize("count", ["dropped", "abandoned"])
+@pytest.mark.parametrize("text", ["p99<1h", "READ.p99<1h"])
+def test_arrivals_that_were_never_issued_are_slower_than_any_bound(
+    healthy_open: Any, count: str, text: str
+) -> None:
+    draft = healthy_open()
+    draft.group.update({count: draft.group["issued"] // 50})
+    assert figure([draft.run()], parse_objective(text)).held is False
+    assert figure([healthy_open().run()], parse_objective(text)).held is True
+
+
+def test_a_miss_is_an_answer(healthy: Any) -> None:
+    draft = healthy()
+    draft.turn(10_000, "READ", "miss")
+    assert figure([draft.run()], parse_objective("p99<1h")).held is True
+
+
+def test_where_every_operation_fails_an_objective_is_missed(healthy: Any, sized_total: Any) -> None:
+    draft = healthy()
+    draft.engine["totals"] = [sized_total("READ", 200_000, "timeout")]
+    found = figure([draft.run()], parse_objective("p99<1h"))
+    assert found.held is False
+    assert "100.000% of the operations" in found.sentence

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kvmark.stats import drift, mix_test
+from kvmark.stats import drift, mix_test, rise_of_share
 
 
 def noise(n: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -78,3 +78,25 @@ def test_a_single_kind_always_fits() -> None:
 def test_a_mix_of_nothing_is_an_error() -> None:
     with pytest.raises(ValueError, match="something counted"):
         mix_test([0, 0], [1, 1])
+
+
+def test_a_share_that_is_the_same_rises_as_often_as_the_level_says() -> None:
+    chance, alone, repeated = np.random.default_rng(3), 0, 0
+    for _ in range(1000):
+        one, other = ([(int(n), 2000) for n in chance.binomial(2000, 0.02, 4)] for _ in range(2))
+        alone += rise_of_share(one[:1], other[:1]) < 0.05
+        repeated += rise_of_share(one, other) < 0.05
+    # Three deviations of a binomial count around 50.
+    assert 29 <= alone <= 71
+    assert repeated <= 71
+
+
+def test_a_share_that_rose_is_found_and_exchanging_the_sides_inverts_it() -> None:
+    low, high = [(0, 1000), (2, 1000), (1, 1000)], [(30, 1000), (28, 1000), (35, 1000)]
+    assert rise_of_share(low, high) < 0.001
+    assert rise_of_share(high, low) > 0.999
+    assert rise_of_share([(0, 10)], [(0, 10)]) == 0.5
+    # Between runs that scatter far more than chance does, the same totals say little.
+    assert rise_of_share([(0, 1000), (60, 1000)], [(0, 1000), (90, 1000)]) > 0.05
+    with pytest.raises(ValueError, match="observations on both sides"):
+        rise_of_share([], low)

@@ -6,7 +6,7 @@ Nothing here reads a file or knows what a benchmark is. Samples are sequences of
 
 from kvmark.stats.bounds import keeps_within
 from kvmark.stats.change_points import ChangePoint, change_points, could_be_seen, least_points
-from kvmark.stats.counts import Counts, least_observations
+from kvmark.stats.counts import BEYOND, Counts, least_observations
 from kvmark.stats.crossing import crossing
 from kvmark.stats.estimate import CONFIDENCE, Estimate
 from kvmark.stats.level import (
@@ -21,7 +21,7 @@ from kvmark.stats.level import (
     level_of_stages,
 )
 from kvmark.stats.mean import mean_interval, paired_ratio, two_stage_mean
-from kvmark.stats.proportions import MixTest, mix_test
+from kvmark.stats.proportions import MixTest, mix_test, rise_of_share
 from kvmark.stats.resampling import jackknife, paired_difference_of, paired_jackknife
 from kvmark.stats.rise import rise
 from kvmark.stats.sequential import Asked, Decision, decide
@@ -36,6 +36,7 @@ from kvmark.stats.warming import Placed, warming
 from kvmark.stats.within import quantile_of_intervals, rate_of_intervals
 
 __all__ = [
+    "BEYOND",
     "CONFIDENCE",
     "LEAST_INTERVALS",
     "Asked",
@@ -76,6 +77,7 @@ __all__ = [
     "quantile_of_intervals",
     "rate_of_intervals",
     "rise",
+    "rise_of_share",
     "two_stage_mean",
     "warming",
 ]

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 #: A quantile is shown only when at least so many observations are expected beyond it.
 OBSERVATIONS_BEYOND = 10
 
+#: Larger than every observation: what stands for one that never came, such as a failed operation.
+BEYOND = 2**62
+
 # A product such as 0.07 * 100 lies a hair above the integer it means.
 _HAIR = 1 - 2**-50
 
@@ -56,6 +59,13 @@ class Counts:
         low, high, count = low[order], high[order], count[order]
         new = np.flatnonzero(np.r_[True, (low[1:] != low[:-1]) | (high[1:] != high[:-1])])
         return cls(low[new], high[new], np.add.reduceat(count, new))
+
+    def with_beyond(self, count: int) -> Counts:
+        """The same with so many observations more, each larger than any bound."""
+        if not count:
+            return self
+        one, many = np.array([BEYOND], dtype=np.int64), np.array([count], dtype=np.int64)
+        return Counts.merge([self, Counts(one, one, many)])
 
     @cached_property
     def n(self) -> int:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+__all__ = ["MixTest", "mix_test", "rise_of_share"]
+
 
 @dataclass(frozen=True, slots=True)
 class MixTest:
@@ -42,3 +44,34 @@ def mix_test(counts: Sequence[int], weights: Sequence[float]) -> MixTest:
     statistic = float(((observed[expected] - due) ** 2 / due).sum())
     p_value = float(special.chdtrc(int(expected.sum()) - 1, statistic))
     return MixTest(p_value, deviation, n)
+
+
+def rise_of_share(before: Sequence[tuple[int, int]], after: Sequence[tuple[int, int]]) -> float:
+    """The probability of a rise at least so large when a share is the same on both sides.
+
+    Each sample is a run: how many of its observations have a property, and how many there are. With
+    two runs or more on each side the error is that between runs (Welch's test); no error is smaller
+    than that of independent observations.
+
+    Raises:
+        ValueError: a side has no observation.
+    """
+    sides = [np.asarray(side, dtype=np.float64).reshape(-1, 2) for side in (before, after)]
+    totals = [side.sum(axis=0) for side in sides]
+    if not all(total[1] > 0 for total in totals):
+        raise ValueError("a share needs observations on both sides")
+    (had, n), (has, m) = totals
+    pooled = (had + has) / (n + m)
+    least = float(pooled * (1 - pooled) * (1 / n + 1 / m))
+    rise = float(has / m - had / n)
+    shares = [side[:, 0] / np.maximum(side[:, 1], 1) for side in sides]
+    parts = [float(each.var(ddof=1)) / len(each) for each in shares if len(each) > 1]
+    variance, freedom = sum(parts), np.inf
+    if len(parts) == len(sides) and variance > least:
+        below = sum(p**2 / (len(each) - 1) for p, each in zip(parts, shares, strict=True))
+        freedom = variance**2 / below
+    else:
+        variance = least
+    if variance == 0:
+        return 0.5
+    return float(special.stdtr(freedom, -rise / variance**0.5))

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kvmark.analysis.compare.comparability import Caution, Difference, cautions, differences
+from kvmark.analysis.compare.failures import failures_beyond
 from kvmark.analysis.compare.metric import Compared, Rows, independent, without_effects
 from kvmark.analysis.compare.metrics import check_known, metrics_of, operations_of
-from kvmark.analysis.compare.paired import in_blocks, pair_cautions, pairs_of
-from kvmark.analysis.compare.thresholds import Held, hold, one_sided
+from kvmark.analysis.compare.paired import Pairs, in_blocks, pair_cautions, pairs_of
+from kvmark.analysis.compare.thresholds import Held, hold, hold_failures, one_sided
 from kvmark.analysis.summary.aggregate import verdict_of
 from kvmark.analysis.verdict.judge import Verdict, judge
 from kvmark.analysis.verdict.repetitions import is_repeated
@@ -26,6 +27,8 @@ _NO_CONDITION: Final = Gate()
 
 Pair = tuple[tuple[Case, list[Run]], tuple[Case, list[Run]]]
 """A case of the baseline and one of the candidate, with their runs."""
+Sides = tuple[Sequence[Run], Sequence[Run]]
+"""The runs of the baseline and those of the candidate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,16 +142,14 @@ def _compare_case(pair: Pair, asked: _Asked) -> CaseComparison:
     verdicts = {run.id: judge(run) for run in runs}
     _refuse_invalid(verdicts, asked.allow)
     pairs = pairs_of(baseline, candidate)
-    rows = independent(baseline, candidate) if pairs is None else in_blocks(pairs)
-    if not (is_repeated(baseline) and is_repeated(candidate)):
-        rows = without_effects(rows)
+    sides = baseline, candidate
     return CaseComparison(
         title=(case if case == other else replace(case, apart="")).title,
         baseline_runs=tuple(run.id for run in baseline),
         candidate_runs=tuple(run.id for run in candidate),
         baseline=_called(baseline),
         candidate=_called(candidate),
-        rows=_rows(rows, runs, asked),
+        rows=_rows(_comparing(sides, pairs), runs, asked),
         cautions=(
             *_doubts(verdicts, baseline, candidate),
             *cautions(baseline, candidate),
@@ -156,9 +157,15 @@ def _compare_case(pair: Pair, asked: _Asked) -> CaseComparison:
             *([] if pairs is None else pair_cautions(pairs)),
         ),
         differences=unlike,
-        held=_held(rows, runs, asked),
+        held=_held(_comparing(sides, pairs, due=True), sides, asked),
         blocks=None if pairs is None else len(pairs.baseline),
     )
+
+
+def _comparing(sides: Sides, pairs: Pairs | None, *, due: bool = False) -> Rows:
+    """Compares both sides; without effects where one is repeated too little for its design."""
+    rows = independent(*sides, due=due) if pairs is None else in_blocks(pairs, due=due)
+    return rows if all(map(is_repeated, sides)) else without_effects(rows)
 
 
 def _as_family(cases: Sequence[CaseComparison]) -> tuple[CaseComparison, ...]:
@@ -185,10 +192,17 @@ def _rows(rows: Rows, runs: Sequence[Run], asked: _Asked) -> tuple[Compared, ...
     return tuple(one for one in found if one.baseline or one.candidate)
 
 
-def _held(rows: Rows, runs: Sequence[Run], asked: _Asked) -> tuple[Held, ...]:
-    row = rows(one_sided(asked.confidence, asked.conditions))
-    conditions = _asked_of(asked.gate, runs)
-    return tuple(hold(one, row(one.metric).effect, asked.gate) for one in conditions)
+def _held(rows: Rows, sides: Sides, asked: _Asked) -> tuple[Held, ...]:
+    confidence = one_sided(asked.confidence, asked.conditions)
+    row, repeated = rows(confidence), all(map(is_repeated, sides))
+    held = []
+    for one in _asked_of(asked.gate, [run for side in sides for run in side]):
+        failures = failures_beyond(*sides, one.metric) if repeated else None
+        if failures is None:
+            held.append(hold(one, row(one.metric).effect, asked.gate))
+        else:
+            held.append(hold_failures(one, failures, asked.gate, confidence))
+    return tuple(held)
 
 
 def _asked_of(gate: Gate, runs: Sequence[Run]) -> list[Condition]:
@@ -236,7 +250,8 @@ def _by_name(
 
 
 def _refuse(unlike: Sequence[Difference], allow: Collection[str]) -> None:
-    for kind, of in (("plan", "plans"), ("system", "systems")):
+    kinds = {"plan": "plans", "system": "systems", "environment": "environments"}
+    for kind, of in kinds.items():
         found = [one for one in unlike if one.kind == kind]
         if found and kind not in allow:
             told = [f"{one.place} {one.baseline} against {one.candidate}" for one in found]

@@ -29,12 +29,12 @@ Rows = Callable[[float], Row]
 """Makes what compares with intervals of a coverage."""
 
 
-def independent(baseline: Sequence[Run], candidate: Sequence[Run]) -> Rows:
-    """Compares runs that have nothing to do with each other."""
+def independent(baseline: Sequence[Run], candidate: Sequence[Run], *, due: bool = False) -> Rows:
+    """Compares runs that have nothing to do with each other; ``due`` as in :func:`level`."""
 
     def rows(confidence: float) -> Row:
         def row(metric: Metric) -> Compared:
-            before, after = level(baseline, metric), level(candidate, metric)
+            before, after = (level(side, metric, due=due) for side in (baseline, candidate))
             effect = difference(before, after, confidence) if before and after else None
             return Compared(
                 metric,

@@ -9,12 +9,20 @@ from typing import Final
 
 from kvmark.analysis.compare.resolution import clock_step_ns, rate_resolution
 from kvmark.analysis.external.imported import imported_level
-from kvmark.analysis.summary.aggregate import case_throughput, merged_times, rate_of, stages
+from kvmark.analysis.summary.aggregate import (
+    case_throughput,
+    due_times,
+    merged_times,
+    rate_of,
+    stages,
+    unanswered_of,
+)
 from kvmark.analysis.summary.run import QUANTILES, rate_level
 from kvmark.records import Run
 from kvmark.records.slices import interval_times
 from kvmark.spec.metric import THROUGHPUT, Metric, check_operations
 from kvmark.stats import (
+    BEYOND,
     CONFIDENCE,
     Counts,
     Estimate,
@@ -68,11 +76,12 @@ def metrics_of_operations(operations: Collection[str]) -> tuple[Metric, ...]:
     )
 
 
-def level(runs: Sequence[Run], metric: Metric) -> Level | None:
+def level(runs: Sequence[Run], metric: Metric, *, due: bool = False) -> Level | None:
     """What runs of one case say of a metric; none when they don't say.
 
     Several runs are told apart, so that the error is that between runs. A single one has only the
-    error between its intervals.
+    error between its intervals. Times are those of successful operations or, where ``due``, of all
+    operations that were due, of which those without an answer are beyond any bound.
 
     Raises:
         RecordsError: a run's files can't be read.
@@ -80,15 +89,15 @@ def level(runs: Sequence[Run], metric: Metric) -> Level | None:
     if metric == THROUGHPUT:
         return _throughput(runs)
     if metric.quantile is None:
-        return _of_runs(runs, metric)
-    found = counts_of(runs, metric)
+        return _of_runs(runs, metric, due=due)
+    found = counts_of(runs, metric, due=due)
     together = Counts.merge(found)
     if not together.shows(metric.q):
         return None
     step_ns = clock_step_ns(runs)
     if len(runs) > 1:
         return jackknife(found, metric.q, step_ns)
-    slices = _slices(runs[0], metric)
+    slices = _slices(runs[0], metric, due=due)
     within = quantile_of_intervals(slices or found, metric.q, step_ns)
     value = together.quantile(metric.q)
     if within is None or not value:
@@ -97,13 +106,15 @@ def level(runs: Sequence[Run], metric: Metric) -> Level | None:
     return replace(within, log=math.log(value))
 
 
-def figure(runs: Sequence[Run], metric: Metric, confidence: float = CONFIDENCE) -> Estimate | None:
+def figure(
+    runs: Sequence[Run], metric: Metric, confidence: float = CONFIDENCE, *, due: bool = False
+) -> Estimate | None:
     """The same as a figure with its interval, as every table and figure shows it.
 
     Raises:
         RecordsError: a run's files can't be read.
     """
-    found = level(runs, metric)
+    found = level(runs, metric, due=due)
     return None if found is None else shown(runs, metric, found, confidence)
 
 
@@ -145,26 +156,27 @@ def _resolution(runs: Sequence[Run], metric: Metric) -> float:
     return step_ns / mean if mean else 0.0
 
 
-def counts_of(runs: Sequence[Run], metric: Metric) -> list[Counts]:
-    """The times of a metric, run by run."""
-    return [merged_times([run], metric.time, metric.operation) for run in runs]
+def counts_of(runs: Sequence[Run], metric: Metric, *, due: bool = False) -> list[Counts]:
+    """The times of a metric, run by run; ``due`` as in :func:`level`."""
+    times = due_times if due else merged_times
+    return [times([run], metric.time, metric.operation) for run in runs]
 
 
-def run_value(run: Run, metric: Metric) -> float | None:
+def run_value(run: Run, metric: Metric, *, due: bool = False) -> float | None:
     """A run's own value; none when it is 0 or there are too few operations for it."""
     if metric == THROUGHPUT:
         return rate_of(run) or None
     if metric.measure == "throughput":
         return _operation_rate(run, metric.operation) or None
-    counts = merged_times([run], metric.time, metric.operation)
+    (counts,) = counts_of([run], metric, due=due)
     if metric.measure == "mean":
-        return counts.mean() or None
+        return float(BEYOND) if counts.quantile(1.0) == BEYOND else counts.mean() or None
     return float(counts.quantile(metric.q) or 0) or None if counts.shows(metric.q) else None
 
 
-def _of_runs(runs: Sequence[Run], metric: Metric) -> Level | None:
+def _of_runs(runs: Sequence[Run], metric: Metric, *, due: bool) -> Level | None:
     """A figure that each run has of its own: a single run says nothing of its error."""
-    values = [run_value(run, metric) for run in runs]
+    values = [run_value(run, metric, due=due) for run in runs]
     known = [value for value in values if value]
     if not known or len(known) < len(values):
         return None
@@ -196,11 +208,18 @@ def _throughput(runs: Sequence[Run]) -> Level | None:
     return level_of([*first, *second], floor)
 
 
-def _slices(run: Run, metric: Metric) -> list[Counts]:
-    return [
+def _slices(run: Run, metric: Metric, *, due: bool) -> list[Counts]:
+    """The times of each interval. Operations without an answer count in all intervals alike."""
+    parts = [
         part
         for phase in run.counted
         for part in interval_times(run, phase, metric.time, metric.operation)
+    ]
+    lost = unanswered_of(run, metric.operation) if due else 0
+    ends = [lost * place // len(parts) for place in range(len(parts) + 1)] if parts else []
+    return [
+        part.with_beyond(end - begin)
+        for part, begin, end in zip(parts, ends, ends[1:], strict=False)
     ]
 
 

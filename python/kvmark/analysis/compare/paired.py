@@ -60,8 +60,8 @@ def pairs_of(baseline: Sequence[Run], candidate: Sequence[Run]) -> Pairs | None:
     )
 
 
-def in_blocks(pairs: Pairs) -> Rows:
-    """Compares runs block by block.
+def in_blocks(pairs: Pairs, *, due: bool = False) -> Rows:
+    """Compares runs block by block; ``due`` as in :func:`kvmark.analysis.compare.metrics.level`.
 
     The metric that decided when to stop has the interval that goes with that decision, the others
     the ordinary one of paired blocks.
@@ -70,8 +70,8 @@ def in_blocks(pairs: Pairs) -> Rows:
     def rows(confidence: float) -> Row:
         def row(metric: Metric) -> Compared:
             sides = (pairs.baseline, pairs.candidate)
-            before, after = (figure(side, metric, confidence) for side in sides)
-            found = _effect(pairs, metric, confidence) if before and after else None
+            before, after = (figure(side, metric, confidence, due=due) for side in sides)
+            found = _effect(pairs, metric, confidence, due=due) if before and after else None
             return Compared(metric, before, after, found)
 
         return row
@@ -96,22 +96,22 @@ def pair_cautions(pairs: Pairs) -> list[Caution]:
     return found
 
 
-def _effect(pairs: Pairs, metric: Metric, confidence: float) -> Effect | None:
-    logs, decided_by = _log_ratios(pairs, metric), pairs.decided_by
+def _effect(pairs: Pairs, metric: Metric, confidence: float, *, due: bool) -> Effect | None:
+    logs, decided_by = _log_ratios(pairs, metric, due=due), pairs.decided_by
     floor = resolution(pairs.baseline, pairs.candidate, metric)
     if decided_by is not None and metric == decided_by[0]:
         asked = replace(decided_by[1], confidence=confidence)
         return decide(logs, asked, floor).effect if logs else None
     if metric.quantile is None:
         return paired_difference(logs, None, confidence, floor) if logs else None
-    before, after = counts_of(pairs.baseline, metric), counts_of(pairs.candidate, metric)
+    before, after = (counts_of(side, metric, due=due) for side in (pairs.baseline, pairs.candidate))
     step_ns = clock_step_ns((*pairs.baseline, *pairs.candidate))
     return paired_jackknife(before, after, metric.q, confidence, step_ns)
 
 
-def _log_ratios(pairs: Pairs, metric: Metric) -> list[float]:
+def _log_ratios(pairs: Pairs, metric: Metric, *, due: bool = False) -> list[float]:
     """Of each block; empty when a run has no such figure."""
-    values = [(run_value(one, metric), run_value(other, metric))
+    values = [(run_value(one, metric, due=due), run_value(other, metric, due=due))
               for one, other in zip(pairs.baseline, pairs.candidate, strict=True)]  # fmt: skip
     known = [math.log(after / before) for before, after in values if before and after]
     return known if len(known) == len(values) else []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from kvmark.analysis.compare.resolution import clock_step_ns, rate_resolution
 from kvmark.analysis.external.imported import imported_rate, imported_throughput
@@ -12,8 +14,10 @@ from kvmark.analysis.verdict.case_verdict import CaseVerdict, case_verdict
 from kvmark.analysis.verdict.judge import Judge, Verdict, judge
 from kvmark.analysis.verdict.precision import with_precision
 from kvmark.analysis.verdict.repetitions import with_repetitions
-from kvmark.records import Run, TimeName
+from kvmark.records import PhaseRecord, Run, TimeName
 from kvmark.stats import CONFIDENCE, Counts, Estimate, mean_interval, two_stage_mean
+
+_ANSWERED: Final = ("ok", "miss")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,47 @@ def merged_times(runs: Sequence[Run], time: TimeName, operation: str | None = No
         if total.outcome == "ok"
         and (not total.part if operation is None else total.operation == operation)
     )
+
+
+def due_times(runs: Sequence[Run], time: TimeName, operation: str | None = None) -> Counts:
+    """The same of all operations that were due: those without an answer are beyond any bound.
+
+    Bounds and conditions take these. Tables show the times of successful operations.
+    """
+    unanswered = sum(unanswered_of(run, operation) for run in runs)
+    return merged_times(runs, time, operation).with_beyond(unanswered)
+
+
+def unanswered_of(run: Run, operation: str | None = None) -> int:
+    """The operations that failed, never ended or were never issued, in the counted phases.
+
+    What was never issued or never ended is of no kind yet: of one kind it is as much as its share
+    in the operations of the group that ended.
+    """
+    return sum(_failed(run, phase, operation) + _missing(run, phase, operation)
+               for phase in run.counted)  # fmt: skip
+
+
+def _failed(run: Run, phase: PhaseRecord, operation: str | None) -> int:
+    return sum(
+        total.count
+        for total in run.totals(phase.index)
+        if total.outcome not in _ANSWERED
+        and (not total.part if operation is None else total.operation == operation)
+    )
+
+
+def _missing(run: Run, phase: PhaseRecord, operation: str | None) -> int:
+    missing = 0
+    for group in phase.groups:
+        lost = group.dropped + group.abandoned
+        if lost and operation is not None:
+            totals = [one for one in run.totals(phase.index) if one.group == group.group]
+            ended = sum(one.count for one in totals if not one.part)
+            own = sum(one.count for one in totals if one.operation == operation)
+            lost = math.ceil(lost * own / ended) if ended else 0
+        missing += lost
+    return missing
 
 
 def _runtime_ms(run: Run) -> float:

@@ -1,4 +1,8 @@
-"""Objectives held against runs: each one's figure, and whether it is within its bound."""
+"""Objectives held against runs: each one's figure, and whether it is within its bound.
+
+A time is bounded for all operations that were due: those that failed, never ended or were never
+issued count as slower than any bound. Otherwise a short timeout would keep every bound.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvmark.analysis.compare.metrics import run_value
-from kvmark.analysis.summary.aggregate import merged_times
+from kvmark.analysis.summary.aggregate import due_times, unanswered_of
 from kvmark.records import Run
 from kvmark.spec.objective import Objective
-from kvmark.stats import least_observations
+from kvmark.stats import BEYOND, least_observations
 
 __all__ = ["ObjectiveFigure", "figure"]
 
@@ -19,26 +23,40 @@ _UNITS: Final = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveFigure:
-    """What runs say of an objective."""
+    """The figure of runs that an objective bounds."""
 
     objective: Objective
-    #: In the unit of the objective's bound; none when too few operations were measured.
+    #: In the unit of the objective's bound; none when too few operations were measured, or when it
+    #: is beyond any bound.
     value: float | None
     lacking: str = ""
+    #: Of the operations that were due, the share without an answer; 0 for what isn't a time.
+    unanswered: float = 0.0
+    #: Whether so many operations have no answer that the figure is beyond any bound.
+    is_beyond: bool = False
 
     @property
     def held(self) -> bool | None:
         """Whether it is within its bound; none when that isn't known."""
+        if self.is_beyond:
+            return False
         return None if self.value is None else self.objective.met(self.value)
 
     @property
     def sentence(self) -> str:
         """How it stands, without a full stop."""
+        text = self.objective.text
+        failed = f"{self.unanswered:.3%}"
+        if self.is_beyond:
+            return (
+                f"{text} was missed: {failed} of the operations failed or were never issued, and"
+                " these count as slower than any bound"
+            )
         if self.value is None:
             return self.lacking
         shown = _shown(self.objective, self.value)
-        text = self.objective.text
-        return f"{text} held with {shown}" if self.held else f"{text} was missed with {shown}"
+        counted = f"; {failed} without an answer count as slower" if self.unanswered else ""
+        return f"{text} {'held' if self.held else 'was missed'} with {shown}{counted}"
 
 
 def figure(runs: Sequence[Run], objective: Objective) -> ObjectiveFigure:
@@ -52,20 +70,26 @@ def figure(runs: Sequence[Run], objective: Objective) -> ObjectiveFigure:
             return ObjectiveFigure(objective, sum(rates) / len(rates))
         case "errors":
             return ObjectiveFigure(objective, _failed_share(runs, metric.operation))
-    counts = merged_times(runs, metric.time, metric.operation)
-    if metric.measure == "mean":
-        mean = counts.mean()
-        return ObjectiveFigure(
-            objective, mean, "" if mean is not None else "no operation succeeded"
-        )
-    q = 1.0 if metric.measure == "max" else metric.q
+    return _of_times(runs, objective)
+
+
+def _of_times(runs: Sequence[Run], objective: Objective) -> ObjectiveFigure:
+    metric = objective.metric
+    counts = due_times(runs, metric.time, metric.operation)
+    if counts.n == 0:
+        return ObjectiveFigure(objective, None, "no operation succeeded")
+    lost = sum(unanswered_of(run, metric.operation) for run in runs)
+    # With a single operation beyond any bound a mean and a maximum are beyond it, too.
+    q = metric.q if metric.quantile is not None else 1.0
     if not counts.shows(q):
         needed = least_observations(q)
         lacking = f"{objective.text} needs {needed:,} operations and there are {counts.n:,}"
         return ObjectiveFigure(objective, None, f"{lacking}: measure longer")
-    value = counts.quantile(q)
-    lacking = "" if value is not None else "no operation succeeded"
-    return ObjectiveFigure(objective, None if value is None else float(value), lacking)
+    share = lost / counts.n
+    if counts.quantile(q) == BEYOND:
+        return ObjectiveFigure(objective, None, "", share, is_beyond=True)
+    value = counts.mean() if metric.measure == "mean" else counts.quantile(q)
+    return ObjectiveFigure(objective, None if value is None else float(value), "", share)
 
 
 def _failed_share(runs: Sequence[Run], operation: str | None) -> float:

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
+from kvmark.analysis.compare.comparability import Difference
 from kvmark.analysis.compare.comparison import CaseComparison, Compared, Comparison, Effect
+from kvmark.analysis.compare.failures import Failures
 from kvmark.analysis.compare.thresholds import Held
 from kvmark.report.format import units
 from kvmark.report.format.grid import (
@@ -21,11 +23,12 @@ from kvmark.report.format.grid import (
 )
 from kvmark.report.format.grid import printable as printed
 from kvmark.report.views.plan_words import listed
+from kvmark.report.views.sequence import SUCCESSFUL
 from kvmark.spec.metric import THROUGHPUT, Metric
 
 __all__ = [
-    "answers", "comparison_markdown", "comparison_text", "grids", "held_sentence", "percent",
-    "percent_range", "ratio_cells",
+    "answers", "comparison_markdown", "comparison_text", "differences", "grids", "held_sentence",
+    "percent", "percent_range", "ratio_cells",
 ]  # fmt: skip
 
 _MOST_TOLD = 6
@@ -35,12 +38,14 @@ _TOGETHER = (
     " difference report one; an interval without 0 can have the answer 'no difference seen'."
 )
 _DETECTABLE = "Could be seen: the smallest change that 8 of 10 such comparisons would report."
+_CONDITIONS = f"{SUCCESSFUL} Conditions count those without an answer as slower than any bound."
 _PAIRS = "Compared in pairs: {blocks} blocks, each with a run of both sides."
 _WORDS = {
     "worse": "broken, it is",
     "not worse": "not broken, it is",
     "can't tell": "can't be told, it is",
 }
+_FAILURES = {"worse": "broken", "not worse": "not broken", "can't tell": "can't be told"}
 _SHOWN_IN_SHORT = ("throughput", "p50", "p99")
 
 
@@ -122,6 +127,7 @@ def _case_grid(comparison: Comparison) -> Grid:
             *([] if case.blocks is None else [_PAIRS.format(blocks=case.blocks)]),
             *_error_notes(comparison),
             _DETECTABLE,
+            *([_CONDITIONS] if case.held else [SUCCESSFUL]),
         ),
     )
 
@@ -145,7 +151,9 @@ def answers(comparison: Comparison) -> list[str]:
 def held_sentence(held: Held) -> str:
     """How a condition came out."""
     text = held.condition.text
-    if held.effect is None:
+    if held.failures is not None:
+        said = f"{text}: {_FAILURES[held.answer]}, {_unanswered(held.failures)}"
+    elif held.effect is None:
         said = f"{text}: can't be told, there are too few operations or runs for it"
     else:
         said = f"{text}: {_WORDS[held.answer]} {percent(held.effect.change)}, {_surely(held)}"
@@ -153,6 +161,14 @@ def held_sentence(held: Held) -> str:
         return f"{said}."
     what = "a build ends there unless --if-unknown pass" if held.failed else "let pass"
     return f"{said}; {what}."
+
+
+def _unanswered(failures: Failures) -> str:
+    """How many operations count as slower than any bound."""
+    return (
+        f"{failures.candidate:.3%} of the candidate's operations have no answer, against"
+        f" {failures.baseline:.3%} of the baseline's, and count as slower than any bound"
+    )
 
 
 def _surely(held: Held) -> str:
@@ -300,10 +316,14 @@ def _moves(comparison: Comparison) -> dict[str, list[str]]:
 
 
 def _allowed(case: CaseComparison) -> str:
-    told = [f"{one.place} {one.baseline} against {one.candidate}" for one in case.differences]
+    return f"The sides differ in what was allowed to: {differences(case.differences)}."
+
+
+def differences(found: Sequence[Difference]) -> str:
+    """The places that differ, with both values."""
+    told = [f"{one.place} {one.baseline} against {one.candidate}" for one in found]
     more = len(told) - _MOST_TOLD
-    listing = "; ".join(told[:_MOST_TOLD]) + (f"; and {more} more" if more > 0 else "")
-    return f"The sides differ in what was allowed to: {listing}."
+    return "; ".join(told[:_MOST_TOLD]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _all_held(comparison: Comparison) -> Iterable[Held]:

@@ -9,7 +9,7 @@ from kvmark.report.format import units
 from kvmark.report.format.grid import Cell, Column, Grid
 from kvmark.report.model.answers import RunAnswer
 from kvmark.report.views.imported import imported_grids
-from kvmark.report.views.sequence import operations_grid
+from kvmark.report.views.sequence import SUCCESSFUL, operations_grid
 
 __all__ = ["around_faults_grid", "run_grids"]
 
@@ -51,7 +51,7 @@ def around_faults_grid(stretches: Sequence[Stretch]) -> Grid:
             "From counts from the begin of the measurement.",
             _FAULT_NOTE,
             "An interval that a fault touches is the fault's.",
-            "Times are those of operations that ended ok.",
+            SUCCESSFUL,
         ),
     )
 

@@ -136,6 +136,7 @@ def _sequence_notes(answer: SequenceAnswer) -> Iterable[str]:
     if any(row.figures.verdict.runs > 1 for row in answer.rows):
         yield CASE_VERDICT
     yield "Response time runs from the intended start, service time from the issue of an operation."
+    yield SUCCESSFUL
     if _lacking(
         time for row in answer.rows for time in (row.figures.response, row.figures.service)
     ):
@@ -184,10 +185,10 @@ def _operation_notes(rows: Sequence[OperationSummary]) -> Iterable[str]:
         yield _LACKING
     if any(row.part for row in rows):
         yield "Indented: the parts of a read-modify-write, counted in it already."
-    if any(row.others for row in rows):
-        yield "Times are those of operations that ended ok."
+    yield SUCCESSFUL
 
 
+SUCCESSFUL = "Times are those of successful operations."
 CASE_VERDICT = "The verdict is that of the case: of its runs together, and their number."
 _LACKING = f"{units.ABSENT} stands where fewer than ten operations lie beyond a quantile."
 

@@ -14,6 +14,7 @@ from kvmark.report.format.grid import Cell, Column, Grid
 from kvmark.report.model.answers import RunAnswer
 from kvmark.report.model.figures import Figure
 from kvmark.report.views.runs_list import verdict_cell
+from kvmark.report.views.sequence import SUCCESSFUL
 
 __all__ = ["side_by_side_figures", "side_by_side_grid"]
 
@@ -46,7 +47,10 @@ def side_by_side_grid(runs: Sequence[RunAnswer]) -> Grid:
         ),
         rows=tuple(row for each in rows for row in each),
         section_starts=frozenset([0, *accumulate(lengths[:-1])]),
-        notes=("± is half the width of a 95 % confidence interval over the run's intervals.",),
+        notes=(
+            "± is half the width of a 95 % confidence interval over the run's intervals.",
+            SUCCESSFUL,
+        ),
     )
 
 

@@ -9,7 +9,7 @@ from kvmark.report.format import units
 from kvmark.report.format.grid import Cell, Column, Grid
 from kvmark.report.model.study_answers import StudyAnswer, case_titles
 from kvmark.report.views.runs_list import verdict_cell
-from kvmark.report.views.sequence import CASE_VERDICT
+from kvmark.report.views.sequence import CASE_VERDICT, SUCCESSFUL
 
 _TIMES = ("mean", "p50", "p95", "p99", "p999", "max")
 _ASKED_TIMES = frozenset({"mean", "p999"})
@@ -311,6 +311,7 @@ def _notes(answer: StudyAnswer) -> Iterable[str]:
         yield "± is half the width of the 95 % confidence interval over the intervals of one run."
     else:
         yield "One short run per case: no error can be given."
+    yield SUCCESSFUL
     times = _times(answer)
     if any(time is None for row in answer.rows for time in times_ns(row, times)):
         yield f"{units.ABSENT} stands where there is no figure, or too few operations for one."
