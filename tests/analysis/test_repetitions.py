@@ -86,7 +86,11 @@ def test_an_unrepeated_way_has_no_cost(healthy: Make) -> None:
 
 def test_one_run_is_not_called_the_fastest_of_a_study(healthy: Make) -> None:
     rows = study_rows([case(healthy, "1", 3), case(healthy, "2", 1)])
-    found = extremes(rows, lambda row: row.throughput, lambda row: row.figures.verdict)  # type: ignore[union-attr]
+    found = extremes(
+        rows,
+        lambda row: row.throughput,
+        lambda row: row.figures.verdict,  # type: ignore[union-attr]
+    )
     assert [row.levels["nodes"] for row in found.fastest] == ["1"]
     assert [row.levels["nodes"] for row in found.left_out] == ["2"]
 

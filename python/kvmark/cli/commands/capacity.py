@@ -21,10 +21,11 @@ from kvmark.spec.quantity import rate
 
 if TYPE_CHECKING:
     from kvmark.experiment.designs.capacity.design import CapacitySearch
-    from kvmark.experiment.designs.capacity.search import Capacity
+    from kvmark.experiment.designs.capacity.search import Asked, Capacity
     from kvmark.experiment.journal import Journal
     from kvmark.report.views.capacity import CapacityAnswer
     from kvmark.spec.objective import Objective
+    from kvmark.spec.run import RunSpec
     from kvmark.spec.url import SystemName, SystemUrl
 
 __all__ = ["capacity"]
@@ -103,26 +104,17 @@ def capacity(
     }
     from kvmark import catalog
     from kvmark.experiment.designs.capacity.design import CapacitySearch
-    from kvmark.experiment.designs.capacity.search import Asked
-    from kvmark.plan.compile import OPEN_CLIENTS
     from kvmark.plan.operations import operation_names
     from kvmark.spec.metric import check_operations
-    from kvmark.spec.objective import share
     from kvmark.spec.run import RunSpec
 
     objectives = _objectives(slo)
     spec = RunSpec(workload=catalog.find(workload), system=_named(system), **given)
-    number = clients or next((one.clients for one in spec.active_groups if one.clients), None)
     search = CapacitySearch(
         spec=spec,
         arrival=arrival,
         objectives=objectives,
-        asked=Asked(
-            share(within),
-            confirm if repetitions is None else repetitions - 1,
-            clients=number or OPEN_CLIENTS,
-            most_clients=number or _MOST_CLIENTS,
-        ),
+        asked=_asked(within, confirm if repetitions is None else repetitions - 1, spec),
         first=None if begin is None else rate(begin),
     )
     plan = search.typical_plan()
@@ -132,6 +124,17 @@ def capacity(
         if problem is not None or search.found is None:
             raise problem or AnswerIsNo("capacity: the search came to no end")
         _answer(search, search.found, journal, report, json=shared.json)
+
+
+def _asked(within: str, confirm: int, spec: RunSpec) -> Asked:
+    """How exact the answer is to be, with the number of clients where the spec gives one."""
+    from kvmark.experiment.designs.capacity.search import Asked
+    from kvmark.plan.compile import OPEN_CLIENTS
+    from kvmark.spec.objective import share
+
+    clients = spec.clients or next((one.clients for one in spec.active_groups if one.clients), None)
+    least, most = (clients, clients) if clients else (OPEN_CLIENTS, _MOST_CLIENTS)
+    return Asked(share(within), confirm, clients=least, most_clients=most)
 
 
 def _named(system: SystemName | None) -> SystemUrl:
