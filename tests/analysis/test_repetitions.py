@@ -7,13 +7,20 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis import aggregate, judge
+from kvmark.analysis import CaseVerdict, aggregate, judge
 from kvmark.analysis.compare.comparison import compare
 from kvmark.analysis.compare.extremes import extremes
 from kvmark.analysis.compare.selection import unrepeated_runs
 from kvmark.analysis.models.path_costs import path_costs
 from kvmark.analysis.models.scaling import scaling_laws
-from kvmark.analysis.study import CaseRuns, EffectAsked, StudyEffect, effect, study_rows
+from kvmark.analysis.study import (
+    CaseRuns,
+    EffectAsked,
+    StudyEffect,
+    StudyRow,
+    effect,
+    study_rows,
+)
 from kvmark.records import Judgement, Run
 
 Make = Callable[[], Any]
@@ -84,13 +91,14 @@ def test_an_unrepeated_way_has_no_cost(healthy: Make) -> None:
     assert (blocks(2), blocks(3)) == (0, 3)
 
 
+def verdict_on(row: StudyRow) -> CaseVerdict:
+    assert row.figures is not None
+    return row.figures.verdict
+
+
 def test_one_run_is_not_called_the_fastest_of_a_study(healthy: Make) -> None:
     rows = study_rows([case(healthy, "1", 3), case(healthy, "2", 1)])
-    found = extremes(
-        rows,
-        lambda row: row.throughput,
-        lambda row: row.figures.verdict,  # type: ignore[union-attr]
-    )
+    found = extremes(rows, lambda row: row.throughput, verdict_on)
     assert [row.levels["nodes"] for row in found.fastest] == ["1"]
     assert [row.levels["nodes"] for row in found.left_out] == ["2"]
 

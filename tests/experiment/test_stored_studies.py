@@ -22,7 +22,7 @@ factors:
 effects:
   - {title: Twice as many, from: {clients: 1}, to: {clients: 2}}
 figure: {across: clients}
-repetitions: 2
+repetitions: 3
 """
 
 
