@@ -104,7 +104,7 @@ def test_a_machine_is_known_by_its_kernel_s_settings_too() -> None:
     host = RunEnvironment.of(manifest(None)).host
     assert host["host.memory"] == "16384 MiB"
     assert host["host.vm.swappiness"] == "60"
-    assert "host.governor" not in host
+    assert host["host.governor"] == "unknown"
     settings = describe_host()["sysctl"]
     assert settings["net.core.somaxconn"].isdecimal()
     assert settings["vm.swappiness"].isdecimal()

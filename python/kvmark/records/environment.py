@@ -21,6 +21,7 @@ _PLAIN: Final = ("processor", "cores", "kernel", "governor")
 _MIB: Final = 2**20
 _DIGITS_OF_HASH: Final = 12
 _NONE: Final = "none"
+_UNKNOWN: Final = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +47,10 @@ class RunEnvironment:
 
 def _host(host: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name in _PLAIN:
-        if host.get(name) not in (None, ""):
-            yield f"host.{name}", str(host[name])
-    if isinstance(host.get("memory_bytes"), int):
-        yield "host.memory", _size(host["memory_bytes"])
+        yield f"host.{name}", str(host.get(name) or _UNKNOWN)
+    memory = host.get("memory_bytes")
+    yield "host.memory", _size(memory) if isinstance(memory, int) else _UNKNOWN
+    # An older kvmark kept none of these.
     for name, value in host.get("sysctl", {}).items():
         yield f"host.{name}", str(value)
 

@@ -32,6 +32,7 @@ __all__ = [
 ]  # fmt: skip
 
 _MOST_TOLD = 6
+_MOST_DETECTABLE = 10.0
 _SINGLE = "Interval: {confidence} confidence of each change alone."
 _TOGETHER = (
     "Answers: Holm's method for {family} changes, so that {level} of comparisons without any"
@@ -235,7 +236,7 @@ def _row(row: Compared, unit: units.TimeUnit) -> tuple[Cell, ...]:
             sides.append(Cell(value))
     change, interval = ratio_cells(row)
     seen = row.effect.detectable if row.effect else None
-    could = units.ABSENT if seen is None else f"{units.significant(seen * 100)} %"
+    could = units.ABSENT if seen is None else _detectable(seen)
     return (Cell(name), *sides, change, interval, Cell(could, "muted"), _answer_cell(row))
 
 
@@ -288,8 +289,13 @@ def _throughput_sentence(row: Compared) -> str:
     found = f"No difference of throughput was seen ({percent_range(effect.ratio)})"
     if effect.detectable is None:
         return f"{found}."
-    seen = units.significant(effect.detectable * 100)
-    return f"{found}; a change of {seen} % would have been seen in 8 of 10 such comparisons."
+    seen = _detectable(effect.detectable)
+    return f"{found}; a change of {seen} would have been seen in 8 of 10 such comparisons."
+
+
+def _detectable(share: float) -> str:
+    """The smallest change that would be seen; figures beyond a factor of eleven mean nothing."""
+    return f"{units.significant(share * 100)} %" if share <= _MOST_DETECTABLE else "over 1,000 %"
 
 
 def _moved(effect: Effect) -> str:
