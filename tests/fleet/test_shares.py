@@ -10,7 +10,6 @@ from kvmark.run.clocks import clock_offset
 from kvmark.run.shares import (
     acknowledged,
     check_divisible,
-    check_even,
     check_reachable,
     clients_of,
     divided,
@@ -38,20 +37,6 @@ def test_a_run_uses_no_more_machines_than_its_smallest_group_has_clients(
     whole = plan("ycsb/a", "--system", "null:")
     assert machines_used(whole, 3) == 3
     assert machines_used(whole, 40) == 6
-
-
-def test_counted_operations_of_clients_that_can_not_be_shared_equally_are_refused(
-    plan: Callable[..., Plan],
-) -> None:
-    """The machine with fewer of six clients would go on alone, and the rate be its own."""
-    counted = plan("ycsb/a", "--system", "null:", "--operations", "1000")
-    with pytest.raises(UsageError, match="6 clients can't be shared equally by 4 machines"):
-        check_even(counted, 4)
-    check_even(counted, 3)
-    for words in (("--duration", "1s"), ("--operations", "1000", "--rate", "1000")):
-        check_even(plan("ycsb/a", "--system", "null:", *words), 4)
-    group = counted.groups[0].model_copy(update={"clients": 81})
-    check_even(counted.model_copy(update={"groups": (group,)}), 4)
 
 
 @pytest.mark.parametrize("of", [1, 2, 3, 7])

@@ -12,7 +12,7 @@ use kvmark_workload::{InsertSequence, Stream};
 use crate::error::EngineError;
 use crate::numbering::Numbering;
 use crate::remembered::Remembered;
-use crate::source::{Numbers, Turns, part_of};
+use crate::source::{Numbers, Turns};
 use crate::sweep::{Memory, Sweep};
 use crate::tape::{Owner, Taped};
 
@@ -268,7 +268,8 @@ pub(crate) fn turns(plan: &Plan, phase: &Phase, share: Share) -> Vec<Turns> {
     let mut first_slot = 0;
     let turns = |active: &ActiveGroup| {
         let group = &plan.groups[active.group as usize];
-        let turns = Turns { share, clients: group.clients, first_slot };
+        let loads = phase.name == PhaseName::Load;
+        let turns = Turns { share, clients: group.clients, first_slot, loads };
         first_slot += clients_of(group, plan.share);
         turns
     };
@@ -292,7 +293,7 @@ fn compile(
         keeps: (logged || memory.is_some()).then_some(Keeps { memory, logged }),
         stream,
         operations: operations.map(|all| match group.arrival {
-            Arrival::Closed { .. } => part_of(all, turns.share),
+            Arrival::Closed { .. } => turns.closed_part().of_first(all),
             Arrival::Tape { .. } => all,
             _ => turns.part().of_first(all),
         }),

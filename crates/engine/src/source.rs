@@ -45,7 +45,8 @@ pub(crate) struct Counter {
 /// What stays the same while numbers are taken in the closed model.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    share: Share,
+    /// Which numbers are this share's; none where all are.
+    part: Option<Part>,
     think_time_ns: u64,
 }
 
@@ -67,6 +68,9 @@ pub(crate) struct Turns {
     pub(crate) clients: u32,
     /// The first of this share's clients has this slot, the next one the next.
     pub(crate) first_slot: u32,
+    /// Whether the records of a load are dealt out: shares insert equally many, whatever clients
+    /// they have.
+    pub(crate) loads: bool,
 }
 
 impl Turns {
@@ -77,6 +81,13 @@ impl Turns {
             step: self.share.of.into(),
             cycle: self.clients.into(),
         }
+    }
+
+    /// The numbers of this share in the closed model, as many for each client as for another: a
+    /// share with fewer clients than others would else go on alone at the end.
+    pub(crate) fn closed_part(&self) -> Part {
+        let cycle = if self.loads { self.share.of } else { self.clients };
+        Part { cycle: cycle.into(), ..self.part() }
     }
 
     /// The arrivals of those clients of this share whose slots are the worker's.
@@ -110,7 +121,8 @@ impl Numbers {
     ) -> Self {
         if let Arrival::Closed { think_time_ns } = arrival {
             let legs = legs.iter().map(|leg| Counter::new(leg, turns)).collect();
-            let pace = Pace { share: turns.share, think_time_ns: *think_time_ns };
+            let part = (turns.share.of > 1).then(|| turns.closed_part());
+            let pace = Pace { part, think_time_ns: *think_time_ns };
             return Self::Closed { legs, pace };
         }
         // A thread that has all of a tape for itself needs no lock.
@@ -150,7 +162,7 @@ impl Numbers {
 
 impl Counter {
     fn new(numbering: &Numbering, turns: Turns) -> Self {
-        let limit = numbering.operations.map_or(u64::MAX, |all| part_of(all, turns.share));
+        let limit = numbering.operations.map_or(u64::MAX, |all| turns.closed_part().of_first(all));
         let chunk = (limit / (u64::from(turns.clients) * 16)).clamp(1, CHUNK_MAX);
         let next = Apart(AtomicU64::new(numbering.done));
         Self { next, start_ns: numbering.start_ns, limit, chunk }
@@ -297,7 +309,7 @@ impl Access<'_> {
                 let intended_ns = ready_ns + pace.think_time_ns;
                 let leg = legs.iter().rposition(|leg| leg.start_ns <= intended_ns).unwrap_or(0);
                 let local = legs[leg].take(&chunks[leg])?;
-                let number = local * u64::from(pace.share.of) + u64::from(pace.share.index);
+                let number = pace.part.map_or(local, |part| part.nth(local));
                 Some(Turn { leg, number, intended_ns })
             }
             Self::Any(Source::Own(timetable)) => timetable.borrow_mut().take_next(ready_ns),
@@ -339,7 +351,8 @@ mod tests {
         let mut issued = Vec::new();
         for index in 0..of {
             let own = clients / of + u32::from(index < clients % of);
-            let turns = Turns { share: Share { index, of }, clients, first_slot: ahead };
+            let turns =
+                Turns { share: Share { index, of }, clients, first_slot: ahead, loads: false };
             let rates = vec![RatePoint { at_ns: 0, rate: 1.0 }];
             for worker in 0..workers {
                 let seats = (ahead..ahead + own).filter(|slot| slot % workers == worker).count();
@@ -369,9 +382,49 @@ mod tests {
         }
     }
 
+    /// The numbers that each share takes of a hundred in the closed model.
+    fn closed_numbers(clients: u32, of: u32, loads: bool) -> Vec<Vec<u64>> {
+        let leg =
+            Numbering { operations: Some(100), done: 0, seed: 0, start_ns: 0, end_ns: u64::MAX };
+        let closed = Arrival::Closed { think_time_ns: 0 };
+        let share = |index| {
+            let turns = Turns { share: Share { index, of }, clients, first_slot: 0, loads };
+            let numbers = Numbers::new(&closed, turns, None, vec![leg]);
+            let source = numbers.source(0).unwrap();
+            std::iter::from_fn(|| Some(source.enter().next(0)?.number)).collect()
+        };
+        (0..of).map(share).collect()
+    }
+
+    #[test]
+    fn shares_take_closed_numbers_by_their_clients() {
+        for (clients, of) in (1..12).flat_map(|clients| (1..=clients).map(move |of| (clients, of)))
+        {
+            let shares = closed_numbers(clients, of, false);
+            let each: Vec<_> = shares.iter().map(Vec::len).collect();
+            for (index, count) in (0..).zip(&each) {
+                let own = (clients / of + u32::from(index < clients % of)) as usize;
+                // To the last turn of all, each client has as many.
+                let fair = 100 / clients as usize;
+                assert!((own * fair..=own * (fair + 1)).contains(count), "{clients} {of} {each:?}");
+            }
+            let mut all = shares.concat();
+            all.sort_unstable();
+            assert_eq!(all, (0..100).collect::<Vec<_>>(), "{clients} {of}");
+        }
+    }
+
+    #[test]
+    fn shares_load_equally_many_records() {
+        let shares = closed_numbers(5, 4, true);
+        assert_eq!(shares.iter().map(Vec::len).collect::<Vec<_>>(), [25; 4]);
+        assert_eq!(shares[3], (0..25).map(|local| local * 4 + 3).collect::<Vec<_>>());
+    }
+
     #[test]
     fn closed_numbers_are_handed_out_once_each() {
-        let turns = Turns { share: Share { index: 1, of: 3 }, clients: 6, first_slot: 0 };
+        let share = Share { index: 1, of: 3 };
+        let turns = Turns { share, clients: 6, first_slot: 0, loads: false };
         let leg =
             Numbering { operations: Some(100), done: 0, seed: 0, start_ns: 0, end_ns: u64::MAX };
         let closed = Arrival::Closed { think_time_ns: 5 };
@@ -391,7 +444,8 @@ mod tests {
 
     #[test]
     fn a_turn_belongs_to_the_phase_in_which_it_is_due() {
-        let turns = Turns { share: Share { index: 0, of: 1 }, clients: 1, first_slot: 0 };
+        let share = Share { index: 0, of: 1 };
+        let turns = Turns { share, clients: 1, first_slot: 0, loads: false };
         let warm = Numbering { operations: None, done: 0, seed: 0, start_ns: 100, end_ns: 130 };
         let measured = Numbering { start_ns: 130, end_ns: u64::MAX, operations: Some(2), ..warm };
         let rates = vec![RatePoint { at_ns: 0, rate: 1e8 }];

@@ -29,6 +29,14 @@ impl Part {
         whole.saturating_add(self.turns_below(count % self.cycle))
     }
 
+    /// The number of the part's turn `turn`, counted from 0.
+    #[must_use]
+    pub const fn nth(self, turn: u64) -> u64 {
+        let each = self.turns_below(self.cycle);
+        let each = if each == 0 { 1 } else { each };
+        turn / each * self.cycle + self.first + turn % each * self.step
+    }
+
     /// How many turns of one cycle it has before a place of it.
     const fn turns_below(self, place: u64) -> u64 {
         if place > self.first { (place - self.first - 1) / self.step + 1 } else { 0 }

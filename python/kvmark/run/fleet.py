@@ -28,7 +28,7 @@ from kvmark.run.gathering import Machine
 from kvmark.run.generator import Caller
 from kvmark.run.interrupts import Interrupts, counted
 from kvmark.run.sent_tapes import pieces, tapes_of
-from kvmark.run.shares import check_divisible, check_even, check_reachable, machines_used
+from kvmark.run.shares import check_divisible, check_reachable, machines_used
 from kvmark.secret import Secret
 
 __all__ = ["RayFleet", "joined"]
@@ -120,7 +120,6 @@ class RayFleet:
         nodes = self._nodes()
         self._most = max(self._most, len(nodes))
         used = machines_used(plan, self.machines or len(nodes))
-        check_even(plan, used)
         check_reachable(plan, [node.address for node in nodes], _own_address(self.ray))
         crew = self._placed(nodes[:used], plan)
         crew.all_cores, crew.password = all_cores, password

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
-from typing import Final
 
 from kvmark.drivers import is_embedded
 from kvmark.errors import UsageError
@@ -20,15 +19,11 @@ from kvmark.plan.model import Plan, Share
 __all__ = [
     "acknowledged",
     "check_divisible",
-    "check_even",
     "check_reachable",
     "clients_of",
     "divided",
     "machines_used",
 ]
-
-_ENOUGH_CLIENTS: Final = 20
-"""Clients of a machine of which one more or less is a twentieth."""
 
 
 def check_divisible(plan: Plan) -> None:
@@ -68,28 +63,6 @@ def check_reachable(plan: Plan, machines: Iterable[str], here: str) -> None:
             f"fleet: {address} means each machine itself, and {others[0]} is another one than this;"
             " name the server's own address in --system"
         )
-
-
-def check_even(plan: Plan, machines: int) -> None:
-    """Refuses counted operations of few clients that the machines can't share equally.
-
-    In the closed model each machine does as many operations, however many of the clients it has:
-    one with fewer goes on alone at the end, and the rate becomes its own.
-
-    Raises:
-        UsageError: says which numbers would do.
-    """
-    measured = (phase for phase in plan.phases if phase.name == "measure")
-    for active in (one for phase in measured for one in phase.groups):
-        group = plan.groups[active.group]
-        if active.operations is None or group.arrival.process != "closed":
-            continue
-        if group.clients % machines and group.clients < _ENOUGH_CLIENTS * machines:
-            raise UsageError(
-                f"fleet: {group.clients} clients can't be shared equally by {machines} machines, of"
-                f" which each does as many operations; give a multiple of {machines}, a duration,"
-                " or fewer --machines"
-            )
 
 
 def machines_used(plan: Plan, machines: int) -> int:
