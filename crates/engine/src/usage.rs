@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
@@ -75,7 +75,35 @@ fn peak_resident_bytes() -> Option<u64> {
 
 /// Binds the calling thread to a core.
 pub(crate) fn pin(core: u32) -> Result<(), String> {
+    let thread = Pid::from_raw(0);
     let mut set = CpuSet::new();
-    let pinned = set.set(core as usize).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
-    pinned.map_err(|errno| format!("can't pin a worker to core {core}: {}", errno.desc()))
+    let pinned = set.set(core as usize).and_then(|()| sched_setaffinity(thread, &set));
+    pinned.map_err(|errno| match sched_getaffinity(thread) {
+        Ok(usable) => no_such_core(core, &usable),
+        Err(_) => format!("--pin: a worker can't be bound to core {core}: {}", errno.desc()),
+    })
+}
+
+fn no_such_core(core: u32, usable: &CpuSet) -> String {
+    let cores = (0..CpuSet::count()).filter(|core| usable.is_set(*core).unwrap_or(false));
+    let cores: Vec<_> = cores.map(|core| core.to_string()).collect();
+    format!("--pin: there is no core {core} to use here; name some of {}", cores.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_core_that_is_not_there_is_told_with_those_that_are() {
+        let usable = sched_getaffinity(Pid::from_raw(0)).unwrap();
+        let missing = (0..CpuSet::count()).rev().find(|core| !usable.is_set(*core).unwrap());
+        let missing = missing.unwrap() as u32;
+        assert_eq!(pin(missing), Err(no_such_core(missing, &usable)));
+        let mut two = CpuSet::new();
+        two.set(0).unwrap();
+        two.set(1).unwrap();
+        let told = no_such_core(9, &two);
+        assert_eq!(told, "--pin: there is no core 9 to use here; name some of 0,1");
+    }
 }
