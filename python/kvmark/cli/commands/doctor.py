@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["Diagnosis", "doctor"]
 
 _SLOW_STAMP_NS = 50.0
+_CLOCK_SOURCE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+_COUNTERS = frozenset({"tsc", "arch_sys_counter"})
+"""The kernel's names of the time stamp counters of x86 and of Arm."""
 _OTHERS_PER_CORE = 0.1
 _LEAST_FREE_BYTES = 2 * 2**30
 _LEAST_FILES = 16_384
@@ -87,11 +90,26 @@ def _clock() -> Diagnosis:
     from kvmark import _engine
 
     stamp_ns, resolution_ns = _engine.calibrate()
+    return _clock_diagnosis(stamp_ns, resolution_ns, _kernel_clock(_CLOCK_SOURCE))
+
+
+def _kernel_clock(file: Path) -> str:
+    """The kernel's name of the clock that it uses; empty where it gives none."""
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _clock_diagnosis(stamp_ns: float, resolution_ns: int, source: str) -> Diagnosis:
     found = f"{stamp_ns:.1f} ns a time stamp, steps of {resolution_ns} ns"
+    found += f", clock source {source}" if source else ""
     if stamp_ns <= _SLOW_STAMP_NS:
         return Diagnosis("clock", "good", found)
-    advice = "the kernel doesn't trust the time stamp counter: operations under 1 µs are blurred"
-    return Diagnosis("clock", "mind", found, advice)
+    reason = "a time stamp takes long"
+    if source and source not in _COUNTERS:
+        reason = f"the kernel uses {source} and not the time stamp counter"
+    return Diagnosis("clock", "mind", found, f"{reason}: operations under 1 µs are blurred")
 
 
 def _lag() -> Iterator[Diagnosis]:
