@@ -57,6 +57,18 @@ def stored_runs(stress: Stress) -> list[Entry]:
     return list(Records(stress.folder / "runs").list())
 
 
+def test_a_run_has_as_many_records_as_its_population(stress: Stress) -> None:
+    for words, start, count in (
+        ("write n=500 no-warmup", 1, 500),
+        ("write n=10 no-warmup -pop seq=101..300", 101, 200),
+    ):
+        said = stress(f"{words} -rate threads=2 {FAST}")
+        assert said.code == 0, said
+        plan = stored_runs(stress)[0].path / "manifest.json"
+        dataset = json.loads(plan.read_text())["plan"]["dataset"]
+        assert (dataset["start"], dataset["count"]) == (start, count)
+
+
 def figure(said: Said, name: str) -> float:
     """A figure of the Results block."""
     match = re.search(rf"^{name}\s*:\s*([\d,.]+)", said.output, re.MULTILINE)

@@ -238,8 +238,8 @@ def _dataset(spec: StressSpec) -> Dataset:
     """Every partition that can be chosen counts as there: what isn't is a miss."""
     return Dataset(
         table="standard1",
-        start=0,
-        count=spec.population.last + 1,
+        start=spec.population.first,
+        count=spec.population.last - spec.population.first + 1,
         full_at=None,
         key=KeyText(prefix="", zero_padding=1, order="ordered"),
         fields=FieldLayout(count=1, name_prefix="C", length=_ONE),
