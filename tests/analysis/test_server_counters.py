@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kvmark.analysis.external.cassandra_stress import stress_results
+from kvmark.analysis.models.path_costs import PathCost, path_costs
 from kvmark.analysis.study import CaseRuns, study_rows
 from kvmark.analysis.summary.counters import disk_bytes_per_operation
 
@@ -103,3 +104,49 @@ def test_the_others_reads_are_not_called_those_of_all(healthy: Make) -> None:
     draft = healthy()
     watch(draft, 3_000_000, None)
     assert disk_bytes_per_operation([draft.run()]) is None
+
+
+def proxied(draft: Any, usable: frozenset[int] = frozenset({0})) -> PathCost:
+    """What the way through a proxy costs, whose one server is the run's node 1."""
+    draft.testbed = {
+        "system": "proxy", "kind": "haproxy", "version": "haproxy 3", "build": "", "threads": 1,
+        "nodes": [{"name": "node-1"}],
+    }  # fmt: skip
+    run = draft.run()
+    ways = [CaseRuns({"through": way}, {0: run}, usable) for way in ("direct", "haproxy")]
+    (cost,) = path_costs(ways, "through", "direct")
+    return cost
+
+
+def used_s(draft: Any, cost: PathCost) -> float:
+    """A proxy's processor time in the whole run."""
+    assert cost.proxy_cpu is not None
+    return cost.proxy_cpu.value * sum(total["count"] for total in draft.engine["totals"]) / 1e6
+
+
+def test_a_proxy_that_died_used_no_more(healthy: Make) -> None:
+    draft = healthy()
+    watch(draft, None)
+    own = [{**row, "node": "coordinator", "cpu_user_s": 0.0} for row in draft.resources]
+    draft.resources = [*draft.resources[:5], *own]
+    cost = proxied(draft)
+    assert used_s(draft, cost) == pytest.approx(0.1 * 4, rel=0.05)
+    assert "proxy_cpu" not in cost.missing
+
+
+def test_a_figure_of_a_proxy_that_is_missing_says_why(healthy: Make) -> None:
+    draft = healthy()
+    watch(draft, None)
+    whole = proxied(draft)
+    assert used_s(draft, whole) == pytest.approx(0.1 * WINDOW_S, rel=0.05)
+    assert whole.missing.keys() <= {"proxy_memory_bytes"}
+    unusable = proxied(draft, frozenset())
+    assert unusable.proxy_cpu is None
+    assert unusable.missing["proxy_cpu"].startswith("no run through the proxy came to its end")
+    assert unusable.missing["throughput_lost"].startswith("no block has a run of both ways")
+    draft = healthy()
+    watch(draft, None)
+    draft.resources = draft.resources[:1]
+    short = proxied(draft)
+    assert short.proxy_cpu is None
+    assert "is too short for two samples of the proxy" in short.missing["proxy_cpu"]

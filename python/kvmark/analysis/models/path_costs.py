@@ -7,8 +7,8 @@ difference were measured under the same conditions.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import polars as pl
@@ -16,7 +16,7 @@ import polars as pl
 from kvmark.analysis.compare.resolution import clock_step_ns, rate_resolution
 from kvmark.analysis.study import CaseRuns, is_precise_case, is_repeated_case
 from kvmark.analysis.summary.aggregate import merged_times, rate_of
-from kvmark.analysis.summary.counters import rises
+from kvmark.analysis.summary.counters import rises, sampled_share
 from kvmark.records import Run
 from kvmark.stats import (
     CONFIDENCE,
@@ -34,7 +34,6 @@ COST_QUANTILES: Final[Mapping[str, float]] = {
 }  # fmt: skip
 """The quantiles of response time that are compared."""
 
-_NS_PER_S: Final = 1e9
 _NS_PER_MS: Final = 1e6
 _BYTES_PER_MB: Final = 1e6
 _NOTHING: Final = "as published, without an error"
@@ -68,10 +67,12 @@ class PathCost:
     throughput_lost: Estimate | None
     #: Milliseconds of response time more than straight, by quantile; none with too few operations.
     response_added: Mapping[str, Estimate | None]
-    #: Processor time of the proxy for an operation, in microseconds; none where nobody watched it.
+    #: Processor time of the proxy for an operation, in microseconds.
     proxy_cpu: Estimate | None
     #: The most memory the proxy had, in bytes.
     proxy_memory_bytes: float | None
+    #: Why a figure is none, a sentence each without its end, by the figure's name.
+    missing: Mapping[str, str] = field(default_factory=dict)
 
 
 def path_costs(cases: Sequence[CaseRuns], factor: str, direct: str) -> tuple[PathCost, ...]:
@@ -113,28 +114,50 @@ def _others(case: CaseRuns, factor: str) -> tuple[tuple[str, str], ...]:
 
 def _cost(before: CaseRuns, after: CaseRuns, factor: str) -> PathCost:
     blocks = sorted(before.comparable & after.comparable)
-    measured = [after.runs[n] for n in blocks]
-    # What the proxy used is measured without the other side, whose throughput may be imprecise.
+    # What the proxy used is measured without the other side.
+    measured = [after.runs[n] for n in sorted(after.comparable)]
     known = all(is_repeated_case(case) and is_precise_case(case) for case in (before, after))
     compared = blocks if known else []
     sides = [before.runs[n] for n in compared], [after.runs[n] for n in compared]
     before_rates, after_rates = ([rate_of(run) for run in side] for side in sides)
     times = [[merged_times([run], "response") for run in side] for side in sides]
     memory = [most for run in measured if (most := _memory_bytes(run)) is not None]
-    cpu = [used for run in measured if (used := _cpu_us(run)) is not None]
+    used = [_cpu_us(run) for run in measured]
+    cpu = [one for one in used if not isinstance(one, str)]
+    lost = _lost(before_rates, after_rates, math.hypot(*map(rate_resolution, sides)))
+    missing = {
+        "throughput_lost": None if lost else _not_compared(blocks, compared),
+        "proxy_cpu": None if cpu else _unused(used),
+        "proxy_memory_bytes": None if memory else _unused(map(_unsampled, measured)),
+    }
     return PathCost(
         levels=dict(_others(after, factor)),
         through=after.levels[factor],
         proxy=next((found for run in after.runs.values() if (found := _proxy(run))), None),
         blocks=len(compared),
-        throughput_lost=_lost(before_rates, after_rates, math.hypot(*map(rate_resolution, sides))),
+        throughput_lost=lost,
         response_added={
             name: _added(times[0], times[1], q, clock_step_ns([*sides[0], *sides[1]]))
             for name, q in COST_QUANTILES.items()
         },
         proxy_cpu=mean_interval(cpu, "µs") if cpu else None,
         proxy_memory_bytes=max(memory, default=None),
+        missing={name: reason for name, reason in missing.items() if reason},
     )
+
+
+def _not_compared(blocks: Sequence[int], compared: Sequence[int]) -> str:
+    if not blocks:
+        return "no block has a run of both ways that came to its end and isn't INVALID"
+    if not compared:
+        return "the throughput of this way or of the straight one isn't repeated or precise enough"
+    return "a run completed no operation"
+
+
+def _unused(reasons: Iterable[float | str]) -> str:
+    """Why the proxy's use isn't known of any run: the first run's reason."""
+    none = "no run through the proxy came to its end and isn't INVALID"
+    return next((one for one in reasons if isinstance(one, str)), none)
 
 
 def _lost(before: Sequence[float], after: Sequence[float], floor: float) -> Estimate | None:
@@ -171,19 +194,24 @@ def _nodes(run: Run) -> list[str]:
     return [str(node["name"]) for node in _description(run).get("nodes", ())]
 
 
-def _cpu_us(run: Run) -> float | None:
-    """The proxy's processor time for an operation, in the counted phases."""
+def _unsampled(run: Run) -> str:
+    """Why nothing is known of what the proxy used in a run."""
+    if not _description(run):
+        return "kvmark didn't start the proxy, and didn't watch it"
+    return f"run {run.id} is too short for two samples of the proxy in each measured phase"
+
+
+def _cpu_us(run: Run) -> float | str:
+    """The proxy's processor time for an operation, in the counted phases, or why it isn't known."""
     used_s, operations = 0.0, 0
     for record in run.counted:
         found = rises(run, record).filter(pl.col("node").is_in(_nodes(run)))
         found = found.filter(pl.col("cpu_s").is_not_null())
         if found.is_empty():
-            return None
-        # Samples don't reach to the phase's ends: what was used between them is a rate.
-        lasted_s = ((record.drained_ns or record.end_ns) - record.start_ns) / _NS_PER_S
-        used_s += float((found["cpu_s"] / found["wall_s"]).sum()) * lasted_s
+            return _unsampled(run)
+        used_s += float(found["cpu_s"].sum()) / sampled_share(run, record)
         operations += sum(t.count for t in run.totals(record.index) if not t.part)
-    return used_s * 1e6 / operations if operations else None
+    return used_s * 1e6 / operations if operations else f"run {run.id} completed no operation"
 
 
 def _memory_bytes(run: Run) -> float | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
 import polars as pl
 
 from kvmark.records import PhaseRecord, Run
 from kvmark.records.names import is_ours
 
-__all__ = ["disk_bytes_per_operation", "rise", "rises"]
+__all__ = ["disk_bytes_per_operation", "rise", "rises", "sampled_share"]
 
 _LEAST_SAMPLES: Final = 2
 _NS_PER_S: Final = 1e9
@@ -28,13 +28,9 @@ def rises(run: Run, record: PhaseRecord) -> pl.DataFrame:
     table = run.resources
     if not set(table.columns) >= _NEEDED:
         return pl.DataFrame(schema=_RISES)
-    origin_ns = run.manifest.engine.started_wall_ns
-    within = pl.col("at_wall_ns").is_between(
-        origin_ns + record.start_ns, origin_ns + (record.drained_ns or record.end_ns)
-    )
-    rows = table.filter(within & ~pl.col("node").map_elements(is_ours, pl.Boolean)).sort(
-        "at_wall_ns"
-    )
+    rows = table.filter(
+        _within(run, record) & ~pl.col("node").map_elements(is_ours, pl.Boolean)
+    ).sort("at_wall_ns")
     if rows.is_empty():
         return pl.DataFrame(schema=_RISES)
     rows = rows.with_columns(
@@ -55,6 +51,25 @@ def rises(run: Run, record: PhaseRecord) -> pl.DataFrame:
     return changes.filter(pl.col("wall_s") > 0)
 
 
+def sampled_share(run: Run, record: PhaseRecord) -> float:
+    """How much of a phase's time lies between its first sample and its last, of whatever node.
+
+    What a server used between its samples, divided by this, is what it used in the phase: the ends
+    are taken to be like the rest, and of a server that died meanwhile nothing more came.
+    """
+    at_ns = run.resources.filter(_within(run, record))["at_wall_ns"]
+    first_ns, last_ns = cast("int", at_ns.min()), cast("int", at_ns.max())
+    return (last_ns - first_ns) / ((record.drained_ns or record.end_ns) - record.start_ns)
+
+
+def _within(run: Run, record: PhaseRecord) -> pl.Expr:
+    """Samples of a phase, its drain included."""
+    origin_ns = run.manifest.engine.started_wall_ns
+    return pl.col("at_wall_ns").is_between(
+        origin_ns + record.start_ns, origin_ns + (record.drained_ns or record.end_ns)
+    )
+
+
 def disk_bytes_per_operation(runs: Sequence[Run]) -> float | None:
     """What the servers read from their disks for an operation, in the counted phases of runs.
 
@@ -67,18 +82,10 @@ def disk_bytes_per_operation(runs: Sequence[Run]) -> float | None:
             found = rises(run, record)
             if found.is_empty() or found["disk_read_bytes"].null_count():
                 return None
-            # Samples don't reach to the phase's ends: what was read between them is a rate.
-            # Of a server that died meanwhile nothing more came.
-            per_s = float(found["disk_read_bytes"].sum()) / _longest_s(found)
-            lasted_ns = (record.drained_ns or record.end_ns) - record.start_ns
-            read_bytes += per_s * lasted_ns / _NS_PER_S
+            read_bytes += float(found["disk_read_bytes"].sum()) / sampled_share(run, record)
             whole = (total for total in run.totals(record.index) if not total.part)
             operations += sum(total.count for total in whole)
     return read_bytes / operations if operations else None
-
-
-def _longest_s(found: pl.DataFrame) -> float:
-    return max(float(seconds) for seconds in found["wall_s"])
 
 
 def rise(counter: str) -> pl.Expr:

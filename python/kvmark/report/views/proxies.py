@@ -12,6 +12,10 @@ from kvmark.report.model.study_answers import Ways
 __all__ = ["cost_sentences", "costs_grid"]
 
 _BYTES_PER_MB = 1e6
+_FIGURES = {
+    "proxy_cpu": "the proxy's processor time",
+    "proxy_memory_bytes": "the proxy's memory",
+}
 _NAMES = {"p999": "p99.9"}
 
 
@@ -122,6 +126,10 @@ def _notes(ways: Ways) -> Iterable[str]:
             "Of a proxy that kvmark up proxy didn't start, neither build and threads nor processor"
             " time and memory are known."
         )
+    for cost in ways.costs:
+        for name, reason in cost.missing.items():
+            if cost.proxy is not None and name in _FIGURES:
+                yield f"Through {cost.through}, {_FIGURES[name]} is missing: {reason}."
     if ways.published:
         yield (
             f"Published: {ways.source}. One run each, on another machine and to a tenth of a"
