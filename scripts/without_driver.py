@@ -23,7 +23,7 @@ import target_folder
 ROOT = Path(__file__).resolve().parent.parent
 MANIFESTS = ("Cargo.toml", "crates/pyext/Cargo.toml", "crates/pyext/src/registry.rs")
 SYSTEMS = "python/kvmark/testbed/systems.py"
-STARTS = "from kvmark.cli.main import main; raise SystemExit(main(['up', '--help']))"
+STARTS = "from kvmark.cli import main; raise SystemExit(main(['up', '--help']))"
 
 
 def main() -> int:

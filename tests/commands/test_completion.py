@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from kvmark import catalog
+from kvmark.cli import main
 from kvmark.cli.completion.bash import joined
-from kvmark.cli.main import main
 from kvmark.cli.registry import GROUPS
 from kvmark.records import Records
 

@@ -12,10 +12,9 @@ import pytest
 from schema_breaks import breaks
 
 from known_documents import PUBLISHED, checked
-from kvmark.cli import output
+from kvmark.cli import main, output
 from kvmark.cli.documents import DOCUMENTS
 from kvmark.cli.json_schema import json_schema
-from kvmark.cli.main import main
 
 SCHEMA = json_schema()
 

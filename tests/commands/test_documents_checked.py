@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kvmark.cli.main import main
+from kvmark.cli import main
 from kvmark.records import Records
 from kvmark.report.views import document_blocks
 

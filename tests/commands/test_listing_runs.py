@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kvmark.cli.main import main
+from kvmark.cli import main
 from kvmark.records import Records, verdicts
 from waiting import wait_until
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from kvmark.cli import main
 from kvmark.cli.commands import runs_removal as removing
-from kvmark.cli.main import main
 from kvmark.experiment import journal
 from kvmark.records import Records, removal
 

@@ -12,9 +12,10 @@ import pytest
 import typer
 
 from kvmark.analysis.models.scaling_published import PUBLISHED_SCALING
+from kvmark.cli import main
 from kvmark.cli.commands.scaling import PUBLISHED
 from kvmark.cli.documents import DOCUMENTS
-from kvmark.cli.main import main, program
+from kvmark.cli.program import program
 from kvmark.cli.registry import COMMANDS, RENAMED, WholeCommands, function_of
 from kvmark.records import Records
 

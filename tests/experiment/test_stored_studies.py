@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from studies import Program
 
-from kvmark.cli.main import main
+from kvmark.cli import main
 from kvmark.records.archive import unpack, write_archive
 
 TINY = """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kvmark.cli.main import main
+from kvmark.cli import main
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed import cassandra
 

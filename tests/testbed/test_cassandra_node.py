@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kvmark.cli.main import main
+from kvmark.cli import main
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.secret import Secret
 from kvmark.testbed.cassandra.health import connect

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from kvmark.cli.main import main
+from kvmark.cli import main
 from kvmark.cli.system import named_system
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.secret import Secret

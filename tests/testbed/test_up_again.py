@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kvmark.cli.main import main
+from kvmark.cli import main
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.secret import Secret
 from kvmark.testbed import proxy, redis

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kvmark.cli.main import main
+from kvmark.cli import main
 
 Output = pytest.CaptureFixture[str]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from findings import Finding, Source
 
 PRODUCT = "kvmark"
-# What these hand on is for users; the second is where the installed command begins.
+# What these hand on and define is for users; the second is where the installed command begins.
 EXPORTED = {"kvmark", "kvmark.cli"}
 # This module looks names up that it holds as texts, in its package.
 COMMANDS = "kvmark.cli.registry"
@@ -148,7 +148,8 @@ def beginnings(modules: list[Module]) -> Iterator[tuple[Module, ast.AST]]:
         if module.name.split(".")[0] != PRODUCT:
             yield from ((module, code) for code in module.defined.values())
         if module.name in EXPORTED:
-            yield from ((module, ast.parse(name)) for name in module.aliases)
+            offered = (name for name in module.defined if not name.startswith("_"))
+            yield from ((module, ast.parse(name)) for name in (*module.aliases, *offered))
         if module.name.startswith(COMMANDS.rpartition(".")[0]):
             looked_up = (name for name in module.defined if name.rstrip("_") in words)
             yield from ((module, ast.parse(name)) for name in looked_up)

@@ -46,11 +46,12 @@ RUST = arrows("""
     tap:           trace driver-server
     pyext:         engine driver-* tap
 """)
-# What the picture leaves out: `errors` and `secret` are beneath everything, `cache` names a folder,
-# `processes` tells processes apart,
+# What the picture leaves out: `errors`, `interrupts` and `secret` are beneath everything, `cache`
+# names a folder, `processes` tells processes apart,
 # `catalog` holds ready specs, `_engine` is the door to Rust, `drivers` what is behind it.
 PYTHON = arrows("""
     errors:
+    interrupts:
     cache:
     processes:
     _engine:
@@ -59,17 +60,17 @@ PYTHON = arrows("""
     spec:     errors secret drivers
     catalog:  spec
     plan:     catalog trace
-    testbed:  spec cache processes
+    testbed:  spec cache processes interrupts
     records:  stats processes _engine
     run:      plan testbed records _engine
     trace:    errors cache _engine
     imports:  records
     stats:    errors
     analysis: records spec trace
-    report:   learn cache
+    report:   learn cache interrupts
     learn:    analysis plan
     experiment: analysis run
-    serve:    report secret
+    serve:    report secret interrupts
     cli:      experiment report imports serve
     api:      cli
 """)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing import get_context, parent_process
@@ -13,10 +13,12 @@ from threading import Thread
 from typing import Final
 
 from kvmark.analysis import known_line
+from kvmark.interrupts import check
 from kvmark.records import Records, RunLine
 
 __all__ = ["judged_lines"]
 
+_LOOK_S: Final = 0.1
 _WORTH_A_PROCESS: Final = 8
 """Runs for which a process more is worth its start, which takes as long as judging a few."""
 
@@ -31,7 +33,10 @@ def judged_lines(records: Records, lines: Sequence[RunLine]) -> list[RunLine]:
     # Not forked: a library's threads may hold locks that a fork would never see released.
     with ProcessPoolExecutor(processes, get_context("spawn"), _belong_to_command) as pool:
         try:
-            made = dict(zip(waiting, pool.map(known, waiting), strict=True))
+            judging = [pool.submit(known, line) for line in waiting]
+            while wait(judging, _LOOK_S).not_done:
+                check()
+            made = dict(zip(waiting, (one.result() for one in judging), strict=True))
         except BrokenProcessPool:
             # One was killed, for memory as a rule: one at a time needs less.
             return [known(line) for line in lines]

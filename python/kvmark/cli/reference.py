@@ -1,6 +1,6 @@
 """The program with all its commands: docs/reference/commands.md is generated from it."""
 
-from kvmark.cli.main import program
+from kvmark.cli.program import program
 from kvmark.cli.registry import WholeCommands
 
 __all__ = ["app"]

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kvmark.errors import SpecError
+from kvmark.interrupts import at_once
 from kvmark.spec.suggest import shown
 
 __all__ = [
@@ -147,6 +148,10 @@ GROUPS: Final[Mapping[str, Mapping[str, Listed]]] = {
     },
 }
 """The first words of all commands under their headings, in the order of the help."""
+_ENDED_AT_ONCE: Final = frozenset(
+    {"show", "compare", "trace", "workloads", "list", "history", "rank", "scaling", "report"}
+)
+"""What only reads: nothing has to be left in order when it is interrupted."""
 _FIRST: Final = {name: one for group in GROUPS.values() for name, one in group.items()}
 COMMANDS: Final = {
     **{name: one for name, one in _FIRST.items() if name != "runs"},
@@ -194,6 +199,7 @@ class LazyCommands(TyperGroup):
             if not ctx.resilient_parsing:
                 typer.echo(f"kvmark: {old} is called {new} now", err=True)
         name, found, others = super().resolve_command(ctx, args)
+        _hold_nothing(ctx, name)
         return name, None if found is None or name is None else loaded(name), others
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - Typer's
@@ -221,10 +227,22 @@ class _RunsWords(TyperGroup):
             args = ["list", *args]
         return super().parse_args(ctx, args)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that words begin with."""
+        found = super().resolve_command(ctx, args)
+        _hold_nothing(ctx, found[0])
+        return found
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - Typer's
         """The words with their whole purposes."""
         with formatter.section("Commands"):
             formatter.write_dl([(word, one.purpose) for word, one in _OF_RUNS.items()])
+
+
+def _hold_nothing(ctx: Any, name: str | None) -> None:
+    """Lets Ctrl-C end a command at once that only reads."""
+    if name in _ENDED_AT_ONCE and not ctx.resilient_parsing:
+        ctx.with_resource(at_once())
 
 
 def function_of(name: str) -> Any:

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
+from kvmark import interrupts
 from kvmark.errors import Interrupted, KvmarkError, RunError
 from kvmark.experiment.design import Left, RunMade, RunOutcome, RunRequest, TimeLimit
 from kvmark.experiment.journal import Attempt, Journal
@@ -131,6 +132,7 @@ class Executor:
 
         Raises:
             RunError: records can't be written.
+            Interrupted: the user has asked to stop.
         """
         if request.block != self._block:
             self.end()
@@ -143,6 +145,7 @@ class Executor:
                 f"{request.title} isn't among the runs of {self.id}, which has whole what it is a"
                 " part of: begin anew without --resume"
             )
+        _check_wanted()
         setting = self._setting
         self.audience.step(request.title, request.number, request.total, request.left)
         begun_s = time.monotonic()
@@ -163,6 +166,7 @@ class Executor:
         Raises:
             KvmarkError: it came to no end.
         """
+        _check_wanted()
         with TemporaryDirectory(prefix=".tried-", dir=self.records.root) as folder:
             own = replace(
                 self._setting, records=Records(Path(folder)), exporter=None, recording=None
@@ -216,6 +220,16 @@ class Executor:
             commit=request.commit or setting.commit,
         )
         return _carry_out(made, own, progress, limit)
+
+
+def _check_wanted() -> None:
+    """Raises once the user has asked to stop, whether a run was ended by that or came to its end.
+
+    Raises:
+        Interrupted: nothing more may begin.
+    """
+    if interrupts.requested():
+        raise Interrupted("interrupted between two runs")
 
 
 def _carry_out(

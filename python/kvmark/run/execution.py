@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from kvmark import errors
+from kvmark import errors, interrupts
 from kvmark.drivers import is_embedded
 from kvmark.errors import GeneratorDied, Interrupted, KvmarkError, RunError
 from kvmark.plan.model import Plan
@@ -78,6 +78,7 @@ def carry_out(
         KvmarkError: the run couldn't begin, and then no folder is left, or its records couldn't be
             written, and then its logs are kept if something was measured.
     """
+    interrupts.check()
     plan = created_on_demand(plan)
     served = served_by(plan)
     served.check_faults(faults)

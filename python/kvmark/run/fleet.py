@@ -18,7 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from kvmark import interrupts
 from kvmark.errors import FleetError, UsageError
+from kvmark.interrupts import Interrupts
 from kvmark.plan.model import Plan
 from kvmark.records import RunFolder
 from kvmark.run.agent import Agent, Report, version
@@ -26,7 +28,6 @@ from kvmark.run.clocks import clock_offset
 from kvmark.run.coordinator import Lost, conduct
 from kvmark.run.gathering import Machine
 from kvmark.run.generator import Caller
-from kvmark.run.interrupts import Interrupts, counted
 from kvmark.run.sent_tapes import pieces, tapes_of
 from kvmark.run.shares import check_divisible, check_reachable, machines_used
 from kvmark.secret import Secret
@@ -34,6 +35,7 @@ from kvmark.secret import Secret
 __all__ = ["RayFleet", "joined"]
 
 _CONNECT_S: Final = 3.0
+_LOOK_S: Final = 0.2
 _PLACE_S: Final = 60.0
 """A machine that is there takes an agent within seconds; a cluster that grows takes longer."""
 _CALLS: Final = 4
@@ -65,7 +67,11 @@ def _join(ray: Any, address: str) -> None:
     said: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
     try:
         # What Ray writes while it tries in vain is told in one sentence.
-        with Path(os.devnull).open("wb") as nowhere, _sent(2, nowhere.fileno()):
+        with (
+            Path(os.devnull).open("wb") as nowhere,
+            _sent(2, nowhere.fileno()),
+            interrupts.kept(),
+        ):
             ray.init(address, namespace="kvmark", logging_level=logging.ERROR, **said)
     except (ray.exceptions.RayError, ConnectionError, RuntimeError, ValueError, OSError) as problem:
         first = str(problem).strip().partition("\n")[0].rstrip(".")
@@ -124,7 +130,7 @@ class RayFleet:
         crew = self._placed(nodes[:used], plan)
         crew.all_cores, crew.password = all_cores, password
         try:
-            with counted() as crew.interrupts:
+            with interrupts.patient() as crew.interrupts:
                 answer = conduct(plan, crew, folder, caller)
         except BaseException:
             self.dismiss()
@@ -195,7 +201,7 @@ class _Crew:
     all_cores: bool = True
     password: Secret | None = None
     #: What the user asks while a run goes.
-    interrupts: Interrupts = field(default_factory=Interrupts)
+    interrupts: Interrupts | None = None
     lost: set[int] = field(default_factory=set)
     machines: list[Machine] = field(default_factory=list)
     _agents: list[Any] = field(default_factory=list)
@@ -212,7 +218,10 @@ class _Crew:
         # Each node has a resource of its address, by which a bundle gets there and nowhere else.
         bundles = [{"CPU": 1, f"node:{node.address}": 0.001} for node in self.nodes]
         self._group = util.placement_group(bundles, strategy="STRICT_SPREAD")
-        if not self._group.wait(_PLACE_S):
+        until_s = time.monotonic() + _PLACE_S
+        while not (placed := self._group.wait(_LOOK_S)) and time.monotonic() < until_s:
+            interrupts.check()
+        if not placed:
             raise FleetError(
                 f"the fleet has no free core on each of {len(self.nodes)} machines: something else"
                 " runs there or one is gone, look at ray status"
@@ -252,7 +261,7 @@ class _Crew:
             for piece in pieces(tape) if lacking else ():
                 held = self.ray.put(piece)
                 try:
-                    self.ray.get([agent.take_piece.remote(held) for agent in lacking])
+                    self._get([agent.take_piece.remote(held) for agent in lacking])
                 except self.ray.exceptions.RayError as problem:
                     raise FleetError(
                         f"the trace's tape {tape} can't be sent to each machine ({_why(problem)});"
@@ -346,7 +355,7 @@ class _Crew:
 
     def stops_asked(self) -> int:
         """How often the user has asked to stop."""
-        return self.interrupts.count
+        return 0 if self.interrupts is None else self.interrupts.take()
 
     def close(self) -> None:
         """Ends the agents and gives their place back."""
@@ -356,13 +365,24 @@ class _Crew:
             if self._group is not None:
                 self.ray.util.remove_placement_group(self._group)
 
+    def _get(self, asked: Any) -> Any:
+        """What was asked for, once it is there.
+
+        Raises:
+            KeyboardInterrupt: the user has asked to stop.
+        """
+        while True:
+            interrupts.check()
+            with suppress(self.ray.exceptions.GetTimeoutError):
+                return self.ray.get(asked, timeout=_LOOK_S)
+
     def _ask(self, agent: Any, method: str) -> Any:
-        return self.ray.get(getattr(agent, method).remote())
+        return self._get(getattr(agent, method).remote())
 
     def _ask_all(self, method: str, *given: Any) -> list[Any]:
         asked = [getattr(agent, method).remote(*given) for agent in self._agents]
         try:
-            return list(self.ray.get(asked))
+            return list(self._get(asked))
         except self.ray.exceptions.RayError as problem:
             raise FleetError(f"an engine can't live on the fleet: {_why(problem)}") from problem
 

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
-from kvmark import errors
+from kvmark import errors, interrupts
 from kvmark.errors import GeneratorDied, KvmarkError, RunError
 from kvmark.plan.model import Plan
 from kvmark.records import RunFolder
 from kvmark.records.names import GENERATOR
-from kvmark.run.interrupts import MOST_PATIENT, counted
 from kvmark.secret import Secret
 from kvmark.spec.url import PASSWORD_VARIABLE
 
@@ -33,6 +32,8 @@ Progress = Callable[[Mapping[str, Any]], object]
 _WORDS: Final = (sys.executable, "-P", "-m", "kvmark.run.worker")
 """Nothing is imported from the current folder, which may have modules of any name."""
 _LOOK_S: Final = 0.2
+_MOST_STOPS: Final = 2
+"""The first lets operations end, the second drops them."""
 _MOST_BYTES: Final = 1 << 16
 _ENDS_WITHIN_S: Final = 5.0
 _LAST_LINES: Final = 2
@@ -77,7 +78,6 @@ class Generator(Protocol):
         Raises:
             KvmarkError: the plan couldn't begin.
             GeneratorDied: the process that generated the load is gone; its logs are there.
-            KeyboardInterrupt: the user waited for nobody.
         """
 
 
@@ -119,14 +119,15 @@ class LocalGenerator:
     ) -> Mapping[str, Any]:
         """Carries out a plan; see `Generator`."""
         has_refused, may_go_on = False, caller.may_go_on
-        with counted() as interrupts:
+        with interrupts.patient() as asked:
 
             def stops() -> int:
                 nonlocal has_refused
+                count = asked.take()
                 # What the user wants goes before what the caller wants, who is asked once.
-                if not (interrupts.count or has_refused or may_go_on is None):
+                if not (count or has_refused or may_go_on is None):
                     has_refused = not may_go_on()
-                return interrupts.count + has_refused
+                return count + has_refused
 
             return self.run(
                 plan.to_json(), folder.path, caller.progress, caller.may_begin, stops, password,
@@ -147,11 +148,13 @@ class LocalGenerator:
         """Carries out a plan and returns what the engine returns; see `kvmark._engine.run`.
 
         The process holds the file `lock` as long as it writes, also beyond the end of this one.
-        What a callback raises goes on to the caller, and ends the process.
+        What a callback raises goes on to the caller, and ends the process; without `stops`, so
+        does a request to stop.
 
         Raises:
             KvmarkError: the plan couldn't begin.
             GeneratorDied: the process is gone; the next plan has a new one.
+            KeyboardInterrupt: the user has asked to stop, and there is no `stops`.
         """
         process = self._running()
         try:
@@ -220,8 +223,6 @@ class _Process:
             self._process = subprocess.Popen(  # noqa: S603 - our own program
                 _WORDS, stdin=there.fileno(), stdout=there.fileno(), stderr=self._said
             )
-        self._poll = select.poll()
-        self._poll.register(self._line, select.POLLIN)
 
     @property
     def pid(self) -> int:
@@ -263,13 +264,21 @@ class _Process:
 
         Raises:
             GeneratorDied: the process is gone.
+            KeyboardInterrupt: the user has asked to stop, and there is no `stops`.
         """
+        waiting = select.poll()
+        waiting.register(self._line, select.POLLIN)
+        listening = interrupts.current()
+        if listening is not None:
+            waiting.register(listening, select.POLLIN)
         while True:
-            asked = 0 if stops is None else min(stops(), MOST_PATIENT)
+            if stops is None:
+                interrupts.check()
+            asked = 0 if stops is None else min(stops(), _MOST_STOPS)
             if asked > self._stops_told:
                 self._stops_told = asked
                 self.tell(stops=asked)
-            if self._poll.poll(1000 * _LOOK_S):
+            if self._line.fileno() in dict(waiting.poll(1000 * _LOOK_S)):
                 yield from self._read()
 
     def _read(self) -> Iterator[dict[str, Any]]:

@@ -10,6 +10,7 @@ from typing import Final
 import uvicorn
 
 from kvmark.errors import UsageError
+from kvmark.interrupts import suspended
 from kvmark.records import Records
 from kvmark.secret import Secret
 from kvmark.serve.app import make_app
@@ -45,7 +46,8 @@ def serve(records: Records, port: int, ready: Callable[[Secret], None]) -> None:
         )
         ready(Secret(f"http://{_HOST}:{port}/?{TOKEN}={token.reveal()}"))
         try:
-            uvicorn.Server(config).run(sockets=[listening])
+            with suspended():
+                uvicorn.Server(config).run(sockets=[listening])
         except KeyboardInterrupt:
             return
 

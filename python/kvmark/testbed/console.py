@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from kvmark import _engine
 from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.interrupts import wait_for
 from kvmark.secret import Secret
 from kvmark.spec.url import parse_system_url
 from kvmark.testbed.state import Node, Testbed
@@ -45,8 +46,10 @@ class Console:
 
         Raises:
             SystemUnderTestError: the server can't be reached, doesn't answer in time, or refuses.
+            KeyboardInterrupt: the user has asked to stop.
         """
-        return json.loads(self._console.ask([str(word) for word in words]))
+        asked = [str(word) for word in words]
+        return json.loads(wait_for(lambda: self._console.ask(asked)))
 
 
 def connect(testbed: Testbed, node: Node, timeout_s: float = 5.0, **options: str) -> Console:

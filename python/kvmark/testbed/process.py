@@ -18,6 +18,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
+from kvmark import interrupts
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.processes import start_of
 
@@ -197,6 +198,7 @@ def wait_until(
 
     Raises:
         SystemUnderTestError: a process has ended, or the time is over; quotes its log's last line.
+        KeyboardInterrupt: the user has asked to stop.
     """
     until = time.monotonic() + within_s
     while not condition():
@@ -209,7 +211,7 @@ def wait_until(
                 f"{first.name} took longer than {within_s:g} s to {what}; the last line of its log"
                 f" is: {last_line(first.log)}"
             )
-        time.sleep(_LOOK_S)
+        interrupts.pause(_LOOK_S)
 
 
 def last_line(log: Path) -> str:

@@ -12,6 +12,7 @@ from kvmark.cli import options
 from kvmark.cli.commands.trace import HashKey, KeepKeys, KeepValues, hash_key_in
 from kvmark.cli.output import print_json
 from kvmark.errors import UsageError
+from kvmark.interrupts import listening
 from kvmark.spec.quantity import count, duration_ns, size_bytes
 from kvmark.spec.url import SystemName, parse_system_url, system_name
 
@@ -76,12 +77,11 @@ def record(
     key = hash_key_in(hash_key)
     # What makes the trace at the end leaves other cores alone.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    from kvmark.run.interrupts import counted
     from kvmark.trace import record as record_trace
     from kvmark.trace import sentences
 
     told: list[TapProgress] = []
-    with counted() as asked:
+    with listening() as asked:
 
         def goes_on(progress: TapProgress) -> bool:
             if not told and not quiet:
@@ -90,9 +90,10 @@ def record(
             if told and told[-1].recording and not progress.recording:
                 typer.echo("Recording has ended, and forwarding goes on until Ctrl-C", err=True)
             told[:] = [progress]
-            return not asked.count and (duration is None or progress.elapsed_ns < duration)
+            return not asked.take() and (duration is None or progress.elapsed_ns < duration)
 
         info = record_trace(settings, output, f"a tap before {system}", key, goes_on)
+        asked.forget()
     if json:
         print_json("recorded-trace", {"trace": output, "info": info})
         return

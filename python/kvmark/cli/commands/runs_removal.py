@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import typer
 
+from kvmark import interrupts
 from kvmark.cli.output import print_json
 from kvmark.errors import AnswerIsNo, Interrupted, UsageError
 from kvmark.experiment.journal import Journal, of_run
@@ -125,7 +126,8 @@ def _ask(chosen: Chosen, told: str) -> None:
     if others > 0:
         typer.echo(f"  and {whole(others)} more", err=True)
     try:
-        agreed = typer.confirm(f"Remove {told}?", err=True)
+        with interrupts.suspended():
+            agreed = typer.confirm(f"Remove {told}?", err=True)
     except typer.Abort:
         raise Interrupted("interrupted: nothing was removed") from None
     if not agreed:
@@ -143,6 +145,7 @@ def _remove_all(records: Records, entries: Sequence[Entry]) -> list[str]:
         try:
             sweep(records)
             for entry in entries:
+                interrupts.check()
                 remove(records, entry.id)
             return [journal.id for journal in _without_runs(records, journals.values())]
         except KeyboardInterrupt:

@@ -13,6 +13,7 @@ from typing import Any
 
 import typer
 
+from kvmark import interrupts
 from kvmark.cli.command_line import command_line, kept_words
 from kvmark.cli.experiment import SCOPE, Shared
 from kvmark.cli.output import print_json
@@ -146,7 +147,12 @@ def _raise(file: ExperimentsFile, ended: Mapping[str, _Ended]) -> None:
 def _carried(
     file: ExperimentsFile, title: str, system: SystemName | None, shared: Shared
 ) -> _Ended:
-    """Carries out one experiment, from where it was left if that is wanted."""
+    """Carries out one experiment, from where it was left if that is wanted.
+
+    None begins once the user has asked to stop, however the one before ended.
+    """
+    if interrupts.requested():
+        return _Ended(Interrupted("interrupted"), None)
     name, *words = file.words(title, system)
     call = _caller(name, words, _options(shared, name, words))
     caught = io.StringIO()

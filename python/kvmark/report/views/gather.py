@@ -31,6 +31,7 @@ from kvmark.analysis import (
 from kvmark.analysis.compare.metrics import response_quantiles
 from kvmark.analysis.compare.published_claims import claims
 from kvmark.analysis.verdict.judge import Judge
+from kvmark.interrupts import check
 from kvmark.records import Case, Run, TimeName, by_case
 from kvmark.report.format import units
 from kvmark.report.model.answers import (
@@ -88,7 +89,9 @@ def run_answer(run: Run, verdict: Verdict | None = None) -> RunAnswer:
 
     Raises:
         RecordsError: the run's files can't be read.
+        KeyboardInterrupt: the user has asked to stop.
     """
+    check()
     manifest = run.manifest
     if manifest.imported is not None:
         return imported_answer(run, manifest.imported, verdict)

@@ -5,12 +5,12 @@ They are named by the options of their driver, as they come out of a URL.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
 from kvmark.errors import SystemUnderTestError
+from kvmark.interrupts import pause
 from kvmark.secret import Secret
 from kvmark.testbed.console import Console
 from kvmark.testbed.memcached.health import told
@@ -64,7 +64,7 @@ def _has_any(console: Console) -> bool:
             return True
         if said == "END":
             return False
-        time.sleep(_LOOK_S)
+        pause(_LOOK_S)
     return True
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, ClassVar, Final
 from kvmark.experiment.design import RunMade, RunOutcome, RunRequest, Runs, named
 from kvmark.experiment.designs.ladder.levels import PAUSE_S, goes_on, levels, target_uncertainty
 from kvmark.experiment.designs.ladder.lines import Collections, Line, LineMaker, LogTail
+from kvmark.interrupts import pause
 from kvmark.plan.model import Plan
 from kvmark.plan.stress import StressPlans
 from kvmark.run.execution import Carried
@@ -148,7 +148,7 @@ class StressLadder:
         def make() -> RunMade:
             if climbed and climbed[-1].outcome.carried and self.spec.command in _UPDATING:
                 self.teller.pause(self.pause_s)
-                time.sleep(self.pause_s)
+                pause(self.pause_s)
             self.teller.begin(clients, alone=self.spec.threads is not None)
             return RunMade(plan, self.spec.as_json(), password=self.password)
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -18,7 +15,7 @@ from kvmark.cli.command_line import hide_secrets
 from kvmark.cli.registry import COMMANDS, RENAMED, LazyCommands
 from kvmark.errors import Interrupted, KvmarkError, RunError, UsageError
 
-__all__ = ["main", "program"]
+__all__ = ["program", "run_program"]
 
 _INVALID: Final = "Invalid value for "
 _VERSION: Final = "--version"
@@ -35,18 +32,13 @@ def program() -> typer.Typer:
     return app
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command line and returns its exit code.
-
-    0 done, 1 the answer is no, 2 usage error, 3 the system under test failed, 130 interrupted, by
-    Ctrl-C or by SIGTERM.
-    """
+def run_program(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command line and returns its exit code; see `kvmark.cli.main`."""
     if arguments is None:
         hide_secrets()
     # Who closed it, as a shell does with >&-, wants no answer.
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
-    with _ended_in_order():
-        return _main(list(sys.argv[1:] if arguments is None else arguments))
+    return _main(list(sys.argv[1:] if arguments is None else arguments))
 
 
 def _main(words: list[str]) -> int:
@@ -57,26 +49,6 @@ def _main(words: list[str]) -> int:
         with whole_words():
             return _carry_out(["--help"])
     return _carry_out(words or ["--help"])
-
-
-@contextmanager
-def _ended_in_order() -> Iterator[None]:
-    """Lets SIGTERM do what Ctrl-C does: what was measured is kept, what was started is stopped."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _interrupt(*_: object) -> None:
-    """Does what whoever hears of Ctrl-C just now wants done; nobody does in the background."""
-    if not callable(signal.getsignal(signal.SIGINT)):
-        raise KeyboardInterrupt
-    signal.raise_signal(signal.SIGINT)
 
 
 def _carry_out(words: list[str]) -> int:

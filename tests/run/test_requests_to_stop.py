@@ -1,0 +1,192 @@
+"""Ctrl-C and SIGTERM are counted where they come and answered where a command can stop."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+
+from kvmark import interrupts
+from kvmark.interrupts import Interrupts
+from waiting import PATIENCE_S, wait_until
+
+
+@pytest.fixture
+def listening() -> Iterator[Interrupts]:
+    """A command listens in this process."""
+    with interrupts.listening() as asked:
+        yield asked
+
+
+def ask(asked: Interrupts, number: int = signal.SIGINT) -> None:
+    """Asks to stop once more, and waits until that was counted."""
+    before = asked.count
+    signal.raise_signal(number)
+    wait_until(lambda: asked.count > before, "it was counted")
+
+
+class Swallows:
+    """What Python calls from here may raise, and nobody hears of it."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self.act = act
+
+    def __del__(self) -> None:
+        self.act()
+
+
+@pytest.mark.parametrize("number", interrupts.SIGNALS)
+def test_a_request_within_a_callback_that_may_not_raise_is_not_lost(
+    listening: Interrupts, number: int
+) -> None:
+    swallows = [Swallows(lambda: ask(listening, number))]
+    swallows.clear()
+    assert interrupts.requested()
+    with pytest.raises(KeyboardInterrupt):
+        interrupts.check()
+
+
+def test_a_request_is_raised_once_and_nothing_more_may_begin(listening: Interrupts) -> None:
+    interrupts.check()
+    assert not interrupts.requested()
+    ask(listening)
+    with pytest.raises(KeyboardInterrupt):
+        interrupts.check()
+    # What cleans up may wait.
+    interrupts.check()
+    interrupts.pause(0)
+    assert interrupts.requested()
+
+
+def test_who_took_a_request_answers_it(listening: Interrupts) -> None:
+    ask(listening)
+    assert listening.take() == 1
+    interrupts.check()
+    listening.forget()
+    assert not interrupts.requested()
+
+
+def test_waits_end_with_a_request(listening: Interrupts) -> None:
+    never, told = os.pipe()
+    hangs = threading.Event()
+    waits: list[Callable[[], object]] = [
+        lambda: interrupts.pause(PATIENCE_S),
+        lambda: interrupts.wait_readable(never),
+        lambda: interrupts.wait_for(hangs.wait),
+    ]
+    listening.answered = len(waits)
+    for wait in waits:
+        threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            wait()
+    hangs.set()
+    os.write(told, b"!")
+    interrupts.wait_readable(never)
+    for one in (never, told):
+        os.close(one)
+
+
+def test_what_a_call_raises_comes_from_the_wait_for_it(listening: Interrupts) -> None:
+    def fail() -> None:
+        raise ValueError("planted")
+
+    with pytest.raises(ValueError, match="planted"):
+        interrupts.wait_for(fail)
+    assert interrupts.wait_for(lambda: 7) == 7
+    assert listening.count == 0
+
+
+def test_other_threads_are_not_interrupted(listening: Interrupts) -> None:
+    seen: list[object] = []
+
+    def look() -> None:
+        interrupts.pause(0)
+        interrupts.check()
+        seen.append(interrupts.current())
+
+    ask(listening)
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert seen == [None]
+
+
+def test_a_question_to_the_user_is_answered_by_an_interrupt(listening: Interrupts) -> None:
+    with pytest.raises(KeyboardInterrupt), interrupts.suspended():
+        signal.raise_signal(signal.SIGINT)
+    assert listening.count == 0
+    ask(listening)
+
+
+def test_what_handled_the_signals_before_does_so_afterwards() -> None:
+    before = [signal.getsignal(one) for one in interrupts.SIGNALS]
+    woken = signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(woken)
+    with interrupts.listening() as outer, interrupts.listening() as inner:
+        assert inner is outer
+        with interrupts.kept():
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        ask(outer, signal.SIGTERM)
+    assert [signal.getsignal(one) for one in interrupts.SIGNALS] == before
+    assert signal.set_wakeup_fd(woken) == woken
+
+
+def test_who_may_not_be_interrupted_in_the_background_hears_sigterm() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with interrupts.listening() as asked:
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+            signal.raise_signal(signal.SIGINT)
+            ask(asked, signal.SIGTERM)
+            assert asked.count == 1
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+ENDLESS = """
+import os, signal, sys
+from contextlib import nullcontext
+from kvmark import interrupts
+with interrupts.listening(), {within}:
+    for number in range({requests}):
+        os.kill(os.getpid(), signal.SIGINT)
+        while (asked := interrupts.current()) and asked.count <= number:
+            pass
+        print(asked.count, flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("within", "answered", "said"),
+    [
+        ("nullcontext()", 1, "kvmark: interrupted again, and ended at once"),
+        ("interrupts.patient()", 2, "kvmark: interrupted again, and ended at once"),
+        ("interrupts.at_once()", 0, "kvmark: interrupted"),
+    ],
+)
+def test_a_request_more_than_a_command_answers_ends_the_process(
+    within: str, answered: int, said: str
+) -> None:
+    def ended(requests: int) -> subprocess.CompletedProcess[str]:
+        code = ENDLESS.format(within=within, requests=requests)
+        return subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False
+        )
+
+    assert ended(answered).returncode == 0
+    over = ended(answered + 5)
+    assert (over.returncode, over.stderr) == (130, said + "\n")
+    counted = [int(line) for line in over.stdout.split()]
+    assert counted[:answered] == list(range(1, answered + 1))
+
+
+def test_what_was_asked_before_ends_what_would_be_ended_at_once(listening: Interrupts) -> None:
+    ask(listening)
+    with pytest.raises(KeyboardInterrupt), interrupts.at_once():
+        pytest.fail("it was interrupted before")
+    with suppress(KeyboardInterrupt):
+        interrupts.check()
