@@ -9,6 +9,7 @@ import class_names
 import layers
 import project_rules
 import python_rules
+import rust_callers
 import rust_rules
 import text_rules
 from findings import Finding, Source
@@ -276,6 +277,65 @@ def test_a_name_without_a_caller_is_found_and_what_only_that_calls() -> None:
     assert lines(callers.uncalled(files, [])) == [2, 3, 4]
     assert lines(callers.uncalled(files, [d])) == [2, 3]
     assert lines(callers.uncalled(files, [d, "kvmark.stats.mean.a"])) == [2, 3, 1]
+
+
+def test_a_public_item_of_a_crate_that_only_tests_know_is_found() -> None:
+    offered = """\
+pub struct Used(u32);
+
+impl Used {
+    /// Called by Python.
+    pub fn new() -> Self {
+        Self(LIMIT)
+    }
+
+    pub fn only_tested(&self) -> u32 {
+        self.0
+    }
+}
+
+impl Clone for Used {
+    fn clone(&self) -> Self {
+        from_a_trait(self.0)
+    }
+}
+
+pub const LIMIT: u32 = 5;
+
+pub fn from_a_trait(n: u32) -> Used {
+    Used(n)
+}
+
+/// Names itself, and `renamed` in a comment.
+pub struct Pause;
+
+impl Pause {
+    pub fn end(self) -> Pause {
+        only_by_pause();
+        self
+    }
+}
+
+pub fn only_by_pause() {}
+
+pub fn renamed() {}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_pause_ends() {
+        Pause.end();
+    }
+}
+"""
+    files = [
+        rust(offered),
+        rust("pub use a::Pause;\nuse a::renamed as other;\n\nfn private() {}\n"),
+        rust("fn run() {\n    Used::new();\n    other();\n}\n", "crates/pyext/src/lib.rs"),
+        rust("fn t() {\n    Used.only_tested();\n    helps();\n}\n", "crates/engine/tests/t.rs"),
+        rust("pub fn helps() {}\n\npub fn helps_nobody() {}\n", "crates/testing/src/lib.rs"),
+    ]
+    assert lines(rust_callers.uncalled(files)) == [9, 27, 30, 36, 3]
 
 
 def test_a_class_name_that_another_has_is_found_unless_allowed() -> None:

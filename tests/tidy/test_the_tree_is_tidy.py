@@ -11,6 +11,7 @@ import layers
 import project_rules
 import pytest
 import python_rules
+import rust_callers
 import rust_rules
 import text_rules
 from findings import ROOT, Finding, Source, report, sources
@@ -168,6 +169,10 @@ def test_intervals_are_made_in_one_place() -> None:
 def test_what_the_product_defines_has_a_caller() -> None:
     files = [*sources(".py", under="python/kvmark/"), *sources(".py", under="scripts/")]
     holds(callers.uncalled([*files, *sources(".py", under="bench/")], callers.ALLOWED))
+
+
+def test_what_a_crate_offers_has_a_caller() -> None:
+    holds(rust_callers.uncalled(sources(".rs", under="crates/")))
 
 
 def test_a_class_name_has_one_meaning() -> None:

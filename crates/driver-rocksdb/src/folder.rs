@@ -5,17 +5,12 @@ use std::io;
 use std::path::Path;
 
 use kvmark_driver::OpenError;
-use rocksdb::{DB, Options};
-
-use crate::failure::refusal;
 
 /// The file that makes a folder a RocksDB database.
 const CURRENT: &str = "CURRENT";
 /// Files that RocksDB makes before that one; none of them holds data.
 const EARLY_NAMES: [&str; 3] = ["IDENTITY", "LOCK", "LOG"];
 const EARLY_PREFIXES: [&str; 2] = ["LOG.old.", "MANIFEST-"];
-/// Endings of RocksDB's numbered files.
-const NUMBERED: [&str; 4] = ["sst", "log", "blob", "dbtmp"];
 
 /// What stands at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,26 +36,6 @@ pub(crate) fn prepare(path: &Path, create: bool) -> Result<Standing, OpenError> 
         fs::create_dir(path).map_err(|error| unusable(path, &error))?;
     }
     Ok(standing)
-}
-
-/// Deletes a database with its folder.
-///
-/// # Errors
-/// [`OpenError::System`] when the path isn't a folder that holds a RocksDB database and nothing
-/// else, when the database is open, or when a file can't be deleted.
-pub fn destroy(path: &Path) -> Result<(), OpenError> {
-    if standing(path)? == Standing::Vacant {
-        let text = format!("there is no RocksDB database at {} to delete", path.display());
-        return Err(OpenError::System(text));
-    }
-    let entries = entries(path)?;
-    if let Some(foreign) = entries.iter().find(|entry| !is_own(entry)) {
-        let (path, name) = (path.display(), foreign.file_name());
-        let name = name.to_string_lossy();
-        let text = format!("{path} isn't deleted: {name} in it doesn't belong to RocksDB");
-        return Err(OpenError::System(text));
-    }
-    DB::destroy(&Options::default(), path).map_err(|error| refusal(path, &error))
 }
 
 fn standing(path: &Path) -> Result<Standing, OpenError> {
@@ -104,15 +79,6 @@ fn is_early(entry: &DirEntry) -> bool {
     EARLY_NAMES.contains(&name)
         || EARLY_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         || name.ends_with(".dbtmp")
-}
-
-fn is_own(entry: &DirEntry) -> bool {
-    let name = entry.file_name();
-    let Some(name) = name.to_str() else { return false };
-    let numbered = name.split_once('.').is_some_and(|(number, ending)| {
-        number.bytes().all(|byte| byte.is_ascii_digit()) && NUMBERED.contains(&ending)
-    });
-    numbered || is_early(entry) || name == CURRENT || name.starts_with("OPTIONS-")
 }
 
 fn refused(path: &Path, what: &str) -> OpenError {

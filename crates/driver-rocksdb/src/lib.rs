@@ -29,7 +29,6 @@ use kvmark_driver::{
 
 use database::Database;
 
-pub use folder::destroy;
 pub use options::{RocksDbOption, options};
 pub use session::RocksDbSession;
 

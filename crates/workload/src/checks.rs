@@ -31,10 +31,6 @@ impl Checks {
         Self(statement.checks.iter().map(one).collect())
     }
 
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Whether all of them hold of a reply; each of its values comes with its row and column.
     pub(crate) fn hold<'a>(
         &self,

@@ -258,11 +258,6 @@ impl Template {
         &self.expected
     }
 
-    /// Whether replies are held against arguments.
-    pub(crate) fn is_checked(&self) -> bool {
-        !self.expects.is_empty() || !self.checks.is_empty()
-    }
-
     /// The statement that stands in for this one when the dataset is full.
     pub(crate) const fn when_full(&self) -> Option<u32> {
         self.when_full

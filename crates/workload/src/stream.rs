@@ -297,12 +297,6 @@ impl Stream {
         self.template(draw).map_or(&[], Template::expected)
     }
 
-    /// Whether replies to the drawn statement are held against its arguments.
-    #[must_use]
-    pub fn is_checked(&self, draw: &Draw) -> bool {
-        self.template(draw).is_some_and(Template::is_checked)
-    }
-
     /// Whether the values that the drawn statement returned are those that must be there.
     pub fn holds<'a>(
         &self,

@@ -1,4 +1,4 @@
-//! Opening, creating, refusing and destroying.
+//! Opening, creating and refusing.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -7,12 +7,12 @@ use std::process::{Command, Stdio};
 use std::{env, fs};
 
 use kvmark_driver::OpenError;
-use kvmark_driver_rocksdb::{RocksDb, destroy};
+use kvmark_driver_rocksdb::RocksDb;
 use rocksdb::{DB, Options};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::common::{Fresh, TABLE, insert, layout, open, refusal};
+use crate::common::{Fresh, TABLE, layout, open, refusal};
 
 /// A database with these tables beside `default`.
 fn database(path: &Path, tables: &[&str]) {
@@ -235,35 +235,4 @@ fn a_table_without_a_name_is_the_users_mistake() {
         layout.table = table.to_owned();
         assert!(matches!(RocksDb::open(&options, &layout), Err(OpenError::Option(_))));
     }
-}
-
-#[test]
-fn a_database_is_destroyed_with_its_folder() {
-    let fresh = Fresh::new();
-    insert(&fresh.session, "k", &[(0, "a")]);
-    let path = fresh.path();
-    let _folder = fresh.close();
-    destroy(&path).unwrap();
-    assert!(!path.exists());
-}
-
-#[test]
-fn nothing_but_a_closed_database_is_destroyed() {
-    let fresh = Fresh::new();
-    let sentence = destroy(&fresh.path()).unwrap_err().to_string();
-    assert!(sentence.starts_with("this process has already opened"), "{sentence}");
-
-    let path = fresh.path();
-    let folder = fresh.close();
-    fs::write(path.join("notes.txt"), "precious").unwrap();
-    let sentence = destroy(&path).unwrap_err().to_string();
-    assert!(sentence.ends_with("notes.txt in it doesn't belong to RocksDB"), "{sentence}");
-    assert!(path.join("CURRENT").exists());
-
-    let sentence = destroy(&folder.path().join("nothing")).unwrap_err().to_string();
-    assert!(sentence.starts_with("there is no RocksDB database at"), "{sentence}");
-    let other = TempDir::new().unwrap();
-    fs::write(other.path().join("notes.txt"), "precious").unwrap();
-    assert!(destroy(other.path()).is_err());
-    assert!(other.path().join("notes.txt").exists());
 }
