@@ -141,6 +141,15 @@ def lag(p50_us: int, p99_us: int, reads: int = 5000) -> Plant:
     return plant
 
 
+def read_late(share: float) -> Plant:
+    """Answers that the engine came to after the limit on their time."""
+
+    def plant(draft: Draft) -> None:
+        draft.group["read_late"] = round(draft.group["completed"] * share)
+
+    return plant
+
+
 def slower(times: float) -> Plant:
     """Operations that take longer."""
 
@@ -419,6 +428,8 @@ CLOSED: list[tuple[str, Plant, Level]] = [
     ("generator_saturated", busy_worker(0.985), Level.INVALID),
     ("generator_lag", lag(51, 90), Level.SUSPECT),
     ("generator_lag", lag(20, 101), Level.SUSPECT),
+    ("read_late", read_late(0.0005), Level.NOTE),
+    ("read_late", read_late(0.002), Level.SUSPECT),
     ("server_saturated", servers(0.97, 1.0), Level.NOTE),
     ("server_saturated", busy_elsewhere, Level.NOTE),
     ("uneven_servers", servers(0.5, 0.5, 0.25, 0.25), Level.NOTE),

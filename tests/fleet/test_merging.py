@@ -90,7 +90,15 @@ def test_an_interval_of_three_shares_is_that_of_one_engine(intervals: Intervals)
     slow = [drawn(9, 3), [], drawn(8, 2)]
     for share in range(3):
         for one in slices(
-            *interval(0, parts[share], slow[share], issued=10 + share, late=1, late_busy=share)
+            *interval(
+                0,
+                parts[share],
+                slow[share],
+                issued=10 + share,
+                late=1,
+                late_busy=share,
+                read_late=2,
+            )
         ):
             intervals.take(share, one)
     (merged,) = intervals.ready()
@@ -105,7 +113,7 @@ def test_an_interval_of_three_shares_is_that_of_one_engine(intervals: Intervals)
         for name, value in columns(values).items():
             assert row[name] == pytest.approx(value, rel=1e-12), name
     assert (rows["TOTAL", "any"]["issued"], rows["TOTAL", "any"]["late"]) == (33, 3)
-    assert rows["TOTAL", "any"]["late_busy"] == 3
+    assert (rows["TOTAL", "any"]["late_busy"], rows["TOTAL", "any"]["read_late"]) == (3, 6)
     lines = {line.split(",")[0]: line.split(",") for line in merged.lines}
     kept = decode(lines["Tag=READ-rt"][4])
     whole = as_kept(ok)

@@ -434,7 +434,7 @@ impl CqlSession {
         self.ended.retain(|(other, _)| *other != ticket);
         for step in self.operations[ticket as usize].steps() {
             match std::mem::take(&mut step.sent) {
-                Sent::On { index, stream } => self.framed.exchanges(index).give_up(stream),
+                Sent::On { index, stream } => self.framed.give_up(index, stream),
                 Sent::AfterPreparing { .. } => {
                     for preparation in &mut self.preparations {
                         preparation.waiting.retain(|(other, _)| *other != ticket);
@@ -594,6 +594,11 @@ impl Handler<Wire> for CqlSession {
 
 impl Session for CqlSession {
     #[inline]
+    fn has_room(&self) -> bool {
+        self.framed.has_room()
+    }
+
+    #[inline]
     fn submit(&mut self, ticket: Ticket, request: &Request<'_>) {
         if self.shared.settings.request_timeout.is_some() {
             self.fresh.push(ticket);
@@ -603,22 +608,24 @@ impl Session for CqlSession {
         }
     }
 
-    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) {
+    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
         if self.routing.is_stale() {
             self.renew();
         }
+        let mut looked_ns = 0;
         if !self.fresh.is_empty() || self.deadlines.next_ns() < u64::MAX {
-            let now_ns = done.stamp();
+            looked_ns = done.stamp();
             for ticket in self.fresh.drain(..) {
-                self.deadlines.arm(ticket, now_ns);
-            }
-            if self.deadlines.next_ns() <= now_ns {
-                self.expire(now_ns);
+                self.deadlines.arm(ticket, looked_ns);
             }
         }
-        turn(self, patience_ns, done);
+        let has_read = turn(self, patience_ns, done);
+        if self.deadlines.are_over(looked_ns, has_read) {
+            self.expire(looked_ns);
+        }
         self.tally.add(Count::Reconnections, self.framed.take_attempts());
         self.shared.counters.take(&mut self.tally);
+        has_read
     }
 
     fn give_up(&mut self, ticket: Ticket) {

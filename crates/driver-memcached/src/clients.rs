@@ -147,11 +147,11 @@ impl Clients {
         let (index, place) = operation.at;
         match (operation.outstanding, operation.parts.len()) {
             (0, _) => {}
-            (_, 1) => connections.exchanges(index).give_up(ticket, place),
+            (_, 1) => connections.give_up(index, place),
             _ => {
                 for part in &operation.parts {
                     let index = connections.index(part.node, ticket);
-                    connections.exchanges(index).give_up_all(ticket);
+                    connections.give_up_all(index, ticket);
                 }
             }
         }

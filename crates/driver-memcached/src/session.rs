@@ -90,6 +90,11 @@ impl Handler<Settings> for MemcachedSession {
 
 impl Session for MemcachedSession {
     #[inline]
+    fn has_room(&self) -> bool {
+        self.clients.connections.has_room()
+    }
+
+    #[inline]
     fn submit(&mut self, ticket: Ticket, request: &Request<'_>) {
         let Clients { dialect, operations, ended, .. } = &mut self.clients;
         let operation = &mut operations[ticket as usize];
@@ -100,8 +105,8 @@ impl Session for MemcachedSession {
         }
     }
 
-    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) {
-        turn(self, patience_ns, done);
+    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
+        turn(self, patience_ns, done)
     }
 
     fn give_up(&mut self, ticket: Ticket) {

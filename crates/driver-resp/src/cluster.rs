@@ -155,7 +155,7 @@ impl Cluster {
         let nodes = (1..=count).map(|step| (self.asked + step) % count);
         let owes_none = |node: &usize| {
             let index = connections.index(*node, ticket);
-            !connections.exchanges(index).has(MAP)
+            connections.exchanges(index).find(MAP).is_none()
         };
         let free: Vec<usize> = nodes.filter(owes_none).collect();
         let is_sound = |node: &&usize| !connections.is_troubled(connections.index(**node, ticket));
@@ -330,7 +330,7 @@ impl Cluster {
         self.waiting.retain(|other| *other != ticket);
         for node in 0..connections.nodes() {
             let index = connections.index(node, ticket);
-            connections.exchanges(index).give_up_all(ticket);
+            connections.give_up_all(index, ticket);
         }
     }
 }

@@ -177,17 +177,22 @@ impl Handler<Settings> for RespSession {
 }
 
 impl Session for RespSession {
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.clients.connections.has_room()
+    }
+
     fn submit(&mut self, ticket: Ticket, request: &Request<'_>) {
         if let Err(failure) = self.begin(ticket, request) {
             self.clients.ended.push((ticket, Err(failure)));
         }
     }
 
-    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) {
+    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
         if let Some(cluster) = &mut self.cluster {
             cluster.attend(&mut self.clients, done);
         }
-        turn(self, patience_ns, done);
+        turn(self, patience_ns, done)
     }
 
     fn give_up(&mut self, ticket: Ticket) {
@@ -200,7 +205,7 @@ impl Session for RespSession {
             cluster.give_up(ticket, connections);
         } else if outstanding > 0 {
             let index = connections.index(0, ticket);
-            connections.exchanges(index).give_up(ticket, place);
+            connections.give_up(index, place);
         }
     }
 

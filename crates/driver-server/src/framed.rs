@@ -13,7 +13,9 @@
 //! a pause that doubles up to [`Protocol::reconnect_max`]. One that ends while nobody waits for it
 //! costs the next request the time to open it, and no failure.
 //!
-//! A client that gave up leaves its exchange behind, and its late reply is passed over.
+//! A client that gave up leaves its exchange behind, and its late reply is passed over; a request
+//! of which nothing was sent by then is withdrawn. What waits to be sent is bounded: a session with
+//! too much of it has no room, and is asked for no more until the connections have taken some.
 
 mod ask;
 mod connection;
@@ -25,6 +27,7 @@ mod inbox;
 mod lines;
 mod numbered;
 mod ordered;
+mod output;
 mod poller;
 mod protocol;
 mod socket;

@@ -7,6 +7,10 @@ use crate::Ticket;
 
 /// No entry.
 const NONE: u32 = u32::MAX;
+/// Who looks this much after a deadline was away: there may be more to read than one look takes.
+const AWAY_NS: u64 = 1_000_000;
+/// Looks at most that go on reading before what is due is given up.
+const LOOKS_MAX: u32 = 64;
 
 /// The deadlines of one worker's clients, one each at most.
 #[derive(Debug)]
@@ -16,6 +20,8 @@ pub struct Deadlines {
     entries: Vec<Entry>,
     first: u32,
     last: u32,
+    /// Looks since the first deadline has been due.
+    looks: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +38,7 @@ impl Deadlines {
     pub fn new(clients: usize, limit_ns: Option<u64>) -> Self {
         let entry = Entry { at_ns: 0, before: NONE, behind: NONE, armed: false };
         let entries = vec![entry; if limit_ns.is_some() { clients } else { 0 }];
-        Self { limit_ns: limit_ns.unwrap_or(u64::MAX), entries, first: NONE, last: NONE }
+        Self { limit_ns: limit_ns.unwrap_or(u64::MAX), entries, first: NONE, last: NONE, looks: 0 }
     }
 
     /// The first instant at which a request is to be given up.
@@ -83,6 +89,21 @@ impl Deadlines {
         }
     }
 
+    /// Whether what is due is to be given up, after a look at what could be read that began at this
+    /// instant: an answer that came in time was found by then. `has_read` tells whether there was
+    /// anything; where the look came late, there may be more.
+    #[inline]
+    pub fn are_over(&mut self, looked_ns: u64, has_read: bool) -> bool {
+        let due_ns = self.next_ns();
+        let goes_on = has_read && self.looks < LOOKS_MAX;
+        if due_ns <= looked_ns && goes_on && looked_ns - due_ns > AWAY_NS {
+            self.looks += 1;
+            return false;
+        }
+        self.looks = 0;
+        due_ns <= looked_ns
+    }
+
     /// Disarms the next request whose time is up.
     pub fn take_due(&mut self, now_ns: u64) -> Option<Ticket> {
         if self.first == NONE || self.next_ns() > now_ns {
@@ -119,6 +140,32 @@ mod tests {
             assert_eq!(deadlines.next_ns(), expected.keys().next().copied().unwrap_or(u64::MAX));
             let due = expected.remove(&now_ns);
             assert_eq!(deadlines.take_due(now_ns), due);
+        }
+    }
+
+    /// One request that is due at 101.
+    fn one() -> Deadlines {
+        let mut deadlines = Deadlines::new(1, Some(100));
+        deadlines.arm(0, 0);
+        deadlines
+    }
+
+    #[test]
+    fn what_is_due_is_given_up_after_a_look_that_began_no_sooner() {
+        assert!(!one().are_over(100, false));
+        assert!(one().are_over(101, false));
+        assert!(one().are_over(101 + AWAY_NS, true));
+    }
+
+    #[test]
+    fn who_was_away_goes_on_reading_until_nothing_comes_or_for_so_many_looks() {
+        let late_ns = 102 + AWAY_NS;
+        let mut deadlines = one();
+        assert!(!deadlines.are_over(late_ns, true));
+        assert!(deadlines.are_over(late_ns, false));
+        for _ in 0..2 {
+            assert!((0..LOOKS_MAX).all(|_| !deadlines.are_over(late_ns, true)));
+            assert!(deadlines.are_over(late_ns, true));
         }
     }
 

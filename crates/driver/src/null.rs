@@ -102,7 +102,7 @@ impl Session for NullSession {
         self.submitted.push((ticket, rows(request)));
     }
 
-    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) {
+    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
         self.turn += 1;
         if !self.submitted.is_empty() {
             let at_ns = done.stamp();
@@ -116,9 +116,10 @@ impl Session for NullSession {
             if patience_ns > 0 {
                 sleep(Duration::from_nanos(patience_ns));
             }
-            return;
+            return false;
         }
         let at_ns = done.stamp();
+        let under_way = self.under_way.len();
         while let Some((done_in, ticket, rows)) = self.under_way.front().copied() {
             if done_in > self.turn {
                 break;
@@ -127,6 +128,7 @@ impl Session for NullSession {
             self.reply.rows = rows;
             done.completed(ticket, at_ns, Outcome::Ok, &self.reply);
         }
+        self.under_way.len() < under_way
     }
 
     fn give_up(&mut self, ticket: Ticket) {

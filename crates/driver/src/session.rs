@@ -33,16 +33,23 @@ pub trait Blocking {
 /// takes several steps, such as a scan over pages or a connection that is opened anew, goes on from
 /// turn to turn.
 pub trait Session {
+    /// Whether it takes a request now. Not while the system takes nothing: what is submitted has to
+    /// be kept until it is sent. A request that waits for room isn't drawn, encoded or issued, and
+    /// the time until then is a part of its response time.
+    fn has_room(&self) -> bool {
+        true
+    }
+
     /// Takes a request: encodes what is to be sent, and sends nothing.
     fn submit(&mut self, ticket: Ticket, request: &Request<'_>);
 
     /// Sends what was submitted, waits until something can be read, `patience_ns` at most, reads
     /// all there is, and hands over what was answered. Returns early when something was handed
-    /// over, and may return early without.
+    /// over, and may return early without. Whether anything was read: there may be more of it.
     ///
     /// All that is readable is read, and each read stamped, before the first answer is looked at:
     /// what is done with one client's answer must not be part of another's time.
-    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions);
+    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool;
 
     /// Forgets a request under way: nothing of it is handed over any more, and the ticket may be
     /// submitted again at once.
@@ -93,7 +100,7 @@ impl Session for Never {
         match *self {}
     }
 
-    fn turn(&mut self, _: u64, _: &mut impl Completions) {
+    fn turn(&mut self, _: u64, _: &mut impl Completions) -> bool {
         match *self {}
     }
 

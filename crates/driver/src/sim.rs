@@ -464,18 +464,19 @@ impl Session for SimSession {
         self.submitted.push(Submitted { ticket, rows, request });
     }
 
-    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) {
+    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
         let now_ns = done.stamp();
         // The engine doesn't know yet when these will be done, and wakes for an instant on time.
         let issues = !self.submitted.is_empty();
         self.issue(now_ns, done);
-        if self.complete(now_ns, done) || issues || patience_ns == 0 {
-            return;
+        let any = self.complete(now_ns, done);
+        if any || issues || patience_ns == 0 {
+            return any;
         }
         let nap_ns = patience_ns.min(self.due_ns().saturating_sub(now_ns));
         sleep(Duration::from_nanos(nap_ns));
         let now_ns = done.stamp();
-        self.complete(now_ns, done);
+        self.complete(now_ns, done)
     }
 
     fn give_up(&mut self, ticket: Ticket) {

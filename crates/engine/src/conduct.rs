@@ -362,6 +362,7 @@ impl<'a> Conduct<'a> {
             group: self.stretch.legs[leg].groups[group].group,
             due,
             issued: counts.issued,
+            read_late: counts.read_late,
             backlog: outstanding,
             in_flight,
             frontier: self.stretch.inserts.frontier(),
@@ -549,6 +550,7 @@ impl<'a> Conduct<'a> {
             dropped: group.due.map_or(0, |due| due.saturating_sub(group.issued)),
             late,
             late_busy,
+            read_late: group.read_late,
             abandoned: group.issued.saturating_sub(completed),
             frontier: group.frontier,
         }
@@ -644,7 +646,11 @@ impl<'a> Conduct<'a> {
 
 impl Counts {
     fn plus(self, other: Self) -> Self {
-        Self { issued: self.issued + other.issued, completed: self.completed + other.completed }
+        Self {
+            issued: self.issued + other.issued,
+            completed: self.completed + other.completed,
+            read_late: self.read_late + other.read_late,
+        }
     }
 }
 

@@ -46,6 +46,8 @@ pub(crate) struct Page {
 pub(crate) struct Counts {
     pub(crate) issued: u64,
     pub(crate) completed: u64,
+    /// Answers that were read after the limit on service time, and may have come in time.
+    pub(crate) read_late: u64,
 }
 
 /// A worker's account of a stretch.
@@ -96,6 +98,7 @@ struct OpenLeg {
     /// By group of the plan.
     issued: Vec<Cell<u64>>,
     completed: Vec<Cell<u64>>,
+    read_late: Vec<Cell<u64>>,
     last_completed_ns: Cell<u64>,
     spent: Cell<Option<Spent>>,
     failures: RefCell<BTreeMap<Outcome, String>>,
@@ -132,6 +135,7 @@ impl<'a> Ledger<'a> {
         let open = |leg: &Leg| OpenLeg {
             issued: counters(),
             completed: counters(),
+            read_late: counters(),
             last_completed_ns: Cell::new(leg.start_ns),
             spent: Cell::new(None),
             failures: RefCell::default(),
@@ -162,6 +166,13 @@ impl<'a> Ledger<'a> {
     pub(crate) fn issue(&self, leg: usize, group: usize) {
         let issued = &self.legs[leg].issued[group];
         issued.set(issued.get() + 1);
+    }
+
+    /// Counts an answer that was read late.
+    #[cold]
+    pub(crate) fn note_read_late(&self, leg: usize, group: usize) {
+        let counted = &self.legs[leg].read_late[group];
+        counted.set(counted.get() + 1);
     }
 
     /// Writes down an operation that counts.
@@ -299,8 +310,12 @@ impl<'a> Ledger<'a> {
 
 impl OpenLeg {
     fn counts(&self) -> Vec<Counts> {
-        let pairs = self.issued.iter().zip(&self.completed);
-        pairs.map(|(issued, done)| Counts { issued: issued.get(), completed: done.get() }).collect()
+        let counts = |group: usize| Counts {
+            issued: self.issued[group].get(),
+            completed: self.completed[group].get(),
+            read_late: self.read_late[group].get(),
+        };
+        (0..self.issued.len()).map(counts).collect()
     }
 
     fn finished(&self) -> FinishedLeg {

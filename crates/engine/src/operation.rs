@@ -229,7 +229,9 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// Decides the outcome of a request; no answer means that it was given up.
+    /// Decides the outcome of a request; no answer means that it was given up. Where the engine
+    /// gives requests up, one that was answered had not been found without its answer after the
+    /// limit: the answer was read late, and may have come in time.
     #[inline]
     pub(crate) fn judge(
         &self,
@@ -241,8 +243,15 @@ impl<'a> Operation<'a> {
         let late = self.stretch.timeout_ns.is_some_and(|limit| completed_ns - issued_ns > limit);
         let outcome = match answer {
             None => Outcome::Timeout,
-            Some(outcome) if late && !outcome.is_failure() => Outcome::Timeout,
-            Some(outcome) if !outcome.is_failure() => self.verified(outcome, reply),
+            Some(outcome) if late && !outcome.is_failure() && !self.stretch.cancels => {
+                Outcome::Timeout
+            }
+            Some(outcome) if !outcome.is_failure() => {
+                if late {
+                    self.ledger.note_read_late(self.turn.leg, self.group.group);
+                }
+                self.verified(outcome, reply)
+            }
             Some(outcome) => outcome,
         };
         Executed { issued_ns, completed_ns, outcome }
@@ -290,7 +299,7 @@ impl<'a> Operation<'a> {
         let (action, read_ns) = (Action::Part(Kind::Update), read.completed_ns);
         let part = sample(action, read_ns, read_ns, &done, rows);
         self.ledger.record(self.turn.leg, group, &part);
-        let outcome = if read.outcome == Outcome::Ok { done.outcome } else { read.outcome };
+        let outcome = read.outcome.max(done.outcome);
         self.end_whole(&Executed { issued_ns: read.issued_ns, outcome, ..done }, read_rows);
         true
     }

@@ -1,8 +1,12 @@
 //! Many clients on one worker, turn by turn.
 //!
-//! A turn of the worker: what is readable is read and stamped, what was answered is recorded, new
-//! operations are drawn and submitted, each connection is flushed once, and the worker sleeps until
-//! something can be read or is due. The session does the first and the last in [`Session::turn`].
+//! A turn of the worker: new operations are drawn and submitted, each connection is flushed once,
+//! the worker sleeps until something can be read or is due, what is readable is read and stamped,
+//! what was answered is recorded, and who waits for too long is given up. The session does all from
+//! the flush to the answers in [`Session::turn`].
+//!
+//! Nobody is given up before a look at what can be read that began when their time was up: what
+//! came while the worker was away is an answer, and counted as read late.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -50,6 +54,10 @@ pub(crate) struct Floor<'a, C> {
     waiting: BinaryHeap<Reverse<(u64, u64, Ticket)>>,
     waited: u64,
     deadlines: Deadlines,
+    /// Whether the session's last turn read anything.
+    has_read: bool,
+    /// Whether clients that are ready wait until the session has room.
+    held_back: bool,
     /// Requests that were submitted and not issued yet.
     unissued: usize,
     /// Steps of clients so far.
@@ -170,6 +178,8 @@ impl<'a, C: Clock> Floor<'a, C> {
             waiting: BinaryHeap::with_capacity(seats.len()),
             waited: 0,
             deadlines: Deadlines::new(seats.len(), limit_ns),
+            has_read: false,
+            held_back: false,
             unissued: 0,
             steps: 0,
             away: Away { due_ns: u64::MAX, ..Away::default() },
@@ -191,12 +201,12 @@ impl<'a, C: Clock> Floor<'a, C> {
             let steps = self.steps;
             self.ledger.tick(now_ns);
             self.away.notice(now_ns);
-            self.expire(now_ns, session);
             self.wake(now_ns);
-            self.submit(session);
+            self.submit(now_ns, session);
             if self.going == 0 {
                 break;
             }
+            let looked_ns = now_ns;
             now_ns = if C::SIMULATED {
                 self.simulated_turn(session)
             } else {
@@ -204,6 +214,9 @@ impl<'a, C: Clock> Floor<'a, C> {
                 let idle_from_ns = (self.steps == steps).then_some(now_ns);
                 self.turn(now_ns, idle_from_ns, session, &mut sleep)
             };
+            if self.deadlines.are_over(looked_ns, self.has_read) {
+                self.expire(looked_ns, now_ns, session);
+            }
         }
         for (ticket, client) in (0..).zip(&self.clients) {
             if matches!(client.state, State::UnderWay) {
@@ -222,9 +235,9 @@ impl<'a, C: Clock> Floor<'a, C> {
         sleep: &mut Sleep,
     ) -> u64 {
         let next_ns = self.next_due_ns();
-        if !self.ready.is_empty() {
+        if !self.ready.is_empty() && !self.held_back {
             self.away.due_ns = now_ns;
-            session.turn(0, self);
+            self.has_read = session.turn(0, self);
             return self.clock.now_ns();
         }
         // What is issued in this turn has its limit only then.
@@ -236,7 +249,7 @@ impl<'a, C: Clock> Floor<'a, C> {
         let patience_ns = sleep.patience_ns(now_ns, until);
         self.away.due_ns = next_ns.min(now_ns.saturating_add(patience_ns));
         let polls_from_ns = idle_from_ns.filter(|_| sleep.polled() && self.unissued == 0);
-        session.turn(patience_ns, self);
+        self.has_read = session.turn(patience_ns, self);
         let woke_ns = self.clock.now_ns();
         sleep.woke(woke_ns);
         if let Some(from_ns) = polls_from_ns.filter(|_| self.ready.is_empty()) {
@@ -247,10 +260,11 @@ impl<'a, C: Clock> Floor<'a, C> {
 
     /// The session's turn; when nothing can go on then, time does.
     fn simulated_turn<S: Session>(&mut self, session: &mut S) -> u64 {
-        let idle = self.ready.is_empty();
+        let ready = self.ready.len();
+        let idle = ready == 0 || self.held_back;
         self.away.due_ns = self.next_due_ns();
-        session.turn(0, self);
-        if idle && self.ready.is_empty() {
+        self.has_read = session.turn(0, self);
+        if idle && self.ready.len() == ready {
             let chore_ns = self.ledger.boundary_ns().min(self.deadlines.next_ns());
             let due_ns = self.next_due_ns().min(session.due_ns());
             self.clock.skip_to(due_ns.min(chore_ns));
@@ -269,9 +283,10 @@ impl<'a, C: Clock> Floor<'a, C> {
         self.waited += 1;
     }
 
-    /// Ends the requests whose time is up.
-    fn expire<S: Session>(&mut self, now_ns: u64, session: &mut S) {
-        while let Some(ticket) = self.deadlines.take_due(now_ns) {
+    /// Ends the requests whose time was up when the last look began.
+    #[cold]
+    fn expire<S: Session>(&mut self, looked_ns: u64, now_ns: u64, session: &mut S) {
+        while let Some(ticket) = self.deadlines.take_due(looked_ns) {
             session.give_up(ticket);
             let reply = std::mem::take(&mut self.no_reply);
             self.end(ticket, now_ns, None, &reply, None);
@@ -301,8 +316,15 @@ impl<'a, C: Clock> Floor<'a, C> {
         }
     }
 
-    /// Submits what may go.
-    fn submit<S: Session>(&mut self, session: &mut S) {
+    /// Submits what may go, while the session has room.
+    fn submit<S: Session>(&mut self, now_ns: u64, session: &mut S) {
+        if !session.has_room() {
+            self.held_back = !self.ready.is_empty();
+            return;
+        }
+        if self.held_back {
+            self.end_hold(now_ns);
+        }
         let mut left = SUBMITTED_AT_ONCE;
         while left > 0
             && let Some(ticket) = self.ready.pop_front()
@@ -310,6 +332,18 @@ impl<'a, C: Clock> Floor<'a, C> {
             let submitted = usize::from(self.go_on(ticket, session));
             left -= submitted;
             self.unissued += submitted;
+        }
+    }
+
+    /// The session has room again. Who is ready was kept waiting by the system, not the worker.
+    #[cold]
+    fn end_hold(&mut self, now_ns: u64) {
+        self.held_back = false;
+        for ticket in &self.ready {
+            let client = &mut self.clients[*ticket as usize];
+            if !matches!(client.state, State::Part) {
+                client.operation.free_from(now_ns);
+            }
         }
     }
 
@@ -383,6 +417,7 @@ impl<'a, C: Clock> Floor<'a, C> {
     ) {
         self.away.notice(at_ns);
         let client = &mut self.clients[ticket as usize];
+        assert!(matches!(client.state, State::UnderWay), "a session ends what is under way, once");
         let operation = &mut client.operation;
         let done = operation.judge(client.issued_ns, at_ns, answer, reply);
         if done.outcome.is_failure() {

@@ -57,7 +57,8 @@ impl Session for LateSession {
         self.asked.push(ticket);
     }
 
-    fn turn(&mut self, _: u64, done: &mut impl Completions) {
+    fn turn(&mut self, _: u64, done: &mut impl Completions) -> bool {
+        let any = !self.asked.is_empty();
         for ticket in self.asked.drain(..) {
             let at_ns = done.stamp();
             done.issued(ticket, at_ns);
@@ -67,6 +68,7 @@ impl Session for LateSession {
             self.answered += 1;
             done.completed(ticket, read_ns, Outcome::Ok, &self.reply);
         }
+        any
     }
 
     fn give_up(&mut self, _: Ticket) {}

@@ -362,7 +362,8 @@ impl Session for ShufflingSession {
         self.submitted.push(ticket);
     }
 
-    fn turn(&mut self, _: u64, done: &mut impl Completions) {
+    fn turn(&mut self, _: u64, done: &mut impl Completions) -> bool {
+        let under_way = self.going.len();
         let at_ns = done.stamp();
         for ticket in self.submitted.drain(..) {
             done.issued(ticket, at_ns);
@@ -376,6 +377,7 @@ impl Session for ShufflingSession {
             self.going.remove(ticket);
             done.completed(*ticket, at_ns, Outcome::Ok, &reply);
         }
+        self.going.len() < under_way
     }
 
     fn give_up(&mut self, ticket: Ticket) {

@@ -9,6 +9,9 @@ pub struct GroupAccounting {
     pub due: Option<u64>,
     /// Operations issued.
     pub issued: u64,
+    /// Answers that were read after the limit on service time, because the worker came late to
+    /// them; no timeouts.
+    pub read_late: u64,
     /// Due and not yet issued; none in the closed model.
     pub backlog: Option<u64>,
     /// Operations in flight.

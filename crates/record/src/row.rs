@@ -118,6 +118,7 @@ impl Serialize for IntervalRow {
         map.serialize_entry("issued", &accounting.map(|group| group.issued))?;
         map.serialize_entry("late", &total.map(|total| total.late))?;
         map.serialize_entry("late_busy", &total.map(|total| total.late_busy))?;
+        map.serialize_entry("read_late", &accounting.map(|group| group.read_late))?;
         map.serialize_entry("backlog", &accounting.and_then(|group| group.backlog))?;
         map.serialize_entry("in_flight", &accounting.map(|group| group.in_flight))?;
         map.serialize_entry("frontier", &accounting.map(|group| group.frontier))?;

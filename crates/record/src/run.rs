@@ -132,6 +132,9 @@ pub struct GroupRecord {
     /// Of these, those that were late because their client was busy; of the others it was free, and
     /// the worker was late.
     pub late_busy: u64,
+    /// Answers that were read after the limit on service time, because the worker came late to
+    /// them: they may have come in time, and are no timeouts.
+    pub read_late: u64,
     /// In flight and given up when the drain limit was over.
     pub abandoned: u64,
     /// End of the acknowledged ordinals, exclusive.

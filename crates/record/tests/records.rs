@@ -62,7 +62,15 @@ fn phase(name: PhaseName) -> PhaseAggregate {
 }
 
 fn accounting(group: usize) -> GroupAccounting {
-    GroupAccounting { group, due: None, issued: 5, backlog: None, in_flight: 1, frontier: 40 }
+    GroupAccounting {
+        group,
+        due: None,
+        issued: 5,
+        read_late: 0,
+        backlog: None,
+        in_flight: 1,
+        frontier: 40,
+    }
 }
 
 fn close(phase: &mut PhaseAggregate, interval: u32) -> ClosedInterval {
@@ -198,8 +206,8 @@ fn a_row_has_the_columns_of_the_format_in_their_order() {
         r#""response_ns_p999":2000100,"response_ns_max":2000100,"wait_ns_min":2000000,"#,
         r#""wait_ns_mean":2000000.0,"wait_ns_p50":2000000,"wait_ns_p90":2000000,"#,
         r#""wait_ns_p95":2000000,"wait_ns_p99":2000000,"wait_ns_p999":2000000,"#,
-        r#""wait_ns_max":2000000,"due":null,"issued":5,"late":1,"late_busy":0,"backlog":null,"#,
-        r#""in_flight":1,"frontier":40}"#
+        r#""wait_ns_max":2000000,"due":null,"issued":5,"late":1,"late_busy":0,"read_late":0,"#,
+        r#""backlog":null,"in_flight":1,"frontier":40}"#
     );
     assert_eq!(json, expected);
 }

@@ -70,14 +70,18 @@ impl<B: Blocking, H: Hooks> Blocking for Forwarded<B, H> {
 }
 
 impl<S: Session, H: Hooks> Session for Forwarded<S, H> {
+    fn has_room(&self) -> bool {
+        self.session.has_room()
+    }
+
     fn submit(&mut self, ticket: Ticket, request: &Request<'_>) {
         self.hooks.request();
         self.session.submit(ticket, request);
     }
 
-    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) {
+    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
         self.hooks.turn();
-        self.session.turn(patience_ns, done);
+        self.session.turn(patience_ns, done)
     }
 
     fn give_up(&mut self, ticket: Ticket) {

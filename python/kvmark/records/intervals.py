@@ -34,6 +34,7 @@ SCHEMA: dict[str, pl.DataType] = {
     "issued": pl.Int64(),
     "late": pl.Int64(),
     "late_busy": pl.Int64(),
+    "read_late": pl.Int64(),
     "backlog": pl.Int64(),
     "in_flight": pl.Int64(),
     "frontier": pl.Int64(),

@@ -74,6 +74,9 @@ class GroupRecord(_Frozen):
     late: int = 0
     #: Of these, because their client was busy; none where an older kvmark didn't tell.
     late_busy: int | None = None
+    #: Answers that the engine read after the limit on time, and doesn't count as timeouts; none
+    #: where an older kvmark didn't count them.
+    read_late: int | None = None
     abandoned: int = 0
     frontier: int | None = None
 

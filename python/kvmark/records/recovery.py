@@ -146,6 +146,7 @@ def _group(name: str, totals: pl.DataFrame, rows: pl.DataFrame) -> dict[str, Any
         "due": last["due"],
         "late": int(totals["late"].sum()),
         "late_busy": _known_sum(totals["late_busy"]),
+        "read_late": last["read_late"],
         "frontier": last["frontier"],
     }
 

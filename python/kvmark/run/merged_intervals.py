@@ -19,7 +19,7 @@ from kvmark.stats import Counts
 __all__ = ["Intervals", "Merged", "Slice", "merge_rows", "slices"]
 
 _QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
-_SUMS: Final = ("due", "issued", "backlog", "in_flight")
+_SUMS: Final = ("due", "issued", "read_late", "backlog", "in_flight")
 _COUNTS: Final = ("count", "carried", "rows", "late", "late_busy")
 _TOTAL: Final = "TOTAL"
 _Series = tuple[str, str, bool, str]

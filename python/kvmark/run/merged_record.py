@@ -162,6 +162,7 @@ def _groups(found: Sequence[tuple[Part, Record]], plan: Plan, of: int) -> Iterat
             },
             "due": _sum(group["due"] for group in of_share.values()),
             "late_busy": _sum(group.get("late_busy") for group in of_share.values()),
+            "read_late": _sum(group.get("read_late") for group in of_share.values()),
             "frontier": acknowledged([start if one is None else one for one in known], start),
         }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kvmark_driver::Ticket;
 use kvmark_plan::Outcome;
 
+use super::output::Output;
 use super::protocol::{Exchanges, Protocol};
 use super::socket::Socket;
 use crate::failure::Failure;
@@ -14,8 +15,6 @@ use crate::failure::Failure;
 const LATE_MAX: u32 = 1024;
 /// The pause before the second attempt in a row.
 const PAUSE_NS: u64 = 10_000_000;
-/// Room for output that a connection keeps when all of it is sent.
-const OUTPUT_KEPT: usize = 256 << 10;
 
 /// What is between the client and the server.
 pub(crate) enum Link {
@@ -40,17 +39,21 @@ pub(crate) struct Connection<P: Protocol> {
     pub(crate) losses: u32,
     /// Whether it is among those that are flushed next.
     pub(crate) is_dirty: bool,
-    /// Whether it waits for the socket to take more.
+    /// Whether it is told when the socket takes more.
     pub(crate) wants_room: bool,
+    /// Whether the socket took less than there was, and nothing was told since.
+    pub(crate) is_full: bool,
+    /// Whether somebody gave up while it was down.
+    is_doubted: bool,
+    /// Bytes that waited to be sent when this was last looked at.
+    pub(crate) backlog: usize,
     /// Whether the server answered what nobody had asked.
     pub(crate) unasked: bool,
     /// Bytes of a frame that isn't whole, and how far it was scanned.
     pub(crate) held: Vec<u8>,
     pub(crate) scan: P::Scan,
     pub(crate) exchanges: P::Exchanges,
-    output: Vec<u8>,
-    /// Bytes of the output that are sent.
-    sent: usize,
+    output: Output,
 }
 
 impl<P: Protocol> Connection<P> {
@@ -63,12 +66,14 @@ impl<P: Protocol> Connection<P> {
             losses: 0,
             is_dirty: false,
             wants_room: false,
+            is_full: false,
+            is_doubted: false,
+            backlog: 0,
             unasked: false,
             held: Vec::new(),
             scan: P::Scan::default(),
             exchanges: P::Exchanges::default(),
-            output: Vec::new(),
-            sent: 0,
+            output: Output::default(),
         }
     }
 
@@ -88,7 +93,22 @@ impl<P: Protocol> Connection<P> {
 
     /// Whether the server may be lost: it didn't answer last, or owes replies.
     pub(crate) fn is_troubled(&self) -> bool {
-        self.losses > 0 || self.exchanges.late() > 0
+        self.losses > 0 || self.exchanges.late() > 0 || (self.is_doubted && !self.is_up())
+    }
+
+    /// Gives an exchange up. Nothing of it is sent unless a part is sent already.
+    pub(crate) fn give_up(&mut self, key: <P::Exchanges as Exchanges>::Key) {
+        let number = self.exchanges.give_up(key);
+        self.is_doubted = !self.is_up();
+        if number.is_some_and(|number| self.output.withdraw(number)) {
+            self.exchanges.withdraw(key);
+        }
+    }
+
+    /// Bytes that wait to be sent.
+    #[inline]
+    pub(crate) fn waiting(&self) -> usize {
+        self.output.waiting()
     }
 
     /// Has an exchange begun, whose bytes are appended to the output. After a failure the
@@ -105,24 +125,24 @@ impl<P: Protocol> Connection<P> {
             let text = format!("the server owes more than {LATE_MAX} replies");
             return Err(Failure::new(Outcome::Connection, text));
         }
-        Ok(put(&mut self.exchanges, &mut self.output))
+        let Self { exchanges, output, .. } = self;
+        Ok(output.put(|bytes| (put(exchanges, bytes), exchanges.entered())))
     }
 
     /// Sends what has gathered, once; whether the rest must wait for room.
     #[inline]
     pub(crate) fn send(&mut self) -> Result<bool, Failure> {
         let Link::Up(socket) = &mut self.link else { return Ok(false) };
-        if self.sent < self.output.len() || socket.holds_back() {
-            let written = socket.write(&self.output[self.sent..]);
-            self.sent += written.map_err(|error| Failure::broken(&error))?;
-        }
-        if self.sent < self.output.len() {
+        if self.is_full {
             return Ok(true);
         }
-        self.output.clear();
-        self.output.shrink_to(OUTPUT_KEPT);
-        self.sent = 0;
-        Ok(socket.holds_back())
+        let rest = self.output.rest();
+        if !rest.is_empty() || socket.holds_back() {
+            let written = socket.write(rest).map_err(|error| Failure::broken(&error))?;
+            self.output.advance(written);
+        }
+        self.is_full = self.output.waiting() > 0 || socket.holds_back();
+        Ok(self.is_full)
     }
 
     /// How long to wait before the next attempt: not at all for a connection that worked.

@@ -9,6 +9,7 @@ use kvmark_plan::Outcome;
 use super::connection::{Connection, Link};
 use super::connector::{Connector, Opened};
 use super::inbox::Inbox;
+use super::ordered::Ordered;
 use super::poller::{BELL, Poller};
 use super::protocol::{Exchanges, Protocol};
 use super::socket::Socket;
@@ -29,6 +30,10 @@ pub struct Lost {
 
 /// Connections whose reads tell when the bytes came: enough to know how late stamps are.
 const SAMPLED: usize = 4;
+
+/// Bytes that may wait to be sent before a session takes no more: of a session, since its clients
+/// may have one connection or one each.
+const BACKLOG_MAX: usize = 64 << 20;
 
 /// A server.
 struct Node<T> {
@@ -55,6 +60,8 @@ pub struct Framed<P: Protocol> {
     pause_ends_ns: u64,
     /// Attempts to open a lost connection, since they were taken.
     attempts: u64,
+    /// Bytes that waited to be sent after the last flush of each connection.
+    backlog: usize,
     pub(super) poller: Poller,
     pub(super) connector: Connector<P>,
     pub(super) inbox: Inbox,
@@ -86,6 +93,7 @@ impl<P: Protocol> Framed<P> {
             pausing: Vec::new(),
             pause_ends_ns: u64::MAX,
             attempts: 0,
+            backlog: 0,
             poller,
             connector,
             inbox: Inbox::new(),
@@ -119,6 +127,7 @@ impl<P: Protocol> Framed<P> {
         };
         self.nodes = vec![Node { target: target.clone(), up: 1, is_forgotten: false }];
         self.list = vec![Connection::new(Some(socket), 0)];
+        self.backlog = 0;
         self.dirty.clear();
     }
 
@@ -243,6 +252,31 @@ impl<P: Protocol> Framed<P> {
         &mut self.list[index].exchanges
     }
 
+    /// Whether more may be asked now: not while the connections don't take what was.
+    #[inline]
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.backlog < BACKLOG_MAX
+    }
+
+    /// Gives up an exchange on a connection: nobody waits for its reply. Its request isn't sent any
+    /// more, unless a part of it is.
+    pub fn give_up(&mut self, index: usize, key: <P::Exchanges as Exchanges>::Key) {
+        self.list[index].give_up(key);
+        self.count(index);
+    }
+
+    /// Brings the backlog up to date with a connection's.
+    #[inline]
+    fn count(&mut self, index: usize) {
+        let connection = &mut self.list[index];
+        let waiting = connection.waiting();
+        if waiting != connection.backlog {
+            self.backlog = self.backlog - connection.backlog + waiting;
+            connection.backlog = waiting;
+        }
+    }
+
     /// Begins an exchange on a connection: `put` enters it and appends its bytes, which go out with
     /// the next flush. Returns what `put` does.
     ///
@@ -271,6 +305,7 @@ impl<P: Protocol> Framed<P> {
         let connection = &mut self.list[index];
         let node = &mut self.nodes[connection.node];
         let was_open = connection.is_up();
+        self.backlog -= connection.backlog;
         let mut lost = Vec::new();
         connection.close(|ticket| {
             let own = if was_open && (was_met || !lost.is_empty()) {
@@ -311,6 +346,8 @@ impl<P: Protocol> Framed<P> {
         let connection = &mut self.list[index];
         connection.is_dirty = false;
         let wants = connection.send()?;
+        self.count(index);
+        let connection = &mut self.list[index];
         if matches!(connection.link, Link::Down) {
             if self.is_wanted(index) {
                 self.pause(index, now_ns);
@@ -398,7 +435,8 @@ impl<P: Protocol> Framed<P> {
     }
 
     /// A connection takes what it didn't take before.
-    pub(super) fn has_room(&mut self, index: usize) {
+    pub(super) fn takes_more(&mut self, index: usize) {
+        self.list[index].is_full = false;
         self.mark(index);
     }
 
@@ -420,6 +458,15 @@ impl<P: Protocol> Framed<P> {
     /// How many can be waited for: the connections, and the connector's bell.
     pub(super) fn watched(&self) -> usize {
         self.list.len() + 1
+    }
+}
+
+impl<P: Protocol<Exchanges = Ordered>> Framed<P> {
+    /// Gives up all exchanges of a ticket on a connection.
+    pub fn give_up_all(&mut self, index: usize, ticket: Ticket) {
+        while let Some(number) = self.list[index].exchanges.find(ticket) {
+            self.give_up(index, number);
+        }
     }
 }
 

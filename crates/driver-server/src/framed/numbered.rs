@@ -4,14 +4,13 @@ use kvmark_driver::Ticket;
 
 use super::protocol::{Exchanges, NOBODY};
 
-/// Numbers there are: those of a signed 16-bit field that aren't negative.
-const NUMBERS: usize = 1 << 15;
-
 /// One exchange.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     ticket: Ticket,
     tag: u32,
+    /// Its number among all that were ever entered.
+    entered: u64,
     /// Whether it went out with a flush: before that there is no answer to it.
     is_sent: bool,
 }
@@ -27,16 +26,21 @@ pub struct Numbered {
     free: Vec<u16>,
     /// Numbers taken since the last flush.
     fresh: Vec<u16>,
+    entered: u64,
     /// Exchanges that were given up.
     late: u32,
 }
 
 impl Numbered {
+    /// Exchanges that a connection can have at once: the numbers of a signed 16-bit field that
+    /// aren't negative.
+    pub const MOST: usize = 1 << 15;
+
     /// Takes a number for a ticket's exchange; none when all are taken. `tag` is whatever the
     /// session wants to know again when the reply comes.
     #[inline]
     pub fn enter(&mut self, ticket: Ticket, tag: u32) -> Option<u16> {
-        let place = Some(Place { ticket, tag, is_sent: false });
+        let place = Some(Place { ticket, tag, entered: self.entered + 1, is_sent: false });
         let number = match self.free.pop() {
             Some(number) => {
                 self.places[usize::from(number)] = place;
@@ -44,13 +48,14 @@ impl Numbered {
             }
             None => {
                 let number = u16::try_from(self.places.len()).ok()?;
-                if self.places.len() == NUMBERS {
+                if self.places.len() == Self::MOST {
                     return None;
                 }
                 self.places.push(place);
                 number
             }
         };
+        self.entered += 1;
         self.fresh.push(number);
         Some(number)
     }
@@ -65,18 +70,35 @@ impl Numbered {
         self.late -= u32::from(ticket == NOBODY);
         Some((ticket, tag))
     }
-
-    /// Gives up the exchange with this number, which stays taken until its late reply has come.
-    pub fn give_up(&mut self, number: u16) {
-        let place = self.places.get_mut(usize::from(number)).and_then(Option::as_mut);
-        if let Some(place) = place.filter(|place| place.ticket != NOBODY) {
-            place.ticket = NOBODY;
-            self.late += 1;
-        }
-    }
 }
 
 impl Exchanges for Numbered {
+    type Key = u16;
+
+    fn entered(&self) -> u64 {
+        self.entered
+    }
+
+    /// The number stays taken until the late reply has come, or the request is withdrawn.
+    fn give_up(&mut self, number: u16) -> Option<u64> {
+        let place = self.places.get_mut(usize::from(number)).and_then(Option::as_mut);
+        let place = place.filter(|place| place.ticket != NOBODY)?;
+        place.ticket = NOBODY;
+        self.late += 1;
+        Some(place.entered)
+    }
+
+    fn withdraw(&mut self, number: u16) {
+        let place = self.places.get_mut(usize::from(number));
+        let is_late = |place: &mut Place| place.ticket == NOBODY;
+        if place.and_then(|place| place.take_if(is_late)).is_some() {
+            self.late -= 1;
+            self.free.push(number);
+            // It may be taken again before the next flush, which must not tell of it twice.
+            self.fresh.retain(|fresh| *fresh != number);
+        }
+    }
+
     #[inline]
     fn fresh(&mut self, mut tell: impl FnMut(Ticket)) {
         for number in self.fresh.drain(..) {
@@ -179,6 +201,19 @@ mod tests {
         assert_eq!(flushed(&mut exchanges), [1]);
         assert_eq!(exchanges.answered(number), Some((NOBODY, 0)));
         assert_eq!(exchanges.answered(1), Some((1, 1)));
+    }
+
+    #[test]
+    fn the_number_of_what_was_withdrawn_is_free_and_told_of_once() {
+        let mut exchanges = sent(1);
+        assert_eq!(exchanges.enter(1, 0), Some(1));
+        exchanges.withdraw(1);
+        assert_eq!(exchanges.give_up(1), Some(2));
+        exchanges.withdraw(1);
+        exchanges.withdraw(1);
+        assert_eq!((exchanges.late(), exchanges.enter(2, 5)), (0, Some(1)));
+        assert_eq!(flushed(&mut exchanges), [2]);
+        assert_eq!((exchanges.answered(1), exchanges.entered()), (Some((2, 5)), 3));
     }
 
     #[test]

@@ -20,9 +20,9 @@ pub struct Awaited {
 /// A queue of places, each of one reply or more.
 #[derive(Debug, Default)]
 pub struct Ordered {
-    queue: VecDeque<Awaited>,
-    /// Number of the queue's first place.
-    first: u64,
+    /// With the number of each among all that were ever entered.
+    queue: VecDeque<(u64, Awaited)>,
+    entered: u64,
     /// Places at the queue's end that came since the last flush.
     fresh: u32,
     /// Places that were given up.
@@ -34,10 +34,10 @@ impl Ordered {
     /// first reply within what the operation sends.
     #[inline]
     pub fn enter(&mut self, ticket: Ticket, replies: u32, next: u32) -> u64 {
-        let place = self.first + self.queue.len() as u64;
-        self.queue.push_back(Awaited { ticket, replies, next });
+        self.entered += 1;
+        self.queue.push_back((self.entered, Awaited { ticket, replies, next }));
         self.fresh += 1;
-        place
+        self.entered
     }
 
     /// Whether no answer is awaited to anything that was sent.
@@ -47,17 +47,22 @@ impl Ordered {
         self.queue.len() == self.fresh as usize
     }
 
-    /// Whether a ticket waits here.
+    /// The number of a ticket's first place, if it waits here.
     #[must_use]
-    pub fn has(&self, ticket: Ticket) -> bool {
-        self.queue.iter().any(|place| place.ticket == ticket)
+    pub fn find(&self, ticket: Ticket) -> Option<u64> {
+        let mut places = self.queue.iter();
+        places.find(|(_, place)| place.ticket == ticket).map(|(number, _)| *number)
+    }
+
+    fn position(&self, number: u64) -> Option<usize> {
+        self.queue.binary_search_by_key(&number, |(number, _)| *number).ok()
     }
 
     /// The place that the next reply belongs to, which leaves the queue with its last reply; none
     /// when nothing was asked.
     #[inline]
     pub fn answered(&mut self) -> Option<Awaited> {
-        let place = self.queue.front_mut()?;
+        let (_, place) = self.queue.front_mut()?;
         let answered = *place;
         place.next += 1;
         place.replies -= 1;
@@ -71,7 +76,7 @@ impl Ordered {
     #[inline]
     #[must_use]
     pub fn first(&self) -> Option<Awaited> {
-        if self.is_owed_nothing() { None } else { self.queue.front().copied() }
+        if self.is_owed_nothing() { None } else { self.queue.front().map(|(_, place)| *place) }
     }
 
     /// So many replies to the first place have come, but not its last.
@@ -80,7 +85,7 @@ impl Ordered {
     /// When there is no place.
     #[inline]
     pub fn pass(&mut self, replies: u32) {
-        let place = &mut self.queue[0];
+        let (_, place) = &mut self.queue[0];
         debug_assert!(replies < place.replies);
         place.next += replies;
         place.replies -= replies;
@@ -88,36 +93,45 @@ impl Ordered {
 
     /// The first place leaves the queue.
     pub fn leave(&mut self) {
-        if let Some(place) = self.queue.pop_front() {
-            self.first += 1;
+        if let Some((_, place)) = self.queue.pop_front() {
             self.late -= u32::from(place.ticket == NOBODY);
-        }
-    }
-
-    /// Gives up a ticket's place, which has this number.
-    pub fn give_up(&mut self, ticket: Ticket, number: u64) {
-        let Some(index) = number.checked_sub(self.first) else { return };
-        let place = self.queue.get_mut(index as usize);
-        if let Some(place) = place.filter(|place| place.ticket == ticket) {
-            place.ticket = NOBODY;
-            self.late += 1;
-        }
-    }
-
-    /// Gives up all places of a ticket.
-    pub fn give_up_all(&mut self, ticket: Ticket) {
-        for place in self.queue.iter_mut().filter(|place| place.ticket == ticket) {
-            place.ticket = NOBODY;
-            self.late += 1;
         }
     }
 }
 
 impl Exchanges for Ordered {
+    /// The number of a place.
+    type Key = u64;
+
+    #[inline]
+    fn entered(&self) -> u64 {
+        self.entered
+    }
+
+    fn give_up(&mut self, number: u64) -> Option<u64> {
+        let place = self.position(number)?;
+        let (_, place) = &mut self.queue[place];
+        if place.ticket == NOBODY {
+            return None;
+        }
+        place.ticket = NOBODY;
+        self.late += 1;
+        Some(number)
+    }
+
+    fn withdraw(&mut self, number: u64) {
+        let Some(place) = self.position(number) else { return };
+        if self.queue[place].1.ticket == NOBODY {
+            self.late -= 1;
+            self.fresh -= u32::from(place + self.fresh as usize >= self.queue.len());
+            self.queue.remove(place);
+        }
+    }
+
     #[inline]
     fn fresh(&mut self, tell: impl FnMut(Ticket)) {
         let first = self.queue.len() - std::mem::take(&mut self.fresh) as usize;
-        let tickets = self.queue.range(first..).map(|place| place.ticket);
+        let tickets = self.queue.range(first..).map(|(_, place)| place.ticket);
         tickets.filter(|ticket| *ticket != NOBODY).for_each(tell);
     }
 
@@ -130,9 +144,8 @@ impl Exchanges for Ordered {
     }
 
     fn end(&mut self, mut tell: impl FnMut(Ticket)) {
-        self.first += self.queue.len() as u64;
         (self.fresh, self.late) = (0, 0);
-        for place in self.queue.drain(..).filter(|place| place.ticket != NOBODY) {
+        for (_, place) in self.queue.drain(..).filter(|(_, place)| place.ticket != NOBODY) {
             tell(place.ticket);
         }
     }
@@ -183,16 +196,36 @@ mod tests {
         let mut exchanges = Ordered::default();
         let first = exchanges.enter(1, 1, 0);
         exchanges.enter(2, 1, 0);
-        exchanges.give_up(2, first);
-        assert_eq!(exchanges.late(), 0);
-        exchanges.give_up(1, first);
+        assert_eq!((exchanges.give_up(first), exchanges.give_up(first)), (Some(first), None));
         assert_eq!((exchanges.late(), flushed(&mut exchanges)), (1, vec![2]));
         assert_eq!(exchanges.answered().map(|place| place.ticket), Some(NOBODY));
         assert_eq!(exchanges.late(), 0);
         exchanges.enter(1, 1, 0);
-        exchanges.give_up(1, first);
-        assert_eq!(exchanges.late(), 0);
+        assert_eq!((exchanges.give_up(first), exchanges.late()), (None, 0));
         assert_eq!(ended(&mut exchanges), [2, 1]);
+    }
+
+    #[test]
+    fn what_was_withdrawn_has_no_place_and_no_reply_is_awaited_to_it() {
+        let mut exchanges = Ordered::default();
+        exchanges.enter(1, 1, 0);
+        let flushed_before = exchanges.enter(2, 2, 0);
+        assert_eq!(flushed(&mut exchanges), [1, 2]);
+        let fresh = exchanges.enter(3, 1, 0);
+        exchanges.enter(4, 1, 0);
+        exchanges.withdraw(flushed_before);
+        for number in [flushed_before, fresh] {
+            assert_eq!(exchanges.give_up(number), Some(number));
+            exchanges.withdraw(number);
+            exchanges.withdraw(number);
+        }
+        assert_eq!((exchanges.late(), flushed(&mut exchanges)), (0, vec![4]));
+        let awaited = std::iter::from_fn(|| exchanges.answered());
+        assert_eq!(awaited.map(|place| place.ticket).collect::<Vec<_>>(), [1, 4]);
+        let alone = exchanges.enter(5, 1, 0);
+        exchanges.give_up(alone);
+        exchanges.withdraw(alone);
+        assert!(exchanges.is_idle() && exchanges.is_owed_nothing());
     }
 
     #[test]
@@ -202,7 +235,7 @@ mod tests {
         assert_eq!(ended(&mut exchanges), [1]);
         assert!(exchanges.is_idle() && flushed(&mut exchanges).is_empty());
         exchanges.enter(1, 1, 0);
-        exchanges.give_up(1, first);
+        assert_eq!(exchanges.give_up(first), None);
         assert_eq!((exchanges.late(), ended(&mut exchanges)), (0, vec![1]));
     }
 }

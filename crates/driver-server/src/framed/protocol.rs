@@ -51,8 +51,20 @@ pub trait Protocol: Send + Sync + 'static {
 }
 
 /// What is under way on one connection. What was given up stays until its reply has come, as
-/// [`NOBODY`]'s.
+/// [`NOBODY`]'s, unless its request was never sent.
 pub trait Exchanges: Default {
+    /// What a session knows an exchange by.
+    type Key: Copy;
+
+    /// How many were entered so far, which is the number of the newest.
+    fn entered(&self) -> u64;
+
+    /// Gives an exchange up; its number, where it was somebody's.
+    fn give_up(&mut self, key: Self::Key) -> Option<u64>;
+
+    /// Ends an exchange that was given up and will not be sent.
+    fn withdraw(&mut self, key: Self::Key);
+
     /// Tells the tickets that came since this was last asked, which from now on are sent.
     fn fresh(&mut self, tell: impl FnMut(Ticket));
 

@@ -72,7 +72,7 @@ pub fn turn<P: Protocol, H: Handler<P>>(
     handler: &mut H,
     patience_ns: u64,
     done: &mut impl Completions,
-) {
+) -> bool {
     let told = tell_ended(handler, done);
     flush(handler, done);
     if handler.framed().due_ns() < u64::MAX {
@@ -86,8 +86,9 @@ pub fn turn<P: Protocol, H: Handler<P>>(
     // A set that can't be waited for has nothing to tell.
     let ready = framed.poller.wait(watched, limit_ns).unwrap_or(0);
     let mut inbox = std::mem::take(&mut framed.inbox);
-    read_all(handler, &mut inbox, ready, done);
+    let has_read = read_all(handler, &mut inbox, ready, done);
     handler.framed().inbox = inbox;
+    has_read
 }
 
 /// How long a turn may wait.
@@ -148,14 +149,14 @@ fn flush<P: Protocol, H: Handler<P>>(handler: &mut H, done: &mut impl Completion
     handler.framed().fresh = fresh;
 }
 
-/// Reads each connection that is ready, once, and hands over what came.
+/// Reads each connection that is ready, once, and hands over what came; whether there was one.
 fn read_all<P: Protocol, H: Handler<P>>(
     handler: &mut H,
     inbox: &mut Inbox,
     ready: usize,
     done: &mut impl Completions,
-) {
-    let mut rung = false;
+) -> bool {
+    let (mut rung, mut has_read) = (false, false);
     for place in 0..ready {
         let framed = handler.framed();
         let ready = framed.poller.ready(place);
@@ -165,19 +166,21 @@ fn read_all<P: Protocol, H: Handler<P>>(
         }
         let index = ready.number as usize;
         if ready.takes {
-            framed.has_room(index);
+            framed.takes_more(index);
         }
         if ready.has {
             if !inbox.has_room() {
                 hand_over(handler, inbox, done);
             }
             read(handler.framed(), inbox, index, done);
+            has_read = true;
         }
     }
     hand_over(handler, inbox, done);
     if rung {
         adopt(handler, done);
     }
+    has_read
 }
 
 /// Reads a connection.

@@ -39,7 +39,7 @@ fn a_late_reply_is_passed_over_and_its_number_is_kept_until_then() {
     let (mut session, _server, mut peer) = pair();
     let number = session.ask(0, 0, "slow").unwrap();
     session.look();
-    session.framed.exchanges(0).give_up(number);
+    session.framed.give_up(0, number);
     assert!(session.framed.is_troubled(0));
     assert_ne!(session.ask(0, 0, "next").unwrap(), number);
     session.look();
@@ -84,4 +84,52 @@ fn a_server_that_stops_reading_gets_all_of_it_later() {
     server.join().unwrap();
     let length = (256 << 10).to_string();
     assert!(session.answers.iter().all(|(_, text)| *text == length));
+}
+
+#[test]
+fn what_was_given_up_while_the_connection_was_down_is_not_sent_when_it_is_open_again() {
+    let (mut session, server, peer) = pair();
+    drop(peer);
+    session.until(|session| !session.framed.is_up(0));
+    let number = session.ask(0, 0, "given up").unwrap();
+    session.look();
+    assert_eq!(session.clock.issued, [0]);
+    session.framed.give_up(0, number);
+    assert!(session.framed.is_troubled(0));
+    session.ask(0, 1, "wanted").unwrap();
+    session.until(|session| !session.opened.is_empty());
+    session.look();
+    assert_eq!(server.accept().hear().unwrap(), "0 wanted");
+}
+
+#[test]
+fn a_session_whose_server_takes_nothing_has_no_room_until_it_does() {
+    let (mut session, _server, mut peer) = pair();
+    let long = "x".repeat(1 << 20);
+    let mut asked = 0;
+    while session.framed.has_room() {
+        session.ask(0, asked, &long).unwrap();
+        session.look();
+        asked += 1;
+    }
+    assert!((64..200).contains(&asked), "{asked}");
+    // Nobody waits for the last ones any more, nor are they sent.
+    for number in asked - 8..asked {
+        session.framed.give_up(0, number as u16);
+    }
+    assert!(session.framed.has_room());
+    asked -= 8;
+    let server = thread::spawn(move || {
+        for number in 0..asked {
+            let line = peer.hear().unwrap();
+            assert!(line.starts_with(&format!("{number} x")), "{}", &line[..20]);
+            peer.say(&format!("{number} \n"));
+        }
+        peer
+    });
+    session.until(|session| session.answers.len() == asked as usize);
+    let mut peer = server.join().unwrap();
+    session.ask(0, asked, "last").unwrap();
+    session.look();
+    assert!(peer.hear().unwrap().ends_with(" last"));
 }

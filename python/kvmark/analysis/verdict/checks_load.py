@@ -159,6 +159,22 @@ def check_lag(phase: JudgedPhase) -> Iterator[Reason | None]:
         )
 
 
+def check_read_late(phase: JudgedPhase) -> Iterator[Reason | None]:
+    """Answers that the engine came to after the limit on their time. They are no failures."""
+    for group in phase.record.groups:
+        if not group.read_late or not group.completed:
+            continue
+        share = group.read_late / group.completed
+        yield reason(
+            "read_late",
+            share,
+            f"{group.read_late} answers to group {group.group} were read after the limit on their"
+            f" time because the generator was away, {percent(share)} of the operations",
+            {"group": group.group, "read_late": group.read_late, "completed": group.completed},
+            phase=phase.name,
+        )
+
+
 def check_waiting(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Time the workers were ready to run and had no core."""
     known = [

@@ -108,6 +108,7 @@ def _reasons(run: Run) -> Iterator[Reason | None]:
         yield from checks_load.check_lateness(phase)
         yield from checks_load.check_generator(phase)
         yield from checks_load.check_lag(phase)
+        yield from checks_load.check_read_late(phase)
         yield from checks_load.check_waiting(phase)
         yield from checks_servers.check_servers(phase)
         yield from checks_run.check_resolution(phase)

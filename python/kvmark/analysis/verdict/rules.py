@@ -264,6 +264,16 @@ _RULES = (
         applies="reads were sampled (SO_TIMESTAMPNS), and their lag is beyond those 50 or 100 µs",
     ),
     _rule(
+        "read_late",
+        "share of operations whose answer was read after the limit on their time, and may have"
+        " come in time",
+        (0, 0.001, None),
+        "The generator was away when their time was over: they are no failures of the system, and"
+        " how long they took isn't known. In one of a thousand it is in p99.9.",
+        "give the generator cores of its own (--pin), more workers or machines, or less load",
+        applies="operations with a limit on time (--timeout), on drivers that can give them up",
+    ),
+    _rule(
         "server_saturated",
         "share of the processor time it can use that the busiest server used, or several together"
         " of the cores that they share",
