@@ -38,6 +38,7 @@ mod session;
 mod settings;
 mod shared;
 mod statement;
+mod streams;
 mod text;
 mod tls;
 mod topology;

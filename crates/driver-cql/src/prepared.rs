@@ -24,6 +24,11 @@ impl Prepared {
         (self.texts.len() - 1) as u32
     }
 
+    /// Requests that an operation may send at once.
+    pub(crate) fn at_once(&self) -> u64 {
+        self.statements.iter().map(|own| own.at_once).max().unwrap_or(1)
+    }
+
     #[inline]
     pub(crate) fn text(&self, number: u32) -> &Text {
         &self.texts[number as usize]

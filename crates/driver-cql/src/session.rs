@@ -12,11 +12,13 @@ use crate::counters::{Count, Tally};
 use crate::failure::{Failure, db_error, impossible, said, said_by};
 use crate::frame::{self, ERROR, Frame, RESULT};
 use crate::operation::{Next, Operation, Sent};
+use crate::prepared::Prepared;
 use crate::retry::{self, Decision};
 use crate::routing::Routing;
 use crate::rows::{self, Answer, Rows};
 use crate::settings::Retry;
 use crate::shared::Shared;
+use crate::streams;
 use crate::text::{self, Result as Wanted};
 use crate::wire::Wire;
 
@@ -52,6 +54,9 @@ struct Preparation {
 impl CqlSession {
     pub(crate) fn open(shared: Shared, clients: u32) -> Result<Self, OpenError> {
         let settings = &shared.settings;
+        let Prepared { texts, .. } = &*shared.prepared;
+        let at_once = shared.prepared.at_once();
+        streams::check(clients as usize, settings.connections, at_once, texts.len())?;
         let mut framed = Framed::new(Arc::clone(&shared.wire), settings.connections)?;
         reach(&mut framed, &shared)?;
         let mut routing = Routing::new(settings, &shared.watch);

@@ -32,6 +32,8 @@ pub(crate) struct Own {
     pub(crate) all_pages: bool,
     /// How its commands go out together, if they do.
     pub(crate) batch: Option<Batch>,
+    /// Requests that an operation sends at once, at most.
+    pub(crate) at_once: u64,
 }
 
 /// What the options of a statement and of the driver say.
@@ -76,7 +78,9 @@ impl Own {
             let slots = slots.map(|index| slot(*index, &statement.arguments)).collect();
             parts.push(Part { text: add(text), slots });
         }
-        Ok(Self { parts, selects, all_pages: asked.given.text("pages") == Some("all"), batch })
+        let at_once = if batch.is_some() { 1 } else { statement.commands.largest() };
+        let all_pages = asked.given.text("pages") == Some("all");
+        Ok(Self { parts, selects, all_pages, batch, at_once })
     }
 }
 

@@ -97,6 +97,20 @@ pub enum SizeLaw {
     },
 }
 
+impl SizeLaw {
+    /// The largest size that can be drawn.
+    #[must_use]
+    pub const fn largest(&self) -> u64 {
+        match self {
+            Self::Constant { size } => *size,
+            Self::Uniform { max, .. } | Self::Zipfian { max, .. } => *max,
+            Self::Histogram { block_size, weights } => {
+                block_size.saturating_mul(weights.len() as u64)
+            }
+        }
+    }
+}
+
 /// What a field holds. Both are printable ASCII, so that they fit text columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
