@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 
 from kvmark import catalog
 from kvmark.analysis.summary.run import throughput
-from kvmark.plan.compile import MAX_INTERVALS, compile_run, interval_ns
+from kvmark.plan.compile import PRECISE_INTERVALS, compile_run, interval_ns
 from kvmark.records import Records, Run, recover
 from kvmark.run.execution import carry_out
 from kvmark.run.generator import LocalGenerator
 from kvmark.run.setting import Setting
-from kvmark.spec.run import DEFAULT_DURATION_NS, SECOND_NS, RunSpec
+from kvmark.spec.run import LONGEST_NS, SECOND_NS, RunSpec
 from kvmark.spec.url import parse_system_url
 from kvmark.stats import LEAST_INTERVALS, Counts, Estimate, quantile_of_intervals, rate_of_intervals
 
@@ -35,10 +35,11 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "method" / "intervals.md"
 BEGIN, END = "<!-- coverage of {}: begin -->", "<!-- coverage of {}: end -->"
 
-DEFAULT_INTERVALS: Final = DEFAULT_DURATION_NS // interval_ns(DEFAULT_DURATION_NS)
-"""Those of a run of which neither duration nor interval was said."""
+TIMED_NS: Final = 30 * SECOND_NS
+TIMED_INTERVALS: Final = TIMED_NS // interval_ns(TIMED_NS)
+"""Those of a run of 30 s."""
 PHIS: Final = (0.0, 0.2, 0.4, 0.6, 0.8)
-LENGTHS: Final = (LEAST_INTERVALS, DEFAULT_INTERVALS, 150, 300)
+LENGTHS: Final = (LEAST_INTERVALS, TIMED_INTERVALS, 150, 300)
 SCATTER: Final = 0.1
 """The deviation of an interval's rate, as a share."""
 SHIFT, WITHIN = 0.2, 0.5
@@ -56,8 +57,8 @@ RUNS: Final = 8000
 QUANTILE_RUNS: Final = 400
 ENGINE_RUNS: Final = 100
 ENDS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "30 s": {},
-    "`--until-stderr 0.02`": {"until_stderr": 0.02},
+    "30 s": {"duration_ns": TIMED_NS},
+    "until ± 3 %, 60 s at most (default)": {"warmup_ns": 0},
 }
 """What ends a run of the engine."""
 
@@ -135,8 +136,9 @@ def of_engine(phi: float, runs: int, folder: Path, end: Mapping[str, Any]) -> He
 
 def engine_run(folder: Path, phi: float, seed: int, end: Mapping[str, Any]) -> Run:
     """One of them: one client, whose system stands still for a part of each interval."""
-    most = MAX_INTERVALS["autocorrelated"] if end else DEFAULT_INTERVALS
-    length_s = 1.0 if end else DEFAULT_DURATION_NS / DEFAULT_INTERVALS / SECOND_NS
+    is_timed = "duration_ns" in end
+    most, longest_ns = (TIMED_INTERVALS, TIMED_NS) if is_timed else (PRECISE_INTERVALS, LONGEST_NS)
+    length_s = longest_ns / most / SECOND_NS
     chance = np.random.default_rng([seed, round(phi * 100)])
     works = WORKS * (1 + ENGINE_SCATTER * correlated(chance, most + 1, phi))
     stalls = ",".join(

@@ -290,6 +290,24 @@ def test_a_warm_up_ends_when_throughput_is_stationary(tmp_path: Path, program: P
     warm_up = phases["warm_up"]
     assert warm_up["stopped_by"] == "until", ended
     assert 0.4e9 <= warm_up["end_ns"] - warm_up["start_ns"] < 60e9
-    refused = program(tmp_path, "run", "ycsb/c", *system, "-q")
+    refused = program(tmp_path, "run", "ycsb/c", *system, "--warmup", "0s", "-q")
     assert refused.code == 2
-    assert "warmup-until: stationary needs the longest time" in refused.err
+    assert "warmup-until: a warm-up of no length can't end" in refused.err
+
+
+def test_a_run_without_a_length_is_warm_and_known_to_three_percent(
+    tmp_path: Path, program: Program
+) -> None:
+    words = ("--records", 10, "--system", "sim:?mean_us=2000&clock=virtual&service=exponential")
+    ended = program(tmp_path, "run", "ycsb/c", *words, "--json", "-q")
+    answer = json.loads(ended.out)
+    (measured,) = answer["summary"]["phases"]
+    assert measured["stopped_by"] == "until", ended
+    # On the virtual clock the engine runs ahead of whoever looks.
+    assert 10e3 <= measured["runtime_ms"] <= 60e3
+    throughput = measured["throughput"]
+    assert throughput["high"] - throughput["low"] < 2 * 0.031 * throughput["value"]
+    assert 4e3 <= answer["summary"]["warm_up_ms"] <= 30e3
+    shown = " ".join(program(tmp_path, "show", "last").out.split())
+    assert "warm-up until throughput is steady or 30.0 s at most" in shown
+    assert "until throughput is known to ± 3 % or 60.0 s at most" in shown

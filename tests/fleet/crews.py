@@ -33,6 +33,7 @@ class LocalCrew:
     agents: dict[int, Agent] = field(default_factory=dict)
     lost: set[int] = field(default_factory=set)
     begun: list[tuple[int, int, int]] = field(default_factory=list)
+    ended: list[tuple[int, int]] = field(default_factory=list)
     asked_for_all_cores: bool = False
 
     def start(self, share: int, plan: Plan) -> None:
@@ -61,6 +62,10 @@ class LocalCrew:
     def begin(self, share: int, phase: int, wall_ns: int) -> None:
         self.begun.append((share, phase, wall_ns))
         self.agents[share].begin(phase, wall_ns)
+
+    def end_phase(self, share: int, phase: int) -> None:
+        self.ended.append((share, phase))
+        self.agents[share].end_phase(phase)
 
     def renew(self, share: int) -> None:
         self.agents[share].renew()

@@ -144,6 +144,19 @@ def test_a_warm_up_goes_over_into_the_measurement_on_all_machines_at_once(
         assert int((mine["count"] - mine["carried"]).sum()) == total
 
 
+def test_the_throughput_of_all_machines_ends_the_warm_up_and_the_measurement(
+    runs: Any, plan: Callable[..., Any], crew: Callable[..., Any]
+) -> None:
+    team = crew()
+    words = ("--load", "never", "--interval", "20ms", "--warmup-until", "stationary")
+    limits = ("--warmup", "10m", "--precision", "0.2", "--duration", "10m")
+    run = runs.closed(runs.carry_out(plan("ycsb/c", *SLOW, *words, *limits), team))
+    warm_up, measure = run.manifest.engine.phases
+    assert (warm_up.stopped_by, measure.stopped_by) == ("until", "until")
+    assert sorted(team.ended) == [(share, phase) for share in range(3) for phase in range(2)]
+    assert measure.window_ns < 300 * 10**9
+
+
 def test_intervals_stream_into_the_folder_while_the_run_goes(
     runs: Any, plan: Callable[..., Any], crew: Callable[..., Any]
 ) -> None:

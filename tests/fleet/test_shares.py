@@ -67,11 +67,6 @@ def test_a_clock_that_is_that_of_one_process_is_refused(plan: Callable[..., Plan
     check_divisible(plan("ycsb/a", "--system", "sim:"))
 
 
-def test_a_stop_rule_for_one_engine_is_refused(plan: Callable[..., Plan]) -> None:
-    with pytest.raises(UsageError, match="--until-stderr"):
-        check_divisible(plan("ycsb/a", "--system", "null:", "--until-stderr", "0.02"))
-
-
 @pytest.mark.parametrize("address", ["127.0.0.1:6379", "localhost:6379", "[::1]:6379"])
 def test_a_loopback_address_means_another_system_on_each_machine(
     plan: Callable[..., Plan], address: str

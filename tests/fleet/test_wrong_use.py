@@ -77,14 +77,3 @@ def test_a_missing_token_is_told(
 
 def test_machines_without_a_fleet_are_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
     assert "give --fleet ADDRESS too" in told(["--machines", "3"], capsys)
-
-
-@pytest.mark.parametrize(
-    "rule",
-    [("--until-stderr", "0.02"), ("--warmup", "1s", "--warmup-until", "stationary")],
-)
-def test_what_makes_no_sense_on_a_fleet_is_refused_before_it_is_joined(
-    capsys: pytest.CaptureFixture[str], rule: tuple[str, ...]
-) -> None:
-    words = ["--fleet", "127.0.0.1:1", *rule]
-    assert "--until-stderr and --warmup-until go by the rate" in told(words, capsys)

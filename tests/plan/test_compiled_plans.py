@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from kvmark import catalog
 from kvmark.errors import PlanError
-from kvmark.plan.compile import MAX_INTERVALS, MIN_INTERVALS, OPEN_CLIENTS, compile_run
+from kvmark.plan.compile import OPEN_CLIENTS, compile_run
 from kvmark.plan.model import Plan
 from kvmark.plan.seeds import derive_seed, derive_seeds
+from kvmark.spec.faults import parse_fault
 from kvmark.spec.run import DEFAULT_DURATION_NS, RunSpec
 from kvmark.spec.url import parse_system_url
 from kvmark.spec.workload import WorkloadSpec, parse_workload
@@ -30,7 +31,7 @@ def phase_names(plan: Plan) -> list[str]:
 
 def test_a_run_loads_what_is_missing_settles_and_measures() -> None:
     plan = compiled()
-    assert phase_names(plan) == ["load", "settle", "measure"]
+    assert phase_names(plan) == ["load", "settle", "warm_up", "measure"]
     load = plan.phases[0]
     assert load.only_if_missing
     assert load.groups[0].operations == 1000
@@ -43,18 +44,18 @@ def test_load_always_does_not_ask_whether_records_are_missing() -> None:
 
 def test_load_never_leaves_the_load_out() -> None:
     plan = compiled(load="never")
-    assert phase_names(plan) == ["measure"]
+    assert phase_names(plan) == ["warm_up", "measure"]
     assert [group.name for group in plan.groups] == ["clients"]
 
 
 def test_settling_can_be_left_out() -> None:
-    assert phase_names(compiled(settle=False)) == ["load", "measure"]
+    assert phase_names(compiled(settle=False)) == ["load", "warm_up", "measure"]
 
 
 @pytest.mark.parametrize(
     ("asked", "interval_ns"),
     [
-        ({}, 500_000_000),
+        ({"duration_ns": 30 * 10**9}, 500_000_000),
         ({"duration_ns": 60 * 10**9}, 10**9),
         ({"duration_ns": 59 * 10**9}, 500_000_000),
         ({"duration_ns": 12 * 10**9}, 200_000_000),
@@ -78,10 +79,53 @@ def test_the_warm_up_is_the_same_group_at_the_same_rate() -> None:
     assert [one.group for one in warm_up.groups] == [one.group for one in measure.groups]
 
 
-def test_a_run_without_an_end_lasts_thirty_seconds() -> None:
-    measure = compiled().phases[-1]
-    assert measure.duration_ns == DEFAULT_DURATION_NS == 30 * 10**9
+def test_a_run_without_a_length_warms_up_and_measures_until_its_throughput_is_known() -> None:
+    plan = compiled()
+    warm_up, measure = plan.phases[-2:]
+    assert (warm_up.name, warm_up.duration_ns) == ("warm_up", 30 * 10**9)
+    assert warm_up.until is not None
+    assert warm_up.until.rule == "stationary"
+    assert measure.duration_ns == 60 * 10**9
     assert measure.groups[0].operations is None
+    assert measure.until is not None
+    assert measure.until.model_dump() == {
+        "rule": "precision", "bound": 0.03, "min_intervals": 50, "max_intervals": None,
+    }  # fmt: skip
+    assert plan.interval_ns == 200_000_000
+
+
+@pytest.mark.parametrize(
+    "length", [{"duration_ns": 9}, {"operations": 9}, {"until_stderr": 0.1}, {"precision": 0.1}]
+)
+def test_a_run_with_a_length_is_not_warmed_up_by_itself(length: dict[str, Any]) -> None:
+    assert "warm_up" not in phase_names(compiled(**length))
+
+
+def test_a_warm_up_of_no_length_is_none() -> None:
+    plan = compiled(warmup_ns=0)
+    assert "warm_up" not in phase_names(plan)
+    assert plan.phases[-1].until is not None
+
+
+def test_a_warm_up_until_it_is_steady_takes_thirty_seconds_at_most() -> None:
+    warm_up = compiled(warmup_until="stationary", operations=9).phases[-2]
+    assert (warm_up.name, warm_up.duration_ns) == ("warm_up", 30 * 10**9)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"rate": "ramp:10..500"}, {"faults": (parse_fault("5s kill server for 1s"),)}]
+)
+def test_a_curve_and_a_fault_without_a_length_take_thirty_seconds(changes: dict[str, Any]) -> None:
+    measure = compiled(**changes).phases[-1]
+    assert (measure.duration_ns, measure.until) == (DEFAULT_DURATION_NS, None)
+
+
+def test_a_precision_is_looked_for_over_ten_minutes_or_the_duration() -> None:
+    for timed, longest_ns in (({}, 600 * 10**9), ({"duration_ns": 20 * 10**9}, 20 * 10**9)):
+        measure = compiled(precision=0.01, **timed).phases[-1]
+        assert measure.duration_ns == longest_ns
+        assert measure.until is not None
+        assert (measure.until.rule, measure.until.bound) == ("precision", 0.01)
 
 
 def test_a_count_ends_a_run_alone() -> None:
@@ -94,21 +138,13 @@ def test_a_count_and_a_duration_end_a_run_whichever_comes_first() -> None:
     assert (measure.duration_ns, measure.groups[0].operations) == (7, 5)
 
 
-@pytest.mark.parametrize("rule", MAX_INTERVALS)
-def test_an_error_bound_ends_a_run_by_its_rule(rule: str) -> None:
-    measure = compiled(until_stderr=0.02, until_rule=rule).phases[-1]
+def test_an_error_bound_ends_a_run_by_cassandra_stresss_rule() -> None:
+    measure = compiled(until_stderr=0.02).phases[-1]
     assert measure.duration_ns is None
     assert measure.until is not None
     assert measure.until.model_dump() == {
-        "rule": rule,
-        "bound": 0.02,
-        "min_intervals": MIN_INTERVALS,
-        "max_intervals": MAX_INTERVALS[rule],
-    }
-
-
-def test_cassandra_stress_stops_between_30_and_200_intervals() -> None:
-    assert (MIN_INTERVALS, MAX_INTERVALS["cassandra-stress"]) == (30, 200)
+        "rule": "cassandra-stress", "bound": 0.02, "min_intervals": 30, "max_intervals": 200,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("workload", ["ycsb/load", "ycsb/delete"])
@@ -185,7 +221,7 @@ def test_the_load_has_as_many_clients_as_the_largest_group() -> None:
     [
         ({"operations": 1000}, 100),
         ({"rate": 100.0, "duration_ns": 10 * 10**9}, 100),
-        ({"rate": 100.0}, 300),
+        ({"rate": 100.0}, 600),
         ({"duration_ns": 10**9}, 0),
         ({"until_stderr": 0.1, "rate": 100.0}, 0),
     ],

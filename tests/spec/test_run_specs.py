@@ -50,6 +50,11 @@ def run(workload: WorkloadSpec | None = None, **changes: Any) -> RunSpec:
         ({"seed": -1}, "seed: must be from 0 to 18446744073709551615, not -1"),
         ({"until_stderr": 0.0}, "until-stderr: must be above 0 and below 1, not 0"),
         ({"until_stderr": 1.5}, "until-stderr: must be above 0 and below 1, not 1.5"),
+        ({"precision": 0.0}, "precision: must be above 0 and below 1, not 0"),
+        (
+            {"precision": 0.1, "until_stderr": 0.1},
+            "precision: until-stderr ends the run already; leave one of them out",
+        ),
         ({"pin": (1, 1)}, "pin: a core is named twice; name each core once"),
         ({"workers": 0}, "workers: must be from 1 to 4294967295, not 0"),
         ({"groups": ("client",)},

@@ -106,7 +106,8 @@ impl<'a> Conducted<'a> {
                 leg.start_ns,
                 stretch.interval_ns,
             ),
-            rule: stage.until.map(StopRule::new),
+            // Of several machines none sees the throughput of all: their observer has the rule.
+            rule: stage.until.filter(|_| plan.share.of == 1).map(StopRule::new),
             ended_by_rule: false,
             owed: owed.collect(),
             next_interval: 0,
@@ -247,14 +248,20 @@ impl<'a> Conduct<'a> {
             conducted.next_interval += 1;
             if let Some(rule) = &mut conducted.rule {
                 rule.push(&closed.rate_sample());
-                if rule.satisfied() && !conducted.ended_by_rule {
-                    conducted.ended_by_rule = true;
-                    self.stretch.end_at(run.clock.now_ns());
+                if rule.satisfied() {
+                    self.end_by_rule(open.0, run.clock.now_ns());
                 }
             }
             self.show(run);
         }
         Ok(())
+    }
+
+    /// Ends a phase because its rule is met, unless it has been ended so.
+    fn end_by_rule(&mut self, leg: usize, now_ns: u64) {
+        if !std::mem::replace(&mut self.legs[leg].ended_by_rule, true) {
+            self.stretch.end_at(now_ns);
+        }
     }
 
     /// Closes what is left of a phase's window, and tells that it has ended.
@@ -426,6 +433,9 @@ impl<'a> Conduct<'a> {
         if control != Control::Continue {
             self.stretch.end_at(run.clock.now_ns());
             run.interrupt()?;
+        }
+        if run.observer.ended_phase() >= Some(self.stretch.legs[self.begun].index as u32) {
+            self.end_by_rule(self.begun, run.clock.now_ns());
         }
         if control == Control::Abandon {
             run.crew.abandoned = true;

@@ -63,6 +63,11 @@ pub trait Observer {
     fn progress(&mut self, progress: &Progress);
     /// Called at least every 200 ms.
     fn poll(&mut self) -> Control;
+    /// The newest phase of the plan, by index, that an observer of all machines has ended. With it
+    /// end all before it.
+    fn ended_phase(&self) -> Option<u32> {
+        None
+    }
     /// Whether a phase may begin; asked before it does, at least every 50 ms until it may and its
     /// instant is near. Whether its records are there already is known by then.
     fn may_begin(&mut self, _phase: PhaseName) -> Leave {

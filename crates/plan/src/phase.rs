@@ -38,7 +38,8 @@ pub struct ActiveGroup {
 pub struct Until {
     /// What is looked at.
     pub rule: UntilRule,
-    /// Bound on the relative standard error of the mean, for example 0.02, or on the drift.
+    /// Bound on the relative standard error of the mean (for example 0.02), on the relative half
+    /// width, or on the drift.
     pub bound: f64,
     /// Never stop before this many intervals.
     pub min_intervals: u32,
@@ -46,15 +47,15 @@ pub struct Until {
     pub max_intervals: Option<u32>,
 }
 
-/// What ends a phase: one of two standard errors of the mean rate, or the rate's drift.
+/// What ends a phase: the error of the mean rate, or the rate's drift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum UntilRule {
     /// Exactly cassandra-stress's: rates adjusted by the largest service time, intervals taken as
     /// independent.
     CassandraStress,
-    /// Corrected for autocorrelation through the effective sample size.
-    Autocorrelated,
-    /// The rate's drift over the newer half of the intervals, for warm-ups.
+    /// Half the width of the 95 % confidence interval of the throughput, relative to it.
+    Precision,
+    /// The throughput's drift over the newer half of the intervals, for warm-ups.
     Stationary,
 }

@@ -9,6 +9,7 @@ mod draws;
 mod errors;
 mod lag;
 mod registry;
+mod stop;
 mod taps;
 mod trace;
 mod watch;
@@ -27,6 +28,7 @@ use serde_json::json;
 use crate::console::Console;
 use crate::draws::draw_operations;
 use crate::errors::{failure_json, raise, raise_plan};
+use crate::stop::StopRule;
 use crate::taps::tap;
 use crate::trace::{Reuse, hash_key_of, hash_keys, kind_of, redis_command, shape_of};
 use crate::watch::Watch;
@@ -38,14 +40,16 @@ use crate::watch::Watch;
 /// interval, and `may_begin` with the name of each phase before it begins, until that is true or an
 /// instant for it, in nanoseconds of wall time since the Unix epoch, is near. `stops` is asked
 /// about five times a second how often the run was asked to stop: once ends it and keeps what was
-/// measured, twice returns without waiting for what is in flight.
+/// measured, twice returns without waiting for what is in flight. `ends` is asked as often for the
+/// index of the newest phase that was ended from outside, or None.
 ///
 /// Raises a class of `kvmark.errors` when the run can't begin; then nothing was written.
 ///
 /// `recording` is a folder and the 16 bytes of a hash key: measured operations are logged there
 /// (`kvmark_engine::Recording`).
 #[pyfunction]
-#[pyo3(signature = (plan, folder, progress, may_begin=None, stops=None, recording=None))]
+#[pyo3(signature = (plan, folder, progress, may_begin=None, stops=None, recording=None, ends=None))]
+#[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 fn run(
     py: Python<'_>,
     plan: &str,
@@ -54,11 +58,12 @@ fn run(
     may_begin: Option<Py<PyAny>>,
     stops: Option<Py<PyAny>>,
     recording: Option<(PathBuf, Vec<u8>)>,
+    ends: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let recording = recording.map(recording_in).transpose()?;
     let recording = recording.as_ref();
     let plan = Plan::from_json(plan).map_err(|error| raise_plan(py, &error))?;
-    let mut watch = Watch::new(progress, may_begin, stops);
+    let mut watch = Watch::new(progress, may_begin, stops, ends);
     let result = py.detach(|| {
         catch_unwind(AssertUnwindSafe(|| registry::run(&plan, &folder, recording, &mut watch)))
     });
@@ -141,6 +146,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("build_profile", if cfg!(debug_assertions) { "debug" } else { "release" })?;
     module.add_class::<Console>()?;
     module.add_class::<Reuse>()?;
+    module.add_class::<StopRule>()?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(check_plan, module)?)?;
     module.add_function(wrap_pyfunction!(calibrate, module)?)?;

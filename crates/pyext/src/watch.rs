@@ -11,6 +11,9 @@ pub(crate) struct Watch {
     may_begin: Option<Py<PyAny>>,
     /// None when nobody stops the run before its plan ends.
     stops: Option<Py<PyAny>>,
+    /// None when phases end by themselves.
+    ends: Option<Py<PyAny>>,
+    ended_phase: Option<u32>,
     /// What a callback raised; the run ends and the error goes on to the caller.
     raised: Option<PyErr>,
 }
@@ -20,8 +23,9 @@ impl Watch {
         progress: Py<PyAny>,
         may_begin: Option<Py<PyAny>>,
         stops: Option<Py<PyAny>>,
+        ends: Option<Py<PyAny>>,
     ) -> Self {
-        Self { progress, may_begin, stops, raised: None }
+        Self { progress, may_begin, stops, ends, ended_phase: None, raised: None }
     }
 
     /// A callback's error, if one raised.
@@ -29,10 +33,14 @@ impl Watch {
         self.raised.map_or(Ok(()), Err)
     }
 
-    /// How often the run was asked to stop.
-    fn stops(&self) -> PyResult<u32> {
-        let Some(stops) = &self.stops else { return Ok(0) };
-        Python::attach(|py| stops.call0(py)?.extract(py))
+    /// How often the run was asked to stop; takes the newest phase that was ended.
+    fn look(&mut self) -> PyResult<u32> {
+        Python::attach(|py| {
+            if let Some(ends) = &self.ends {
+                self.ended_phase = ends.call0(py)?.extract(py)?;
+            }
+            self.stops.as_ref().map_or(Ok(0), |stops| stops.call0(py)?.extract(py))
+        })
     }
 }
 
@@ -48,7 +56,7 @@ impl Observer for Watch {
         if self.raised.is_some() {
             return Control::Stop;
         }
-        match self.stops() {
+        match self.look() {
             Ok(0) => Control::Continue,
             Ok(1) => Control::Stop,
             Ok(_) => Control::Abandon,
@@ -57,6 +65,10 @@ impl Observer for Watch {
                 Control::Stop
             }
         }
+    }
+
+    fn ended_phase(&self) -> Option<u32> {
+        self.ended_phase
     }
 
     fn may_begin(&mut self, phase: PhaseName) -> Leave {

@@ -19,6 +19,7 @@ mod lag;
 mod names;
 mod notice;
 mod phase;
+mod precision;
 mod recorder;
 mod row;
 mod run;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kvmark_plan::PhaseName;
+use kvmark_plan::{Outcome, PhaseName};
 
 use crate::accounting::GroupAccounting;
 use crate::durations::{Durations, Encoder};
@@ -213,10 +213,12 @@ impl ClosedInterval {
     pub fn rate_sample(&self) -> RateSample {
         let whole = || self.groups.iter().flat_map(ClosedGroup::whole);
         let counted = whole().filter(|(key, _)| !key.outcome.is_failure());
+        let succeeded = whole().filter(|(key, _)| key.outcome == Outcome::Ok);
         RateSample {
             start_ns: self.start_ns,
             end_ns: self.end_ns,
             rows: counted.map(|(_, s)| s.completed_rows().max(s.completed())).sum(),
+            succeeded: succeeded.map(|(_, series)| series.completed()).sum(),
             largest_service_ns: whole().map(|(_, s)| s.largest_service_ns()).max().unwrap_or(0),
         }
     }

@@ -15,7 +15,7 @@ import typer
 from kvmark.cli.completion import complete
 from kvmark.errors import SpecError
 from kvmark.spec.curve import pace, parse_curve
-from kvmark.spec.quantity import count, duration_ns, listed, rate
+from kvmark.spec.quantity import count, duration_ns, listed, rate, share
 from kvmark.spec.replay import parse_scale_keys, parse_speed
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.url import SystemName, system_name
@@ -272,14 +272,28 @@ Arrival = Annotated[
 ]
 UntilStderr = Annotated[
     float | None,
-    typer.Option(metavar="BOUND", help="Measure until the mean rate's relative error is less."),
+    typer.Option(
+        metavar="BOUND",
+        help="Measure until cassandra-stress's standard error of the mean rate is below this.",
+    ),
 ]
-UntilRule = Annotated[
-    Literal["autocorrelated", "cassandra-stress"],
-    typer.Option(help="How that error is computed."),
+Precision = Annotated[
+    float | None,
+    quantity(
+        share,
+        "PERCENT",
+        "Measure until the throughput's 95 % confidence interval is within ± this"
+        " (3 % where nothing else ends the run; then 60 s at most).",
+    ),
 ]
 Warmup = Annotated[
-    int, quantity(duration_ns, "TIME", "The same load before, not counted, such as 5s.")
+    int | None,
+    quantity(
+        duration_ns,
+        "TIME",
+        "Warm-up with the same load, not counted, such as 5s (default: none; until throughput is"
+        " steady, 30 s at most, where nothing ends the run).",
+    ),
 ]
 WarmupUntil = Annotated[
     Literal["stationary"] | None,

@@ -39,7 +39,14 @@ from kvmark.spec import laws
 from kvmark.spec.curve import Point, expected_by, parse_curve
 from kvmark.spec.quantity import LARGEST
 from kvmark.spec.replay import ReplaySpec
-from kvmark.spec.run import DEFAULT_DURATION_NS, RunSpec
+from kvmark.spec.run import (
+    DEFAULT_DURATION_NS,
+    DEFAULT_PRECISION,
+    LONGEST_NS,
+    LONGEST_PRECISE_NS,
+    LONGEST_WARMUP_NS,
+    RunSpec,
+)
 from kvmark.spec.workload import LOAD_GROUP, VERIFY_GROUP, GroupSpec, WorkloadSpec
 
 __all__ = ["compile_run", "interval_ns"]
@@ -59,8 +66,13 @@ known from fewer than 25 (`kvmark.stats.LEAST_INTERVALS`), and well known from t
 _WARM: Final = Until(rule="stationary", bound=0.05, min_intervals=20, max_intervals=None)
 """A warm-up may end when the rate of its newer half drifts by less, or by chance."""
 
-MAX_INTERVALS: Final = {"cassandra-stress": 200, "autocorrelated": 600}
-"""cassandra-stress's own end, and ten minutes of seconds for the rule that needs more of them."""
+MAX_INTERVALS: Final = 200
+"""cassandra-stress's own end."""
+PRECISE_INTERVALS: Final = 300
+"""As many as a measurement may have that ends at a precision: it is to end soon, and what its
+neighbours resemble each other in is seen best in short ones."""
+LEAST_PRECISE_NS: Final = 10 * 10**9
+"""A precision is not looked at before: seconds don't show what a store does behind its back."""
 
 _ARRIVALS: Final[TypeAdapter[Arrival]] = TypeAdapter(Arrival)
 _WEIGHT: Final[TypeAdapter[Weight]] = TypeAdapter(Weight)
@@ -92,7 +104,7 @@ def compile_run(spec: RunSpec, cores: int | None = None) -> Plan:
         statements=statements,
         groups=tuple(groups),
         phases=tuple(phases),
-        interval_ns=spec.interval_ns or interval_ns(_lasts_ns(measured, groups)),
+        interval_ns=_interval_ns(spec, measured, groups),
         timeout_ns=spec.timeout_ns,
         drain_limit_ns=spec.drain_limit_ns,
         workers=spec.workers or len(spec.pin) or usable,
@@ -151,11 +163,25 @@ def _lasts_ns(measured: Phase, groups: Sequence[Group]) -> int | None:
     return None
 
 
-def interval_ns(duration_ns: int | None) -> int:
+def _interval_ns(spec: RunSpec, measured: Phase, groups: Sequence[Group]) -> int:
+    if spec.interval_ns is not None:
+        return spec.interval_ns
+    if measured.until is not None and measured.until.rule == "precision":
+        return _precise_interval_ns(spec)
+    return interval_ns(_lasts_ns(measured, groups))
+
+
+def _precise_interval_ns(spec: RunSpec) -> int:
+    """The length of an interval where the throughput's precision ends the measurement."""
+    limit_ns = _duration_ns(spec, [None]) or LONGEST_PRECISE_NS
+    return spec.interval_ns or interval_ns(limit_ns, PRECISE_INTERVALS)
+
+
+def interval_ns(duration_ns: int | None, wanted: int = INTERVALS_WANTED) -> int:
     """The longest interval of which the measured phase has as many as its error should have."""
     if duration_ns is None:
         return INTERVALS_NS[0]
-    long_enough = (one for one in INTERVALS_NS if one * INTERVALS_WANTED <= duration_ns)
+    long_enough = (one for one in INTERVALS_NS if one * wanted <= duration_ns)
     return next(long_enough, INTERVALS_NS[-1])
 
 
@@ -230,7 +256,7 @@ def _rates(one: GroupSpec, spec: RunSpec) -> Sequence[Point]:
     """The points of a group's rate; none in the closed model."""
     said = one.rates if spec.rate is None else spec.rate
     if isinstance(said, str):
-        longest_ns = max(_duration_ns(spec, [None]), spec.warmup_ns)
+        longest_ns = max(_duration_ns(spec, [None]), spec.warmup_ns or 0)
         return parse_curve(said).points(longest_ns, spec.seed)
     if isinstance(said, tuple):
         return [(point.at_ns, point.rate) for point in said]
@@ -269,8 +295,11 @@ def _duration_ns(spec: RunSpec, operations: Sequence[int | None]) -> int:
     """The time limit of the measured phase; 0 for none."""
     if spec.duration_ns is not None:
         return spec.duration_ns
-    ends = None not in operations or spec.until_stderr is not None
-    return 0 if ends else DEFAULT_DURATION_NS
+    if None not in operations or spec.until_stderr is not None:
+        return 0
+    if spec.precision is not None:
+        return LONGEST_PRECISE_NS
+    return LONGEST_NS if spec.has_no_length else DEFAULT_DURATION_NS
 
 
 def _load_group(dataset: Dataset, clients: int, statement: int | None) -> Group:
@@ -345,24 +374,41 @@ def _measured_phases(spec: RunSpec, operations: int | None) -> list[Phase]:
         duration_ns=_duration_ns(spec, counts) or None,
         until=_until(spec),
     )
-    if not spec.warmup_ns:
+    warmup_ns, until = _warm_up(spec)
+    if not warmup_ns:
         return [measure]
     warm_up = Phase(
         name="warm_up",
         groups=tuple(ActiveGroup(group=one, operations=None) for one in range(len(active))),
         only_if_missing=False,
-        duration_ns=spec.warmup_ns,
-        until=_WARM if spec.warmup_until else None,
+        duration_ns=warmup_ns,
+        until=until,
     )
     return [warm_up, measure]
 
 
+def _warm_up(spec: RunSpec) -> tuple[int, Until | None]:
+    """How long the warm-up takes at most, and what ends it earlier."""
+    if spec.warmup_until is None and not (spec.has_no_length and spec.warmup_ns is None):
+        return spec.warmup_ns or 0, None
+    return LONGEST_WARMUP_NS if spec.warmup_ns is None else spec.warmup_ns, _WARM
+
+
 def _until(spec: RunSpec) -> Until | None:
-    if spec.until_stderr is None:
+    if spec.until_stderr is not None:
+        return Until(
+            rule="cassandra-stress",
+            bound=spec.until_stderr,
+            min_intervals=MIN_INTERVALS,
+            max_intervals=MAX_INTERVALS,
+        )
+    precision = DEFAULT_PRECISION if spec.has_no_length else spec.precision
+    if precision is None:
         return None
+    least = -(-LEAST_PRECISE_NS // _precise_interval_ns(spec))
     return Until(
-        rule=spec.until_rule,
-        bound=spec.until_stderr,
-        min_intervals=MIN_INTERVALS,
-        max_intervals=MAX_INTERVALS[spec.until_rule],
+        rule="precision",
+        bound=precision,
+        min_intervals=max(MIN_INTERVALS, least),
+        max_intervals=None,
     )

@@ -607,7 +607,7 @@ class ActiveGroup(_Part):
 class Until(_Part):
     """Stop when the mean rate is known well enough, or doesn't move any more."""
 
-    rule: Literal["cassandra-stress", "autocorrelated", "stationary"]
+    rule: Literal["cassandra-stress", "precision", "stationary"]
     bound: Positive
     min_intervals: U32
     max_intervals: U32 | None

@@ -84,6 +84,7 @@ class Agent:
         self._renewed_s = time.monotonic()
         self._instants: dict[int, int] = {}
         self._stops = 0
+        self._ended_phase: int | None = None
 
     def describe(self, calibration: str) -> dict[str, Any]:
         """The machine, what the engine costs there with this plan, and kvmark's version."""
@@ -117,6 +118,10 @@ class Agent:
         """Lets a phase begin at an instant of this machine's wall time."""
         self._instants[phase] = wall_ns
 
+    def end_phase(self, phase: int) -> None:
+        """Ends a phase; the plan goes on with the next."""
+        self._ended_phase = phase
+
     def stop(self) -> None:
         """Ends the run as the user's interrupt would; the second time at once."""
         self._stops += 1
@@ -124,7 +129,7 @@ class Agent:
     def run(self, plan: str, password: Secret | None, *, all_cores: bool) -> Iterator[Report]:
         """Carries out a share of a run; `all_cores` puts a worker on each core of this machine."""
         self._renewed_s = time.monotonic()
-        self._instants, self._stops = {}, 0
+        self._instants, self._stops, self._ended_phase = {}, 0, None
         own = with_own_tapes(Plan.from_json(plan))
         if all_cores:
             own = own.model_copy(update={"workers": len(os.sched_getaffinity(0))})
@@ -141,6 +146,10 @@ class Agent:
     def may_begin(self, phase: int) -> bool | int:
         """When a phase may begin; false while that isn't known."""
         return self._instants.get(phase, False)
+
+    def ended_phase(self) -> int | None:
+        """Index of the newest phase that was ended from outside."""
+        return self._ended_phase
 
     def stops(self) -> int:
         """How often the run is to stop: when it was told so, or when nobody wants it any more."""
@@ -167,8 +176,9 @@ class _Engine:
         agent = self._agent
         try:
             answer = agent.generator.run(
-                plan, self._folder, self._told, self._may_begin, agent.stops, password
-            )
+                plan, self._folder, self._told, self._may_begin, agent.stops, password,
+                ended_phase=agent.ended_phase,
+            )  # fmt: skip
             self._report(result=answer)
         except KvmarkError as problem:
             self._report(problem=(type(problem).__name__, str(problem)))

@@ -55,6 +55,9 @@ class Crew(Protocol):
     def begin(self, share: int, phase: int, wall_ns: int) -> None:
         """Tells an agent when a phase begins, in its own wall time."""
 
+    def end_phase(self, share: int, phase: int) -> None:
+        """Ends a phase of an agent's run."""
+
     def renew(self, share: int) -> None:
         """Lets an agent go on."""
 
@@ -107,6 +110,7 @@ class _Coordinator:
                 self._each_that_goes(self._crew.renew)
             self._pass_on_stops()
             self._gathering.merge()
+            self._end_by_rule()
             self._let_begin()
         return self._answer()
 
@@ -171,6 +175,12 @@ class _Coordinator:
         for index, share in enumerate(self._shares):
             if share.heard_s is None and not share.is_over:
                 self._gathering.leave_out(index)
+
+    def _end_by_rule(self) -> None:
+        """Ends a phase whose rule is met by the throughput of all machines together."""
+        phase = self._gathering.phase_to_end()
+        if phase is not None:
+            self._each_that_goes(lambda index: self._crew.end_phase(index, phase))
 
     def _let_begin(self) -> None:
         """Agrees on the instant of the next phase when all that are left wait for it."""

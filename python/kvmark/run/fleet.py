@@ -338,6 +338,10 @@ class _Crew:
         """Tells an agent when a phase begins, in its own wall time."""
         self._agents[share].begin.remote(phase, wall_ns)
 
+    def end_phase(self, share: int, phase: int) -> None:
+        """Ends a phase of an agent's run."""
+        self._agents[share].end_phase.remote(phase)
+
     def renew(self, share: int) -> None:
         """Lets an agent go on."""
         self._agents[share].renew.remote()

@@ -14,18 +14,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kvmark._engine import StopRule
 from kvmark.errors import FleetError, RunError
 from kvmark.plan.model import Plan
 from kvmark.records import RunFolder, files
 from kvmark.records.recovery import record_of_logs
 from kvmark.run.agent import Report
-from kvmark.run.merged_intervals import Intervals, slices
+from kvmark.run.merged_intervals import Intervals, Merged, slices
 from kvmark.run.merged_record import Part, gravest, merge_records, missing_part
 from kvmark.run.shares import clients_of
 
 __all__ = ["Gathering", "Machine", "Share"]
 
 _OVER = frozenset({"phase_ended", "phase_skipped"})
+_ANSWERED = ("ok", "miss")
+"""Outcomes that are no failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,7 @@ class Gathering:
         self._newest_p99_ns: int | None = None
         self._ended = -1
         self._told: set[int] = set()
+        self._rules = _rules(plan)
 
     def take(self, index: int, told: Report) -> None:
         """Takes what an agent tells.
@@ -188,9 +192,18 @@ class Gathering:
             rows = "".join(json.dumps(row) + "\n" for row in merged.rows)
             self._append(files.INTERVAL_LOG, rows)
             self._append(files.HISTOGRAMS, "".join(f"{line}\n" for line in merged.lines))
+            _push(self._rules.get(merged.phase), merged)
             totals = (row for row in merged.rows if row["operation"] == "TOTAL")
             p99s_ns = [row["response_ns_p99"] for row in totals if row["response_ns_p99"]]
             self._newest_p99_ns = max(p99s_ns, default=self._newest_p99_ns)
+
+    def phase_to_end(self) -> int | None:
+        """The phase whose rule is met now; each is returned once."""
+        for phase, rule in self._rules.items():
+            if rule.satisfied():
+                del self._rules[phase]
+                return phase
+        return None
 
     def progress(self) -> Mapping[str, Any] | None:
         """How the whole goes in its newest phase: sums over the shares that are in it."""
@@ -311,6 +324,25 @@ class Gathering:
             raise RunError(
                 f"{path} can't be written ({problem.strerror}): check the folder and its disk"
             ) from problem
+
+
+def _rules(plan: Plan) -> dict[int, StopRule]:
+    """The rules that end phases, by the index of the phase."""
+    phases = enumerate(plan.phases)
+    return {index: StopRule(one.until.model_dump_json()) for index, one in phases if one.until}
+
+
+def _push(rule: StopRule | None, merged: Merged) -> None:
+    """Gives a rule the next interval of its phase's window."""
+    first = merged.rows[0]
+    if rule is None or first["drain"]:
+        return
+    whole = [row for row in merged.rows if row["operation"] != "TOTAL" and not row["part"]]
+    done = [row for row in whole if row["outcome"] in _ANSWERED]
+    rows = sum(max(row["rows"] or 0, row["count"]) for row in done)
+    succeeded = sum(row["count"] for row in whole if row["outcome"] == "ok")
+    largest_ns = max((row["service_ns_max"] or 0 for row in whole), default=0)
+    rule.push(first["start_ns"], first["end_ns"], rows, succeeded, largest_ns)
 
 
 def _keep(share: Share, told: Report) -> None:

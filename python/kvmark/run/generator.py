@@ -144,8 +144,11 @@ class LocalGenerator:
         password: Secret | None = None,
         recording: tuple[Path, bytes] | None = None,
         lock: int | None = None,
+        ended_phase: Callable[[], int | None] | None = None,
     ) -> Mapping[str, Any]:
         """Carries out a plan and returns what the engine returns; see `kvmark._engine.run`.
+
+        `ended_phase` is asked often for the index of the newest phase that ends now.
 
         The process holds the file `lock` as long as it writes, also beyond the end of this one.
         What a callback raises goes on to the caller, and ends the process; without `stops`, so
@@ -166,7 +169,7 @@ class LocalGenerator:
                 asks=may_begin is not None,
                 recording=recording and (str(recording[0]), recording[1].hex()),
             )
-            answer = _answer(process, progress, may_begin, stops)
+            answer = _answer(process, progress, may_begin, stops, ended_phase)
         except BaseException:
             self._process = None
             process.kill()
@@ -193,9 +196,10 @@ def _answer(
     progress: Progress,
     may_begin: Callable[[str], bool | int] | None,
     stops: Callable[[], int] | None,
+    ended_phase: Callable[[], int | None] | None,
 ) -> Mapping[str, Any] | KvmarkError:
     """What came of the plan that the process was told."""
-    for told in process.heard(stops):
+    for told in process.heard(stops, ended_phase):
         match told:
             case {"progress": shown}:
                 progress(shown)
@@ -218,6 +222,7 @@ class _Process:
         self._said_before = 0
         self._unread = b""
         self._stops_told = 0
+        self._ended_phase: int | None = None
         self._line, there = socket.socketpair()
         with there, _held_back(_ENDING):
             self._process = subprocess.Popen(  # noqa: S603 - our own program
@@ -239,7 +244,7 @@ class _Process:
             GeneratorDied: nobody is there to read it.
         """
         if "plan" in message:
-            self._stops_told = 0
+            self._stops_told, self._ended_phase = 0, None
             self._said_before = self._said.seek(0, os.SEEK_END)
         try:
             self._line.sendall(json.dumps(message).encode() + b"\n")
@@ -259,8 +264,12 @@ class _Process:
         except OSError:
             raise self._died() from None
 
-    def heard(self, stops: Callable[[], int] | None) -> Iterator[dict[str, Any]]:
-        """Every message as it comes; meanwhile the process is told how often it is to stop.
+    def heard(
+        self,
+        stops: Callable[[], int] | None,
+        ended_phase: Callable[[], int | None] | None,
+    ) -> Iterator[dict[str, Any]]:
+        """Every message as it comes; meanwhile passes on stops and ends of phases.
 
         Raises:
             GeneratorDied: the process is gone.
@@ -278,6 +287,10 @@ class _Process:
             if asked > self._stops_told:
                 self._stops_told = asked
                 self.tell(stops=asked)
+            ended = None if ended_phase is None else ended_phase()
+            if ended != self._ended_phase:
+                self._ended_phase = ended
+                self.tell(ended_phase=ended)
             if self._line.fileno() in dict(waiting.poll(1000 * _LOOK_S)):
                 yield from self._read()
 

@@ -70,6 +70,11 @@ class Merged:
     lines: tuple[str, ...]
     """Of the log of histograms."""
 
+    @property
+    def phase(self) -> int:
+        """Index of the phase."""
+        return int(self.rows[0]["phase"])
+
 
 def slices(intervals: bytes, histograms: bytes) -> Iterator[Slice]:
     """The intervals in whole lines of both logs."""

@@ -43,11 +43,6 @@ def check_divisible(plan: Plan) -> None:
             f"fleet: the virtual clock of {driver}: is that of one process, and machines meet at an"
             " instant; leave out clock=virtual"
         )
-    if any(phase.until is not None for phase in plan.phases):
-        raise UsageError(
-            "fleet: --until-stderr and --warmup-until go by the rate that one engine sees, and no"
-            " machine sees the whole; give --duration or --operations, and --warmup alone"
-        )
 
 
 def check_reachable(plan: Plan, machines: Iterable[str], here: str) -> None:

@@ -36,6 +36,7 @@ class Worker:
         self._plans: SimpleQueue[dict[str, Any]] = SimpleQueue()
         self._answers: SimpleQueue[bool | int] = SimpleQueue()
         self._stops = 0
+        self._ended_phase: int | None = None
 
     def listen(self, line: socket.socket) -> None:
         """Takes what it is told, on a thread of its own, until nobody is left to tell anything."""
@@ -49,10 +50,12 @@ class Worker:
     def _take(self, told: dict[str, Any]) -> None:
         if "plan" in told:
             # What was to stop the plan before came too late for it.
-            self._stops = 0
+            self._stops, self._ended_phase = 0, None
             self._plans.put(told)
         elif "stops" in told:
             self._stops = told["stops"]
+        elif "ended_phase" in told:
+            self._ended_phase = told["ended_phase"]
         else:
             self._answers.put(told["begins"])
 
@@ -83,7 +86,7 @@ class Worker:
         may_begin = self._may_begin if told["asks"] else None
         return _engine.run(
             told["plan"], told["folder"], self._progress, may_begin, lambda: self._stops,
-            _recording(told["recording"]),
+            _recording(told["recording"]), lambda: self._ended_phase,
         )  # fmt: skip
 
     def _progress(self, text: str) -> None:

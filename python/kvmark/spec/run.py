@@ -17,11 +17,27 @@ from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.url import SystemUrl
 from kvmark.spec.workload import LARGEST_U32, GroupSpec, WorkloadSpec
 
-__all__ = ["DEFAULT_DURATION_NS", "RunSpec", "check_pin"]
+__all__ = [
+    "DEFAULT_DURATION_NS",
+    "DEFAULT_PRECISION",
+    "LONGEST_NS",
+    "LONGEST_PRECISE_NS",
+    "LONGEST_WARMUP_NS",
+    "RunSpec",
+    "check_pin",
+]
 
 SECOND_NS: Final = 10**9
 DEFAULT_DURATION_NS: Final = 30 * SECOND_NS
-"""How long a run measures when nothing else ends it."""
+"""How long a rate's curve or a fault is measured when nothing else ends the run."""
+DEFAULT_PRECISION: Final = 0.03
+"""The throughput's relative half width that ends a run when nothing else does."""
+LONGEST_NS: Final = 60 * SECOND_NS
+"""How long such a run measures at most."""
+LONGEST_PRECISE_NS: Final = 600 * SECOND_NS
+"""The same where the user gives the precision."""
+LONGEST_WARMUP_NS: Final = 30 * SECOND_NS
+"""How long a warm-up until throughput is steady takes at most, unless the user gives a limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +59,13 @@ class RunSpec:
     operations: int | None = None
     """Operations of each group."""
     until_stderr: float | None = None
-    """Ends the run when the relative standard error of the mean rate is below this."""
-    until_rule: Literal["cassandra-stress", "autocorrelated"] = "autocorrelated"
-    warmup_ns: int = 0
+    """Ends the run when the relative standard error of the mean rate, as cassandra-stress computes
+    it, is below this."""
+    precision: float | None = None
+    """Ends the run when half the width of the throughput's interval, relative to it, is below this;
+    None for 3 % where nothing else ends the run."""
+    warmup_ns: int | None = None
+    """Length of the warm-up, or its limit; None for none, unless the precision ends the run."""
     warmup_until: Literal["stationary"] | None = None
     """Ends the warm-up earlier, when throughput doesn't move any more."""
     seed: int = 1
@@ -109,9 +129,22 @@ class RunSpec:
             return self.duration_ns
         if self.replay is not None:
             return None
+        return None if self._is_ended else DEFAULT_DURATION_NS
+
+    @property
+    def has_no_length(self) -> bool:
+        """Whether the user leaves it to kvmark how long the run takes."""
+        curves = [self.rate] if self.rate is not None else [one.rates for one in self.active_groups]
+        changes = any(isinstance(rate, str | tuple) for rate in curves) or bool(self.faults)
+        given = self.duration_ns is not None or self.replay is not None or self._is_ended
+        return not (given or changes)
+
+    @property
+    def _is_ended(self) -> bool:
+        """Whether something else than time ends the run."""
         counted = all(group.operations for group in self.active_groups)
-        ends = self.operations or counted or self.until_stderr or self.workload.once_per_record
-        return None if ends else DEFAULT_DURATION_NS
+        known = self.until_stderr is not None or self.precision is not None
+        return bool(self.operations or counted or known or self.workload.once_per_record)
 
     def _check_numbers(self) -> None:
         _whole("clients", self.clients, 1, LARGEST_U32)
@@ -129,8 +162,11 @@ class RunSpec:
         rate, bound = self.rate, self.until_stderr
         if isinstance(rate, float | int) and not (math.isfinite(rate) and rate > 0):
             raise SpecError(f"rate: must be above 0 operations per second, not {rate:g}")
-        if bound is not None and not 0 < bound < 1:
-            raise SpecError(f"until-stderr: must be above 0 and below 1, not {bound:g}")
+        for name, share in (("until-stderr", bound), ("precision", self.precision)):
+            if share is not None and not 0 < share < 1:
+                raise SpecError(f"{name}: must be above 0 and below 1, not {share:g}")
+        if bound is not None and self.precision is not None:
+            raise SpecError("precision: until-stderr ends the run already; leave one of them out")
 
     def _check_groups(self) -> None:
         known = [group.name for group in self.workload.groups]
@@ -195,11 +231,8 @@ class RunSpec:
         name = self.workload.name
         if self.workload.once_per_record and self.warmup_ns:
             raise SpecError(f"warmup: {name} takes each record once, so it cannot be warmed up")
-        if self.warmup_until and not self.warmup_ns:
-            raise SpecError(
-                f"warmup-until: {self.warmup_until} needs the longest time that the warm-up may"
-                " take; give --warmup"
-            )
+        if self.warmup_until and self.warmup_ns == 0:
+            raise SpecError("warmup-until: a warm-up of no length can't end; leave --warmup out")
         if not self.workload.dataset.loaded and self.load == "always":
             raise SpecError(f"load: {name} inserts the records itself; leave --load out")
 

@@ -49,6 +49,10 @@ def _speed(value: object) -> object:
     return str(value)
 
 
+def _precision(value: object) -> object:
+    return quantity.share(value) if isinstance(value, str) else value
+
+
 def _scale_keys(value: object) -> object:
     return _said(value, parse_scale_keys)
 
@@ -116,7 +120,7 @@ class RunWords(Strict):
     duration_ns: Duration | None = Field(default=None, alias="duration")
     operations: Count | None = None
     until_stderr: float | None = None
-    until_rule: Literal["cassandra-stress", "autocorrelated"] | None = None
+    precision: Annotated[float | None, BeforeValidator(_precision)] = None
     warmup_ns: Duration | None = Field(default=None, alias="warmup")
     warmup_until: Literal["stationary"] | None = None
     interval_ns: Duration | None = Field(default=None, alias="interval")
@@ -144,7 +148,8 @@ class RunWords(Strict):
     @property
     def can_be_longer(self) -> bool:
         """Whether a length is said that something else doesn't decide."""
-        return self.until_stderr is None and bool(self.duration_ns or self.operations)
+        is_timed = self.until_stderr is None and self.precision is None
+        return is_timed and bool(self.duration_ns or self.operations)
 
     def lengthened(self, times: int) -> RunWords:
         """The same, so many times as long."""

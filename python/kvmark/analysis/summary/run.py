@@ -106,6 +106,8 @@ class PhaseSummary:
     #: From the arrival of answers in the kernel to their stamps, on a sample of reads, a part of
     #: the service time. None where no read was sampled.
     generator_lag: Times | None = None
+    #: What ended it: a duration, a number of operations, the plan's rule (`until`), and so on.
+    stopped_by: str = "duration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,8 @@ class Summary:
     sweep: SweepSummary | None = None
     #: What followed each planned fault.
     faults: tuple[FaultEffect, ...] = ()
+    #: How long the warm-up took; none without one.
+    warm_up_ms: float | None = None
 
 
 def summarize(run: Run) -> Summary:
@@ -153,7 +157,13 @@ def summarize(run: Run) -> Summary:
         phases=tuple(summarize_phase(run, phase) for phase in run.counted),
         sweep=next(_sweeps(run), None),
         faults=fault_effects(run),
+        warm_up_ms=_warm_up_ms(run),
     )
+
+
+def _warm_up_ms(run: Run) -> float | None:
+    phases = [one for one in run.manifest.engine.phases if one.name == "warm_up"]
+    return sum(phase.window_ns for phase in phases) / _NS_PER_MS if phases else None
 
 
 def _sweeps(run: Run) -> Iterator[SweepSummary]:
@@ -189,6 +199,7 @@ def summarize_phase(run: Run, phase: PhaseRecord) -> PhaseSummary:
         cpu_ns_per_operation=_cpu_ns_per_operation(phase, completed),
         max_resident_bytes=phase.process.max_resident_bytes,
         generator_lag=_generator_lag(run, phase),
+        stopped_by=phase.stopped_by,
     )
 
 

@@ -20,7 +20,7 @@ __all__ = ["swept"]
 
 _TIMES: Final = ("duration", "warmup", "interval", "timeout", "drain_limit")
 _PLAIN: Final = (
-    "clients", "arrival", "operations", "until_stderr", "warmup_until", "workers",
+    "clients", "arrival", "operations", "until_stderr", "precision", "warmup_until", "workers",
     "records", "pipeline_depth", "settle", "verify",
 )  # fmt: skip
 _OF_TRACES: Final = ("speed", "keep_order", "scale_keys", "loop")
@@ -97,8 +97,6 @@ def _words(given: Mapping[str, Any], spec: RunSpec) -> dict[str, Any]:
     if given["load"] != "auto":
         # Each case loads its own records where nobody says how.
         words["load"] = given["load"]
-    if given["until_stderr"] is not None:
-        words["until_rule"] = given["until_rule"]
     if spec.groups:
         words["groups"] = spec.groups
     if spec.pin:

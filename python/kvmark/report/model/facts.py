@@ -10,7 +10,10 @@ from kvmark.report.views.imported import imported_facts
 
 def run_facts(run: RunAnswer) -> tuple[Fact, ...]:
     """What a run's counted phases came to."""
-    facts = [fact for phase in run.summary.phases for fact in _phase_facts(phase)]
+    facts = []
+    if run.summary.warm_up_ms is not None:
+        facts.append(Fact("Warm-up", units.with_unit(run.summary.warm_up_ms * 1e6)))
+    facts += [fact for phase in run.summary.phases for fact in _phase_facts(phase)]
     facts += [Fact("Fault", _fault(effect)) for effect in run.summary.faults]
     if run.summary.sweep is not None:
         facts += _sweep_facts(run.summary.sweep)

@@ -109,8 +109,19 @@ def _phase(phase: Mapping[str, Any]) -> str:
     ends = []
     if operations:
         ends.append(f"{units.whole(operations)} operations")
-    if phase.get("duration_ns"):
-        ends.append(units.with_unit(phase["duration_ns"]))
     if phase.get("until"):
-        ends.append(f"relative standard error {phase['until'].get('bound')}")
+        ends.append(_rule(phase["until"]))
+    if phase.get("duration_ns"):
+        most = " at most" if ends else ""
+        ends.append(f"{units.with_unit(phase['duration_ns'])}{most}")
     return f"{name} {' or '.join(ends)}".strip()
+
+
+def _rule(until: Mapping[str, Any]) -> str:
+    """What ends a phase besides time and operations."""
+    if until.get("rule") == "stationary":
+        return "until throughput is steady"
+    bound = until.get("bound", 0)
+    if until.get("rule") == "cassandra-stress":
+        return f"until the relative standard error is {bound:g}"
+    return f"until throughput is known to ± {100 * bound:g} %"

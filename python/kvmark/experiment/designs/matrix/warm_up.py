@@ -70,6 +70,7 @@ def cut_short(spec: RunSpec, duration_ns: int, *, settle: bool) -> RunSpec:
         duration_ns=duration_ns,
         operations=None,
         until_stderr=None,
+        precision=None,
         warmup_ns=0,
         warmup_until=None,
         interval_ns=None,

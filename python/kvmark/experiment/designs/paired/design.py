@@ -107,7 +107,7 @@ class Paired:
     def spec(self, block: int, side: Side) -> RunSpec:
         """A block's run of a side. Both sides of a block do the same operations."""
         spec = self.sides[side].spec
-        ends = spec.duration_ns or spec.operations or spec.until_stderr
+        ends = spec.duration_ns or spec.operations or spec.until_stderr or spec.precision
         duration_ns = None if ends or spec.workload.once_per_record else BLOCK_NS
         seed = self.seed * 1_000_003 + block
         return replace(spec, seed=seed, duration_ns=spec.duration_ns or duration_ns)
