@@ -51,7 +51,7 @@ SHORT = {
     "run": ("run", *RUN, "--duration", "200ms", "--report", "report.html"),
     "ycsb": ("ycsb", "--records", "200", "--workloads", "load,c", "--operations", "500",
              "--repetitions", "2"),
-    "ab": ("ab", *AB, "--repetitions", "2", "--report", "report.html"),
+    "ab": ("ab", *AB, "--repetitions", "4", "--report", "report.html"),
 }  # fmt: skip
 AFTER_S = 0.3
 """How long after what a test waits for the interrupt comes at most."""
@@ -146,7 +146,7 @@ def test_an_interrupt_at_any_instant_ends_a_command_and_keeps_its_runs(
 def test_an_interrupt_while_a_command_answers_is_heard(
     kvmark: Kvmark, command: str, instants: Callable[[str, int], list[Instant]]
 ) -> None:
-    most_runs = {"run": 1, "ycsb": 3, "ab": 4}[command]
+    most_runs = {"run": 1, "ycsb": 3, "ab": 8}[command]
     for number, instant in enumerate(instants(f"short {command}", most_runs)):
         own = replace(kvmark, runs=kvmark.folder / f"runs-{number}")
         result = interrupted(own, SHORT[command], instant)
