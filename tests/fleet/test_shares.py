@@ -67,6 +67,13 @@ def test_a_clock_that_is_that_of_one_process_is_refused(plan: Callable[..., Plan
     check_divisible(plan("ycsb/a", "--system", "sim:"))
 
 
+def test_a_verification_by_one_engine_of_what_several_write_is_refused(
+    plan: Callable[..., Plan],
+) -> None:
+    with pytest.raises(UsageError, match="--verify compares the records with the writes of one"):
+        check_divisible(plan("ycsb/a", "--system", "null:", "--verify"))
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1:6379", "localhost:6379", "[::1]:6379"])
 def test_a_loopback_address_means_another_system_on_each_machine(
     plan: Callable[..., Plan], address: str

@@ -86,7 +86,7 @@ impl Completions for Free {
         self.tickets.push(ticket);
     }
 
-    fn failed(&mut self, _: Ticket, _: u64, outcome: Outcome, why: &str) {
+    fn failed(&mut self, _: Ticket, _: u64, outcome: Outcome, why: &str, _: &Reply) {
         panic!("{outcome:?}: {why}");
     }
 }

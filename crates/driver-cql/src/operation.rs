@@ -1,6 +1,6 @@
 //! What one client asks: the frames that say it, and what came of them.
 
-use kvmark_driver::{Call, Reply, Request};
+use kvmark_driver::{Call, Effect, Reply, Request};
 use kvmark_plan::{Kind, Outcome};
 use scylla::statement::Consistency;
 
@@ -74,6 +74,9 @@ pub(crate) struct Operation {
     pub(crate) failure: Option<Failure>,
     /// By command; none where one frame answers it all.
     pub(crate) replies: Vec<Reply>,
+    /// Of commands that have ended, by number, what is known of their writes where that isn't that
+    /// they were applied.
+    effects: Vec<(u32, Effect)>,
 }
 
 impl Operation {
@@ -90,6 +93,7 @@ impl Operation {
         self.wants_values = request.wants_values;
         (self.is_issued, self.is_missed, self.failure) = (false, false, None);
         self.replies.clear();
+        self.effects.clear();
         match &request.statement {
             None => self.of_record(prepared, request, time),
             Some(call) => self.of_statement(
@@ -234,6 +238,9 @@ impl Operation {
             return Next::Step(number + 1);
         }
         self.is_missed |= is_missed;
+        if is_missed {
+            self.add_effect(number, Effect::NotApplied);
+        }
         if self.counts_commands && !is_missed {
             let command = step.command as usize;
             if let Some(reply) = self.replies.get_mut(command) {
@@ -243,10 +250,29 @@ impl Operation {
         self.end_command()
     }
 
-    /// A command has failed: whether all have ended.
-    pub(crate) fn fail(&mut self, failure: Failure) -> Next {
+    /// A command has failed with this step: whether all have ended.
+    pub(crate) fn fail(&mut self, number: u32, failure: Failure) -> Next {
+        // One that was sent before may have been done by a node whose answer didn't come.
+        let was_tried = self.steps[number as usize].tried.is_some();
+        let effect = if was_tried { Effect::Unknown } else { Effect::of(failure.outcome) };
+        self.add_effect(number, effect);
         self.failure.get_or_insert(failure);
         self.end_command()
+    }
+
+    /// Adds what is known of the write of a step's command, or of all in one batch. Where the
+    /// command has several texts, one doesn't show what the others did.
+    fn add_effect(&mut self, number: u32, effect: Effect) {
+        let Step { command, is_last, .. } = self.steps[number as usize];
+        if self.batch.is_some() {
+            return self.effects.extend((0..self.commands).map(|command| (command, effect)));
+        }
+        let is_first = number.checked_sub(1).is_none_or(|before| {
+            let before = &self.steps[before as usize];
+            before.command != command
+        });
+        let effect = if is_first && is_last { effect } else { Effect::Unknown };
+        self.effects.push((command, effect));
     }
 
     #[inline]
@@ -271,6 +297,7 @@ impl Operation {
                 first
             }
         };
+        reply.effects.clone_from(&self.effects);
         let nothing = self.is_read && reply.rows == 0;
         (if self.is_missed || nothing { Outcome::Miss } else { Outcome::Ok }, reply)
     }

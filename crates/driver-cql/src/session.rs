@@ -165,7 +165,7 @@ impl CqlSession {
         self.tally.add(Count::AttemptsFailed, 1);
         let operation = &mut self.operations[ticket as usize];
         operation.step(number).sent = Sent::Nowhere;
-        if operation.fail(failure) == Next::End {
+        if operation.fail(number, failure) == Next::End {
             self.ended.push((ticket, Ok(())));
         }
     }
@@ -185,12 +185,12 @@ impl CqlSession {
     fn complete(&mut self, ticket: Ticket, at_ns: u64, done: &mut impl Completions) {
         self.deadlines.disarm(ticket);
         let operation = &mut self.operations[ticket as usize];
-        if let Some(failure) = operation.failure.take() {
-            done.failed(ticket, at_ns, failure.outcome, &failure.text);
-            return;
-        }
+        let failure = operation.failure.take();
         let (outcome, reply) = operation.reply(&mut self.alone);
-        done.completed(ticket, at_ns, outcome, reply);
+        match failure {
+            None => done.completed(ticket, at_ns, outcome, reply),
+            Some(Failure { outcome, text }) => done.failed(ticket, at_ns, outcome, &text, reply),
+        }
     }
 
     /// Takes a node's answer to a step.
@@ -586,7 +586,9 @@ impl Handler<Wire> for CqlSession {
                 }
                 Err(failure) => {
                     self.deadlines.disarm(ticket);
-                    done.failed(ticket, at_ns, failure.outcome, &failure.text);
+                    self.alone.clear();
+                    let Failure { outcome, text } = failure;
+                    done.failed(ticket, at_ns, outcome, &text, &self.alone);
                 }
             }
         }

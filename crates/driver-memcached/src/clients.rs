@@ -91,12 +91,12 @@ impl Clients {
     #[inline]
     fn complete(&mut self, ticket: Ticket, at_ns: u64, done: &mut impl Completions) {
         let operation = &mut self.operations[ticket as usize];
-        match operation.failure.take() {
-            None => {
-                let outcome = operation.outcome(&mut self.alone);
-                done.completed(ticket, at_ns, outcome, operation.reply(&self.alone));
-            }
-            Some(Failure { outcome, text }) => done.failed(ticket, at_ns, outcome, &text),
+        let failure = operation.failure.take();
+        let outcome = operation.outcome(&mut self.alone);
+        let reply = operation.reply(&self.alone);
+        match failure {
+            None => done.completed(ticket, at_ns, outcome, reply),
+            Some(Failure { outcome, text }) => done.failed(ticket, at_ns, outcome, &text, reply),
         }
         operation.end();
     }
@@ -113,7 +113,9 @@ impl Clients {
             self.alone.clear();
             match result {
                 Ok(outcome) => done.completed(ticket, at_ns, outcome, &self.alone),
-                Err(Failure { outcome, text }) => done.failed(ticket, at_ns, outcome, &text),
+                Err(Failure { outcome, text }) => {
+                    done.failed(ticket, at_ns, outcome, &text, &self.alone);
+                }
             }
         }
         self.ended = ended;

@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use kvmark_driver::{Call, Columns, Reply, Request, Values};
+use kvmark_driver::{Call, Columns, Effect, Reply, Request, Values};
 use kvmark_plan::{Kind, Outcome};
 
 use crate::failure::{Failure, damaged, impossible, refused, unasked};
@@ -38,6 +38,8 @@ pub(crate) struct Part {
     field: u32,
     /// Records that were found or written.
     found: u32,
+    /// What is known of its write.
+    effect: Effect,
 }
 
 /// What a ticket is about.
@@ -125,7 +127,7 @@ impl Operation {
         self.keys.add(|output| dialect.records.append_key(output, request.key))?;
         let node = server(self.keys.get(0), dialect.servers);
         let place = Place { round: 0, text: 0 };
-        self.parts.push(Part { node, place, keys: 0..1, field: 0, found: 0 });
+        self.parts.push(Part::new(node, place, 0..1, 0));
         Ok(())
     }
 
@@ -154,7 +156,7 @@ impl Operation {
                 for index in keys.clone() {
                     let node = server(self.keys.get(index), dialect.servers);
                     if self.parts[first..].iter().all(|part| part.node != node) {
-                        self.parts.push(Part { node, place, keys: keys.clone(), field, found: 0 });
+                        self.parts.push(Part::new(node, place, keys.clone(), field));
                     }
                 }
                 let is_get = prepared.shape(place) == Shape::Items;
@@ -208,17 +210,19 @@ impl Operation {
         alone: &mut Reply,
     ) -> Result<(), Failure> {
         let Self { keys, parts, gathered, bytes, places, .. } = self;
-        let said = said(reply)?;
-        if let Said::Error(line) = said {
-            return Err(refused(line));
-        }
         let into = if parts.len() > 1 {
             gathered
         } else {
             alone.clear();
             alone
         };
+        let said = said(reply)?;
         let part = &mut parts[part];
+        if let Said::Error(line) = said {
+            let failure = refused(line);
+            part.effect = Effect::of(failure.outcome);
+            return Err(failure);
+        }
         match &mut self.task {
             Task::Idle => Ok(()),
             Task::Read { columns, wants_values } => {
@@ -249,7 +253,9 @@ impl Operation {
             }
             Task::Statement { statement, wants_values, .. } => {
                 let shape = dialect.statements[*statement as usize].shape(part.place);
-                part.take(shape, said, keys, wants_values.then_some(into))
+                part.take(shape, said, keys, wants_values.then_some(into))?;
+                part.effect = if part.found > 0 { Effect::Applied } else { Effect::NotApplied };
+                Ok(())
             }
         }
     }
@@ -273,7 +279,8 @@ impl Operation {
         }
     }
 
-    /// How it ended, when all is answered and no reply was a failure. Counts the records.
+    /// How it ended, when all is answered and no reply was a failure. Counts the records, and tells
+    /// what is known of the writes.
     #[inline]
     pub(crate) fn outcome(&mut self, alone: &mut Reply) -> Outcome {
         let kind = match self.task {
@@ -283,6 +290,7 @@ impl Operation {
             _ => return Outcome::Ok,
         };
         let reply = if self.parts.len() > 1 { &mut self.gathered } else { alone };
+        tell_effects(&self.parts, &mut reply.effects);
         let is_missed = count(&self.parts, &mut reply.rows);
         // What is gathered comes from several servers in any order.
         reply.cells.sort_unstable_by_key(|cell| (cell.row, cell.field));
@@ -343,6 +351,10 @@ impl Step {
 }
 
 impl Part {
+    fn new(node: usize, place: Place, keys: Range<u32>, field: u32) -> Self {
+        Self { node, place, keys, field, found: 0, effect: Effect::Unknown }
+    }
+
     /// Takes the reply to a command of a statement.
     fn take(
         &mut self,
@@ -413,6 +425,20 @@ fn only<'a>(said: Said<'a>, keys: &Keys) -> Result<Option<Item<'a>>, Failure> {
             Next::Item(item) => return Err(unasked(item.key)),
             Next::End => return Ok(found),
             Next::Error(line) => return Err(refused(line)),
+        }
+    }
+}
+
+/// Adds what is known of the writes of each time over. Of several commands about a record one
+/// doesn't show what the others did.
+fn tell_effects(parts: &[Part], effects: &mut Vec<(u32, Effect)>) {
+    for round in parts.chunk_by(|one, next| one.place.round == next.place.round) {
+        let place = round[0].place;
+        let is_alone = round.iter().all(|part| part.place.text == place.text);
+        match round.iter().find(|part| part.effect != Effect::Applied) {
+            Some(part) if is_alone => effects.push((place.round, part.effect)),
+            Some(_) => effects.push((place.round, Effect::Unknown)),
+            None => {}
         }
     }
 }

@@ -6,12 +6,12 @@
 //! insert never misses, nor does a scan. Texts such as `OK` and `QUEUED`, which aren't strings of
 //! bytes, are no values.
 
-use kvmark_driver::Reply;
+use kvmark_driver::{Effect, Reply};
 use kvmark_driver_server::text::append_number;
 use kvmark_plan::{Kind, Outcome};
 
 use crate::failure::{Failure, said};
-use crate::prepared::Prepared;
+use crate::prepared::{Prepared, Shows};
 use crate::resp::{Cursor, Token, whole};
 
 /// What the replies to one operation have said so far.
@@ -28,6 +28,8 @@ pub(crate) struct Answers {
     values: u32,
     /// Whether a reply of this time over, and of the operation, was nothing.
     missed: [bool; 2],
+    /// What is known of the write of this time over.
+    effect: Effect,
 }
 
 /// What was seen of a reply's elements.
@@ -35,13 +37,21 @@ pub(crate) struct Answers {
 struct Seen {
     something: bool,
     elements: bool,
+    /// Whether one is a null, or the number 0.
+    null: bool,
+    zero: bool,
+}
+
+impl Seen {
+    const DONE: Self = Self { something: true, elements: true, null: false, zero: false };
 }
 
 impl Answers {
     pub(crate) fn new(prepared: &Prepared, kind: Kind, wants_values: bool) -> Self {
         let looks_at_all = wants_values || prepared.is_transaction();
         let (round, text, values, missed) = (0, 0, 0, [false; 2]);
-        Self { kind, wants_values, looks_at_all, round, text, values, missed }
+        let effect = Effect::Applied;
+        Self { kind, wants_values, looks_at_all, round, text, values, missed, effect }
     }
 
     /// Which time over the next reply belongs to.
@@ -60,14 +70,13 @@ impl Answers {
     ) -> Result<(), Failure> {
         let seen = match bytes {
             // What most writes get, and there is nothing in it.
-            [b'+', ..] => Ok(Seen { something: true, elements: true }),
+            [b'+', ..] => Ok(Seen::DONE),
             // What most reads get, and nobody asks what it is.
-            [b'$', b'0'..=b'9', ..] if !self.looks_at_all => {
-                Ok(Seen { something: true, elements: true })
-            }
+            [b'$', b'0'..=b'9', ..] if !self.looks_at_all => Ok(Seen::DONE),
             _ => self.look(bytes, reply),
         };
-        if let Ok(Seen { something: false, elements }) = seen {
+        self.see(prepared, &seen);
+        if let Ok(Seen { something: false, elements, .. }) = seen {
             self.missed[0] |= match self.kind {
                 Kind::Read => true,
                 Kind::Update | Kind::Delete => elements,
@@ -76,6 +85,24 @@ impl Answers {
         }
         self.go_on(prepared, items, seen.is_ok(), reply);
         seen.map(drop)
+    }
+
+    /// Takes what a reply shows of the write of this time over. Of several commands about a record
+    /// one doesn't show what the others did.
+    #[inline]
+    fn see(&mut self, prepared: &Prepared, seen: &Result<Seen, Failure>) {
+        let shows = prepared.shows(self.text as usize);
+        let effect = match seen {
+            Ok(Seen { something: true, null: false, zero: false, .. }) => return,
+            _ if matches!(self.kind, Kind::Read | Kind::Scan) => return,
+            Ok(_) if shows == Shows::Before => return,
+            Ok(Seen { zero: true, .. }) if shows == Shows::Number => Effect::NotApplied,
+            Ok(Seen { something: true, null: false, .. }) if shows != Shows::Nothing => return,
+            Ok(Seen { something: false, .. }) if shows != Shows::Nothing => Effect::NotApplied,
+            Err(failure) if shows != Shows::Nothing => Effect::of(failure.outcome),
+            Ok(_) | Err(_) => Effect::Unknown,
+        };
+        self.effect = if prepared.texts() == 1 { effect } else { Effect::Unknown };
     }
 
     /// Takes so many of the next replies at most that are whole and of which nobody asks more than
@@ -117,6 +144,10 @@ impl Answers {
             if !self.missed[0] && is_ok {
                 reply.rows += prepared.rows(items);
             }
+            if self.effect != Effect::Applied {
+                reply.effects.push((self.round, self.effect));
+                self.effect = Effect::Applied;
+            }
             self.missed = [false, self.missed[0] || self.missed[1]];
             (self.text, self.values) = (0, 0);
             self.round += 1;
@@ -140,8 +171,12 @@ impl Answers {
                     continue;
                 }
                 Token::Error(message) => return Err(said(message)),
-                Token::Null => self.values += 1,
+                Token::Null => {
+                    seen.null = true;
+                    self.values += 1;
+                }
                 Token::Integer(number) => {
+                    seen.zero |= number == 0;
                     seen.something |= number != 0 || self.kind != Kind::Delete;
                     self.push(reply, |bytes| append_number(bytes, number));
                 }
@@ -243,5 +278,51 @@ mod tests {
             }
         }
         assert!(runs[0] > 0 && runs[1] == 0, "{runs:?}");
+    }
+
+    /// What is known of each command that isn't known to be applied.
+    fn effects(texts: &[&str], kind: Kind, replies: &[&[u8]]) -> Vec<(u32, Effect)> {
+        let prepared = prepared(texts);
+        let mut answers = Answers::new(&prepared, kind, false);
+        let mut reply = Reply::default();
+        for bytes in replies {
+            drop(answers.take(&prepared, 1, bytes, &mut reply));
+        }
+        reply.effects
+    }
+
+    #[test]
+    fn a_command_that_wasnt_carried_out_is_told_by_its_number() {
+        use Effect::{NotApplied, Unknown};
+        let (ok, null, zero, one) = (&b"+OK\r\n"[..], &b"$-1\r\n"[..], &b":0\r\n"[..], b":1\r\n");
+        let (wrong, loading) = (&b"-WRONGTYPE\r\n"[..], &b"-LOADING\r\n"[..]);
+        let set = |replies: &[&[u8]]| effects(&["SET k {v} XX"], Kind::Update, replies);
+        assert_eq!(set(&[ok, null, ok, ok]), [(1, NotApplied)]);
+        assert_eq!(set(&[ok, ok, wrong, null]), [(2, NotApplied), (3, NotApplied)]);
+        assert_eq!(set(&[loading, ok]), [(0, Unknown)]);
+        let added = effects(&["SET k {v} NX"], Kind::Insert, &[ok, null]);
+        assert_eq!(added, [(1, NotApplied)]);
+        let cases: [(&[&str], Kind, &[&[u8]], &[(u32, Effect)]); 9] = [
+            (&["HSET k f {v}"], Kind::Update, &[zero], &[]),
+            (&["SETNX k {v}"], Kind::Update, &[one, zero], &[(1, NotApplied)]),
+            (&["GETSET k {v}"], Kind::Update, &[null], &[]),
+            (&["SET k {v} GET"], Kind::Update, &[null], &[]),
+            (&["EVAL script 1 k {v}"], Kind::Update, &[zero, one], &[(0, Unknown)]),
+            (&["EVAL script 1 k {v}"], Kind::Update, &[wrong], &[(0, Unknown)]),
+            (&["DEL k"], Kind::Delete, &[one, zero], &[(1, NotApplied)]),
+            // One of the two may have been done.
+            (&["GET k", "SET k {v}"], Kind::Update, &[null, ok, ok, ok], &[(0, Unknown)]),
+            (&["GET k"], Kind::Read, &[null, wrong], &[]),
+        ];
+        for (texts, kind, replies, expected) in cases {
+            assert_eq!(effects(texts, kind, replies), expected, "{texts:?}");
+        }
+        let block = ["MULTI", "SET k {v} XX", "SET l {v} XX", "EXEC"];
+        let queued = &b"+QUEUED\r\n"[..];
+        let half = &b"*2\r\n+OK\r\n$-1\r\n"[..];
+        let told = effects(&block, Kind::Update, &[ok, queued, queued, half]);
+        assert_eq!(told, [(0, Unknown)]);
+        let whole = &b"*2\r\n+OK\r\n+OK\r\n"[..];
+        assert_eq!(effects(&block, Kind::Update, &[ok, queued, queued, whole]), []);
     }
 }

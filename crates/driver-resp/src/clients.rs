@@ -77,12 +77,11 @@ impl Clients {
     #[inline]
     pub(crate) fn complete(&mut self, ticket: Ticket, at_ns: u64, done: &mut impl Completions) {
         let operation = &mut self.operations[ticket as usize];
-        match operation.failure.take() {
-            None => {
-                let reply = operation.reply(&self.alone);
-                done.completed(ticket, at_ns, operation.outcome(), reply);
-            }
-            Some(Failure { outcome, text }) => done.failed(ticket, at_ns, outcome, &text),
+        let failure = operation.failure.take();
+        let reply = operation.reply(&self.alone);
+        match failure {
+            None => done.completed(ticket, at_ns, operation.outcome(), reply),
+            Some(Failure { outcome, text }) => done.failed(ticket, at_ns, outcome, &text, reply),
         }
         operation.end(&mut self.shelf);
     }
@@ -99,7 +98,9 @@ impl Clients {
             self.alone.clear();
             match result {
                 Ok(outcome) => done.completed(ticket, at_ns, outcome, &self.alone),
-                Err(Failure { outcome, text }) => done.failed(ticket, at_ns, outcome, &text),
+                Err(Failure { outcome, text }) => {
+                    done.failed(ticket, at_ns, outcome, &text, &self.alone);
+                }
             }
         }
         self.ended = ended;

@@ -266,6 +266,8 @@ impl Cluster {
             return;
         }
         if operation.failure.is_some() {
+            // Of its replies nothing was taken.
+            clients.alone.clear();
             return clients.complete(ticket, at_ns, done);
         }
         match self.redirect(clients, ticket) {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use kvmark_driver::{Call, Reply, Request};
+use kvmark_driver::{Call, Effect, Reply, Request};
 use kvmark_plan::{Kind, Outcome};
 
 use crate::answers::Answers;
@@ -140,6 +140,16 @@ fn put_second(request: &Request<'_>, output: &mut Vec<u8>) -> bool {
     true
 }
 
+/// Takes the reply of the index to the second part of an insert or delete: if that fails, the first
+/// part's write of the record remains.
+fn take_index(bytes: &[u8], is_written: bool, reply: &mut Reply) -> Result<i64, Failure> {
+    let count = take_count(bytes);
+    if count.is_err() && is_written {
+        reply.effects.push((0, Effect::Applied));
+    }
+    count
+}
+
 /// Commands of a statement's operation.
 fn commands(prepared: &Prepared, call: &Call<'_>) -> u32 {
     u32::try_from(call.commands.len() * prepared.texts()).unwrap_or(u32::MAX)
@@ -217,7 +227,7 @@ impl Operation {
         bytes: &[u8],
         alone: &mut Reply,
     ) -> Result<(), Failure> {
-        let Self { task, gathers, work, .. } = self;
+        let Self { task, gathers, work, failure, .. } = self;
         let work = work.as_deref_mut();
         match task {
             Task::Idle => Ok(()),
@@ -233,12 +243,18 @@ impl Operation {
             Task::Insert { taken } => {
                 alone.clear();
                 *taken += 1;
-                if *taken == 1 { take_ok(bytes) } else { take_count(bytes).map(drop) }
+                if *taken == 1 {
+                    return take_ok(bytes);
+                }
+                take_index(bytes, failure.is_none(), alone).map(drop)
             }
             Task::Delete { taken, removed } => {
                 alone.clear();
                 *taken += 1;
-                *removed = removed.saturating_add(take_count(bytes)?);
+                *removed = removed.saturating_add(match *taken {
+                    1 => take_count(bytes)?,
+                    _ => take_index(bytes, failure.is_none() && *removed > 0, alone)?,
+                });
                 Ok(())
             }
             Task::Scan { look, asked } => {

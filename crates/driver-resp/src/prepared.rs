@@ -23,6 +23,32 @@ pub(crate) struct Prepared {
     transaction: bool,
 }
 
+/// What the reply to a write shows, besides an error or a reply of something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shows {
+    /// A reply of nothing: the write wasn't done.
+    Done,
+    /// As [`Self::Done`], and 0: the write wasn't done.
+    Number,
+    /// What was there before: the write was done.
+    Before,
+    /// Nothing: a script may have written before it failed, and may mean anything by 0.
+    Nothing,
+}
+
+impl Shows {
+    fn of(text: &str) -> Self {
+        let mut words = text.split_whitespace().map(str::to_ascii_uppercase);
+        match words.next().as_deref() {
+            Some("SETNX" | "HSETNX" | "MSETNX") => Self::Number,
+            Some("GETSET") => Self::Before,
+            Some("SET") if words.any(|word| word == "GET") => Self::Before,
+            Some("EVAL" | "EVALSHA" | "FCALL") => Self::Nothing,
+            _ => Self::Done,
+        }
+    }
+}
+
 /// One of a statement's texts.
 #[derive(Debug)]
 struct Command {
@@ -31,6 +57,7 @@ struct Command {
     /// Arguments that are as many words as they have elements, and whether items have them.
     spread: Vec<(Slot, bool)>,
     pieces: Vec<Piece>,
+    shows: Shows,
 }
 
 /// What a command is put together from.
@@ -82,15 +109,21 @@ impl Prepared {
         let names = Names::new(statement);
         let command = |text: &String| {
             let groups = words(text).map_err(|why| refuse(text, why))?;
-            Command::new(&groups, &names).map_err(|why| refuse(text, why))
+            let shows = Shows::of(text);
+            Command::new(&groups, &names, shows).map_err(|why| refuse(text, why))
         };
-        let commands: Vec<Command> = texts.iter().map(command).collect::<Result<_, _>>()?;
+        let mut commands: Vec<Command> = texts.iter().map(command).collect::<Result<_, _>>()?;
         let begins = |text: &String| {
             text.split_whitespace().next().is_some_and(|word| word.eq_ignore_ascii_case("MULTI"))
         };
+        let transaction = texts.iter().any(begins);
+        if transaction && commands.iter().any(|command| command.shows != Shows::Done) {
+            // All of them are answered by one.
+            commands.iter_mut().for_each(|command| command.shows = Shows::Nothing);
+        }
         Ok(Self {
             by_item: commands.iter().any(|command| command.words[1] > 0),
-            transaction: texts.iter().any(begins),
+            transaction,
             commands,
         })
     }
@@ -103,6 +136,11 @@ impl Prepared {
     /// Whether the commands sent each time over belong together, as in MULTI.
     pub(crate) fn is_transaction(&self) -> bool {
         self.transaction
+    }
+
+    /// What a reply to the text of this index shows of its write.
+    pub(crate) fn shows(&self, text: usize) -> Shows {
+        self.commands[text].shows
     }
 
     /// Records that a command of so many items concerns.
@@ -184,9 +222,10 @@ pub(crate) fn plain(text: &str) -> Result<Vec<u8>, OpenError> {
 }
 
 impl Command {
-    fn new(groups: &[Group], names: &Names<'_>) -> Result<Self, String> {
+    fn new(groups: &[Group], names: &Names<'_>, shows: Shows) -> Result<Self, String> {
         let key = key_of(groups, names);
-        let mut command = Self { words: [0, 0], spread: Vec::new(), pieces: Vec::new() };
+        let (spread, pieces) = (Vec::new(), Vec::new());
+        let mut command = Self { words: [0, 0], spread, pieces, shows };
         let mut pieces = Vec::new();
         let mut number = 0;
         for group in groups {

@@ -24,7 +24,7 @@ use serde::Serialize;
 pub use about::{About, Place, Scheme};
 pub use deadlines::Deadlines;
 pub use elements::Elements;
-pub use reply::{Cell, Reply};
+pub use reply::{Cell, Effect, Reply};
 pub use request::{Call, Columns, Request, Slot, Values};
 pub use session::{AnySession, Blocking, Completions, Never, Session, Ticket};
 

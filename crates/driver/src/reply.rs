@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
+use kvmark_plan::Outcome;
+
 /// What came back for one request; its memory is used again and never shrunk.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Reply {
     /// Records returned.
     pub rows: u64,
@@ -11,6 +13,38 @@ pub struct Reply {
     pub bytes: Vec<u8>,
     /// The values returned, where the request wants them.
     pub cells: Vec<Cell>,
+    /// The writes of a request whose effect isn't [`Effect::Applied`], or isn't what the outcome
+    /// implies: each with the number of its command. If empty, the outcome holds for all commands
+    /// ([`Effect::of`]); otherwise the commands that aren't listed were applied.
+    pub effects: Vec<(u32, Effect)>,
+}
+
+/// What is known of the write that a command asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The system acknowledged it.
+    Applied,
+    /// The system didn't do it: a condition didn't hold, or it refused.
+    NotApplied,
+    /// It may have been done, all of it or a part, or be done later.
+    Unknown,
+}
+
+impl Effect {
+    /// The effect of a request's only command, as far as its outcome implies it.
+    #[must_use]
+    pub const fn of(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Ok | Outcome::Mismatch => Self::Applied,
+            Outcome::Miss | Outcome::Refused => Self::NotApplied,
+            Outcome::Timeout
+            | Outcome::Connection
+            | Outcome::Unavailable
+            | Outcome::Overloaded
+            | Outcome::Protocol
+            | Outcome::Storage => Self::Unknown,
+        }
+    }
 }
 
 /// One returned value.
@@ -30,6 +64,17 @@ impl Reply {
         self.rows = 0;
         self.bytes.clear();
         self.cells.clear();
+        self.effects.clear();
+    }
+
+    /// The effect of a command of a request that ended so.
+    #[must_use]
+    pub fn effect(&self, outcome: Outcome, command: u32) -> Effect {
+        if self.effects.is_empty() {
+            return Effect::of(outcome);
+        }
+        let own = self.effects.iter().find(|(other, _)| *other == command);
+        own.map_or(Effect::Applied, |(_, effect)| *effect)
     }
 
     /// Adds a value of a row.

@@ -76,8 +76,9 @@ pub trait Completions {
     /// failure.
     fn completed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, reply: &Reply);
 
-    /// A request failed at this instant; `why` is a human-readable account without credentials.
-    fn failed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, why: &str);
+    /// A request failed at this instant; `why` is a human-readable account without credentials. Of
+    /// the reply only [`Reply::effects`] count: what is known of each command's write.
+    fn failed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, why: &str, reply: &Reply);
 
     /// The bytes of a read that was stamped `read_ns` came to this machine at this instant of wall
     /// time, in nanoseconds since the Unix epoch. Told for a sample of reads, of those that held

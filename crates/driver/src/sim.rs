@@ -414,6 +414,7 @@ impl SimSession {
             let fails = is_given_up || outcome.is_failure();
             let (at_ns, outcome) = match (self.carried.remove(&number), &self.system.store) {
                 (Some(carried), Some(store)) if fails => {
+                    self.reply.clear();
                     carried.end(&mut lock(store));
                     (at_ns, outcome)
                 }
@@ -433,10 +434,11 @@ impl SimSession {
             any = true;
             match outcome {
                 Outcome::Connection => {
-                    done.failed(ticket, at_ns, outcome, "the simulated connection was closed");
+                    let why = "the simulated connection was closed";
+                    done.failed(ticket, at_ns, outcome, why, &self.reply);
                 }
                 outcome if outcome.is_failure() => {
-                    done.failed(ticket, at_ns, outcome, UNAVAILABLE);
+                    done.failed(ticket, at_ns, outcome, UNAVAILABLE, &self.reply);
                 }
                 outcome => done.completed(ticket, at_ns, outcome, &self.reply),
             }
@@ -548,7 +550,7 @@ mod tests {
             self.0 += 1;
         }
 
-        fn failed(&mut self, _t: Ticket, _at_ns: u64, _outcome: Outcome, _why: &str) {
+        fn failed(&mut self, _: Ticket, _: u64, _: Outcome, _: &str, _: &Reply) {
             self.0 += 1;
         }
     }

@@ -67,13 +67,14 @@ impl<C: Clock> OnThread<'_, C> {
                 let issued_ns = clock.now_ns();
                 let answer = session.execute(&request, &mut reply);
                 let completed_ns = clock.now_ns();
+                operation.begun_ns = issued_ns;
                 let done = operation.judge(issued_ns, completed_ns, Some(answer), &reply);
                 if done.outcome.is_failure() {
                     // What the engine finds itself, late answers and wrong values, isn't theirs.
                     let said = (answer == done.outcome).then(|| session.last_failure()).flatten();
                     ledger.note_failure(operation.leg(), done.outcome, said.as_deref());
                 }
-                ended = operation.end(done, reply.rows);
+                ended = operation.end(done, reply.rows, &reply);
                 ready_ns = completed_ns;
             }
             if shared {

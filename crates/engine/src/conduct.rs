@@ -20,7 +20,7 @@ use crate::ledger::{Counts, Finished, FinishedLeg, Page, Position, Report};
 use crate::observer::{Control, Progress};
 use crate::owed::Owed;
 use crate::phase::{Leg, Stretch};
-use crate::sweep::Sweep;
+use crate::verify_scan::VerifyScan;
 
 /// How long workers get to notice that a phase was given up.
 const GRACE: Duration = Duration::from_millis(500);
@@ -533,7 +533,7 @@ impl<'a> Conduct<'a> {
             process: before.process_until(after),
             statistics: before.changes_until(after),
             generator_lag: conducted.aggregate.generator_lag(),
-            sweep: self.stretch.sweep.as_ref().map(Sweep::record),
+            sweep: self.stretch.scan.as_ref().map(VerifyScan::record),
             records_found: None,
         };
         (record, totals)

@@ -15,6 +15,7 @@ use crate::order::Claim;
 use crate::phase::{GroupShared, Keeps, Stretch};
 use crate::source::{Access, Source};
 use crate::tape::Taken;
+use crate::verify_scan::WriteEnd;
 
 /// The operation that a client has under way.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub(crate) struct Operation<'a> {
     turn: Turn,
     /// When the client would have been free for it, had the worker done everything in time.
     free_ns: u64,
+    /// Before its present request was handed to the driver.
+    pub(crate) begun_ns: u64,
     draw: Draw,
     /// What a tape says of it, where one does.
     pub(crate) taken: Taken,
@@ -67,7 +70,7 @@ impl<'a> Operation<'a> {
         ledger: &'a Ledger<'a>,
     ) -> Self {
         let group = &stretch.legs[0].groups[seat];
-        let checked = group.check_values || stretch.sweep.is_some();
+        let checked = group.check_values || stretch.scan.is_some();
         let logged = stretch.legs.iter().any(|leg| leg.groups[seat].logged());
         Self {
             stretch,
@@ -79,6 +82,7 @@ impl<'a> Operation<'a> {
             kept: checked || (logged && ledger.pen().is_some()),
             turn: Turn { leg: 0, number: 0, intended_ns: 0 },
             free_ns: stretch.start_ns(),
+            begun_ns: 0,
             draw: NOTHING,
             taken: Taken::NOTHING,
             read: None,
@@ -177,8 +181,8 @@ impl<'a> Operation<'a> {
             return;
         }
         stream.draw_into(number, &self.stretch.inserts, &mut self.draw);
-        if let Some(sweep) = &self.stretch.sweep {
-            self.draw.ordinal = sweep.ordinal(number);
+        if let Some(scan) = &self.stretch.scan {
+            self.draw.ordinal = scan.ordinal(number);
         }
         if self.draw.kind == Kind::Insert && self.draw.statement.is_none() {
             stream.insert_into(&mut self.draw, &self.stretch.inserts);
@@ -259,7 +263,13 @@ impl<'a> Operation<'a> {
 
     /// Takes what was executed; whether the operation has ended with it.
     #[inline]
-    pub(crate) fn end(&mut self, done: Executed, rows: u64) -> bool {
+    pub(crate) fn end(&mut self, done: Executed, rows: u64, reply: &Reply) -> bool {
+        if let Some(history) = self.group.keeps.as_ref().and_then(|keeps| keeps.history.as_ref())
+            && !matches!(self.executing(), Kind::Read | Kind::Scan)
+        {
+            let end = WriteEnd { begun_ns: self.begun_ns, done: &done, reply };
+            history.end(&self.group.stream, &self.draw, &self.own.arguments, &end);
+        }
         match self.draw.kind {
             Kind::ReadModifyWrite => return self.end_part(done, rows),
             Kind::Insert if !self.group.taped => self.end_inserts(done.outcome),
@@ -316,13 +326,10 @@ impl<'a> Operation<'a> {
         self.free_ns = begun_ns + (whole.completed_ns - whole.issued_ns);
     }
 
-    /// Remembers what was written, and logs the operation, where that is wanted.
+    /// Logs the operation, where that is wanted.
     #[inline(never)]
     fn keep(&self, keeps: &Keeps, whole: &Executed) {
         let (stream, own) = (&self.group.stream, &self.own);
-        if let Some(memory) = &keeps.memory {
-            memory.end(stream, &self.draw, &own.arguments, whole);
-        }
         if let Some(pen) = self.ledger.pen().filter(|_| keeps.logged) {
             pen.write(&Ended {
                 group: self.group.group,
@@ -359,9 +366,9 @@ impl<'a> Operation<'a> {
         if !self.checked || self.executing() != Kind::Read {
             return outcome;
         }
-        if let Some(sweep) = &self.stretch.sweep {
+        if let Some(scan) = &self.stretch.scan {
             let reply = (outcome == Outcome::Ok).then_some(reply);
-            return sweep.judge(&self.group.stream, &self.draw, &self.own.key, reply);
+            return scan.judge(&self.group.stream, &self.draw, &self.own.key, reply);
         }
         if outcome == Outcome::Ok && !self.values_match(reply) {
             return Outcome::Mismatch;
@@ -440,7 +447,7 @@ fn bind_statement(group: &GroupShared, stretch: &Stretch, draw: &Draw, bound: &m
     bound.widths = stream.arguments_into(draw, &stretch.inserts, &mut bound.arguments);
     bound.key.clear();
     // Drivers find it among the arguments; only who looks for what was written asks for it.
-    if stretch.sweep.is_some()
+    if stretch.scan.is_some()
         && let Some(first) = bound.arguments.ordinals.first()
     {
         stream.key_into(*first, &mut bound.key);

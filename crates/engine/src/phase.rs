@@ -11,10 +11,10 @@ use kvmark_workload::{InsertSequence, Stream};
 
 use crate::error::EngineError;
 use crate::numbering::Numbering;
-use crate::remembered::Remembered;
 use crate::source::{Numbers, Turns};
-use crate::sweep::{Memory, Sweep};
 use crate::tape::{Owner, Taped};
+use crate::verify_scan::{HistoryWriter, VerifyScan};
+use crate::write_history::WriteHistory;
 
 /// What workers carry out without a gap, compiled: a phase, or a warm-up and the measurement behind
 /// it. Everything that can fail or be slow happened before it begins.
@@ -28,7 +28,7 @@ pub(crate) struct Stretch {
     pub(crate) timeout_ns: Option<u64>,
     pub(crate) inserts: Arc<InsertSequence>,
     /// What is read back, in the verify phase.
-    pub(crate) sweep: Option<Sweep>,
+    pub(crate) scan: Option<VerifyScan>,
     /// Whether operations can be given up while they wait.
     pub(crate) cancels: bool,
     end_ns: AtomicU64,
@@ -76,7 +76,7 @@ pub(crate) struct GroupShared {
 #[derive(Debug)]
 pub(crate) struct Keeps {
     /// Where writes are remembered that are read back later.
-    pub(crate) memory: Option<Memory>,
+    pub(crate) history: Option<HistoryWriter>,
     /// Whether they are logged.
     pub(crate) logged: bool,
 }
@@ -154,7 +154,7 @@ pub(crate) struct Setting {
 pub(crate) struct Books {
     pub(crate) inserts: Arc<InsertSequence>,
     /// None where nothing is read back at the end.
-    pub(crate) remembered: Option<Arc<Remembered>>,
+    pub(crate) history: Option<Arc<WriteHistory>>,
     /// Records of this share that an earlier load put there, behind which a load goes on.
     pub(crate) there: u64,
     pub(crate) taped: Arc<Taped>,
@@ -167,7 +167,7 @@ impl Books {
         let end = plan.dataset.start + plan.dataset.count;
         Self {
             inserts: inserts_from(plan, end),
-            remembered: verifies.then(|| Arc::new(Remembered::new())),
+            history: verifies.then(|| Arc::new(WriteHistory::new())),
             there: 0,
             taped: Arc::new(taped),
         }
@@ -206,13 +206,14 @@ pub(crate) fn begin(
     start: impl FnOnce() -> u64,
 ) -> Stretch {
     let phases = &plan.phases[index..index + streams.len()];
-    let Books { inserts, remembered, there, taped } = books;
+    let Books { inserts, history, there, taped } = books;
     let verifies = phases[0].name == PhaseName::Verify;
-    let sweep = remembered.as_ref().filter(|_| verifies).map(Sweep::of);
-    let written = remembered.filter(|_| !verifies);
-    let (share, records) = match &sweep {
+    let scanned = history.as_ref().filter(|_| verifies);
+    let scan = scanned.map(|history| VerifyScan::of(history, plan));
+    let written = history.filter(|_| !verifies);
+    let (share, records) = match &scan {
         // What this engine wrote, it reads back itself.
-        Some(sweep) => (Share { index: 0, of: 1 }, Some(sweep.len())),
+        Some(scan) => (Share { index: 0, of: 1 }, Some(scan.len())),
         None => (plan.share, None),
     };
     let turns = turns(plan, &phases[0], share);
@@ -256,7 +257,7 @@ pub(crate) fn begin(
         interval_ns: plan.interval_ns,
         timeout_ns: plan.timeout_ns,
         inserts,
-        sweep,
+        scan,
         cancels: setting.cancels,
         end_ns: AtomicU64::new(end_ns),
         given_up: AtomicBool::new(false),
@@ -282,15 +283,15 @@ fn compile(
     stream: Stream,
     turns: Turns,
     operations: Option<u64>,
-    written: Option<&Arc<Remembered>>,
+    written: Option<&Arc<WriteHistory>>,
     logged: bool,
 ) -> GroupShared {
     let group = &plan.groups[index as usize];
-    let memory =
-        written.map(|remembered| Memory::new(remembered, &stream, plan, group.write_fields));
+    let history =
+        written.map(|history| HistoryWriter::new(history, &stream, plan, group.write_fields));
     GroupShared {
         group: index as usize,
-        keeps: (logged || memory.is_some()).then_some(Keeps { memory, logged }),
+        keeps: (logged || history.is_some()).then_some(Keeps { history, logged }),
         stream,
         operations: operations.map(|all| match group.arrival {
             Arrival::Closed { .. } => turns.closed_part().of_first(all),
@@ -323,11 +324,10 @@ mod tests {
     use kvmark_testing::plans::{closed, plan};
 
     use super::*;
-    use crate::remembered::{Put, Write};
+    use crate::write_history::{Scope, Span, Write};
 
     fn write(number: u64) -> Write {
-        let (stream, place, put, acknowledged) = (0, 0, Put::All, true);
-        Write { stream, number, place, put, issued_ns: 1, completed_ns: 2, acknowledged }
+        Write::new((0, number), Scope::ALL, Span { begun_ns: 1, completed_ns: 2 }, true)
     }
 
     #[test]
@@ -335,15 +335,15 @@ mod tests {
         let mut plan = plan(closed(), 1);
         plan.phases[0].name = PhaseName::Verify;
         let books = Books::of(&plan, Taped::new());
-        let remembered = Arc::clone(books.remembered.as_ref().expect("there is a verify phase"));
-        remembered.add(7, write(0));
+        let history = Arc::clone(books.history.as_ref().expect("there is a verify phase"));
+        history.add(7, write(0));
         let streams = compile_streams(&plan).expect("the plan is right");
         let setting = Setting { workers: None, cancels: false, simulated_time: false, logs: false };
         let phase = begin(&plan, 0, streams, books, setting, || {
-            remembered.add(8, write(1));
+            history.add(8, write(1));
             5
         });
         assert_eq!(phase.start_ns(), 5);
-        assert_eq!(phase.sweep.expect("it reads back").len(), 1);
+        assert_eq!(phase.scan.expect("it reads back").len(), 1);
     }
 }

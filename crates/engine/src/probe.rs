@@ -96,7 +96,7 @@ impl<C: Clock> Completions for Answer<'_, C> {
         self.outcome = Some(outcome);
     }
 
-    fn failed(&mut self, _: Ticket, _: u64, outcome: Outcome, _: &str) {
+    fn failed(&mut self, _: Ticket, _: u64, outcome: Outcome, _: &str, _: &Reply) {
         self.outcome = Some(outcome);
     }
 }

@@ -66,6 +66,8 @@ pub(crate) struct Floor<'a, C> {
     anchor: Anchor,
     bound: Bound,
     no_reply: Reply,
+    /// The present instant, before anything is submitted in this turn.
+    now_ns: u64,
 }
 
 struct Client<'a> {
@@ -186,6 +188,7 @@ impl<'a, C: Clock> Floor<'a, C> {
             anchor: Anchor::default(),
             bound: Bound::default(),
             no_reply: Reply::default(),
+            now_ns: 0,
         };
         for ticket in 0..seats.len() as Ticket {
             floor.wait_until(stretch.start_ns(), ticket);
@@ -202,6 +205,7 @@ impl<'a, C: Clock> Floor<'a, C> {
             self.ledger.tick(now_ns);
             self.away.notice(now_ns);
             self.wake(now_ns);
+            self.now_ns = now_ns;
             self.submit(now_ns, session);
             if self.going == 0 {
                 break;
@@ -393,6 +397,7 @@ impl<'a, C: Clock> Floor<'a, C> {
             State::Next(turn) => turn,
             State::Part => {
                 client.state = State::UnderWay;
+                client.operation.begun_ns = self.now_ns;
                 session.submit(ticket, &client.operation.request(&self.bound));
                 return true;
             }
@@ -401,6 +406,7 @@ impl<'a, C: Clock> Floor<'a, C> {
         client.operation.begin(turn, &mut self.bound);
         client.away_ns = self.away.total_ns;
         client.state = State::UnderWay;
+        client.operation.begun_ns = self.now_ns;
         session.submit(ticket, &client.operation.request(&self.bound));
         true
     }
@@ -424,7 +430,9 @@ impl<'a, C: Clock> Floor<'a, C> {
             self.ledger.note_failure(operation.leg(), done.outcome, why);
         }
         client.state = State::Part;
-        if operation.end(done, reply.rows) {
+        // A request that failed concerned no record.
+        let rows = if why.is_some() { 0 } else { reply.rows };
+        if operation.end(done, rows, reply) {
             client.state = State::Free(at_ns);
             if client.away_ns != self.away.total_ns {
                 operation.forgive(self.away.total_ns - client.away_ns);
@@ -489,11 +497,9 @@ impl<C: Clock> Completions for Floor<'_, C> {
         self.end(ticket, at_ns, Some(outcome), reply, None);
     }
 
-    fn failed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, why: &str) {
+    fn failed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, why: &str, reply: &Reply) {
         self.deadlines.disarm(ticket);
-        let reply = std::mem::take(&mut self.no_reply);
-        self.end(ticket, at_ns, Some(outcome), &reply, Some(why));
-        self.no_reply = reply;
+        self.end(ticket, at_ns, Some(outcome), reply, Some(why));
     }
 
     fn arrived(&mut self, kernel_wall_ns: u64, read_ns: u64) {

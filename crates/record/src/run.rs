@@ -83,14 +83,20 @@ pub struct PhaseRecord {
     pub records_found: Option<u64>,
 }
 
-/// The records that were written and read back. Those lost are the phase's reads that missed, or
-/// that mismatched because an older value was there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The records that were written and read back. Of reads that missed, the record is gone though an
+/// acknowledged write put it there; those that mismatched are `incomplete`, `resurrected` or, all
+/// others, hold a value that none of their last acknowledged writes wrote. A record counts once: as
+/// incomplete before stale before resurrected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SweepRecord {
     /// Records that were written.
     pub records: u64,
     /// Of these, how many hold a write whose outcome wasn't known to the generator.
     pub unacknowledged: u64,
+    /// How many lack a field that an acknowledged write put there.
+    pub incomplete: u64,
+    /// How many have a field though the last acknowledged write removed the record.
+    pub resurrected: u64,
 }
 
 /// What ended a phase.

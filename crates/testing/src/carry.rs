@@ -26,7 +26,7 @@ impl Completions for Count {
         self.ended += 1;
     }
 
-    fn failed(&mut self, _: Ticket, _: u64, _: Outcome, why: &str) {
+    fn failed(&mut self, _: Ticket, _: u64, _: Outcome, why: &str, _: &Reply) {
         panic!("{why}");
     }
 }

@@ -57,16 +57,15 @@ impl Completions for Told {
         assert!(!outcome.is_failure(), "{outcome:?} is a failure");
         let issued_ns = self.issued.remove(&ticket).expect("what was answered was issued");
         assert!(issued_ns <= at_ns);
-        let (rows, bytes, cells) = (reply.rows, reply.bytes.clone(), reply.cells.clone());
-        self.ended.insert(ticket, (outcome, Reply { rows, bytes, cells }));
+        self.ended.insert(ticket, (outcome, reply.clone()));
     }
 
-    fn failed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, why: &str) {
+    fn failed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, why: &str, reply: &Reply) {
         assert!(outcome.is_failure(), "{outcome:?} is no failure");
         let issued_ns = self.issued.remove(&ticket).expect("what failed was issued");
         assert!(issued_ns <= at_ns);
         self.failure = Some(why.to_owned());
-        self.ended.insert(ticket, (outcome, Reply::default()));
+        self.ended.insert(ticket, (outcome, reply.clone()));
     }
 }
 

@@ -36,9 +36,10 @@ pub(crate) struct Template {
     when_full: Option<u32>,
     /// What replies must hold: how often it is drawn, and its place there.
     expects: Vec<ArgumentAt>,
-    /// Fields of the record that its commands write or are told, and that replies hold.
-    written: Vec<u32>,
-    expected: Vec<u32>,
+    /// Fields of the record that its commands write or are told, and how often each is drawn.
+    written: Vec<(Each, u32)>,
+    /// Fields of the record that replies hold, each behind its place among a reply's values.
+    expected: Vec<(u32, u32)>,
     /// Most commands and items, for positions in the stream.
     most: [u64; 2],
 }
@@ -70,9 +71,12 @@ impl Template {
         let items = Sizes::new(&statement.items, &place("items"))?;
         let expects = statement.expects.iter().map(|index| slots[*index as usize]).collect();
         let most = [commands.largest().max(1), items.largest().max(1)];
-        let written = statement.arguments.iter().filter_map(field_of).collect();
-        let expected = |index: &u32| field_of(&statement.arguments[*index as usize]);
-        let expected = statement.expects.iter().filter_map(expected).collect();
+        let written = |argument: &Argument| Some((argument.each, field_of(argument)?));
+        let written = statement.arguments.iter().filter_map(written).collect();
+        let expected = |(place, index): (u32, &u32)| {
+            Some((place, field_of(&statement.arguments[*index as usize])?))
+        };
+        let expected = (0..).zip(&statement.expects).filter_map(expected).collect();
         let table = |rows| Ok(Box::new((Table::new(rows, &place("rows"))?, Turns::new(rows))));
         let table = statement.rows.as_ref().map(table).transpose()?;
         let of_command = |number: usize| number == Each::Command as usize;
@@ -248,13 +252,24 @@ impl Template {
         self.table.as_ref().map_or(number, |table| table.1.first(number))
     }
 
-    /// Fields of the record among the arguments of a command.
-    pub(crate) fn written(&self) -> &[u32] {
-        &self.written
+    /// Fields of the record among the arguments of a command of so many items, each with the place
+    /// from which its value is made. Of the items the last one's is what remains.
+    pub(crate) fn written(
+        &self,
+        command: u32,
+        items: u32,
+    ) -> impl ExactSizeIterator<Item = (u32, u64)> {
+        let command = u64::from(command);
+        let last = command * self.most[1] + u64::from(items.saturating_sub(1));
+        self.written.iter().map(move |(each, field)| match each {
+            Each::Operation => (*field, 0),
+            Each::Command => (*field, command),
+            Each::Item => (*field, last),
+        })
     }
 
-    /// Fields of the record in the reply to a command, in order.
-    pub(crate) fn expected(&self) -> &[u32] {
+    /// Fields of the record in the reply to a command, each behind its place among the values.
+    pub(crate) fn expected(&self) -> &[(u32, u32)] {
         &self.expected
     }
 

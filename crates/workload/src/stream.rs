@@ -285,15 +285,25 @@ impl Stream {
         self.templates.get(draw.statement? as usize)?.as_ref()
     }
 
-    /// Fields of the record among the drawn statement's arguments.
-    #[must_use]
-    pub fn written_fields(&self, draw: &Draw) -> &[u32] {
-        self.template(draw).map_or(&[], Template::written)
+    /// Fields of the record among the arguments of a command of the drawn statement, which has so
+    /// many items; each with the place from which [`Self::append_value`] makes its value.
+    ///
+    /// # Panics
+    /// When the draw, which isn't this stream's then, has no statement.
+    pub fn written_fields(
+        &self,
+        draw: &Draw,
+        command: u32,
+        items: u32,
+    ) -> impl ExactSizeIterator<Item = (u32, u64)> {
+        let template = self.template(draw).expect("a drawn statement is one of the mix");
+        template.written(command, items)
     }
 
-    /// Fields of the record in the reply to the drawn statement, in order.
+    /// Fields of the record in the reply to the drawn statement, each behind its place among the
+    /// reply's values.
     #[must_use]
-    pub fn expected_fields(&self, draw: &Draw) -> &[u32] {
+    pub fn expected_fields(&self, draw: &Draw) -> &[(u32, u32)] {
         self.template(draw).map_or(&[], Template::expected)
     }
 

@@ -110,12 +110,20 @@ class BeforeAfter(_Frozen):
 
 
 class SweepRecord(_Frozen):
-    """What the verify phase read back. Those lost are its reads that missed or mismatched."""
+    """What the verify phase read back, besides the outcomes of its reads.
+
+    A miss is a missing record; a mismatch is counted here or has an older value. Earlier versions
+    counted no mismatch apart.
+    """
 
     #: Records that were written.
     records: int
     #: Of these, how many hold a write whose outcome the generator never knew.
     unacknowledged: int
+    #: How many lack a field that an acknowledged write put there.
+    incomplete: int = 0
+    #: How many have a field though the last acknowledged write removed the record.
+    resurrected: int = 0
 
 
 class PhaseRecord(_Frozen):

@@ -140,7 +140,6 @@ def _phase(index: int, parts: Sequence[Part], plan: Plan, of: int) -> dict[str, 
         },
         "statistics": _statistics(phases, plan.system.driver),
         "generator_lag": merge_lags(phase.get("generator_lag") for phase in phases),
-        "sweep": _sweep([phase["sweep"] for phase in phases if phase.get("sweep")]),
         "records_found": _sum(phase.get("records_found") for phase in phases),
     }
 
@@ -184,12 +183,6 @@ def _statistics(phases: Sequence[Record], driver: str) -> dict[str, dict[str, fl
         }
         for name in all_of[0]
     }
-
-
-def _sweep(sweeps: Sequence[Record]) -> dict[str, int] | None:
-    if not sweeps:
-        return None
-    return {name: sum(one[name] for one in sweeps) for name in ("records", "unacknowledged")}
 
 
 def _notice(notice: Record, part: Part) -> dict[str, Any]:

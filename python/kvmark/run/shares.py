@@ -43,6 +43,11 @@ def check_divisible(plan: Plan) -> None:
             f"fleet: the virtual clock of {driver}: is that of one process, and machines meet at an"
             " instant; leave out clock=virtual"
         )
+    if any(phase.name == "verify" for phase in plan.phases):
+        raise UsageError(
+            "fleet: --verify compares the records with the writes of one engine, and all machines"
+            " write the same records; leave out --verify, or run it without --fleet"
+        )
 
 
 def check_reachable(plan: Plan, machines: Iterable[str], here: str) -> None:

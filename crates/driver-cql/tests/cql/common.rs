@@ -79,7 +79,7 @@ impl Completions for Told {
         self.values.sort();
     }
 
-    fn failed(&mut self, ticket: Ticket, _: u64, outcome: Outcome, why: &str) {
+    fn failed(&mut self, ticket: Ticket, _: u64, outcome: Outcome, why: &str, _: &Reply) {
         self.ended.push((ticket, outcome, why.to_owned()));
     }
 }

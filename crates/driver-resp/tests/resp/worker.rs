@@ -91,7 +91,7 @@ impl Completions for Log {
         self.end(ticket, at_ns, outcome, String::from_utf8_lossy(first).into_owned());
     }
 
-    fn failed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, why: &str) {
+    fn failed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, why: &str, _: &Reply) {
         self.end(ticket, at_ns, outcome, why.to_owned());
     }
 

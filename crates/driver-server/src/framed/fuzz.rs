@@ -183,5 +183,5 @@ impl Completions for Nobody {
 
     fn completed(&mut self, _: Ticket, _: u64, _: Outcome, _: &Reply) {}
 
-    fn failed(&mut self, _: Ticket, _: u64, _: Outcome, _: &str) {}
+    fn failed(&mut self, _: Ticket, _: u64, _: Outcome, _: &str, _: &Reply) {}
 }

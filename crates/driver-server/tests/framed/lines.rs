@@ -86,7 +86,7 @@ impl Completions for Clock {
 
     fn completed(&mut self, _: Ticket, _: u64, _: Outcome, _: &Reply) {}
 
-    fn failed(&mut self, _: Ticket, _: u64, _: Outcome, _: &str) {}
+    fn failed(&mut self, _: Ticket, _: u64, _: Outcome, _: &str, _: &Reply) {}
 }
 
 impl<const REOPENS: bool> Session<REOPENS> {

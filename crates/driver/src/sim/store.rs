@@ -13,7 +13,7 @@ use super::chance::unit;
 use super::faults::{Fault, FaultCounts};
 use super::records::{StoredRecord, StoredRecords, StoredValue};
 use super::request::{StoreCommand, StoreRequest};
-use crate::Reply;
+use crate::{Effect, Reply};
 
 /// How a record differs from what an honest store would return.
 #[derive(Clone, Debug)]
@@ -103,13 +103,16 @@ impl MemoryStore {
         reply.rows = if request.commands.is_empty() { request.rows } else { 0 };
         let removes = request.kind == Kind::Delete;
         let mut missed = false;
-        for command in &request.commands {
+        for (number, command) in (0..).zip(&request.commands) {
             // Its client must not be told that there is nothing, and the store remove something.
             if removes && matches!(self.disguises.get(&command.key), Some(Disguise::Lost)) {
                 self.take_back(&command.key);
             }
             let misses = removes && self.fields(&command.key).is_empty();
             missed |= misses;
+            if misses {
+                reply.effects.push((number, Effect::NotApplied));
+            }
             reply.rows += u64::from(!misses);
             self.apply(request.kind, command, issued_ns);
         }

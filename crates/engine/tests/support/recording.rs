@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use kvmark_driver::{
-    AnySession, Blocking, Call, Capabilities, Description, Driver, Execution, Never, OpenError,
-    Reply, Request, Slot,
+    AnySession, Blocking, Call, Capabilities, Description, Driver, Effect, Execution, Never,
+    OpenError, Reply, Request, Slot,
 };
 use kvmark_plan::{Each, Kind, Outcome};
 
@@ -29,6 +29,12 @@ pub struct Recording {
     pub forgets_from: Option<u64>,
     /// Updates from this number on are carried out and end as if the connection had broken.
     pub breaks_from: Option<u64>,
+    /// An update with this number removes this field when it is done.
+    pub loses_field: Option<(u64, u32)>,
+    /// Of a statement that writes the command of this place isn't done, and this is the outcome.
+    pub refuses: Option<(u32, Outcome)>,
+    /// Of a statement that writes the command of this place is acknowledged and forgotten.
+    pub forgets_command: Option<u32>,
     /// Reads block for ever once the store was asked this many times.
     pub hangs_from: Option<usize>,
     /// The request of this number blocks for ever.
@@ -55,8 +61,13 @@ impl Recording {
         for command in 0..call.commands.len() {
             let key = call.argument(FIRST, command, 0).1.to_vec();
             if kind != Kind::Read {
-                let value = call.argument(SECOND, command, 0).1.to_vec();
-                store.entry(key).or_default().insert(0, value);
+                let place = command as u32;
+                if self.refuses.is_some_and(|(refused, _)| refused == place) {
+                    reply.effects.push((place, Effect::NotApplied));
+                } else if self.forgets_command != Some(place) {
+                    let value = call.argument(SECOND, command, 0).1.to_vec();
+                    store.entry(key).or_default().insert(0, value);
+                }
                 continue;
             }
             let Some(record) = store.get(&key) else { return Outcome::Miss };
@@ -64,7 +75,7 @@ impl Recording {
             reply.push(command as u32, 0, value);
         }
         reply.rows = call.commands.len() as u64;
-        Outcome::Ok
+        self.refuses.filter(|_| kind != Kind::Read).map_or(Outcome::Ok, |(_, outcome)| outcome)
     }
 }
 
@@ -117,7 +128,13 @@ impl Blocking for Recording {
             }
             Kind::Update if reaches(self.forgets_from) => {}
             Kind::Insert | Kind::Update => {
-                store.entry(key).or_default().extend(values);
+                let record = store.entry(key).or_default();
+                record.extend(values);
+                if let Some((_, field)) = self.loses_field.filter(|(at, _)| *at == request.number)
+                    && request.kind == Kind::Update
+                {
+                    record.remove(&field);
+                }
                 if request.kind == Kind::Update && reaches(self.breaks_from) {
                     return Outcome::Connection;
                 }

@@ -119,8 +119,12 @@ class SweepSummary:
     intact: int
     #: Gone, though acknowledged.
     missing: int
-    #: Holding an older value than the one acknowledged last.
+    #: There, but without a field that was acknowledged.
+    incomplete: int
+    #: Holding another value than the one acknowledged last.
     stale: int
+    #: There, though their removal was acknowledged last.
+    resurrected: int
     #: Of those intact, how many hold a write whose outcome nobody knew.
     unacknowledged: int
     #: Those that couldn't be read.
@@ -170,14 +174,17 @@ def _sweeps(run: Run) -> Iterator[SweepSummary]:
     for phase in run.manifest.engine.phases:
         if phase.sweep is not None:
             ended = _by_outcome(run.totals(phase.index), excluded=())
-            intact, missing, stale = (ended.get(name, 0) for name in ("ok", "miss", "mismatch"))
+            intact, missing, wrong = (ended.get(name, 0) for name in ("ok", "miss", "mismatch"))
+            sweep = phase.sweep
             yield SweepSummary(
-                records=phase.sweep.records,
+                records=sweep.records,
                 intact=intact,
                 missing=missing,
-                stale=stale,
-                unacknowledged=phase.sweep.unacknowledged,
-                unread=phase.sweep.records - intact - missing - stale,
+                incomplete=sweep.incomplete,
+                stale=wrong - sweep.incomplete - sweep.resurrected,
+                resurrected=sweep.resurrected,
+                unacknowledged=sweep.unacknowledged,
+                unread=sweep.records - intact - missing - wrong,
             )
 
 

@@ -98,14 +98,28 @@ def check_misses(phase: JudgedPhase) -> Iterator[Reason | None]:
 
 def check_lost_writes(phase: JudgedPhase) -> Iterator[Reason | None]:
     """In the verify phase each record must hold what was written last."""
-    missing, stale = phase.count("miss"), phase.count("mismatch")
-    lost = missing + stale
+    missing, wrong = phase.count("miss"), phase.count("mismatch")
+    sweep = phase.record.sweep
+    incomplete, resurrected = (sweep.incomplete, sweep.resurrected) if sweep else (0, 0)
+    stale = wrong - incomplete - resurrected
+    counts = (
+        (missing, "were missing"),
+        (incomplete, "lacked a field"),
+        (stale, "held another value"),
+        (resurrected, "were back after their removal"),
+    )
     yield reason(
         "lost_writes",
-        lost,
-        f"{lost} of {phase.count()} records that were written had lost an acknowledged write"
-        f" afterwards: {missing} were missing and {stale} held an older value",
-        {"missing": missing, "stale": stale, "records": phase.count()},
+        missing + wrong,
+        f"{missing + wrong} of {phase.count()} records that were written had lost an acknowledged"
+        f" write afterwards: {', '.join(f'{count} {what}' for count, what in counts if count)}",
+        {
+            "missing": missing,
+            "incomplete": incomplete,
+            "stale": stale,
+            "resurrected": resurrected,
+            "records": phase.count(),
+        },
         phase=phase.name,
     )
 

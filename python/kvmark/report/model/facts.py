@@ -70,7 +70,9 @@ def _sweep_facts(sweep: SweepSummary) -> list[Fact]:
     counts = (
         (sweep.intact, "intact"),
         (sweep.missing, "missing though acknowledged"),
-        (sweep.stale, "older than acknowledged"),
+        (sweep.incomplete, "without an acknowledged field"),
+        (sweep.stale, "with another value than acknowledged"),
+        (sweep.resurrected, "back after an acknowledged removal"),
         (sweep.unread, "could not be read"),
     )
     told = ", ".join(f"{units.whole(count)} {what}" for count, what in counts if count)

@@ -1,0 +1,178 @@
+//! The verify phase: what was written is read back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kvmark_driver::{Cell, Effect, Reply};
+use kvmark_plan::{FieldChoice, Kind, Outcome, Plan};
+use kvmark_record::SweepRecord;
+use kvmark_workload::{ArgumentBuffer, Draw, Stream};
+
+use crate::executed::Executed;
+use crate::write_history::{Finding, Scope, Span, Write, WriteHistory};
+
+/// Adds the writes of one group in one phase to the history.
+#[derive(Debug)]
+pub(crate) struct HistoryWriter {
+    history: Arc<WriteHistory>,
+    stream: u16,
+    all_fields: usize,
+    one_field: bool,
+}
+
+/// How a request that writes ended.
+#[derive(Debug)]
+pub(crate) struct WriteEnd<'a> {
+    /// Before it was handed to the driver.
+    pub(crate) begun_ns: u64,
+    pub(crate) done: &'a Executed,
+    /// What is known of its commands.
+    pub(crate) reply: &'a Reply,
+}
+
+impl HistoryWriter {
+    pub(crate) fn new(
+        history: &Arc<WriteHistory>,
+        stream: &Stream,
+        plan: &Plan,
+        write_fields: FieldChoice,
+    ) -> Self {
+        Self {
+            stream: history.add_stream(stream),
+            history: Arc::clone(history),
+            all_fields: plan.dataset.fields.count as usize,
+            one_field: write_fields == FieldChoice::One,
+        }
+    }
+
+    /// Remembers the writes of a request that ended: of each command that was applied, or may have
+    /// been.
+    #[inline(never)]
+    pub(crate) fn end(
+        &self,
+        stream: &Stream,
+        draw: &Draw,
+        arguments: &ArgumentBuffer,
+        end: &WriteEnd<'_>,
+    ) {
+        let Executed { completed_ns, outcome, .. } = *end.done;
+        let span = Span { begun_ns: end.begun_ns, completed_ns };
+        let write = |command: u32| {
+            let scope = match draw.kind {
+                Kind::Delete => Scope::REMOVED,
+                Kind::Update | Kind::ReadModifyWrite if self.one_field => Scope::field(draw.field),
+                _ => Scope::ALL,
+            };
+            let effect = end.reply.effect(outcome, command);
+            let number = (self.stream, draw.version);
+            let write = Write::new(number, scope, span, effect == Effect::Applied);
+            (effect != Effect::NotApplied).then_some(write)
+        };
+        if draw.statement.is_none() {
+            if let Some(write) = write(0) {
+                self.history.add(draw.ordinal, write);
+            }
+            return;
+        }
+        let commands = arguments.ordinals.iter().zip(&arguments.commands);
+        for (command, (ordinal, (_, items))) in (0..).zip(commands) {
+            let Some(write) = write(command) else { continue };
+            if draw.kind == Kind::Delete {
+                self.history.add(*ordinal, write);
+                continue;
+            }
+            let fields = || stream.written_fields(draw, command, *items);
+            let place = fields().next().map_or(0, |(_, place)| place);
+            if fields().len() == self.all_fields && fields().all(|(_, other)| other == place) {
+                self.history.add(*ordinal, write.within(Scope::ALL, place));
+                continue;
+            }
+            for (field, place) in fields() {
+                self.history.add(*ordinal, write.within(Scope::field(field), place));
+            }
+        }
+    }
+}
+
+/// The records to read back, and what was found besides the outcome of each read.
+#[derive(Debug)]
+pub(crate) struct VerifyScan {
+    history: Arc<WriteHistory>,
+    ordinals: Vec<u64>,
+    all_fields: u32,
+    unacknowledged: AtomicU64,
+    incomplete: AtomicU64,
+    resurrected: AtomicU64,
+}
+
+impl VerifyScan {
+    /// Everything that was written until now.
+    pub(crate) fn of(history: &Arc<WriteHistory>, plan: &Plan) -> Self {
+        Self {
+            ordinals: history.ordinals(),
+            history: Arc::clone(history),
+            all_fields: plan.dataset.fields.count,
+            unacknowledged: AtomicU64::new(0),
+            incomplete: AtomicU64::new(0),
+            resurrected: AtomicU64::new(0),
+        }
+    }
+
+    /// Number of records.
+    pub(crate) fn len(&self) -> u64 {
+        self.ordinals.len() as u64
+    }
+
+    /// The record that operation `number` reads.
+    pub(crate) fn ordinal(&self, number: u64) -> u64 {
+        self.ordinals[number as usize]
+    }
+
+    /// The counts for the phase's record.
+    pub(crate) fn record(&self) -> SweepRecord {
+        SweepRecord {
+            records: self.len(),
+            unacknowledged: self.unacknowledged.load(Ordering::Relaxed),
+            incomplete: self.incomplete.load(Ordering::Relaxed),
+            resurrected: self.resurrected.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The outcome of a read that the system answered.
+    pub(crate) fn judge(
+        &self,
+        stream: &Stream,
+        draw: &Draw,
+        key: &[u8],
+        reply: Option<&Reply>,
+    ) -> Outcome {
+        let finding = if draw.statement.is_some() {
+            let expected = stream.expected_fields(draw).iter();
+            let fields =
+                reply.map(|reply| expected.map(|(place, field)| (*field, value(reply, *place))));
+            self.history.judge(draw.ordinal, key, fields)
+        } else {
+            let all = 0..self.all_fields;
+            let fields = reply.map(|reply| all.map(|field| (field, value(reply, field))));
+            self.history.judge(draw.ordinal, key, fields)
+        };
+        let counter = match finding {
+            Finding::Unacknowledged => Some(&self.unacknowledged),
+            Finding::Resurrected => Some(&self.resurrected),
+            Finding::Incomplete => Some(&self.incomplete),
+            Finding::Intact | Finding::Stale | Finding::Missing => None,
+        };
+        if let Some(counter) = counter {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+        finding.outcome()
+    }
+}
+
+/// The value of a field in a reply's first row. It mostly stands at its own place.
+fn value(reply: &Reply, field: u32) -> Option<&[u8]> {
+    let is_it = |cell: &&Cell| (cell.row, cell.field) == (0, field);
+    let cell = reply.cells.get(field as usize).filter(is_it);
+    let cell = cell.or_else(|| reply.cells.iter().find(is_it));
+    cell.map(|cell| reply.bytes_of(cell))
+}

@@ -1,0 +1,201 @@
+//! What was acknowledged is read back at the end, and what is lost is counted.
+
+mod support;
+
+use kvmark_plan::*;
+use kvmark_record::{RunRecord, SweepRecord};
+use support::recording::Recording;
+use support::{closed, plan, record};
+
+const WRITES: u64 = 5_000;
+
+/// Loads 1000 records, writes one field or all of them, and reads back what was written.
+fn verified_plan(fields: FieldChoice) -> Plan {
+    let mut plan = plan(closed(), 4);
+    let weight = |kind| vec![Weight { kind, statement: None, weight: 1.0 }];
+    let mut loader = plan.groups[0].clone();
+    loader.name = "load".to_owned();
+    loader.mix = weight(Kind::Insert);
+    let mut reader = plan.groups[0].clone();
+    reader.name = "verify".to_owned();
+    plan.groups[0].mix = weight(Kind::Update);
+    plan.groups[0].write_fields = fields;
+    plan.groups.extend([loader, reader]);
+    plan.phases[0].groups[0].operations = Some(WRITES);
+    let stage = |name, group, operations| {
+        let mut phase = plan.phases[0].clone();
+        phase.name = name;
+        phase.groups = vec![ActiveGroup { group, operations }];
+        phase
+    };
+    let load = stage(PhaseName::Load, 1, Some(1_000));
+    let verify = stage(PhaseName::Verify, 2, None);
+    plan.phases.insert(0, load);
+    plan.phases.push(verify);
+    plan
+}
+
+fn verified(plan: &Plan, store: Recording) -> RunRecord {
+    record(plan, store)
+}
+
+fn read_back(record: &RunRecord, outcome: Outcome) -> u64 {
+    let mut totals = record.totals.iter().filter(|total| total.phase == 2);
+    totals.find(|total| total.outcome == outcome).map_or(0, |total| total.count)
+}
+
+fn sweep(record: &RunRecord) -> SweepRecord {
+    record.phases[2].sweep.expect("the third phase verifies")
+}
+
+/// The key of a record as the store has it.
+fn store_key(plan: &Plan, ordinal: u64) -> Vec<u8> {
+    let stream = kvmark_workload::Stream::new(plan, 1, 0).unwrap();
+    let mut key = Vec::new();
+    stream.key_into(ordinal, &mut key);
+    key
+}
+
+#[test]
+fn a_store_that_keeps_its_word_has_lost_nothing() {
+    for fields in [FieldChoice::All, FieldChoice::One] {
+        let record = verified(&verified_plan(fields), Recording::default());
+        assert_eq!(sweep(&record), SweepRecord { records: 1_000, ..SweepRecord::default() });
+        assert_eq!(read_back(&record, Outcome::Ok), 1_000);
+    }
+}
+
+#[test]
+fn a_write_that_was_acknowledged_and_forgotten_is_found() {
+    for fields in [FieldChoice::All, FieldChoice::One] {
+        let store = Recording { forgets_from: Some(WRITES - 100), ..Recording::default() };
+        let record = verified(&verified_plan(fields), store);
+        let lost = read_back(&record, Outcome::Mismatch);
+        assert!((50..=100).contains(&lost), "{lost} records have lost a write");
+        assert_eq!(read_back(&record, Outcome::Ok), 1_000 - lost);
+    }
+}
+
+#[test]
+fn a_record_that_is_gone_is_found() {
+    let mut plan = verified_plan(FieldChoice::All);
+    plan.phases[0].groups[0].operations = Some(0);
+    plan.phases[1].groups[0].operations = Some(1);
+    let store = Recording { forgets_from: Some(0), ..Recording::default() };
+    let record = verified(&plan, store);
+    assert_eq!(read_back(&record, Outcome::Miss), 1);
+}
+
+#[test]
+fn a_field_that_is_gone_is_found_though_the_others_are_right() {
+    for fields in [FieldChoice::All, FieldChoice::One] {
+        let store = Recording { loses_field: Some((WRITES - 1, 3)), ..Recording::default() };
+        let record = verified(&verified_plan(fields), store);
+        let counts = SweepRecord { records: 1_000, incomplete: 1, ..SweepRecord::default() };
+        assert_eq!(sweep(&record), counts);
+        assert_eq!(read_back(&record, Outcome::Mismatch), 1);
+        assert_eq!(read_back(&record, Outcome::Ok), 999);
+    }
+}
+
+#[test]
+fn an_update_behind_a_read_that_missed_is_remembered() {
+    for forgets_from in [None, Some(60)] {
+        let mut plan = verified_plan(FieldChoice::All);
+        let kind = Kind::ReadModifyWrite;
+        plan.groups[0].mix = vec![Weight { kind, statement: None, weight: 1.0 }];
+        plan.groups[0].keys.distribution = Distribution::Sequential;
+        plan.phases[0].groups[0].operations = Some(0);
+        plan.phases[1].groups[0].operations = Some(100);
+        let record = verified(&plan, Recording { forgets_from, ..Recording::default() });
+        assert_eq!(sweep(&record).records, 100);
+        let lost = forgets_from.map_or(0, |from| 100 - from);
+        assert_eq!(read_back(&record, Outcome::Miss), lost);
+        assert_eq!(read_back(&record, Outcome::Ok), 100 - lost);
+    }
+}
+
+#[test]
+fn a_read_modify_write_that_ends_with_its_read_has_written_nothing() {
+    let mut plan = verified_plan(FieldChoice::All);
+    let kind = Kind::ReadModifyWrite;
+    plan.groups[0].mix = vec![Weight { kind, statement: None, weight: 1.0 }];
+    plan.groups[0].check_values = true;
+    plan.dataset.values = ValueKind::Integrity;
+    plan.phases[0].groups[0].operations = Some(0);
+    plan.phases[1].groups[0].operations = Some(100);
+    let store = Recording { corrupts: true, ..Recording::default() };
+    let present = (0..1_000).map(|ordinal| store_key(&plan, ordinal));
+    let record = [(0, b"something".to_vec())];
+    store.store.lock().unwrap().extend(present.map(|key| (key, record.clone().into())));
+    let record = verified(&plan, store);
+    assert_eq!(sweep(&record).records, 0);
+}
+
+/// Sets one field of a record in each of four commands.
+fn pipelined_plan() -> Plan {
+    let mut plan = verified_plan(FieldChoice::All);
+    plan.dataset.fields.count = 1;
+    let argument = |name: &str, generator| {
+        let (name, each) = (name.to_owned(), Each::Command);
+        Argument { name, each, generator }
+    };
+    let one = SizeLaw::Constant { size: 1 };
+    plan.statements = vec![Statement {
+        name: "SET".to_owned(),
+        texts: vec!["SET {key} {value} XX".to_owned()],
+        commands: SizeLaw::Constant { size: 4 },
+        items: one,
+        record: Each::Command,
+        rows: None,
+        arguments: vec![
+            argument("key", Generator::Key),
+            argument("value", Generator::Field { field: 0 }),
+        ],
+        expects: Vec::new(),
+        checks: Vec::new(),
+        when_full: None,
+        options: std::collections::BTreeMap::new(),
+    }];
+    plan.groups[0].mix = vec![Weight { kind: Kind::Update, statement: Some(0), weight: 1.0 }];
+    plan.phases[0].groups[0].operations = Some(0);
+    plan.phases[1].groups[0].operations = Some(500);
+    plan
+}
+
+#[test]
+fn of_an_operation_that_missed_or_was_refused_the_commands_that_were_applied_are_remembered() {
+    for outcome in [Outcome::Miss, Outcome::Refused] {
+        let refuses = Some((2, outcome));
+        let store = Recording { refuses, ..Recording::default() };
+        let record = verified(&pipelined_plan(), store);
+        let written = sweep(&record).records;
+        assert!(written > 700, "of 1,500 writes to 1,000 records {written} were remembered");
+        assert_eq!(read_back(&record, Outcome::Ok), written);
+        // Three of four are acknowledged; one of these is a lie.
+        let store = Recording { refuses, forgets_command: Some(3), ..Recording::default() };
+        let record = verified(&pipelined_plan(), store);
+        let lost = read_back(&record, Outcome::Miss) + read_back(&record, Outcome::Mismatch);
+        assert!(lost > 200, "of 500 writes that were forgotten {lost} were found");
+        assert_eq!(read_back(&record, Outcome::Ok), sweep(&record).records - lost);
+    }
+}
+
+#[test]
+fn a_write_that_may_or_may_not_be_there_is_counted_apart() {
+    let store = Recording { breaks_from: Some(WRITES - 100), ..Recording::default() };
+    let record = verified(&verified_plan(FieldChoice::All), store);
+    let sweep = sweep(&record);
+    assert!((50..=100).contains(&sweep.unacknowledged), "{sweep:?}");
+    assert_eq!(read_back(&record, Outcome::Ok), 1_000);
+}
+
+#[test]
+fn a_record_that_was_removed_need_not_be_there() {
+    let mut plan = verified_plan(FieldChoice::All);
+    plan.groups[0].mix = vec![Weight { kind: Kind::Delete, statement: None, weight: 1.0 }];
+    plan.groups[0].keys.distribution = Distribution::Sequential;
+    plan.phases[1].groups[0].operations = Some(400);
+    let record = verified(&plan, Recording::default());
+    assert_eq!(read_back(&record, Outcome::Ok), 1_000);
+}

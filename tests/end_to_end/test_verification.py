@@ -1,0 +1,109 @@
+"""What `--verify` finds on a real Redis from which somebody takes data while a run goes on."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from command_line import Kvmark
+
+from kvmark.testbed import redis
+from kvmark.testbed.console import Console, connect
+from waiting import wait_until
+
+PIPELINES = """
+dataset: {{records: 16, fields: {{count: 1, length: 20}}, key: {{prefix: "k", order: ordered}}}}
+arguments: {{value: field}}
+statements:
+  WRITE: {{does: update, run: "{write}", commands: 16}}
+  LOAD: {{does: insert, run: "{load}"}}
+  LOOK: {{does: read, run: "{look}", expect: [value]}}
+load: LOAD
+probe: LOOK
+groups: [{{mix: {{WRITE: 1}}, keys: sequential}}]
+"""
+"""Each operation updates all 16 records."""
+
+
+def server(user: Kvmark) -> tuple[str, Console]:
+    testbed = redis.up(redis.Wanted(), Path(user.more["KVMARK_TESTBEDS"]))
+    return testbed.url, connect(testbed, testbed.nodes[0])
+
+
+def commands(console: Console, name: str) -> int:
+    """How often the server carried out a command."""
+    lines = str(console.ask("INFO", "commandstats")).splitlines()
+    found = (line for line in lines if line.startswith(f"cmdstat_{name}:calls="))
+    return sum(int(line.partition("=")[2].partition(",")[0]) for line in found)
+
+
+def read_back(
+    user: Kvmark,
+    words: tuple[object, ...],
+    measures: Callable[[], bool],
+    damage: Callable[[], None],
+) -> dict[str, Any]:
+    """What a run found whose data were damaged while it measured."""
+    started = user.start("run", *words, "--duration", "8s", "--verify", "-q", "--json")
+    wait_until(measures, "the run measures")
+    damage()
+    document = user.finish(started, exits=(0, 1)).json
+    sweep: dict[str, Any] = document["summary"]["sweep"]
+    lost = sweep["records"] - sweep["intact"]
+    codes = [reason["code"] for reason in document["verdict"]["reasons"]]
+    assert ("lost_writes" in codes) == (lost > 0)
+    return sweep
+
+
+def test_acknowledged_fields_and_records_that_are_gone_are_lost(user: Kvmark) -> None:
+    url, console = server(user)
+    words = ("ycsb/c", "--system", url, "--records", 1000, "--rate", 500)
+
+    def damage() -> None:
+        keys = sorted(str(key) for key in console.ask("KEYS", "user*"))
+        for number, key in enumerate(keys[:58]):
+            assert console.ask("HDEL", key, f"field{number % 10}") == 1
+        assert console.ask("DEL", *keys[58:65]) == 7
+        for key in keys[65:70]:
+            assert console.ask("HSET", key, "field3", "something else") == 0
+
+    sweep = read_back(user, words, lambda: commands(console, "hgetall") > 100, damage)
+    found = {name: sweep[name] for name in ("records", "incomplete", "missing", "stale")}
+    assert found == {"records": 1000, "incomplete": 58, "missing": 7, "stale": 5}
+    assert sweep["intact"] == 930
+
+
+def pipelines(user: Kvmark, url: str, **commands: str) -> Path:
+    """A workload whose 16 records are loaded."""
+    file = user.folder / "pipelines.yaml"
+    file.write_text(PIPELINES.format(**commands))
+    user("run", file, "--system", url, "--operations", 1, "-q", "--json")
+    return file
+
+
+def test_commands_beside_one_that_was_not_carried_out_are_verified(user: Kvmark) -> None:
+    url, console = server(user)
+    write, load, look = "SET {key} {value} XX", "SET {key} {value}", "GET {key}"
+    file = pipelines(user, url, write=write, load=load, look=look)
+    keys = sorted(str(key) for key in console.ask("KEYS", "k*"))
+    # One command of each pipeline is answered with nil from now on.
+    assert console.ask("DEL", keys[0]) == 1
+    before = commands(console, "set")
+    words = (file, "--system", url, "--load", "never", "--rate", 50)
+
+    def damage() -> None:
+        assert console.ask("DEL", *keys[11:]) == 5
+
+    sweep = read_back(user, words, lambda: commands(console, "set") > before + 32, damage)
+    found = {name: sweep[name] for name in ("records", "intact", "missing")}
+    assert found == {"records": 15, "intact": 10, "missing": 5}
+
+
+def test_commands_beside_one_that_was_refused_are_verified(user: Kvmark) -> None:
+    url, console = server(user)
+    write, look = "HSET {key} f {value}", "HGET {key} f"
+    file = pipelines(user, url, write=write, load=write, look=look)
+    console.ask("SET", sorted(str(key) for key in console.ask("KEYS", "k*"))[0], "of another type")
+    words = ("--load", "never", "--operations", 5, "--verify", "-q", "--json")
+    document = user("run", file, "--system", url, *words, exits=(0, 1, 3)).json
+    sweep = document["summary"]["sweep"]
+    assert (sweep["records"], sweep["intact"]) == (15, 15)
