@@ -18,6 +18,7 @@ from kvmark.analysis import (
     judge,
     reasons_markdown,
     save_verdict,
+    summarize,
 )
 from kvmark.plan.model import KeyChoice
 from kvmark.records import Records
@@ -635,6 +636,27 @@ def test_failures_of_several_classes_are_judged_together_and_told_apart(healthy:
     assert [reason.code for reason in reasons] == ["errors", "timeouts", "unavailable"]
     assert {reason.level for reason in reasons} == {Level.INVALID}
     assert "(900 timeout), 0.451 %; with other classes 1.35 %" in reasons[1].sentence
+
+
+def test_lost_writes_are_counted_by_what_was_found(healthy: Make) -> None:
+    draft = healthy()
+    lost_writes(draft)
+    wrong = {**draft.total("READ"), "phase": 1, "outcome": "mismatch", "count": 10, "in_window": 10}
+    draft.engine["totals"].append(wrong)
+    counts = {"incomplete": 4, "torn": 3, "resurrected": 1}
+    draft.engine["phases"][1]["sweep"] = {
+        "records": 100, "written": 400, "unacknowledged": 0, **counts,
+    }  # fmt: skip
+    run = draft.run()
+    reason = next(one for one in judge(run).reasons if one.code == "lost_writes")
+    assert dict(reason.evidence).items() >= {"missing": 3, "stale": 2, **counts}.items()
+    assert (
+        "3 were missing, 4 lacked a field, 3 held a torn value, 2 held another" in reason.sentence
+    )
+    sweep = summarize(run).sweep
+    assert sweep is not None
+    assert (sweep.missing, sweep.incomplete, sweep.torn, sweep.stale) == (3, 4, 3, 2)
+    assert (sweep.resurrected, sweep.records, sweep.written) == (1, 100, 400)
 
 
 def test_warnings_say_what_they_speak_of(healthy: Make) -> None:

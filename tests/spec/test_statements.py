@@ -26,6 +26,8 @@ load: SET
 probe: LOOK
 groups: [{mix: {GET: 3, SET: 1}}]
 """
+LASTING = GOOD.replace(" EX {ttl}", " {ttl}")
+"""What is written stays."""
 
 
 def plan(text: str = GOOD, **more: Any) -> Plan:
@@ -72,7 +74,7 @@ def test_the_depth_of_a_pipeline_changes_only_the_statements_that_have_one() -> 
 
 
 def test_verifying_reads_everything_back_through_the_probe() -> None:
-    compiled = plan(verify=True)
+    compiled = plan(LASTING, verify=True)
     last = compiled.phases[-1]
     reader = compiled.groups[last.groups[0].group]
     assert (last.name, reader.name) == ("verify", "verify")
@@ -115,3 +117,20 @@ def test_a_depth_without_a_pipeline_and_a_sweep_without_a_probe_are_refused() ->
         plan(GOOD.replace(", commands: 4", ""), pipeline_depth=2)
     with pytest.raises(SpecError, match="doesn't say how a record is read back"):
         plan(GOOD.replace("probe: LOOK\n", ""), verify=True)
+
+
+@pytest.mark.parametrize("expiry", ["EX 60", "px {ttl}", "KEEPTTL EXAT 9"])
+def test_what_expires_is_not_verified(expiry: str) -> None:
+    with pytest.raises(SpecError, match="has a time to live, so that it may be gone rightly"):
+        plan(LASTING.replace("{value} {ttl}", f"{{value}} {{ttl}} {expiry}"), verify=True)
+    plan(LASTING.replace("{value} {ttl}", "{value} {ttl} KEEPTTL"), verify=True)
+
+
+def test_updates_that_drop_fields_are_not_verified() -> None:
+    def spec(url: str) -> RunSpec:
+        workload = parse_workload("groups: [{mix: {update: 1}, write_fields: one}]", "w.yaml")
+        return RunSpec(workload=workload, system=parse_system_url(url), verify=True)
+
+    with pytest.raises(SpecError, match="update=replace memcached drops the fields"):
+        spec("memcached://localhost?update=replace")
+    spec("memcached://localhost")

@@ -110,6 +110,7 @@ fn run(session: &mut CqlSession, in_flight: u64, operations: u64, kind: Kind, wa
                 ticket,
                 &Request {
                     number,
+                    at_us: 0,
                     kind,
                     key: &key,
                     columns: Columns::All,

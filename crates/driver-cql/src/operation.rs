@@ -86,7 +86,7 @@ impl Operation {
         &mut self,
         prepared: &Prepared,
         request: &Request<'_>,
-        time: impl FnMut() -> Option<i64>,
+        time: Option<i64>,
     ) -> Result<(), Failure> {
         self.count = 0;
         self.is_read = request.kind == Kind::Read;
@@ -110,13 +110,13 @@ impl Operation {
         &mut self,
         prepared: &Prepared,
         request: &Request<'_>,
-        mut time: impl FnMut() -> Option<i64>,
+        time: Option<i64>,
     ) -> Result<(), Failure> {
         (self.all_pages, self.batch, self.counts_commands) = (true, None, false);
         (self.commands, self.outstanding) = (1, 1);
         let number = prepared.of_record(request)?;
         let text = prepared.text(number);
-        self.add(number, 0, true).write(text, &mut time, |values| {
+        self.add(number, 0, true).write(text, time, |values| {
             records::bind(request, values);
             Ok(())
         })
@@ -127,7 +127,7 @@ impl Operation {
         prepared: &Prepared,
         own: &Own,
         call: &Call<'_>,
-        mut time: impl FnMut() -> Option<i64>,
+        time: Option<i64>,
     ) -> Result<(), Failure> {
         let commands = call.commands.len();
         // What is alone is no batch, whatever it would be among others.
@@ -137,7 +137,7 @@ impl Operation {
         self.counts_commands = !own.selects;
         if let Some(batch) = batch {
             self.outstanding = 1;
-            return self.of_batch(prepared, own, batch, call, time());
+            return self.of_batch(prepared, own, batch, call, time);
         }
         self.outstanding = self.commands;
         if commands > 1 || own.parts.len() > 1 {
@@ -147,7 +147,9 @@ impl Operation {
             for (place, part) in own.parts.iter().enumerate() {
                 let text = prepared.text(part.text);
                 let step = self.add(part.text, command as u32, place + 1 == own.parts.len());
-                step.write(text, &mut time, |values| part.bind(text, call, command, values))?;
+                // Each part is sent when the one before it is answered, and must be the later one.
+                let time = time.map(|time| time + place as i64);
+                step.write(text, time, |values| part.bind(text, call, command, values))?;
             }
         }
         Ok(())
@@ -231,9 +233,8 @@ impl Operation {
     /// A step's last answer has come: the next step to send, or whether all commands have ended.
     #[inline]
     pub(crate) fn go_on(&mut self, number: u32) -> Next {
-        let step = &self.steps[number as usize];
-        let is_missed = step.is_missed;
-        if !step.is_last {
+        let Step { is_missed, is_last, command, .. } = self.steps[number as usize];
+        if !is_last {
             self.steps[number as usize + 1].is_missed = is_missed;
             return Next::Step(number + 1);
         }
@@ -242,8 +243,7 @@ impl Operation {
             self.add_effect(number, Effect::NotApplied);
         }
         if self.counts_commands && !is_missed {
-            let command = step.command as usize;
-            if let Some(reply) = self.replies.get_mut(command) {
+            if let Some(reply) = self.replies.get_mut(command as usize) {
                 reply.rows += 1;
             }
         }
@@ -332,13 +332,13 @@ impl Step {
     fn write(
         &mut self,
         text: &Text,
-        time: &mut impl FnMut() -> Option<i64>,
+        time: Option<i64>,
         bind: impl FnOnce(&mut Vec<u8>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         self.places = text.begin(&mut self.frame);
         bind(&mut self.frame)?;
         self.keyed = Some((self.text, self.places.values));
-        let time = if text.is_select() { None } else { time() };
+        let time = time.filter(|_| !text.is_select());
         text.end(&mut self.frame, &mut self.places, time);
         Ok(())
     }

@@ -157,7 +157,8 @@ static TABLE: [OptionDoc; 26] = [
     ),
     option(
         "timestamps",
-        "Who gives a write its time: the coordinating node, or the client, always rising.",
+        "Who gives a write its time: the coordinating node, or the client by one clock for all its \
+         writes.",
         Accepts::Words(&["server", "client"]),
         Some("server"),
     ),

@@ -6,7 +6,6 @@ use kvmark_driver::{Completions, Deadlines, OpenError, Reply, Request, Session, 
 use kvmark_driver_server::framed::{Framed, Handler, Lost, NOBODY, turn};
 use kvmark_plan::Outcome;
 use scylla::errors::DbError;
-use scylla::policies::timestamp_generator::{MonotonicTimestampGenerator, TimestampGenerator};
 
 use crate::counters::{Count, Tally};
 use crate::failure::{Failure, db_error, impossible, said, said_by};
@@ -38,7 +37,6 @@ pub struct CqlSession {
     /// Submitted since the last turn, where the time of requests is limited.
     fresh: Vec<Ticket>,
     deadlines: Deadlines,
-    times: Option<MonotonicTimestampGenerator>,
     /// What was answered to an operation in one frame.
     alone: Reply,
     tally: Tally,
@@ -71,7 +69,6 @@ impl CqlSession {
             preparations: Vec::new(),
             fresh: Vec::new(),
             deadlines: Deadlines::new(clients as usize, limit_ns),
-            times: settings.client_timestamps.then(MonotonicTimestampGenerator::new),
             alone: Reply::default(),
             tally: Tally::default(),
             shared,
@@ -91,9 +88,9 @@ impl CqlSession {
     }
 
     fn begin(&mut self, ticket: Ticket, request: &Request<'_>) -> Result<(), Failure> {
-        let Self { operations, shared, times, .. } = self;
+        let Self { operations, shared, .. } = self;
         let operation = &mut operations[ticket as usize];
-        let time = || times.as_ref().map(TimestampGenerator::next_timestamp);
+        let time = shared.settings.client_timestamps.then_some(request.at_us);
         operation.begin(&shared.prepared, request, time)?;
         if operation.is_alone() {
             self.send(ticket, 0);

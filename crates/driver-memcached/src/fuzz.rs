@@ -135,6 +135,7 @@ fn take(dialect: &mut Dialect, frames: &[Vec<u8>]) {
         for wants_values in [true, false] {
             let request = |columns, statement| Request {
                 number: 0,
+                at_us: 0,
                 kind,
                 key: b"k",
                 columns,

@@ -296,28 +296,28 @@ mod tests {
         use Effect::{NotApplied, Unknown};
         let (ok, null, zero, one) = (&b"+OK\r\n"[..], &b"$-1\r\n"[..], &b":0\r\n"[..], b":1\r\n");
         let (wrong, loading) = (&b"-WRONGTYPE\r\n"[..], &b"-LOADING\r\n"[..]);
-        let set = |replies: &[&[u8]]| effects(&["SET k {v} XX"], Kind::Update, replies);
+        let set = |replies: &[&[u8]]| effects(&["SET k 1 XX"], Kind::Update, replies);
         assert_eq!(set(&[ok, null, ok, ok]), [(1, NotApplied)]);
         assert_eq!(set(&[ok, ok, wrong, null]), [(2, NotApplied), (3, NotApplied)]);
         assert_eq!(set(&[loading, ok]), [(0, Unknown)]);
-        let added = effects(&["SET k {v} NX"], Kind::Insert, &[ok, null]);
+        let added = effects(&["SET k 1 NX"], Kind::Insert, &[ok, null]);
         assert_eq!(added, [(1, NotApplied)]);
         let cases: [(&[&str], Kind, &[&[u8]], &[(u32, Effect)]); 9] = [
-            (&["HSET k f {v}"], Kind::Update, &[zero], &[]),
-            (&["SETNX k {v}"], Kind::Update, &[one, zero], &[(1, NotApplied)]),
-            (&["GETSET k {v}"], Kind::Update, &[null], &[]),
-            (&["SET k {v} GET"], Kind::Update, &[null], &[]),
-            (&["EVAL script 1 k {v}"], Kind::Update, &[zero, one], &[(0, Unknown)]),
-            (&["EVAL script 1 k {v}"], Kind::Update, &[wrong], &[(0, Unknown)]),
+            (&["HSET k f 1"], Kind::Update, &[zero], &[]),
+            (&["SETNX k 1"], Kind::Update, &[one, zero], &[(1, NotApplied)]),
+            (&["GETSET k 1"], Kind::Update, &[null], &[]),
+            (&["SET k 1 GET"], Kind::Update, &[null], &[]),
+            (&["EVAL script 1 k 1"], Kind::Update, &[zero, one], &[(0, Unknown)]),
+            (&["EVAL script 1 k 1"], Kind::Update, &[wrong], &[(0, Unknown)]),
             (&["DEL k"], Kind::Delete, &[one, zero], &[(1, NotApplied)]),
             // One of the two may have been done.
-            (&["GET k", "SET k {v}"], Kind::Update, &[null, ok, ok, ok], &[(0, Unknown)]),
+            (&["GET k", "SET k 1"], Kind::Update, &[null, ok, ok, ok], &[(0, Unknown)]),
             (&["GET k"], Kind::Read, &[null, wrong], &[]),
         ];
         for (texts, kind, replies, expected) in cases {
             assert_eq!(effects(texts, kind, replies), expected, "{texts:?}");
         }
-        let block = ["MULTI", "SET k {v} XX", "SET l {v} XX", "EXEC"];
+        let block = ["MULTI", "SET k 1 XX", "SET l 1 XX", "EXEC"];
         let queued = &b"+QUEUED\r\n"[..];
         let half = &b"*2\r\n+OK\r\n$-1\r\n"[..];
         let told = effects(&block, Kind::Update, &[ok, queued, queued, half]);

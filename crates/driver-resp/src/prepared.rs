@@ -208,7 +208,7 @@ impl Prepared {
 pub(crate) fn plain(text: &str) -> Result<Vec<u8>, OpenError> {
     let refuse = |why| OpenError::Option(format!("'{text}' can't be sent to prepare: {why}"));
     let groups = words(text).map_err(refuse)?;
-    let command = Command::new(&groups, &Names::none()).map_err(refuse)?;
+    let command = Command::new(&groups, &Names::none(), Shows::Done).map_err(refuse)?;
     if command.is_counted() {
         return Err(refuse("nothing is repeated there, so quote the brackets".to_owned()));
     }

@@ -9,6 +9,9 @@ use kvmark_plan::{Each, Kind, ValueType};
 pub struct Request<'a> {
     /// Number of the operation in its group's stream.
     pub number: u64,
+    /// When it was handed over: microseconds since the Unix epoch by the engine's clock, which is
+    /// the same for all workers and never set back. Drivers that give writes a timestamp take it.
+    pub at_us: i64,
     /// What to do. Never [`Kind::ReadModifyWrite`]: the engine executes its two parts.
     pub kind: Kind,
     /// The record, or the first record of a scan. A statement has it among its arguments, if it

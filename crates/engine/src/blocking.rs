@@ -63,6 +63,7 @@ impl<C: Clock> OnThread<'_, C> {
             let mut ended = false;
             while !ended {
                 reply.clear();
+                operation.begun_ns = ready_ns;
                 let request = operation.request(&bound);
                 let issued_ns = clock.now_ns();
                 let answer = session.execute(&request, &mut reply);

@@ -206,6 +206,7 @@ impl<'a> Operation<'a> {
         let bound = if self.keeps() { &self.own } else { shared };
         let mut request = Request {
             number: self.draw.version,
+            at_us: ((self.stretch.started_wall_ns + self.begun_ns) / 1000) as i64,
             kind,
             key: &bound.key,
             columns: columns(self.group, &self.draw),

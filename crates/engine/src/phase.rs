@@ -31,6 +31,8 @@ pub(crate) struct Stretch {
     pub(crate) scan: Option<VerifyScan>,
     /// Whether operations can be given up while they wait.
     pub(crate) cancels: bool,
+    /// Wall time when the clock was 0.
+    pub(crate) started_wall_ns: u64,
     end_ns: AtomicU64,
     given_up: AtomicBool,
 }
@@ -147,6 +149,8 @@ pub(crate) struct Setting {
     pub(crate) simulated_time: bool,
     /// Whether measured operations are logged.
     pub(crate) logs: bool,
+    /// Wall time when the clock was 0.
+    pub(crate) started_wall_ns: u64,
 }
 
 /// What is known of the records, for a phase.
@@ -164,10 +168,11 @@ impl Books {
     /// Of a run that begins, with its records loaded, and what of its tapes is this share's.
     pub(crate) fn of(plan: &Plan, taped: Taped) -> Self {
         let verifies = plan.phases.iter().any(|phase| phase.name == PhaseName::Verify);
+        let memory = || plan.verify_memory_bytes.expect("a plan that verifies bounds its memory");
         let end = plan.dataset.start + plan.dataset.count;
         Self {
             inserts: inserts_from(plan, end),
-            history: verifies.then(|| Arc::new(WriteHistory::new())),
+            history: verifies.then(|| Arc::new(WriteHistory::new(memory()))),
             there: 0,
             taped: Arc::new(taped),
         }
@@ -259,6 +264,7 @@ pub(crate) fn begin(
         inserts,
         scan,
         cancels: setting.cancels,
+        started_wall_ns: setting.started_wall_ns,
         end_ns: AtomicU64::new(end_ns),
         given_up: AtomicBool::new(false),
     }
@@ -334,11 +340,18 @@ mod tests {
     fn what_is_read_back_is_gathered_before_the_phase_starts() {
         let mut plan = plan(closed(), 1);
         plan.phases[0].name = PhaseName::Verify;
+        plan.verify_memory_bytes = Some(1 << 20);
         let books = Books::of(&plan, Taped::new());
         let history = Arc::clone(books.history.as_ref().expect("there is a verify phase"));
         history.add(7, write(0));
         let streams = compile_streams(&plan).expect("the plan is right");
-        let setting = Setting { workers: None, cancels: false, simulated_time: false, logs: false };
+        let setting = Setting {
+            workers: None,
+            cancels: false,
+            simulated_time: false,
+            logs: false,
+            started_wall_ns: 0,
+        };
         let phase = begin(&plan, 0, streams, books, setting, || {
             history.add(8, write(1));
             5

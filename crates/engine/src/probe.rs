@@ -30,6 +30,7 @@ impl Probe {
     fn request(&self) -> Request<'_> {
         Request {
             number: 0,
+            at_us: 0,
             kind: Kind::Read,
             key: &self.key,
             columns: Columns::All,

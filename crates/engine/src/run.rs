@@ -136,6 +136,7 @@ fn begin<D: Driver, C: Clock>(
         cancels: driver.capabilities().cancels,
         simulated_time: driver.capabilities().simulated_time,
         logs: log.is_some(),
+        started_wall_ns,
     };
     let mut coordinator = Coordinator {
         plan,

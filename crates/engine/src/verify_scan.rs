@@ -99,21 +99,26 @@ impl HistoryWriter {
 pub(crate) struct VerifyScan {
     history: Arc<WriteHistory>,
     ordinals: Vec<u64>,
+    written: u64,
     all_fields: u32,
     unacknowledged: AtomicU64,
     incomplete: AtomicU64,
+    torn: AtomicU64,
     resurrected: AtomicU64,
 }
 
 impl VerifyScan {
-    /// Everything that was written until now.
+    /// Everything that was written until now and is remembered.
     pub(crate) fn of(history: &Arc<WriteHistory>, plan: &Plan) -> Self {
+        let (ordinals, written) = history.ordinals();
         Self {
-            ordinals: history.ordinals(),
+            ordinals,
+            written,
             history: Arc::clone(history),
             all_fields: plan.dataset.fields.count,
             unacknowledged: AtomicU64::new(0),
             incomplete: AtomicU64::new(0),
+            torn: AtomicU64::new(0),
             resurrected: AtomicU64::new(0),
         }
     }
@@ -132,8 +137,10 @@ impl VerifyScan {
     pub(crate) fn record(&self) -> SweepRecord {
         SweepRecord {
             records: self.len(),
+            written: self.written,
             unacknowledged: self.unacknowledged.load(Ordering::Relaxed),
             incomplete: self.incomplete.load(Ordering::Relaxed),
+            torn: self.torn.load(Ordering::Relaxed),
             resurrected: self.resurrected.load(Ordering::Relaxed),
         }
     }
@@ -160,6 +167,7 @@ impl VerifyScan {
             Finding::Unacknowledged => Some(&self.unacknowledged),
             Finding::Resurrected => Some(&self.resurrected),
             Finding::Incomplete => Some(&self.incomplete),
+            Finding::Torn => Some(&self.torn),
             Finding::Intact | Finding::Stale | Finding::Missing => None,
         };
         if let Some(counter) = counter {

@@ -4,8 +4,13 @@
 //! ones those that no other acknowledged write began after, and all whose outcome isn't known, for
 //! these may have taken effect at any time since. A value isn't kept: it can be made again from the
 //! write's stream and number.
+//!
+//! Its memory is bounded. Where that doesn't suffice, half of the records are forgotten, and half of
+//! these when that doesn't either: a record stays by the hash of its ordinal, so that of each one
+//! that is remembered all writes are.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kvmark_plan::Outcome;
@@ -15,6 +20,14 @@ use kvmark_workload::Stream;
 const SHARDS: u64 = 256;
 /// Nanoseconds in which a write's duration is kept.
 const TICK_NS: u64 = 16;
+/// A record with more writes that it may hold isn't judged: each costs time and memory, and of so
+/// many that are admissible nothing is learnt.
+const MOST_WRITES: usize = 1024;
+/// Memory of a place in the table: its record, the table's mark, and the record's place in the
+/// order in which records are read back.
+const PLACE_BYTES: usize = size_of::<(u64, Writes)>() + 1 + size_of::<u64>();
+/// Bytes of a value's begin or end by which it is known to be part of a write.
+const PART_BYTES: usize = 8;
 
 /// A write that ended.
 #[derive(Clone, Copy, Debug)]
@@ -126,12 +139,76 @@ impl Writes {
         match self {
             Self::One(one) if outdated(one) => *one = write,
             Self::One(one) => *self = Self::Several(vec![*one, write]),
+            // Not judged any more.
+            Self::Several(writes) if writes.is_empty() => {}
             Self::Several(writes) => {
                 writes.retain(|old| !outdated(old));
-                writes.push(write);
+                if writes.len() < MOST_WRITES {
+                    writes.push(write);
+                } else {
+                    *writes = Vec::new();
+                }
             }
         }
     }
+
+    /// Memory besides its place in the table.
+    fn list_bytes(&self) -> usize {
+        match self {
+            Self::One(_) => 0,
+            Self::Several(writes) => writes.capacity() * size_of::<Write>(),
+        }
+    }
+}
+
+/// The records whose ordinals are equal modulo the number of shards.
+#[derive(Debug, Default)]
+struct Shard {
+    records: HashMap<u64, Writes>,
+    /// Memory of lists of writes.
+    lists_bytes: usize,
+    /// How often the records were halved.
+    halvings: u32,
+}
+
+impl Shard {
+    /// Memory with a write of this record more, unless it is one of a list.
+    fn bytes_with(&self, ordinal: u64) -> usize {
+        let capacity = self.records.capacity();
+        let grows = self.records.len() == capacity && !self.records.contains_key(&ordinal);
+        // The table has a power of two of places and fills seven eighths of them.
+        let places = (capacity + 1).next_power_of_two() << u32::from(grows);
+        places * PLACE_BYTES + self.lists_bytes
+    }
+
+    fn add(&mut self, ordinal: u64, write: Write) {
+        if let Some(writes) = self.records.get_mut(&ordinal) {
+            let before = writes.list_bytes();
+            writes.add(write);
+            self.lists_bytes = self.lists_bytes + writes.list_bytes() - before;
+        } else {
+            self.records.insert(ordinal, Writes::One(write));
+        }
+    }
+
+    /// Forgets the records that aren't in the sample any more.
+    fn halve(&mut self, halvings: u32) {
+        if self.halvings < halvings {
+            self.halvings = halvings;
+            self.records.retain(|ordinal, _| is_sampled(*ordinal, halvings));
+            // What is removed leaves marks, which would count as records.
+            self.records.shrink_to_fit();
+            self.lists_bytes = self.records.values().map(Writes::list_bytes).sum();
+        }
+    }
+}
+
+/// Whether a record is one of the sample that is left when all were halved so often.
+fn is_sampled(ordinal: u64, halvings: u32) -> bool {
+    // The finalizer of SplitMix64: close ordinals have hashes that are far apart.
+    let mixed = (ordinal ^ ordinal >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (mixed ^ mixed >> 31).leading_zeros() >= halvings
 }
 
 /// What reading a record back shows, from best to worst. A record counts as the worst that holds of
@@ -144,8 +221,10 @@ pub(crate) enum Finding {
     Unacknowledged,
     /// A field is there though the last acknowledged write removed the record.
     Resurrected,
-    /// A field holds something else than its last acknowledged writes.
+    /// A field holds another value than those of its last acknowledged writes.
     Stale,
+    /// The same, and the value begins or ends like that of a write.
+    Torn,
     /// A field is gone though an acknowledged write put it there.
     Incomplete,
     /// The record is gone though an acknowledged write put it there.
@@ -158,21 +237,31 @@ impl Finding {
         match self {
             Self::Intact | Self::Unacknowledged => Outcome::Ok,
             Self::Missing => Outcome::Miss,
-            Self::Resurrected | Self::Stale | Self::Incomplete => Outcome::Mismatch,
+            Self::Resurrected | Self::Stale | Self::Torn | Self::Incomplete => Outcome::Mismatch,
         }
     }
 }
 
 /// All writes of a run that may still be seen. Shared by the workers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct WriteHistory {
-    shards: Vec<Mutex<HashMap<u64, Writes>>>,
+    shards: Vec<Mutex<Shard>>,
+    /// Most memory of a shard.
+    shard_bytes: usize,
+    /// How often the records are to be halved.
+    halvings: AtomicU32,
     streams: Mutex<Vec<Stream>>,
 }
 
 impl WriteHistory {
-    pub(crate) fn new() -> Self {
-        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), ..Self::default() }
+    /// With so much memory at most.
+    pub(crate) fn new(memory_bytes: u64) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            shard_bytes: usize::try_from(memory_bytes / SHARDS).unwrap_or(usize::MAX),
+            halvings: AtomicU32::new(0),
+            streams: Mutex::default(),
+        }
     }
 
     /// Keeps the stream that writes are made again from.
@@ -184,19 +273,35 @@ impl WriteHistory {
     }
 
     pub(crate) fn add(&self, ordinal: u64, write: Write) {
-        let mut shard = lock(&self.shards[(ordinal % SHARDS) as usize]);
-        match shard.get_mut(&ordinal) {
-            Some(writes) => writes.add(write),
-            None => drop(shard.insert(ordinal, Writes::One(write))),
+        let mut halvings = self.halvings.load(Ordering::Relaxed);
+        if !is_sampled(ordinal, halvings) {
+            return;
         }
+        let mut shard = lock(&self.shards[(ordinal % SHARDS) as usize]);
+        shard.halve(halvings);
+        while shard.bytes_with(ordinal) > self.shard_bytes && halvings < u64::BITS {
+            halvings = self.halvings.fetch_max(halvings + 1, Ordering::Relaxed).max(halvings + 1);
+            shard.halve(halvings);
+            if !is_sampled(ordinal, halvings) {
+                return;
+            }
+        }
+        shard.add(ordinal, write);
     }
 
-    /// The records that were written, in order.
-    pub(crate) fn ordinals(&self) -> Vec<u64> {
-        let mut all = Vec::new();
-        self.shards.iter().for_each(|shard| all.extend(lock(shard).keys()));
+    /// The records that are remembered, in order, and how many were written, as far as is known.
+    pub(crate) fn ordinals(&self) -> (Vec<u64>, u64) {
+        let halvings = self.halvings.load(Ordering::Relaxed);
+        let (mut all, mut known) = (Vec::new(), 0_u64);
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            shard.halve(halvings);
+            known += shard.records.len() as u64;
+            let judged = shard.records.iter().filter(|(_, writes)| !writes.all().is_empty());
+            all.extend(judged.map(|(ordinal, _)| *ordinal));
+        }
         all.sort_unstable();
-        all
+        (all, known.checked_shl(halvings).unwrap_or(known))
     }
 
     /// Judges a record that was read, or wasn't there: `fields` are all that were asked for, each
@@ -208,21 +313,25 @@ impl WriteHistory {
         fields: Option<impl Iterator<Item = (u32, Option<&'a [u8]>)>>,
     ) -> Finding {
         let shard = lock(&self.shards[(ordinal % SHARDS) as usize]);
-        let Some(writes) = shard.get(&ordinal).map(Writes::all) else { return Finding::Intact };
+        let writes = shard.records.get(&ordinal).map(Writes::all);
+        let Some(writes) = writes else { return Finding::Intact };
         let Some(fields) = fields else { return judge_absence(|| writes.iter(), Finding::Missing) };
         let streams = lock(&self.streams);
         let mut bytes = Vec::new();
         let mut finding = Finding::Intact;
         for (field, value) in fields {
-            let mut makes = |write: &Write, value: &[u8]| {
+            let mut likeness = |write: &Write, value: &[u8]| {
+                if write.removes() {
+                    return Likeness::Other;
+                }
                 bytes.clear();
                 let stream = &streams[usize::from(write.stream)];
                 stream.append_value(write.number, write.place.into(), field, key, &mut bytes);
-                !write.removes() && bytes == value
+                Likeness::of(value, &bytes)
             };
             let of_field = || writes.iter().filter(|write| write.scope.concerns(field));
             finding = finding.max(match value {
-                Some(value) => judge_value(of_field, |write| makes(write, value)),
+                Some(value) => judge_value(of_field, |write| likeness(write, value)),
                 None => judge_absence(of_field, Finding::Incomplete),
             });
         }
@@ -230,15 +339,41 @@ impl WriteHistory {
     }
 }
 
+/// How a value is like that of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Likeness {
+    Same,
+    /// It begins or ends like it.
+    Part,
+    Other,
+}
+
+impl Likeness {
+    fn of(value: &[u8], written: &[u8]) -> Self {
+        let ends = |bytes: &[u8]| {
+            let first = bytes.first_chunk::<PART_BYTES>().copied();
+            (first, bytes.last_chunk::<PART_BYTES>().copied())
+        };
+        let ((first, last), own) = (ends(value), ends(written));
+        if value == written {
+            Self::Same
+        } else if first.is_some() && (first == own.0 || last == own.1) {
+            Self::Part
+        } else {
+            Self::Other
+        }
+    }
+}
+
 /// Judges a field that came back, by the writes that concern it.
 fn judge_value<'a, I: Iterator<Item = &'a Write> + Clone>(
     writes: impl Fn() -> I,
-    mut makes: impl FnMut(&Write) -> bool,
+    mut likeness: impl FnMut(&Write) -> Likeness,
 ) -> Finding {
     let last = || writes().filter(|write| !writes().any(|other| other.replaces(write)));
     let mut is_uncertain = false;
     for write in last() {
-        if makes(write) {
+        if likeness(write) == Likeness::Same {
             if write.acknowledged {
                 return Finding::Intact;
             }
@@ -253,6 +388,8 @@ fn judge_value<'a, I: Iterator<Item = &'a Write> + Clone>(
         Finding::Intact
     } else if acknowledged.all(Write::removes) {
         Finding::Resurrected
+    } else if writes().any(|write| likeness(write) == Likeness::Part) {
+        Finding::Torn
     } else {
         Finding::Stale
     }
@@ -297,7 +434,7 @@ mod tests {
     impl OneRecord {
         fn new() -> Self {
             let stream = Stream::new(&plan(closed(), 1), 0, 0).expect("the plan is right");
-            let history = WriteHistory::new();
+            let history = WriteHistory::new(1 << 30);
             history.add_stream(&stream);
             Self { history, stream }
         }
@@ -427,7 +564,60 @@ mod tests {
     #[test]
     fn writes_that_can_be_seen_no_more_are_dropped() {
         let record = OneRecord::after(&[Scope::ALL, FIRST, SECOND, FIRST, Scope::ALL]);
-        assert_eq!(lock(&record.history.shards[7])[&7].all().len(), 1);
+        assert_eq!(lock(&record.history.shards[7]).records[&7].all().len(), 1);
         assert_eq!(size_of::<Writes>(), 32);
+    }
+
+    #[test]
+    fn a_value_that_is_partly_a_write_is_torn() {
+        let record = OneRecord::after(&[Scope::ALL, FIRST]);
+        let found =
+            |value: &[u8]| record.history.judge(7, KEY, Some(std::iter::once((0, Some(value)))));
+        let (new, old) = (record.value(1, 0), record.value(0, 0));
+        assert_eq!([found(&new), found(&old)], [Finding::Intact, Finding::Stale]);
+        let half = new.len() / 2;
+        for torn in [
+            &new[..new.len() - 1],
+            &new[half..],
+            &[&new[..half], &old[half..]].concat(),
+            &[&old[..half], &new[half..]].concat(),
+            &[&new[..half], b"?", &new[half + 1..]].concat(),
+        ] {
+            assert_eq!(found(torn), Finding::Torn);
+        }
+        assert_eq!([found(b""), found(b"?")], [Finding::Stale; 2]);
+    }
+
+    #[test]
+    fn memory_beyond_the_bound_is_halved_and_whole_records_stay() {
+        let history = WriteHistory::new(1 << 20);
+        let write = |number, begun_ns| {
+            let span = Span { begun_ns, completed_ns: begun_ns + 10 };
+            Write::new((0, number), Scope::ALL, span, true)
+        };
+        for number in 0..200_000 {
+            history.add(number % 100_000, write(number, number * 100));
+        }
+        let (ordinals, written) = history.ordinals();
+        let bytes: usize = history.shards.iter().map(|shard| lock(shard).bytes_with(0)).sum();
+        assert!(bytes <= 1 << 20, "{bytes} bytes");
+        assert!(ordinals.len() > 5_000 && ordinals.is_sorted(), "{} records", ordinals.len());
+        assert!(written.abs_diff(100_000) < 5_000, "{written} written");
+        for ordinal in ordinals {
+            let shard = lock(&history.shards[(ordinal % SHARDS) as usize]);
+            let numbers: Vec<_> = shard.records[&ordinal].all().iter().map(|w| w.number).collect();
+            assert_eq!(numbers, [ordinal + 100_000]);
+        }
+    }
+
+    #[test]
+    fn a_record_with_too_many_admissible_writes_is_not_judged() {
+        let record = OneRecord::new();
+        for number in 0..=MOST_WRITES as u64 {
+            record.add(number, FIRST, number * 100, false);
+        }
+        record.add(0, FIRST, 1 << 40, true);
+        assert_eq!(record.history.ordinals(), (Vec::new(), 1));
+        assert_eq!(lock(&record.history.shards[7]).lists_bytes, 0);
     }
 }

@@ -231,6 +231,7 @@ fn what_a_replay_wrote_is_read_back() {
         phase.name = PhaseName::Verify;
         phase.groups = vec![ActiveGroup { group: 1, operations: None }];
         plan.phases.push(phase);
+        plan.verify_memory_bytes = Some(1 << 30);
         let store = Recording { forgets_from: lost.then_some(0), ..Recording::default() };
         let record = record(&plan, store);
         let read = record.totals.iter().filter(|total| total.phase == 1);

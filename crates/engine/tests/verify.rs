@@ -32,6 +32,7 @@ fn verified_plan(fields: FieldChoice) -> Plan {
     let verify = stage(PhaseName::Verify, 2, None);
     plan.phases.insert(0, load);
     plan.phases.push(verify);
+    plan.verify_memory_bytes = Some(1 << 30);
     plan
 }
 
@@ -48,6 +49,11 @@ fn sweep(record: &RunRecord) -> SweepRecord {
     record.phases[2].sweep.expect("the third phase verifies")
 }
 
+/// The counts of a thousand records that are as they must be.
+fn intact() -> SweepRecord {
+    SweepRecord { records: 1_000, written: 1_000, ..SweepRecord::default() }
+}
+
 /// The key of a record as the store has it.
 fn store_key(plan: &Plan, ordinal: u64) -> Vec<u8> {
     let stream = kvmark_workload::Stream::new(plan, 1, 0).unwrap();
@@ -60,7 +66,7 @@ fn store_key(plan: &Plan, ordinal: u64) -> Vec<u8> {
 fn a_store_that_keeps_its_word_has_lost_nothing() {
     for fields in [FieldChoice::All, FieldChoice::One] {
         let record = verified(&verified_plan(fields), Recording::default());
-        assert_eq!(sweep(&record), SweepRecord { records: 1_000, ..SweepRecord::default() });
+        assert_eq!(sweep(&record), intact());
         assert_eq!(read_back(&record, Outcome::Ok), 1_000);
     }
 }
@@ -91,8 +97,7 @@ fn a_field_that_is_gone_is_found_though_the_others_are_right() {
     for fields in [FieldChoice::All, FieldChoice::One] {
         let store = Recording { loses_field: Some((WRITES - 1, 3)), ..Recording::default() };
         let record = verified(&verified_plan(fields), store);
-        let counts = SweepRecord { records: 1_000, incomplete: 1, ..SweepRecord::default() };
-        assert_eq!(sweep(&record), counts);
+        assert_eq!(sweep(&record), SweepRecord { incomplete: 1, ..intact() });
         assert_eq!(read_back(&record, Outcome::Mismatch), 1);
         assert_eq!(read_back(&record, Outcome::Ok), 999);
     }
@@ -198,4 +203,25 @@ fn a_record_that_was_removed_need_not_be_there() {
     plan.phases[1].groups[0].operations = Some(400);
     let record = verified(&plan, Recording::default());
     assert_eq!(read_back(&record, Outcome::Ok), 1_000);
+}
+
+#[test]
+fn with_little_memory_a_sample_is_verified_and_its_share_is_recorded() {
+    let mut plan = verified_plan(FieldChoice::All);
+    plan.dataset.count = 100_000;
+    plan.groups[0].keys.count = 100_000;
+    plan.phases[0].groups[0].operations = Some(100_000);
+    plan.verify_memory_bytes = Some(2 << 20);
+    let store = Recording { forgets_from: Some(0), ..Recording::default() };
+    let record = verified(&plan, store);
+    let sweep = sweep(&record);
+    // At most 2 MiB, and at least what a table has that could be twice as large.
+    assert!((10_000..43_000).contains(&sweep.records), "{sweep:?}");
+    assert!(sweep.written.abs_diff(100_000) < 5_000, "{sweep:?}");
+    // What isn't in the sample is forgotten, and never taken for lost.
+    let stale = read_back(&record, Outcome::Mismatch);
+    assert_eq!(read_back(&record, Outcome::Ok), sweep.records - stale);
+    let expected = 100_000.0 * (1.0 - (-(WRITES as f64) / 100_000.0).exp());
+    let share = sweep.records as f64 / sweep.written as f64;
+    assert!((stale as f64 - expected * share).abs() < 0.2 * expected * share, "{stale} stale");
 }

@@ -42,7 +42,17 @@ impl Plan {
         for (index, phase) in self.phases.iter().enumerate() {
             self.check_phase(phase, &format!("phases[{index}]"))?;
         }
-        Ok(())
+        self.check_verification()
+    }
+
+    fn check_verification(&self) -> Result<(), PlanError> {
+        if self.phases.iter().all(|phase| phase.name != PhaseName::Verify) {
+            return Ok(());
+        }
+        let alone = "engines that share a run don't know each other's writes: none can verify them";
+        require(self.share.of == 1, "share", alone)?;
+        let bounded = self.verify_memory_bytes.is_some_and(|bytes| bytes > 0);
+        require(bounded, "verify_memory_bytes", "a verify phase needs memory above 0")
     }
 
     fn has_statement(&self, index: u32) -> bool {

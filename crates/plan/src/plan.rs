@@ -43,6 +43,11 @@ pub struct Plan {
     pub timeout_ns: Option<u64>,
     /// How long the engine waits for outstanding operations when a phase or the run ends.
     pub drain_limit_ns: u64,
+    /// Most memory for the writes that a verify phase compares the records with: 49 bytes for each
+    /// place in a table of records that is at least 7/16 full, and 32 for each further write that a
+    /// record may hold. Beyond it a sample of the records is verified, by the hash of their
+    /// ordinals. None without such a phase.
+    pub verify_memory_bytes: Option<u64>,
     /// Executor threads for an asynchronous driver; a blocking driver gets one thread per client.
     pub workers: u32,
     /// Cores to which workers are bound, in turn; empty leaves them to the kernel.

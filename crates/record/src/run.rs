@@ -85,16 +85,21 @@ pub struct PhaseRecord {
 
 /// The records that were written and read back. Of reads that missed, the record is gone though an
 /// acknowledged write put it there; those that mismatched are `incomplete`, `resurrected` or, all
-/// others, hold a value that none of their last acknowledged writes wrote. A record counts once: as
-/// incomplete before stale before resurrected.
+/// others, hold a value that none of their last acknowledged writes wrote. A record counts once, as
+/// the first of these that holds of any of its fields: incomplete, torn, another value, resurrected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SweepRecord {
-    /// Records that were written.
+    /// Records that were read back.
     pub records: u64,
-    /// Of these, how many hold a write whose outcome wasn't known to the generator.
+    /// Records that were written: exact where all of them were read back, otherwise estimated from
+    /// the sample's share.
+    pub written: u64,
+    /// Of those read back, how many hold a write whose outcome wasn't known to the generator.
     pub unacknowledged: u64,
     /// How many lack a field that an acknowledged write put there.
     pub incomplete: u64,
+    /// How many hold a value that begins or ends like a write of theirs and goes on otherwise.
+    pub torn: u64,
     /// How many have a field though the last acknowledged write removed the record.
     pub resurrected: u64,
 }

@@ -49,6 +49,7 @@ pub fn plan(arrival: Arrival, clients: u32) -> Plan {
         interval_ns: 1_000_000_000,
         timeout_ns: None,
         drain_limit_ns: 10_000_000_000,
+        verify_memory_bytes: None,
         workers: 1,
         pin: Vec::new(),
     }

@@ -150,6 +150,7 @@ pub fn layout(fields: u32) -> Layout {
 pub fn request(kind: Kind, key: &str) -> Request<'_> {
     Request {
         number: 0,
+        at_us: 0,
         kind,
         key: key.as_bytes(),
         columns: Columns::All,

@@ -316,7 +316,10 @@ PipelineDepth = Annotated[
     ),
 ]
 Verify = Annotated[
-    bool, typer.Option("--verify", help="Read every written record back at the end.")
+    bool,
+    typer.Option(
+        "--verify", help="Read every written record back at the end and count lost writes."
+    ),
 ]
 Workers = Annotated[
     int | None,

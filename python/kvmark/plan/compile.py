@@ -66,6 +66,10 @@ known from fewer than 25 (`kvmark.stats.LEAST_INTERVALS`), and well known from t
 _WARM: Final = Until(rule="stationary", bound=0.05, min_intervals=20, max_intervals=None)
 """A warm-up may end when the rate of its newer half drifts by less, or by chance."""
 
+VERIFY_MEMORY_BYTES: Final = 1 << 30
+"""Memory for the writes that are verified, which suffices for ten million records. Beyond it a
+sample of the records is verified."""
+
 MAX_INTERVALS: Final = 200
 """cassandra-stress's own end."""
 PRECISE_INTERVALS: Final = 300
@@ -107,6 +111,7 @@ def compile_run(spec: RunSpec, cores: int | None = None) -> Plan:
         interval_ns=_interval_ns(spec, measured, groups),
         timeout_ns=spec.timeout_ns,
         drain_limit_ns=spec.drain_limit_ns,
+        verify_memory_bytes=VERIFY_MEMORY_BYTES if spec.verify else None,
         workers=spec.workers or len(spec.pin) or usable,
         pin=spec.pin,
     )

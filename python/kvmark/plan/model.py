@@ -639,6 +639,7 @@ class Plan(_Part):
     interval_ns: U64
     timeout_ns: U64 | None
     drain_limit_ns: U64
+    verify_memory_bytes: U64 | None
     workers: U32
     pin: tuple[U32, ...]
 

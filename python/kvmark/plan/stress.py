@@ -98,6 +98,7 @@ class StressPlans:
             interval_ns=spec.log.interval_ns,
             timeout_ns=spec.target.request_timeout_ms * 1_000_000,
             drain_limit_ns=30 * _SECOND_NS,
+            verify_memory_bytes=None,
             workers=workers,
             pin=(),
         )

@@ -32,7 +32,9 @@ PLACES: Final = frozenset({
 })  # fmt: skip
 #: Chance, the part of one machine, and how finely it was recorded. The system's options are looked
 #: at one by one.
-_OF_NO_MATTER: Final = ("seeds", "share", "format", "system", "interval_ns")
+_OF_NO_MATTER: Final = (
+    "seeds", "share", "format", "system", "interval_ns", "verify_memory_bytes",
+)  # fmt: skip
 _LOADING: Final = ("load", "settle")
 _RECORDS: Final = ("dataset.count", "dataset.full_at", "keys.count", "operations")
 #: What is left of a group where the workload doesn't matter: how much load it is.

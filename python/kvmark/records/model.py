@@ -116,12 +116,17 @@ class SweepRecord(_Frozen):
     counted no mismatch apart.
     """
 
-    #: Records that were written.
+    #: Records that were read back.
     records: int
-    #: Of these, how many hold a write whose outcome the generator never knew.
+    #: Records that were written, estimated where a sample was read back; None in earlier versions,
+    #: which read all of them back.
+    written: int | None = None
+    #: Of those read back, how many hold a write whose outcome the generator never knew.
     unacknowledged: int
     #: How many lack a field that an acknowledged write put there.
     incomplete: int = 0
+    #: How many hold a value that begins or ends like a write of theirs and goes on otherwise.
+    torn: int = 0
     #: How many have a field though the last acknowledged write removed the record.
     resurrected: int = 0
 

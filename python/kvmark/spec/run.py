@@ -194,12 +194,31 @@ class RunSpec:
                 f"pipeline-depth: no statement of {workload.name} has 'commands', the number that "
                 "this would change; take redis/pipelined or add it to the workload's file"
             )
-        if self.verify and workload.statements:
+        if self.verify:
+            self._check_verification()
+
+    def _check_verification(self) -> None:
+        """Refuses what would be taken for a lost write and is none."""
+        workload, system = self.workload, self.system
+        fields = {group.write_fields for group in self.active_groups}
+        if system.options.get("update") == "replace" and "one" in fields:
+            raise SpecError(
+                f"verify: with update=replace {system.driver} drops the fields that an update"
+                " doesn't write; leave --verify or update=replace out"
+            )
+        if workload.statements:
             probe = workload.statements.get(workload.probe or "")
             if probe is None or not probe.expect:
                 raise SpecError(
                     f"verify: {workload.name} doesn't say how a record is read back; add "
                     "'probe' with a statement whose 'expect' names the record's field"
+                )
+        mixed = {name for group in self.active_groups for name in group.mix.weights()}
+        for name, one in workload.statements.items():
+            if self.replay is None and name in {*mixed, workload.load} and one.expires:
+                raise SpecError(
+                    f"verify: what {name} of {workload.name} writes has a time to live, so that it"
+                    " may be gone rightly; leave --verify out"
                 )
 
     def _check_load_model(self) -> None:

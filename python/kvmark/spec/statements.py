@@ -25,6 +25,10 @@ RECORD: Final = ("key", "ordinal")
 """Arguments that every statement has: the text of the record's key, and its number."""
 
 _FORMAT_PLACE: Final = re.compile(r"\{([A-Za-z_]\w*)(?::0?(\d{1,3}))?\}")
+_EXPIRY: Final = re.compile(
+    r"(?<![\w{])(EX|PX|EXAT|PXAT|P?EXPIRE(AT)?|P?SETEX|GETEX|TTL)(?![\w}])", re.IGNORECASE
+)
+"""A word of a command that gives a time to live."""
 _PLACE: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]|[\[\]]")
 
 
@@ -355,6 +359,11 @@ class StatementSpec(Strict):
             for _ in places(text):
                 pass
         return self
+
+    @property
+    def expires(self) -> bool:
+        """Whether what it writes has a time to live."""
+        return self.does != "read" and any(_EXPIRY.search(text) for text in self.run)
 
     @property
     def pipelines(self) -> bool:

@@ -129,6 +129,7 @@ fn plan(arguments: &Arguments) -> Result<Value, String> {
         "interval_ns": 1_000_000_000,
         "timeout_ns": null,
         "drain_limit_ns": 1_000_000_000,
+        "verify_memory_bytes": null,
         "workers": 1,
         "pin": [],
     }))

@@ -40,6 +40,7 @@ pub(crate) fn plan() -> Plan {
         interval_ns: 1_000_000_000,
         timeout_ns: None,
         drain_limit_ns: 1_000_000_000,
+        verify_memory_bytes: None,
         workers: 1,
         pin: Vec::new(),
     }

@@ -112,15 +112,23 @@ class PhaseSummary:
 
 @dataclass(frozen=True, slots=True)
 class SweepSummary:
-    """The records that a run wrote and read back."""
+    """The records that a run wrote and read back.
 
+    A record counts once, as the first that holds: missing, incomplete, torn, stale, resurrected.
+    """
+
+    #: Those read back.
     records: int
+    #: Those written; an estimate where a sample was read back.
+    written: int
     #: Each holds what was acknowledged last, or what may have come after it.
     intact: int
     #: Gone, though acknowledged.
     missing: int
     #: There, but without a field that was acknowledged.
     incomplete: int
+    #: Holding a value that is partly one that was written.
+    torn: int
     #: Holding another value than the one acknowledged last.
     stale: int
     #: There, though their removal was acknowledged last.
@@ -178,10 +186,12 @@ def _sweeps(run: Run) -> Iterator[SweepSummary]:
             sweep = phase.sweep
             yield SweepSummary(
                 records=sweep.records,
+                written=sweep.records if sweep.written is None else sweep.written,
                 intact=intact,
                 missing=missing,
                 incomplete=sweep.incomplete,
-                stale=wrong - sweep.incomplete - sweep.resurrected,
+                torn=sweep.torn,
+                stale=wrong - sweep.incomplete - sweep.torn - sweep.resurrected,
                 resurrected=sweep.resurrected,
                 unacknowledged=sweep.unacknowledged,
                 unread=sweep.records - intact - missing - wrong,

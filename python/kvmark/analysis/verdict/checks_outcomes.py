@@ -100,26 +100,24 @@ def check_lost_writes(phase: JudgedPhase) -> Iterator[Reason | None]:
     """In the verify phase each record must hold what was written last."""
     missing, wrong = phase.count("miss"), phase.count("mismatch")
     sweep = phase.record.sweep
-    incomplete, resurrected = (sweep.incomplete, sweep.resurrected) if sweep else (0, 0)
-    stale = wrong - incomplete - resurrected
-    counts = (
-        (missing, "were missing"),
-        (incomplete, "lacked a field"),
-        (stale, "held another value"),
-        (resurrected, "were back after their removal"),
+    # Earlier versions told no more of a mismatch.
+    incomplete, torn, resurrected = (
+        (sweep.incomplete, sweep.torn, sweep.resurrected) if sweep else (0, 0, 0)
     )
+    counts = {
+        "missing": (missing, "were missing"),
+        "incomplete": (incomplete, "lacked a field"),
+        "torn": (torn, "held a torn value"),
+        "stale": (wrong - incomplete - torn - resurrected, "held another value"),
+        "resurrected": (resurrected, "were back after their removal"),
+    }
+    losses = ", ".join(f"{count} {what}" for count, what in counts.values() if count)
     yield reason(
         "lost_writes",
         missing + wrong,
-        f"{missing + wrong} of {phase.count()} records that were written had lost an acknowledged"
-        f" write afterwards: {', '.join(f'{count} {what}' for count, what in counts if count)}",
-        {
-            "missing": missing,
-            "incomplete": incomplete,
-            "stale": stale,
-            "resurrected": resurrected,
-            "records": phase.count(),
-        },
+        f"{missing + wrong} of {phase.count()} records that were read back had lost an acknowledged"
+        f" write: {losses}",
+        {**{name: count for name, (count, _) in counts.items()}, "records": phase.count()},
         phase=phase.name,
     )
 

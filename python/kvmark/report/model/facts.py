@@ -71,12 +71,18 @@ def _sweep_facts(sweep: SweepSummary) -> list[Fact]:
         (sweep.intact, "intact"),
         (sweep.missing, "missing though acknowledged"),
         (sweep.incomplete, "without an acknowledged field"),
+        (sweep.torn, "with a torn value"),
         (sweep.stale, "with another value than acknowledged"),
         (sweep.resurrected, "back after an acknowledged removal"),
         (sweep.unread, "could not be read"),
     )
     told = ", ".join(f"{units.whole(count)} {what}" for count, what in counts if count)
-    facts = [Fact("Read back", f"{units.whole(sweep.records)} records written: {told or 'none'}")]
+    whole = f"{units.whole(sweep.records)} records written"
+    if sweep.records < sweep.written:
+        whole = (
+            f"{units.whole(sweep.records)} of about {units.whole(sweep.written)} records written"
+        )
+    facts = [Fact("Read back", f"{whole}: {told or 'none'}")]
     if sweep.unacknowledged:
         text = f"{units.whole(sweep.unacknowledged)} records hold a write that nobody acknowledged"
         facts.append(Fact("Uncertain", text))
