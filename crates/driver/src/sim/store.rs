@@ -5,6 +5,7 @@
 //! record was removed or the outcome of a write there is unknown, is taken back and planted at
 //! another record: as long as there are records for it, their number is exact.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use kvmark_plan::{Kind, Outcome};
@@ -22,11 +23,14 @@ enum Disguise {
     Without {
         field: u32,
     },
-    /// A value that the field doesn't hold.
-    With {
-        fault: Fault,
+    /// A value that the field held before.
+    Older {
         field: u32,
         value: Vec<u8>,
+    },
+    /// A part of the field's value.
+    Torn {
+        field: u32,
     },
     /// The fields of another record, which has this one's.
     SwappedWith {
@@ -42,7 +46,8 @@ impl Disguise {
         match self {
             Self::Lost => Fault::LoseRecord,
             Self::Without { .. } => Fault::LoseField,
-            Self::With { fault, .. } => *fault,
+            Self::Older { .. } => Fault::ReturnOlder,
+            Self::Torn { .. } => Fault::TearValue,
             Self::SwappedWith { .. } => Fault::SwapRecords,
             Self::Resurrected => Fault::ResurrectRecord,
             Self::Frozen => Fault::ApplyFailed,
@@ -109,10 +114,10 @@ impl MemoryStore {
                 self.take_back(&command.key);
             }
             let misses = removes && self.fields(&command.key).is_empty();
-            missed |= misses;
             if misses {
                 reply.effects.push((number, Effect::NotApplied));
             }
+            missed |= misses;
             reply.rows += u64::from(!misses);
             self.apply(request.kind, command, issued_ns);
         }
@@ -178,27 +183,25 @@ impl MemoryStore {
     }
 
     /// A record's fields as reads return them; none when they find no record.
-    fn fields<'a>(&'a self, key: &[u8]) -> BTreeMap<u32, &'a [u8]> {
-        let held = |key: &[u8]| held(self.records.get(key));
+    fn fields<'a>(&'a self, key: &[u8]) -> Fields<'a> {
+        let record = self.records.get(key);
+        let mut fields = held(record);
         match self.disguises.get(key) {
-            None | Some(Disguise::Frozen) => held(key),
-            Some(Disguise::Lost) => BTreeMap::new(),
-            Some(Disguise::Without { field }) => {
-                let mut fields = held(key);
-                fields.remove(field);
-                fields
+            None | Some(Disguise::Frozen) => {}
+            Some(Disguise::Lost) => fields.clear(),
+            Some(Disguise::Without { field }) => drop(fields.remove(field)),
+            Some(Disguise::Older { field, value }) => drop(fields.insert(*field, value.into())),
+            Some(Disguise::Torn { field }) => {
+                let torn = record.and_then(|record| torn(record.fields.get(field)?));
+                fields.extend(torn.map(|torn| (*field, torn.into())));
             }
-            Some(Disguise::With { field, value, .. }) => {
-                let mut fields = held(key);
-                fields.insert(*field, value);
-                fields
-            }
-            Some(Disguise::SwappedWith { key }) => held(key),
+            Some(Disguise::SwappedWith { key }) => fields = held(self.records.get(key)),
             Some(Disguise::Resurrected) => {
-                let removed = self.records.get(key).map(|record| record.removed.iter());
-                removed.into_iter().flatten().map(|(field, value)| (*field, &value[..])).collect()
+                let removed = record.into_iter().flat_map(|record| &record.removed);
+                fields.extend(removed.map(|(field, value)| (*field, value.into())));
             }
         }
+        fields
     }
 
     fn is_frozen(&self, key: &[u8]) -> bool {
@@ -217,7 +220,9 @@ impl MemoryStore {
             let is_free = !self.disguises.contains_key(&command.key);
             let Some(record) = self.records.get(&command.key) else { return false };
             let held = held(Some(record));
-            let changes = |(field, value): &(u32, Vec<u8>)| held.get(field) != Some(&&value[..]);
+            let changes = |(field, value): &(u32, Vec<u8>)| {
+                held.get(field).is_none_or(|held| **held != **value)
+            };
             is_free && is_there(record) && command.values.iter().any(changes)
         };
         let Some(command) = request.commands.iter().find(can_freeze) else { return false };
@@ -299,27 +304,21 @@ impl MemoryStore {
     fn disguise(&self, fault: Fault, key: &[u8]) -> Option<Disguise> {
         let record = self.records.get(key).filter(|_| !self.disguises.contains_key(key))?;
         let is_visible = |disguise: &Disguise| self.is_visible(key, disguise);
-        let with = |field: u32, value| Disguise::With { fault, field, value };
+        let mut fields = record.fields.iter();
         match fault {
             Fault::LoseRecord => Some(Disguise::Lost).filter(is_visible),
             Fault::LoseField => {
-                let mut fields = record.fields.keys();
-                fields
-                    .next_back()
-                    .map(|field| Disguise::Without { field: *field })
-                    .filter(is_visible)
+                let last = fields.next_back();
+                last.map(|(field, _)| Disguise::Without { field: *field }).filter(is_visible)
             }
             Fault::ReturnOlder => {
-                let older = record
-                    .fields
-                    .iter()
-                    .filter_map(|(field, held)| Some((field, held.older.clone()?)));
-                older.map(|(field, value)| with(*field, value)).find(is_visible)
+                let older = |(field, held): (&u32, &StoredValue)| {
+                    Some(Disguise::Older { field: *field, value: held.older.clone()? })
+                };
+                fields.filter_map(older).find(is_visible)
             }
             Fault::TearValue => {
-                let torn =
-                    record.fields.iter().filter_map(|(field, held)| Some((field, torn(held)?)));
-                torn.map(|(field, value)| with(*field, value)).find(is_visible)
+                fields.map(|(field, _)| Disguise::Torn { field: *field }).find(is_visible)
             }
             Fault::SwapRecords if is_there(record) => {
                 let others = self.records.all_from(0.0);
@@ -339,9 +338,13 @@ impl MemoryStore {
             Disguise::Without { field } => {
                 is_there(record) && record.fields.len() > 1 && record.fields.contains_key(field)
             }
-            Disguise::With { field, value, .. } => {
+            Disguise::Older { field, value } => {
                 let held = record.fields.get(field);
                 is_there(record) && held.is_some_and(|held| held.value != *value)
+            }
+            Disguise::Torn { field } => {
+                let held = record.fields.get(field);
+                is_there(record) && held.is_some_and(|held| torn(held).is_some())
             }
             Disguise::SwappedWith { key: other } => {
                 let Some(partner) = self.records.get(other) else { return false };
@@ -360,9 +363,12 @@ impl MemoryStore {
     }
 }
 
-fn held(record: Option<&StoredRecord>) -> BTreeMap<u32, &[u8]> {
+/// A record's values by field.
+type Fields<'a> = BTreeMap<u32, Cow<'a, [u8]>>;
+
+fn held(record: Option<&StoredRecord>) -> Fields<'_> {
     let fields = record.into_iter().flat_map(|record| &record.fields);
-    fields.map(|(field, stored)| (*field, &stored.value[..])).collect()
+    fields.map(|(field, stored)| (*field, (&stored.value).into())).collect()
 }
 
 /// Whether there is a record, and its clients know it.
@@ -370,12 +376,9 @@ fn is_there(record: &StoredRecord) -> bool {
     record.is_certain() && !record.fields.is_empty()
 }
 
-/// Whether each of two records has a value that the other doesn't have there.
+/// Whether two records have the same fields, and not the same values.
 fn differ(one: &StoredRecord, other: &StoredRecord) -> bool {
-    let (one, other) = (held(Some(one)), held(Some(other)));
-    let lacks =
-        |has: &BTreeMap<u32, &[u8]>, value: (&u32, &&[u8])| has.get(value.0) != Some(value.1);
-    one.iter().any(|value| lacks(&other, value)) && other.iter().any(|value| lacks(&one, value))
+    one.fields.keys().eq(other.fields.keys()) && held(Some(one)) != held(Some(other))
 }
 
 /// The first half of a value with the rest of the one before it, or with nothing; none where that
@@ -388,7 +391,7 @@ fn torn(held: &StoredValue) -> Option<Vec<u8>> {
     torn.find(|torn| *torn != held.value && older != Some(&torn[..]))
 }
 
-fn push(request: &StoreRequest, row: u32, fields: &BTreeMap<u32, &[u8]>, reply: &mut Reply) {
+fn push(request: &StoreRequest, row: u32, fields: &Fields<'_>, reply: &mut Reply) {
     let Some(returned) = &request.returned else {
         fields.iter().for_each(|(field, value)| reply.push(row, *field, value));
         return;
@@ -443,7 +446,7 @@ mod tests {
     fn write_two(store: &mut MemoryStore) {
         for (second, key) in [(0, "a"), (2, "b")] {
             at(store, second, &request(Kind::Insert, key, &[(0, &key.repeat(4)), (1, key)]));
-            at(store, second + 10, &request(Kind::Update, key, &[(0, &key.repeat(8))]));
+            at(store, second + 10, &request(Kind::Update, key, &[(0, &format!("{key}2345678"))]));
         }
     }
 
@@ -457,25 +460,25 @@ mod tests {
     fn without_faults_a_store_returns_what_was_written_last() {
         let mut store = store(Fault::LoseRecord, 0);
         write_two(&mut store);
-        assert_eq!(read(&mut store, "a"), found("aaaaaaaa a"));
+        assert_eq!(read(&mut store, "a"), found("a2345678 a"));
         assert_eq!(at(&mut store, 20, &request(Kind::Delete, "a", &[])).0, Outcome::Ok);
         assert_eq!(at(&mut store, 22, &request(Kind::Delete, "a", &[])).0, Outcome::Miss);
-        assert_eq!((read(&mut store, "a"), read(&mut store, "b")), (GONE, found("bbbbbbbb b")));
+        assert_eq!((read(&mut store, "a"), read(&mut store, "b")), (GONE, found("b2345678 b")));
     }
 
     #[test]
     fn each_fault_shows_in_what_reads_return() {
         for (fault, a) in [
             (Fault::LoseRecord, GONE),
-            (Fault::LoseField, found("aaaaaaaa")),
+            (Fault::LoseField, found("a2345678")),
             (Fault::ReturnOlder, found("aaaa a")),
-            (Fault::SwapRecords, found("bbbbbbbb b")),
-            (Fault::TearValue, found("aa a")),
+            (Fault::SwapRecords, found("b2345678 b")),
+            (Fault::TearValue, found("a234 a")),
         ] {
             let mut store = store(fault, 1);
             write_two(&mut store);
             assert_eq!(read(&mut store, "a"), a, "{fault:?}");
-            let b = if fault == Fault::SwapRecords { "aaaaaaaa a" } else { "bbbbbbbb b" };
+            let b = if fault == Fault::SwapRecords { "a2345678 a" } else { "b2345678 b" };
             assert_eq!(read(&mut store, "b"), found(b), "{fault:?}");
         }
     }
@@ -485,7 +488,7 @@ mod tests {
         let mut store = store(Fault::ResurrectRecord, 1);
         write_two(&mut store);
         assert_eq!(at(&mut store, 20, &request(Kind::Delete, "a", &[])).0, Outcome::Ok);
-        assert_eq!(read(&mut store, "a"), found("aaaaaaaa a"));
+        assert_eq!(read(&mut store, "a"), found("a2345678 a"));
         at(&mut store, 22, &request(Kind::Insert, "a", &[(0, "new")]));
         assert_eq!((read(&mut store, "a"), store.planted[5]), (found("new"), 0));
     }
@@ -495,21 +498,21 @@ mod tests {
         let mut store = store(Fault::ApplyFailed, 1);
         write_two(&mut store);
         // The first update of a record failed, and so do those behind it.
-        assert_eq!(read(&mut store, "a"), found("aaaaaaaa a"));
+        assert_eq!(read(&mut store, "a"), found("a2345678 a"));
         let update = request(Kind::Update, "a", &[(0, "third")]);
         assert_eq!(at(&mut store, 30, &update), (Outcome::Unavailable, String::new()));
         store.execute_late(&update, 32 * SECOND);
-        assert_eq!((read(&mut store, "a"), store.planted[6]), (found("aaaaaaaa a"), 1));
+        assert_eq!((read(&mut store, "a"), store.planted[6]), (found("a2345678 a"), 1));
     }
 
     #[test]
     fn a_fault_that_could_not_be_seen_any_more_is_planted_elsewhere() {
         let mut store = store(Fault::LoseRecord, 1);
         write_two(&mut store);
-        assert_eq!((read(&mut store, "a"), read(&mut store, "b")), (GONE, found("bbbbbbbb b")));
+        assert_eq!((read(&mut store, "a"), read(&mut store, "b")), (GONE, found("b2345678 b")));
         assert_eq!(at(&mut store, 20, &request(Kind::Delete, "a", &[])).0, Outcome::Ok);
         assert_eq!((read(&mut store, "b"), store.planted[0]), (GONE, 1));
         store.doubt(&request(Kind::Update, "b", &[]));
-        assert_eq!((read(&mut store, "b"), store.planted[0]), (found("bbbbbbbb b"), 0));
+        assert_eq!((read(&mut store, "b"), store.planted[0]), (found("b2345678 b"), 0));
     }
 }
