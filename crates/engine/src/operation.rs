@@ -265,12 +265,7 @@ impl<'a> Operation<'a> {
     /// Takes what was executed; whether the operation has ended with it.
     #[inline]
     pub(crate) fn end(&mut self, done: Executed, rows: u64, reply: &Reply) -> bool {
-        if let Some(history) = self.group.keeps.as_ref().and_then(|keeps| keeps.history.as_ref())
-            && !matches!(self.executing(), Kind::Read | Kind::Scan)
-        {
-            let end = WriteEnd { begun_ns: self.begun_ns, done: &done, reply };
-            history.end(&self.group.stream, &self.draw, &self.own.arguments, &end);
-        }
+        self.remember(&done, reply);
         match self.draw.kind {
             Kind::ReadModifyWrite => return self.end_part(done, rows),
             Kind::Insert if !self.group.taped => self.end_inserts(done.outcome),
@@ -278,6 +273,26 @@ impl<'a> Operation<'a> {
         }
         self.end_whole(&done, rows);
         true
+    }
+
+    /// Takes that the request under way was given up with its phase. What it writes may be done at
+    /// any time.
+    #[cold]
+    pub(crate) fn abandon(&self, at_ns: u64) {
+        let outcome = Outcome::Timeout;
+        let done = Executed { issued_ns: self.begun_ns, completed_ns: at_ns, outcome };
+        self.remember(&done, &Reply::default());
+    }
+
+    /// Adds what a request wrote to the history, where there is one.
+    #[inline]
+    fn remember(&self, done: &Executed, reply: &Reply) {
+        if let Some(history) = self.group.keeps.as_ref().and_then(|keeps| keeps.history.as_ref())
+            && !matches!(self.executing(), Kind::Read | Kind::Scan)
+        {
+            let end = WriteEnd { begun_ns: self.begun_ns, done, reply };
+            history.end(&self.group.stream, &self.draw, &self.own.arguments, &end);
+        }
     }
 
     fn end_inserts(&self, outcome: Outcome) {

@@ -225,6 +225,7 @@ impl<'a, C: Clock> Floor<'a, C> {
         for (ticket, client) in (0..).zip(&self.clients) {
             if matches!(client.state, State::UnderWay) {
                 session.give_up(ticket);
+                client.operation.abandon(self.clock.now_ns());
             }
         }
     }
