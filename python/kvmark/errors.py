@@ -8,6 +8,7 @@
     │   │   └── ImportFileError       2  a file of another tool's results cannot be read
     │   ├── PlanError                 2  the values of a plan contradict each other
     │   ├── NotBegun                  2  there is no experiment that could be gone on with
+    │   ├── ForeignFile               2  a folder to be removed holds a file that isn't kvmark's
     │   └── RecordsError              2  a run is not there, or its folder cannot be read
     ├── SystemUnderTestError          3  the store could not be opened, or failed
     ├── RunError                      3  a run could not be carried out or written
@@ -25,6 +26,7 @@ from typing import ClassVar, Self
 __all__ = [
     "AnswerIsNo",
     "FleetError",
+    "ForeignFile",
     "GeneratorDied",
     "ImportFileError",
     "Interrupted",
@@ -103,6 +105,10 @@ class PlanError(UsageError):
 
 class NotBegun(UsageError):
     """There is no experiment with these words that could be gone on with."""
+
+
+class ForeignFile(UsageError):
+    """A folder to be removed holds a file that kvmark did not write; nothing is removed."""
 
 
 class RecordsError(UsageError):

@@ -5,7 +5,8 @@ from applications import ACCORD, CASSANDRA, YUGABYTE, asked, workload
 
 from kvmark.errors import SpecError
 from kvmark.spec.app.servers import recognised
-from kvmark.spec.app.tables import notes
+from kvmark.spec.app.tables import notes, removals
+from kvmark.spec.owned_tables import TABLE_MARK, TableRemoval
 
 INDEX = "CassandraSecondaryIndex"
 PAIRS = "CassandraTransactionalKeyValue"
@@ -21,22 +22,30 @@ def test_a_server_is_recognised_by_its_version_and_its_system_tables() -> None:
     assert (yugabyte.kind, yugabyte.has_transactions) == ("yugabyte", True)
 
 
+def removed(words: str) -> tuple[TableRemoval, ...]:
+    return removals(workload(words).prepare, asked(words))
+
+
 def test_the_table_is_dropped_kept_or_emptied_as_asked() -> None:
-    prepare = workload("CassandraKeyValue").prepare
-    assert prepare[0].startswith("CREATE KEYSPACE")
-    assert prepare[1] == "DROP TABLE IF EXISTS ybdemo_keyspace.cassandrakeyvalue"
-    assert prepare[2].startswith("CREATE TABLE")
-    assert not any("DROP" in text for text in workload("CassandraKeyValue --keep_table").prepare)
-    emptied = workload("CassandraKeyValue --truncate").prepare
-    assert emptied[-1] == "TRUNCATE ybdemo_keyspace.cassandrakeyvalue"
-    assert workload("CassandraKeyValue --skip_ddl").prepare == ()
+    name = "ybdemo_keyspace.cassandrakeyvalue"
+    assert removed("CassandraKeyValue") == (TableRemoval(name, drops=True),)
+    assert removed("CassandraKeyValue --truncate") == (TableRemoval(name, drops=False),)
+    assert removed("CassandraKeyValue --keep_table") == ()
+    assert removed("CassandraKeyValue --skip_ddl") == ()
+
+
+def test_the_table_is_made_with_a_mark_and_nothing_is_removed_by_what_makes_it() -> None:
+    keyspace, table = workload("CassandraKeyValue").prepare
+    assert keyspace.startswith("CREATE KEYSPACE")
+    assert table.startswith("CREATE TABLE")
+    assert TABLE_MARK in table
 
 
 def test_a_table_of_another_name_is_named_everywhere() -> None:
     made = workload("CassandraKeyValue --create_table_name Mine --table_ttl_seconds 60")
     texts = [*made.prepare[1:], *(text for one in made.statements.values() for text in one.run)]
     assert all("ybdemo_keyspace.mine" in text for text in texts)
-    assert made.prepare[2].endswith("WITH default_time_to_live = 60")
+    assert "WITH default_time_to_live = 60\nAND comment" in made.prepare[1]
 
 
 def test_expiry_is_replaced_or_removed() -> None:
@@ -44,8 +53,8 @@ def test_expiry_is_replaced_or_removed() -> None:
         made = workload(f"CassandraBatchTimeseries {words}").prepare
         return next(text for text in made if text.startswith("CREATE TABLE"))
 
-    assert create("").endswith("default_time_to_live = 86400")
-    assert create("--table_ttl_seconds 60").endswith("default_time_to_live = 60")
+    assert "default_time_to_live = 86400\n" in create("")
+    assert "default_time_to_live = 60\n" in create("--table_ttl_seconds 60")
     assert "default_time_to_live" not in create("--table_ttl_seconds -1")
 
 
@@ -78,7 +87,7 @@ def test_servers_with_transactions_get_them(server: object, end: str, option: st
     (read,) = made.statements["READ"].run
     assert read.startswith("BEGIN TRANSACTION SELECT") == (server is ACCORD)
     create = next(text for text in made.prepare if text.startswith("CREATE TABLE"))
-    assert create.endswith(option)
+    assert f"{option}\nAND comment" in create
 
 
 def test_the_reader_of_a_pair_checks_rows_sum_and_time() -> None:
@@ -103,8 +112,9 @@ def test_cassandra_finds_rows_by_an_index_of_the_kind_that_was_asked_for() -> No
 
 
 def test_a_view_goes_before_its_table() -> None:
-    drops = [text for text in workload(f"{INDEX} --index view").prepare if "DROP" in text]
-    assert [text.split()[1] for text in drops] == ["MATERIALIZED", "TABLE"]
+    assert [one.kind for one in removed(f"{INDEX} --index view")] == ["MATERIALIZED VIEW", "TABLE"]
+    (emptied,) = removed(f"{INDEX} --index view --truncate")
+    assert (emptied.kind, emptied.name) == ("TABLE", "ybdemo_keyspace.cassandrasecondaryindex")
 
 
 def test_a_second_table_is_written_with_the_first_and_read() -> None:
@@ -116,7 +126,7 @@ def test_a_second_table_is_written_with_the_first_and_read() -> None:
 
 def test_yugabytedb_has_its_own_indexes_and_no_others() -> None:
     *_, create, index = workload(INDEX, YUGABYTE).prepare
-    assert create.endswith("WITH transactions = {'enabled': true}")
+    assert "WITH transactions = {'enabled': true}\nAND comment" in create
     assert "WITH" not in index
     weak = workload(f"{INDEX} --non_transactional_index", YUGABYTE).prepare
     assert weak[-1].endswith(

@@ -201,6 +201,43 @@ def test_a_broken_run_can_be_removed(records: Records, make_run: MakeRun, capsys
     assert left(records) == []
 
 
+@pytest.mark.parametrize("force", [False, True])
+def test_a_run_with_a_file_that_kvmark_did_not_write_is_not_removed(
+    records: Records, ids: list[str], capsys: Capsys, *, force: bool
+) -> None:
+    notes = records.root / ids[0] / "notes.txt"
+    notes.write_text("mine")
+    word = ["--force"] if force else []
+    said = refusal(capsys, "rm", ids[0], ids[1], "--yes", *word)
+    assert f"{ids[0]} holds notes.txt, which kvmark didn't write" in said
+    assert left(records) == ids
+    told = answer(capsys, "prune", "--keep", "0", "--yes", *word)
+    because = "with files that kvmark didn't write"
+    assert told["kept"] == [{"run": ids[0], "because": because}]
+    assert notes.read_text() == "mine"
+
+
+def test_a_folder_that_is_only_named_like_a_run_is_not_pruned(
+    records: Records, ids: list[str], capsys: Capsys
+) -> None:
+    thesis = records.root / "20200101-000000-mine-abcd" / "part" / "thesis.txt"
+    thesis.parent.mkdir(parents=True)
+    thesis.write_text("mine")
+    answer(capsys, "prune", "--keep", "0", "--yes", "--force")
+    assert left(records) == [thesis.parents[1].name]
+    assert thesis.read_text() == "mine"
+
+
+def test_a_study_with_a_file_that_kvmark_did_not_write_stays(
+    records: Records, of_study: str, capsys: Capsys
+) -> None:
+    notes = records.root / journal.FOLDER / STUDY / "notes.txt"
+    notes.write_text("mine")
+    said = refusal(capsys, "rm", of_study, "--force", "--yes")
+    assert "notes.txt was not made by kvmark" in said
+    assert notes.read_text() == "mine"
+
+
 def test_a_run_of_a_study_stays_unless_it_is_forced(
     records: Records, of_study: str, make_run: MakeRun, capsys: Capsys
 ) -> None:

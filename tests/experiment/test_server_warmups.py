@@ -230,7 +230,7 @@ factors:
 
 
 def specs(study: Study) -> list[RunSpec]:
-    matrix = Matrix(study, Environment(study, resumed=False, tell=lambda _: None))
+    matrix = Matrix(study, Environment(study, tell=lambda _: None))
     system = parse_system_url("sim:")
     return [matrix._spec(case, system, 0, 0) for case in study.cases]
 

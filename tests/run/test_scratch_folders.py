@@ -21,6 +21,9 @@ def test_what_killed_commands_left_is_removed_and_nothing_else(tmp_path: Path) -
     words = [sys.executable, "-c", HOLD, str(tmp_path)]
     (tmp_path / "20260101-000000-mine-abcd").mkdir()
     (tmp_path / "scratch-file").write_text("no folder")
+    for notes in ("scratch-notes", "scratch-0badcafe"):
+        (tmp_path / notes).mkdir()
+        (tmp_path / notes / "notes.txt").write_text("mine")
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         left = Path(other.stdout.readline().strip())
@@ -33,4 +36,15 @@ def test_what_killed_commands_left_is_removed_and_nothing_else(tmp_path: Path) -
         assert not left.exists()
         assert own.is_dir()
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"20260101-000000-mine-abcd", "scratch-file"}
+    users = {"scratch-notes", "scratch-0badcafe"}
+    assert names == {"20260101-000000-mine-abcd", "scratch-file", *users}
+    assert all((tmp_path / notes / "notes.txt").read_text() == "mine" for notes in users)
+
+
+def test_a_scratch_folder_with_a_file_of_the_users_stays(tmp_path: Path) -> None:
+    with scratch_folder(tmp_path) as own:
+        (own / "notes.txt").write_text("mine")
+    assert (own / "notes.txt").read_text() == "mine"
+    with scratch_folder(tmp_path):
+        pass
+    assert (own / "notes.txt").read_text() == "mine"

@@ -1,6 +1,7 @@
 """A run knows the servers that kvmark started, and what others hold."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,16 +11,20 @@ from kvmark import catalog
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
-from kvmark.run.existing import emptier
+from kvmark.run.existing import DatasetClaim, check_existing, make_room
 from kvmark.run.served import served_by
 from kvmark.secret import Secret
 from kvmark.spec.faults import parse_fault
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
 from kvmark.testbed.console import connect
+from kvmark.testbed.redis.data import MARK
 from kvmark.testbed.state import Testbed
 
 Up = Callable[..., Testbed]
+
+
+OWN = DatasetClaim("c1a1", lambda: re.compile("user[0-9]+"))
 
 
 def plan_of(url: str) -> Plan:
@@ -92,27 +97,56 @@ def test_faults_of_a_server_that_is_not_there_are_refused(up: Up) -> None:
 def test_records_that_are_there_are_a_reason_to_refuse(up: Up) -> None:
     testbed = up()
     fill(testbed)
-    with pytest.raises(UsageError, match=r"redis://127.* already holds 2 keys, and the sequence"):
-        emptier(parse_system_url(testbed.url), "refuse")
+    system = parse_system_url(testbed.url)
+    told = r"redis://127.* already holds 2 keys without the mark"
+    with pytest.raises(UsageError, match=told):
+        check_existing(system, "refuse")
+    with pytest.raises(UsageError, match=told):
+        make_room(system, "refuse", OWN)
     assert keys(testbed) == 2
 
 
 def test_records_are_kept_or_removed_if_the_user_says_so(up: Up) -> None:
     testbed = up()
     fill(testbed)
-    emptier(parse_system_url(testbed.url), "keep")()
+    make_room(parse_system_url(testbed.url), "keep", OWN)
     assert keys(testbed) == 2
-    emptier(parse_system_url(testbed.url), "remove")()
+    make_room(parse_system_url(testbed.url), "remove", OWN)
     assert keys(testbed) == 0
 
 
 def test_a_database_that_was_empty_is_emptied_again_and_no_other(up: Up) -> None:
     testbed = up()
     fill(testbed)
-    prepare = emptier(parse_system_url(f"{testbed.url}/3"), "refuse")
-    fill(testbed, 3)
-    prepare()
-    assert (keys(testbed), keys(testbed, 3)) == (2, 0)
+    system = parse_system_url(f"{testbed.url}/3")
+    make_room(system, "refuse", OWN)
+    client = connect(testbed, testbed.nodes[0])
+    client.ask("SELECT", 3)
+    client.ask("MSET", "user1", 1, "user2", 2)
+    make_room(system, "refuse", OWN)
+    # The mark alone.
+    assert (keys(testbed), keys(testbed, 3)) == (2, 1)
+    assert client.ask("KEYS", "*") == [MARK]
+
+
+def test_a_key_that_somebody_added_keeps_the_database(up: Up) -> None:
+    testbed = up()
+    system = parse_system_url(testbed.url)
+    make_room(system, "refuse", OWN)
+    connect(testbed, testbed.nodes[0]).ask("MSET", "user1", 1, "mine", 2)
+    with pytest.raises(UsageError, match="and among them the key 'mine', which this command does"):
+        make_room(system, "refuse", OWN)
+    assert keys(testbed) == 3
+
+
+def test_what_another_command_loaded_is_not_this_ones(up: Up) -> None:
+    testbed = up()
+    system = parse_system_url(testbed.url)
+    make_room(system, "refuse", OWN)
+    connect(testbed, testbed.nodes[0]).ask("SET", "user1", 1)
+    with pytest.raises(UsageError, match="already holds 1 keys that another kvmark command loaded"):
+        make_room(system, "refuse", DatasetClaim("0f0f", OWN.names))
+    assert keys(testbed) == 2
 
 
 def test_a_cluster_holds_what_all_its_primaries_hold(up: Up) -> None:
@@ -121,9 +155,13 @@ def test_a_cluster_holds_what_all_its_primaries_hold(up: Up) -> None:
     for node, key in zip(testbed.nodes, ("b", "c", "a"), strict=True):
         assert connect(testbed, node).ask("SET", key, 1) == "OK"
     with pytest.raises(UsageError, match="already holds 3 keys"):
-        emptier(system, "refuse")
-    emptier(system, "remove")()
-    emptier(system, "refuse")
+        make_room(system, "refuse", OWN)
+    make_room(system, "remove", OWN)
+    make_room(system, "refuse", OWN)
+    for node, key in zip(testbed.nodes, ("user4", "user1", "user2"), strict=True):
+        assert connect(testbed, node).ask("SET", key, 1) == "OK"
+    make_room(system, "refuse", OWN)
+    check_existing(system, "refuse")
 
 
 @pytest.mark.parametrize("tls", [False, True])
@@ -131,7 +169,7 @@ def test_a_password_and_certificates_are_used(up: Up, *, tls: bool) -> None:
     testbed = up(password=Secret("hush"), tls=tls)
     fill(testbed)
     with pytest.raises(UsageError, match="already holds 2 keys"):
-        emptier(parse_system_url(testbed.url), "refuse")
+        check_existing(parse_system_url(testbed.url), "refuse")
 
 
 def test_a_password_of_the_url_or_a_variable_is_used(
@@ -145,11 +183,11 @@ def test_a_password_of_the_url_or_a_variable_is_used(
         f"redis://default:hush@{address}",
         f"redis://{address}?password_env=MY_WORD",
     ):
-        emptier(parse_system_url(url), "refuse")
+        check_existing(parse_system_url(url), "refuse")
     with pytest.raises(UsageError, match="NOT_SET, which isn't set"):
-        emptier(parse_system_url(f"redis://{address}?password_env=NOT_SET"), "refuse")
+        check_existing(parse_system_url(f"redis://{address}?password_env=NOT_SET"), "refuse")
     with pytest.raises(SystemUnderTestError, match="WRONGPASS") as refusal:
-        emptier(parse_system_url(f"redis://:wrong@{address}"), "refuse")
+        check_existing(parse_system_url(f"redis://:wrong@{address}"), "refuse")
     assert "wrong@" not in str(refusal.value)
 
 
@@ -157,11 +195,15 @@ def test_a_user_who_may_not_empty_the_database_is_told_what_does_without(up: Up)
     testbed = up()
     few = ("on", ">door", "~*", "+@all", "-@dangerous")
     assert connect(testbed, testbed.nodes[0]).ask("ACL", "SETUSER", "bob", *few) == "OK"
-    prepare = emptier(parse_system_url(f"redis://bob:door@{testbed.nodes[0].address}"), "refuse")
+    system = parse_system_url(f"redis://bob:door@{testbed.nodes[0].address}")
     with pytest.raises(SystemUnderTestError, match=r"can't be emptied \(--on-existing k.*NOPERM"):
-        prepare()
+        make_room(system, "remove", OWN)
+    few = ("resetkeys", "~user*")
+    assert connect(testbed, testbed.nodes[0]).ask("ACL", "SETUSER", "bob", *few) == "OK"
+    with pytest.raises(SystemUnderTestError, match=r"can't be marked .*--on-existing k.*NOPERM"):
+        make_room(system, "refuse", OWN)
 
 
 def test_a_server_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(SystemUnderTestError, match=r"127\.0\.0\.1:1 doesn't say what it holds"):
-        emptier(parse_system_url("redis://127.0.0.1:1"), "refuse")
+        check_existing(parse_system_url("redis://127.0.0.1:1"), "refuse")

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.errors import ForeignFile, SystemUnderTestError, UsageError
 from kvmark.secret import Secret
 from kvmark.testbed.console import Console, connect
 from kvmark.testbed.control import (
@@ -183,7 +183,7 @@ def test_a_folder_is_removed_unless_it_holds_a_strange_file(up: Up, root: Path) 
     testbed = up(appendonly=True, password=Secret(SECRET), tls=True)
     strange = testbed.folder / "notes.txt"
     strange.write_text("mine")
-    with pytest.raises(SystemUnderTestError, match=r"notes\.txt was not made by kvmark"):
+    with pytest.raises(ForeignFile, match=r"notes\.txt was not made by kvmark"):
         take_down(root, "redis", remove=True)
     assert testbed.log_of(testbed.nodes[0]).exists()
     strange.unlink()

@@ -55,6 +55,15 @@ def taken_port(root: Path, up: Up) -> Iterator[int]:
         yield port
 
 
+def test_no_testbed_of_a_users_has_a_name_that_a_study_would_remove(
+    said: Callable[..., tuple[int, str, str]], root: Path
+) -> None:
+    code, _, err = said("up", "redis", "--name", "study-smoke")
+    assert code == 2
+    assert "whose names begin with 'study-'" in err
+    assert not list(root.glob("*"))
+
+
 # With its data.
 
 

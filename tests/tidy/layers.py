@@ -47,11 +47,12 @@ RUST = arrows("""
     pyext:         engine driver-* tap
 """)
 # What the picture leaves out: `errors`, `interrupts` and `secret` are beneath everything, `cache`
-# names a folder, `processes` tells processes apart,
+# names a folder, `processes` tells processes apart, `removal` removes files,
 # `catalog` holds ready specs, `_engine` is the door to Rust, `drivers` what is behind it.
 PYTHON = arrows("""
     errors:
     interrupts:
+    removal:  errors
     cache:
     processes:
     _engine:
@@ -60,10 +61,10 @@ PYTHON = arrows("""
     spec:     errors secret drivers
     catalog:  spec
     plan:     catalog trace
-    testbed:  spec cache processes interrupts
-    records:  stats processes _engine
+    testbed:  spec cache processes interrupts removal
+    records:  stats processes _engine removal
     run:      plan testbed records _engine
-    trace:    errors cache _engine
+    trace:    errors cache _engine removal
     imports:  records
     stats:    errors
     analysis: records spec trace

@@ -1,6 +1,7 @@
 """Rules for Python, read from its syntax tree."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from findings import Finding, Source
@@ -8,6 +9,10 @@ from findings import Finding, Source
 LONGEST_FUNCTION = 70
 FLEET = "python/kvmark/run/fleet.py"
 WORKER = "python/kvmark/run/worker.py"
+REMOVAL = "python/kvmark/removal.py"
+REMOVING_FILES = {"removedirs", "rmdir", "rmtree", "unlink"}
+REMOVING_RECORDS = re.compile(r"(?i:flush_?db|flush_?all)$|(?:DROP|TRUNCATE)\b")
+STORES = re.compile(r"python/kvmark/testbed/\w+/data\.py")
 FILE_MODULES = {"io", "os", "pathlib", "shutil", "subprocess", "tempfile"}
 FILE_CALLS = {"open", "read_csv", "read_json", "read_parquet", "read_text", "scan_parquet"}
 NUMERIC_MODULES = {"numpy", "scipy", "statistics"}
@@ -49,6 +54,26 @@ def engine_outside_the_worker(source: Source) -> Iterator[Finding]:
             continue
         if ast.unparse(node) == "_engine.run":
             yield source.find(node.lineno, f"the engine carries out plans in {WORKER} only")
+
+
+def files_removed(source: Source) -> Iterator[Finding]:
+    """Files and folders are removed in one module, which proves whose they are."""
+    for node in ast.walk(ast.parse(source.text)):
+        if not isinstance(node, ast.Attribute) or source.path == REMOVAL:
+            continue
+        if node.attr in REMOVING_FILES or ast.unparse(node) == "os.remove":
+            yield source.find(node.lineno, f"{node.attr}: files are removed in {REMOVAL} only")
+
+
+def records_removed(source: Source) -> Iterator[Finding]:
+    """Records are removed by the stores' own modules, which `run/existing.py` alone calls."""
+    if STORES.fullmatch(source.path):
+        return
+    constants = (n for n in ast.walk(ast.parse(source.text)) if isinstance(n, ast.Constant))
+    for node in sorted(constants, key=lambda node: node.lineno):
+        if isinstance(node.value, str) and REMOVING_RECORDS.match(node.value):
+            problem = f"{node.value!r}: records are removed in testbed/*/data.py only"
+            yield source.find(node.lineno, problem)
 
 
 def file_access(source: Source) -> Iterator[Finding]:

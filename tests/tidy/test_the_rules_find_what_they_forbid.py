@@ -206,6 +206,25 @@ def test_an_engine_that_runs_elsewhere_than_in_the_worker_is_found() -> None:
     assert lines(python_rules.engine_outside_the_worker(worker)) == []
 
 
+def test_a_file_removed_elsewhere_than_where_it_is_proven_is_found() -> None:
+    text = (
+        "import os\nimport shutil\nshutil.rmtree(a)\nPath(a).unlink()\nos.remove(a)\nb.rmdir()\n"
+        "rows.remove(a)\nlinks.link()\n"
+    )
+    assert lines(python_rules.files_removed(python(text))) == [3, 4, 5, 6]
+    assert lines(python_rules.files_removed(python(text, python_rules.REMOVAL))) == []
+
+
+def test_records_removed_by_another_than_a_stores_module_are_found() -> None:
+    text = (
+        'a("FLUSHDB")\na("flush_all")\na(f"DROP TABLE {b}")\na("TRUNCATE b")\n'
+        'a("Empty it instead of DROP.")\na("DROPPED")\n'
+    )
+    assert lines(python_rules.records_removed(python(text))) == [1, 2, 3, 4]
+    store = python(text, "python/kvmark/testbed/redis/data.py")
+    assert lines(python_rules.records_removed(store)) == []
+
+
 def test_a_file_read_by_stats_is_found() -> None:
     text = "from pathlib import Path\nimport math\nopen(a)\nmath.sqrt(2)\n"
     assert lines(python_rules.file_access(python(text))) == [1, 3]

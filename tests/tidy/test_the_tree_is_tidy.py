@@ -146,6 +146,14 @@ def test_plans_are_carried_out_in_one_file() -> None:
     holds(each(python_rules.engine_outside_the_worker, sources(".py", under="python/kvmark/")))
 
 
+def test_files_are_removed_in_one_place() -> None:
+    holds(each(python_rules.files_removed, sources(".py", under="python/kvmark/")))
+
+
+def test_records_are_removed_by_the_stores_modules_alone() -> None:
+    holds(each(python_rules.records_removed, sources(".py", under="python/kvmark/")))
+
+
 def test_stats_reads_no_file() -> None:
     modules = sources(".py", under="python/kvmark/stats/")
     holds(each(python_rules.file_access, modules))

@@ -9,6 +9,8 @@ use memchr::memchr;
 /// Longest line and longest block that are believed.
 const LINE_MAX: usize = 8 << 10;
 const LENGTH_MAX: usize = 1 << 30;
+/// How the line of an item begins in the list of all.
+const LISTED: &[u8] = b"key=";
 
 /// The bytes aren't the text protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -116,7 +118,12 @@ fn line(bytes: &[u8], from: usize) -> Result<Option<(&[u8], usize)>, Garbage> {
     let Some(end) = memchr(b'\n', believed) else {
         return if rest.len() >= LINE_MAX { Err(Garbage) } else { Ok(None) };
     };
-    let text = rest[..end].strip_suffix(b"\r").ok_or(Garbage)?;
+    let text = match rest[..end].strip_suffix(b"\r") {
+        Some(text) => text,
+        // A line of the list of all items ends with the newline alone.
+        None if rest.starts_with(LISTED) => &rest[..end],
+        None => return Err(Garbage),
+    };
     Ok(Some((text, from + end + 1)))
 }
 
@@ -143,6 +150,7 @@ fn read_rare(line: &[u8]) -> Result<Line<'_>, Garbage> {
     Ok(match first {
         b"VA" => Line::Block(number(word(rest).0)?),
         b"STAT" => Line::Told,
+        _ if first.starts_with(LISTED) => Line::Told,
         b"ERROR" | b"CLIENT_ERROR" | b"SERVER_ERROR" => Line::Error,
         b"STORED" | b"DELETED" | b"TOUCHED" | b"OK" | b"RESET" | b"HD" | b"MN" => {
             Line::Word(Said::Done)
@@ -314,6 +322,7 @@ mod tests {
             (b"CLIENT_ERROR bad\r\n", Said::Error(b"CLIENT_ERROR bad")),
             (b"ERROR\r\n", Said::Error(b"ERROR")),
             (b"STAT a b\r\nEND\r\n", Said::Other),
+            (b"key=a exp=-1 la=1 cas=2 fetch=no cls=1 size=66\nEND\r\n", Said::Other),
         ];
         for (bytes, expected) in cases {
             assert_eq!(scanned(bytes), Ok(Some(bytes.len())));

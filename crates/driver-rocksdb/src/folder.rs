@@ -8,8 +8,10 @@ use kvmark_driver::OpenError;
 
 /// The file that makes a folder a RocksDB database.
 const CURRENT: &str = "CURRENT";
-/// Files that RocksDB makes before that one; none of them holds data.
-const EARLY_NAMES: [&str; 3] = ["IDENTITY", "LOCK", "LOG"];
+/// kvmark's mark: it is there before the database, which is kvmark's to remove.
+const MARK: &str = ".kvmark";
+/// Files that RocksDB or kvmark makes before that one; none of them holds data.
+const EARLY_NAMES: [&str; 4] = ["IDENTITY", "LOCK", "LOG", MARK];
 const EARLY_PREFIXES: [&str; 2] = ["LOG.old.", "MANIFEST-"];
 
 /// What stands at a path.

@@ -10,6 +10,7 @@
 //! holds anything but a RocksDB database with the dataset's table.
 
 mod codec;
+mod console;
 mod database;
 mod effective;
 mod failure;
@@ -23,8 +24,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kvmark_driver::{
-    About, AnySession, Capabilities, Description, Driver, Execution, Layout, Never, OpenError,
-    Place, Scheme,
+    About, AnyConsole, AnySession, Capabilities, Description, Driver, Execution, Layout, Never,
+    OpenError, Place, Scheme,
 };
 
 use database::Database;
@@ -88,5 +89,12 @@ impl Driver for RocksDb {
 
     fn statistics(&self) -> BTreeMap<String, f64> {
         statistics::read(&self.database)
+    }
+
+    fn console(
+        options: &BTreeMap<String, serde_json::Value>,
+    ) -> Result<Option<AnyConsole>, OpenError> {
+        let settings = options::Settings::parse(options)?;
+        Ok(Some(Box::new(console::Console::new(&settings))))
     }
 }

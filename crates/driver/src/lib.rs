@@ -146,8 +146,8 @@ pub trait Driver: Send + Sync + 'static {
         BTreeMap::new()
     }
 
-    /// A console of the server that the options name first; none of a system without servers.
-    /// Nothing is connected yet.
+    /// A console of the server that the options name first, or of an embedded database; none of a
+    /// system that can't be asked. Nothing is connected or opened yet.
     ///
     /// # Errors
     /// [`OpenError::Option`] when an option is unknown or has a wrong value.
@@ -161,8 +161,8 @@ pub trait Driver: Send + Sync + 'static {
     }
 }
 
-/// A connection to one server, on which it is asked one thing after the other. It isn't what
-/// measures.
+/// A connection to one server, or an embedded database, on which it is asked one thing after the
+/// other. It isn't what measures.
 pub trait Console: Send {
     /// The answer to a command's words, or to a statement: texts, numbers, and lists of them. The
     /// first one connects, and what comes after a connection was lost connects again.

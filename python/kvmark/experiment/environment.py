@@ -18,9 +18,10 @@ from kvmark.errors import KvmarkError, SystemUnderTestError
 from kvmark.experiment.designs.matrix.cases import Case
 from kvmark.experiment.designs.matrix.definition import Study
 from kvmark.experiment.designs.matrix.testbed_words import TestbedWords
-from kvmark.run.existing import OnExisting, emptier
+from kvmark.run.existing import DatasetClaim, OnExisting, make_room
 from kvmark.spec.url import SystemUrl, parse_system_url
 from kvmark.testbed.control import take_down, wait_until_healthy
+from kvmark.testbed.folders import OF_STUDIES
 from kvmark.testbed.process import Identity, bind
 from kvmark.testbed.state import Testbed, all_testbeds, testbeds_root
 from kvmark.testbed.systems import SYSTEMS
@@ -36,13 +37,14 @@ class Environment:
     """The systems of a study, as a context at whose end its own testbeds are gone."""
 
     study: Study
-    #: Whether what a system holds is the study's own, from an earlier pass.
-    resumed: bool
     tell: Callable[[str], None]
+    #: What happens to records of a system that isn't the study's own testbed.
+    on_existing: OnExisting = "refuse"
+    #: By what the study recognises its records; to be set once it has a journal.
+    claim: DatasetClaim | None = None
     _wanted: TestbedWords | None = None
     _up: Testbed | None = None
     _failed: dict[str, str] = field(default_factory=dict)
-    _emptiers: dict[str, Callable[[], None]] = field(default_factory=dict)
 
     def __enter__(self) -> Self:
         """Removes what a killed pass may have left."""
@@ -65,15 +67,14 @@ class Environment:
         return parse_system_url(self._testbed(wanted).url)
 
     def empty(self, system: SystemUrl) -> None:
-        """Removes the records of a system, which must hold none when the study meets it first.
+        """Removes the records of a system, which must be the study's own.
 
         Raises:
-            UsageError: it holds records that the study didn't put there.
+            UsageError: it holds records that the study can't prove to be its own.
         """
-        if system.text not in self._emptiers:
-            on_existing: OnExisting = "remove" if self.resumed else "refuse"
-            self._emptiers[system.text] = emptier(system, on_existing)
-        self._emptiers[system.text]()
+        # A testbed of the study's was started by this very process, and nobody else knows it.
+        own = self._up is not None and system.text == parse_system_url(self._up.url).text
+        make_room(system, "remove" if own else self.on_existing, self.claim)
 
     @property
     def incarnation(self) -> str:
@@ -122,7 +123,7 @@ class Environment:
     @property
     def _name(self) -> str:
         """The testbed's name: the study's, as testbeds write theirs."""
-        return re.sub(r"[^a-z0-9-]", "-", f"study-{self.study.name}")[:_LONGEST]
+        return re.sub(r"[^a-z0-9-]", "-", f"{OF_STUDIES}{self.study.name}")[:_LONGEST]
 
 
 def every_core(testbed: Testbed) -> Callable[[], AbstractContextManager[None]] | None:

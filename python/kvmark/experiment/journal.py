@@ -10,7 +10,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
+import re
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -19,6 +20,7 @@ from typing import Any, Final
 
 from kvmark.errors import KvmarkError, RecordsError, RunError, UsageError
 from kvmark.records import Entry, Records, files
+from kvmark.removal import remove_folder
 
 __all__ = ["Attempt", "Journal", "begin", "every", "find", "named", "of_run", "tag"]
 
@@ -27,6 +29,9 @@ FOLDER: Final = "studies"
 _DEFINITION: Final = "study.json"
 _LINES: Final = "journal.jsonl"
 _ENDED: Final = "ended_block"
+_CLAIM_BYTES: Final = 16
+_NAMES: Final = "|".join(map(re.escape, (_DEFINITION, _LINES)))
+_OWN_FILES: Final = re.compile(rf"{_NAMES}|\.({_NAMES})\.\d+\.tmp")
 _MANIFESTS: Final = (files.MANIFEST, files.ENDED, files.RUNNING)
 
 
@@ -81,6 +86,19 @@ class Journal:
             raise RecordsError(f"{path} can't be read: {problem}") from problem
         return document
 
+    def claim(self) -> str:
+        """The claim in the marks of systems that this study found empty, the study's alone.
+
+        Raises:
+            RecordsError: what it was begun with can't be read.
+            RunError: the claim of a study of an older kvmark can't be written.
+        """
+        document = self.definition
+        if "claim" not in document:
+            document = {**document, "claim": _new_claim()}
+            self._define(document)
+        return str(document["claim"])
+
     def ask_for_more(self, asked: Mapping[str, Any]) -> None:
         """Keeps what is asked for from now on; what was made already stays a part of it.
 
@@ -88,7 +106,9 @@ class Journal:
             RecordsError: what it was begun with can't be read.
             RunError: it can't be written.
         """
-        document = {**self.definition, "asked": asked}
+        self._define({**self.definition, "asked": asked})
+
+    def _define(self, document: Mapping[str, Any]) -> None:
         try:
             files.write_atomically(self.path / _DEFINITION, files.to_json(document))
         except OSError as problem:
@@ -137,10 +157,11 @@ class Journal:
         """Removes the study's folder.
 
         Raises:
+            ForeignFile: it holds a file that kvmark didn't write; then nothing is removed.
             RunError: it can't be removed.
         """
         try:
-            shutil.rmtree(self.path)
+            remove_folder(self.path, _OWN_FILES)
         except OSError as problem:
             raise RunError(
                 f"the study's folder {self.path} can't be removed because {problem.strerror}"
@@ -225,7 +246,7 @@ def begin(records: Records, name: str, definition: Mapping[str, Any]) -> Journal
     path = root / f"{created:%Y%m%d-%H%M%S}-{name}-{records.token()}"
     document = {
         "format": FORMAT, "id": path.name, "name": name, "created": created.isoformat(),
-        **definition,
+        "claim": _new_claim(), **definition,
     }  # fmt: skip
     # Under its name it is never seen without its definition.
     hidden = root / f".{path.name}"
@@ -277,6 +298,10 @@ def of_run(records: Records, entry: Entry) -> Journal | None:
         if journal is not None:
             return journal
     return None
+
+
+def _new_claim() -> str:
+    return secrets.token_hex(_CLAIM_BYTES)
 
 
 def _unwritable(path: Path, problem: OSError) -> RunError:

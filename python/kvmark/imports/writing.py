@@ -9,7 +9,6 @@ nothing that it said is lost.
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +32,7 @@ from kvmark.records.formats import NEWEST
 from kvmark.records.intervals import SCHEMA, to_parquet
 from kvmark.records.model import SystemRecord
 from kvmark.records.writer import one_sentence
+from kvmark.removal import discard_folder
 
 __all__ = ["TAG", "Import", "intervals_table", "keep", "written_table"]
 
@@ -81,8 +81,8 @@ def keep(
                 path.replace(folder.path)
     except BaseException:
         for folder, path in staged:
-            shutil.rmtree(path, ignore_errors=True)
-            shutil.rmtree(folder.path, ignore_errors=True)
+            discard_folder(path, files.OWN_FILES)
+            discard_folder(folder.path, files.OWN_FILES)
         raise
     files.sync_folder(records.root)
     return [Run.open(folder.path) for folder, _ in staged]

@@ -33,6 +33,7 @@ from kvmark.plan.model import (
 from kvmark.plan.seeds import derive_seeds
 from kvmark.plan.stress_rows import row_law
 from kvmark.plan.stress_statements import Operation, operations
+from kvmark.spec.owned_tables import TableRemoval, marked
 from kvmark.spec.stress.command import SchemaSpec, StressSpec
 from kvmark.spec.stress.profile import Profile
 from kvmark.spec.stress.target import TargetSpec
@@ -67,7 +68,7 @@ class StressPlans:
     """How many the workers may use; 0 for all that this process may."""
 
     def plan(self, clients: int, *, first: bool = True, warmup: bool | None = None) -> Plan:
-        """The plan for so many clients; the first one makes the schema and may empty the table.
+        """The plan for so many clients; the first one makes the schema and warms up.
 
         Raises:
             PlanError: an operation can't be carried out.
@@ -91,7 +92,7 @@ class StressPlans:
             seeds=derive_seeds(_SEED),
             share=Share(index=0, of=1),
             dataset=_dataset(spec),
-            prepare=_prepare(spec, self.profiles, first=first) if self.driver == "cql" else (),
+            prepare=_prepare(spec, self.profiles) if self.driver == "cql" else (),
             statements=tuple(operation.statement for operation in mix),
             groups=tuple(groups),
             phases=tuple(phases),
@@ -102,6 +103,20 @@ class StressPlans:
             workers=workers,
             pin=(),
         )
+
+    def removals(self, *, first: bool) -> tuple[TableRemoval, ...]:
+        """The tables that are emptied before a plan is carried out, where they exist."""
+        spec = self.spec
+        if not (spec.truncate == "always" or (spec.truncate == "once" and first)):
+            return ()
+        if spec.command == "user":
+            names = {f"{one.keyspace}.{one.table.name}" for one in self.profiles}
+        else:
+            kinds = {
+                "counter" if kind.startswith("counter") else "standard" for kind in spec.shares
+            }
+            names = {f"{spec.schema.keyspace}.{kind}1" for kind in kinds}
+        return tuple(TableRemoval(name, drops=False) for name in sorted(names))
 
     def _options(self, workers: int) -> dict[str, Any]:
         if self.driver != "cql":
@@ -249,19 +264,13 @@ def _dataset(spec: StressSpec) -> Dataset:
     )
 
 
-def _prepare(spec: StressSpec, profiles: Sequence[Profile], *, first: bool) -> tuple[str, ...]:
-    """What makes the schema, and empties the tables if that was asked for."""
-    empties = spec.truncate == "always" or (spec.truncate == "once" and first)
+def _prepare(spec: StressSpec, profiles: Sequence[Profile]) -> tuple[str, ...]:
+    """What makes the schema."""
     if spec.command == "user":
-        made = tuple(text for profile in profiles for text in profile.prepare)
-        tables = (f'"{one.keyspace}"."{one.table.name}"' for one in profiles)
-        return made + (tuple(f"TRUNCATE {table}" for table in tables) if empties else ())
+        return tuple(text for profile in profiles for text in profile.prepare)
     use = f'USE "{spec.schema.keyspace}"'
     writes = spec.command in ("write", "counter_write")
-    made = (_keyspace(spec.schema), use, *_tables(spec)) if writes else (use,)
-    names = {f"{kind.split('_')[0]}1" for kind in spec.shares if kind.startswith("counter")}
-    names |= {"standard1" for kind in spec.shares if not kind.startswith("counter")}
-    return made + (tuple(f'TRUNCATE "{name}"' for name in sorted(names)) if empties else ())
+    return (_keyspace(spec.schema), use, *_tables(spec)) if writes else (use,)
 
 
 def _keyspace(schema: SchemaSpec) -> str:
@@ -288,7 +297,7 @@ def _tables(spec: StressSpec) -> tuple[str, ...]:
     def table(name: str, kind: str) -> str:
         columns = ", ".join(f'"{column}" {kind}' for column in names)
         head = f'CREATE TABLE IF NOT EXISTS "{name}" (key blob PRIMARY KEY, {columns})'
-        return f"{head} WITH {options}"
+        return marked(f"{head} WITH {options}")
 
     made = (table("standard1", "blob"),)
     return (*made, table("counter1", "counter")) if spec.command == "counter_write" else made

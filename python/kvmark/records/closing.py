@@ -11,6 +11,7 @@ from kvmark.records import files
 from kvmark.records.intervals import read_intervals, read_resources, to_parquet
 from kvmark.records.run import Run
 from kvmark.records.writer import one_sentence
+from kvmark.removal import remove_file
 
 _READ_ONLY = 0o444
 
@@ -32,7 +33,7 @@ def seal(folder: Path) -> Run:
 def tidy(folder: Path) -> None:
     """Removes the logs of a closed run and makes what stays read-only."""
     for name in files.LOGS:
-        (folder / name).unlink(missing_ok=True)
+        remove_file(folder / name)
     for name in files.CLOSED_FILES:
         if (folder / name).exists():
             (folder / name).chmod(_READ_ONLY)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from kvmark.errors import RecordsError
+from kvmark.removal import remove_file
 
 RUNNING = "running.json"
 MANIFEST = "manifest.json"
@@ -32,6 +34,10 @@ CLOSED_FILES = (MANIFEST, INTERVALS, RESOURCES, HISTOGRAMS, EVENTS)
 #: What only a run that isn't closed has.
 LOGS = (RUNNING, ENDED, LOCK, INTERVAL_LOG, RESOURCE_LOG)
 
+_NAMES = "|".join(map(re.escape, (*CLOSED_FILES, *LOGS, ORIGINAL, WRITTEN)))
+OWN_FILES = re.compile(rf"{_NAMES}|\.({_NAMES})\.\d+\.tmp")
+"""Every name that kvmark writes in the folder of a run."""
+
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Writes beside the file, flushes to the disk and renames, so that no half file is ever seen.
@@ -47,7 +53,7 @@ def write_atomically(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError:
-        temporary.unlink(missing_ok=True)
+        remove_file(temporary)
         raise
     sync_folder(path.parent)
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from kvmark.errors import RecordsError, RunError
+from kvmark.records import files
 from kvmark.records.listed import Entry
 from kvmark.records.store import Records
 from kvmark.records.verdicts import verdict_path
+from kvmark.removal import foreign_file, remove_file, remove_folder
 
-__all__ = ["is_written", "remove", "size_bytes", "sweep"]
+__all__ = ["foreign_in", "is_written", "remove", "size_bytes", "sweep"]
 
 _LEAVING: Final = re.compile(r"\.(\d{8}-\d{6}-[a-z0-9-]+)\.removed")
 """The name of a folder that is being removed; no list shows it."""
@@ -33,6 +34,15 @@ def is_written(entry: Entry) -> bool:
         return False
 
 
+def foreign_in(entry: Entry) -> str | None:
+    """The name of a file in a run's folder that kvmark didn't write; None without one."""
+    if entry.path.is_symlink():
+        # The link goes, and what it leads to stays.
+        return None
+    foreign = foreign_file(entry.path, files.OWN_FILES)
+    return None if foreign is None else str(foreign.relative_to(entry.path))
+
+
 def size_bytes(entry: Entry) -> int:
     """What the run's files take."""
     total = 0
@@ -46,17 +56,18 @@ def remove(records: Records, run: str) -> None:
     """Removes a run's folder and what is kept beside it; one that is gone already is no problem.
 
     Raises:
+        ForeignFile: its folder holds a file that kvmark didn't write; then nothing is removed.
         RunError: something of it can't be removed; no list shows the run any more if its folder
             could be renamed.
     """
     folder, leaving = records.root / run, records.root / f".{run}.removed"
     try:
         if folder.is_symlink():
-            folder.unlink()
+            remove_file(folder)
         else:
             with suppress(FileNotFoundError):
                 folder.rename(leaving)
-        verdict_path(records.root, run).unlink(missing_ok=True)
+        remove_file(verdict_path(records.root, run))
         _remove_folder(leaving)
     except OSError as problem:
         raise RunError(
@@ -82,5 +93,4 @@ def sweep(records: Records) -> None:
 
 
 def _remove_folder(folder: Path) -> None:
-    with suppress(FileNotFoundError):
-        shutil.rmtree(folder)
+    remove_folder(folder, files.OWN_FILES)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import json
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from kvmark.records import files
 from kvmark.records.formats import NEWEST, as_newest
 from kvmark.records.model import Manifest
 from kvmark.records.process import Lock, Writer, take_lock
+from kvmark.removal import discard_folder
 
 if TYPE_CHECKING:
     from kvmark.records.run import Run
@@ -195,7 +195,7 @@ class RunFolder:
         kept = (files.MANIFEST, files.ENDED)
         if any((self.path / name).exists() for name in kept) or _measured(self.path):
             return False
-        shutil.rmtree(self.path, ignore_errors=True)
+        discard_folder(self.path, files.OWN_FILES)
         return not self.path.exists()
 
 

@@ -13,7 +13,8 @@ from kvmark.drivers import is_embedded
 from kvmark.errors import GeneratorDied, Interrupted, KvmarkError, RunError
 from kvmark.plan.model import Plan
 from kvmark.records import Header, Manifest, RunFolder
-from kvmark.run.embedded import created_on_demand, removed_if_refused
+from kvmark.run.embedded import created_on_demand
+from kvmark.run.existing import removed_if_refused
 from kvmark.run.faults import Faults
 from kvmark.run.generator import Caller
 from kvmark.run.sampler import Sampler

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from kvmark.plan.model import OnTape, Plan
+from kvmark.removal import remove_file
 from kvmark.trace import tapes_folder
 
 __all__ = ["Piece", "lacks", "pieces", "take", "tapes_of", "with_own_tapes"]
@@ -73,7 +74,7 @@ def take(piece: Piece) -> None:
             beside.rename(own)
     except OSError:
         with suppress(OSError):
-            beside.unlink()
+            remove_file(beside)
         raise
 
 

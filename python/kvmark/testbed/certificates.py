@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.removal import remove_file
 from kvmark.testbed.ports import HOST
 from kvmark.testbed.state import write_private
 
@@ -98,7 +99,7 @@ def make_certificates(testbed: Path, hosts: Sequence[str] = (HOST,)) -> Certific
         "server",
     ]
     _run([*common, *key, "-keyout", made.key, "-out", made.server, *signed])
-    signing_key.unlink()
+    remove_file(signing_key)
     return made
 
 

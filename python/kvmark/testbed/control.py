@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from kvmark.errors import UsageError
+from kvmark.removal import remove_folder
 from kvmark.testbed import network, process
 from kvmark.testbed.launch import start_again, start_node, stop_servers
 from kvmark.testbed.network import Disturbance, Network
-from kvmark.testbed.state import Node, Testbed, all_testbeds, find_testbed, remove_folder
+from kvmark.testbed.state import Node, Testbed, all_testbeds, find_testbed
 from kvmark.testbed.system import Promotion
 from kvmark.testbed.systems import system_of
 
@@ -49,7 +50,8 @@ def take_down(root: Path, name: str | None = None, *, remove: bool = False) -> l
 
     Raises:
         UsageError: there is no testbed of that name.
-        SystemUnderTestError: a server can't be stopped, or a folder holds files of others.
+        ForeignFile: a folder to be removed holds files of others.
+        SystemUnderTestError: a server can't be stopped.
     """
     chosen = all_testbeds(root) if name is None else [find_testbed(root, name)]
     stopped = [Stopped(testbed.name, stop_servers(testbed), removed=remove) for testbed in chosen]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from kvmark.secret import Secret
 from kvmark.testbed.cassandra.health import DRIVER
 from kvmark.testbed.console import Console
 
-__all__ = ["CqlServer", "look_at", "send"]
+__all__ = ["CqlServer", "look_at"]
 
 _SWITCHES = ("accord.enabled", "accord_enabled")
 
@@ -46,25 +45,6 @@ def look_at(
         raise SystemUnderTestError(f"{address} doesn't say what it is: {problem}") from problem
     names = frozenset(row["table_name"] for row in tables)
     return CqlServer(local["release_version"], names, accord)
-
-
-def send(
-    address: str,
-    statements: Sequence[str],
-    login: tuple[str, str] | None = None,
-    authority: Path | None = None,
-) -> None:
-    """Sends statements to the first node of an address, in order.
-
-    Raises:
-        SystemUnderTestError: it doesn't answer, or refuses one.
-    """
-    console = _console(address, login, authority)
-    try:
-        for statement in statements:
-            console.ask(statement)
-    except SystemUnderTestError as problem:
-        raise SystemUnderTestError(f"{address} refused: {problem}") from problem
 
 
 def _console(address: str, login: tuple[str, str] | None, authority: Path | None) -> Console:

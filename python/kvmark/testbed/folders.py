@@ -6,9 +6,11 @@ import os
 from pathlib import Path
 from typing import Final
 
-__all__ = ["DESCRIPTION", "names_of_testbeds", "testbeds_root"]
+__all__ = ["DESCRIPTION", "OF_STUDIES", "names_of_testbeds", "testbeds_root"]
 
 DESCRIPTION: Final = "testbed.json"
+OF_STUDIES: Final = "study-"
+"""How the names of testbeds begin that studies make and remove; no user's does."""
 
 
 def testbeds_root() -> Path:

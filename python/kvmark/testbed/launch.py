@@ -10,7 +10,7 @@ import fcntl
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,13 +19,14 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from kvmark.errors import KvmarkError, SystemUnderTestError, UsageError
+from kvmark.removal import discard_folder
 from kvmark.secret import Secret
 from kvmark.testbed import network as networks
 from kvmark.testbed import process
 from kvmark.testbed.certificates import Certificates
 from kvmark.testbed.memory_group import joining, make_group, remove_group
 from kvmark.testbed.ports import is_free
-from kvmark.testbed.state import Node, Testbed, owner_of, remove_folder, write_private
+from kvmark.testbed.state import Node, Testbed, owner_of, write_private
 from kvmark.testbed.system import OwnFiles, System
 from kvmark.testbed.wishes import kept_wishes
 
@@ -151,8 +152,7 @@ def launch(testbed: Testbed, wanted: Any, steps: Launch) -> Testbed:
         stop_servers(testbed)
         if not (failed and refused is None and steps.keeps_log):
             # A file that isn't ours would be a reason to keep the folder, not to hide the error.
-            with suppress(SystemUnderTestError):
-                remove_folder(testbed.folder, steps.own_files)
+            discard_folder(testbed.folder, steps.own_files)
         if refused is not None:
             raise refused from problem
         raise

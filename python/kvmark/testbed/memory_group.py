@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from kvmark.errors import UsageError
+from kvmark.removal import remove_empty
 
 __all__ = ["joining", "make_group", "ran_out", "remove_group"]
 
@@ -75,7 +76,7 @@ def remove_group(group: Path) -> None:
     """Removes a group whose processes have ended; one that is gone already is left so."""
     # An empty group costs nothing, and whatever holds it is not worth failing for.
     with suppress(OSError):
-        group.rmdir()
+        remove_empty(group)
 
 
 def _parent(own: Path, mount: Path) -> tuple[Path, tuple[str, str]]:

@@ -1,59 +1,97 @@
-"""Folders of embedded RocksDB: whether one is there, making one, and removing what kvmark made."""
+"""Folders of embedded RocksDB: what is in one, whose it is, and removing what kvmark made.
+
+A folder that kvmark made bears its mark, a file beside RocksDB's own, from before the first record.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import secrets
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from kvmark.errors import SystemUnderTestError
+from kvmark.removal import discard_folder, remove_folder
 from kvmark.secret import Secret
+from kvmark.testbed.console import Console
 from kvmark.testbed.system import Contents, Store
 
 __all__ = ["STORE", "scratch_folder"]
 
+_DRIVER: Final = "rocksdb"
 _SCRATCH: Final = "scratch-"
-_OWN_FILE = re.compile(
+_SCRATCH_NAME: Final = re.compile(rf"{_SCRATCH}[0-9a-f]{{8}}")
+_MARK: Final = ".kvmark"
+_NAMES: Final = (
     r"CURRENT|IDENTITY|LOCK|LOG(\.old\.\d+)?|(MANIFEST|OPTIONS)-\d+(\.dbtmp)?|\d+\.(sst|log|blob)"
+    rf"|\d+\.dbtmp|{re.escape(_MARK)}"
 )
+_OWN_FILES: Final = re.compile(_NAMES)
+_SCRATCH_FILES: Final = re.compile(rf"{re.escape(_MARK)}|db/({_NAMES})")
 
 
 def _contents(options: Mapping[str, str], _: Secret | None) -> Contents:
     """What is in the folder of a database."""
     folder = Path(options["path"])
     return Contents(
-        "a database" if (folder / "CURRENT").exists() else None,
-        "remove it with --on-existing remove, name another folder, or leave load out of"
-        " --workloads",
-        lambda: _remove_database(folder),
+        found="a database" if (folder / "CURRENT").exists() else None,
+        others="name another folder, or leave load out of --workloads",
+        claim=_claim_of(folder),
+        foreign=lambda names: _foreign_key(folder, names),
+        remove=lambda: remove_folder(folder, _OWN_FILES),
+        mark=lambda claim: _mark(folder, claim),
     )
 
 
-STORE: Final = Store("rocksdb", _contents)
+STORE: Final = Store(_DRIVER, _contents)
 """What a folder holds, and removing it."""
 
 
-def _remove_database(folder: Path) -> None:
-    """Removes a database and its folder.
+def _claim_of(folder: Path) -> str | None:
+    """The claim that a folder's mark names; None without a mark, or with a damaged one."""
+    try:
+        return str(json.loads((folder / _MARK).read_bytes())["claim"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _mark(folder: Path, claim: str) -> None:
+    """Marks an empty folder, made where there is none, so that what it will hold is kvmark's.
 
     Raises:
-        SystemUnderTestError: the folder holds other files too, so that it isn't kvmark's to remove.
+        SystemUnderTestError: the mark can't be written.
     """
-    if not folder.exists():
-        return
-    for path in folder.iterdir():
-        if not _OWN_FILE.fullmatch(path.name):
-            raise SystemUnderTestError(
-                f"{folder} holds {path.name}, which is not RocksDB's: remove the folder yourself"
-                " or name another"
-            )
-    shutil.rmtree(folder)
+    text = json.dumps({"made_by": "kvmark", "claim": claim}) + "\n"
+    try:
+        folder.mkdir(exist_ok=True)
+        (folder / _MARK).write_text(text, encoding="utf-8")
+    except OSError as problem:
+        raise SystemUnderTestError(
+            f"{folder} can't be marked as kvmark's own because {problem.strerror}: check its"
+            " permissions, or load without a mark with --on-existing keep"
+        ) from problem
+
+
+def _foreign_key(folder: Path, names: re.Pattern[str]) -> str | None:
+    """A key of the database that isn't one of these names; None without one.
+
+    Raises:
+        SystemUnderTestError: the database can't be read.
+    """
+    console = Console(_DRIVER, {"path": str(folder)})
+    for table in console.ask("TABLES"):
+        after: list[str] = []
+        while keys := console.ask("KEYS", table, *after):
+            for key in keys:
+                if not names.fullmatch(key):
+                    return f"the key {key!r}"
+            after = [keys[-1]]
+    return None
 
 
 @contextmanager
@@ -70,6 +108,7 @@ def scratch_folder(root: Path) -> Iterator[Path]:
     hidden, folder = root / f".{_SCRATCH}{token}", root / f"{_SCRATCH}{token}"
     try:
         hidden.mkdir(parents=True)
+        (hidden / _MARK).write_text("made by kvmark, gone when its command ends\n")
     except OSError as problem:
         raise SystemUnderTestError(
             f"no database can be made in {root} because {problem.strerror}: name a folder with"
@@ -83,15 +122,17 @@ def scratch_folder(root: Path) -> Iterator[Path]:
         try:
             yield folder
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            discard_folder(folder, _SCRATCH_FILES)
 
 
 def _remove_abandoned(root: Path) -> None:
-    """Removes scratch folders that nobody holds a lock on."""
+    """Removes scratch folders of commands that were killed: marked ones that nobody locks."""
     for path in root.glob(f"{_SCRATCH}*"):
+        if not (_SCRATCH_NAME.fullmatch(path.name) and (path / _MARK).is_file()):
+            continue
         with suppress(OSError), _opened(path) as handle:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(path, ignore_errors=True)
+            discard_folder(path, _SCRATCH_FILES)
 
 
 @contextmanager

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.removal import remove_file
 from kvmark.testbed.folders import DESCRIPTION, names_of_testbeds, testbeds_root
 from kvmark.testbed.network import Network
 from kvmark.testbed.process import Identity, Watched, lives
@@ -32,7 +32,6 @@ __all__ = [
     "make_folder",
     "names_of_testbeds",
     "owner_of",
-    "remove_folder",
     "testbeds_root",
     "write_private",
 ]
@@ -175,7 +174,7 @@ class Testbed(BaseModel):
             temporary.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
             temporary.replace(path)
         except OSError as problem:
-            temporary.unlink(missing_ok=True)
+            remove_file(temporary)
             raise SystemUnderTestError(
                 f"{path} can't be written because {problem.strerror}"
             ) from problem
@@ -274,30 +273,11 @@ def make_folder(root: Path, system: str, name: str | None) -> Path:
     )
 
 
-def remove_folder(folder: Path, own: re.Pattern[str]) -> None:
-    """Removes a testbed's folder if all its files, by their path in it, are known.
-
-    Raises:
-        SystemUnderTestError: it holds another file; then nothing is removed.
-    """
-    for path in _files(folder):
-        if not own.fullmatch(str(path.relative_to(folder))):
-            raise SystemUnderTestError(
-                f"{path} was not made by kvmark or its servers: move it away, or remove the folder"
-                " yourself"
-            )
-    shutil.rmtree(folder)
-
-
 def write_private(path: Path, text: str) -> None:
     """Writes a new file that its owner alone can read, from its first moment on."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE)
     with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
         file.write(text)
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    return (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
 
 
 def _plain_addresses(text: str) -> Iterable[str]:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from kvmark.secret import Secret
+from kvmark.spec.owned_tables import TableRemoval
 from kvmark.testbed.state import Node, Testbed
 
-__all__ = ["Contents", "Counted", "Meter", "OwnFiles", "Promotion", "Store", "System"]
+__all__ = ["Contents", "Counted", "Meter", "OwnFiles", "Promotion", "Store", "System", "Tables"]
 
 OwnFiles: TypeAlias = re.Pattern[str]
 """Paths within a testbed's folder that its servers or kvmark make."""
@@ -53,14 +54,39 @@ class Promotion:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a system holds, whoever started it."""
+    """What a system holds, whoever started it, and whose it is.
+
+    Nothing but `kvmark.run.existing` may call `remove`.
+    """
 
     found: str | None
     """What a load would find there, in words; None for nothing."""
-    advice: str
-    """What a user can do then."""
+    others: str
+    """What a user can name instead, in words."""
+    claim: str | None
+    """The claim in the mark that kvmark left when the system was empty; None without a mark."""
+    foreign: Callable[[re.Pattern[str]], str | None]
+    """A record, in words, whose key isn't one of these names; None without one. Reads all keys."""
     remove: Callable[[], None]
-    """Removes all of it."""
+    """Removes all of it, the mark last."""
+    mark: Callable[[str], None]
+    """Marks an empty system: what it will hold is this claim's."""
+
+
+class Tables(Protocol):
+    """The tables of one system. Nothing but `kvmark.run.existing` may call `remove`."""
+
+    def exists(self, removal: TableRemoval) -> bool:
+        """Whether it is there."""
+        ...
+
+    def is_own(self, removal: TableRemoval) -> bool:
+        """Whether it bears kvmark's mark."""
+        ...
+
+    def remove(self, removal: TableRemoval) -> None:
+        """Drops or empties it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +121,8 @@ class System:
     driver: str | None = None
     """What speaks to it; None where that is another system's."""
     store: Store | None = None
+    tables: Callable[[Mapping[str, str], Secret | None], Tables] | None = None
+    """Asked with the driver's options as text, and a password that isn't among them."""
     named_by: str | None = None
     """The wish whose value is the usual name of a testbed; None for the system's own name."""
     required: str = ""

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
 from kvmark.errors import SystemUnderTestError
+from kvmark.secret import Secret
 from kvmark.testbed import rocksdb
 from kvmark.testbed.cassandra import SYSTEM as CASSANDRA
 from kvmark.testbed.memcached import SYSTEM as MEMCACHED
 from kvmark.testbed.proxy import SYSTEM as PROXY
 from kvmark.testbed.redis import SYSTEM as REDIS
 from kvmark.testbed.state import Testbed
-from kvmark.testbed.system import Store, System
+from kvmark.testbed.system import Store, System, Tables
 
-__all__ = ["STORES", "SYSTEMS", "system_of"]
+__all__ = ["STORES", "SYSTEMS", "TABLES", "system_of"]
 
 SYSTEMS: Final[Mapping[str, System]] = MappingProxyType(
     {
@@ -36,6 +37,16 @@ STORES: Final[Mapping[str, Store]] = MappingProxyType(
     }
 )
 """By driver; those of testbeds too."""
+TABLES: Final[Mapping[str, Callable[[Mapping[str, str], Secret | None], Tables]]] = (
+    MappingProxyType(
+        {
+            system.driver: system.tables
+            for system in SYSTEMS.values()
+            if system.driver is not None and system.tables is not None
+        }
+    )
+)
+"""By driver."""
 
 
 def system_of(testbed: Testbed) -> System:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +12,7 @@ import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
 from kvmark.errors import RunError, UsageError
+from kvmark.removal import discard_folder
 from kvmark.trace.schema import (
     COLUMNS,
     FORMAT,
@@ -28,6 +29,11 @@ BATCH_ROWS: Final = 1 << 20
 _FILE_ROWS: Final = BATCH_ROWS
 _GROUP_ROWS: Final = 1 << 17
 _INFO: Final = "trace.json"
+OWN_FILES: Final = re.compile(
+    rf"({re.escape(_INFO)}|operations-\d{{6,}}\.parquet)(\.part)?|tapes\.json"
+    r"|tape-\d+\.(tape|jsonl)|operations\.(log|jsonl)"
+)
+"""Every name in the folder of a trace: its own files, tapes and logs that it is made of."""
 _TRACE_INFO: Final = TypeAdapter(TraceInfo)
 
 
@@ -161,7 +167,7 @@ class TraceWriter:
     ) -> None:
         """Removes a trace that didn't come to its end."""
         if kind is not None:
-            shutil.rmtree(self.path, ignore_errors=True)
+            discard_folder(self.path, OWN_FILES)
 
     def add(self, frame: pl.DataFrame) -> None:
         """The next operations, with all columns, and always the same of the optional ones."""

@@ -8,7 +8,6 @@ a killed run left is whole up to its last record.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +17,8 @@ import numpy as np
 import polars as pl
 
 from kvmark.errors import ImportFileError, KvmarkError, RunError
-from kvmark.trace.folder import TraceWriter, first_line
+from kvmark.removal import discard_folder, remove_file
+from kvmark.trace.folder import OWN_FILES, TraceWriter, first_line
 from kvmark.trace.recording import ABOUT
 from kvmark.trace.schema import KINDS, TraceInfo
 
@@ -91,11 +91,11 @@ class RunRecording:
                 raise RunError(f"{wrong}; what was recorded is kept in {self.folder}") from wrong
             return
         if not info.operations:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            discard_folder(self.folder, OWN_FILES)
             return
         self.info = info
         for name in (ABOUT, _LOG, _STATEMENTS):
-            (self.folder / name).unlink()
+            remove_file(self.folder / name)
 
 
 def is_log(folder: Path) -> bool:

@@ -7,7 +7,6 @@ trace.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +14,8 @@ from typing import Any, Final
 
 from kvmark import _engine
 from kvmark.errors import ImportFileError, KvmarkError, RunError
-from kvmark.trace.folder import TraceWriter, first_line
+from kvmark.removal import discard_folder, remove_file
+from kvmark.trace.folder import OWN_FILES, TraceWriter, first_line
 from kvmark.trace.recording import ABOUT, about_tapes, seal
 from kvmark.trace.run_log import is_log, seal_log
 from kvmark.trace.schema import Keep, TraceInfo
@@ -87,7 +87,7 @@ def record(
         )
     except KvmarkError:
         # Nothing was begun.
-        shutil.rmtree(path, ignore_errors=True)
+        discard_folder(path, OWN_FILES)
         raise
     try:
         seal(path, writer, settings.keep)
@@ -95,11 +95,11 @@ def record(
         raise RunError(f"{problem}; what was recorded is kept in {path}") from problem
     info = writer.close(_sentences(told))
     if not info.operations:
-        shutil.rmtree(path, ignore_errors=True)
+        discard_folder(path, OWN_FILES)
         why = "; ".join(info.told)
         raise RunError(f"nothing was recorded{': ' if why else ''}{why}")
-    for tape in (path / ABOUT, *path.glob("tape-*")):
-        tape.unlink()
+    for tape in (path / ABOUT, *path.glob("tape-[0-9][0-9].*")):
+        remove_file(tape)
     return info
 
 

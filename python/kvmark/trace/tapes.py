@@ -22,6 +22,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from kvmark.cache import cache_folder
 from kvmark.errors import RunError, UsageError
+from kvmark.removal import remove_file
 from kvmark.trace.folder import Trace, first_line
 from kvmark.trace.schema import OPTIONAL
 from kvmark.trace.tape import HEAD, HEAP_MAX, KEY_KEPT, MAGIC, RECORD, RECORDS_MAX, VALUE_KEPT
@@ -462,7 +463,7 @@ class _Tape:
         if kind is None:
             self._beside.rename(self._path)
         else:
-            self._beside.unlink(missing_ok=True)
+            remove_file(self._beside)
 
     def add(self, records: npt.NDArray[np.void], contents: Sequence[bytes]) -> None:
         """The next records, and what is kept of each, if anything is."""

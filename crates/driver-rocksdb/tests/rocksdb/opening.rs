@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-use kvmark_driver::OpenError;
+use kvmark_driver::{Driver, OpenError};
 use kvmark_driver_rocksdb::RocksDb;
 use rocksdb::{DB, Options};
 use serde_json::json;
@@ -50,6 +50,52 @@ fn what_an_interrupted_creation_left_can_become_a_database() {
         fs::write(folder.path().join(name), "").unwrap();
     }
     open(folder.path(), create()).unwrap();
+}
+
+#[test]
+fn a_folder_with_kvmarks_mark_alone_can_become_a_database() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join(".kvmark"), "{}").unwrap();
+    open(folder.path(), create()).unwrap();
+    assert!(folder.path().join(".kvmark").exists());
+}
+
+#[test]
+fn a_console_lists_every_key_of_every_table_in_pages() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("db");
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.create_missing_column_families(true);
+    let db = DB::open_cf(&options, &path, ["usertable"]).unwrap();
+    let table = db.cf_handle("usertable").unwrap();
+    let expected: Vec<_> = (0..2500).map(|number| format!("key{number:04}")).collect();
+    for key in &expected {
+        db.put_cf(table, key, "").unwrap();
+    }
+    db.put("\u{e9}", "").unwrap();
+    drop(db);
+    let options = [("path".to_owned(), json!(path))].into();
+    let mut console = RocksDb::console(&options).unwrap().unwrap();
+    let mut ask = |words: &[&str]| {
+        let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
+        let answer = console.ask(&words).unwrap();
+        let texts = answer.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned());
+        texts.collect::<Vec<_>>()
+    };
+    assert_eq!(ask(&["TABLES"]), ["default", "usertable"]);
+    assert_eq!(ask(&["KEYS", "default"]), ["\u{e9}"]);
+    let mut found = ask(&["KEYS", "usertable"]);
+    while let Some(last) = found.last().cloned() {
+        let more = ask(&["KEYS", "usertable", &last]);
+        if more.is_empty() {
+            break;
+        }
+        found.extend(more);
+    }
+    assert_eq!(found, expected);
+    let unknown = console.ask(&["KEYS".to_owned(), "such".to_owned()]).unwrap_err().to_string();
+    assert!(unknown.contains("no table such"), "{unknown}");
 }
 
 #[test]

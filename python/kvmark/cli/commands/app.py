@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from kvmark.experiment.designs.repeated import AppRuns
     from kvmark.experiment.measured import Measured
     from kvmark.records import Records
+    from kvmark.run.existing import OnExisting
     from kvmark.spec.app.flags import App, Flag
     from kvmark.spec.app.servers import Server
     from kvmark.spec.app.words import Asked
@@ -61,8 +63,9 @@ def app(
         raise SpecError("app needs the name of an application; see kvmark app --help")
     from kvmark import catalog
     from kvmark.experiment.designs.repeated import AppRuns
+    from kvmark.run.existing import remove_tables
     from kvmark.spec.app.run import run_of, with_flags
-    from kvmark.spec.app.tables import notes
+    from kvmark.spec.app.tables import notes, removals
     from kvmark.spec.app.workload import workload_of
     from kvmark.testbed.node_exporter import NodeExporter
 
@@ -83,6 +86,9 @@ def app(
         application=_kept(asked, server, workload),
         repetitions=asked.whole("repetitions") or 1,
         exporters=tuple(NodeExporter(url) for url in asked.several.get("observe", ())),
+        prepare=partial(
+            remove_tables, system, removals(workload.prepare, asked), _on_existing(asked)
+        ),
     )
     runs.typical_plan()
     for sentence in () if shared.quiet else (*asked.idle, *notes(asked, server)):
@@ -221,15 +227,24 @@ def _drop(asked: Asked, system: SystemUrl) -> None:
     """Only drops the table."""
     if system.driver != "cql":
         raise SpecError("--skip_workload drops a table, which only CQL servers have")
+    from kvmark.run.existing import remove_tables
     from kvmark.spec.app.tables import KEYSPACE
-    from kvmark.testbed.cql_server import send
+    from kvmark.spec.owned_tables import TableRemoval
 
     # Refuses a name that can't be a table's.
     name = asked.text("drop_table_name") or ""
     if not name.isidentifier():
         raise SpecError(f"{shown(name)} can't name a table: use letters, digits and _")
-    statement = f"DROP TABLE IF EXISTS {KEYSPACE}.{name}"
-    send(system.options["address"], [statement], _login(system), _authority(system))
+    table = TableRemoval(f"{KEYSPACE}.{name.lower()}", drops=True)
+    remove_tables(system, [table], _on_existing(asked))
+
+
+def _on_existing(asked: Asked) -> OnExisting:
+    choices: Mapping[str, OnExisting] = {"refuse": "refuse", "keep": "keep", "remove": "remove"}
+    text = asked.text("on_existing") or "refuse"
+    if text in choices:
+        return choices[text]
+    raise SpecError(f"--on_existing: {shown(text)} is none of refuse, keep and remove")
 
 
 def _login(system: SystemUrl) -> tuple[str, str] | None:

@@ -15,7 +15,7 @@ from kvmark.cli.output import print_json
 from kvmark.errors import AnswerIsNo, Interrupted, UsageError
 from kvmark.experiment.journal import Journal, of_run
 from kvmark.records import Entry, Records
-from kvmark.records.removal import is_written, remove, size_bytes, sweep
+from kvmark.records.removal import foreign_in, is_written, remove, size_bytes, sweep
 from kvmark.records.words import ANY, entries_of
 from kvmark.report.format.units import size, whole
 
@@ -23,6 +23,7 @@ __all__ = ["Bounds", "Chosen", "Removal", "matching", "named", "remove_runs"]
 
 _MOST_NAMED = 20
 _GOING = "still going"
+_FOREIGN = "with files that kvmark didn't write"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,11 @@ def named(records: Records, words: Sequence[str], *, force: bool) -> Chosen:
     }
     for entry in meant.values():
         reason = _reason_to_stay(records, entry, force=force)
+        if reason == _FOREIGN:
+            raise UsageError(
+                f"the folder {entry.path} holds {foreign_in(entry)}, which kvmark didn't write:"
+                " move it away, or remove the folder yourself"
+            )
         if reason is not None:
             advice = "stop it first" if is_written(entry) else "give --force to remove it anyway"
             raise UsageError(f"run {entry.id} is {reason}; {advice}")
@@ -169,6 +175,8 @@ def _without_runs(records: Records, journals: Iterable[Journal]) -> list[Journal
 def _reason_to_stay(records: Records, entry: Entry, *, force: bool) -> str | None:
     if is_written(entry):
         return _GOING
+    if foreign_in(entry) is not None:
+        return _FOREIGN
     journal = None if force else of_run(records, entry)
     # What a study's file asks for is gone on with for days; others are one command's.
     is_kept = journal is not None and journal.definition.get("design", "matrix") == "matrix"
@@ -190,7 +198,7 @@ def _told_of_kept(chosen: Chosen) -> list[str]:
         reasons[reason] = reasons.get(reason, 0) + 1
     return [
         f"Kept {whole(count)} {'run' if count == 1 else 'runs'}, {reason}"
-        + ("" if reason == _GOING else ": --force removes them")
+        + ("" if reason in {_GOING, _FOREIGN} else ": --force removes them")
         for reason, count in reasons.items()
     ]
 

@@ -35,6 +35,7 @@ def stress(
     words: _Words = None,
     pin: options.Pin = None,
     repetitions: _Repetitions = 1,
+    on_existing: options.OnExisting = "refuse",
     strict: _Strict = False,
     report: options.RunReport = None,
     *,
@@ -57,4 +58,5 @@ def stress(
     # What follows takes a second to load, and a usage error is told before it.
     from kvmark.cli.commands.stress_run import Wanted, carry_out_stress
 
-    carry_out_stress(spec, Wanted(tuple(pin or ()), repetitions, report, strict=strict), shared)
+    wanted = Wanted(tuple(pin or ()), repetitions, report, on_existing, strict=strict)
+    carry_out_stress(spec, wanted, shared)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -28,6 +29,7 @@ from kvmark.plan.model import Plan
 from kvmark.plan.stress import StressPlans, driver_options
 from kvmark.report.format.bars import writable
 from kvmark.report.views.cassandra_stress import HEAD, line_text
+from kvmark.run.existing import OnExisting, remove_tables
 from kvmark.spec.run import check_pin
 from kvmark.spec.stress.command import StressSpec
 from kvmark.spec.stress.profile import load_profile
@@ -43,6 +45,7 @@ class Wanted:
     pin: tuple[int, ...] = ()
     repetitions: int = 1
     report: Path | None = None
+    on_existing: OnExisting = "refuse"
     strict: bool = False
 
 
@@ -61,6 +64,7 @@ def carry_out_stress(spec: StressSpec, wanted: Wanted, shared: Shared) -> None:
         password=system.password,
         pin=wanted.pin,
         repetitions=wanted.repetitions,
+        empty=partial(remove_tables, system, on_existing=wanted.on_existing),
     )
     _check_pending(spec, ladder.typical_plan())
     # What gives JSON on standard output tells people on standard error, or nobody.

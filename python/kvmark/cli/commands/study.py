@@ -36,6 +36,7 @@ def study(
     repetitions: words.Repetitions = None,
     seed: words.Seed = None,
     pin: options.Pin = None,
+    on_existing: options.OnExisting = "refuse",
     cases: words.Cases = False,
     text: words.Text = False,
     report: options.StudyReport = _REPORT,
@@ -51,6 +52,7 @@ def study(
         own = {
             "report": None if report == _REPORT else report, "scale": scale, "only": only,
             "repetitions": repetitions, "seed": seed, "through": through, "pin": pin,
+            "on-existing": None if on_existing == "refuse" else on_existing,
         }  # fmt: skip
         for word, said in own.items():
             if said is not None:
@@ -82,7 +84,7 @@ def study(
     # What follows takes a second to load, and a usage error is told before it.
     from kvmark.cli.commands.study_run import carry_study
 
-    carry_study(file, asked, shared, report)
+    carry_study(file, asked, shared, report, on_existing=on_existing)
 
 
 def _experiments(name: str) -> ExperimentsFile | None:

@@ -21,8 +21,10 @@ from kvmark.experiment.designs.matrix.definition import Asked, Study
 from kvmark.experiment.designs.matrix.design import Matrix
 from kvmark.experiment.environment import Environment
 from kvmark.experiment.journal import Journal, begin, find
+from kvmark.plan.key_names import key_names
 from kvmark.records import Records
 from kvmark.report.views.study_page import study_page, study_text
+from kvmark.run.existing import DatasetClaim, OnExisting
 from kvmark.spec.study import StudyFile
 
 __all__ = ["carry_study"]
@@ -34,6 +36,7 @@ def carry_study(
     shared: Shared,
     report: Path | None,
     again: str | None = None,
+    on_existing: OnExisting = "refuse",
 ) -> None:
     """Carries out what is missing of a study, and prints its answer.
 
@@ -56,12 +59,17 @@ def carry_study(
         if not shared.quiet:
             typer.echo(f"[study] {text}", err=True)
 
-    matrix = Matrix(study, Environment(study, shared.resume, tell))
+    environment = Environment(study, tell, on_existing)
+    matrix = Matrix(study, environment)
     if journal is None:
         journal = begin(records, name, _definition(matrix))
     else:
         _go_on(study, journal)
-    again = again or f"kvmark study {study.name} --resume"
+    environment.claim = DatasetClaim(
+        journal.claim(), lambda: key_names(study.plan(case) for case in study.cases)
+    )
+    kept = "" if on_existing == "refuse" else f" --on-existing {on_existing}"
+    again = again or f"kvmark study {study.name} --resume{kept}"
     with carried_out(matrix, shared, journal, again) as problem:
         _answer(study, journal, report, json=shared.json, problem=problem)
 

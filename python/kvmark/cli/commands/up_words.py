@@ -16,6 +16,7 @@ from kvmark.secret import Secret
 from kvmark.spec.quantity import count, listed
 from kvmark.spec.url import SystemName
 from kvmark.testbed import proxy
+from kvmark.testbed.folders import OF_STUDIES
 from kvmark.testbed.state import Testbed, known_testbed, names_of_testbeds
 from kvmark.testbed.system import System
 from kvmark.testbed.systems import SYSTEMS
@@ -59,6 +60,10 @@ def kept_testbed(root: Path, system: str, context: typer.Context) -> Testbed | N
                 f" kvmark up {found.system}, for another one"
             )
         return found
+    if name is not None and name.startswith(OF_STUDIES):
+        raise UsageError(
+            f"name: a study removes testbeds whose names begin with '{OF_STUDIES}'; give another"
+        )
     named_by = SYSTEMS[system].named_by
     usual = context.params[named_by] if named_by else system
     chosen = name or usual

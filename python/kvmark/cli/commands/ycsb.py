@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from re import Pattern
 from typing import TYPE_CHECKING, Any, Final
 
 from kvmark.cli import options
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from kvmark.experiment.designs.sequence.ycsb import Repeating, YcsbStudy
     from kvmark.experiment.journal import Journal
     from kvmark.records import Records, Run
-    from kvmark.run.existing import OnExisting
+    from kvmark.run.existing import DatasetClaim, OnExisting
     from kvmark.spec.ycsb import YcsbProperties
 
 __all__ = ["ycsb"]
@@ -63,6 +65,7 @@ def ycsb(
     """Runs YCSB's sequence of workloads and prints its table."""
     from kvmark.experiment.designs.sequence.design import YcsbSequence
     from kvmark.experiment.designs.sequence.ycsb import YcsbStudy
+    from kvmark.run.existing import make_room
     from kvmark.spec.properties import parse_assignment, read_properties
     from kvmark.spec.ycsb import flag_properties, read_ycsb
 
@@ -91,11 +94,13 @@ def ycsb(
     with _its_own(study, shared.records) if system is None else nullcontext(study) as study:
         sequence = YcsbSequence(study=study, system=str(system or "rocksdb:scratch"))
         journal = begun(sequence, shared) if shared.resume else None
-        # What runs of this very sequence left is its own to remove.
-        left = journal is not None and any(one.run is not None for one in journal.attempts())
-        ours = system is None or (left and on_existing == "refuse")
-        sequence.prepare = _emptier(study, "remove" if ours else on_existing)
-        _carry(sequence, shared, journal or begun(sequence, shared), report)
+        if journal is None:
+            _check_existing(study, on_existing)
+            journal = begun(sequence, shared)
+        # What the sequence made itself, in this very process, needs no proof.
+        choice: OnExisting = "remove" if system is None else on_existing
+        sequence.prepare = partial(make_room, study.system, choice, _claim(study, journal))
+        _carry(sequence, shared, journal, report)
 
 
 @contextmanager
@@ -109,16 +114,28 @@ def _its_own(study: YcsbStudy, records: Records) -> Iterator[YcsbStudy]:
         yield replace(study, system=system)
 
 
-def _emptier(study: YcsbStudy, on_existing: OnExisting) -> Callable[[], None]:
-    """What empties the system for a first load; refuses one that holds what isn't ours.
+def _check_existing(study: YcsbStudy, on_existing: OnExisting) -> None:
+    """Refuses a system that is to be loaded and holds records.
 
     Raises:
-        UsageError: the system holds records, and nothing was said about them.
+        UsageError: it holds some, and the user doesn't say what becomes of them.
     """
-    from kvmark.run.existing import emptier
+    from kvmark.run.existing import check_existing
 
-    loads = any(step.fresh for step in study.first())
-    return emptier(study.system, on_existing if loads else "keep")
+    if any(step.fresh for step in study.first()):
+        check_existing(study.system, on_existing)
+
+
+def _claim(study: YcsbStudy, journal: Journal) -> DatasetClaim:
+    """By what the sequence recognises its records."""
+    from kvmark.plan.compile import compile_run
+    from kvmark.plan.key_names import key_names
+    from kvmark.run.existing import DatasetClaim
+
+    def names() -> Pattern[str]:
+        return key_names(compile_run(study.spec(one, one.records)) for one in study.first())
+
+    return DatasetClaim(journal.claim(), names)
 
 
 def _carry(sequence: YcsbSequence, shared: Shared, journal: Journal, report: Path | None) -> None:

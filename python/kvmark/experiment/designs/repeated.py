@@ -18,7 +18,7 @@ __all__ = ["AppRuns"]
 _OF_THE_COMMAND: Final = frozenset(
     {
         "commit", "fleet", "json", "machines", "output_json_metrics", "prometheus", "quiet",
-        "report", "resume", "runs", "strict", "tag",
+        "on_existing", "report", "resume", "runs", "strict", "tag",
     }
 )  # fmt: skip
 
@@ -36,6 +36,8 @@ class AppRuns:
     application: Mapping[str, Any]
     repetitions: int = 1
     exporters: tuple[NodeExporter, ...] = ()
+    #: Makes room for the application's tables before each run.
+    prepare: Callable[[], None] = lambda: None
     outcomes: list[RunOutcome] = field(default_factory=list)
 
     @property
@@ -82,6 +84,7 @@ class AppRuns:
             outcome.id_or_raise()
 
     def _made(self, repetition: int) -> RunMade:
+        self.prepare()
         spec = self.make()
         spec = replace(spec, seed=spec.seed + repetition)
         own = made(spec, compile_run(spec), {"app": self.application})

@@ -179,6 +179,7 @@ FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
             Flag("create_table_name", "text", "The table to make and use.", CQL),
             Flag("drop_table_name", "text", "The table to drop, make and use.", CQL),
             Flag("keep_table", "nothing", "Don't drop the table first.", CQL),
+            Flag("on_existing", "text", "A table that isn't kvmark's: refuse, keep, remove.", CQL),
             Flag("truncate", "nothing", "Empty the table instead of dropping it.", CQL),
             Flag("skip_ddl", "nothing", "Send no CREATE, DROP or TRUNCATE.", CQL),
             Flag("skip_workload", "nothing", "Only drop --drop_table_name.", CQL),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, Literal
 
 from kvmark.errors import SpecError
 from kvmark.spec.app.servers import Server
 from kvmark.spec.app.words import Asked
+from kvmark.spec.owned_tables import TableRemoval, marked
 from kvmark.spec.suggest import did_you_mean, shown
 
-__all__ = ["INDEXES", "KEYSPACE", "notes", "say_tables"]
+__all__ = ["INDEXES", "KEYSPACE", "notes", "removals", "say_tables"]
 
 KEYSPACE: Final = "ybdemo_keyspace"
 INDEXES: Final = ("secondary", "sai", "view", "table")
@@ -28,6 +30,7 @@ _SECOND_INSERT: Final = "INSERT INTO TABLE (k, v) VALUES ({key}, {value})"
 _NAME: Final = re.compile(r"[A-Za-z]\w{0,47}")
 
 Content = dict[str, Any]
+_Kind = Literal["TABLE", "MATERIALIZED VIEW"]
 
 
 def say_tables(content: Content, asked: Asked, server: Server) -> Content:
@@ -53,7 +56,19 @@ def say_tables(content: Content, asked: Asked, server: Server) -> Content:
     ttl = asked.whole("table_ttl_seconds")
     if ttl is not None:
         content = {**content, "prepare": [_expiring(text, ttl) for text in content["prepare"]]}
-    return {**content, "prepare": _managed(content["prepare"], asked, table)}
+    return {**content, "prepare": _managed(content["prepare"], asked)}
+
+
+def removals(prepare: Sequence[str], asked: Asked) -> tuple[TableRemoval, ...]:
+    """The tables and views that are dropped or emptied before these statements make them."""
+    keeps = asked.has("keep_table") or asked.has("read_only") or asked.has("max_written_key")
+    drops = not asked.has("truncate")
+    if drops and keeps:
+        return ()
+    made = [one for text in prepare if (one := _made_by(text))]
+    # A view is dropped before its table. Emptied is the application's own table alone.
+    chosen = reversed(made) if drops else made[:1]
+    return tuple(TableRemoval(name, drops, kind) for kind, name in chosen)
 
 
 def notes(asked: Asked, server: Server) -> tuple[str, ...]:
@@ -98,24 +113,18 @@ def _with(text: str, option: str) -> str:
     return f"{text} {'AND' if ' WITH ' in text else 'WITH'} {option}"
 
 
-def _managed(prepare: list[str], asked: Asked, table: str) -> list[str]:
-    """What is sent first: the keyspace, then an old table away or emptied, then the new one."""
+def _managed(prepare: list[str], asked: Asked) -> list[str]:
+    """What is sent first: the keyspace, then the tables, which bear kvmark's mark."""
     if asked.has("skip_ddl"):
         return []
-    keeps = asked.has("keep_table") or asked.has("read_only") or asked.has("max_written_key")
-    if asked.has("truncate"):
-        return [*prepare, f"TRUNCATE {KEYSPACE}.{table}"]
-    if keeps:
-        return prepare
-    made = [name for text in prepare[1:] if (name := _made_by(text))]
-    # A view goes before its table.
-    drops = [f"DROP {kind} IF EXISTS {name}" for kind, name in reversed(made)]
-    return [prepare[0], *drops, *prepare[1:]]
+    return [marked(text) if _made_by(text) else text for text in prepare]
 
 
-def _made_by(text: str) -> tuple[str, str] | None:
+def _made_by(text: str) -> tuple[_Kind, str] | None:
     found = re.match(r"CREATE (TABLE|MATERIALIZED VIEW) IF NOT EXISTS\s+(\S+)", text)
-    return (found[1], found[2]) if found else None
+    if found is None:
+        return None
+    return ("TABLE" if found[1] == "TABLE" else "MATERIALIZED VIEW"), found[2]
 
 
 def _transactional(content: Content, server: Server) -> Content:

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from kvmark.errors import SpecError
+from kvmark.spec.owned_tables import marked
 from kvmark.spec.stress.ddl import Table, Type, create_if_missing, read_table, read_types
 from kvmark.spec.stress.laws import (
     Law,
@@ -197,7 +198,7 @@ def _profile(model: _ProfileModel) -> Profile:
             f'USE "{model.keyspace}"',
             # Types come before the table that uses them; whatever else is made after it.
             *(create_if_missing(one) for one in model.extra_definitions if _is_type(one)),
-            create_if_missing(model.table_definition),
+            marked(create_if_missing(model.table_definition)),
             *(create_if_missing(one) for one in model.extra_definitions if not _is_type(one)),
         ),
         table=table,

@@ -4,6 +4,7 @@ from typing import Final
 
 from kvmark.testbed.cassandra.artifacts import VERSIONS
 from kvmark.testbed.cassandra.config import Wanted
+from kvmark.testbed.cassandra.data import CqlTables
 from kvmark.testbed.cassandra.describe import ExporterMeter, describe
 from kvmark.testbed.cassandra.health import DRIVER, wait_for_answer, wait_for_node
 from kvmark.testbed.cassandra.up import HEALTHY_WITHIN_S, OWN_FILES, check_again, up
@@ -22,6 +23,7 @@ SYSTEM: Final = System(
     OWN_FILES,
     HEALTHY_WITHIN_S,
     driver=DRIVER,
+    tables=CqlTables,
     check_again=check_again,
 )
 """What testbeds of this kind can be asked."""

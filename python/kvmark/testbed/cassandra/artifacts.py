@@ -19,6 +19,7 @@ from typing import Final
 
 from kvmark.cache import cache_folder
 from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.removal import discard_folder
 from kvmark.testbed.cache import locked, run_told
 
 __all__ = ["VERSIONS", "Artifacts", "Tell", "exact_version", "fetch"]
@@ -42,6 +43,7 @@ _PLATFORMS: Final = (
 )
 _MACHINES: Final = {"aarch64": "linux-aarch_64", "riscv64": "linux-riscv64"}
 _LIST: Final = "artifacts.json"
+_OWN_FILES: Final = re.compile(rf"pom\.xml|{re.escape(_LIST)}|(lib|agent)/[^/]+")
 _FETCHED: Final = re.compile(r"Downloaded from \S+: \S*/([\w.-]+\.jar) ")
 _NOT_THERE: Final = re.compile(
     r"Could not find artifact \S*:cassandra-all:|:cassandra-all:\S+ was not found"
@@ -159,7 +161,7 @@ def _fetch(maven: str, wanted: Artifacts, tell: Tell) -> None:
     """Fills a folder under another name, and puts it in its place when it is whole."""
     half = wanted.folder.with_name(f"{wanted.folder.name}.part")
     # What an interrupted fetch left: the lock says that nobody writes there.
-    shutil.rmtree(half, ignore_errors=True)
+    discard_folder(half, _OWN_FILES)
     half.mkdir()
     try:
         (half / "pom.xml").write_text(_pom(wanted.version), encoding="utf-8")
@@ -170,10 +172,10 @@ def _fetch(maven: str, wanted: Artifacts, tell: Tell) -> None:
         (half / "lib" / made.exporter.name).rename(made.exporter)
         known = {"pom": _pom(wanted.version), "bytes": _sizes(half)}
         (half / _LIST).write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
-        shutil.rmtree(wanted.folder, ignore_errors=True)
+        discard_folder(wanted.folder, _OWN_FILES)
         half.rename(wanted.folder)
     except BaseException:
-        shutil.rmtree(half, ignore_errors=True)
+        discard_folder(half, _OWN_FILES)
         raise
 
 

@@ -1,67 +1,102 @@
-"""What a server of the Redis protocol holds, whoever started it: how many keys, and removing them.
+"""What a server of the Redis protocol holds, whoever started it: keys, whose they are, removal.
 
-A server is named by the options of its driver, as they come out of a URL.
+A server is named by the options of its driver, as they come out of a URL. A database that kvmark
+found empty has one key more, its mark: it isn't counted, and no scan of records returns it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from functools import cached_property
+from typing import Any, Final
 
 from kvmark.errors import SystemUnderTestError
 from kvmark.secret import Secret
 from kvmark.testbed.console import Console
 from kvmark.testbed.system import Contents
 
-__all__ = ["Database", "contents"]
+__all__ = ["MARK", "contents"]
 
+MARK: Final = "kvmark:dataset"
+"""The key whose value is the claim."""
+_OWN: Final = frozenset({MARK, "_indices"})
+"""With the index of records that the driver keeps, as YCSB does."""
 _UNKNOWN: Final = "unknown command"
+_ELSEWHERE: Final = "MOVED"
+_PAGE: Final = 1000
 
-T = TypeVar("T")
 
-
-@dataclass(frozen=True, slots=True)
-class Database:
+@dataclass(frozen=True)
+class _Database:
     """One numbered database of a server, or all of a cluster."""
 
     options: Mapping[str, str]
-    """The driver's, as text."""
     password: Secret | None = None
-    """None where the options say where it is, or there is none."""
+
+    @cached_property
+    def consoles(self) -> list[Console]:
+        """One of each server that holds a part of the keys."""
+        first = Console("redis", self.options, self.password)
+        if self.options.get("cluster") != "true":
+            return [first]
+        asked = self.options["address"].partition(",")[0].rpartition(":")[0]
+        slots = first.ask("CLUSTER", "SLOTS")
+        return [
+            Console("redis", {**self.options, "address": place}, self.password)
+            for place in _primaries(slots, asked or self.options["address"])
+        ]
+
+    @cached_property
+    def marked(self) -> tuple[Console, str] | None:
+        """The server that holds the mark, and the claim in it."""
+        for console in self.consoles:
+            # Another server of the cluster has the mark's slot, or it is somebody else's key.
+            with suppress(SystemUnderTestError):
+                claim = console.ask("GET", MARK)
+                if claim is not None:
+                    return console, str(claim)
+        return None
 
     def keys(self) -> int | None:
-        """How many keys there are; None where the server doesn't count them.
+        """How many keys there are beside the mark; None where a server doesn't count them."""
+        with self._named("doesn't say what it holds"):
+            counts = [_unless(_UNKNOWN, one, "DBSIZE") for one in self.consoles]
+            if None in counts:
+                return None
+            return sum(map(int, counts)) - (self.marked is not None)
 
-        Raises:
-            SystemUnderTestError: the server can't be reached, or refuses.
-            UsageError: the password can't be read.
-        """
-        counts = self._of_each(_count, "doesn't say what it holds")
-        return None if None in counts else sum(each or 0 for each in counts)
+    def foreign_key(self, names: re.Pattern[str]) -> str | None:
+        """A key that isn't one of these names, nor the mark; None without one."""
+        with self._named("doesn't list its keys"):
+            for console in self.consoles:
+                for key in _scan(console):
+                    if key not in _OWN and not names.fullmatch(key):
+                        return f"the key {key!r}"
+        return None
 
     def remove_keys(self) -> None:
-        """Removes all keys.
+        """Removes all keys, the mark's server last: until then it proves whose the rest is."""
+        last = None if self.marked is None else self.marked[0]
+        with self._named("can't be emptied (--on-existing keep loads over what it holds)"):
+            for console in sorted(self.consoles, key=lambda console: console is last):
+                console.ask("FLUSHDB")
 
-        Raises:
-            SystemUnderTestError: the server can't be reached, or refuses.
-            UsageError: the password can't be read.
-        """
-        refusal = "can't be emptied (--on-existing keep loads over what it holds)"
-        self._of_each(lambda console: console.ask("FLUSHDB"), refusal)
+    def mark(self, claim: str) -> None:
+        """Writes the mark to the server that has its slot."""
+        refusal = "can't be marked as kvmark's own (--on-existing keep loads without a mark)"
+        with self._named(refusal):
+            for console in self.consoles:
+                if _unless(_ELSEWHERE, console, "SET", MARK, claim):
+                    return
 
-    def _of_each(self, ask: Callable[[Console], T], refusal: str) -> list[T]:
-        """What each server that holds a part of the keys answers; `refusal` says what it didn't."""
+    @contextmanager
+    def _named(self, refusal: str) -> Iterator[None]:
+        """Says which server it was that failed, and in what."""
         try:
-            consoles = [Console("redis", self.options, self.password)]
-            if self.options.get("cluster") == "true":
-                asked = self.options["address"].partition(",")[0].rpartition(":")[0]
-                slots = consoles[0].ask("CLUSTER", "SLOTS")
-                consoles = [
-                    Console("redis", {**self.options, "address": place}, self.password)
-                    for place in _primaries(slots, asked or self.options["address"])
-                ]
-            return [ask(console) for console in consoles]
+            yield
         except SystemUnderTestError as problem:
             raise SystemUnderTestError(
                 f"the server at {self.options['address']} {refusal}: {problem}"
@@ -75,25 +110,41 @@ def contents(options: Mapping[str, str], password: Secret | None) -> Contents | 
         SystemUnderTestError: the server can't be reached, or refuses.
         UsageError: the password can't be read.
     """
-    database = Database(options, password)
+    database = _Database(options, password)
     keys = database.keys()
     if keys is None:
         return None
     return Contents(
-        f"{keys:,} keys" if keys else None,
-        "remove them with --on-existing remove, load over them with --on-existing keep, or name an"
-        " empty database such as redis://HOST:PORT/1",
-        database.remove_keys,
+        found=f"{keys:,} keys" if keys else None,
+        others="name an empty database such as redis://HOST:PORT/1",
+        claim=None if database.marked is None else database.marked[1],
+        foreign=database.foreign_key,
+        remove=database.remove_keys,
+        mark=database.mark,
     )
 
 
-def _count(console: Console) -> int | None:
+def _unless(refusal: str, console: Console, *words: str) -> Any:
+    """The answer to a command; None where the server refuses for that reason.
+
+    Raises:
+        SystemUnderTestError: it refuses for another, or can't be reached.
+    """
     try:
-        return int(console.ask("DBSIZE"))
+        return console.ask(*words)
     except SystemUnderTestError as problem:
-        if _UNKNOWN in str(problem).lower():
+        if refusal.lower() in str(problem).lower():
             return None
         raise
+
+
+def _scan(console: Console) -> Iterator[str]:
+    cursor = "0"
+    while True:
+        cursor, keys = console.ask("SCAN", cursor, "COUNT", _PAGE)
+        yield from map(str, keys)
+        if str(cursor) == "0":
+            return
 
 
 def _primaries(slots: list[Any], asked: str) -> list[str]:

@@ -16,6 +16,7 @@ from kvmark.plan.model import Plan
 from kvmark.plan.stress import StressPlans
 from kvmark.run.execution import Carried
 from kvmark.secret import Secret
+from kvmark.spec.owned_tables import TableRemoval
 from kvmark.spec.stress.command import StressSpec
 
 __all__ = [
@@ -79,6 +80,8 @@ class StressLadder:
     pin: tuple[int, ...] = ()
     repetitions: int = 1
     pause_s: float = PAUSE_S
+    #: Empties tables before a level.
+    empty: Callable[[Sequence[TableRemoval]], None] = lambda _: None
     teller: LadderTeller = field(default_factory=LadderTeller)
     ended: list[LadderLevel] = field(default_factory=list)
 
@@ -149,6 +152,7 @@ class StressLadder:
             if climbed and climbed[-1].outcome.carried and self.spec.command in _UPDATING:
                 self.teller.pause(self.pause_s)
                 pause(self.pause_s)
+            self.empty(self.plans.removals(first=not climbed))
             self.teller.begin(clients, alone=self.spec.threads is not None)
             return RunMade(plan, self.spec.as_json(), password=self.password)
 

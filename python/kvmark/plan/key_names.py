@@ -1,0 +1,94 @@
+"""The names of the keys that plans write: what else a store holds, somebody else wrote."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from kvmark.plan.model import (
+    Argument,
+    FormatGenerator,
+    Generator,
+    KeyGenerator,
+    KeyText,
+    NameGenerator,
+    Plan,
+    UuidGenerator,
+)
+
+__all__ = ["key_names"]
+
+_PLACE: Final = re.compile(r"\{(\w+)\}")
+_NUMBER: Final = "-?[0-9]+"
+_NUMBERS: Final = frozenset({"ordinal", "number", "computed", "split", "gaussian", "timestamp"})
+_UUID: Final = "[0-9a-f-]{36}"
+_SIZED: Final = r"[-0-9A-Z_a-z]{10}\.*"
+_FIRST_KEY: Final = 1
+"""The place of a command's first key among its words."""
+
+
+def key_names(plans: Iterable[Plan]) -> re.Pattern[str]:
+    """Matches every key that these plans can write.
+
+    A key of the user's own statements is a word with a generated name, or the first after the
+    command. A statement with other keys writes some that don't match, never the other way round.
+    """
+    names = {name for plan in plans for name in _names(plan)}
+    return re.compile("|".join(sorted(names)))
+
+
+def _names(plan: Plan) -> Iterator[str]:
+    # Where keys of several tables lie together, some drivers put the table's name before them.
+    yield f"({re.escape(plan.dataset.table)}-)?{_key_text(plan.dataset.key)}"
+    for statement in plan.statements:
+        for text in statement.texts:
+            for place, word in enumerate(text.split()):
+                pattern = _word(word.strip('[]"'), statement.arguments, plan.dataset.key)
+                is_named = any(
+                    isinstance(one.generator, KeyGenerator | NameGenerator | FormatGenerator)
+                    for one in statement.arguments
+                    if f"{{{one.name}}}" in word
+                )
+                if pattern is not None and (is_named or place == _FIRST_KEY):
+                    yield pattern
+
+
+def _key_text(text: KeyText) -> str:
+    if text.order == "sized":
+        return _SIZED
+    return f"{re.escape(text.prefix)}-?[0-9]{{{max(text.zero_padding, 1)},}}"
+
+
+def _word(word: str, arguments: Sequence[Argument], key: KeyText) -> str | None:
+    """A pattern for a word of a statement; None where anything may stand in it."""
+    pattern, end = "", 0
+    for place in _PLACE.finditer(word):
+        argument = next((one for one in arguments if one.name == place[1]), None)
+        inserted = None if argument is None else _generated(argument.generator, arguments, key)
+        if inserted is None:
+            return None
+        pattern += re.escape(word[end : place.start()]) + f"({inserted})"
+        end = place.end()
+    return pattern + re.escape(word[end:])
+
+
+def _generated(generator: Generator, arguments: Sequence[Argument], key: KeyText) -> str | None:
+    """A pattern for what a generator writes; None where that may be anything."""
+    if isinstance(generator, KeyGenerator):
+        return _key_text(key)
+    if isinstance(generator, NameGenerator):
+        return _key_text(generator.text)
+    if isinstance(generator, UuidGenerator):
+        return _UUID
+    if isinstance(generator, FormatGenerator):
+        pattern = ""
+        for part in generator.parts:
+            pattern += re.escape(part.literal)
+            if part.argument is not None:
+                inserted = _generated(arguments[part.argument].generator, arguments, key)
+                if inserted is None:
+                    return None
+                pattern += f"({inserted})"
+        return pattern
+    return _NUMBER if generator.generator in _NUMBERS else None

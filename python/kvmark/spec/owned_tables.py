@@ -1,0 +1,41 @@
+"""Tables that kvmark makes for the tools that it imitates, and drops or empties as they do.
+
+A table bears kvmark's mark in its comment, so that it can be told from one that somebody else made.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+__all__ = ["TABLE_MARK", "TableRemoval", "marked"]
+
+TABLE_MARK: Final = "made by kvmark, which may drop it with all rows"
+_COMMENT: Final = re.compile(r"(\bcomment\s*=\s*'(?:[^']|'')*)'", re.IGNORECASE)
+_OPTIONS: Final = re.compile(r"\)\s*WITH\s", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class TableRemoval:
+    """A table or view that a command drops or empties before it begins."""
+
+    name: str
+    """With its keyspace: `keyspace.table`, as the system keeps both."""
+    drops: bool
+    """Whether it goes itself, or its rows alone."""
+    kind: Literal["TABLE", "MATERIALIZED VIEW"] = "TABLE"
+
+    @property
+    def verb(self) -> str:
+        """What is done to it, for people."""
+        return "drop" if self.drops else "empty"
+
+
+def marked(create: str) -> str:
+    """A statement that creates a table or view, with kvmark's mark in the comment."""
+    if _COMMENT.search(create):
+        return _COMMENT.sub(rf"\1; {TABLE_MARK}'", create, count=1)
+    joined = "AND" if _OPTIONS.search(create) else "WITH"
+    # The statement may end with a comment of its own.
+    return f"{create}\n{joined} comment = '{TABLE_MARK}'"

@@ -1,0 +1,59 @@
+"""The keys that a plan writes can be told from others by their names."""
+
+import pytest
+
+from kvmark import catalog
+from kvmark.plan.compile import compile_run
+from kvmark.plan.key_names import key_names
+from kvmark.spec.run import RunSpec
+from kvmark.spec.url import parse_system_url
+from kvmark.spec.workload import parse_workload
+
+TABLES = """
+name: own
+dataset: {records: 10, key: {prefix: "k:", zero_padding: 4, order: ordered}}
+arguments:
+  other: {generator: name, prefix: "other:", count: 5}
+  value: {generator: text, length: 9}
+statements:
+  MSET: {does: update, run: "MSET [{other} {value}]", items: 3}
+  PUSH: {does: update, run: "LPUSH queue {value}"}
+  LOAD: {does: insert, run: "SET {key} {value}"}
+load: LOAD
+groups: [{mix: {MSET: 1, PUSH: 1}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "own"),
+    [
+        ("user6284781860667377211", True),
+        ("usertable-user1", True),
+        ("user", False),
+        ("user:1", False),
+        ("user1x", False),
+        ("precious", False),
+        ("othertable-user1", False),
+    ],
+)
+def test_a_record_of_ycsb_has_its_prefix_and_a_number(key: str, *, own: bool) -> None:
+    run = RunSpec(workload=catalog.load("ycsb/a"), system=parse_system_url("redis://127.0.0.1:1"))
+    assert bool(key_names([compile_run(run)]).fullmatch(key)) == own
+
+
+@pytest.mark.parametrize(
+    ("key", "own"),
+    [
+        ("k:0007", True),
+        ("k:7", False),
+        ("other:3", True),
+        ("queue", True),
+        ("MSET", False),
+        ("queues", False),
+        ("9", False),
+    ],
+)
+def test_the_user_s_own_statements_name_keys_of_their_own(key: str, *, own: bool) -> None:
+    workload = parse_workload(TABLES, "own.yaml")
+    run = RunSpec(workload=workload, system=parse_system_url("redis://127.0.0.1:1"))
+    assert bool(key_names([compile_run(run)]).fullmatch(key)) == own
