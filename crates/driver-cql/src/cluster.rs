@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kvmark_driver::OpenError;
+use kvmark_driver_server::framed::{KEEPALIVE, SILENCE};
 use kvmark_driver_server::timers::{sleep, timeout};
 use kvmark_plan::Outcome;
 use scylla::client::PoolSize;
@@ -74,6 +75,9 @@ async fn build(settings: &Settings) -> Result<Session, Failure> {
         .compression(settings.compression)
         .connection_timeout(settings.connect_timeout)
         .metadata_request_clientside_timeout(settings.connect_timeout)
+        .tcp_keepalive_interval(KEEPALIVE)
+        .keepalive_interval(KEEPALIVE)
+        .keepalive_timeout(SILENCE - KEEPALIVE)
         .hostname_resolution_timeout(Some(settings.connect_timeout))
         .fetch_full_schema_metadata(false)
         .tcp_nodelay(settings.tcp_nodelay)

@@ -40,5 +40,5 @@ pub use lines::Lines;
 pub use numbered::Numbered;
 pub use ordered::{Awaited, Ordered};
 pub use protocol::{Exchanges, NOBODY, Protocol, in_time};
-pub use stream::Stream;
+pub use stream::{KEEPALIVE, SILENCE, Stream};
 pub use turn::{Handler, turn};

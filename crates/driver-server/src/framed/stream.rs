@@ -5,8 +5,10 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use kvmark_plan::Outcome;
+use nix::sys::socket::{setsockopt, sockopt};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, ToSocketAddrs, UnixStream};
 use tokio_rustls::TlsConnector;
@@ -19,6 +21,12 @@ use crate::address::{HostPort, Target};
 use crate::failure::Failure;
 use crate::tls::Tls;
 use crate::trust::advice;
+
+/// How long a connection is idle before the kernel asks whether the peer's machine is still there,
+/// and how long it waits before it asks again.
+pub const KEEPALIVE: Duration = Duration::from_secs(10);
+/// How long the peer's machine may acknowledge nothing before the kernel closes the connection.
+pub const SILENCE: Duration = Duration::from_secs(30);
 
 /// TCP, a Unix socket, or TLS over one of them.
 #[derive(Debug)]
@@ -55,6 +63,7 @@ impl Stream {
         let reached = TcpStream::connect(place).await;
         let stream = reached.map_err(|error| Failure::unreachable(&error))?;
         stream.set_nodelay(at_once).map_err(|error| Failure::broken(&error))?;
+        notice_lost_machines(&stream).map_err(|error| Failure::broken(&error.into()))?;
         Ok(Self::Tcp(stream))
     }
 
@@ -97,6 +106,18 @@ impl Stream {
             }
         }
     }
+}
+
+/// Lets the kernel close a connection whose peer's machine is gone, or can't be reached. One whose
+/// process hangs is still there.
+fn notice_lost_machines(stream: &TcpStream) -> nix::Result<()> {
+    let interval_s = KEEPALIVE.as_secs() as u32;
+    setsockopt(stream, sockopt::KeepAlive, &true)?;
+    setsockopt(stream, sockopt::TcpKeepIdle, &interval_s)?;
+    setsockopt(stream, sockopt::TcpKeepInterval, &interval_s)?;
+    let probes = (SILENCE.as_secs() / KEEPALIVE.as_secs()) as u32;
+    setsockopt(stream, sockopt::TcpKeepCount, &probes)?;
+    setsockopt(stream, sockopt::TcpUserTimeout, &(SILENCE.as_millis() as u32))
 }
 
 impl AsyncRead for Stream {
@@ -142,5 +163,27 @@ impl AsyncWrite for Stream {
             Self::Unix(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(context),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::socket::getsockopt;
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    #[test]
+    fn the_kernel_watches_a_connection_whose_peer_may_be_gone() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let place = listener.local_addr().unwrap();
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let opened = runtime.block_on(Stream::tcp(place, true)).unwrap();
+        let Stream::Tcp(stream) = opened else { panic!("it isn't over the network") };
+        assert!(getsockopt(&stream, sockopt::KeepAlive).unwrap());
+        assert_eq!(getsockopt(&stream, sockopt::TcpUserTimeout).unwrap(), 30_000);
+        assert_eq!(getsockopt(&stream, sockopt::TcpKeepIdle).unwrap(), 10);
+        assert_eq!(getsockopt(&stream, sockopt::TcpKeepInterval).unwrap(), 10);
+        assert_eq!(getsockopt(&stream, sockopt::TcpKeepCount).unwrap(), 3);
     }
 }
