@@ -48,6 +48,7 @@ def run(
     may_begin: Callable[[str], bool | int] | None = None,
     stops: Callable[[], int] | None = None,
     recording: tuple[str | PathLike[str], bytes] | None = None,
+    is_disturbed: Callable[[], bool] | None = None,
     ends: Callable[[], int | None] | None = None,
 ) -> str: ...
 

@@ -380,6 +380,16 @@ def abandoned(draft: Draft) -> None:
     draft.group["abandoned"] = 2
 
 
+def silent_system(draft: Draft) -> None:
+    """The engine gave the system up in the phase that measures."""
+    failed_phase(draft)
+    evidence = {"system": "the server at 127.0.0.1:6379", "stall_limit_s": 30.0}
+    message = "the server at 127.0.0.1:6379 answered nothing for 30 s"
+    index = next(one["index"] for one in draft.engine["phases"] if one["name"] == "measure")
+    notice = {"code": "no_answer", "phase": index, "message": message, "evidence": evidence}
+    draft.engine["notices"] = [notice]
+
+
 def interrupted(draft: Draft) -> None:
     draft.engine["interrupted"] = True
 
@@ -409,6 +419,7 @@ def machines(number: int, wanted: int, missing: float | None = None) -> Plant:
 CLOSED: list[tuple[str, Plant, Level]] = [
     ("nothing_measured", no_success, Level.INVALID),
     ("phase_failed", failed_phase, Level.INVALID),
+    ("no_answer", silent_system, Level.INVALID),
     ("errors", failures("connection", 100), Level.SUSPECT),
     ("errors", failures("storage", 2500), Level.INVALID),
     ("timeouts", failures("timeout", 100), Level.SUSPECT),

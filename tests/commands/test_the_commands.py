@@ -55,6 +55,13 @@ def words_of(command: str) -> set[str]:
     return {word for one in EVERY[command].params for word in one.opts}
 
 
+@pytest.mark.parametrize(
+    "name", ["run", "replay", "ycsb", "stress", "app", "ab", "capacity", "study"]
+)
+def test_whatever_measures_can_be_told_how_long_a_system_may_be_silent(name: str) -> None:
+    assert "--stall-limit" in words_of(name)
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_says_of_a_command_what_its_own_help_says_first(name: str) -> None:
     said = function_of(name).__doc__.strip().split("\n\n")[0]

@@ -73,6 +73,9 @@ class LocalCrew:
     def stop(self, share: int) -> None:
         self.agents[share].stop()
 
+    def disturb(self, share: int, *, acts: bool) -> None:
+        self.agents[share].disturb(acts=acts)
+
     def dismiss(self, share: int) -> None:
         self.kill(share)
 

@@ -107,6 +107,18 @@ def test_a_phase_that_ends_by_count_knows_its_share() -> None:
     assert by_count.left_s == 15.0
 
 
+@pytest.mark.parametrize(("silent_s", "told"), [(None, ""), (1.9, ""), (12.3, "12 s")])
+def test_a_system_that_is_silent_for_two_seconds_is_told(silent_s: float | None, told: str) -> None:
+    stream, clock = io.StringIO(), Clock()
+    with LiveDisplay(stream=stream, clock=clock) as display:
+        display.step("a step", 1, 1)
+        clock.now_s += 5.0
+        display.interval(replace(update(5.0), silent_s=silent_s))
+    line = stream.getvalue().splitlines()[0]
+    assert ("no answer for" in line) == bool(told)
+    assert f"no answer for {told}" in line or not told
+
+
 def test_without_an_end_there_is_no_share_and_no_time_left() -> None:
     endless = update(5.0, expected_s=None)
     assert endless.done is None

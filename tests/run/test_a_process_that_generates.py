@@ -22,7 +22,7 @@ from kvmark.records import Records, RunFolder, files
 from kvmark.records.files import HISTOGRAMS
 from kvmark.records.files import INTERVAL_LOG as INTERVALS
 from kvmark.run.execution import Carried, carry_out
-from kvmark.run.generator import LocalGenerator
+from kvmark.run.generator import Caller, LocalGenerator
 from kvmark.run.setting import Setting
 from kvmark.run.worker import heard
 from kvmark.secret import Secret
@@ -190,14 +190,14 @@ def test_a_password_is_a_variable_of_one_plan_and_stands_nowhere_else(
     folder.mkdir()
     plan = planned(operations=None, duration_ns=10**8, interval_ns=10**7)
     # The driver reads what the system's options name; one plan after it finds nothing.
-    generator.run(plan.to_json(), folder, look, password=Secret("hunter2"))
+    generator.run(plan.to_json(), folder, Caller(look), password=Secret("hunter2"))
     assert seen
     assert not any("hunter2" in text for text in seen)
     redis = planned(f"redis://127.0.0.1:1?password_env={PASSWORD_VARIABLE}")
     folder = tmp_path / "two"
     folder.mkdir()
     with pytest.raises(Exception, match=PASSWORD_VARIABLE):
-        generator.run(redis.to_json(), folder, look)
+        generator.run(redis.to_json(), folder, Caller(look))
 
 
 def test_the_list_of_commands_has_every_purpose_and_loads_no_library() -> None:
@@ -266,6 +266,25 @@ def test_words_of_another_plan_are_not_told(
     said = []
     for _ in range(2):
         with pytest.raises(RunError) as raised:
-            generator.run("{}", tmp_path, lambda _: None)
+            generator.run("{}", tmp_path, Caller(lambda _: None))
         said.append(str(raised.value))
     assert said == ["the disk is full, and said last: a word of the first plan", "the disk is full"]
+
+
+HANGING = """
+import sys
+for line in sys.stdin:
+    if "plan" in line:
+        print('{"result": {"record": {}, "failure": null, "abandoned": true}}', flush=True)
+"""
+
+
+def test_a_process_whose_threads_hang_in_a_store_is_killed_and_the_next_plan_has_another(
+    generator: LocalGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = sys.modules[LocalGenerator.__module__]
+    monkeypatch.setattr(module, "_WORDS", (sys.executable, "-c", HANGING))
+    before = generator.pid
+    assert generator.run("{}", tmp_path, Caller(lambda _: None))["abandoned"]
+    assert not psutil.pid_exists(before)
+    assert generator.pid != before

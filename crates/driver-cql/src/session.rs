@@ -581,6 +581,10 @@ impl Handler<Wire> for CqlSession {
                     self.alone.clear();
                     self.complete(ticket, at_ns, done);
                 }
+                // What a node says of its own time comes with an answer, and not here.
+                Err(Failure { outcome: Outcome::Timeout, text }) => {
+                    done.expired(ticket, at_ns, &text);
+                }
                 Err(failure) => {
                     self.deadlines.disarm(ticket);
                     self.alone.clear();
@@ -640,5 +644,9 @@ impl Session for CqlSession {
 
     fn due_ns(&self) -> u64 {
         self.framed.due_ns().min(self.deadlines.next_ns())
+    }
+
+    fn awaited(&self) -> Vec<String> {
+        self.framed.awaited()
     }
 }

@@ -116,4 +116,8 @@ impl Session for MemcachedSession {
     fn due_ns(&self) -> u64 {
         self.clients.connections.due_ns()
     }
+
+    fn awaited(&self) -> Vec<String> {
+        self.clients.connections.awaited()
+    }
 }

@@ -212,4 +212,8 @@ impl Session for RespSession {
     fn due_ns(&self) -> u64 {
         self.clients.connections.due_ns().min(self.own_due_ns())
     }
+
+    fn awaited(&self) -> Vec<String> {
+        self.clients.connections.awaited()
+    }
 }

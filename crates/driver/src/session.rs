@@ -59,6 +59,11 @@ pub trait Session {
     fn due_ns(&self) -> u64 {
         u64::MAX
     }
+
+    /// Addresses of the servers that owe an answer or can't be reached, for the user.
+    fn awaited(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// What a session tells the engine during a turn. Instants are those of [`Completions::stamp`]: a
@@ -79,6 +84,16 @@ pub trait Completions {
     /// A request failed at this instant; `why` is a human-readable account without credentials. Of
     /// the reply only [`Reply::effects`] count: what is known of each command's write.
     fn failed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, why: &str, reply: &Reply);
+
+    /// The session itself gave a request up at this instant, because it had waited for an answer as
+    /// long as the driver's options allow.
+    fn expired(&mut self, ticket: Ticket, at_ns: u64, why: &str) {
+        self.failed(ticket, at_ns, Outcome::Timeout, why, &Reply::default());
+    }
+
+    /// A server sent something, whatever it is, that was read at this instant: also what is answered
+    /// to a request that was given up.
+    fn heard(&mut self, _at_ns: u64) {}
 
     /// The bytes of a read that was stamped `read_ns` came to this machine at this instant of wall
     /// time, in nanoseconds since the Unix epoch. Told for a sample of reads, of those that held

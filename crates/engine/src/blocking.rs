@@ -10,26 +10,41 @@ use crate::clock::Clock;
 use crate::ledger::Ledger;
 use crate::operation::{Bound, Operation};
 use crate::phase::Stretch;
+use crate::pulse::Outstanding;
 use crate::sleep::LOOK_UP_NS;
 use crate::source::{Access, Source};
 use crate::starting::Starting;
 
 /// The kernel wakes a sleeping thread up to this late; the rest of a wait is polled.
 const WAKE_SLACK_NS: u64 = 100_000;
+/// How long a thread waits for others at most until it looks at the clock.
+const LONGEST_WAIT_NS: u64 = 1_000_000_000;
 
 /// A thread during a stretch.
 #[derive(Debug)]
 pub(crate) struct OnThread<'a, C> {
-    pub(crate) stretch: &'a Stretch,
-    pub(crate) ledger: &'a Ledger<'a>,
-    pub(crate) clock: &'a C,
+    stretch: &'a Stretch,
+    ledger: &'a Ledger<'a>,
+    clock: &'a C,
     /// Time polled away while nothing was to be done.
-    pub(crate) idle_spin_ns: &'a Cell<u64>,
+    idle_spin_ns: &'a Cell<u64>,
     /// By which its client is known to others of its group.
-    pub(crate) ticket: Ticket,
+    ticket: Ticket,
+    outstanding: Outstanding<'a>,
 }
 
-impl<C: Clock> OnThread<'_, C> {
+impl<'a, C: Clock> OnThread<'a, C> {
+    pub(crate) fn new(
+        stretch: &'a Stretch,
+        ledger: &'a Ledger<'a>,
+        clock: &'a C,
+        idle_spin_ns: &'a Cell<u64>,
+        ticket: Ticket,
+    ) -> Self {
+        let outstanding = Outstanding::new(ledger.pulse());
+        Self { stretch, ledger, clock, idle_spin_ns, ticket, outstanding }
+    }
+
     /// Runs a client of a group until its numbers are used up or the stretch ends.
     pub(crate) fn serve<B: Blocking>(&self, session: &mut B, source: &Source<'_>, group: usize) {
         let Self { stretch, ledger, clock, .. } = *self;
@@ -41,7 +56,7 @@ impl<C: Clock> OnThread<'_, C> {
         let Some(mut ready_ns) = self.begin(&mut operation, group) else { return };
         loop {
             // Where the place holds a lock only its holder waits for the next arrival.
-            let mut place = source.enter();
+            let mut place = self.enter(source);
             let Some(turn) = place.next(ready_ns) else { break };
             let in_time = if turn.intended_ns <= ready_ns {
                 ready_ns < stretch.end_ns()
@@ -66,8 +81,10 @@ impl<C: Clock> OnThread<'_, C> {
                 operation.begun_ns = ready_ns;
                 let request = operation.request(&bound);
                 let issued_ns = clock.now_ns();
+                self.outstanding.add(issued_ns);
                 let answer = session.execute(&request, &mut reply);
                 let completed_ns = clock.now_ns();
+                self.outstanding.answer(completed_ns);
                 operation.begun_ns = issued_ns;
                 let done = operation.judge(issued_ns, completed_ns, Some(answer), &reply);
                 if done.outcome.is_failure() {
@@ -88,6 +105,30 @@ impl<C: Clock> OnThread<'_, C> {
         operation.write_down();
     }
 
+    /// The way to the next operation. Who has to wait for others ends intervals meanwhile.
+    #[inline]
+    fn enter<'s>(&self, source: &'s Source<'_>) -> Access<'s> {
+        source.try_enter().unwrap_or_else(|| self.wait_to_enter(source))
+    }
+
+    #[inline(never)]
+    fn wait_to_enter<'s>(&self, source: &'s Source<'_>) -> Access<'s> {
+        loop {
+            if let Some(place) = source.enter_within(self.end_interval()) {
+                return place;
+            }
+        }
+    }
+
+    /// Ends the interval if it is over, which nothing else does while its client waits; how long
+    /// the next one lasts. What the client did must be written down.
+    fn end_interval(&self) -> Duration {
+        let now_ns = self.clock.now_ns();
+        self.ledger.tick(now_ns);
+        let left_ns = self.ledger.boundary_ns().saturating_sub(now_ns);
+        Duration::from_nanos(left_ns.min(LONGEST_WAIT_NS))
+    }
+
     /// Takes what a tape says of the operation, and its place among others before these can take
     /// theirs.
     #[inline(never)]
@@ -104,7 +145,7 @@ impl<C: Clock> OnThread<'_, C> {
         let claims = source.turnstile().filter(|_| operation.claim().is_some());
         if let Some(turnstile) = claims.filter(|turnstile| turnstile.waits(self.ticket)) {
             operation.write_down();
-            turnstile.wait(self.ticket);
+            while !turnstile.wait_within(self.ticket, self.end_interval()) {}
             operation.free_from(self.clock.now_ns());
         }
     }
@@ -139,6 +180,7 @@ impl<C: Clock> OnThread<'_, C> {
             if now_ns >= end_ns {
                 return false;
             }
+            self.ledger.tick(now_ns);
             let left_ns = instant_ns.min(end_ns) - now_ns;
             if left_ns > WAKE_SLACK_NS {
                 let nap_ns = (left_ns - WAKE_SLACK_NS).min(LOOK_UP_NS);

@@ -42,6 +42,8 @@ pub(crate) struct Conduct<'a> {
     parts: Vec<Part>,
     /// When the display was renewed, and how many operations had completed then.
     shown: Option<(Instant, u64)>,
+    /// When it was seen that the system doesn't answer.
+    stalled_since: Option<Instant>,
 }
 
 /// The coordinator's view of one phase of a stretch.
@@ -70,8 +72,12 @@ enum Part {
 }
 
 impl Part {
+    fn finished(&self) -> Option<&Finished> {
+        if let Self::Finished(finished) = self { Some(finished) } else { None }
+    }
+
     fn leg(&self, leg: usize) -> Option<&FinishedLeg> {
-        if let Self::Finished(finished) = self { finished.legs.get(leg) } else { None }
+        self.finished()?.legs.get(leg)
     }
 
     fn is_going(&self) -> bool {
@@ -137,6 +143,7 @@ impl<'a> Conduct<'a> {
             settled: vec![none; workers],
             parts: (0..workers).map(|_| Part::Going).collect(),
             shown: None,
+            stalled_since: None,
         }
     }
 
@@ -171,15 +178,43 @@ impl<'a> Conduct<'a> {
             if looked_up.elapsed() >= LOOK_UP_MEANWHILE {
                 looked_up = Instant::now();
                 self.look_up(run)?;
+                self.limit_silence(run);
                 if let Err(unresponsive) = self.limit_drain(run, &mut over_since) {
                     failure.get_or_insert(unresponsive);
                     break;
                 }
             }
         }
+        // What doesn't answer leaves workers behind; a defect is one all the same.
+        if self.stretch.has_stalled() && !matches!(failure, Some(EngineError::Panicked { .. })) {
+            failure = Some(run.no_answer(&self.awaited()));
+        }
         self.begin_next(run)?;
         self.close_rest(run)?;
         failure.map_or(Ok(()), Err)
+    }
+
+    /// Ends the stretch when the system has answered nothing for too long.
+    fn limit_silence<D: Driver, C: Clock>(&mut self, run: &Coordinator<'_, D, C>) {
+        let (Some(limit_ns), false) = (self.plan.stall_limit_ns, C::SIMULATED) else { return };
+        if self.silent_ns(run).is_some_and(|silent_ns| silent_ns >= limit_ns)
+            && self.stalled_since.is_none()
+        {
+            self.stalled_since = Some(Instant::now());
+            self.stretch.stall(run.clock.now_ns());
+        }
+    }
+
+    /// How long the workers whose part isn't over wait without an answer.
+    fn silent_ns<D: Driver, C: Clock>(&self, run: &Coordinator<'_, D, C>) -> Option<u64> {
+        run.silent_ns(|worker| self.parts[worker].is_going())
+    }
+
+    /// The servers that owe an answer, as far as their workers know.
+    fn awaited(&self) -> Vec<String> {
+        let finished = self.parts.iter().filter_map(Part::finished);
+        let awaited: BTreeSet<_> = finished.flat_map(|finished| finished.awaited.clone()).collect();
+        awaited.into_iter().collect()
     }
 
     /// How long to wait for a report: not beyond the instant at which the next phase begins.
@@ -441,6 +476,9 @@ impl<'a> Conduct<'a> {
             run.crew.abandoned = true;
             self.stretch.give_up();
         }
+        if run.observer.is_disturbed() {
+            run.disturbed_ns = run.clock.now_ns();
+        }
         if self.shown.is_none_or(|(at, _)| at.elapsed() >= Duration::from_secs(1)) {
             self.show(run);
         }
@@ -456,6 +494,7 @@ impl<'a> Conduct<'a> {
         });
         self.shown = Some((now, completed));
         let counts = leg.groups.iter().map(|shared| shared.operations);
+        let silent_ns = self.silent_ns(run);
         run.observer.progress(&Progress {
             phase: leg.index as u32,
             phase_name: conducted.stage.name.name(),
@@ -468,6 +507,7 @@ impl<'a> Conduct<'a> {
             failed: conducted.seen.failed,
             missed: conducted.seen.missed,
             backlog: conducted.seen.backlog,
+            silent_ns,
         });
     }
 
@@ -485,7 +525,8 @@ impl<'a> Conduct<'a> {
         if over >= limit {
             self.stretch.give_up();
         }
-        let gone = over >= limit + GRACE || (run.crew.abandoned && over >= GRACE);
+        let stalled = self.stalled_since.is_some_and(|since| since.elapsed() >= GRACE);
+        let gone = stalled || over >= limit + GRACE || (run.crew.abandoned && over >= GRACE);
         if !gone {
             return Ok(());
         }

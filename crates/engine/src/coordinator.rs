@@ -18,6 +18,7 @@ use crate::ledger::Report;
 use crate::log::Log;
 use crate::observer::Observer;
 use crate::phase::{Books, Setting};
+use crate::pulse::silent_since;
 use crate::usage::ProcessUsage;
 
 /// How often the coordinator looks up while it waits.
@@ -45,12 +46,41 @@ pub(crate) struct Coordinator<'a, D, C> {
     pub(crate) books: Books,
     /// Where measured operations are logged, if they are.
     pub(crate) log: Option<Log>,
+    /// The system's name.
+    pub(crate) system: String,
+    /// When a planned fault acted last.
+    pub(crate) disturbed_ns: u64,
+    /// Whether the system answers no more, so that it is asked nothing more.
+    pub(crate) is_silent: bool,
 }
 
 impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
     /// What the process has used and the system has counted until now.
     pub(crate) fn mark(&self) -> Mark {
-        Mark { usage: ProcessUsage::now(), statistics: self.driver.statistics() }
+        let statistics = if self.is_silent { BTreeMap::new() } else { self.driver.statistics() };
+        Mark { usage: ProcessUsage::now(), statistics }
+    }
+
+    /// How long workers wait and none has an answer, times in which a fault acts left out; none
+    /// while nothing is outstanding. Says whether a worker is still at work.
+    pub(crate) fn silent_ns(&self, is_at_work: impl Fn(usize) -> bool) -> Option<u64> {
+        let workers = self.crew.workers.iter().enumerate();
+        let pulses = workers.map(|(worker, member)| (&member.pulse.0, is_at_work(worker)));
+        let since_ns = silent_since(pulses)?;
+        Some(self.clock.now_ns().saturating_sub(since_ns.max(self.disturbed_ns)))
+    }
+
+    /// That the system answers nothing, and is asked nothing more; the servers that owe an answer
+    /// are named where they are known.
+    pub(crate) fn no_answer(&mut self, awaited: &[String]) -> EngineError {
+        self.is_silent = true;
+        let system = match awaited {
+            [] => self.system.clone(),
+            [one] => format!("the server at {one}"),
+            several => format!("each of the servers at {}", several.join(", ")),
+        };
+        let limit_s = self.plan.stall_limit_ns.unwrap_or(0) as f64 * 1e-9;
+        EngineError::NoAnswer { system, limit_s }
     }
 
     /// Notes once, on disk too, that the user ends the run.

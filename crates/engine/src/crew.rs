@@ -1,7 +1,6 @@
 //! The workers, as their coordinator knows them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
@@ -15,6 +14,7 @@ use crate::error::EngineError;
 use crate::ledger::Report;
 use crate::log::Log;
 use crate::phase;
+use crate::pulse::Pulse;
 use crate::worker::{self, Order, Setup};
 
 /// Most clients a blocking driver may have, each being a thread.
@@ -34,8 +34,7 @@ pub(crate) struct Crew {
 pub(crate) struct Member {
     thread: JoinHandle<()>,
     pub(crate) orders: Sender<Order>,
-    /// Completed operations in the current phase.
-    pub(crate) live: Arc<Apart<AtomicU64>>,
+    pub(crate) pulse: Arc<Apart<Pulse>>,
     /// The core to which it is bound, if it is.
     pub(crate) cores: Vec<u32>,
     /// Where the memory of its pages goes back.
@@ -66,7 +65,7 @@ impl Crew {
             let carried = slots / count + u32::from(worker < slots % count);
             let core = plan.pin.get(worker as usize % plan.pin.len().max(1)).copied();
             let (orders, inbox) = channel();
-            let live = Arc::new(Apart(AtomicU64::new(0)));
+            let pulse = Arc::new(Apart(Pulse::new()));
             let (spare, used) = channel();
             let setup = Setup {
                 worker: worker as usize,
@@ -79,12 +78,12 @@ impl Crew {
                 orders: inbox,
                 reports: outlet.clone(),
                 used,
-                live: Arc::clone(&live),
+                pulse: Arc::clone(&pulse),
                 pen: log.map(|log| log.pen(worker)),
             };
             let thread = spawn(setup)?;
             let cores = core.into_iter().collect();
-            workers.push(Member { thread, orders, live, cores, spare });
+            workers.push(Member { thread, orders, pulse, cores, spare });
         }
         Ok(Self { workers, threads, abandoned: false })
     }
@@ -123,7 +122,7 @@ impl Crew {
     }
 
     pub(crate) fn completed(&self) -> u64 {
-        self.workers.iter().map(|member| member.live.0.load(Ordering::Relaxed)).sum()
+        self.workers.iter().map(|member| member.pulse.0.completed()).sum()
     }
 }
 

@@ -41,6 +41,17 @@ pub enum EngineError {
         /// How many operations failed, with which class, and what the driver said.
         message: String,
     },
+    /// The system answered nothing for as long as the plan lets it.
+    #[error(
+        "{system} answered nothing for {limit_s} s: see whether it still works, or allow it more \
+         with --stall-limit"
+    )]
+    NoAnswer {
+        /// The servers that owe an answer, or the system's name.
+        system: String,
+        /// The plan's limit, in seconds.
+        limit_s: f64,
+    },
     /// Operations in flight didn't end.
     #[error("{workers} workers still wait for an operation {limit_s} s after the phase ended")]
     Unresponsive {

@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 
 use kvmark_plan::Outcome;
@@ -10,6 +9,7 @@ use kvmark_record::{Batch, Names, Recorder, Sample};
 
 use crate::log::Pen;
 use crate::phase::{Leg, Stretch};
+use crate::pulse::Pulse;
 use crate::usage::ThreadUsage;
 
 /// What a worker tells the coordinator.
@@ -17,14 +17,25 @@ use crate::usage::ThreadUsage;
 pub(crate) enum Report {
     /// The session is open, or why not.
     Opened { result: Result<(), kvmark_driver::OpenError> },
-    /// Whether every probed key was there.
-    Probed { present: bool },
+    /// What became of the probed keys.
+    Probed(Probed),
     /// One interval's records. Nothing earlier than `through` will follow, but for the drain.
     Interval { worker: usize, page: Page, through: Option<Position> },
     /// The worker's part of the stretch is over.
     Finished(Finished),
     /// The worker's thread panicked.
     Panicked { worker: usize, message: String },
+}
+
+/// What became of records that were looked for.
+#[derive(Debug)]
+pub(crate) enum Probed {
+    /// All are there.
+    Present,
+    /// One isn't, or couldn't be read.
+    Missing,
+    /// The system didn't answer; the servers that owe an answer.
+    Silent { awaited: Vec<String> },
 }
 
 /// A phase of a stretch, and the number of an interval of it.
@@ -56,6 +67,8 @@ pub(crate) struct Finished {
     pub(crate) worker: usize,
     /// By phase.
     pub(crate) legs: Vec<FinishedLeg>,
+    /// Servers that owed it an answer when the system didn't answer any more.
+    pub(crate) awaited: Vec<String>,
 }
 
 /// A worker's account of a phase.
@@ -104,11 +117,11 @@ struct OpenLeg {
     failures: RefCell<BTreeMap<Outcome, String>>,
 }
 
-/// Where a worker's reports and live count go, and where the memory of its pages comes back.
+/// Where a worker's reports and its pulse go, and where the memory of its pages comes back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outlet<'a> {
     pub(crate) worker: usize,
-    pub(crate) live: &'a AtomicU64,
+    pub(crate) pulse: &'a Pulse,
     pub(crate) reports: &'a Sender<Report>,
     pub(crate) used: &'a Receiver<Batch>,
     /// Time that the worker polled away so far.
@@ -130,7 +143,7 @@ impl<'a> Ledger<'a> {
         recorder: &'a mut Recorder,
         outlet: Outlet<'a>,
     ) -> Self {
-        outlet.live.store(0, Ordering::Relaxed);
+        outlet.pulse.restart_count();
         let counters = || vec![Cell::new(0); names.groups.len()];
         let open = |leg: &Leg| OpenLeg {
             issued: counters(),
@@ -183,9 +196,7 @@ impl<'a> Ledger<'a> {
         let completed = &counted.completed[group];
         completed.set(completed.get() + 1);
         counted.last_completed_ns.set(sample.completed_ns);
-        // One writer per counter, so that a plain load and store are enough.
-        let live = self.outlet.live;
-        live.store(live.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.outlet.pulse.complete();
     }
 
     /// Writes down an operation or a part of one that was to begin in a phase.
@@ -222,6 +233,11 @@ impl<'a> Ledger<'a> {
         }
     }
 
+    /// Where it is told whether the system answers.
+    pub(crate) fn pulse(&self) -> &'a Pulse {
+        self.outlet.pulse
+    }
+
     /// Where operations are logged, if they are.
     pub(crate) fn pen(&self) -> Option<&Pen> {
         self.outlet.pen
@@ -245,7 +261,7 @@ impl<'a> Ledger<'a> {
             self.end_leg();
             self.leg.set(self.leg.get() + 1);
             self.interval.set(0);
-            self.outlet.live.store(0, Ordering::Relaxed);
+            self.outlet.pulse.restart_count();
         }
         self.drain.set(now_ns >= end_ns);
         let start_ns = self.stretch.legs[self.leg.get()].start_ns;
@@ -292,8 +308,8 @@ impl<'a> Ledger<'a> {
         drop(self.outlet.reports.send(report));
     }
 
-    /// Sends the last pages and the worker's account.
-    pub(crate) fn close(&self) {
+    /// Sends the last pages and the worker's account, with the servers that owe an answer.
+    pub(crate) fn close(&self, awaited: Vec<String>) {
         let (worker, page) = (self.outlet.worker, self.page());
         let batch = self.carried.borrow_mut().take();
         if !batch.is_empty() {
@@ -304,7 +320,7 @@ impl<'a> Ledger<'a> {
         self.send(Report::Interval { worker, page, through: None });
         self.end_leg();
         let legs = self.legs.iter().map(OpenLeg::finished).collect();
-        self.send(Report::Finished(Finished { worker, legs }));
+        self.send(Report::Finished(Finished { worker, legs, awaited }));
     }
 }
 

@@ -27,6 +27,8 @@ mod order;
 mod owed;
 mod phase;
 mod probe;
+mod pulse;
+mod queue;
 mod run;
 mod sleep;
 mod source;

@@ -15,7 +15,7 @@ use kvmark_workload::Stream;
 use crate::clock::Clock;
 use crate::coordinator::{Coordinator, LOOK_UP};
 use crate::error::EngineError;
-use crate::ledger::Report;
+use crate::ledger::{Probed, Report};
 use crate::observer::Control;
 use crate::probe::Probe;
 use crate::source::part_of;
@@ -69,14 +69,24 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
             return Ok(false);
         }
         let records: Vec<_> = ordinals.iter().map(|one| Probe::new(stream, *one)).collect();
-        drop(self.crew.workers[0].orders.send(Order::Probe(Arc::new(records))));
+        let (records, limit_ns) = (Arc::new(records), self.plan.stall_limit_ns);
+        drop(self.crew.workers[0].orders.send(Order::Probe { records, limit_ns }));
         loop {
             match self.next_report(LOOK_UP) {
-                Some(Report::Probed { present }) => return Ok(present),
+                Some(Report::Probed(Probed::Present)) => return Ok(true),
+                Some(Report::Probed(Probed::Missing)) => return Ok(false),
+                Some(Report::Probed(Probed::Silent { awaited })) => {
+                    return Err(self.no_answer(&awaited));
+                }
                 Some(Report::Panicked { worker, message }) => {
                     return Err(EngineError::Panicked { worker, message });
                 }
                 Some(_) | None => {}
+            }
+            let silent_ns = self.silent_ns(|_| true).unwrap_or(0);
+            if self.plan.stall_limit_ns.is_some_and(|limit_ns| silent_ns >= limit_ns) {
+                self.crew.abandoned = true;
+                return Err(self.no_answer(&[]));
             }
             if self.observer.poll() != Control::Continue {
                 // The worker still waits for the system, so that it can't be told to end.

@@ -55,6 +55,8 @@ pub struct Progress {
     /// Arrivals due and not issued at the end of the newest closed interval; none in the closed
     /// model.
     pub backlog: Option<u64>,
+    /// How long nothing was answered to what is outstanding; none while nothing is.
+    pub silent_ns: Option<u64>,
 }
 
 /// Watches a run from the coordinator's thread, never from a worker's.
@@ -67,6 +69,11 @@ pub trait Observer {
     /// end all before it.
     fn ended_phase(&self) -> Option<u32> {
         None
+    }
+    /// Whether a planned fault acts, so that the system may be silent; asked as often as
+    /// [`Self::poll`].
+    fn is_disturbed(&mut self) -> bool {
+        false
     }
     /// Whether a phase may begin; asked before it does, at least every 50 ms until it may and its
     /// instant is near. Whether its records are there already is known by then.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use kvmark_driver::Ticket;
 use kvmark_plan::GOLDEN;
@@ -230,10 +231,11 @@ impl Turnstile {
         self.shared().order.waits(ticket)
     }
 
-    /// Waits until an operation that entered may go on.
-    pub(crate) fn wait(&self, ticket: Ticket) {
+    /// Waits until an operation that entered may go on, but no longer than this; whether it may.
+    pub(crate) fn wait_within(&self, ticket: Ticket, patience: Duration) -> bool {
         let waits = |shared: &mut Shared| shared.order.waits(ticket);
-        drop(self.freed.wait_while(self.shared(), waits).unwrap_or_else(PoisonError::into_inner));
+        let waited = self.freed.wait_timeout_while(self.shared(), patience, waits);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
     /// [`Order::leave`].

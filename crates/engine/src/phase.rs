@@ -26,6 +26,8 @@ pub(crate) struct Stretch {
     pub(crate) numbers: Vec<Numbers>,
     pub(crate) interval_ns: u64,
     pub(crate) timeout_ns: Option<u64>,
+    /// How long the system may answer nothing.
+    pub(crate) stall_limit_ns: Option<u64>,
     pub(crate) inserts: Arc<InsertSequence>,
     /// What is read back, in the verify phase.
     pub(crate) scan: Option<VerifyScan>,
@@ -35,6 +37,7 @@ pub(crate) struct Stretch {
     pub(crate) started_wall_ns: u64,
     end_ns: AtomicU64,
     given_up: AtomicBool,
+    stalled: AtomicBool,
 }
 
 /// One phase of a stretch.
@@ -120,6 +123,18 @@ impl Stretch {
     /// Tells workers to drop what is outstanding.
     pub(crate) fn give_up(&self) {
         self.given_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends it at an instant and drops what is outstanding, because the system doesn't answer.
+    pub(crate) fn stall(&self, instant_ns: u64) {
+        self.end_at(instant_ns);
+        self.stalled.store(true, Ordering::Relaxed);
+        self.give_up();
+    }
+
+    /// Whether it ended because the system doesn't answer.
+    pub(crate) fn has_stalled(&self) -> bool {
+        self.stalled.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_given_up(&self) -> bool {
@@ -261,12 +276,14 @@ pub(crate) fn begin(
         legs,
         interval_ns: plan.interval_ns,
         timeout_ns: plan.timeout_ns,
+        stall_limit_ns: plan.stall_limit_ns,
         inserts,
         scan,
         cancels: setting.cancels,
         started_wall_ns: setting.started_wall_ns,
         end_ns: AtomicU64::new(end_ns),
         given_up: AtomicBool::new(false),
+        stalled: AtomicBool::new(false),
     }
 }
 

@@ -7,7 +7,9 @@ use kvmark_plan::{Kind, Outcome};
 use kvmark_workload::{ArgumentBuffer, Stream};
 
 use crate::clock::Clock;
+use crate::ledger::Probed;
 use crate::operation::call;
+use crate::pulse::{Outstanding, Pulse};
 use crate::sleep::LOOK_UP_NS;
 
 /// A record to look for.
@@ -42,35 +44,59 @@ impl Probe {
     }
 }
 
-/// Whether every record is there. Takes as long as it takes.
-pub(crate) fn are_there<B: Blocking, S: Session, C: Clock>(
+/// Looks whether every record is there. An answer may take so long; a call that blocks takes as
+/// long as it takes, of which the pulse tells.
+pub(crate) fn look<B: Blocking, S: Session, C: Clock>(
     records: &[Probe],
     session: &mut AnySession<B, S>,
     clock: &C,
-) -> bool {
+    pulse: &Pulse,
+    limit_ns: Option<u64>,
+) -> Probed {
     let mut reply = Reply::default();
-    records.iter().all(|record| {
+    let outstanding = Outstanding::new(pulse);
+    for record in records {
         let request = record.request();
         let outcome = match session {
             AnySession::Blocking(session) => {
                 reply.clear();
-                session.execute(&request, &mut reply)
+                outstanding.add(clock.now_ns());
+                let outcome = session.execute(&request, &mut reply);
+                outstanding.answer(clock.now_ns());
+                outcome
             }
-            AnySession::Asynchronous(session) => ask(session, &request, clock),
+            AnySession::Asynchronous(session) => match ask(session, &request, clock, limit_ns) {
+                Some(outcome) => outcome,
+                None => {
+                    let awaited = session.awaited();
+                    session.give_up(0);
+                    return Probed::Silent { awaited };
+                }
+            },
         };
-        outcome == Outcome::Ok
-    })
+        if outcome != Outcome::Ok {
+            return Probed::Missing;
+        }
+    }
+    Probed::Present
 }
 
-fn ask<S: Session, C: Clock>(session: &mut S, request: &Request<'_>, clock: &C) -> Outcome {
+/// The outcome of a request; none when it isn't answered in time.
+fn ask<S: Session, C: Clock>(
+    session: &mut S,
+    request: &Request<'_>,
+    clock: &C,
+    limit_ns: Option<u64>,
+) -> Option<Outcome> {
     let mut answer = Answer::new(clock);
+    let late_ns = limit_ns.map_or(u64::MAX, |limit_ns| clock.now_ns().saturating_add(limit_ns));
     session.submit(0, request);
     loop {
         session.turn(if C::SIMULATED { 0 } else { LOOK_UP_NS }, &mut answer);
-        if let Some(outcome) = answer.outcome {
-            return outcome;
+        if answer.outcome.is_some() || clock.now_ns() >= late_ns {
+            return answer.outcome;
         }
-        clock.skip_to(session.due_ns());
+        clock.skip_to(session.due_ns().min(late_ns));
     }
 }
 

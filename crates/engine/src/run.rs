@@ -10,7 +10,8 @@ use std::time::Duration;
 use kvmark_driver::{Capabilities, Driver, Execution};
 use kvmark_plan::{PhaseName, Plan};
 use kvmark_record::{
-    COUNTING, ClockRecord, Event, EventKind, Names, PhaseRecord, RunRecord, RunWriter, StoppedBy,
+    COUNTING, ClockRecord, Event, EventKind, Names, Notice, PhaseRecord, RunRecord, RunWriter,
+    StoppedBy,
 };
 use kvmark_workload::Stream;
 
@@ -40,6 +41,8 @@ pub struct Completed {
     pub record: RunRecord,
     /// Why the run didn't come to its end; none when it did or the user stopped it.
     pub failure: Option<EngineError>,
+    /// Whether threads of this process still wait for the system, which they keep open.
+    pub abandoned: bool,
 }
 
 /// Carries out a plan. Records go to `folder`, which must exist and hold none yet.
@@ -154,8 +157,12 @@ fn begin<D: Driver, C: Clock>(
         interrupted: false,
         books: Books::of(plan, taped),
         log,
+        system: opened.name.clone(),
+        disturbed_ns: 0,
+        is_silent: false,
     };
     let failure = coordinator.conduct(streams).err();
+    let failure = coordinator.with_silence_noticed(failure);
     Ok(coordinator.finish(opened, failure))
 }
 
@@ -311,6 +318,25 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         end_event
     }
 
+    /// Keeps with the run that the system didn't answer, if that has ended it.
+    fn with_silence_noticed(&mut self, failure: Option<EngineError>) -> Option<EngineError> {
+        let Some(EngineError::NoAnswer { system, limit_s }) = &failure else { return failure };
+        let evidence = BTreeMap::from([
+            ("system".to_owned(), system.as_str().into()),
+            ("stall_limit_s".to_owned(), (*limit_s).into()),
+        ]);
+        let ended = self.phases.last().filter(|phase| phase.stopped_by == StoppedBy::Failed);
+        let notice = Notice {
+            code: "no_answer".to_owned(),
+            phase: ended.map(|phase| phase.index),
+            message: format!("{system} answered nothing for {limit_s} s"),
+            evidence,
+            advice: "see whether it still works, or allow it more with --stall-limit".to_owned(),
+        };
+        let noticed = self.notice(notice);
+        failure.or(noticed.err())
+    }
+
     fn bare_record(&self, index: usize, at_ns: u64, stopped_by: StoppedBy) -> PhaseRecord {
         let now = Mark { usage: ProcessUsage::now(), statistics: BTreeMap::new() };
         PhaseRecord {
@@ -347,13 +373,16 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
             interrupted: self.interrupted,
         };
         let closed = self.writer.finish().err().map(EngineError::from);
-        Completed { record, failure: failure.or(noticed.err()).or(closed) }
+        let abandoned = self.crew.abandoned;
+        Completed { record, failure: failure.or(noticed.err()).or(closed), abandoned }
     }
 }
 
 /// What is known when the system is open.
 struct Opened {
     started_wall_ns: u64,
+    /// The system's name.
+    name: String,
     system: serde_json::Value,
     capabilities: serde_json::Value,
     clock: ClockRecord,
@@ -362,9 +391,11 @@ struct Opened {
 impl Opened {
     fn of<D: Driver, C: Clock>(driver: &D, clock: &C, started_wall_ns: u64) -> Self {
         let calibration = calibrate::measure(clock);
+        let description = driver.describe();
         Self {
             started_wall_ns,
-            system: to_json(&driver.describe()),
+            system: to_json(&description),
+            name: description.system,
             capabilities: to_json(&driver.capabilities()),
             clock: ClockRecord {
                 source: clock.source().to_owned(),

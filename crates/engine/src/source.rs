@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use kvmark_plan::{Arrival, Share};
 use kvmark_schedule::{Arrivals, Part};
@@ -10,6 +10,7 @@ use kvmark_workload::{Apart, Kept};
 
 use crate::numbering::{Numbering, Turn};
 use crate::order::Turnstile;
+use crate::queue::{Held, Queue};
 use crate::tape::{Cursor, Owner, Taken};
 
 /// Most operation numbers that a worker takes from the shared counter at once.
@@ -24,7 +25,7 @@ pub(crate) enum Numbers {
     /// Closed model: numbers are taken from counters as clients become free.
     Closed { legs: Vec<Counter>, pace: Pace },
     /// Open model for clients on threads of their own: one queue for all.
-    Queue { timetable: Mutex<Timetable>, turnstile: Turnstile },
+    Queue { timetable: Queue<Timetable>, turnstile: Turnstile },
     /// Open model for clients on workers: each worker keeps the arrivals of its own clients.
     Parts { arrival: Arrival, legs: Vec<Numbering>, turns: Turns, workers: u32 },
     /// Open model where this share has none of the group's clients.
@@ -133,7 +134,7 @@ impl Numbers {
         }
         match Timetable::new(arrival, &legs, turns.part(), turns.owner(0, 1)) {
             Some(timetable) => {
-                let timetable = Mutex::new(timetable);
+                let timetable = Queue::new(timetable);
                 let clients = if taped { turns.clients as usize } else { 0 };
                 Self::Queue { timetable, turnstile: Turnstile::new(clients) }
             }
@@ -251,7 +252,7 @@ pub(crate) enum Source<'a> {
         chunks: Vec<Cell<(u64, u64)>>,
     },
     Queue {
-        timetable: &'a Mutex<Timetable>,
+        timetable: &'a Queue<Timetable>,
         turnstile: &'a Turnstile,
     },
     Own(RefCell<Timetable>),
@@ -263,12 +264,12 @@ pub(crate) enum Source<'a> {
 /// arrival, the others wait behind it, so that one thread at a time polls the clock and not all.
 #[derive(Debug)]
 pub(crate) enum Access<'a> {
-    First(MutexGuard<'a, Timetable>),
+    First(Held<'a, Timetable>),
     Any(&'a Source<'a>),
 }
 
 impl<'a> Source<'a> {
-    /// Whether [`Self::enter`] can keep a client waiting.
+    /// Whether a client may have to wait for others before it can enter.
     #[inline]
     pub(crate) fn may_block(&self) -> bool {
         matches!(self, Self::Queue { .. })
@@ -290,12 +291,27 @@ impl<'a> Source<'a> {
         Some(turn)
     }
 
+    /// The way to the next operation; none while another client has it.
     #[inline]
-    pub(crate) fn enter(&'a self) -> Access<'a> {
-        if let Self::Queue { timetable, .. } = self {
-            return Access::First(timetable.lock().unwrap_or_else(PoisonError::into_inner));
+    pub(crate) fn try_enter(&'a self) -> Option<Access<'a>> {
+        match self {
+            Self::Queue { timetable, .. } => timetable.try_enter().map(Access::First),
+            _ => Some(Access::Any(self)),
         }
-        Access::Any(self)
+    }
+
+    /// The same as soon as no other client has it; none if one has it for longer than this.
+    pub(crate) fn enter_within(&'a self, patience: Duration) -> Option<Access<'a>> {
+        match self {
+            Self::Queue { timetable, .. } => timetable.enter_within(patience).map(Access::First),
+            _ => Some(Access::Any(self)),
+        }
+    }
+
+    /// [`Access::next`] where no client waits for another.
+    #[inline(always)]
+    pub(crate) fn next(&self, ready_ns: u64) -> Option<Turn> {
+        Access::Any(self).next(ready_ns)
     }
 }
 
@@ -335,6 +351,10 @@ mod tests {
     use kvmark_plan::RatePoint;
 
     use super::*;
+
+    fn next(source: &Source<'_>, ready_ns: u64) -> Option<Turn> {
+        source.try_enter().unwrap().next(ready_ns)
+    }
 
     #[test]
     fn shares_of_a_count_add_up_to_it() {
@@ -391,7 +411,7 @@ mod tests {
             let turns = Turns { share: Share { index, of }, clients, first_slot: 0, loads };
             let numbers = Numbers::new(&closed, turns, None, vec![leg]);
             let source = numbers.source(0).unwrap();
-            std::iter::from_fn(|| Some(source.enter().next(0)?.number)).collect()
+            std::iter::from_fn(|| Some(next(&source, 0)?.number)).collect()
         };
         (0..of).map(share).collect()
     }
@@ -431,11 +451,11 @@ mod tests {
         let numbers = Numbers::new(&closed, turns, None, vec![leg]);
         let (one, two) = (numbers.source(0).unwrap(), numbers.source(1).unwrap());
         let mut seen = Vec::new();
-        while let Some(turn) = if seen.len() % 3 == 0 { &one } else { &two }.enter().next(7) {
+        while let Some(turn) = if seen.len() % 3 == 0 { next(&one, 7) } else { next(&two, 7) } {
             assert_eq!(turn.intended_ns, 12);
             seen.push(turn.number);
         }
-        while let Some(turn) = one.enter().next(0).or_else(|| two.enter().next(0)) {
+        while let Some(turn) = next(&one, 0).or_else(|| next(&two, 0)) {
             seen.push(turn.number);
         }
         seen.sort_unstable();
@@ -453,7 +473,7 @@ mod tests {
         for workers in [None, Some(1)] {
             let numbers = Numbers::new(&constant, turns, workers, vec![warm, measured]);
             let source = numbers.source(0).unwrap();
-            let due = std::iter::from_fn(|| source.enter().next(0));
+            let due = std::iter::from_fn(|| next(&source, 0));
             let due: Vec<_> = due.map(|turn| (turn.leg, turn.number, turn.intended_ns)).collect();
             let warm = [(0, 0, 100), (0, 1, 110), (0, 2, 120)];
             assert_eq!(due, [&warm[..], &[(1, 0, 130), (1, 1, 140)]].concat());
@@ -461,7 +481,7 @@ mod tests {
         let closed = Arrival::Closed { think_time_ns: 5 };
         let numbers = Numbers::new(&closed, turns, None, vec![warm, measured]);
         let source = numbers.source(0).unwrap();
-        let of = |ready_ns| source.enter().next(ready_ns).map(|turn| (turn.leg, turn.number));
+        let of = |ready_ns| next(&source, ready_ns).map(|turn| (turn.leg, turn.number));
         // Clients don't come in the order of their instants.
         let ready = [100, 125, 124, 200, 300].map(of);
         assert_eq!(ready, [Some((0, 0)), Some((1, 0)), Some((0, 1)), Some((1, 1)), None]);

@@ -23,6 +23,7 @@ use crate::numbering::Turn;
 use crate::operation::{Bound, Operation};
 use crate::order::Order;
 use crate::phase::Stretch;
+use crate::pulse::Outstanding;
 use crate::sleep::{Sleep, Until};
 use crate::source::Source;
 use crate::starting::Starting;
@@ -58,6 +59,7 @@ pub(crate) struct Floor<'a, C> {
     has_read: bool,
     /// Whether clients that are ready wait until the session has room.
     held_back: bool,
+    outstanding: Outstanding<'a>,
     /// Requests that were submitted and not issued yet.
     unissued: usize,
     /// Steps of clients so far.
@@ -182,6 +184,7 @@ impl<'a, C: Clock> Floor<'a, C> {
             deadlines: Deadlines::new(seats.len(), limit_ns),
             has_read: false,
             held_back: false,
+            outstanding: Outstanding::new(ledger.pulse()),
             unissued: 0,
             steps: 0,
             away: Away { due_ns: u64::MAX, ..Away::default() },
@@ -196,8 +199,9 @@ impl<'a, C: Clock> Floor<'a, C> {
         floor
     }
 
-    /// Serves all clients until each has ended, or the stretch is given up.
-    pub(crate) fn serve<S: Session>(&mut self, session: &mut S) {
+    /// Serves all clients until each has ended, or the stretch is given up. Returns the servers
+    /// that owe an answer when the system doesn't answer any more.
+    pub(crate) fn serve<S: Session>(&mut self, session: &mut S) -> Vec<String> {
         let mut sleep = Sleep::new();
         let mut now_ns = self.clock.now_ns();
         while !self.stretch.is_given_up() {
@@ -212,7 +216,7 @@ impl<'a, C: Clock> Floor<'a, C> {
             }
             let looked_ns = now_ns;
             now_ns = if C::SIMULATED {
-                self.simulated_turn(session)
+                self.simulated_turn(now_ns, session)
             } else {
                 // Where no client went on, all since the last turn was waiting.
                 let idle_from_ns = (self.steps == steps).then_some(now_ns);
@@ -222,12 +226,15 @@ impl<'a, C: Clock> Floor<'a, C> {
                 self.expire(looked_ns, now_ns, session);
             }
         }
+        let stalled = self.stretch.has_stalled();
+        let awaited = if stalled { session.awaited() } else { Vec::new() };
         for (ticket, client) in (0..).zip(&self.clients) {
             if matches!(client.state, State::UnderWay) {
                 session.give_up(ticket);
                 client.operation.abandon(self.clock.now_ns());
             }
         }
+        awaited
     }
 
     /// The session's turn, as long as nothing is due; when it is over. `idle_from_ns` says since
@@ -264,17 +271,28 @@ impl<'a, C: Clock> Floor<'a, C> {
     }
 
     /// The session's turn; when nothing can go on then, time does.
-    fn simulated_turn<S: Session>(&mut self, session: &mut S) -> u64 {
+    fn simulated_turn<S: Session>(&mut self, now_ns: u64, session: &mut S) -> u64 {
         let ready = self.ready.len();
         let idle = ready == 0 || self.held_back;
         self.away.due_ns = self.next_due_ns();
         self.has_read = session.turn(0, self);
         if idle && self.ready.len() == ready {
-            let chore_ns = self.ledger.boundary_ns().min(self.deadlines.next_ns());
+            let stalls_ns = self.stalls_ns();
+            if stalls_ns <= now_ns {
+                self.stretch.stall(now_ns);
+                return now_ns;
+            }
+            let chore_ns = self.ledger.boundary_ns().min(self.deadlines.next_ns()).min(stalls_ns);
             let due_ns = self.next_due_ns().min(session.due_ns());
             self.clock.skip_to(due_ns.min(chore_ns));
         }
         self.clock.now_ns()
+    }
+
+    /// When the system will have answered nothing for too long, if it goes on answering nothing.
+    fn stalls_ns(&self) -> u64 {
+        let since_ns = self.stretch.stall_limit_ns.zip(self.outstanding.silent_since());
+        since_ns.map_or(u64::MAX, |(limit_ns, since_ns)| since_ns.saturating_add(limit_ns))
     }
 
     /// When the next client wants to go on that waits for an instant.
@@ -293,6 +311,7 @@ impl<'a, C: Clock> Floor<'a, C> {
     fn expire<S: Session>(&mut self, looked_ns: u64, now_ns: u64, session: &mut S) {
         while let Some(ticket) = self.deadlines.take_due(looked_ns) {
             session.give_up(ticket);
+            self.outstanding.give_up(now_ns);
             let reply = std::mem::take(&mut self.no_reply);
             self.end(ticket, now_ns, None, &reply, None);
             self.no_reply = reply;
@@ -379,7 +398,7 @@ impl<'a, C: Clock> Floor<'a, C> {
                         Step::Held => return false,
                     }
                 } else {
-                    source.enter().next(ready_ns)
+                    source.next(ready_ns)
                 };
                 match next {
                     Some(turn) if turn.intended_ns > ready_ns => {
@@ -444,6 +463,14 @@ impl<'a, C: Clock> Floor<'a, C> {
         self.ready.push_back(ticket);
     }
 
+    /// A request has failed, with or without an answer.
+    fn fail(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, why: &str) {
+        self.deadlines.disarm(ticket);
+        let reply = std::mem::take(&mut self.no_reply);
+        self.end(ticket, at_ns, Some(outcome), &reply, Some(why));
+        self.no_reply = reply;
+    }
+
     /// Lets those go on who waited for this client's operation, which has ended.
     #[inline]
     fn release(&mut self, ticket: Ticket, at_ns: u64) {
@@ -489,18 +516,36 @@ impl<C: Clock> Completions for Floor<'_, C> {
     fn issued(&mut self, ticket: Ticket, at_ns: u64) {
         self.unissued -= 1;
         self.clients[ticket as usize].issued_ns = at_ns;
+        self.outstanding.add(at_ns);
         self.deadlines.arm(ticket, at_ns);
     }
 
     #[inline]
     fn completed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, reply: &Reply) {
         self.deadlines.disarm(ticket);
+        self.outstanding.answer(at_ns);
         self.end(ticket, at_ns, Some(outcome), reply, None);
     }
 
     fn failed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, why: &str, reply: &Reply) {
+        // Who can't be reached, or closes its connections, has answered nothing.
+        if outcome == Outcome::Connection {
+            self.outstanding.give_up(at_ns);
+        } else {
+            self.outstanding.answer(at_ns);
+        }
         self.deadlines.disarm(ticket);
         self.end(ticket, at_ns, Some(outcome), reply, Some(why));
+    }
+
+    fn expired(&mut self, ticket: Ticket, at_ns: u64, why: &str) {
+        self.outstanding.give_up(at_ns);
+        self.fail(ticket, at_ns, Outcome::Timeout, why);
+    }
+
+    #[inline]
+    fn heard(&mut self, at_ns: u64) {
+        self.outstanding.hear(at_ns);
     }
 
     fn arrived(&mut self, kernel_wall_ns: u64, read_ns: u64) {

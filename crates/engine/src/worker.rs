@@ -5,7 +5,6 @@ use std::cell::Cell;
 use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use crate::ledger::{Ledger, Outlet, Report};
 use crate::log::Pen;
 use crate::phase::Stretch;
 use crate::probe::{self, Answer, Probe};
+use crate::pulse::Pulse;
 use crate::source::Source;
 use crate::turn::Floor;
 use crate::usage;
@@ -30,8 +30,8 @@ const BETWEEN_TURNS: Duration = Duration::from_millis(100);
 /// What the coordinator asks of a worker. It ends when the channel is closed.
 #[derive(Clone, Debug)]
 pub(crate) enum Order {
-    /// Look whether these records are all there.
-    Probe(Arc<Vec<Probe>>),
+    /// Look whether these records are all there; an answer may take so long.
+    Probe { records: Arc<Vec<Probe>>, limit_ns: Option<u64> },
     /// Carry out your part of a stretch.
     Stretch(Arc<Stretch>),
 }
@@ -52,7 +52,7 @@ pub(crate) struct Setup<D, C> {
     pub(crate) reports: Sender<Report>,
     /// Memory of pages that were taken.
     pub(crate) used: Receiver<Batch>,
-    pub(crate) live: Arc<Apart<AtomicU64>>,
+    pub(crate) pulse: Arc<Apart<Pulse>>,
     /// Where operations are logged, if they are.
     pub(crate) pen: Option<Pen>,
 }
@@ -82,9 +82,10 @@ pub(crate) fn work<D: Driver, C: Clock>(setup: Setup<D, C>) {
     let mut recorder = Recorder::new(&setup.names);
     while let Some(order) = setup.next_order(&mut session) {
         match order {
-            Order::Probe(records) => {
-                let present = probe::are_there(&records, &mut session, &setup.clock);
-                setup.report(Report::Probed { present });
+            Order::Probe { records, limit_ns } => {
+                let probed =
+                    probe::look(&records, &mut session, &setup.clock, &setup.pulse.0, limit_ns);
+                setup.report(Report::Probed(probed));
             }
             Order::Stretch(stretch) => setup.serve(&stretch, &mut session, &mut recorder),
         }
@@ -125,20 +126,21 @@ impl<D: Driver, C: Clock> Setup<D, C> {
         let sources = stretch.numbers.iter().map(|numbers| numbers.source(worker));
         let sources: Vec<Option<Source<'_>>> = sources.collect();
         let (clock, ledger, idle_spin_ns) = (&self.clock, &ledger, &idle_spin_ns);
-        match session {
+        let awaited = match session {
             AnySession::Blocking(session) => {
-                let thread = OnThread { stretch, ledger, clock, idle_spin_ns, ticket: worker };
+                let thread = OnThread::new(stretch, ledger, clock, idle_spin_ns, worker);
                 for group in seats {
                     let source = sources[group].as_ref();
                     let source = source.expect("whose seat it is, the arrivals are too");
                     thread.serve(session, source, group);
                 }
+                Vec::new()
             }
             AnySession::Asynchronous(session) => {
-                Floor::new(stretch, ledger, clock, idle_spin_ns, sources, &seats).serve(session);
+                Floor::new(stretch, ledger, clock, idle_spin_ns, sources, &seats).serve(session)
             }
-        }
-        ledger.close();
+        };
+        ledger.close(awaited);
     }
 
     fn open_ledger<'a>(
@@ -147,9 +149,9 @@ impl<D: Driver, C: Clock> Setup<D, C> {
         recorder: &'a mut Recorder,
         idle_spin_ns: &'a Cell<u64>,
     ) -> Ledger<'a> {
-        let Self { worker, live, reports, used, .. } = self;
+        let Self { worker, pulse, reports, used, .. } = self;
         let pen = self.pen.as_ref();
-        let outlet = Outlet { worker: *worker, live: &live.0, reports, used, idle_spin_ns, pen };
+        let outlet = Outlet { worker: *worker, pulse: &pulse.0, reports, used, idle_spin_ns, pen };
         Ledger::open(stretch, &self.names, recorder, outlet)
     }
 

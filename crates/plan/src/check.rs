@@ -23,6 +23,8 @@ impl Plan {
         require(self.share.index < self.share.of, "share", "index must be below of")?;
         require(self.interval_ns > 0, "interval_ns", "an interval must be longer than nothing")?;
         require(self.timeout_ns != Some(0), "timeout_ns", "a timeout must be longer than nothing")?;
+        let stalls = self.stall_limit_ns != Some(0);
+        require(stalls, "stall_limit_ns", "a stall limit must be longer than nothing")?;
         require(self.workers > 0, "workers", "there must be at least one worker")?;
         require(!self.phases.is_empty(), "phases", "there must be at least one phase")?;
         require(self.dataset.fields.count > 0, "dataset.fields.count", "a record needs a field")?;

@@ -48,6 +48,9 @@ pub struct Plan {
     /// record may hold. Beyond it a sample of the records is verified, by the hash of their
     /// ordinals. None without such a phase.
     pub verify_memory_bytes: Option<u64>,
+    /// A phase ends as failed when the system answers nothing for this long while requests are
+    /// outstanding; none for no limit.
+    pub stall_limit_ns: Option<u64>,
     /// Executor threads for an asynchronous driver; a blocking driver gets one thread per client.
     pub workers: u32,
     /// Cores to which workers are bound, in turn; empty leaves them to the kernel.

@@ -14,6 +14,7 @@ fn class(error: &EngineError) -> &'static str {
         EngineError::Unsupported(_) | EngineError::Open(OpenError::Option(_)) => "UsageError",
         EngineError::Open(_)
         | EngineError::LoadFailed { .. }
+        | EngineError::NoAnswer { .. }
         | EngineError::Unresponsive { .. } => "SystemUnderTestError",
         _ => "RunError",
     }

@@ -35,21 +35,26 @@ use crate::watch::Watch;
 
 /// Carries out a plan; records go to the folder, which must exist and hold none yet.
 ///
-/// Returns JSON: `record`, the engine's part of the manifest, and `failure`, why the run ended
-/// early (`kind` and `message`), or null. Calls `progress` with a JSON text about once per
+/// Returns JSON: `record`, the engine's part of the manifest; `failure`, why the run ended early
+/// (`kind` and `message`), or null; and `abandoned`, whether threads of this process still wait for
+/// the system, so that the process should end. Calls `progress` with a JSON text about once per
 /// interval, and `may_begin` with the name of each phase before it begins, until that is true or an
 /// instant for it, in nanoseconds of wall time since the Unix epoch, is near. `stops` is asked
 /// about five times a second how often the run was asked to stop: once ends it and keeps what was
-/// measured, twice returns without waiting for what is in flight. `ends` is asked as often for the
-/// index of the newest phase that was ended from outside, or None.
+/// measured, twice returns without waiting for what is in flight. `is_disturbed` is asked as often
+/// whether a planned fault acts; until it is over no silence of the system ends the run. `ends` is
+/// asked as often for the index of the newest phase that was ended from outside, or None.
 ///
 /// Raises a class of `kvmark.errors` when the run can't begin; then nothing was written.
 ///
 /// `recording` is a folder and the 16 bytes of a hash key: measured operations are logged there
 /// (`kvmark_engine::Recording`).
 #[pyfunction]
-#[pyo3(signature = (plan, folder, progress, may_begin=None, stops=None, recording=None, ends=None))]
-#[expect(clippy::too_many_arguments, reason = "they have names in Python")]
+#[pyo3(signature = (
+    plan, folder, progress, may_begin=None, stops=None, recording=None, is_disturbed=None,
+    ends=None
+))]
+#[expect(clippy::too_many_arguments, reason = "it is called by name, from one place")]
 fn run(
     py: Python<'_>,
     plan: &str,
@@ -58,21 +63,23 @@ fn run(
     may_begin: Option<Py<PyAny>>,
     stops: Option<Py<PyAny>>,
     recording: Option<(PathBuf, Vec<u8>)>,
+    is_disturbed: Option<Py<PyAny>>,
     ends: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let recording = recording.map(recording_in).transpose()?;
     let recording = recording.as_ref();
     let plan = Plan::from_json(plan).map_err(|error| raise_plan(py, &error))?;
-    let mut watch = Watch::new(progress, may_begin, stops, ends);
+    let mut watch = Watch::new(progress, may_begin, stops, is_disturbed, ends);
     let result = py.detach(|| {
         catch_unwind(AssertUnwindSafe(|| registry::run(&plan, &folder, recording, &mut watch)))
     });
-    let Completed { record, failure } = match result {
+    let Completed { record, failure, abandoned } = match result {
         Ok(result) => result.map_err(|error| raise(py, &error))?,
         Err(_) => return Err(errors::defect(py)),
     };
     watch.into_result()?;
-    Ok(json!({ "record": record, "failure": failure.as_ref().map(failure_json) }).to_string())
+    let failure = failure.as_ref().map(failure_json);
+    Ok(json!({ "record": record, "failure": failure, "abandoned": abandoned }).to_string())
 }
 
 fn recording_in((folder, hash_key): (PathBuf, Vec<u8>)) -> PyResult<Recording> {

@@ -11,6 +11,8 @@ pub(crate) struct Watch {
     may_begin: Option<Py<PyAny>>,
     /// None when nobody stops the run before its plan ends.
     stops: Option<Py<PyAny>>,
+    /// None when no fault is planned.
+    is_disturbed: Option<Py<PyAny>>,
     /// None when phases end by themselves.
     ends: Option<Py<PyAny>>,
     ended_phase: Option<u32>,
@@ -23,9 +25,10 @@ impl Watch {
         progress: Py<PyAny>,
         may_begin: Option<Py<PyAny>>,
         stops: Option<Py<PyAny>>,
+        is_disturbed: Option<Py<PyAny>>,
         ends: Option<Py<PyAny>>,
     ) -> Self {
-        Self { progress, may_begin, stops, ends, ended_phase: None, raised: None }
+        Self { progress, may_begin, stops, is_disturbed, ends, ended_phase: None, raised: None }
     }
 
     /// A callback's error, if one raised.
@@ -69,6 +72,15 @@ impl Observer for Watch {
 
     fn ended_phase(&self) -> Option<u32> {
         self.ended_phase
+    }
+
+    fn is_disturbed(&mut self) -> bool {
+        let Some(is_disturbed) = &self.is_disturbed else { return false };
+        let asked = Python::attach(|py| is_disturbed.call0(py)?.extract(py));
+        asked.unwrap_or_else(|error| {
+            self.raised.get_or_insert(error);
+            false
+        })
     }
 
     fn may_begin(&mut self, phase: PhaseName) -> Leave {

@@ -50,6 +50,7 @@ pub fn plan(arrival: Arrival, clients: u32) -> Plan {
         timeout_ns: None,
         drain_limit_ns: 10_000_000_000,
         verify_memory_bytes: None,
+        stall_limit_ns: None,
         workers: 1,
         pin: Vec::new(),
     }

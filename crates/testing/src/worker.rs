@@ -67,6 +67,10 @@ impl Completions for Told {
         self.failure = Some(why.to_owned());
         self.ended.insert(ticket, (outcome, reply.clone()));
     }
+
+    fn expired(&mut self, ticket: Ticket, at_ns: u64, why: &str) {
+        self.failed(ticket, at_ns, Outcome::Timeout, &format!("given up: {why}"));
+    }
 }
 
 /// A request under way, given up when its future is dropped.

@@ -40,6 +40,7 @@ class Shared:
     resume: bool = False
     prometheus: int | None = None
     fleet: AskedFleet | None = None
+    stall_limit_ns: int | None = None
     folder: Path | None = None
     json: bool = False
     quiet: bool = False
@@ -65,6 +66,7 @@ def _shared(
     prometheus: options.Prometheus = None,
     fleet: options.Fleet = None,
     machines: options.Machines = None,
+    stall_limit: options.StallLimit = None,
     folder: options.Runs = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -75,6 +77,7 @@ def _shared(
         resume=resume,
         prometheus=prometheus,
         fleet=asked_fleet(fleet, machines),
+        stall_limit_ns=stall_limit,
         folder=folder,
         json=json,
         quiet=quiet,
@@ -159,7 +162,7 @@ def _problem(
         begin = session(
             command_line(), journal.records, plan, tags, shared.commit,
             others=design.other_plans(), fleet=shared.fleet, prometheus=shared.prometheus,
-            quiet=shared.quiet,
+            quiet=shared.quiet, stall_limit_ns=shared.stall_limit_ns,
         )  # fmt: skip
         executor = Executor(
             journal, lambda: stack.enter_context(begin), display, show(display), known

@@ -15,7 +15,7 @@ import typer
 from kvmark.cli.completion import complete
 from kvmark.errors import SpecError
 from kvmark.spec.curve import pace, parse_curve
-from kvmark.spec.quantity import count, duration_ns, listed, rate, share
+from kvmark.spec.quantity import count, duration_ns, listed, rate, share, stall_limit_ns
 from kvmark.spec.replay import parse_scale_keys, parse_speed
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.url import SystemName, system_name
@@ -332,6 +332,14 @@ Interval = Annotated[
 DrainLimit = Annotated[
     int,
     quantity(duration_ns, "TIME", "Longest wait at the end for what is in flight; else 30s."),
+]
+StallLimit = Annotated[
+    int | None,
+    quantity(
+        stall_limit_ns,
+        "TIME",
+        "Longest time without any answer while requests are outstanding, or off; else 30s.",
+    ),
 ]
 Fault = Annotated[
     list[str] | None,

@@ -53,10 +53,12 @@ def session(
     fleet: AskedFleet | None = None,
     prometheus: int | None = None,
     quiet: bool = False,
+    stall_limit_ns: int | None = None,
 ) -> Iterator[Setting]:
     """The setting of all runs of a command, whose first or typical plan this is.
 
-    `others` are plans of cases whose engine may cost something else, by their titles.
+    `others` are plans of cases whose engine may cost something else, by their titles. Where
+    `stall_limit_ns` is given, it holds for all runs.
 
     Load comes from one process of this machine, or from a fleet, until the context is left.
     Prometheus is told of each run where a port was named.
@@ -73,7 +75,7 @@ def session(
         generator = stack.enter_context(LocalGenerator())
         setting = make_setting(command, plan, generator, records, tags, commit)
         overheads = {case: engine_overhead(one, generator) for case, one in (others or {}).items()}
-        setting = replace(setting, overheads=overheads)
+        setting = replace(setting, overheads=overheads, stall_limit_ns=stall_limit_ns)
         if fleet is not None:
             for one in (others or {}).values():
                 check_divisible(one)

@@ -112,6 +112,7 @@ def compile_run(spec: RunSpec, cores: int | None = None) -> Plan:
         timeout_ns=spec.timeout_ns,
         drain_limit_ns=spec.drain_limit_ns,
         verify_memory_bytes=VERIFY_MEMORY_BYTES if spec.verify else None,
+        stall_limit_ns=spec.stall_limit_ns or None,
         workers=spec.workers or len(spec.pin) or usable,
         pin=spec.pin,
     )

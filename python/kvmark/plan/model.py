@@ -640,6 +640,7 @@ class Plan(_Part):
     timeout_ns: U64 | None
     drain_limit_ns: U64
     verify_memory_bytes: U64 | None
+    stall_limit_ns: U64 | None
     workers: U32
     pin: tuple[U32, ...]
 

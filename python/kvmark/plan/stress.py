@@ -34,6 +34,7 @@ from kvmark.plan.seeds import derive_seeds
 from kvmark.plan.stress_rows import row_law
 from kvmark.plan.stress_statements import Operation, operations
 from kvmark.spec.owned_tables import TableRemoval, marked
+from kvmark.spec.run import STALL_LIMIT_NS
 from kvmark.spec.stress.command import SchemaSpec, StressSpec
 from kvmark.spec.stress.profile import Profile
 from kvmark.spec.stress.target import TargetSpec
@@ -100,6 +101,7 @@ class StressPlans:
             timeout_ns=spec.target.request_timeout_ms * 1_000_000,
             drain_limit_ns=30 * _SECOND_NS,
             verify_memory_bytes=None,
+            stall_limit_ns=STALL_LIMIT_NS,
             workers=workers,
             pin=(),
         )

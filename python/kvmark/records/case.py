@@ -30,10 +30,11 @@ PLACES: Final = frozenset({
     "cluster-port", "create", "dir", "logfile", "path", "pidfile", "port", "proc-title-template",
     "seed", "tls-ca-cert-file", "tls-cert-file", "tls-key-file", "tls-port", "unixsocket",
 })  # fmt: skip
-#: Chance, the part of one machine, and how finely it was recorded. The system's options are looked
+#: Chance, the part of one machine, how finely it was recorded, and when it would have been given
+#: up. The system's options are looked
 #: at one by one.
 _OF_NO_MATTER: Final = (
-    "seeds", "share", "format", "system", "interval_ns", "verify_memory_bytes",
+    "seeds", "share", "format", "system", "interval_ns", "verify_memory_bytes", "stall_limit_ns",
 )  # fmt: skip
 _LOADING: Final = ("load", "settle")
 _RECORDS: Final = ("dataset.count", "dataset.full_at", "keys.count", "operations")

@@ -29,7 +29,7 @@ from kvmark.errors import KvmarkError
 from kvmark.plan.model import Plan
 from kvmark.records import files
 from kvmark.records.tail import Tail
-from kvmark.run.generator import LocalGenerator
+from kvmark.run.generator import Caller, LocalGenerator
 from kvmark.run.sampler import sample
 from kvmark.run.sent_tapes import Piece, lacks, take, with_own_tapes
 from kvmark.run.setting import engine_overhead
@@ -85,6 +85,7 @@ class Agent:
         self._instants: dict[int, int] = {}
         self._stops = 0
         self._ended_phase: int | None = None
+        self._disturbed = False
 
     def describe(self, calibration: str) -> dict[str, Any]:
         """The machine, what the engine costs there with this plan, and kvmark's version."""
@@ -126,10 +127,19 @@ class Agent:
         """Ends the run as the user's interrupt would; the second time at once."""
         self._stops += 1
 
+    def disturb(self, *, acts: bool) -> None:
+        """Takes note of whether a planned fault acts, so that the system may be silent."""
+        self._disturbed = acts
+
+    def is_disturbed(self) -> bool:
+        """Whether a planned fault acts."""
+        return self._disturbed
+
     def run(self, plan: str, password: Secret | None, *, all_cores: bool) -> Iterator[Report]:
         """Carries out a share of a run; `all_cores` puts a worker on each core of this machine."""
         self._renewed_s = time.monotonic()
-        self._instants, self._stops, self._ended_phase = {}, 0, None
+        self._instants, self._stops = {}, 0
+        self._ended_phase, self._disturbed = None, False
         own = with_own_tapes(Plan.from_json(plan))
         if all_cores:
             own = own.model_copy(update={"workers": len(os.sched_getaffinity(0))})
@@ -176,9 +186,17 @@ class _Engine:
         agent = self._agent
         try:
             answer = agent.generator.run(
-                plan, self._folder, self._told, self._may_begin, agent.stops, password,
-                ended_phase=agent.ended_phase,
-            )  # fmt: skip
+                plan,
+                self._folder,
+                Caller(
+                    self._told,
+                    self._may_begin,
+                    is_disturbed=agent.is_disturbed,
+                    ended_phase=agent.ended_phase,
+                ),
+                agent.stops,
+                password,
+            )
             self._report(result=answer)
         except KvmarkError as problem:
             self._report(problem=(type(problem).__name__, str(problem)))

@@ -64,6 +64,9 @@ class Crew(Protocol):
     def stop(self, share: int) -> None:
         """Ends an agent's run; the second time at once."""
 
+    def disturb(self, share: int, *, acts: bool) -> None:
+        """Tells an agent whether a planned fault acts."""
+
     def dismiss(self, share: int) -> None:
         """Ends an agent that is taken for lost, whatever it does."""
 
@@ -95,6 +98,7 @@ class _Coordinator:
         self._begun = -1
         self._stops_passed_on = 0
         self._goes_on = True
+        self._disturbed = False
 
     def conduct(self) -> dict[str, Any]:
         """Leads until each share is over."""
@@ -109,6 +113,7 @@ class _Coordinator:
                 renewed_s = now_s
                 self._each_that_goes(self._crew.renew)
             self._pass_on_stops()
+            self._pass_on_faults()
             self._gathering.merge()
             self._end_by_rule()
             self._let_begin()
@@ -168,6 +173,14 @@ class _Coordinator:
                 self._gathering.write_event("interrupted")
             self._stops_passed_on += 1
             self._end_all()
+
+    def _pass_on_faults(self) -> None:
+        """Lets the agents know whether a planned fault acts."""
+        is_disturbed = self._caller.is_disturbed
+        acts = is_disturbed is not None and is_disturbed()
+        if acts != self._disturbed:
+            self._disturbed = acts
+            self._each_that_goes(lambda share: self._crew.disturb(share, acts=acts))
 
     def _end_all(self) -> None:
         self._goes_on = False

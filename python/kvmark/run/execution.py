@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -80,7 +80,7 @@ def carry_out(
             written, and then its logs are kept if something was measured.
     """
     interrupts.check()
-    plan = created_on_demand(plan)
+    plan = created_on_demand(setting.applied_to(plan))
     served = served_by(plan)
     served.check_faults(faults)
     folder = setting.records.new(plan.name)
@@ -94,11 +94,13 @@ def carry_out(
             removed_if_refused(plan),
             _followed(setting, folder, plan),
         ):
-            may_begin = None if broken is None else broken.may_begin
+            caller = Caller(partial(progress, folder), None, may_go_on, recording=setting.recording)
+            if broken is not None:
+                caller = replace(caller, may_begin=broken.may_begin, is_disturbed=broken.acts)
             result = generator.generate(
                 plan,
                 folder,
-                Caller(partial(progress, folder), may_begin, may_go_on, setting.recording),
+                caller,
                 password=password,
                 # Those of stress share its connections.
                 all_cores="stress" not in spec and spec.get("workers") is None and not plan.pin,

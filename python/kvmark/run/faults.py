@@ -69,6 +69,7 @@ class Faults:
         self._limit_ns = limit_ns
         self._origin: _Origin | None = None
         self._broken: dict[str, FaultSpec] = {}
+        self._acting = False
         self._last: FaultSpec | None = None
         self._log_bytes = 0
         self._rescue = Rescue(testbed.folder)
@@ -92,6 +93,10 @@ class Faults:
         self._over.set()
         self._thread.join()
         self._rescue.__exit__()
+
+    def acts(self) -> bool:
+        """Whether a server is broken, or being broken or brought back."""
+        return self._acting
 
     def may_begin(self, phase: str) -> bool:
         """Whether the servers are as that phase of the run needs them."""
@@ -152,6 +157,7 @@ class Faults:
 
     def _break(self, fault: FaultSpec) -> None:
         self._rescue.breaks(_broken_by(fault))
+        self._acting = True
         at_wall_ns = time.time_ns()
         try:
             problem = "" if self._hit(fault) else "the server had ended by itself"
@@ -159,6 +165,7 @@ class Faults:
             problem = str(failed)
         if problem:
             self._rescue.is_back(_broken_by(fault))
+            self._acting = bool(self._broken)
             self._write(fault, "failed", problem)
             return
         self._broken[fault.node] = fault
@@ -200,6 +207,7 @@ class Faults:
             return
         finally:
             self._rescue.is_back(_broken_by(fault))
+            self._acting = bool(self._broken)
         self._write(fault, "ended")
 
     def _settle(self) -> None:

@@ -350,6 +350,10 @@ class _Crew:
         """Ends an agent's run; the second time at once."""
         self._agents[share].stop.remote()
 
+    def disturb(self, share: int, *, acts: bool) -> None:
+        """Tells an agent whether a planned fault acts."""
+        self._agents[share].disturb.remote(acts=acts)
+
     def dismiss(self, share: int) -> None:
         """Ends an agent that is taken for lost, whatever it does."""
         self.lost.add(share)

@@ -218,6 +218,7 @@ class Gathering:
             **told[0],
             **{name: sum(values) if values else None for name, values in known.items()},
             "elapsed_ns": max(one["elapsed_ns"] for one in told),
+            "silent_ns": _silent_ns([one["silent_ns"] for one in told]),
             "response_ns_p99": self._newest_p99_ns,
         }
 
@@ -343,6 +344,12 @@ def _push(rule: StopRule | None, merged: Merged) -> None:
     succeeded = sum(row["count"] for row in whole if row["outcome"] == "ok")
     largest_ns = max((row["service_ns_max"] or 0 for row in whole), default=0)
     rule.push(first["start_ns"], first["end_ns"], rows, succeeded, largest_ns)
+
+
+def _silent_ns(silences_ns: Sequence[int | None]) -> int | None:
+    """How long no share has had an answer; none where one has nothing outstanding."""
+    known = [silence_ns for silence_ns in silences_ns if silence_ns is not None]
+    return min(known) if len(known) == len(silences_ns) else None
 
 
 def _keep(share: Share, told: Report) -> None:

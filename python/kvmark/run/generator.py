@@ -46,10 +46,15 @@ class Caller:
     """What the one who wants a plan carried out is told, and what it is asked meanwhile."""
 
     progress: Progress
-    #: Asked before each phase begins; none where all may begin at once.
-    may_begin: Callable[[str], bool] | None = None
+    #: Asked before each phase begins: whether it may, or at which instant of wall time in
+    #: nanoseconds; none where all may begin at once.
+    may_begin: Callable[[str], bool | int] | None = None
     #: The first time that it says no is like an interrupt of the user's.
     may_go_on: Callable[[], bool] | None = None
+    #: Whether a planned fault acts, so that the system may be silent; none where none is planned.
+    is_disturbed: Callable[[], bool] | None = None
+    #: The index of the newest phase that ends now; none where phases end by themselves.
+    ended_phase: Callable[[], int | None] | None = None
     #: Where measured operations are logged, and what their keys are hashed with; none where they
     #: aren't, as on a fleet.
     recording: tuple[Path, bytes] | None = None
@@ -129,26 +134,20 @@ class LocalGenerator:
                     has_refused = not may_go_on()
                 return count + has_refused
 
-            return self.run(
-                plan.to_json(), folder.path, caller.progress, caller.may_begin, stops, password,
-                caller.recording, folder.lock,
-            )  # fmt: skip
+            return self.run(plan.to_json(), folder.path, caller, stops, password, folder.lock)
 
     def run(
         self,
         plan: str,
         folder: Path,
-        progress: Progress,
-        may_begin: Callable[[str], bool | int] | None = None,
+        caller: Caller,
         stops: Callable[[], int] | None = None,
         password: Secret | None = None,
-        recording: tuple[Path, bytes] | None = None,
         lock: int | None = None,
-        ended_phase: Callable[[], int | None] | None = None,
     ) -> Mapping[str, Any]:
         """Carries out a plan and returns what the engine returns; see `kvmark._engine.run`.
 
-        `ended_phase` is asked often for the index of the newest phase that ends now.
+        How often the run is to stop is what `stops` returns, whatever the caller lets go on.
 
         The process holds the file `lock` as long as it writes, also beyond the end of this one.
         What a callback raises goes on to the caller, and ends the process; without `stops`, so
@@ -159,23 +158,27 @@ class LocalGenerator:
             GeneratorDied: the process is gone; the next plan has a new one.
             KeyboardInterrupt: the user has asked to stop, and there is no `stops`.
         """
-        process = self._running()
+        process, recording = self._running(), caller.recording
         try:
             process.lend(lock)
             process.tell(
                 plan=plan,
                 folder=str(folder),
                 variables={} if password is None else {PASSWORD_VARIABLE: password.reveal()},
-                asks=may_begin is not None,
+                asks=caller.may_begin is not None,
                 recording=recording and (str(recording[0]), recording[1].hex()),
             )
-            answer = _answer(process, progress, may_begin, stops, ended_phase)
+            answer = _answer(process, caller, stops)
         except BaseException:
             self._process = None
             process.kill()
             raise
         if isinstance(answer, KvmarkError):
             raise answer
+        if answer["abandoned"]:
+            # Its threads hold the system, which nobody could open again.
+            self._process = None
+            process.kill()
         return answer
 
     def close(self) -> None:
@@ -192,17 +195,14 @@ class LocalGenerator:
 
 
 def _answer(
-    process: _Process,
-    progress: Progress,
-    may_begin: Callable[[str], bool | int] | None,
-    stops: Callable[[], int] | None,
-    ended_phase: Callable[[], int | None] | None,
+    process: _Process, caller: Caller, stops: Callable[[], int] | None
 ) -> Mapping[str, Any] | KvmarkError:
     """What came of the plan that the process was told."""
-    for told in process.heard(stops, ended_phase):
+    may_begin = caller.may_begin
+    for told in process.heard(stops, caller):
         match told:
             case {"progress": shown}:
-                progress(shown)
+                caller.progress(shown)
             case {"asks": str(phase)} if may_begin is not None:
                 process.tell(begins=may_begin(phase))
             case {"result": result}:
@@ -223,6 +223,7 @@ class _Process:
         self._unread = b""
         self._stops_told = 0
         self._ended_phase: int | None = None
+        self._disturbed_told = False
         self._line, there = socket.socketpair()
         with there, _held_back(_ENDING):
             self._process = subprocess.Popen(  # noqa: S603 - our own program
@@ -244,7 +245,7 @@ class _Process:
             GeneratorDied: nobody is there to read it.
         """
         if "plan" in message:
-            self._stops_told, self._ended_phase = 0, None
+            self._stops_told, self._ended_phase, self._disturbed_told = 0, None, False
             self._said_before = self._said.seek(0, os.SEEK_END)
         try:
             self._line.sendall(json.dumps(message).encode() + b"\n")
@@ -264,12 +265,8 @@ class _Process:
         except OSError:
             raise self._died() from None
 
-    def heard(
-        self,
-        stops: Callable[[], int] | None,
-        ended_phase: Callable[[], int | None] | None,
-    ) -> Iterator[dict[str, Any]]:
-        """Every message as it comes; meanwhile passes on stops and ends of phases.
+    def heard(self, stops: Callable[[], int] | None, caller: Caller) -> Iterator[dict[str, Any]]:
+        """Every message as it comes; meanwhile passes on stops, faults, and ends of phases.
 
         Raises:
             GeneratorDied: the process is gone.
@@ -287,12 +284,20 @@ class _Process:
             if asked > self._stops_told:
                 self._stops_told = asked
                 self.tell(stops=asked)
-            ended = None if ended_phase is None else ended_phase()
-            if ended != self._ended_phase:
-                self._ended_phase = ended
-                self.tell(ended_phase=ended)
+            self._pass_on(caller)
             if self._line.fileno() in dict(waiting.poll(1000 * _LOOK_S)):
                 yield from self._read()
+
+    def _pass_on(self, caller: Caller) -> None:
+        """Tells the process of what has changed: whether a fault acts, which phase has ended."""
+        disturbed = caller.is_disturbed is not None and caller.is_disturbed()
+        if disturbed != self._disturbed_told:
+            self._disturbed_told = disturbed
+            self.tell(disturbed=disturbed)
+        ended = None if caller.ended_phase is None else caller.ended_phase()
+        if ended != self._ended_phase:
+            self._ended_phase = ended
+            self.tell(ended_phase=ended)
 
     def _read(self) -> Iterator[dict[str, Any]]:
         try:
@@ -314,7 +319,9 @@ class _Process:
     def kill(self) -> None:
         """Ends it whatever it does."""
         self._process.kill()
-        self._process.wait()
+        # One that waits for a disk ends when that has answered.
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_ENDS_WITHIN_S)
         self._line.close()
         self._said.close()
 

@@ -14,7 +14,7 @@ import kvmark
 from kvmark import _engine
 from kvmark.plan.model import Arrival, Closed, OnTape, Plan, System
 from kvmark.records import Records
-from kvmark.run.generator import Generator, LocalGenerator
+from kvmark.run.generator import Caller, Generator, LocalGenerator
 from kvmark.testbed.host import describe_host
 
 if TYPE_CHECKING:
@@ -48,6 +48,15 @@ class Setting:
     recording: tuple[Path, bytes] | None = None
     #: What the engine costs with the plans of some cases, by their titles, beside the host's.
     overheads: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+    #: How long the system may be silent in any run of the command, 0 for no limit; None where each
+    #: run has a limit of its own. Not kept: it stands in the plan.
+    stall_limit_ns: int | None = None
+
+    def applied_to(self, plan: Plan) -> Plan:
+        """The plan with what holds for all runs of the command."""
+        if self.stall_limit_ns is None:
+            return plan
+        return plan.model_copy(update={"stall_limit_ns": self.stall_limit_ns or None})
 
 
 def make_setting(
@@ -115,6 +124,6 @@ def _as_fast_as_it_goes(arrival: Arrival) -> Arrival:
 
 def _overhead_ns(calibration: str, generator: LocalGenerator) -> float:
     with tempfile.TemporaryDirectory(prefix="kvmark-") as folder:
-        answer = generator.run(calibration, Path(folder), lambda _: None)
+        answer = generator.run(calibration, Path(folder), Caller(lambda _: None))
     window = answer["record"]["phases"][0]
     return float(window["end_ns"] - window["start_ns"]) / _CALIBRATION_OPERATIONS

@@ -1,10 +1,10 @@
 """The process that generates load: it carries out plan after plan, and has nothing else loaded.
 
 Its memory and its processor time are therefore the generator's own. Standard input brings plans,
-answers to questions and wishes to stop, standard output takes progress, questions and what came of
-each plan, a line of JSON each; `generator` has the other end. A plan's line may bring the locked
-file of its run, which is held until the plan is carried out. When standard input ends, whoever
-wanted the load is gone, and so is this process.
+answers to questions, wishes to stop and news of planned faults, standard output takes progress,
+questions and what came of each plan, a line of JSON each; `generator` has the other end. A plan's
+line may bring the locked file of its run, which is held until the plan is carried out. When
+standard input ends, whoever wanted the load is gone, and so is this process.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class Worker:
         self._answers: SimpleQueue[bool | int] = SimpleQueue()
         self._stops = 0
         self._ended_phase: int | None = None
+        self._disturbed = False
 
     def listen(self, line: socket.socket) -> None:
         """Takes what it is told, on a thread of its own, until nobody is left to tell anything."""
@@ -50,12 +51,14 @@ class Worker:
     def _take(self, told: dict[str, Any]) -> None:
         if "plan" in told:
             # What was to stop the plan before came too late for it.
-            self._stops, self._ended_phase = 0, None
+            self._stops, self._ended_phase, self._disturbed = 0, None, False
             self._plans.put(told)
         elif "stops" in told:
             self._stops = told["stops"]
         elif "ended_phase" in told:
             self._ended_phase = told["ended_phase"]
+        elif "disturbed" in told:
+            self._disturbed = told["disturbed"]
         else:
             self._answers.put(told["begins"])
 
@@ -86,7 +89,7 @@ class Worker:
         may_begin = self._may_begin if told["asks"] else None
         return _engine.run(
             told["plan"], told["folder"], self._progress, may_begin, lambda: self._stops,
-            _recording(told["recording"]), lambda: self._ended_phase,
+            _recording(told["recording"]), lambda: self._disturbed, lambda: self._ended_phase,
         )  # fmt: skip
 
     def _progress(self, text: str) -> None:

@@ -23,6 +23,7 @@ from kvmark.spec.suggest import shown
 
 __all__ = [
     "LARGEST",
+    "SHORTEST_STALL_NS",
     "count",
     "duration_ns",
     "duration_text",
@@ -30,10 +31,14 @@ __all__ = [
     "rate",
     "share",
     "size_bytes",
+    "stall_limit_ns",
 ]
 
 LARGEST: Final = 2**63 - 1
 """The largest count, duration in nanoseconds and size that is accepted."""
+
+SHORTEST_STALL_NS: Final = 10**9
+"""The shortest stall limit: an engine looks five times a second whether it is over."""
 
 LONGEST: Final = 100
 
@@ -89,6 +94,16 @@ def duration_text(time_ns: float) -> str:
     name, unit_ns = next((one for one in _SHOWN_UNITS if abs(time_ns) >= one[1]), _SHOWN_UNITS[-1])
     value = time_ns / unit_ns
     return f"{value:,.0f} {name}" if abs(value) >= 1000 else f"{value:.3g} {name}"
+
+
+def stall_limit_ns(text: str) -> int:
+    """How long a system may be silent, in nanoseconds: a duration of 1s or more; 0 for `off`."""
+    if text.strip() == "off":
+        return 0
+    limit_ns = duration_ns(text)
+    if limit_ns < SHORTEST_STALL_NS:
+        raise SpecError(f"a stall limit is at least 1s, not {shown(text)}; write off for none")
+    return limit_ns
 
 
 def count(text: str) -> int:

@@ -11,7 +11,7 @@ from kvmark.errors import SpecError
 from kvmark.spec.curve import parse_curve
 from kvmark.spec.faults import FaultSpec, check_faults
 from kvmark.spec.laws import ArrivalProcess
-from kvmark.spec.quantity import LARGEST
+from kvmark.spec.quantity import LARGEST, SHORTEST_STALL_NS
 from kvmark.spec.replay import ReplaySpec
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.url import SystemUrl
@@ -23,6 +23,7 @@ __all__ = [
     "LONGEST_NS",
     "LONGEST_PRECISE_NS",
     "LONGEST_WARMUP_NS",
+    "STALL_LIMIT_NS",
     "RunSpec",
     "check_pin",
 ]
@@ -38,6 +39,8 @@ LONGEST_PRECISE_NS: Final = 600 * SECOND_NS
 """The same where the user gives the precision."""
 LONGEST_WARMUP_NS: Final = 30 * SECOND_NS
 """How long a warm-up until throughput is steady takes at most, unless the user gives a limit."""
+STALL_LIMIT_NS: Final = 30 * SECOND_NS
+"""How long a system may answer nothing, unless the user gives a limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +84,8 @@ class RunSpec:
     settle: bool = True
     """Whether to wait after a load until the system is quiet."""
     drain_limit_ns: int = 30 * SECOND_NS
+    stall_limit_ns: int = STALL_LIMIT_NS
+    """How long the system may answer nothing while requests are outstanding; 0 for no limit."""
     records: int | None = None
     """Overrides the workload's number of records."""
     groups: tuple[str, ...] = ()
@@ -157,6 +162,8 @@ class RunSpec:
         _duration("interval", self.interval_ns)
         _duration("timeout", self.timeout_ns)
         _duration("drain limit", self.drain_limit_ns)
+        if self.stall_limit_ns:
+            _whole("stall limit", self.stall_limit_ns, SHORTEST_STALL_NS)
         _whole("warmup", self.warmup_ns, 0)
         check_pin(self.pin)
         rate, bound = self.rate, self.until_stderr

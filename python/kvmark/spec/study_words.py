@@ -22,7 +22,7 @@ from kvmark.spec.laws import ArrivalProcess
 from kvmark.spec.replay import KeptOrder, ReplaySpec, parse_scale_keys, parse_speed
 from kvmark.spec.suggest import shown
 from kvmark.spec.workload import rate_or_curve
-from kvmark.spec.yaml_file import Count, Duration, Strict
+from kvmark.spec.yaml_file import Count, Duration, StallLimit, Strict
 
 __all__ = ["RunWords", "StudyFault"]
 
@@ -126,6 +126,7 @@ class RunWords(Strict):
     interval_ns: Duration | None = Field(default=None, alias="interval")
     timeout_ns: Duration | None = Field(default=None, alias="timeout")
     drain_limit_ns: Duration | None = Field(default=None, alias="drain_limit")
+    stall_limit_ns: StallLimit | None = Field(default=None, alias="stall_limit")
     pin: tuple[int, ...] | None = None
     workers: Count | None = None
     load: Literal["auto", "always", "never"] | None = None

@@ -27,6 +27,7 @@ __all__ = [
     "Document",
     "Duration",
     "Size",
+    "StallLimit",
     "Strict",
     "at_key",
     "parse_yaml",
@@ -84,6 +85,8 @@ Count = Annotated[int, _quantity(quantity.count, "a count")]
 """A count as a number or as text like `10k`."""
 Duration = Annotated[int, _quantity(quantity.duration_ns, "a duration")]
 """A duration as text like `5ms`, in nanoseconds."""
+StallLimit = Annotated[int, _quantity(quantity.stall_limit_ns, "a stall limit")]
+"""A duration as text like `30s`, in nanoseconds, or `off`, which is 0."""
 Size = Annotated[int, _quantity(quantity.size_bytes, "a size")]
 """A size as a number of bytes or as text like `1KiB`."""
 

@@ -90,7 +90,8 @@ fn a_node_that_closes_within_a_frame_is_a_failed_connection() {
 fn a_node_that_never_answers_is_a_timeout() {
     let (outcome, text) = outcome_of(Act::Silence, json!({"request_timeout_ms": 50}));
     assert_eq!(outcome, Outcome::Timeout);
-    assert_eq!(text, "no answer within request_timeout_ms (50)");
+    // By the session itself: the node has answered nothing.
+    assert_eq!(text, "given up: no answer within request_timeout_ms (50)");
 }
 
 #[test]

@@ -130,6 +130,7 @@ fn plan(arguments: &Arguments) -> Result<Value, String> {
         "timeout_ns": null,
         "drain_limit_ns": 1_000_000_000,
         "verify_memory_bytes": null,
+        "stall_limit_ns": null,
         "workers": 1,
         "pin": [],
     }))

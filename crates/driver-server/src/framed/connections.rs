@@ -211,6 +211,16 @@ impl<P: Protocol> Framed<P> {
         self.nodes[node].up > 0
     }
 
+    /// The servers that owe an answer, or to which no connection is open.
+    #[must_use]
+    pub fn awaited(&self) -> Vec<String> {
+        let owes =
+            |node: usize| self.connections(node).any(|index| !self.list[index].exchanges.is_idle());
+        let nodes = self.nodes.iter().enumerate().filter(|(_, node)| !node.is_forgotten);
+        let awaited = nodes.filter(|(index, node)| node.up == 0 || owes(*index));
+        awaited.map(|(_, node)| node.target.to_string()).collect()
+    }
+
     /// Index of a client's connection to a server.
     #[inline]
     #[must_use]

@@ -227,6 +227,7 @@ fn hand_over<P: Protocol, H: Handler<P>>(
         match bytes {
             Ok(place) => {
                 let bytes = &arena[place];
+                done.heard(at_ns);
                 if let Some(wall_ns) = arrived_wall_ns
                     && is_one_frame(handler.framed(), index, bytes)
                 {

@@ -1,6 +1,6 @@
 //! Servers that are added and forgotten.
 
-use kvmark_driver_server::HostPort;
+use kvmark_driver_server::{Failure, HostPort};
 use kvmark_plan::Outcome;
 
 use crate::lines::{Server, Session};
@@ -43,6 +43,28 @@ fn a_forgotten_server_is_closed_for_good_and_tells_what_ended() {
     assert_eq!(session.framed.find(&servers[0].place), None);
     assert_eq!(session.ask(left, 7, "b").unwrap_err().outcome, Outcome::Connection);
     assert_eq!(session.framed.target(left), &servers[0].place);
+}
+
+#[test]
+fn servers_that_owe_an_answer_or_cannot_be_reached_are_awaited() {
+    let (mut session, servers) = (Session::<false>::new(1), [Server::new(), Server::new()]);
+    let [asked, idle] = [0, 1].map(|n| session.framed.open(&servers[n].place).unwrap());
+    let (mut peer, _other) = (servers[0].accept(), servers[1].accept());
+    assert_eq!(session.framed.awaited(), [""; 0]);
+    let number = session.ask(asked, 7, "a").unwrap();
+    session.look();
+    let name = servers[0].place.to_string();
+    assert_eq!(session.framed.awaited(), [name.as_str()]);
+    // What was given up is owed all the same.
+    let index = session.framed.index(asked, 7);
+    session.framed.exchanges(index).give_up(number);
+    assert_eq!(session.framed.awaited(), [name.as_str()]);
+    assert_eq!(peer.hear().as_deref(), Some("0 a"));
+    let index = session.framed.index(idle, 7);
+    drop(session.framed.fail(index, &Failure::closed(false), true));
+    assert_eq!(session.framed.awaited().len(), 2);
+    drop(session.framed.forget(idle));
+    assert_eq!(session.framed.awaited(), [name.as_str()]);
 }
 
 #[test]

@@ -41,6 +41,7 @@ pub(crate) fn plan() -> Plan {
         timeout_ns: None,
         drain_limit_ns: 1_000_000_000,
         verify_memory_bytes: None,
+        stall_limit_ns: None,
         workers: 1,
         pin: Vec::new(),
     }

@@ -46,10 +46,14 @@ def check_ending(run: Run) -> Iterator[Reason | None]:
     )
     killed = run.manifest.closed_by == "recovered"
     yield reason("recovered", int(killed), "the run was killed and closed from its logs", {})
+    unanswered = {one.phase: one for one in engine.notices if one.code == "no_answer"}
+    for notice in unanswered.values():
+        named = next((one.name for one in engine.phases if one.index == notice.phase), None)
+        yield reason("no_answer", 1, notice.message, notice.evidence, phase=named)
     for record in engine.phases:
         yield reason(
             "phase_failed",
-            int(record.stopped_by == "failed"),
+            int(record.stopped_by == "failed" and record.index not in unanswered),
             f"the system under test ended the {record.name} phase by failing",
             {},
             phase=record.name,

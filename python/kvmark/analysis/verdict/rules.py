@@ -114,6 +114,16 @@ _RULES = (
         unit=Unit.COUNT,
     ),
     _rule(
+        "no_answer",
+        "phases that were ended because the system answered nothing while requests were"
+        " outstanding",
+        (None, None, 0),
+        "What was measured until then is not what was asked for; the limit is --stall-limit, and no"
+        " silence counts while a planned fault acts.",
+        "see whether the system still works, or allow it more with --stall-limit",
+        unit=Unit.COUNT,
+    ),
+    _rule(
         "errors",
         "share of operations that failed, in load, measure and verify",
         (None, 0, 0.01),

@@ -107,6 +107,7 @@ def _shared(asked: Asked) -> Shared:
         resume=asked.has("resume"),
         prometheus=asked.whole("prometheus"),
         fleet=asked_fleet(asked.text("fleet"), asked.whole("machines")),
+        stall_limit_ns=asked.whole("stall-limit"),
         folder=None if folder is None else Path(folder),
         json=asked.has("json") or asked.has("output_json_metrics"),
         quiet=asked.has("quiet"),
@@ -323,7 +324,7 @@ def _help(chosen: App | None) -> str:
 
 
 def _flag_lines(flags: tuple[Flag, ...]) -> list[str]:
-    metavar = {"nothing": "", "whole": " N", "number": " X", "duration": " TIME"}
+    metavar = {"nothing": "", "whole": " N", "number": " X", "duration": " TIME", "limit": " TIME"}
     return [
         "Flags:",
         *(

@@ -51,6 +51,7 @@ _FIELDS: Final = {
     "interval": "interval_ns",
     "timeout": "timeout_ns",
     "drain_limit": "drain_limit_ns",
+    "stall_limit": "stall_limit_ns",
 }
 """Options whose value is a field of `RunSpec` as it is."""
 _OF_TRACES: Final = ("speed", "keep_order", "skip", "from_", "until", "scale_keys", "loop", "map_")
@@ -105,6 +106,7 @@ def run(
     interval: options.Interval = None,
     timeout: options.Timeout = None,
     drain_limit: options.DrainLimit = 30 * _SECOND_NS,
+    stall_limit: options.StallLimit = 30 * _SECOND_NS,
     pin: options.Pin = None,
     fault: options.Fault = None,
     faults: options.FaultFile = None,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["swept"]
 
-_TIMES: Final = ("duration", "warmup", "interval", "timeout", "drain_limit")
+_TIMES: Final = ("duration", "warmup", "interval", "timeout", "drain_limit", "stall_limit")
 _PLAIN: Final = (
     "clients", "arrival", "operations", "until_stderr", "precision", "warmup_until", "workers",
     "records", "pipeline_depth", "settle", "verify",
@@ -94,6 +94,8 @@ def _words(given: Mapping[str, Any], spec: RunSpec) -> dict[str, Any]:
     if spec.rate is not None:
         words["rate"] = spec.rate
     words |= {name: f"{given[name]}ns" for name in _TIMES if given[name]}
+    if given["stall_limit"] == 0:
+        words["stall_limit"] = "off"
     if given["load"] != "auto":
         # Each case loads its own records where nobody says how.
         words["load"] = given["load"]

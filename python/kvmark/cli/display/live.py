@@ -30,6 +30,8 @@ from kvmark.report.views.going import error_words, fault_words, going_lines
 
 #: Least time between two plain lines about the same step.
 LINE_EVERY_S = 2.0
+#: How long a system answers nothing before that is shown.
+SILENT_S = 2.0
 # Least time between two drawings of the block: short steps cost no more than what one can read.
 _DRAW_EVERY_S = 0.25
 _BAR_WIDTH = 40
@@ -58,6 +60,8 @@ class Update:
     misses: int
     #: Operations due and not yet issued; none in the closed model.
     backlog: int | None
+    #: How long nothing was answered to what is outstanding; none while nothing is.
+    silent_s: float | None = None
 
     @property
     def done(self) -> float | None:
@@ -288,4 +292,6 @@ def _told(update: Update, errors: str = "") -> list[str]:
         parts.append(f"misses {units.whole(update.misses)}")
     if update.backlog is not None:
         parts.append(f"backlog {units.whole(update.backlog)}")
+    if update.silent_s is not None and update.silent_s >= SILENT_S:
+        parts.insert(1, f"no answer for {update.silent_s:.0f} s")
     return parts

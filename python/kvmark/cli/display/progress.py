@@ -32,6 +32,7 @@ def show(display: LiveDisplay) -> Callable[[RunFolder, Mapping[str, Any]], None]
 def update_of(progress: Mapping[str, Any], seen: SeenRun) -> Update:
     """What is known; the logs' rate and p99 go before the engine's, which are one group's."""
     expected_ns = progress["expected_ns"]
+    silent_ns = progress["silent_ns"]
     rate, p99_ns = seen.succeeded_per_s, seen.response_ns_p99
     return Update(
         phase=str(progress["phase_name"]).replace("_", "-"),
@@ -44,4 +45,5 @@ def update_of(progress: Mapping[str, Any], seen: SeenRun) -> Update:
         errors=progress["failed"],
         misses=progress["missed"],
         backlog=progress["backlog"],
+        silent_s=None if silent_ns is None else silent_ns / _NS_PER_S,
     )

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 __all__ = ["APPS", "FLAGS", "App", "Flag", "flags_of"]
 
-Takes = Literal["nothing", "whole", "number", "text", "duration", "secret", "system"]
+Takes = Literal["nothing", "whole", "number", "text", "duration", "limit", "secret", "system"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +218,7 @@ FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
             Flag(
                 "interval", "duration", "Length of a recorded interval; 5s when not said.", ALL, 1
             ),
+            Flag("stall-limit", "limit", "Longest time without any answer, or off; else 30s."),
             Flag("seed", "whole", "Fixes every source of chance."),
             Flag("tag", "text", "A word to find the run by."),
             Flag("commit", "text", "The version of what is measured, kept with the run."),

@@ -11,7 +11,7 @@ from typing import Final
 from kvmark.errors import SpecError
 from kvmark.secret import Secret
 from kvmark.spec.app.flags import APPS, FLAGS, App, Flag
-from kvmark.spec.quantity import duration_ns
+from kvmark.spec.quantity import duration_ns, stall_limit_ns
 from kvmark.spec.suggest import did_you_mean, shown, without_credentials
 from kvmark.spec.url import SystemName
 
@@ -19,6 +19,7 @@ __all__ = ["Asked", "Value", "kept", "parse_words"]
 
 Value = str | int | float | bool | Secret
 _REPEATED: Final = ("observe", "tag")
+_TIMES: Final = {"duration": duration_ns, "limit": stall_limit_ns}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +168,8 @@ def _value(flag: Flag, text: str) -> Value:
                 number = float(text)
                 if not math.isfinite(number):
                     raise ValueError
-            case "duration":
-                number = duration_ns(text)
+            case "duration" | "limit":
+                number = _TIMES[flag.takes](text)
             case _ if not text:
                 raise ValueError
             case "secret":

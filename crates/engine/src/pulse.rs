@@ -1,0 +1,175 @@
+//! Whether a system answers: what a worker publishes of it, and what its coordinator makes of that.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Nothing is outstanding.
+const NOT_WAITING: u64 = u64::MAX;
+
+/// What a worker publishes while it works. It is the only writer, so that plain loads and stores
+/// are enough.
+#[derive(Debug)]
+pub(crate) struct Pulse {
+    /// Operations completed in the current phase.
+    completed: AtomicU64,
+    /// When the last answer came.
+    answered_ns: AtomicU64,
+    /// Since when it waits without an answer, times without a request left out.
+    waits_ns: AtomicU64,
+}
+
+impl Pulse {
+    pub(crate) fn new() -> Self {
+        Self {
+            completed: AtomicU64::new(0),
+            answered_ns: AtomicU64::new(0),
+            waits_ns: AtomicU64::new(NOT_WAITING),
+        }
+    }
+
+    pub(crate) fn completed(&self) -> u64 {
+        self.completed.load(Ordering::Relaxed)
+    }
+
+    /// A phase begins, in which nothing is completed yet.
+    pub(crate) fn restart_count(&self) {
+        self.completed.store(0, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn complete(&self) {
+        self.completed.store(self.completed() + 1, Ordering::Relaxed);
+    }
+}
+
+/// Since when workers wait and none has an answer, by their pulses and whether they are still at
+/// work. None while nothing is outstanding.
+pub(crate) fn silent_since<'a>(pulses: impl Iterator<Item = (&'a Pulse, bool)>) -> Option<u64> {
+    let (mut waits_ns, mut answered_ns) = (NOT_WAITING, 0);
+    for (pulse, is_at_work) in pulses {
+        if is_at_work {
+            waits_ns = waits_ns.min(pulse.waits_ns.load(Ordering::Relaxed));
+        }
+        answered_ns = answered_ns.max(pulse.answered_ns.load(Ordering::Relaxed));
+    }
+    (waits_ns != NOT_WAITING).then_some(waits_ns.max(answered_ns))
+}
+
+/// A worker's own count of requests without an answer.
+#[derive(Debug)]
+pub(crate) struct Outstanding<'a> {
+    pulse: &'a Pulse,
+    requests: Cell<u64>,
+    /// How long it had waited without an answer when its last request was given up.
+    waited_ns: Cell<u64>,
+}
+
+impl<'a> Outstanding<'a> {
+    /// Nothing is outstanding yet.
+    pub(crate) fn new(pulse: &'a Pulse) -> Self {
+        pulse.waits_ns.store(NOT_WAITING, Ordering::Relaxed);
+        Self { pulse, requests: Cell::new(0), waited_ns: Cell::new(0) }
+    }
+
+    /// A request was issued.
+    #[inline]
+    pub(crate) fn add(&self, at_ns: u64) {
+        if self.requests.get() == 0 {
+            let since_ns = at_ns.saturating_sub(self.waited_ns.get());
+            self.pulse.waits_ns.store(since_ns, Ordering::Relaxed);
+        }
+        self.requests.set(self.requests.get() + 1);
+    }
+
+    /// A request was answered, whatever the answer.
+    #[inline]
+    pub(crate) fn answer(&self, at_ns: u64) {
+        let left = self.requests.get().saturating_sub(1);
+        self.requests.set(left);
+        self.waited_ns.set(0);
+        self.pulse.answered_ns.store(at_ns, Ordering::Relaxed);
+        let waits_ns = if left == 0 { NOT_WAITING } else { at_ns };
+        self.pulse.waits_ns.store(waits_ns, Ordering::Relaxed);
+    }
+
+    /// A server said something, though it may be no answer to what is outstanding.
+    #[inline]
+    pub(crate) fn hear(&self, at_ns: u64) {
+        self.waited_ns.set(0);
+        self.pulse.answered_ns.store(at_ns, Ordering::Relaxed);
+        if self.requests.get() > 0 {
+            self.pulse.waits_ns.store(at_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// A request ended without an answer: it was given up, or its connection failed.
+    pub(crate) fn give_up(&self, at_ns: u64) {
+        let left = self.requests.get().saturating_sub(1);
+        self.requests.set(left);
+        if left == 0 {
+            let since_ns = self.pulse.waits_ns.load(Ordering::Relaxed);
+            self.waited_ns.set(at_ns.saturating_sub(since_ns));
+            self.pulse.waits_ns.store(NOT_WAITING, Ordering::Relaxed);
+        }
+    }
+
+    /// Since when nothing was answered to what is outstanding; none while nothing is.
+    pub(crate) fn silent_since(&self) -> Option<u64> {
+        silent_since(std::iter::once((self.pulse, true)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn since(pulses: &[Pulse]) -> Option<u64> {
+        silent_since(pulses.iter().map(|pulse| (pulse, true)))
+    }
+
+    #[test]
+    fn who_asks_nothing_waits_for_nothing() {
+        let pulses = [Pulse::new()];
+        let own = Outstanding::new(&pulses[0]);
+        assert_eq!(since(&pulses), None);
+        own.add(10);
+        assert_eq!(since(&pulses), Some(10));
+        own.answer(30);
+        assert_eq!(since(&pulses), None);
+        own.add(1_000);
+        assert_eq!(since(&pulses), Some(1_000));
+    }
+
+    #[test]
+    fn one_answer_ends_the_silence_of_all_workers() {
+        let pulses = [Pulse::new(), Pulse::new()];
+        let [one, other] = [0, 1].map(|worker| Outstanding::new(&pulses[worker]));
+        one.add(10);
+        other.add(20);
+        other.answer(50);
+        assert_eq!(since(&pulses), Some(50));
+        one.add(60);
+        one.answer(70);
+        assert_eq!(since(&pulses), Some(70));
+    }
+
+    #[test]
+    fn a_request_that_is_given_up_is_no_answer_and_time_without_a_request_is_no_silence() {
+        let pulses = [Pulse::new()];
+        let own = Outstanding::new(&pulses[0]);
+        own.add(0);
+        own.give_up(100);
+        assert_eq!(since(&pulses), None);
+        own.add(1_000);
+        assert_eq!(since(&pulses), Some(900));
+        own.add(1_010);
+        own.give_up(1_100);
+        assert_eq!(since(&pulses), Some(900));
+        own.hear(1_120);
+        assert_eq!(since(&pulses), Some(1_120));
+        own.answer(1_150);
+        assert_eq!(since(&pulses), None);
+        own.add(2_000);
+        assert_eq!(since(&pulses), Some(2_000));
+    }
+}
