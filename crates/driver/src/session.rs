@@ -91,8 +91,8 @@ pub trait Completions {
         self.failed(ticket, at_ns, Outcome::Timeout, why, &Reply::default());
     }
 
-    /// A server sent something, whatever it is, that was read at this instant: also what is answered
-    /// to a request that was given up.
+    /// A server sent something, whatever it is, that was read at this instant: also an answer to a
+    /// request that was given up.
     fn heard(&mut self, _at_ns: u64) {}
 
     /// The bytes of a read that was stamped `read_ns` came to this machine at this instant of wall

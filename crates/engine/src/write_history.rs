@@ -5,9 +5,9 @@
 //! these may have taken effect at any time since. A value isn't kept: it can be made again from the
 //! write's stream and number.
 //!
-//! Its memory is bounded. Where that doesn't suffice, half of the records are forgotten, and half of
-//! these when that doesn't either: a record stays by the hash of its ordinal, so that of each one
-//! that is remembered all writes are.
+//! Its memory is bounded. Where that doesn't suffice, half of the records are forgotten, and half
+//! of the rest when that doesn't either: a record stays by the hash of its ordinal, so that all
+//! writes of a remembered record are remembered.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};

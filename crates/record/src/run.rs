@@ -86,7 +86,8 @@ pub struct PhaseRecord {
 /// The records that were written and read back. Of reads that missed, the record is gone though an
 /// acknowledged write put it there; those that mismatched are `incomplete`, `resurrected` or, all
 /// others, hold a value that none of their last acknowledged writes wrote. A record counts once, as
-/// the first of these that holds of any of its fields: incomplete, torn, another value, resurrected.
+/// the first of these that holds of any of its fields: incomplete, torn, another value,
+/// resurrected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SweepRecord {
     /// Records that were read back.

@@ -44,11 +44,12 @@ impl RateSample {
 /// Who looks after each interval and stops when an estimate first falls below a bound, stops where
 /// the estimate is too low by chance (Y. S. Chow, H. Robbins, "On the Asymptotic Theory of
 /// Fixed-Width Sequential Confidence Intervals", 1965; P. W. Glynn, W. Whitt, "The Asymptotic
-/// Validity of Sequential Stopping Rules for Stochastic Simulations", 1992). The rule for a precision
-/// therefore looks only when the number of intervals has doubled, trusts no estimate that stands on
-/// fewer than [`LEAST_CONTRASTS`], and its interval is wider than that of a run of fixed length (see
-/// [`crate::precision`]): `scripts/interval_coverage.py` shows what these come to.
-/// cassandra-stress's rule is as it is there. Of a warm-up's rate the newer half is looked at: see [`Drift`].
+/// Validity of Sequential Stopping Rules for Stochastic Simulations", 1992). The rule for a
+/// precision therefore looks only when the number of intervals has doubled, trusts no estimate that
+/// stands on fewer than [`LEAST_CONTRASTS`], and its interval is wider than that of a run of fixed
+/// length (see [`crate::precision`]): `scripts/interval_coverage.py` shows what these come to.
+/// cassandra-stress's rule is as it is there. Of a warm-up's rate the newer half is looked at: see
+/// [`Drift`].
 #[derive(Clone, Debug)]
 pub struct StopRule {
     until: Until,

@@ -69,7 +69,8 @@ impl Completions for Told {
     }
 
     fn expired(&mut self, ticket: Ticket, at_ns: u64, why: &str) {
-        self.failed(ticket, at_ns, Outcome::Timeout, &format!("given up: {why}"));
+        let why = format!("given up: {why}");
+        self.failed(ticket, at_ns, Outcome::Timeout, &why, &Reply::default());
     }
 }
 
