@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn each_reply_says_one_thing() {
-        let cases: [(&[u8], Said<'_>); 9] = [
+        let cases: [(&[u8], Said<'_>); 10] = [
             (b"STORED\r\n", Said::Done),
             (b"HD s5\r\n", Said::Done),
             (b"NOT_FOUND\r\n", Said::Nothing),

@@ -103,7 +103,7 @@ impl Session for ScriptedSession {
             Step::Reads => {}
             Step::Answers(outcome) if outcome.is_failure() => {
                 self.going.pop_front();
-                done.failed(ticket, at_ns, outcome, "as the script has it");
+                done.failed(ticket, at_ns, outcome, "as the script has it", &Reply::default());
             }
             Step::Answers(outcome) => {
                 self.going.pop_front();

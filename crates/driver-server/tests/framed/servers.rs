@@ -57,7 +57,7 @@ fn servers_that_owe_an_answer_or_cannot_be_reached_are_awaited() {
     assert_eq!(session.framed.awaited(), [name.as_str()]);
     // What was given up is owed all the same.
     let index = session.framed.index(asked, 7);
-    session.framed.exchanges(index).give_up(number);
+    session.framed.give_up(index, number);
     assert_eq!(session.framed.awaited(), [name.as_str()]);
     assert_eq!(peer.hear().as_deref(), Some("0 a"));
     let index = session.framed.index(idle, 7);
