@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use kvmark_driver::{
     AnySession, Blocking, Columns, Completions, Driver, Layout, Reply, Request, Session, Ticket,
@@ -101,6 +101,7 @@ impl<D: Driver> Shared<D> {
     }
 
     async fn execute(&self, ticket: Ticket, request: &Request<'_>) -> (Outcome, Reply) {
+        let request = &Request { at_us: wall_us(), ..*request };
         match &mut self.0.borrow_mut().session {
             AnySession::Blocking(session) => {
                 let mut reply = Reply::default();
@@ -129,6 +130,12 @@ impl<D: Driver> Shared<D> {
         std::mem::forget(stay);
         ended
     }
+}
+
+/// Wall time, as the engine hands requests over.
+fn wall_us() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    since_epoch.expect("it is later than 1970").as_micros() as i64
 }
 
 /// A worker's session for so many clients.
