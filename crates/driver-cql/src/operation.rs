@@ -242,10 +242,11 @@ impl Operation {
         if is_missed {
             self.add_effect(number, Effect::NotApplied);
         }
-        if self.counts_commands && !is_missed {
-            if let Some(reply) = self.replies.get_mut(command as usize) {
-                reply.rows += 1;
-            }
+        if self.counts_commands
+            && !is_missed
+            && let Some(reply) = self.replies.get_mut(command as usize)
+        {
+            reply.rows += 1;
         }
         self.end_command()
     }

@@ -302,7 +302,8 @@ mod tests {
         assert_eq!(set(&[loading, ok]), [(0, Unknown)]);
         let added = effects(&["SET k 1 NX"], Kind::Insert, &[ok, null]);
         assert_eq!(added, [(1, NotApplied)]);
-        let cases: [(&[&str], Kind, &[&[u8]], &[(u32, Effect)]); 9] = [
+        type Case<'a> = (&'a [&'a str], Kind, &'a [&'a [u8]], &'a [(u32, Effect)]);
+        let cases: [Case<'_>; 9] = [
             (&["HSET k f 1"], Kind::Update, &[zero], &[]),
             (&["SETNX k 1"], Kind::Update, &[one, zero], &[(1, NotApplied)]),
             (&["GETSET k 1"], Kind::Update, &[null], &[]),

@@ -51,12 +51,16 @@ impl Found {
     }
 
     fn by(record: &RunRecord) -> Self {
-        let phase = record.phases.iter().find(|phase| phase.name == PhaseName::Verify).unwrap();
+        let phase = record
+            .phases
+            .iter()
+            .find(|phase| phase.name == PhaseName::Verify)
+            .expect("the run verifies");
         let count = |outcome| -> u64 {
             let totals = record.totals.iter().filter(|total| total.phase == phase.index);
             totals.filter(|total| total.outcome == outcome).map(|total| total.count).sum()
         };
-        let sweep = phase.sweep.unwrap();
+        let sweep = phase.sweep.expect("it read back");
         let (missing, mismatched) = (count(Outcome::Miss), count(Outcome::Mismatch));
         assert_eq!(count(Outcome::Ok) + missing + mismatched, sweep.records);
         let SweepRecord { incomplete, torn, resurrected, unacknowledged, .. } = sweep;
@@ -67,7 +71,11 @@ impl Found {
 
 /// The faults in the store when reading back began, by option.
 fn planted(record: &RunRecord) -> BTreeMap<String, u64> {
-    let phase = record.phases.iter().find(|phase| phase.name == PhaseName::Verify).unwrap();
+    let phase = record
+        .phases
+        .iter()
+        .find(|phase| phase.name == PhaseName::Verify)
+        .expect("the run verifies");
     let counter = |(name, change): (&String, &Change)| {
         (name.trim_start_matches("planted.").to_owned(), change.before as u64)
     };

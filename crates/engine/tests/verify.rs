@@ -56,7 +56,7 @@ fn intact() -> SweepRecord {
 
 /// The key of a record as the store has it.
 fn store_key(plan: &Plan, ordinal: u64) -> Vec<u8> {
-    let stream = kvmark_workload::Stream::new(plan, 1, 0).unwrap();
+    let stream = kvmark_workload::Stream::new(plan, 1, 0).expect("the plan is right");
     let mut key = Vec::new();
     stream.key_into(ordinal, &mut key);
     key
