@@ -7,6 +7,7 @@ from typing import Self, final
 __all__ = [
     "Console",
     "Reuse",
+    "StopRule",
     "build_profile",
     "calibrate",
     "check_plan",
@@ -52,8 +53,9 @@ def run(
     ends: Callable[[], int | None] | None = None,
 ) -> str: ...
 
+@final
 class StopRule:
-    def __init__(self, until: str) -> None: ...
+    def __new__(cls, until: str) -> Self: ...
     def push(
         self, start_ns: int, end_ns: int, rows: int, succeeded: int, largest_service_ns: int
     ) -> None: ...

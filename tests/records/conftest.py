@@ -19,7 +19,7 @@ PLAN = {
     "name": "ycsb/a",
     "system": {"driver": "rocksdb", "options": {}},
     "groups": [{"name": "clients"}],
-    "phases": [],
+    "phases": [{"name": "measure", "groups": [{"group": 0, "operations": None}]}],
 }
 HEADER = Header(
     command=("kvmark", "ycsb"),

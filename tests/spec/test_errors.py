@@ -19,6 +19,7 @@ EXIT_CODES = {
     "SpecError": 2,
     "UnsupportedProperty": 2,
     "ImportFileError": 2,
+    "ForeignFile": 2,
     "PlanError": 2,
     "RecordsError": 2,
     "NotBegun": 2,

@@ -59,7 +59,7 @@ def test_a_mix_names_statements_and_what_they_do() -> None:
 
 def test_a_load_happens_only_where_something_loads() -> None:
     names = [phase.name for phase in plan(GOOD.replace("load: SET\n", "")).phases]
-    assert names == ["measure"]
+    assert names == ["warm_up", "measure"]
     assert plan().phases[0].name == "load"
 
 
