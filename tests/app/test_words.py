@@ -72,6 +72,7 @@ ORIGINAL = [
 OWN = {
     "index", "system", "observe", "strict", "interval", "seed", "tag", "report", "runs", "json",
     "quiet", "commit", "repetitions", "resume", "pin", "prometheus", "fleet", "machines",
+    "on_existing", "stall-limit",
 }  # fmt: skip
 
 

@@ -126,6 +126,7 @@ def answer(found: str, low: float | None, high: float | None, reason: str = "") 
         estimate=estimate,
         tag="capacity:20261123-0615-ab12",
         lines=lines,
+        clients=16,
     )
 
 
