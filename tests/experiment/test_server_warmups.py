@@ -207,8 +207,8 @@ def manifest(*totals: tuple[str, int, float]) -> Manifest:
         )
         for outcome, count, mean in totals
     ]
-    engine = SimpleNamespace(counted=[SimpleNamespace(index=1)], totals=rows)
-    return cast(Manifest, SimpleNamespace(engine=engine))
+    counted = [SimpleNamespace(index=1)]
+    return cast(Manifest, SimpleNamespace(counted=counted, engine=SimpleNamespace(totals=rows)))
 
 
 def test_speed_is_operations_in_a_clients_time_and_failures_are_none() -> None:

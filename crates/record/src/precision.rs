@@ -1,8 +1,8 @@
 //! The error of the mean of a series whose neighbours resemble each other.
 //!
 //! The estimator is that of the printed interval (`kvmark.stats.series.mean_error`, which describes
-//! the method and its sources), so that a run that ends at a precision prints that precision. A test
-//! of the Python package holds the two against each other.
+//! the method and its sources), so that a run that ends at a precision prints that precision. A
+//! test of the Python package holds the two against each other.
 
 use std::f64::consts::PI;
 
