@@ -32,6 +32,8 @@ T = TypeVar("T")
 EXIT_CODE: Final = 130
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _LOOK_S: Final = 0.05
+_COUNT: Final = 0
+"""Written where signals are: no signal has this number."""
 _SHOW_CURSOR: Final = b"\r\x1b[K\x1b[?25h"
 
 
@@ -44,6 +46,7 @@ class Interrupts:
         #: How many are answered in order; one more ends the process.
         self.answered = 1
         self._taken = 0
+        self._counted = threading.Event()
         #: The interpreter writes each signal to the descriptor `wakes`.
         self._heard, self.wakes = os.pipe()
         self._waiting, self._bell = os.pipe()
@@ -72,6 +75,12 @@ class Interrupts:
             self.take()
             raise KeyboardInterrupt
 
+    def settle(self) -> None:
+        """Counts what came until now."""
+        self._counted.clear()
+        os.write(self.wakes, bytes([_COUNT]))
+        self._counted.wait()
+
     def wait(self, seconds: float) -> bool:
         """Waits, and returns whether a request that wasn't taken ended the wait."""
         waiting = select.poll()
@@ -95,6 +104,8 @@ class Interrupts:
         while numbers := os.read(self._heard, 1):
             if numbers[0] in SIGNALS:
                 self._add()
+            elif numbers[0] == _COUNT:
+                self._counted.set()
 
     def _add(self) -> None:
         # The bell first: who sees the count can read as often.
@@ -170,11 +181,18 @@ def suspended() -> Iterator[None]:
     """Lets signals raise KeyboardInterrupt while within.
 
     For a question that the user may answer so, and a library that handles signals by itself.
+
+    Raises:
+        KeyboardInterrupt: the user has asked to stop, at any time.
     """
-    if _LISTENING.get() is None:
+    interrupts = _LISTENING.get()
+    if interrupts is None:
         yield
         return
     with _handled_by(signal.default_int_handler, -1):
+        # Nobody looks at what came before once something else handles signals.
+        interrupts.settle()
+        interrupts.check()
         yield
 
 

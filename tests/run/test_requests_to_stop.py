@@ -122,6 +122,14 @@ def test_a_question_to_the_user_is_answered_by_an_interrupt(listening: Interrupt
     ask(listening)
 
 
+def test_a_request_before_a_library_handles_signals_is_not_lost(listening: Interrupts) -> None:
+    for _ in range(20):
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt), interrupts.suspended():
+            pytest.fail("nothing may begin")
+        listening.forget()
+
+
 def test_what_handled_the_signals_before_does_so_afterwards() -> None:
     before = [signal.getsignal(one) for one in interrupts.SIGNALS]
     woken = signal.set_wakeup_fd(-1)

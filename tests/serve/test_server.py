@@ -133,6 +133,7 @@ def test_each_start_has_another_token(served: Served, tmp_path: Path) -> None:
         assert second.stdout is not None
         address = second.stdout.readline().strip()
         second.send_signal(signal.SIGINT)
+        second.wait(timeout=300)
     token = address.partition("/?token=")[2]
     assert len(token) >= 32
     assert token != served.token
