@@ -93,7 +93,7 @@ class Memcached:
         return str(connect(self.testbed, self.testbed.nodes[0]).ask(*words))
 
     def keys(self) -> set[str]:
-        listed = self.ask("lru_crawler", "metadump", "all").splitlines()
+        listed = self.ask("lru_crawler", "metadump", "hash").splitlines()
         keys = {line.split()[0].removeprefix("key=") for line in listed if line.startswith("key=")}
         return keys - {"kvmark%3Adataset"}
 

@@ -79,14 +79,18 @@ class _Server:
             self.console.ask("set", _MARK, 0, 0, f"{len(claim)}\r\n{claim}")
 
     def _keys(self) -> Sequence[str] | None:
-        """All keys; None from a server that doesn't list them."""
+        """All keys; None from a server that doesn't list them, such as one before 1.6.9.
+
+        The hash table is walked: items move between the lists of `metadump all`, which misses some.
+        """
         for _ in range(_LOOKS):
             try:
-                listed = str(self.listing.ask("lru_crawler", "metadump", "all"))
+                listed = str(self.listing.ask("lru_crawler", "metadump", "hash"))
             except SystemUnderTestError:
                 return None
             if not listed.startswith("BUSY"):
-                return [unquote(key) for key in _KEY.findall(listed)]
+                ended = listed.endswith("END")
+                return [unquote(key) for key in _KEY.findall(listed)] if ended else None
             pause(_LOOK_S)
         return None
 
