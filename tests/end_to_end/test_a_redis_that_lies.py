@@ -115,7 +115,7 @@ def disturbed(answer: Answer) -> Answer:
     return serve
 
 
-@pytest.mark.parametrize("fault", ["none"])
+@pytest.mark.parametrize("fault", ["none", "lose_record", "tear_value"])
 def test_broken_connections_and_timeouts_hide_no_fault_and_look_like_none(
     verify: Callable[..., Any], fault: str
 ) -> None:

@@ -26,6 +26,8 @@ pub(crate) enum Sent {
 #[derive(Debug)]
 pub(crate) struct Tried {
     pub(crate) repeats: Repeats,
+    /// Whether it was sent more than once.
+    pub(crate) is_repeated: bool,
     /// Nodes that aren't asked again.
     pub(crate) nodes: Vec<usize>,
     pub(crate) level: Consistency,
@@ -254,8 +256,9 @@ impl Operation {
     /// A command has failed with this step: whether all have ended.
     pub(crate) fn fail(&mut self, number: u32, failure: Failure) -> Next {
         // One that was sent before may have been done by a node whose answer didn't come.
-        let was_tried = self.steps[number as usize].tried.is_some();
-        let effect = if was_tried { Effect::Unknown } else { Effect::of(failure.outcome) };
+        let tried = self.steps[number as usize].tried.as_ref();
+        let is_repeated = tried.is_some_and(|tried| tried.is_repeated);
+        let effect = if is_repeated { Effect::Unknown } else { Effect::of(failure.outcome) };
         self.add_effect(number, effect);
         self.failure.get_or_insert(failure);
         self.end_command()
@@ -317,7 +320,8 @@ pub(crate) enum Next {
 impl Step {
     /// What was tried so far, from this level on.
     pub(crate) fn tried(&mut self, level: Consistency) -> &mut Tried {
-        let begun = || Box::new(Tried { repeats: Repeats::default(), nodes: Vec::new(), level });
+        let (repeats, nodes) = (Repeats::default(), Vec::new());
+        let begun = || Box::new(Tried { repeats, is_repeated: false, nodes, level });
         self.tried.get_or_insert_with(begun)
     }
 

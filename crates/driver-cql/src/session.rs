@@ -301,14 +301,17 @@ impl CqlSession {
     fn send_again(&mut self, ticket: Ticket, number: u32, index: usize, elsewhere: bool) {
         self.tally.add(Count::AttemptsFailed, 1);
         self.tally.add(Count::Retries, 1);
-        if !elsewhere {
-            return self.send_on(ticket, number, index);
-        }
         let node = self.framed.node_of(index);
         let operation = &mut self.operations[ticket as usize];
         let level = operation.terms(&self.shared.prepared, number).consistency;
-        operation.step(number).tried(level).nodes.push(node);
-        self.send(ticket, number);
+        let tried = operation.step(number).tried(level);
+        tried.is_repeated = true;
+        if elsewhere {
+            tried.nodes.push(node);
+            self.send(ticket, number);
+        } else {
+            self.send_on(ticket, number, index);
+        }
     }
 
     /// Has a node prepare a statement that it doesn't know, once for all that wait for it.
