@@ -10,7 +10,6 @@ use crate::clock::Clock;
 use crate::ledger::Ledger;
 use crate::operation::{Bound, Operation};
 use crate::phase::Stretch;
-use crate::pulse::Outstanding;
 use crate::sleep::LOOK_UP_NS;
 use crate::source::{Access, Source};
 use crate::starting::Starting;
@@ -23,31 +22,20 @@ const LONGEST_WAIT_NS: u64 = 1_000_000_000;
 /// A thread during a stretch.
 #[derive(Debug)]
 pub(crate) struct OnThread<'a, C> {
-    stretch: &'a Stretch,
-    ledger: &'a Ledger<'a>,
-    clock: &'a C,
+    pub(crate) stretch: &'a Stretch,
+    pub(crate) ledger: &'a Ledger<'a>,
+    pub(crate) clock: &'a C,
     /// Time polled away while nothing was to be done.
-    idle_spin_ns: &'a Cell<u64>,
+    pub(crate) idle_spin_ns: &'a Cell<u64>,
     /// By which its client is known to others of its group.
-    ticket: Ticket,
-    outstanding: Outstanding<'a>,
+    pub(crate) ticket: Ticket,
 }
 
-impl<'a, C: Clock> OnThread<'a, C> {
-    pub(crate) fn new(
-        stretch: &'a Stretch,
-        ledger: &'a Ledger<'a>,
-        clock: &'a C,
-        idle_spin_ns: &'a Cell<u64>,
-        ticket: Ticket,
-    ) -> Self {
-        let outstanding = Outstanding::new(ledger.pulse());
-        Self { stretch, ledger, clock, idle_spin_ns, ticket, outstanding }
-    }
-
+impl<C: Clock> OnThread<'_, C> {
     /// Runs a client of a group until its numbers are used up or the stretch ends.
     pub(crate) fn serve<B: Blocking>(&self, session: &mut B, source: &Source<'_>, group: usize) {
         let Self { stretch, ledger, clock, .. } = *self;
+        let pulse = ledger.pulse();
         let mut operation = Operation::new(stretch, group, 0, ledger);
         let (mut reply, mut bound) = (Reply::default(), Bound::default());
         let taped = stretch.legs[0].groups[group].taped;
@@ -81,10 +69,10 @@ impl<'a, C: Clock> OnThread<'a, C> {
                 operation.begun_ns = ready_ns;
                 let request = operation.request(&bound);
                 let issued_ns = clock.now_ns();
-                self.outstanding.add(issued_ns);
+                pulse.wait_since(issued_ns);
                 let answer = session.execute(&request, &mut reply);
                 let completed_ns = clock.now_ns();
-                self.outstanding.answer(completed_ns);
+                pulse.answer(completed_ns);
                 operation.begun_ns = issued_ns;
                 let done = operation.judge(issued_ns, completed_ns, Some(answer), &reply);
                 if done.outcome.is_failure() {

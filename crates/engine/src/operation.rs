@@ -237,7 +237,7 @@ impl<'a> Operation<'a> {
     /// Decides the outcome of a request; no answer means that it was given up. Where the engine
     /// gives requests up, one that was answered had not been found without its answer after the
     /// limit: the answer was read late, and may have come in time.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn judge(
         &self,
         issued_ns: u64,
@@ -263,7 +263,7 @@ impl<'a> Operation<'a> {
     }
 
     /// Takes what was executed; whether the operation has ended with it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn end(&mut self, done: Executed, rows: u64, reply: &Reply) -> bool {
         self.remember(&done, reply);
         match self.draw.kind {

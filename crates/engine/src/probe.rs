@@ -9,7 +9,7 @@ use kvmark_workload::{ArgumentBuffer, Stream};
 use crate::clock::Clock;
 use crate::ledger::Probed;
 use crate::operation::call;
-use crate::pulse::{Outstanding, Pulse};
+use crate::pulse::Pulse;
 use crate::sleep::LOOK_UP_NS;
 
 /// A record to look for.
@@ -54,15 +54,14 @@ pub(crate) fn look<B: Blocking, S: Session, C: Clock>(
     limit_ns: Option<u64>,
 ) -> Probed {
     let mut reply = Reply::default();
-    let outstanding = Outstanding::new(pulse);
     for record in records {
         let request = record.request();
         let outcome = match session {
             AnySession::Blocking(session) => {
                 reply.clear();
-                outstanding.add(clock.now_ns());
+                pulse.wait_since(clock.now_ns());
                 let outcome = session.execute(&request, &mut reply);
-                outstanding.answer(clock.now_ns());
+                pulse.answer(clock.now_ns());
                 outcome
             }
             AnySession::Asynchronous(session) => match ask(session, &request, clock, limit_ns) {

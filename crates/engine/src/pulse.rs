@@ -1,6 +1,5 @@
 //! Whether a system answers: what a worker publishes of it, and what its coordinator makes of that.
 
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Nothing is outstanding.
@@ -40,6 +39,19 @@ impl Pulse {
     pub(crate) fn complete(&self) {
         self.completed.store(self.completed() + 1, Ordering::Relaxed);
     }
+
+    /// A call that blocks began.
+    #[inline]
+    pub(crate) fn wait_since(&self, at_ns: u64) {
+        self.waits_ns.store(at_ns, Ordering::Relaxed);
+    }
+
+    /// It returned.
+    #[inline]
+    pub(crate) fn answer(&self, at_ns: u64) {
+        self.answered_ns.store(at_ns, Ordering::Relaxed);
+        self.waits_ns.store(NOT_WAITING, Ordering::Relaxed);
+    }
 }
 
 /// Since when workers wait and none has an answer, by their pulses and whether they are still at
@@ -55,67 +67,68 @@ pub(crate) fn silent_since<'a>(pulses: impl Iterator<Item = (&'a Pulse, bool)>) 
     (waits_ns != NOT_WAITING).then_some(waits_ns.max(answered_ns))
 }
 
-/// A worker's own count of requests without an answer.
+/// A worker's own count of requests without an answer, published once a turn.
 #[derive(Debug)]
 pub(crate) struct Outstanding<'a> {
     pulse: &'a Pulse,
-    requests: Cell<u64>,
+    requests: usize,
+    /// When the oldest stretch of time with requests began that nothing ended but a request that
+    /// was given up, times without a request left out.
+    issued_ns: u64,
+    answered_ns: u64,
     /// How long it had waited without an answer when its last request was given up.
-    waited_ns: Cell<u64>,
+    waited_ns: u64,
 }
 
 impl<'a> Outstanding<'a> {
     /// Nothing is outstanding yet.
     pub(crate) fn new(pulse: &'a Pulse) -> Self {
-        pulse.waits_ns.store(NOT_WAITING, Ordering::Relaxed);
-        Self { pulse, requests: Cell::new(0), waited_ns: Cell::new(0) }
+        pulse.wait_since(NOT_WAITING);
+        Self { pulse, requests: 0, issued_ns: 0, answered_ns: 0, waited_ns: 0 }
     }
 
     /// A request was issued.
     #[inline]
-    pub(crate) fn add(&self, at_ns: u64) {
-        if self.requests.get() == 0 {
-            let since_ns = at_ns.saturating_sub(self.waited_ns.get());
-            self.pulse.waits_ns.store(since_ns, Ordering::Relaxed);
+    pub(crate) fn add(&mut self, at_ns: u64) {
+        if self.requests == 0 {
+            self.issued_ns = at_ns.saturating_sub(self.waited_ns);
         }
-        self.requests.set(self.requests.get() + 1);
+        self.requests += 1;
     }
 
     /// A request was answered, whatever the answer.
     #[inline]
-    pub(crate) fn answer(&self, at_ns: u64) {
-        let left = self.requests.get().saturating_sub(1);
-        self.requests.set(left);
-        self.waited_ns.set(0);
-        self.pulse.answered_ns.store(at_ns, Ordering::Relaxed);
-        let waits_ns = if left == 0 { NOT_WAITING } else { at_ns };
-        self.pulse.waits_ns.store(waits_ns, Ordering::Relaxed);
+    pub(crate) fn answer(&mut self, at_ns: u64) {
+        self.requests -= 1;
+        self.hear(at_ns);
     }
 
-    /// A server said something, though it may be no answer to what is outstanding.
+    /// A server answered something, though it may be no answer to what is outstanding.
     #[inline]
-    pub(crate) fn hear(&self, at_ns: u64) {
-        self.waited_ns.set(0);
-        self.pulse.answered_ns.store(at_ns, Ordering::Relaxed);
-        if self.requests.get() > 0 {
-            self.pulse.waits_ns.store(at_ns, Ordering::Relaxed);
-        }
+    pub(crate) fn hear(&mut self, at_ns: u64) {
+        self.waited_ns = 0;
+        self.answered_ns = at_ns;
     }
 
     /// A request ended without an answer: it was given up, or its connection failed.
-    pub(crate) fn give_up(&self, at_ns: u64) {
-        let left = self.requests.get().saturating_sub(1);
-        self.requests.set(left);
-        if left == 0 {
-            let since_ns = self.pulse.waits_ns.load(Ordering::Relaxed);
-            self.waited_ns.set(at_ns.saturating_sub(since_ns));
-            self.pulse.waits_ns.store(NOT_WAITING, Ordering::Relaxed);
+    pub(crate) fn give_up(&mut self, at_ns: u64) {
+        if self.requests == 1 {
+            let since_ns = self.issued_ns.max(self.answered_ns);
+            self.waited_ns = at_ns.saturating_sub(since_ns);
         }
+        self.requests -= 1;
     }
 
     /// Since when nothing was answered to what is outstanding; none while nothing is.
     pub(crate) fn silent_since(&self) -> Option<u64> {
-        silent_since(std::iter::once((self.pulse, true)))
+        (self.requests > 0).then(|| self.issued_ns.max(self.answered_ns))
+    }
+
+    /// Lets the coordinator see it.
+    #[inline]
+    pub(crate) fn publish(&self) {
+        self.pulse.answered_ns.store(self.answered_ns, Ordering::Relaxed);
+        self.pulse.wait_since(self.silent_since().unwrap_or(NOT_WAITING));
     }
 }
 
@@ -123,53 +136,54 @@ impl<'a> Outstanding<'a> {
 mod tests {
     use super::*;
 
-    fn since(pulses: &[Pulse]) -> Option<u64> {
+    fn since(pulses: &[Pulse], workers: &[&Outstanding<'_>]) -> Option<u64> {
+        workers.iter().for_each(|own| own.publish());
         silent_since(pulses.iter().map(|pulse| (pulse, true)))
     }
 
     #[test]
     fn who_asks_nothing_waits_for_nothing() {
         let pulses = [Pulse::new()];
-        let own = Outstanding::new(&pulses[0]);
-        assert_eq!(since(&pulses), None);
+        let mut own = Outstanding::new(&pulses[0]);
+        assert_eq!(since(&pulses, &[&own]), None);
         own.add(10);
-        assert_eq!(since(&pulses), Some(10));
+        assert_eq!(since(&pulses, &[&own]), Some(10));
         own.answer(30);
-        assert_eq!(since(&pulses), None);
+        assert_eq!(since(&pulses, &[&own]), None);
         own.add(1_000);
-        assert_eq!(since(&pulses), Some(1_000));
+        assert_eq!(since(&pulses, &[&own]), Some(1_000));
     }
 
     #[test]
     fn one_answer_ends_the_silence_of_all_workers() {
         let pulses = [Pulse::new(), Pulse::new()];
-        let [one, other] = [0, 1].map(|worker| Outstanding::new(&pulses[worker]));
+        let [mut one, mut other] = [0, 1].map(|worker| Outstanding::new(&pulses[worker]));
         one.add(10);
         other.add(20);
         other.answer(50);
-        assert_eq!(since(&pulses), Some(50));
+        assert_eq!(since(&pulses, &[&one, &other]), Some(50));
         one.add(60);
         one.answer(70);
-        assert_eq!(since(&pulses), Some(70));
+        assert_eq!(since(&pulses, &[&one, &other]), Some(70));
     }
 
     #[test]
     fn a_request_that_is_given_up_is_no_answer_and_time_without_a_request_is_no_silence() {
         let pulses = [Pulse::new()];
-        let own = Outstanding::new(&pulses[0]);
+        let mut own = Outstanding::new(&pulses[0]);
         own.add(0);
         own.give_up(100);
-        assert_eq!(since(&pulses), None);
+        assert_eq!(since(&pulses, &[&own]), None);
         own.add(1_000);
-        assert_eq!(since(&pulses), Some(900));
+        assert_eq!(since(&pulses, &[&own]), Some(900));
         own.add(1_010);
         own.give_up(1_100);
-        assert_eq!(since(&pulses), Some(900));
+        assert_eq!(since(&pulses, &[&own]), Some(900));
         own.hear(1_120);
-        assert_eq!(since(&pulses), Some(1_120));
+        assert_eq!(since(&pulses, &[&own]), Some(1_120));
         own.answer(1_150);
-        assert_eq!(since(&pulses), None);
+        assert_eq!(since(&pulses, &[&own]), None);
         own.add(2_000);
-        assert_eq!(since(&pulses), Some(2_000));
+        assert_eq!(since(&pulses, &[&own]), Some(2_000));
     }
 }

@@ -57,6 +57,19 @@ impl<T> Queue<T> {
     }
 }
 
+impl<T> Held<'_, T> {
+    #[inline(never)]
+    fn release(&mut self) {
+        self.value = None;
+        fence(Ordering::SeqCst);
+        if self.queue.waiting.load(Ordering::Relaxed) > 0 {
+            // Who waits has looked for the value within the gate, or will.
+            drop(self.queue.gate.lock().unwrap_or_else(PoisonError::into_inner));
+            self.queue.freed.notify_one();
+        }
+    }
+}
+
 impl<T> Deref for Held<'_, T> {
     type Target = T;
 
@@ -76,13 +89,7 @@ impl<T> DerefMut for Held<'_, T> {
 impl<T> Drop for Held<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.value = None;
-        fence(Ordering::SeqCst);
-        if self.queue.waiting.load(Ordering::Relaxed) > 0 {
-            // Who waits has looked for the value within the gate, or will.
-            drop(self.queue.gate.lock().unwrap_or_else(PoisonError::into_inner));
-            self.queue.freed.notify_one();
-        }
+        self.release();
     }
 }
 

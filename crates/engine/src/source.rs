@@ -308,28 +308,31 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// [`Access::next`] where no client waits for another.
+    /// [`Access::next`] where no client waits for another. Always inlined, so that a turn stays in
+    /// registers.
     #[inline(always)]
     pub(crate) fn next(&self, ready_ns: u64) -> Option<Turn> {
-        Access::Any(self).next(ready_ns)
-    }
-}
-
-impl Access<'_> {
-    /// The next operation for a client that became free at `ready_ns`; none when the numbers are
-    /// used up. Always inlined, so that a turn stays in registers.
-    #[inline(always)]
-    pub(crate) fn next(&mut self, ready_ns: u64) -> Option<Turn> {
         match self {
-            Self::Any(Source::Closed { legs, pace, chunks }) => {
+            Self::Closed { legs, pace, chunks } => {
                 let intended_ns = ready_ns + pace.think_time_ns;
                 let leg = legs.iter().rposition(|leg| leg.start_ns <= intended_ns).unwrap_or(0);
                 let local = legs[leg].take(&chunks[leg])?;
                 let number = pace.part.map_or(local, |part| part.nth(local));
                 Some(Turn { leg, number, intended_ns })
             }
-            Self::Any(Source::Own(timetable)) => timetable.borrow_mut().take_next(ready_ns),
-            Self::Any(Source::Queue { .. }) => None,
+            Self::Own(timetable) => timetable.borrow_mut().take_next(ready_ns),
+            Self::Queue { .. } => None,
+        }
+    }
+}
+
+impl Access<'_> {
+    /// The next operation for a client that became free at `ready_ns`; none when the numbers are
+    /// used up.
+    #[inline(always)]
+    pub(crate) fn next(&mut self, ready_ns: u64) -> Option<Turn> {
+        match self {
+            Self::Any(source) => source.next(ready_ns),
             Self::First(timetable) => timetable.take_next(ready_ns),
         }
     }

@@ -225,6 +225,7 @@ impl<'a, C: Clock> Floor<'a, C> {
             if self.deadlines.are_over(looked_ns, self.has_read) {
                 self.expire(looked_ns, now_ns, session);
             }
+            self.outstanding.publish();
         }
         let stalled = self.stretch.has_stalled();
         let awaited = if stalled { session.awaited() } else { Vec::new() };
@@ -312,9 +313,7 @@ impl<'a, C: Clock> Floor<'a, C> {
         while let Some(ticket) = self.deadlines.take_due(looked_ns) {
             session.give_up(ticket);
             self.outstanding.give_up(now_ns);
-            let reply = std::mem::take(&mut self.no_reply);
-            self.end(ticket, now_ns, None, &reply, None);
-            self.no_reply = reply;
+            self.fail(ticket, now_ns, None, None);
         }
     }
 
@@ -432,7 +431,7 @@ impl<'a, C: Clock> Floor<'a, C> {
     }
 
     /// A request has ended, or was given up where there is no answer.
-    #[inline]
+    #[inline(always)]
     fn end(
         &mut self,
         ticket: Ticket,
@@ -463,11 +462,11 @@ impl<'a, C: Clock> Floor<'a, C> {
         self.ready.push_back(ticket);
     }
 
-    /// A request has failed, with or without an answer.
-    fn fail(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, why: &str) {
-        self.deadlines.disarm(ticket);
+    /// A request was given up, by the session if it says why.
+    #[cold]
+    fn fail(&mut self, ticket: Ticket, at_ns: u64, answer: Option<Outcome>, why: Option<&str>) {
         let reply = std::mem::take(&mut self.no_reply);
-        self.end(ticket, at_ns, Some(outcome), &reply, Some(why));
+        self.end(ticket, at_ns, answer, &reply, why);
         self.no_reply = reply;
     }
 
@@ -527,6 +526,7 @@ impl<C: Clock> Completions for Floor<'_, C> {
         self.end(ticket, at_ns, Some(outcome), reply, None);
     }
 
+    #[inline(never)]
     fn failed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, why: &str, reply: &Reply) {
         // Who can't be reached, or closes its connections, has answered nothing.
         if outcome == Outcome::Connection {
@@ -540,7 +540,8 @@ impl<C: Clock> Completions for Floor<'_, C> {
 
     fn expired(&mut self, ticket: Ticket, at_ns: u64, why: &str) {
         self.outstanding.give_up(at_ns);
-        self.fail(ticket, at_ns, Outcome::Timeout, why);
+        self.deadlines.disarm(ticket);
+        self.fail(ticket, at_ns, Some(Outcome::Timeout), Some(why));
     }
 
     #[inline]

@@ -128,7 +128,7 @@ impl<D: Driver, C: Clock> Setup<D, C> {
         let (clock, ledger, idle_spin_ns) = (&self.clock, &ledger, &idle_spin_ns);
         let awaited = match session {
             AnySession::Blocking(session) => {
-                let thread = OnThread::new(stretch, ledger, clock, idle_spin_ns, worker);
+                let thread = OnThread { stretch, ledger, clock, idle_spin_ns, ticket: worker };
                 for group in seats {
                     let source = sources[group].as_ref();
                     let source = source.expect("whose seat it is, the arrivals are too");

@@ -41,6 +41,11 @@ COUNTINGS: Final[Mapping[int, Counting]] = {
         "load comes from a process that has nothing else loaded",
         "the generator's memory and processor time",
     ),
+    6: Counting(
+        "answers that the engine reads late are no timeouts, and a read-modify-write ends as the"
+        " worse of its parts",
+        "timeouts and misses after a stall of the generator, and failures of read-modify-writes",
+    ),
 }
 """By number. The changelog names each under its heading Measurement."""
 
