@@ -141,6 +141,7 @@ def progress_of(rows: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
         "failed": sum(count for name, count in ended.items() if name not in ("ok", "miss")),
         "missed": ended.get("miss", 0),
         "backlog": totals[-1]["backlog"],
+        "silent_ns": None,
     }
 
 

@@ -794,6 +794,14 @@ def test_operations_of_all_runs_of_a_case_count_together(healthy: Make) -> None:
     assert case_verdict([verdict, judge(healthy_one.run())]).reasons == ()
 
 
+def test_a_phase_that_was_over_at_once_does_not_show_how_busy_the_generator_is(
+    healthy: Make,
+) -> None:
+    draft = healthy()
+    draft.worker.update(wall_ns=1_000_000, cpu_ns=1_560_000, idle_spin_ns=0)
+    assert "generator_saturated" not in [reason.code for reason in judge(draft.run()).reasons]
+
+
 def test_an_embedded_system_may_use_all_of_the_workers_time(healthy: Make) -> None:
     draft = healthy()
     busy_worker(0.99)(draft)

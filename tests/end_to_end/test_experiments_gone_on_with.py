@@ -206,7 +206,9 @@ def test_records_that_are_not_a_sequence_s_own_are_not_removed_by_going_on(kvmar
     with taken_port() as port:
         kvmark(*words, "--prometheus", str(port), exits=(2, 3))
     kvmark("run", "ycsb/load", "--system", "rocksdb:db", "--records", "300", "-q", exits=(0, 1))
-    assert "already holds a database" in kvmark.refuses(*words, "--resume")
+    before = run_folders(kvmark.runs)
+    assert "already holds a database" in kvmark(*words, "--resume", exits=2).err
+    assert run_folders(kvmark.runs) == before
 
 
 def test_a_block_without_one_of_its_runs_is_measured_anew(kvmark: Kvmark) -> None:

@@ -55,6 +55,6 @@ def test_a_stall_of_the_system_is_the_limit_of_clients_and_not_a_late_schedule(
 def test_a_rate_missed_in_a_stall_is_missed_by_the_system(tmp_path: Path) -> None:
     run = stalled(tmp_path)
     objective = parse_objective("p99<1ms")
-    one = judged(Records(tmp_path), [run.path.name], 1000, "confirm", [objective])
+    one = judged(Records(tmp_path), [run.path.name], 1000, "confirm", [objective], 16)
     assert one.outcome == "missed"
     assert any("clients were busy" in note for note in one.notes)

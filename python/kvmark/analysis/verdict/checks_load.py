@@ -11,6 +11,9 @@ from kvmark.analysis.verdict.rules import LAG_FLOORS, Reason
 from kvmark.records import GroupRecord
 from kvmark.stats import least_observations
 
+_LEAST_BUSY_WALL_NS = 10_000_000
+"""Of a shorter phase most processor time is what its begin and end took."""
+
 
 def check_rate(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Arrivals due against operations completed, and against operations issued."""
@@ -117,7 +120,7 @@ def check_generator(phase: JudgedPhase) -> Iterator[Reason | None]:
     shares = {
         worker.worker: (worker.cpu_ns - worker.idle_spin_ns) / worker.wall_ns
         for worker in phase.record.workers
-        if worker.cpu_ns is not None and worker.wall_ns > 0
+        if worker.cpu_ns is not None and worker.wall_ns >= _LEAST_BUSY_WALL_NS
     }
     if not shares:
         return

@@ -260,7 +260,7 @@ _RULES = (
         (None, 0.90, 0.98),
         "Locust warns at 90 % of a core (its issue 1161): beyond it the generator queues.",
         "give the engine more workers or machines: this run may measure the generator",
-        applies="system outside the engine's process",
+        applies="system outside the engine's process; the phase took 10 ms or more",
     ),
     _rule(
         "generator_lag",
