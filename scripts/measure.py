@@ -275,7 +275,7 @@ def study(name: str, minutes: float | None) -> None:
     journal = journal_of(kept, name)
     if journal is None or not any(attempt.is_whole for attempt in journal.attempts()):
         sys.exit(f"no run of the study {file} came to its end: there is nothing to store")
-    must("runs", "archive", f"study:{journal.id}", "--output", str(output), *SMALL)
+    must("runs", "archive", f"study:{journal.id}", "--output", str(output), "--force", *SMALL)
     if is_whole:
         begun.unlink(missing_ok=True)
         for page in PAGES.rglob("*.md"):
@@ -380,7 +380,15 @@ def tag(name: str) -> str:
 
 def store(name: str, *words: str) -> None:
     """Keeps what was measured now beside the documents."""
-    must("runs", "archive", f"tag:{tag(name)}", "--output", f"{RECORDS}/{name}.tar.xz", *words)
+    must(
+        "runs",
+        "archive",
+        f"tag:{tag(name)}",
+        "--output",
+        f"{RECORDS}/{name}.tar.xz",
+        "--force",
+        *words,
+    )
 
 
 def must(*words: str) -> None:

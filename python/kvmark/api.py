@@ -139,7 +139,7 @@ class MeasuredRun:
         """Writes the report as one HTML file and returns where.
 
         Raises:
-            OSError: the file can't be written.
+            RunError: the file can't be written, or is one that kvmark didn't make.
         """
         path = Path(path)
         write_html(run_page(self.answer), path)

@@ -32,7 +32,7 @@ README = Path("README.md")
 def stored(name: str, *runs: str) -> Path:
     path = Path(f"docs/records/{name}.tar.xz")
     path.parent.mkdir(parents=True, exist_ok=True)
-    assert main(["runs", "archive", *runs, "--output", str(path), "-q"]) == 0
+    assert main(["runs", "archive", *runs, "--output", str(path), "--force", "-q"]) == 0
     return path
 
 
@@ -357,7 +357,7 @@ def test_an_archive_has_a_study_only_with_all_of_its_runs(
     (folder / "journal.jsonl").write_text("\n".join([*lines, ""]))
     found = []
     for word in (f"study:{study}", "study:mine", runs[0]):
-        assert main(["runs", "archive", word, "--output", "a.tar.xz", "--json"]) == 0
+        assert main(["runs", "archive", word, "--output", "a.tar.xz", "--force", "--json"]) == 0
         found.append(json.loads(capsys.readouterr().out)["studies"])
     assert found == [[study], [study], []]
 
@@ -369,3 +369,7 @@ def test_an_archive_takes_no_going_run_and_no_other_ending(
     assert "is still going" in capsys.readouterr().err
     assert main(["runs", "archive", run, "--output", "a.zip"]) == 2
     assert "must end in .tar.xz" in capsys.readouterr().err
+    Path("a.tar.xz").write_text("of last year")
+    assert main(["runs", "archive", run, "--output", "a.tar.xz"]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert Path("a.tar.xz").read_text() == "of last year"

@@ -57,14 +57,19 @@ class Kvmark:
         ended = preloaded.run(words, self.folder, self._environment(), self.patience_s)
         return self._checked(words, ended, exits)
 
-    def start(self, *words: object, out: TextIO | int = subprocess.PIPE) -> subprocess.Popen[str]:
+    def start(
+        self,
+        *words: object,
+        out: TextIO | int = subprocess.PIPE,
+        err: TextIO | int = subprocess.PIPE,
+    ) -> subprocess.Popen[str]:
         """Begins the program."""
         return subprocess.Popen(
             [str(PROGRAM), *map(str, words)],
             cwd=self.folder,
             env=self._environment(),
             stdout=out,
-            stderr=subprocess.PIPE,
+            stderr=err,
             text=True,
         )
 

@@ -1,5 +1,6 @@
 """Disks without space: one sentence that names it, and nothing half written."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from command_line import Kvmark, fingerprint, run_folders, sentence_of
+
+from kvmark.records import Records
 
 RUN = ("run", "ycsb/c", "--system", "null:", "--load", "never")
 SHORT = ("--operations", "100", "-q")
@@ -109,3 +112,19 @@ def test_of_several_files_none_is_imported_when_the_disk_has_no_room_for_all(
     # Alone the small one has room.
     tiny("runs", "import", small)
     assert len(run_folders(disk)) == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_progress_that_can_not_be_shown_is_dropped(kvmark: Kvmark) -> None:
+    work = ("ycsb/c", "--system", "sim:?mean_us=100", "--load", "never", "--operations", "500")
+    with Path("/dev/full").open("w") as full:
+        started = kvmark.start("run", *work, "--json", err=full)
+        out, _ = started.communicate(timeout=kvmark.patience_s)
+    assert started.returncode in (0, 1)
+    assert json.loads(out)["schema"] == "kvmark/run/1"
+    started = kvmark.start("run", *work, "--json")
+    assert started.stderr is not None
+    started.stderr.close()
+    assert json.loads(started.stdout.read() if started.stdout else "")["summary"]
+    assert started.wait(timeout=kvmark.patience_s) in (0, 1)
+    assert [run.state for run in Records(kvmark.runs).list()] == ["closed", "closed"]

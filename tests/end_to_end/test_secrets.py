@@ -132,6 +132,10 @@ WRONG = {
     "word of stress": ("stress", "write", "n=1", "-mode", "user=u", "pasword={secret}"),
     "store of keys": ("stress", "write", "n=1", "-transport", "keystore-password={secret}"),
     "flag without a user": ("app", "RedisKeyValue", "--nodes", "{address}", "--password={secret}"),
+    "nodes of app": ("app", "RedisKeyValue", "--nodes", ":{secret}@{address}", "--num_reads", "1",
+                     "--num_writes", "1"),
+    "nodes of stress": ("stress", "write", "n=1", "-node", "u:{secret}@127.0.0.1"),
+    "name of a testbed": ("run", "ycsb/c", "--system", "up:{secret}@h"),
     "user of an exporter": ("app", "RedisKeyValue", "--system", "null:", "--num_reads", "1",
                             "--num_writes", "1", "--observe", "http://u:{secret}@127.0.0.1:1"),
 }  # fmt: skip
@@ -159,6 +163,17 @@ def test_what_came_in_is_heard_nowhere(user: Kvmark, locked: Testbed, door: str)
     words = prepared(user, locked, DOORS[door])
     done = user(*words, exits=3 if door == "stress, URL" else (0, 1))
     assert heard(user, done, *told(user)) == []
+
+
+def test_records_and_traces_are_the_users_alone(kvmark: Kvmark) -> None:
+    work = ("ycsb/a", "--system", "null:", "--load", "never", "--operations", 100, "-q")
+    kvmark("run", *work, "--repetitions", 2, exits=(0, 1))
+    trace = kvmark.folder / "t.trace"
+    kvmark("run", *work, "--record", trace, exits=(0, 1))
+    studies = kvmark.runs / "studies"
+    kept = [path for path in kvmark.runs.rglob("*") if path != studies]
+    assert len(kept) > 10
+    assert not [path for path in (*kept, trace) if path.stat().st_mode & 0o077]
 
 
 @pytest.mark.parametrize("door", WRONG)

@@ -172,3 +172,26 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
 
 def test_the_version_is_told(kvmark: Kvmark) -> None:
     assert kvmark("--version").out.startswith("kvmark 0.")
+
+
+def test_no_name_commands_the_terminal(kvmark: Kvmark) -> None:
+    told = kvmark("runs", "--runs", "\x1b[2Jred", exits=2).err
+    assert "\x1b" not in told
+    assert "[2Jred" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("kvmark-ycsb.html", ("ycsb", "--records", 100, "--workloads", "load")),
+        ("kvmark-study.html", ("study", "smoke", "--system", "null:")),
+        ("mine.md", ("run", "ycsb/c", "--system", "null:", "--report", "mine.md")),
+        ("kvmark-report.html", ("runs", "report", "last")),
+    ],
+)
+def test_a_report_replaces_no_file_of_the_user(
+    user: Kvmark, name: str, words: tuple[object, ...]
+) -> None:
+    (user.folder / name).write_text("my notes on kvmark")
+    assert "kvmark didn't make it" in user.refuses(*words)
+    assert (user.folder / name).read_text() == "my notes on kvmark"

@@ -149,15 +149,15 @@ def test_a_small_archive_has_of_a_study_the_runs_that_stand(
     made = sorted(path.parent.name for path in tmp_path.glob("runs/*/manifest.json"))
     stored = {}
     for size in ("--histogram-logs", "--small"):
-        words = ("runs", "archive", "study:short", "-o", "short.tar.xz", size, "--json")
-        stored[size] = program(tmp_path, *words).json["runs"]
+        words = ("runs", "archive", "study:short", "-o", "short.tar.xz", "--force", size)
+        stored[size] = program(tmp_path, *words, "--json").json["runs"]
     assert stored == {"--histogram-logs": made, "--small": standing}
     assert len(standing) < len(made)
     # One that is named is wanted.
     named = next(run for run in made if run not in standing)
     for word in (named, f"runs/{named}"):
-        words = ("runs", "archive", word, "study:short", "-o", "named.tar.xz", "--small", "--json")
-        assert program(tmp_path, *words).json["runs"] == sorted([*standing, named])
+        words = ("runs", "archive", word, "study:short", "-o", "named.tar.xz", "--force", "--small")
+        assert program(tmp_path, *words, "--json").json["runs"] == sorted([*standing, named])
     # They are left out, and stay where they are.
     assert made == sorted(path.parent.name for path in tmp_path.glob("runs/*/manifest.json"))
     # Whoever has no more than the archive knows all the same which lengths were tried.

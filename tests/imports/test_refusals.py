@@ -222,4 +222,4 @@ def test_nothing_of_a_file_can_command_the_terminal(read: Read) -> None:
     text = YCSB.replace("8.5", "\x1b[2J8")
     assert "\x1b" not in str(refused(read, text))
     text = YCSB.replace("[READ], Operations, 10\n", "").replace("[READ]", "[RE\x07AD]")
-    assert "[RE?AD] isn't whole" in str(refused(read, text))
+    assert "[RE\N{REPLACEMENT CHARACTER}AD] isn't whole" in str(refused(read, text))

@@ -47,28 +47,31 @@ RUST = arrows("""
     pyext:         engine driver-* tap
 """)
 # What the picture leaves out: `errors`, `interrupts` and `secret` are beneath everything, `cache`
-# names a folder, `processes` tells processes apart, `removal` removes files,
+# names a folder, `processes` tells processes apart, `removal` removes files, `outputs` writes what
+# users name, `foreign_text` makes text from outside harmless,
 # `catalog` holds ready specs, `_engine` is the door to Rust, `drivers` what is behind it.
 PYTHON = arrows("""
     errors:
     interrupts:
     removal:  errors
+    outputs:  errors removal
+    foreign_text:
     cache:
     processes:
     _engine:
     drivers:  _engine
     secret:
-    spec:     errors secret drivers
+    spec:     errors secret drivers foreign_text
     catalog:  spec
     plan:     catalog trace
     testbed:  spec cache processes interrupts removal
     records:  stats processes _engine removal
     run:      plan testbed records _engine
     trace:    errors cache _engine removal
-    imports:  records
+    imports:  records foreign_text
     stats:    errors
     analysis: records spec trace
-    report:   learn cache interrupts
+    report:   learn cache interrupts outputs
     learn:    analysis plan
     experiment: analysis run
     serve:    report secret interrupts

@@ -11,6 +11,8 @@ FLEET = "python/kvmark/run/fleet.py"
 WORKER = "python/kvmark/run/worker.py"
 REMOVAL = "python/kvmark/removal.py"
 REMOVING_FILES = {"removedirs", "rmdir", "rmtree", "unlink"}
+ANSWERING = re.compile(r"python/kvmark/(cli|report)/.*")
+WRITING = {"write_bytes", "write_csv", "write_parquet", "write_text"}
 REMOVING_RECORDS = re.compile(r"(?i:flush_?db|flush_?all)$|(?:DROP|TRUNCATE)\b")
 STORES = re.compile(r"python/kvmark/testbed/\w+/data\.py")
 FILE_MODULES = {"io", "os", "pathlib", "shutil", "subprocess", "tempfile"}
@@ -63,6 +65,21 @@ def files_removed(source: Source) -> Iterator[Finding]:
             continue
         if node.attr in REMOVING_FILES or ast.unparse(node) == "os.remove":
             yield source.find(node.lineno, f"{node.attr}: files are removed in {REMOVAL} only")
+
+
+def outputs_written(source: Source) -> Iterator[Finding]:
+    """What answers are written to is written in one module, which looks at what is there."""
+    if not ANSWERING.fullmatch(source.path):
+        return
+    for node in ast.walk(ast.parse(source.text)):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        first = node.args[0] if node.args else None
+        mode = first.value if isinstance(first, ast.Constant) else ""
+        is_opened = node.func.attr == "open" and str(mode).startswith(("w", "a", "x"))
+        is_opened = is_opened and "devnull" not in ast.unparse(node.func)
+        if is_opened or (node.func.attr in WRITING and first is not None):
+            yield source.find(node.lineno, f"{node.func.attr}: files are written by kvmark.outputs")
 
 
 def records_removed(source: Source) -> Iterator[Finding]:

@@ -215,6 +215,13 @@ def test_a_file_removed_elsewhere_than_where_it_is_proven_is_found() -> None:
     assert lines(python_rules.files_removed(python(text, python_rules.REMOVAL))) == []
 
 
+def test_an_answer_written_past_the_module_that_looks_first_is_found() -> None:
+    text = 'a.write_text(b)\na.open("w")\na.open("rb")\nc.write_csv()\nc.write_csv(a)\n'
+    report, records = (python(text, f"python/kvmark/{part}/x.py") for part in ("report", "records"))
+    assert lines(python_rules.outputs_written(report)) == [1, 2, 5]
+    assert lines(python_rules.outputs_written(records)) == []
+
+
 def test_records_removed_by_another_than_a_stores_module_are_found() -> None:
     text = (
         'a("FLUSHDB")\na("flush_all")\na(f"DROP TABLE {b}")\na("TRUNCATE b")\n'

@@ -150,6 +150,10 @@ def test_files_are_removed_in_one_place() -> None:
     holds(each(python_rules.files_removed, sources(".py", under="python/kvmark/")))
 
 
+def test_answers_are_written_in_one_place() -> None:
+    holds(each(python_rules.outputs_written, sources(".py", under="python/kvmark/")))
+
+
 def test_records_are_removed_by_the_stores_modules_alone() -> None:
     holds(each(python_rules.records_removed, sources(".py", under="python/kvmark/")))
 

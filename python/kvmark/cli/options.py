@@ -14,6 +14,7 @@ import typer
 
 from kvmark.cli.completion import complete
 from kvmark.errors import SpecError
+from kvmark.outputs import check_output
 from kvmark.spec.curve import pace, parse_curve
 from kvmark.spec.quantity import count, duration_ns, listed, rate, share, stall_limit_ns
 from kvmark.spec.replay import parse_scale_keys, parse_speed
@@ -102,18 +103,8 @@ def _report(text: str) -> Path | None:
     path = Path(text)
     if path.suffix not in REPORT_ENDINGS:
         raise SpecError(f"{shown(text)} ends in neither {' nor '.join(REPORT_ENDINGS)}")
-    check_folder_of(path)
+    check_output(path)
     return path
-
-
-def check_folder_of(file: Path, name: str = "") -> None:
-    """Refuses a file that can't be written when its time comes; `name` stands before the reason.
-
-    Raises:
-        SpecError: its folder isn't there.
-    """
-    if not file.parent.is_dir():
-        raise SpecError(f"{name}there is no folder {file.parent}; make it or name another")
 
 
 def _folder(text: str) -> Path:

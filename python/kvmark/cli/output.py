@@ -14,7 +14,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from kvmark.errors import RunError
 from kvmark.report.format.bars import writable
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ __all__ = [
     "tell_report",
     "terminal_width",
     "write_report",
-    "write_text",
 ]
 
 _VERSIONS: Final = {
@@ -95,28 +93,10 @@ def write_report(make: Callable[[ModuleType], Any], path: Path, format: str | No
 
     writers = {"html": html.write_html, "md": markdown.write_markdown}
     form = format or path.suffix.removeprefix(".")
-    # What fails here has nothing to do with the file that is written next.
-    made = make(page)
-    try:
-        if form in folder.FOLDER_FORMATS:
-            folder.write_folder(made, path, form)
-        else:
-            writers[form](made, path)
-    except OSError as problem:
-        place = problem.filename or path
-        raise RunError(f"{place} can't be written because {problem.strerror}") from problem
-
-
-def write_text(path: Path, text: str) -> None:
-    """Writes an answer's text to a file.
-
-    Raises:
-        RunError: the file can't be written.
-    """
-    try:
-        path.write_text(text, encoding="utf-8", newline="")
-    except OSError as problem:
-        raise RunError(f"{path} can't be written because {problem.strerror}") from problem
+    if form in folder.FOLDER_FORMATS:
+        folder.write_folder(make(page), path, form)
+    else:
+        writers[form](make(page), path)
 
 
 def document(value: object) -> Any:

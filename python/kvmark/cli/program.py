@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TextIO
 
 import typer
 
@@ -14,6 +15,10 @@ from kvmark import __version__
 from kvmark.cli.command_line import hide_secrets
 from kvmark.cli.registry import COMMANDS, RENAMED, LazyCommands
 from kvmark.errors import Interrupted, KvmarkError, RunError, UsageError
+from kvmark.foreign_text import printable
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 __all__ = ["program", "run_program"]
 
@@ -38,6 +43,8 @@ def run_program(arguments: Sequence[str] | None = None) -> int:
         hide_secrets()
     # Who closed it, as a shell does with >&-, wants no answer.
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
+    if sys.stderr is not None and arguments is None:
+        sys.stderr = _lenient(sys.stderr)
     return _main(list(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -61,9 +68,9 @@ def _carry_out(words: list[str]) -> int:
         return _complain(_sentence(error, words), UsageError.exit_code)
     except OSError as problem:
         return _cannot_write(problem)
-    except SystemExit as stop:
-        # Whoever read standard output went away.
-        return stop.code if isinstance(stop.code, int) else 0
+    except SystemExit:
+        # Whoever read standard output has what they wanted.
+        return 0
     return _complain("interrupted", code) if code == Interrupted.exit_code else code
 
 
@@ -89,12 +96,32 @@ def _cannot_write(problem: OSError) -> int:
     if problem.filename is not None:
         said = f"{problem.filename} can't be used because {problem.strerror}"
         return _complain(f"{said}: check it and its permissions", RunError.exit_code)
+    if problem.strerror is None:
+        return _complain(str(problem), RunError.exit_code)
     said = f"standard output can't be written because {problem.strerror}"
     return _complain(said, RunError.exit_code)
 
 
+class _Dropping(io.FileIO):
+    """A descriptor that takes whatever it is given."""
+
+    def write(self, data: ReadableBuffer) -> int:
+        try:
+            return super().write(data) or 0
+        except OSError:
+            return memoryview(data).nbytes
+
+
+def _lenient(stream: TextIO) -> TextIO:
+    """Standard error that a full disk or a closed pipe can't end a measurement by."""
+    raw = _Dropping(stream.fileno(), "w", closefd=False)
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw), stream.encoding, stream.errors, line_buffering=True
+    )
+
+
 def _complain(sentence: str, code: int) -> int:
-    print(f"kvmark: {sentence}", file=sys.stderr)
+    print("kvmark:", printable(sentence, kept="\n"), file=sys.stderr)
     return code
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kvmark.errors import UsageError
+from kvmark.spec.suggest import refuse_credentials
 from kvmark.spec.url import SystemName, SystemUrl, parse_system_url
 
 __all__ = ["named_system"]
@@ -25,6 +26,7 @@ def named_system(name: SystemName) -> SystemUrl:
     text = name.reveal()
     if text.startswith(_UP):
         testbed, _, options = text.removeprefix(_UP).partition("?")
+        refuse_credentials("system", testbed, "the name of a testbed alone")
         url = _url_of(testbed)
         text = f"{url}{'&' if '?' in url else '?'}{options}" if options else url
     return parse_system_url(text)

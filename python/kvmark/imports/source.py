@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kvmark.errors import ImportFileError
+from kvmark.foreign_text import printable
 from kvmark.imports.noise import is_noise, is_prompt
 
 __all__ = ["LARGEST_BYTES", "Source", "read_source"]
@@ -118,7 +119,7 @@ class Source:
 
     def error(self, line: int | None, message: str) -> ImportFileError:
         """A complaint about a line, counted from 1, or about the whole file."""
-        return ImportFileError(_printable(message), file=self.name, line=line)
+        return ImportFileError(printable(message), file=self.name, line=line)
 
 
 def read_source(path: Path, largest_bytes: int = LARGEST_BYTES) -> Source:
@@ -149,12 +150,7 @@ def read_source(path: Path, largest_bytes: int = LARGEST_BYTES) -> Source:
 def shown(text: str) -> str:
     """Part of a file for a sentence: short, and nothing in it commands a terminal."""
     short = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-    return f"'{_printable(short)}'"
-
-
-def _printable(text: str) -> str:
-    """The text without anything that commands a terminal."""
-    return "".join(sign if sign.isprintable() else "?" for sign in text)
+    return f"'{printable(short)}'"
 
 
 def _last_written(line: str) -> str:

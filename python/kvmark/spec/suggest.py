@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from kvmark.errors import SpecError
+from kvmark.foreign_text import printable
+
 MOST_LISTED = 12
 LONGEST_SHOWN = 60
 
@@ -39,8 +42,18 @@ def without_credentials(text: str) -> str:
     return f"{before}://{rest.rpartition('@')[2]}" if mark else text
 
 
+def refuse_credentials(option: str, address: str, instead: str) -> None:
+    """Refuses a user or password in an address that isn't a URL, and doesn't repeat them.
+
+    Raises:
+        SpecError: one is in it.
+    """
+    if "@" in address:
+        raise SpecError(f"{option}: takes no user and password within addresses; give {instead}")
+
+
 def shown(text: str) -> str:
     """A user's text, quoted for a sentence: printable, not too long, a URL without credentials."""
     text = without_credentials(text)
-    plain = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    plain = printable(text)
     return f"'{plain if len(plain) <= LONGEST_SHOWN else plain[: LONGEST_SHOWN - 1] + '…'}'"

@@ -199,10 +199,6 @@ def _answer(paired: Paired, journal: Journal, wanted: _Wanted, problem: KvmarkEr
         *_blocks_sentences(paired),
         f"The runs have the tags {name}:base and {name}:candidate.",
     )
-    if wanted.report is not None:
-        told = " ".join((*first, *answers(comparison), *said))
-        part = Section("comparison", "Comparison", answer=told, grids=tuple(grids(comparison)))
-        write_report(report_maker([*runs["base"], *runs["candidate"]], part), wanted.report)
     try:
         answer_comparison(
             comparison, wanted.form, wanted.junit_file, first=first, said=said, failures=failures
@@ -214,7 +210,11 @@ def _answer(paired: Paired, journal: Journal, wanted: _Wanted, problem: KvmarkEr
         if problem is None:
             raise
     finally:
-        tell_report(wanted.report)
+        if wanted.report is not None:
+            told = " ".join((*first, *answers(comparison), *said))
+            part = Section("comparison", "Comparison", answer=told, grids=tuple(grids(comparison)))
+            write_report(report_maker([*runs["base"], *runs["candidate"]], part), wanted.report)
+            tell_report(wanted.report)
     if problem is not None:
         raise problem
 

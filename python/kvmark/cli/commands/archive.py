@@ -42,6 +42,7 @@ HistogramLogs = Annotated[
         " around faults and for the error of a quantile in a single run."
     ),
 ]
+Force = Annotated[bool, typer.Option("--force", help="Replace an archive that is there.")]
 Small = Annotated[
     bool,
     typer.Option(
@@ -67,6 +68,7 @@ def archive(
     histogram_logs: HistogramLogs = True,
     small: Small = False,
     waits: Waits = True,
+    force: Force = False,
     folder: options.KeptRuns = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -75,6 +77,8 @@ def archive(
 
     `kvmark doc` makes blocks of such a file, and tar unpacks it.
     """
+    if output.exists() and not force:
+        raise UsageError(f"output: {output} is there already; name another, or give --force")
     if not output.name.endswith(ENDING):
         raise UsageError(f"output: {output} must end in {ENDING}")
     if small and not histogram_logs:

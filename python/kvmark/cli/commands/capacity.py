@@ -159,10 +159,6 @@ def _answer(
 
     answer = _capacity_answer(search, found, journal)
     sentence = capacity_sentence(answer)
-    if report is not None:
-        part = Section("capacity", "Capacity", answer=sentence, grids=(capacity_grid(answer),))
-        runs = dict.fromkeys(line.run for line in answer.lines)
-        write_report(report_maker([journal.records.open(run) for run in runs], part), report)
     if json:
         texts = [objective.text for objective in search.objectives]
         document: dict[str, object] = {
@@ -175,7 +171,12 @@ def _answer(
         print_json("capacity", document)
     else:
         print_answer(capacity_text(answer, terminal_width()))
-        tell_report(report)
+    if report is not None:
+        part = Section("capacity", "Capacity", answer=sentence, grids=(capacity_grid(answer),))
+        runs = dict.fromkeys(line.run for line in answer.lines)
+        write_report(report_maker([journal.records.open(run) for run in runs], part), report)
+        if not json:
+            tell_report(report)
     if found.found != "found":
         raise AnswerIsNo(f"capacity: {found.reason}")
 

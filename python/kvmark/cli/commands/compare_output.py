@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from kvmark.analysis.compare.comparison import Comparison
-from kvmark.cli.output import print_answer, print_json, terminal_width, write_text
+from kvmark.cli.output import print_answer, print_json, terminal_width
 from kvmark.errors import AnswerIsNo
+from kvmark.outputs import write_output
 from kvmark.report.format.junit import junit
 from kvmark.report.views.comparison import comparison_markdown, comparison_text, held_sentence
 from kvmark.report.views.plan_words import listed
@@ -40,7 +41,7 @@ def answer_comparison(
         RunError: the file for the build server can't be written.
     """
     if junit_file is not None:
-        write_text(junit_file, junit(comparison))
+        write_output(junit_file, junit(comparison))
     match form:
         case "json":
             print_json(

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from kvmark.cli import options
-from kvmark.cli.output import print_json, write_text
+from kvmark.cli.output import print_json
 from kvmark.errors import AnswerIsNo, RunError, SpecError
+from kvmark.outputs import write_output
 from kvmark.records import Records
 
 if TYPE_CHECKING:
@@ -219,5 +220,5 @@ def _write(made: _Made) -> None:
                 path.parent.mkdir(parents=True, exist_ok=True)
             except OSError as problem:
                 raise RunError(f"{path} can't be written because {problem.strerror}") from problem
-            write_text(path, drawn)
-    write_text(made.path, made.filled)
+            write_output(path, drawn)
+    write_output(made.path, made.filled)

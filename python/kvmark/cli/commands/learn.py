@@ -10,8 +10,9 @@ import typer
 from kvmark.cli import options
 from kvmark.cli.commands.compare_options import Allow, allowed
 from kvmark.cli.experiment import Shared, begun, carried_out, with_shared
-from kvmark.cli.output import print_answer, print_json, terminal_width, write_text
+from kvmark.cli.output import print_answer, print_json, terminal_width
 from kvmark.errors import AnswerIsNo, SpecError
+from kvmark.outputs import write_output
 
 if TYPE_CHECKING:
     from kvmark.experiment.designs.paired.design import Paired
@@ -93,7 +94,7 @@ def _learnt(path: Path, output: Path, records: int | None, *, json: bool) -> Non
     if output.suffix not in (".yaml", ".yml"):
         raise SpecError(f"{output} doesn't end in .yaml, as a workload's file does")
     learned = fitted(Trace.open(path), output.stem, records)
-    write_text(output, workload_text(learned))
+    write_output(output, workload_text(learned))
     if json:
         answer = {"operations": learned.operations, "parts": learned.parts}
         print_json("learnt-workload", {"trace": path, "output": output, **answer})

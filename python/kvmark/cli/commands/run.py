@@ -377,8 +377,6 @@ def _answer(
     (one,) = measured([carried.folder.id], records)
     run, verdict = one.run, one.verdict
     answer = run_answer(run, verdict)
-    if report is not None:
-        write_report(lambda page: page.run_page(answer), report)
     found = [figure([run], objective) for objective in objectives]
     if json:
         held = [
@@ -392,7 +390,10 @@ def _answer(
         print_answer(run_text(answer, terminal_width()))
         for objective in found:
             print(f"{objective.sentence}.")
-        tell_report(report)
+    if report is not None:
+        write_report(lambda page: page.run_page(answer), report)
+        if not json:
+            tell_report(report)
     carried.or_raise()
     if verdict.judgement is Judgement.INVALID:
         raise AnswerIsNo(f"run {run.id} is INVALID, for the reasons above")

@@ -10,7 +10,8 @@ import typer
 
 from kvmark.cli import options
 from kvmark.cli.output import json_text, print_answer, print_json, terminal_width, write_report
-from kvmark.errors import RunError, SpecError
+from kvmark.errors import SpecError
+from kvmark.outputs import check_output, write_output
 from kvmark.records import Records
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def export(
     run = Records.at(folder).open(word)
     text = _exported(run, format)
     if output is not None:
-        _write(output, text)
+        write_output(output, text)
     if json:
         shown = text if output is None else None
         print_json("export", {"run": run.id, "format": format, "output": output, "text": shown})
@@ -93,7 +94,7 @@ def _place(output: Path | None, format: str | None) -> Path:
             f"output: {path} ends in neither {' nor '.join(options.REPORT_ENDINGS)}; say what it is"
             " to be with --format"
         )
-    options.check_folder_of(path, "output: ")
+    check_output(path, "output: ")
     return path
 
 
@@ -121,10 +122,3 @@ def _as_ycsb(run: Run) -> str:
     percentiles = tuple(asked.get("percentiles", YCSB_PERCENTILES))
     measurement: Measured = asked.get("measurement", "op")
     return as_ycsb(run, percentiles, measurement)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as problem:
-        raise RunError(f"{path} can't be written because {problem.strerror}") from problem

@@ -12,7 +12,6 @@ from typing import TextIO
 
 from kvmark.cli.commands.stress_output import ladder_text, log_histograms, results_of, settings_text
 from kvmark.cli.experiment import Shared, begun, carried_out, report_maker
-from kvmark.cli.options import check_folder_of
 from kvmark.cli.output import write_report
 from kvmark.cli.system import named_system
 from kvmark.errors import AnswerIsNo, KvmarkError, RunError, SpecError
@@ -25,6 +24,7 @@ from kvmark.experiment.designs.ladder.design import (
 )
 from kvmark.experiment.designs.ladder.lines import Line
 from kvmark.experiment.journal import Journal
+from kvmark.outputs import check_output
 from kvmark.plan.model import Plan
 from kvmark.plan.stress import StressPlans, driver_options
 from kvmark.report.format.bars import writable
@@ -88,7 +88,7 @@ def _check(spec: StressSpec, wanted: Wanted) -> None:
     files = {"-log: hdrfile=": spec.log.hdr_file, "-graph: file=": spec.log.graph_file}
     for name, path in files.items():
         if path is not None:
-            check_folder_of(path, f"{name} ")
+            check_output(path, f"{name} ", page=path == spec.log.graph_file)
 
 
 def _system(spec: StressSpec) -> SystemUrl:

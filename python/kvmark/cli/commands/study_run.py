@@ -21,6 +21,7 @@ from kvmark.experiment.designs.matrix.definition import Asked, Study
 from kvmark.experiment.designs.matrix.design import Matrix
 from kvmark.experiment.environment import Environment
 from kvmark.experiment.journal import Journal, begin, find
+from kvmark.outputs import check_output
 from kvmark.plan.key_names import key_names
 from kvmark.records import Records
 from kvmark.report.views.study_page import study_page, study_text
@@ -47,6 +48,8 @@ def carry_study(
         SystemUnderTestError: no case measured anything.
         KvmarkError: the study can't be carried out, or was interrupted.
     """
+    if report is not None:
+        check_output(report, "report: ")
     records = shared.records
     name = shared.scoped(file.spec.name)
     journal = _found(records, name, asked) if shared.resume else None
@@ -175,8 +178,6 @@ def _print_study(
     """
     found = answered(study, journal)
     answer = study_answer(study, journal, found)
-    if report is not None:
-        write_report(lambda _: study_page(answer), report)
     if json:
         print_json(
             "study",
@@ -194,5 +195,8 @@ def _print_study(
         )
     else:
         print_answer(study_text(answer, terminal_width()))
-        tell_report(report)
+    if report is not None:
+        write_report(lambda _: study_page(answer), report)
+        if not json:
+            tell_report(report)
     return answer.rows

@@ -16,9 +16,9 @@ from kvmark.cli.output import (
     tell_report,
     terminal_width,
     write_report,
-    write_text,
 )
-from kvmark.errors import UsageError
+from kvmark.errors import ImportFileError, UsageError
+from kvmark.outputs import write_output
 from kvmark.spec.quantity import duration_ns
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _write_rates(opened: Trace, file: Path, every_ns: int) -> None:
     if every_ns == 0 or opened.info.end_ns // every_ns >= _RATES_MAX:
         raise UsageError(f"--every: at most {_RATES_MAX:,} slots can be written; give a longer one")
     rows = [f"{at_s:.9g},{rate:.9g}" for at_s, rate in rates(opened, every_ns)]
-    write_text(file, "\n".join(("seconds,rate", *rows, "")))
+    write_output(file, "\n".join(("seconds,rate", *rows, "")))
 
 
 def _imported(
@@ -197,6 +197,8 @@ def _imported(
             return import_fql(file, key_columns, writer, hash_key)
     if key_columns:
         raise UsageError(f"--key-column is for fqltool's output, and {file} is none")
+    if file.exists() and not file.is_file():
+        raise ImportFileError(f"{file} is no regular file, as a log is")
     if not columns and is_monitor(file):
         with TraceWriter(output, MONITOR, keep) as writer:
             return import_monitor(file, writer, hash_key, keep)

@@ -17,6 +17,7 @@ from kvmark.cli.experiment import Shared, begun, carried_out, with_shared
 from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
 from kvmark.cli.system import named_system
 from kvmark.errors import AnswerIsNo, SpecError
+from kvmark.outputs import check_output
 from kvmark.spec.url import SystemName, SystemUrl
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ def ycsb(
     study = _without_lacking(study) if workloads is None else study
     study.check()
     shared = replace(shared, tags=(*shared.tags, *([asked.label] if asked.label else ())))
+    if report is not None:
+        check_output(report, "report: ")
     with _its_own(study, shared.records) if system is None else nullcontext(study) as study:
         sequence = YcsbSequence(study=study, system=str(system or "rocksdb:scratch"))
         journal = begun(sequence, shared) if shared.resume else None
@@ -167,15 +170,16 @@ def _answer(runs: Sequence[Run], course: Course, report: Path | None, *, json: b
 
     told = said(course, [run.manifest for run in runs])
     answer = replace(sequence_answer(runs), said=told)
-    if report is not None:
-        write_report(lambda page: page.sequence_page(answer), report)
     if json:
         source, ids = answer.published_source, [run.id for run in runs]
         common = {"published_source": source, "runs": ids, "report": report}
         print_json("sequence", {"rows": answer.rows, **common, "repetitions": course, "said": told})
     else:
         print_answer(sequence_text(answer, terminal_width()))
-        tell_report(report)
+    if report is not None:
+        write_report(lambda page: page.sequence_page(answer), report)
+        if not json:
+            tell_report(report)
     rows = answer.rows
     invalid = sum(row.figures.verdict.judgement is Judgement.INVALID for row in rows)
     if invalid:

@@ -10,9 +10,10 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from kvmark.analysis import KindSteps, Timeline, TimelineFault, TimeSteps
+from kvmark.foreign_text import printable
 from kvmark.report.format import units
 from kvmark.report.format.bars import bar, columns
-from kvmark.report.format.grid import printable, wrap
+from kvmark.report.format.grid import wrap
 
 __all__ = ["TIMELINE_MARGIN", "steps_lines", "timeline_lines"]
 

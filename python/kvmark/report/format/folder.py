@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 from pathlib import Path
 from typing import Final, Literal
 
+from kvmark.foreign_text import cell_text
+from kvmark.outputs import own_folder, write_output
 from kvmark.report.format.grid import Grid
 from kvmark.report.model.page import Page
 
@@ -19,9 +22,9 @@ def write_folder(page: Page, folder: Path, format: FolderFormat) -> list[Path]: 
     """Writes a file per figure, and for CSV per table too, and returns them.
 
     Raises:
-        OSError: a file can't be written.
+        RunError: a file can't be written, or the folder holds something else.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    own_folder(folder)
     written = []
     if format == "csv":
         for part in page.parts:
@@ -36,7 +39,8 @@ def write_folder(page: Page, folder: Path, format: FolderFormat) -> list[Path]: 
 
 def _write_grid(grid: Grid, path: Path) -> None:
     """The table's texts; a column's band, which may hold a unit, stands in its heading."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(f"{column.band} {column.heading}".strip() for column in grid.columns)
-        rows.writerows([cell.text.strip() for cell in row] for row in grid.rows)
+    text = io.StringIO(newline="")
+    rows = csv.writer(text)
+    rows.writerow(f"{column.band} {column.heading}".strip() for column in grid.columns)
+    rows.writerows([cell_text(cell.text.strip()) for cell in row] for row in grid.rows)
+    write_output(path, text.getvalue())

@@ -14,6 +14,8 @@ from typing import Literal
 from rich.cells import cell_len
 from rich.text import Span, Text
 
+from kvmark.foreign_text import printable
+
 Tone = Literal["plain", "strong", "muted", "valid", "suspect", "invalid"]
 
 _STYLES: dict[Tone, str] = {
@@ -80,11 +82,6 @@ def to_text(grid: Grid, width: int) -> Text:
     for note in pieces[0][0].notes:
         lines += [Text(line, style="dim") for line in ["", *wrap(note, width)]]
     return Text("\n").join(lines)
-
-
-def printable(text: str) -> str:
-    """The text with a replacement character for each that would not print."""
-    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
 
 
 def to_markdown(grid: Grid) -> str:

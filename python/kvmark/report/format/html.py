@@ -17,6 +17,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from kvmark.outputs import write_output
 from kvmark.report.charts.library import vega_library
 from kvmark.report.charts.theme import PAGE
 from kvmark.report.format.grid import Grid
@@ -67,7 +68,7 @@ def run_fragment(page: Page) -> str:
 
 def write_html(page: Page, path: Path) -> None:
     """Writes the page to a file."""
-    path.write_text(html(page), encoding="utf-8")
+    write_output(path, html(page), page=True)
 
 
 def _environment() -> Environment:

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
+from kvmark.outputs import MADE_BY_KVMARK, own_folder, write_output
 from kvmark.report.format.grid import escape_markdown, to_markdown
 from kvmark.report.model.answers import Fact
 from kvmark.report.model.page import Origin, Page, Section
@@ -15,7 +16,8 @@ from kvmark.report.views.doubts import Doubt
 
 def markdown(page: Page, figures: str | None = None) -> str:
     """The page; ``figures`` is the folder, as seen from the file, that holds them as SVG."""
-    blocks = [f"# {escape_markdown(page.title)}", *page_parts(page, figures).values()]
+    parts = page_parts(page, figures).values()
+    blocks = [f"# {escape_markdown(page.title)}", *parts, MADE_BY_KVMARK]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -40,10 +42,10 @@ def write_markdown(page: Page, path: Path) -> None:
     folder = path.with_suffix("")
     figures = [figure for part in page.parts for figure in part.figures]
     if figures:
-        folder.mkdir(exist_ok=True)
+        own_folder(folder)
     for figure in figures:
         figure.save_svg(folder / f"{figure.name}.svg")
-    path.write_text(markdown(page, folder.name if figures else None), encoding="utf-8")
+    write_output(path, markdown(page, folder.name if figures else None), page=True)
 
 
 def _top(page: Page) -> Iterable[str]:

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from rich.text import Text
 
 from kvmark.analysis import Level
+from kvmark.foreign_text import printable
 from kvmark.report.charts.text import TIMELINE_MARGIN, steps_lines, timeline_lines
-from kvmark.report.format.grid import printable, to_text, wrap
+from kvmark.report.format.grid import to_text, wrap
 from kvmark.report.model.answers import Fact, RunAnswer, SequenceAnswer
 from kvmark.report.model.facts import run_facts
 from kvmark.report.views import doubts, sentences

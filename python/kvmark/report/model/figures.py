@@ -11,6 +11,7 @@ import polars as pl
 import vl_convert
 
 from kvmark.analysis import FaultSpan, SequenceRow
+from kvmark.outputs import write_output
 from kvmark.records import TimeName
 from kvmark.report.charts import vega as charts
 from kvmark.report.charts.frames import (
@@ -43,7 +44,7 @@ class Figure:
 
     def save_svg(self, path: Path, theme: Theme = LIGHT) -> None:
         """Writes the figure as SVG."""
-        path.write_text(self.svg(theme), encoding="utf-8")
+        write_output(path, self.svg(theme))
 
     def svg(self, theme: Theme = LIGHT) -> str:
         """The figure as SVG; the same figure gives the same text."""
@@ -52,14 +53,14 @@ class Figure:
 
     def save_png(self, path: Path, theme: Theme = LIGHT, scale: float = 2.0) -> None:
         """Writes the figure as PNG, `scale` pixels for each of its own."""
-        path.write_bytes(vl_convert.vegalite_to_png(self.themed(theme), scale=scale))
+        write_output(path, vl_convert.vegalite_to_png(self.themed(theme), scale=scale))
 
     def save(self, path: Path, theme: Theme = LIGHT) -> None:
         """Writes the figure as the file's ending says: .svg, .png, .pdf, or its rows as .csv.
 
         Raises:
             ValueError: the ending is none of these.
-            OSError: the file can't be written.
+            RunError: the file can't be written.
         """
         match path.suffix:
             case ".svg":
@@ -67,9 +68,9 @@ class Figure:
             case ".png":
                 self.save_png(path, theme)
             case ".pdf":
-                path.write_bytes(vl_convert.vegalite_to_pdf(self.themed(theme)))
+                write_output(path, vl_convert.vegalite_to_pdf(self.themed(theme)))
             case ".csv":
-                self.data.write_csv(path)
+                write_output(path, self.data.write_csv())
             case _:
                 raise ValueError(f"{path} ends in none of .svg, .png, .pdf and .csv")
 

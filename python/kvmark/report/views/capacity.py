@@ -8,8 +8,9 @@ from typing import Final, Literal, Protocol
 
 from rich.text import Text
 
+from kvmark.foreign_text import printable
 from kvmark.report.format import units
-from kvmark.report.format.grid import Cell, Column, Grid, Tone, printable, to_text
+from kvmark.report.format.grid import Cell, Column, Grid, Tone, to_text
 from kvmark.report.format.terminal import sentence_lines
 from kvmark.report.views.scaling import between
 

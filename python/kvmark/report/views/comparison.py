@@ -10,6 +10,7 @@ from kvmark.analysis.compare.comparability import Difference
 from kvmark.analysis.compare.comparison import CaseComparison, Compared, Comparison, Effect
 from kvmark.analysis.compare.failures import Failures
 from kvmark.analysis.compare.thresholds import Held
+from kvmark.foreign_text import printable as printed
 from kvmark.report.format import units
 from kvmark.report.format.grid import (
     Cell,
@@ -21,7 +22,6 @@ from kvmark.report.format.grid import (
     to_text,
     wrap,
 )
-from kvmark.report.format.grid import printable as printed
 from kvmark.report.views.plan_words import listed
 from kvmark.report.views.sequence import SUCCESSFUL
 from kvmark.spec.metric import THROUGHPUT, Metric

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
+from kvmark.foreign_text import printable
 from kvmark.records.watch import Kind, SeenFault, SeenRun
 from kvmark.report.format import units
 from kvmark.report.format.bars import sparkline
-from kvmark.report.format.grid import printable
 
 __all__ = ["error_words", "fault_words", "going_lines"]
 

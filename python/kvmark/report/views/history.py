@@ -8,9 +8,10 @@ from rich.text import Text
 
 from kvmark.analysis.compare.history import History, HistoryPoint, Moved
 from kvmark.analysis.compare.selection import ExcludedRun
+from kvmark.foreign_text import printable
 from kvmark.report.format import units
 from kvmark.report.format.bars import contrast
-from kvmark.report.format.grid import Cell, Column, Grid, printable, to_markdown, to_text, wrap
+from kvmark.report.format.grid import Cell, Column, Grid, to_markdown, to_text, wrap
 from kvmark.report.views.comparison import differences, percent
 from kvmark.report.views.plan_words import listed
 

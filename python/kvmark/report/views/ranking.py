@@ -11,6 +11,7 @@ from rich.text import Text
 from kvmark.analysis.compare.published_claims import Claim
 from kvmark.analysis.compare.ranking import Ranking
 from kvmark.analysis.compare.selection import ExcludedRun
+from kvmark.foreign_text import printable as printed
 from kvmark.report.format import units
 from kvmark.report.format.grid import (
     Cell,
@@ -22,7 +23,6 @@ from kvmark.report.format.grid import (
     to_text,
     wrap,
 )
-from kvmark.report.format.grid import printable as printed
 from kvmark.report.views.comparison import percent, percent_range
 from kvmark.report.views.history import excluded_sentences
 from kvmark.report.views.plan_words import listed

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from kvmark.analysis.models.scaling import ScalingLaw, ScalingPoint
+from kvmark.foreign_text import printable
 from kvmark.report.format import units
-from kvmark.report.format.grid import Cell, Column, Grid, printable, to_text, wrap
+from kvmark.report.format.grid import Cell, Column, Grid, to_text, wrap
 
 __all__ = [
     "ScalingAnswer",

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from kvmark.analysis.trace import Sizes, TraceAnswer, TracePart
+from kvmark.foreign_text import printable
 from kvmark.report.format import units
 from kvmark.report.format.bars import contrast
-from kvmark.report.format.grid import Cell, Column, Grid, printable, to_text, wrap
+from kvmark.report.format.grid import Cell, Column, Grid, to_text, wrap
 from kvmark.trace import sentences
 
 __all__ = ["trace_grids", "trace_sentences", "trace_text"]

@@ -11,7 +11,7 @@ from kvmark.spec.app.flags import App
 from kvmark.spec.app.words import Asked
 from kvmark.spec.quantity import count, listed
 from kvmark.spec.run import RunSpec
-from kvmark.spec.suggest import shown
+from kvmark.spec.suggest import refuse_credentials, shown
 from kvmark.spec.url import PASSWORD_VARIABLE, SystemUrl
 from kvmark.spec.workload import WorkloadSpec
 
@@ -113,6 +113,7 @@ def _duration_ns(asked: Asked, workload: WorkloadSpec) -> int | None:
 
 
 def _node(node: str, app: App) -> str:
+    refuse_credentials("--nodes", node, "--username and --password, or a URL behind --system")
     host, colon, port = node.rpartition(":")
     if not colon:
         host, port = node, str(app.port)

@@ -10,7 +10,7 @@ from kvmark.errors import SpecError
 from kvmark.secret import Secret
 from kvmark.spec.stress.reading import CommandWords
 from kvmark.spec.stress.words import ANYWHERE
-from kvmark.spec.suggest import shown
+from kvmark.spec.suggest import refuse_credentials, shown
 from kvmark.spec.url import SystemName
 
 __all__ = ["TargetSpec", "read_target"]
@@ -109,7 +109,10 @@ def _hosts(given: CommandWords) -> tuple[str, ...]:
             raise SpecError(f"-node: {file} names no node; write one on each line")
         return tuple(lines)
     text = listed or "localhost"
-    return (text,) if text.startswith(_URLS) else tuple(text.split(","))
+    if text.startswith(_URLS):
+        return (text,)
+    refuse_credentials("-node", text, "-mode user= password=")
+    return tuple(text.split(","))
 
 
 def _is_pem(path: str) -> bool:

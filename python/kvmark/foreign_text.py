@@ -1,0 +1,23 @@
+"""Text from outside, such as errors of servers, names of hosts, tags and files, made harmless."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["cell_text", "printable"]
+
+_NUMBER: Final = re.compile(r"[+-]?[\d.,]+(e[+-]?\d+)?( ?[%\w/]+)?")
+
+
+def printable(text: str, kept: str = "") -> str:
+    """The text without anything that commands a terminal, but for the signs that are kept."""
+    return "".join(
+        sign if sign.isprintable() or sign in kept else "\N{REPLACEMENT CHARACTER}" for sign in text
+    )
+
+
+def cell_text(text: str) -> str:
+    """The text as a cell of CSV that no spreadsheet takes for a formula."""
+    begins = text[:1] in ("=", "+", "-", "@", "\t", "\r")
+    return f"'{text}" if begins and not _NUMBER.fullmatch(text) and len(text) > 1 else text

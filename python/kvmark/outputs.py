@@ -1,0 +1,102 @@
+"""Files that the user names, or that a command leaves in the current folder: written here alone.
+
+A file is whole or not there, also on a full disk. A page that is there already is replaced only if
+kvmark made it, which is seen before the work begins; so is a folder of pictures or tables.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from kvmark.errors import RunError, SpecError
+from kvmark.removal import remove_file
+
+__all__ = ["MADE_BY_KVMARK", "check_output", "own_folder", "write_output"]
+
+MADE_BY_KVMARK: Final = "<!-- made by kvmark -->"
+"""The last line of a page in Markdown."""
+_MARKS: Final = (MADE_BY_KVMARK.encode(), b'<meta name="generator" content="kvmark">')
+_FOLDER_MARK: Final = ".kvmark"
+_LOOKED_AT: Final = 16 << 10
+"""Bytes at a file's begin and end among which a mark stands."""
+
+
+def check_output(path: Path, name: str = "", *, page: bool = True) -> None:
+    """Refuses a file that can't be written when its time comes; `name` stands before the reason.
+
+    Raises:
+        SpecError: its folder isn't there or can't be written, it is a folder, or a page would
+            replace a file that kvmark didn't make.
+    """
+    if not path.parent.is_dir():
+        raise SpecError(f"{name}there is no folder {path.parent}; make it or name another")
+    if path.is_dir():
+        raise SpecError(f"{name}{path} is a folder; name a file")
+    if not os.access(path.parent, os.W_OK):
+        raise SpecError(f"{name}{path.parent} can't be written; name a file in another folder")
+    if page and not _may_replace(path):
+        raise SpecError(f"{name}{_foreign(path)}")
+
+
+def write_output(path: Path, content: str | bytes, *, page: bool = False) -> None:
+    """Writes beside the file and renames; a device or a pipe is written as it is.
+
+    Raises:
+        RunError: it can't be written, or a page would replace a file that kvmark didn't make.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    if page and not _may_replace(path):
+        raise RunError(_foreign(path))
+    # Where a link leads is what the user means by it.
+    place = path.resolve() if path.is_symlink() else path
+    beside = place.with_name(f".{place.name}.{os.getpid()}.tmp")
+    try:
+        if place.exists() and not place.is_file():
+            place.write_bytes(data)
+            return
+        try:
+            beside.write_bytes(data)
+            beside.replace(place)
+        except OSError:
+            remove_file(beside)
+            raise
+    except OSError as problem:
+        raise RunError(f"{path} can't be written because {problem.strerror}") from problem
+
+
+def own_folder(folder: Path) -> None:
+    """Makes a folder for files of kvmark's, or takes one that it made, or that is empty.
+
+    Raises:
+        RunError: it can't be made, or holds something that kvmark didn't put there.
+    """
+    mark = folder / _FOLDER_MARK
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not mark.is_file() and any(folder.iterdir()):
+            raise RunError(_foreign(folder))
+        mark.write_text("made by kvmark\n", encoding="utf-8")
+    except OSError as problem:
+        raise RunError(f"{folder} can't be written because {problem.strerror}") from problem
+
+
+def _may_replace(path: Path) -> bool:
+    """Whether nothing is lost when a page is written here."""
+    if not path.is_file():
+        return True
+    try:
+        with path.open("rb") as file:
+            length = file.seek(0, os.SEEK_END)
+            file.seek(0)
+            head = file.read(_LOOKED_AT)
+            file.seek(max(0, length - _LOOKED_AT))
+            ends = head + b"\n" + file.read(_LOOKED_AT)
+    except OSError:
+        return False
+    return length == 0 or any(mark in ends for mark in _MARKS)
+
+
+def _foreign(path: Path) -> str:
+    return f"{path} is there already and kvmark didn't make it: move it away, or name another"
