@@ -62,7 +62,7 @@ def test_settling_can_be_left_out() -> None:
         ({"duration_ns": 10**9}, 100_000_000),
         ({"operations": 1000}, 10**9),
         ({"until_stderr": 0.02}, 10**9),
-        ({"duration_ns": 10**9, "interval_ns": 7}, 7),
+        ({"duration_ns": 10**9, "interval_ns": 7 * 10**6}, 7 * 10**6),
     ],
 )
 def test_a_measured_phase_has_sixty_intervals_where_it_lasts_long_enough(
@@ -255,11 +255,11 @@ def test_a_key_space_that_cannot_be_counted_is_refused() -> None:
 
 
 def test_options_and_numbers_go_down_as_they_are() -> None:
-    plan = compiled(interval_ns=5, timeout_ns=6, drain_limit_ns=7, pin=(1, 0), records=9)
+    plan = compiled(interval_ns=10**6, timeout_ns=6, drain_limit_ns=7, pin=(1, 0), records=9)
     assert plan.system.model_dump() == {
         "driver": "sim", "options": {"servers": "1", "seed": "1"},
     }  # fmt: skip
-    assert (plan.interval_ns, plan.timeout_ns, plan.drain_limit_ns) == (5, 6, 7)
+    assert (plan.interval_ns, plan.timeout_ns, plan.drain_limit_ns) == (10**6, 6, 7)
     assert plan.pin == (1, 0)
     assert plan.dataset.count == 9
     assert plan.share.model_dump() == {"index": 0, "of": 1}

@@ -82,7 +82,7 @@ def without_load() -> Made:
 @pytest.mark.parametrize(
     "same",
     [
-        made(interval_ns=500),
+        made(interval_ns=5 * 10**6),
         made(seeds={"keys": 2}),
         made(system__options={"address": "10.0.0.1:7000", "seed": 4}),
         made(phases__0__only_if_missing=False),

@@ -74,7 +74,7 @@ def test_a_table_of_an_older_kvmark_has_the_columns_that_it_did_not_write(
 def test_the_files_of_a_closed_run_are_read_only(going: Going, engine_record: Engine) -> None:
     run = going().close(engine_record())
     modes = {stat.S_IMODE(path.stat().st_mode) for path in run.path.iterdir()}
-    assert modes == {0o444}
+    assert modes == {0o400}
 
 
 def test_histograms_come_back_as_they_were_recorded(going: Going, engine_record: Engine) -> None:
@@ -115,13 +115,14 @@ def test_a_full_disk_is_one_sentence_and_the_run_can_be_closed_later(
     earlier = going().close(engine_record())
     before = snapshot(earlier.path)
     folder = going()
-    real = Path.open
+    real = os.open
 
-    def always_full(path: Path, *args: Any, **options: Any) -> Any:
-        return real(Path("/dev/full") if victim in path.name else path, *args, **options)
+    def always_full(path: Any, flags: int, *more: Any, **options: Any) -> int:
+        is_victim = flags & os.O_WRONLY and victim in str(path)
+        return real("/dev/full" if is_victim else path, flags, *more, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "open", always_full)
+        patched.setattr(os, "open", always_full)
         with pytest.raises(RunError, match="because the disk is full: free some space"):
             folder.close(engine_record())
     assert snapshot(earlier.path) == before

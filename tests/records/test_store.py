@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.errors import RecordsError, RunError
-from kvmark.records import Header, Records, RunFolder
+from kvmark.records import Header, Records, Run, RunFolder
 
 Engine = Callable[..., dict[str, Any]]
 NOON = datetime(2026, 11, 21, 7, 48, 12, tzinfo=UTC)
@@ -108,7 +109,9 @@ def test_a_list_says_what_each_run_was(tmp_path: Path, close: Callable[[RunFolde
     )
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"plan": 7, "created": 1}', "\x00"])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "{}", '{"plan": 7, "created": 1}', "\x00", "[" * 100_000]
+)
 def test_a_broken_manifest_is_listed_as_broken(
     tmp_path: Path, close: Callable[[RunFolder], str], content: str
 ) -> None:
@@ -122,6 +125,29 @@ def test_a_broken_manifest_is_listed_as_broken(
     assert found[broken.id].problem
     with pytest.raises(RecordsError, match=f"run {broken.id} can't be read"):
         records.open(broken.id)
+
+
+def test_a_manifest_that_is_a_pipe_is_listed_as_broken(tmp_path: Path) -> None:
+    records = at(tmp_path, NOON)
+    run = records.new("x")
+    os.mkfifo(run.path / "manifest.json")
+    (entry,) = records.list()
+    assert "it is no regular file" in str(entry.problem)
+    with pytest.raises(RecordsError, match="no regular file"):
+        Run.open(run.path)
+
+
+def test_a_folder_with_an_impossible_instant_hides_no_run(
+    tmp_path: Path, close: Callable[[RunFolder], str]
+) -> None:
+    records = at(tmp_path, NOON)
+    good = close(records.new("x"))
+    (tmp_path / "20269999-999999-x-3f9c").mkdir()
+    assert {entry.id: entry.state for entry in records.list()} == {
+        good: "closed",
+        "20269999-999999-x-3f9c": "broken",
+    }
+    assert records.find("last").id == good
 
 
 def test_an_empty_folder_is_listed_as_broken(tmp_path: Path) -> None:
@@ -151,6 +177,8 @@ def test_last_passes_over_runs_that_go_or_are_broken(
     assert records.find("last").id == good
     with pytest.raises(RecordsError, match=r"no run 'last~1' in .*: too few were made"):
         records.find("last~1")
+    with pytest.raises(RecordsError, match="no run 'last~99999999999999999999'"):
+        records.find("last~99999999999999999999")
 
 
 def test_the_beginning_of_an_id_is_enough_if_it_is_one(

@@ -147,6 +147,17 @@ def test_it_does_not_hear_what_its_terminal_sends(up: Up, wait_until: Wait) -> N
         assert rescue.goes
 
 
+def test_files_of_the_user_are_not_taken_for_pythons_own(
+    up: Up, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("json", "random", "string"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(9)\n")
+    testbed = up()
+    monkeypatch.chdir(tmp_path)
+    with Rescue(testbed.folder) as rescue:
+        assert rescue.goes
+
+
 def line(broken: Broken) -> str:
     """What the process is told before a server is broken."""
     return Rescue.line(broken, is_back=False)

@@ -114,6 +114,11 @@ def test_a_file_that_is_none_is_refused_with_its_line(
         parse_curve(f"file:{file}")
 
 
+def test_a_device_is_not_read() -> None:
+    with pytest.raises(SpecError, match="/dev/zero can't be read as rates: it is no regular file"):
+        parse_curve("file:/dev/zero")
+
+
 def test_a_file_that_is_not_there_is_told() -> None:
     with pytest.raises(SpecError, match=r"no/such[.]csv can't be read as rates: No such file"):
         parse_curve("file:no/such.csv")

@@ -45,6 +45,7 @@ def run(workload: WorkloadSpec | None = None, **changes: Any) -> RunSpec:
         ({"timeout_ns": 0}, "timeout: must be longer than nothing, not 0 ns"),
         ({"timeout_ns": -5}, "timeout: must be longer than nothing, not -5 ns"),
         ({"interval_ns": 0}, "interval: must be longer than nothing, not 0 ns"),
+        ({"interval_ns": 1}, "interval: must be at least 1 ms, not 1 ns"),
         ({"drain_limit_ns": 0}, "drain limit: must be longer than nothing, not 0 ns"),
         ({"warmup_ns": -1}, "warmup: must be from 0 to 9223372036854775807, not -1"),
         ({"seed": -1}, "seed: must be from 0 to 18446744073709551615, not -1"),

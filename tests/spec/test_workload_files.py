@@ -1,5 +1,6 @@
 """Workload files are read strictly: every mistake is one sentence with file, line and column."""
 
+import re
 import textwrap
 from pathlib import Path
 
@@ -133,10 +134,22 @@ def test_a_mistake_is_one_sentence_with_its_place(old: str, new: str, sentence: 
         ("? [a]\n: b", "w.yaml:1:3: a key must be a word"),
         ("&a [*a]", "w.yaml: nested too deeply, or an alias within itself"),
         ('name: "\\ud800"', "w.yaml:1:7: an escape is half of a surrogate pair"),
+        ('"\\ud800": x', "w.yaml:1:1: an escape is half of a surrogate pair"),
     ],
 )
 def test_a_file_that_is_no_workload_says_why(text: str, sentence: str) -> None:
     assert refusal_of(text) == sentence
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "groups: [{mix: {read: 1e308, update: 1e308}}]",
+        "groups: [{mix: {read: 1}}]\ndataset: {fields: {count: 1000000000}}",
+    ],
+)
+def test_a_number_out_of_all_range_is_refused(text: str) -> None:
+    assert re.search(r"w\.yaml:\d:\d+: .*(less than or equal to|at most)", refusal_of(text))
 
 
 def test_nested_aliases_do_not_fill_the_memory() -> None:

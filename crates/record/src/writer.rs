@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -139,10 +140,17 @@ struct LineFile {
     length: Option<u64>,
 }
 
+/// What is made is the user's alone.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.append(true).mode(0o600);
+    options
+}
+
 impl LineFile {
     /// A new file.
     fn create(path: PathBuf) -> Result<Self, RecordError> {
-        match OpenOptions::new().append(true).create_new(true).open(&path) {
+        match private().create_new(true).open(&path) {
             Ok(file) => Ok(Self { path, file, length: Some(0) }),
             Err(source) => Err(failure(&path, source)),
         }
@@ -150,7 +158,7 @@ impl LineFile {
 
     /// A file to which others append too.
     fn shared(path: PathBuf) -> Result<Self, RecordError> {
-        match OpenOptions::new().append(true).create(true).open(&path) {
+        match private().create(true).open(&path) {
             Ok(file) => Ok(Self { path, file, length: None }),
             Err(source) => Err(failure(&path, source)),
         }

@@ -81,10 +81,9 @@ class Journal:
         """
         path = self.path / _DEFINITION
         try:
-            document: Mapping[str, Any] = json.loads(path.read_bytes())
+            return files.read_document(path)
         except (OSError, ValueError) as problem:
             raise RecordsError(f"{path} can't be read: {problem}") from problem
-        return document
 
     def claim(self) -> str:
         """The claim in the marks of systems that this study found empty, the study's alone.
@@ -216,7 +215,7 @@ class Journal:
         """The try that a run is, if it is one of this study."""
         for name in _MANIFESTS:
             try:
-                document = json.loads((path / name).read_bytes())
+                document = files.read_document(path / name)
                 if tag(self.id) not in document.get("tags", ()):
                     return None
                 own = document["spec"]["study"]
@@ -251,7 +250,8 @@ def begin(records: Records, name: str, definition: Mapping[str, Any]) -> Journal
     # Under its name it is never seen without its definition.
     hidden = root / f".{path.name}"
     try:
-        hidden.mkdir(parents=True)
+        root.mkdir(parents=True, exist_ok=True)
+        hidden.mkdir(files.PRIVATE_FOLDER)
         files.write_atomically(hidden / _DEFINITION, files.to_json(document))
         hidden.rename(path)
         files.sync_folder(root)

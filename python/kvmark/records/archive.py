@@ -30,7 +30,7 @@ _MOST_MEMORY: Final = 256 << 20
 """What unpacking may take of memory, whatever the file's head asks for."""
 _CHUNK: Final = 1 << 20
 _PRESET: Final = 6
-_FILE_MODE: Final = 0o644
+_FILE_MODE: Final = files.PRIVATE_FILE
 _PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 

@@ -13,7 +13,7 @@ from kvmark.records.run import Run
 from kvmark.records.writer import one_sentence
 from kvmark.removal import remove_file
 
-_READ_ONLY = 0o444
+_READ_ONLY = 0o400
 
 
 def seal(folder: Path) -> Run:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from kvmark.errors import RecordsError
 from kvmark.removal import remove_file
@@ -39,6 +41,13 @@ OWN_FILES = re.compile(rf"{_NAMES}|\.({_NAMES})\.\d+\.tmp")
 """Every name that kvmark writes in the folder of a run."""
 
 
+PRIVATE_FOLDER: Final = 0o700
+PRIVATE_FILE: Final = 0o600
+"""Records hold hosts, commands and, in traces, values: they are the user's alone."""
+_MOST_READ: Final = 1 << 30
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Writes beside the file, flushes to the disk and renames, so that no half file is ever seen.
 
@@ -47,7 +56,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with os.fdopen(os.open(temporary, _CREATE, PRIVATE_FILE), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -56,6 +65,39 @@ def write_atomically(path: Path, data: bytes) -> None:
         remove_file(temporary)
         raise
     sync_folder(path.parent)
+
+
+def read_file(path: Path) -> bytes:
+    """The content of a regular file.
+
+    Raises:
+        OSError: it can't be read, isn't a regular file, or is larger than any that kvmark writes.
+    """
+    # Nobody may ever write into a pipe that is opened without O_NONBLOCK.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        if found.st_size > _MOST_READ:
+            raise OSError(errno.EFBIG, f"it is larger than {_MOST_READ:,} bytes", str(path))
+        return file.read()
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """The JSON object in a file.
+
+    Raises:
+        OSError: as `read_file`.
+        ValueError: it holds none.
+    """
+    try:
+        value = json.loads(read_file(path))
+    except RecursionError:
+        raise ValueError(f"{path.name} is nested too deep") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"{path.name} holds no object")
+    return value
 
 
 def sync_folder(folder: Path) -> None:
@@ -80,7 +122,7 @@ def whole_lines(path: Path) -> bytes:
     """
     with _read_in_one_sentence(path):
         try:
-            text = path.read_bytes()
+            text = read_file(path)
         except FileNotFoundError:
             return b""
     return text[: text.rfind(b"\n") + 1]

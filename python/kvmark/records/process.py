@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 from kvmark.processes import start_of
 from kvmark.records import files
 
-_MODE: Final = 0o644
+_MODE: Final = files.PRIVATE_FILE
 _NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
 """What a file system says that knows no locks."""
 

@@ -39,12 +39,12 @@ class Run:
         """
         path = folder / files.MANIFEST
         try:
-            return cls(folder, _parse(path.read_bytes()))
+            return cls(folder, _parse(files.read_file(path)))
         except FileNotFoundError:
             raise RecordsError(
                 f"run {folder.name} has no manifest: it is still going or was killed"
             ) from None
-        except (OSError, ValueError) as problem:
+        except (OSError, ValueError, RecursionError) as problem:
             raise RecordsError(f"the manifest {path} can't be read: {problem}") from problem
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from kvmark.records.writer import RunFolder
 
 _ID = re.compile(r"\d{8}-\d{6}-(?:[a-z0-9-]+-)?[0-9a-f]{4}")
-_LAST = re.compile(r"last(?:~(\d+))?")
+_LAST = re.compile(r"last(?:~(\d{1,9}))?")
 _USABLE = ("closed", "ended", "killed")
 _SECOND = len("20261121-074812")
 _LONGEST_SLUG = 40
@@ -72,7 +71,7 @@ class Records:
             path = self.root / f"{created:%Y%m%d-%H%M%S}-{_slug(name)}{self.token()}"
             try:
                 self.root.mkdir(parents=True, exist_ok=True)
-                path.mkdir()
+                path.mkdir(files.PRIVATE_FOLDER)
             except FileExistsError:
                 if not self.root.is_dir():
                     raise RunError(
@@ -189,7 +188,7 @@ class Records:
             problem = f"it has neither {files.MANIFEST} nor {files.RUNNING}"
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             problem = f"its description is damaged ({type(error).__name__}: {error})"
-        return Entry(run, path, "broken", _created(run), problem=problem)
+        return Entry(run, path, "broken", _created(path), problem=problem)
 
 
 def _described(path: Path, document: dict[str, Any], state: State) -> Entry:
@@ -210,16 +209,18 @@ def _described(path: Path, document: dict[str, Any], state: State) -> Entry:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        value = json.loads(path.read_bytes())
+        return files.read_document(path)
     except FileNotFoundError:
         return None
-    if not isinstance(value, dict):
-        raise ValueError(f"{path.name} holds no object")
-    return value
 
 
-def _created(run: str) -> str:
-    return datetime.strptime(run[:_SECOND], "%Y%m%d-%H%M%S").replace(tzinfo=UTC).isoformat()
+def _created(path: Path) -> str:
+    """The instant in a run's id; of an impossible one, when its folder last changed."""
+    try:
+        found = datetime.strptime(path.name[:_SECOND], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        found = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    return found.isoformat()
 
 
 def _slug(name: str) -> str:

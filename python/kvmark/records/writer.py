@@ -71,7 +71,7 @@ class Running(BaseModel):
         """
         path = folder / files.RUNNING
         try:
-            return cls.model_validate(as_newest(json.loads(path.read_bytes())))
+            return cls.model_validate(as_newest(files.read_document(path)))
         except FileNotFoundError:
             raise RecordsError(
                 f"run {folder.name} has neither a manifest nor {files.RUNNING}, so it holds no"

@@ -211,6 +211,8 @@ def _rows(path: Path) -> Iterator[Point]:
 
 def _numbers(path: Path) -> Iterator[tuple[int, tuple[float, float]]]:
     """The line and the two numbers of each row."""
+    if path.exists() and not path.is_file():
+        raise SpecError(f"{path} can't be read as rates: it is no regular file")
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv.reader(file)

@@ -23,6 +23,7 @@ from kvmark.spec.suggest import shown
 
 __all__ = [
     "LARGEST",
+    "SHORTEST_INTERVAL_NS",
     "SHORTEST_STALL_NS",
     "count",
     "duration_ns",
@@ -38,6 +39,8 @@ LARGEST: Final = 2**63 - 1
 """The largest count, duration in nanoseconds and size that is accepted."""
 
 SHORTEST_STALL_NS: Final = 10**9
+SHORTEST_INTERVAL_NS: Final = 10**6
+"""Closing an interval takes tens of microseconds."""
 """The shortest stall limit: an engine looks five times a second whether it is over."""
 
 LONGEST: Final = 100

@@ -11,7 +11,7 @@ from kvmark.errors import SpecError
 from kvmark.spec.curve import parse_curve
 from kvmark.spec.faults import FaultSpec, check_faults
 from kvmark.spec.laws import ArrivalProcess
-from kvmark.spec.quantity import LARGEST, SHORTEST_STALL_NS
+from kvmark.spec.quantity import LARGEST, SHORTEST_INTERVAL_NS, SHORTEST_STALL_NS
 from kvmark.spec.replay import ReplaySpec
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.url import SystemUrl
@@ -160,6 +160,8 @@ class RunSpec:
         _whole("seed", self.seed, 0, 2**64 - 1)
         _duration("duration", self.duration_ns)
         _duration("interval", self.interval_ns)
+        if self.interval_ns is not None and self.interval_ns < SHORTEST_INTERVAL_NS:
+            raise SpecError(f"interval: must be at least 1 ms, not {self.interval_ns} ns")
         _duration("timeout", self.timeout_ns)
         _duration("drain limit", self.drain_limit_ns)
         if self.stall_limit_ns:

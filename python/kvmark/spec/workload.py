@@ -57,7 +57,7 @@ class Key(Strict):
 class Fields(Strict):
     """The fields of a record."""
 
-    count: Annotated[Count, Field(ge=1, le=LARGEST_U32)] = 10
+    count: Annotated[Count, Field(ge=1, le=1_000_000)] = 10
     name_prefix: str = "field"
     length: Length = Constant(distribution="constant", size=100)
 
@@ -90,7 +90,7 @@ class DatasetSpec(Strict):
         return self
 
 
-_Weight = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+_Weight = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False, strict=True)]
 
 
 class Mix(Strict):

@@ -244,6 +244,8 @@ class _Tree:
                 raise self._at(_start(key_node), "a key must be a word")
             self._noted(key_node)
             key = str(key_node.value)
+            if not is_text(key):
+                raise self._at(_start(key_node), "an escape is half of a surrogate pair")
             if key in values:
                 raise self._at(_start(key_node), f"key {shown(key)} is given twice")
             values[key] = self._value(value_node, (*path, key), _start(key_node))

@@ -46,7 +46,8 @@ class Rescue:
 
     def __init__(self, folder: Path) -> None:
         """For the testbed of a folder."""
-        self._command = [sys.executable, "-m", __name__, str(folder)]
+        # Without -P a file of the user's, such as json.py, would be taken for Python's own.
+        self._command = [sys.executable, "-P", "-m", __name__, str(folder)]
 
     def __enter__(self) -> Self:
         """Starts it, and waits until it listens, so that its start disturbs no measurement.

@@ -144,7 +144,8 @@ class TraceWriter:
         if path.suffix != ".trace":
             raise UsageError(f"{path} doesn't end in .trace, as a trace's folder does")
         try:
-            path.mkdir()
+            # It may hold keys and values: it is the user's alone.
+            path.mkdir(0o700)
         except FileExistsError:
             raise UsageError(f"{path} is there already; remove it or choose another") from None
         except OSError as problem:
