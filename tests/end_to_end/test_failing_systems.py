@@ -1,7 +1,10 @@
 """Systems that fail, and answers that are no: exit codes 3 and 1."""
 
 import json
+import socketserver
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 from command_line import Going, Kvmark, fingerprint, run_folders
@@ -108,3 +111,38 @@ def test_two_runs_do_not_share_a_database(kvmark: Kvmark, going: Callable[..., G
     record = kvmark.manifest()["engine"]
     assert {total["outcome"] for total in record["totals"]} == {"ok"}
     kvmark("run", *words, "--operations", "100", "-q")
+
+
+class Endless(socketserver.StreamRequestHandler):
+    """Answers everything but PING and INFO with a reply that never ends."""
+
+    def handle(self) -> None:
+        while line := self.rfile.readline():
+            words = [self.rfile.readline() and self.rfile.readline() for _ in range(int(line[1:]))]
+            name = words[0].strip().upper()
+            if name == b"PING":
+                self.wfile.write(b"+PONG\r\n")
+            elif name == b"INFO":
+                self.wfile.write(b"$21\r\nredis_version:7.0.15\r\n\r\n")
+            elif name not in (b"HGETALL", b"HMGET"):
+                self.wfile.write(b"-ERR unknown command\r\n")
+            else:
+                self.wfile.write(b"*1073741824\r\n")
+                with suppress(OSError):
+                    while True:
+                        self.wfile.write(b"$1\r\nx\r\n" * 100_000)
+                return
+
+
+def test_an_answer_without_end_fails_and_takes_bounded_memory(kvmark: Kvmark) -> None:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Endless) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        url = f"redis://127.0.0.1:{server.server_address[1]}"
+        words = ("--load", "never", "--operations", 1, "--timeout", "1min", "-q", "--json")
+        document = kvmark("run", "ycsb/c", "--system", url, *words, exits=(1, 3)).json
+        server.shutdown()
+        thread.join()
+    (read,) = document["summary"]["operations"]
+    assert read["outcomes"] == {"protocol": 1}

@@ -54,6 +54,8 @@ impl kvmark_driver::Console for Console {
 
 /// The rows of a result; none where it has no such thing.
 fn rows(body: Vec<u8>) -> Result<Value, Failure> {
+    // Types within types are bounded there, and not in what decodes them here.
+    crate::rows::read(&body)?;
     let answer = deserialize_with_features(body.into(), None, &ProtocolFeatures::default());
     let Answer::Rows((rows, _)) = answer.map_err(impossible)? else {
         return Ok(Value::Array(Vec::new()));

@@ -4,6 +4,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::protocol::Protocol;
 use super::stream::Stream;
+use super::turn::{FRAME_MAX, too_long};
 use crate::failure::Failure;
 
 /// Sends a request and returns the first frame that is an answer, passing over the others.
@@ -27,6 +28,8 @@ pub async fn ask<P: Protocol>(
                 return Ok(bytes);
             }
             (bytes, scan) = (rest, P::Scan::default());
+        } else if bytes.len() > FRAME_MAX {
+            return Err(too_long());
         } else if stream.read_buf(&mut bytes).await.map_err(broken)? == 0 {
             return Err(Failure::closed(!bytes.is_empty()));
         }

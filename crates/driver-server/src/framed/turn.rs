@@ -7,6 +7,7 @@
 use std::io::ErrorKind;
 
 use kvmark_driver::{Completions, Ticket};
+use kvmark_plan::Outcome;
 
 use super::connection::answered_unasked;
 use super::connections::{Framed, Lost};
@@ -21,6 +22,8 @@ use crate::failure::Failure;
 /// so many: as small a part of the time in which all take their turn.
 const FLUSHED_AT_ONCE: usize = 8;
 const FLUSHED_OF: usize = 16;
+/// Longest frame: the longest value that Redis takes, 512 MiB, and what stands around it.
+pub(super) const FRAME_MAX: usize = 576 << 20;
 
 /// The session whose connections they are.
 pub trait Handler<P: Protocol> {
@@ -271,10 +274,20 @@ pub(super) fn take_in<P: Protocol, H: Handler<P>>(
     let taken = take_frames(handler, index, &held, at_ns, done);
     if taken < held.len() {
         held.drain(..taken);
+        if held.len() > FRAME_MAX {
+            return fail(handler, index, &too_long(), false);
+        }
         handler.framed().connection(index).held = held;
     } else {
         spares.keep(held);
     }
+}
+
+/// What ends a connection whose answer doesn't end.
+#[cold]
+pub(super) fn too_long() -> Failure {
+    let text = format!("the server's answer is longer than {} MiB", FRAME_MAX >> 20);
+    Failure::new(Outcome::Protocol, text)
 }
 
 /// Takes the whole frames; how many bytes nobody needs any more.
