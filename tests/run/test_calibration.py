@@ -1,5 +1,8 @@
 """What the engine costs is measured several times, and not kept where the times are apart."""
 
+import json
+from typing import Any
+
 import pytest
 
 from kvmark import catalog
@@ -48,3 +51,19 @@ def test_the_engine_is_calibrated_with_the_plan_s_own_operations(workload: str) 
             "engine_overhead_ns_median",
         },
     )
+
+
+def test_a_calibration_with_large_values_is_cut_off() -> None:
+    plans = []
+
+    class Slow(LocalGenerator):
+        def run(self, plan: str, *_: Any, **__: Any) -> dict[str, Any]:
+            plans.append(json.loads(plan))
+            window = {"start_ns": 0, "end_ns": 60_000_000, "groups": [{"completed": 3}]}
+            return {"record": {"phases": [window]}}
+
+    spec = RunSpec(workload=catalog.find("ycsb/a"), system=parse_system_url("null:"))
+    found = engine_overhead(compile_run(spec), Slow())
+    assert found == {"engine_overhead_ns_per_operation": 20e6}
+    (phase,) = plans[0]["phases"]
+    assert phase["duration_ns"] == 50_000_000

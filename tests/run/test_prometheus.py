@@ -7,11 +7,15 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -156,6 +160,24 @@ def test_the_next_run_begins_to_count_anew(
         assert scraped(address)["kvmark_operations_total", "measure", "clients", "READ", "ok"] == 1
     (other.path / "intervals.jsonl").unlink()
     assert scraped(address)["kvmark_operations_total", "measure", "clients", "READ", "ok"] == 1
+
+
+def test_a_page_from_elsewhere_that_takes_our_name_is_not_answered(exporter: Exporter) -> None:
+    with pytest.raises(HTTPError) as refusal:
+        urlopen(Request(exporter.address, headers={"Host": "evil.example"}), timeout=300)
+    assert refusal.value.code == 421
+    refusal.value.close()
+
+
+def test_half_requests_take_no_thread_and_keep_nobody_out(exporter: Exporter) -> None:
+    threads = threading.active_count()
+    address = urlsplit(exporter.address)
+    with ExitStack() as open_ones:
+        for _ in range(3):
+            half = socket.create_connection((str(address.hostname), int(address.port or 0)))
+            open_ones.enter_context(half).sendall(b"GET /metrics HTTP/1.1\r\nHost:")
+        assert isinstance(scraped(exporter.address), dict)
+        assert threading.active_count() == threads
 
 
 def test_a_port_in_use_is_one_sentence() -> None:

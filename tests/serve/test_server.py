@@ -73,6 +73,23 @@ def test_the_runs_of_a_folder_are_served_on_loopback_until_ctrl_c(served: Served
     assert served.process.wait(timeout=300) == 0
 
 
+def test_what_a_client_sends_wrong_prints_no_traceback(served: Served) -> None:
+    host = f"Host: 127.0.0.1:{served.port}\r\nCookie: kvmark-{served.port}={served.token}\r\n"
+    upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    for text in (
+        f"POST / HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\nZZZ\r\n",
+        f"GET / HTTP/1.1\r\n{host}{upgrade}Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
+    ):
+        with socket.create_connection(("127.0.0.1", served.port)) as connection:
+            connection.sendall(text.encode())
+            connection.shutdown(socket.SHUT_WR)
+            with connection.makefile("rb") as answer:
+                answer.read()
+    served.process.send_signal(signal.SIGINT)
+    assert served.process.wait(timeout=300) == 0
+    assert (served.folder / "err").read_text() == ""
+
+
 def raw(port: int, target: str, cookie: str = "") -> str:
     """The answer to an address that no client would send as it stands."""
     with socket.create_connection(("127.0.0.1", port)) as connection:

@@ -8,11 +8,12 @@ with the next one, which Prometheus knows how to read. `NAMES` is the whole of w
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -20,6 +21,9 @@ from kvmark.errors import UsageError
 from kvmark.plan.model import Plan
 from kvmark.records import RunFolder, files
 from kvmark.records.tail import Tail
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 __all__ = ["NAMES", "Exporter", "exporting"]
 
@@ -73,20 +77,53 @@ def exporting(port: int) -> Iterator[Exporter]:
     exporter = Exporter()
     registry = CollectorRegistry()
     registry.register(exporter)
+    app = make_wsgi_app(registry)
     try:
-        server, thread = start_http_server(port, _HOST, registry)
+        server = make_server(_HOST, port, app, _Server, _Handler)
     except OSError as problem:
         raise UsageError(
             f"prometheus: port {port} on {_HOST} can't be used because {problem.strerror}; name"
             " another, or 0 for one that is free"
         ) from problem
+    server.set_app(_guarded(app, server.server_port))
     exporter.address = f"http://{_HOST}:{server.server_port}/metrics"
+    thread = threading.Thread(target=server.serve_forever, name="kvmark-prometheus", daemon=True)
+    thread.start()
     try:
         yield exporter
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+class _Handler(WSGIRequestHandler):
+    """One request at a time, each of which has a second to be sent."""
+
+    timeout = 1
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
+        """Nobody reads it."""
+
+
+class _Server(WSGIServer):
+    """On one thread, whatever clients do: it shares its process with the measurement."""
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A request that was cut off is nobody's concern."""
+
+
+def _guarded(app: WSGIApplication, port: int) -> WSGIApplication:
+    """Answers under the names of this machine alone, which no page from elsewhere can ask for."""
+    names = (f"{_HOST}:{port}", f"localhost:{port}")
+
+    def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        if environ.get("HTTP_HOST", "").lower() in names:
+            return app(environ, start)
+        start("421 Misdirected Request", [("Content-Type", "text/plain")])
+        return [f"this exporter answers to http://{names[0]}/ only\n".encode()]
+
+    return answer
 
 
 class Exporter(Collector):

@@ -25,6 +25,8 @@ __all__ = ["Setting", "engine_overhead", "make_setting", "overhead_of"]
 _CALIBRATIONS: Final = 5
 """How often the engine's cost is measured: what takes a core away for a while spoils few."""
 _CALIBRATION_OPERATIONS: Final = 4_000
+_CALIBRATION_NS: Final = 50_000_000
+"""Of each, at most: making large values takes long."""
 _DISTURBED: Final = 2.0
 """Where the median is so many times the least, most calibrations measured something else too."""
 
@@ -105,7 +107,9 @@ def _calibration(plan: Plan) -> Plan:
     group = plan.groups[active.group].model_copy(update={"clients": 1, "check_values": False})
     group = group.model_copy(update={"arrival": _as_fast_as_it_goes(group.arrival)})
     part = active.model_copy(update={"group": 0, "operations": _CALIBRATION_OPERATIONS})
-    phase = measured.model_copy(update={"groups": (part,), "duration_ns": None, "until": None})
+    phase = measured.model_copy(
+        update={"groups": (part,), "duration_ns": _CALIBRATION_NS, "until": None}
+    )
     update = {
         "system": System(driver="null", options={}),
         "groups": (group,),
@@ -126,4 +130,5 @@ def _overhead_ns(calibration: str, generator: LocalGenerator) -> float:
     with tempfile.TemporaryDirectory(prefix="kvmark-") as folder:
         answer = generator.run(calibration, Path(folder), Caller(lambda _: None))
     window = answer["record"]["phases"][0]
-    return float(window["end_ns"] - window["start_ns"]) / _CALIBRATION_OPERATIONS
+    completed = sum(int(group["completed"]) for group in window["groups"])
+    return float(window["end_ns"] - window["start_ns"]) / max(completed, 1)

@@ -38,6 +38,8 @@ def serve(records: Records, port: int, ready: Callable[[Secret], None]) -> None:
         config = uvicorn.Config(
             make_app(Library(records), port, token),
             log_config=None,
+            # What a client sends wrong is answered, and is no news for the terminal.
+            log_level="critical",
             access_log=False,
             server_header=False,
             ws="none",
