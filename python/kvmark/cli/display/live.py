@@ -22,10 +22,10 @@ from rich.table import Table
 from rich.text import Text
 
 from kvmark.experiment.design import Left
+from kvmark.foreign_text import printable
 from kvmark.records.watch import SeenRun
 from kvmark.report.format import units
 from kvmark.report.format.bars import writable
-from kvmark.report.format.grid import printable
 from kvmark.report.views.going import error_words, fault_words, going_lines
 
 #: Least time between two plain lines about the same step.
