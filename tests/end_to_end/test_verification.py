@@ -107,3 +107,26 @@ def test_commands_beside_one_that_was_refused_are_verified(user: Kvmark) -> None
     document = user("run", file, "--system", url, *words, exits=(0, 1, 3)).json
     sweep = document["summary"]["sweep"]
     assert (sweep["records"], sweep["intact"]) == (15, 15)
+
+
+def test_a_set_that_returns_what_was_there_is_a_write(user: Kvmark) -> None:
+    url, _ = server(user)
+    file = pipelines(user, url, write="SET {key} {value} GET", load="SET {key} {value}",
+                     look="GET {key}")  # fmt: skip
+    text = file.read_text().replace("groups:", "  GONE: {does: delete, run: 'DEL {key}'}\ngroups:")
+    text = text.replace(
+        "load: LOAD\nprobe: LOOK\n  GONE: {does: delete, run: 'DEL {key}'}\n",
+        "  GONE: {does: delete, run: 'DEL {key}'}\nload: LOAD\nprobe: LOOK\n",
+    )
+    file.write_text(text.replace("WRITE: 1", "WRITE: 1, GONE: 1"))
+    words = ("--operations", 400, "--verify", "-q", "--json")
+    sweep = user("run", file, "--system", url, *words, exits=(0, 1)).json["summary"]["sweep"]
+    assert sweep["records"] == sweep["intact"] == 16
+
+
+def test_a_value_that_is_changed_and_not_replaced_can_not_be_verified(user: Kvmark) -> None:
+    file = user.folder / "append.yaml"
+    write, load = "APPEND {key} {value}", "SET {key} {value}"
+    file.write_text(PIPELINES.format(write=write, load=load, look="GET {key}"))
+    told = user.refuses("run", file, "--system", "redis://127.0.0.1:1", "--verify")
+    assert "APPEND in WRITE" in told

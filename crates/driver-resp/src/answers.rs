@@ -76,7 +76,9 @@ impl Answers {
             _ => self.look(bytes, reply),
         };
         self.see(prepared, &seen);
-        if let Ok(Seen { something: false, elements, .. }) = seen {
+        if let Ok(Seen { something: false, elements, .. }) = seen
+            && prepared.shows(self.text as usize) != Shows::Before
+        {
             self.missed[0] |= match self.kind {
                 Kind::Read => true,
                 Kind::Update | Kind::Delete => elements,

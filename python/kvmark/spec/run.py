@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
@@ -28,6 +28,11 @@ __all__ = [
     "check_pin",
 ]
 
+_CHANGING: Final = frozenset(
+    {"APPEND", "BITFIELD", "DECR", "DECRBY", "HINCRBY", "HINCRBYFLOAT", "INCR", "INCRBY"}
+    | {"INCRBYFLOAT", "PREPEND", "SETBIT", "SETRANGE"}
+)
+"""Commands after which a value isn't the one that was given."""
 SECOND_NS: Final = 10**9
 DEFAULT_DURATION_NS: Final = 30 * SECOND_NS
 """How long a rate's curve or a fault is measured when nothing else ends the run."""
@@ -224,6 +229,12 @@ class RunSpec:
                 )
         mixed = {name for group in self.active_groups for name in group.mix.weights()}
         for name, one in workload.statements.items():
+            verb = next((word for word in _first_words(one.run) if word in _CHANGING), None)
+            if name in {*mixed, workload.load} and verb is not None:
+                raise SpecError(
+                    f"verify: {verb} in {name} of {workload.name} changes a value that is there, so"
+                    " that what must be there isn't known; leave --verify out"
+                )
             if self.replay is None and name in {*mixed, workload.load} and one.expires:
                 raise SpecError(
                     f"verify: what {name} of {workload.name} writes has a time to live, so that it"
@@ -294,6 +305,12 @@ def check_pin(cores: Sequence[int]) -> None:
         _whole("pin", core, 0, LARGEST_U32)
     if len(set(cores)) != len(cores):
         raise SpecError("pin: a core is named twice; name each core once")
+
+
+def _first_words(texts: str | Sequence[str]) -> Iterator[str]:
+    """What each text of a statement does, in capitals."""
+    for text in (texts,) if isinstance(texts, str) else texts:
+        yield from (word.upper() for word in text.split()[:1])
 
 
 def _whole(name: str, value: int | None, low: int, high: int = LARGEST) -> None:
