@@ -17,7 +17,11 @@ __all__ = ["MADE_BY_KVMARK", "check_output", "own_folder", "write_output"]
 
 MADE_BY_KVMARK: Final = "<!-- made by kvmark -->"
 """The last line of a page in Markdown."""
-_MARKS: Final = (MADE_BY_KVMARK.encode(), b'<meta name="generator" content="kvmark">')
+_MARKS: Final = (
+    MADE_BY_KVMARK.encode(),
+    b'<meta name="generator" content="kvmark">',
+    b'<testsuites name="kvmark compare"',
+)
 _FOLDER_MARK: Final = ".kvmark"
 _LOOKED_AT: Final = 16 << 10
 """Bytes at a file's begin and end among which a mark stands."""
@@ -36,6 +40,8 @@ def check_output(path: Path, name: str = "", *, page: bool = True) -> None:
         raise SpecError(f"{name}{path} is a folder; name a file")
     if not os.access(path.parent, os.W_OK):
         raise SpecError(f"{name}{path.parent} can't be written; name a file in another folder")
+    if page and path.exists() and not path.is_file():
+        raise SpecError(f"{name}{path} is no regular file; name another")
     if page and not _may_replace(path):
         raise SpecError(f"{name}{_foreign(path)}")
 

@@ -108,8 +108,8 @@ def disturbed(answer: Answer) -> Answer:
         number = next(writes) if words[0] in WRITES else 1
         if number > RECORDS and number % 97 == 0:
             raise ConnectionError("planted")
-        if number > RECORDS and number % 211 == 0:
-            time.sleep(0.2)
+        if number > RECORDS and number % 1511 == 0:
+            time.sleep(2.5)
         return reply
 
     return serve
@@ -120,6 +120,6 @@ def test_broken_connections_and_timeouts_hide_no_fault_and_look_like_none(
     verify: Callable[..., Any], fault: str
 ) -> None:
     liar = RedisLiar(fault, 0 if fault == "none" else PLANTED)
-    sweep = verify("strings", disturbed(liar), "--timeout", "100ms", exits=1)
+    sweep = verify("strings", disturbed(liar), "--timeout", "2s", exits=1)
     found = {name: sweep[name] for name in LOST if sweep[name]}
     assert found == ({} if fault == "none" else {FOUND[fault]: PLANTED})

@@ -122,9 +122,10 @@ def test_progress_that_can_not_be_shown_is_dropped(kvmark: Kvmark) -> None:
         out, _ = started.communicate(timeout=kvmark.patience_s)
     assert started.returncode in (0, 1)
     assert json.loads(out)["schema"] == "kvmark/run/1"
-    started = kvmark.start("run", *work, "--json")
-    assert started.stderr is not None
-    started.stderr.close()
-    assert json.loads(started.stdout.read() if started.stdout else "")["summary"]
-    assert started.wait(timeout=kvmark.patience_s) in (0, 1)
+    with kvmark.start("run", *work, "--json") as started:
+        assert started.stderr is not None
+        assert started.stdout is not None
+        started.stderr.close()
+        assert json.loads(started.stdout.read())["summary"]
+    assert started.returncode in (0, 1)
     assert [run.state for run in Records(kvmark.runs).list()] == ["closed", "closed"]

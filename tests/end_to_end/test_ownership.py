@@ -415,3 +415,14 @@ def test_commands_that_load_records_remove_no_row(
     )
     kvmark(*words, "-q", exits=(0, 1))
     assert connection.ask("SELECT * FROM ycsb.usertable WHERE y_id = 'dear'")
+
+
+def test_a_mark_that_is_somebodys_link_is_not_followed(kvmark: Kvmark) -> None:
+    precious, folder = kvmark.folder / "precious", kvmark.folder / "db"
+    precious.write_text("mine")
+    folder.mkdir()
+    (folder / ".kvmark").symlink_to(precious)
+    words = ("ycsb", "--system", "rocksdb:db", "--records", 100, "--workloads", "load")
+    told = kvmark(*words, "--repetitions", 1, *QUIET, exits=(1, 2, 3))
+    assert "can't be marked" in told.out + told.err
+    assert precious.read_text() == "mine"

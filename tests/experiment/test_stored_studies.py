@@ -8,6 +8,7 @@ import pytest
 from studies import Program
 
 from kvmark.cli import main
+from kvmark.outputs import MADE_BY_KVMARK
 from kvmark.records.archive import unpack, write_archive
 
 TINY = """
@@ -54,7 +55,8 @@ def made(folder: Path, words: str) -> str:
 def test_a_page_of_a_stored_study_is_its_report(archive: Path) -> None:
     _, _, report = (archive / "tiny.md").read_text().partition("\n\n")
     page = made(archive, "from=tiny.tar.xz")
-    assert page.replace("](page/", "](tiny/").count(report.strip()) == 1
+    report = report.removesuffix(f"{MADE_BY_KVMARK}\n").strip()
+    assert page.replace("](page/", "](tiny/").count(report) == 1
     for name in ("throughput.svg", "response.svg"):
         drawn = (archive / "page" / name).read_bytes()
         assert drawn == (archive / "tiny" / name).read_bytes()

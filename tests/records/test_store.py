@@ -150,6 +150,11 @@ def test_a_folder_with_an_impossible_instant_hides_no_run(
     assert records.find("last").id == good
 
 
+def test_a_file_that_is_called_like_a_run_is_none(tmp_path: Path) -> None:
+    (tmp_path / "20261101-000000-notes-ab11").write_text("precious")
+    assert Records(tmp_path).list() == []
+
+
 def test_an_empty_folder_is_listed_as_broken(tmp_path: Path) -> None:
     records = at(tmp_path, NOON)
     records.new("x")

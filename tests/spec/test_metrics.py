@@ -60,6 +60,7 @@ def test_a_quantile_is_its_share(text: str, q: float) -> None:
         ("", "'' is not a metric; write throughput, p99"),
         ("mesn", "there is no figure 'mesn' — did you mean 'mean'?"),
         ("p100", "p100 is the maximum; write max"),
+        ("p101", "'p101' is not a quantile; write p10.1 or p10"),
         ("p999.9", "'p999.9' is not a quantile; write p99.9 or p999"),
         ("a.b.p99", "'a.b.p99' has more than an operation and a time before p99"),
         ("service.READ.p99", "'service.READ.p99' has more than an operation and a time"),

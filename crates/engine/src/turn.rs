@@ -522,26 +522,26 @@ impl<C: Clock> Completions for Floor<'_, C> {
     #[inline]
     fn completed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, reply: &Reply) {
         self.deadlines.disarm(ticket);
-        self.outstanding.answer(at_ns);
         self.end(ticket, at_ns, Some(outcome), reply, None);
+        self.outstanding.answer(at_ns);
     }
 
     #[inline(never)]
     fn failed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, why: &str, reply: &Reply) {
+        self.deadlines.disarm(ticket);
+        self.end(ticket, at_ns, Some(outcome), reply, Some(why));
         // Who can't be reached, or closes its connections, has answered nothing.
         if outcome == Outcome::Connection {
             self.outstanding.give_up(at_ns);
         } else {
             self.outstanding.answer(at_ns);
         }
-        self.deadlines.disarm(ticket);
-        self.end(ticket, at_ns, Some(outcome), reply, Some(why));
     }
 
     fn expired(&mut self, ticket: Ticket, at_ns: u64, why: &str) {
-        self.outstanding.give_up(at_ns);
         self.deadlines.disarm(ticket);
         self.fail(ticket, at_ns, Some(Outcome::Timeout), Some(why));
+        self.outstanding.give_up(at_ns);
     }
 
     #[inline]

@@ -464,6 +464,7 @@ Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="A file instead of standard output."),
 ]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
 ReportPlace = Annotated[
     Path | None,
     typer.Option(

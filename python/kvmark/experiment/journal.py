@@ -136,7 +136,7 @@ class Journal:
     def _write(self, document: Mapping[str, Any]) -> None:
         line = json.dumps(document, ensure_ascii=False) + "\n"
         try:
-            with (self.path / _LINES).open("ab") as log:
+            with files.open_to_append(self.path / _LINES) as log:
                 # A line that a killed process left unfinished is not continued.
                 begin_anew = log.tell() > 0 and not self._ends_whole()
                 log.write((b"\n" if begin_anew else b"") + line.encode())

@@ -21,6 +21,8 @@ __all__ = ["key_names"]
 
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 _NUMBER: Final = "-?[0-9]+"
+_LONGEST: Final = 20
+"""Digits of the largest number of 64 bits."""
 _NUMBERS: Final = frozenset({"ordinal", "number", "computed", "split", "gaussian", "timestamp"})
 _UUID: Final = "[0-9a-f-]{36}"
 _SIZED: Final = r"[-0-9A-Z_a-z]{10}\.*"
@@ -57,7 +59,12 @@ def _names(plan: Plan) -> Iterator[str]:
 def _key_text(text: KeyText) -> str:
     if text.order == "sized":
         return _SIZED
-    return f"{re.escape(text.prefix)}-?[0-9]{{{max(text.zero_padding, 1)},}}"
+    # As it is written: no zeros before it but those that fill it up.
+    width = max(text.zero_padding, 1)
+    number = f"[0-9]{{{width}}}"
+    if width < _LONGEST:
+        number = f"({number}|[1-9][0-9]{{{width},{_LONGEST - 1}}})"
+    return f"{re.escape(text.prefix)}{number}"
 
 
 def _word(word: str, arguments: Sequence[Argument], key: KeyText) -> str | None:

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from kvmark.errors import RecordsError
 from kvmark.removal import remove_file
@@ -65,6 +65,16 @@ def write_atomically(path: Path, data: bytes) -> None:
         remove_file(temporary)
         raise
     sync_folder(path.parent)
+
+
+def open_to_append(path: Path) -> BinaryIO:
+    """A log, which is made where there is none.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    return os.fdopen(os.open(path, flags, PRIVATE_FILE), "ab")
 
 
 def read_file(path: Path) -> bytes:

@@ -158,7 +158,11 @@ class Records:
         """
         try:
             with os.scandir(self.root) as found:
-                yield from (entry.name for entry in found if _ID.fullmatch(entry.name))
+                yield from (
+                    entry.name
+                    for entry in found
+                    if _ID.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
+                )
         except FileNotFoundError:
             return
         except OSError as problem:

@@ -159,7 +159,7 @@ class RunFolder:
 
     def _append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         text = "".join(json.dumps(row) + "\n" for row in rows)
-        with one_sentence(self.path), (self.path / name).open("ab") as log:
+        with one_sentence(self.path), files.open_to_append(self.path / name) as log:
             log.write(text.encode())
 
     def end(self, engine: Mapping[str, Any]) -> Manifest:

@@ -166,6 +166,8 @@ def _measure(name: str) -> tuple[Measure, str | None]:
         raise SpecError(f"{shown(name)} is not a quantile; write p99.9 or p999")
     if whole == "10" and nines and not nines.strip("0"):
         raise SpecError("p100 is the maximum; write max")
+    if nines and not whole.startswith("9"):
+        raise SpecError(f"{shown(name)} is not a quantile; write p{whole}.{nines} or p{whole}")
     q = _share(found)
     if not 0 < q < 1:
         raise SpecError(f"{shown(name)} is not a quantile above p0")

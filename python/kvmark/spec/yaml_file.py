@@ -93,6 +93,8 @@ Size = Annotated[int, _quantity(quantity.size_bytes, "a size")]
 
 def read_text(path: Path) -> str:
     """The text of a small UTF-8 file, or a `SpecError` that names it."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise SpecError("cannot be read: it is no regular file", file=str(path))
     try:
         raw = path.read_bytes()
         if len(raw) > LARGEST_FILE:

@@ -27,6 +27,7 @@ _DRIVER: Final = "rocksdb"
 _SCRATCH: Final = "scratch-"
 _SCRATCH_NAME: Final = re.compile(rf"{_SCRATCH}[0-9a-f]{{8}}")
 _MARK: Final = ".kvmark"
+_MARKING: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAMES: Final = (
     r"CURRENT|IDENTITY|LOCK|LOG(\.old\.\d+)?|(MANIFEST|OPTIONS)-\d+(\.dbtmp)?|\d+\.(sst|log|blob)"
     rf"|\d+\.dbtmp|{re.escape(_MARK)}"
@@ -69,7 +70,10 @@ def _mark(folder: Path, claim: str) -> None:
     text = json.dumps({"made_by": "kvmark", "claim": claim}) + "\n"
     try:
         folder.mkdir(exist_ok=True)
-        (folder / _MARK).write_text(text, encoding="utf-8")
+        # Somebody's link leads to somebody's file.
+        handle = os.open(folder / _MARK, _MARKING, 0o644)
+        with os.fdopen(handle, "w", encoding="utf-8") as mark:
+            mark.write(text)
     except OSError as problem:
         raise SystemUnderTestError(
             f"{folder} can't be marked as kvmark's own because {problem.strerror}: check its"

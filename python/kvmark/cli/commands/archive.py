@@ -42,7 +42,6 @@ HistogramLogs = Annotated[
         " around faults and for the error of a quantile in a single run."
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace an archive that is there.")]
 Small = Annotated[
     bool,
     typer.Option(
@@ -68,7 +67,7 @@ def archive(
     histogram_logs: HistogramLogs = True,
     small: Small = False,
     waits: Waits = True,
-    force: Force = False,
+    force: options.Force = False,
     folder: options.KeptRuns = None,
     json: options.Json = False,
     quiet: options.Quiet = False,

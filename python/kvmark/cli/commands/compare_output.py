@@ -41,7 +41,7 @@ def answer_comparison(
         RunError: the file for the build server can't be written.
     """
     if junit_file is not None:
-        write_output(junit_file, junit(comparison))
+        write_output(junit_file, junit(comparison), page=True)
     match form:
         case "json":
             print_json(

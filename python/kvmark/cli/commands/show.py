@@ -10,7 +10,7 @@ import typer
 
 from kvmark.cli import options
 from kvmark.cli.output import json_text, print_answer, print_json, terminal_width, write_report
-from kvmark.errors import SpecError
+from kvmark.errors import SpecError, UsageError
 from kvmark.outputs import check_output, write_output
 from kvmark.records import Records
 
@@ -46,10 +46,15 @@ def export(
     word: options.Word = "last",
     format: options.Format = "json",
     output: options.Output = None,
+    force: options.Force = False,
     folder: options.KeptRuns = None,
     json: options.Json = False,
 ) -> None:
     """Writes a run as text that other programs read."""
+    if output is not None:
+        check_output(output, "output: ", page=False)
+        if output.is_file() and not force:
+            raise UsageError(f"output: {output} is there already; name another, or give --force")
     run = Records.at(folder).open(word)
     text = _exported(run, format)
     if output is not None:
