@@ -159,9 +159,7 @@ class Records:
         try:
             with os.scandir(self.root) as found:
                 yield from (
-                    entry.name
-                    for entry in found
-                    if _ID.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
+                    entry.name for entry in found if _ID.fullmatch(entry.name) and entry.is_dir()
                 )
         except FileNotFoundError:
             return
