@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from command_line import Kvmark
 
 from kvmark.testbed import redis
@@ -124,9 +125,12 @@ def test_a_set_that_returns_what_was_there_is_a_write(user: Kvmark) -> None:
     assert sweep["records"] == sweep["intact"] == 16
 
 
-def test_a_value_that_is_changed_and_not_replaced_can_not_be_verified(user: Kvmark) -> None:
-    file = user.folder / "append.yaml"
-    write, load = "APPEND {key} {value}", "SET {key} {value}"
+@pytest.mark.parametrize("verb", ["APPEND", "DEL"])
+def test_a_value_that_is_changed_and_not_replaced_can_not_be_verified(
+    user: Kvmark, verb: str
+) -> None:
+    file = user.folder / "changed.yaml"
+    write, load = f"{verb} {{key}} {{value}}", "SET {key} {value}"
     file.write_text(PIPELINES.format(write=write, load=load, look="GET {key}"))
     told = user.refuses("run", file, "--system", "redis://127.0.0.1:1", "--verify")
-    assert "APPEND in WRITE" in told
+    assert f"{verb} in WRITE" in told

@@ -33,6 +33,8 @@ _CHANGING: Final = frozenset(
     | {"INCRBYFLOAT", "PREPEND", "SETBIT", "SETRANGE"}
 )
 """Commands after which a value isn't the one that was given."""
+_REMOVING: Final = frozenset({"DEL", "DELETE", "GETDEL", "HDEL", "UNLINK"})
+"""Commands after which there is none; a statement that isn't there to delete hasn't any."""
 SECOND_NS: Final = 10**9
 DEFAULT_DURATION_NS: Final = 30 * SECOND_NS
 """How long a rate's curve or a fault is measured when nothing else ends the run."""
@@ -229,7 +231,8 @@ class RunSpec:
                 )
         mixed = {name for group in self.active_groups for name in group.mix.weights()}
         for name, one in workload.statements.items():
-            verb = next((word for word in _first_words(one.run) if word in _CHANGING), None)
+            unforeseen = _CHANGING if one.does == "delete" else _CHANGING | _REMOVING
+            verb = next((word for word in _first_words(one.run) if word in unforeseen), None)
             if name in {*mixed, workload.load} and verb is not None:
                 raise SpecError(
                     f"verify: {verb} in {name} of {workload.name} changes a value that is there, so"
