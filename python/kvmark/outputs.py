@@ -10,10 +10,10 @@ import os
 from pathlib import Path
 from typing import Final
 
-from kvmark.errors import RunError, SpecError
+from kvmark.errors import RunError, SpecError, UsageError
 from kvmark.removal import remove_file
 
-__all__ = ["MADE_BY_KVMARK", "check_output", "own_folder", "write_output"]
+__all__ = ["MADE_BY_KVMARK", "check_output", "own_folder", "refuse_existing", "write_output"]
 
 MADE_BY_KVMARK: Final = "<!-- made by kvmark -->"
 """The last line of a page in Markdown."""
@@ -44,6 +44,16 @@ def check_output(path: Path, name: str = "", *, page: bool = True) -> None:
         raise SpecError(f"{name}{path} is no regular file; name another")
     if page and not _may_replace(path):
         raise SpecError(f"{name}{_foreign(path)}")
+
+
+def refuse_existing(path: Path, name: str, *, force: bool) -> None:
+    """Refuses a file that is there, unless the user said that it may go.
+
+    Raises:
+        UsageError: it is there. What isn't a regular file is written, and not replaced.
+    """
+    if path.is_file() and not force:
+        raise UsageError(f"{name}{path} is there already; name another, or give --force")
 
 
 def write_output(path: Path, content: str | bytes, *, page: bool = False) -> None:

@@ -897,7 +897,7 @@ def test_a_verdict_is_kept_beside_the_run_and_can_be_replaced(
 def test_a_damaged_verdict_is_as_good_as_none(healthy: Make, records: Records) -> None:
     run = healthy().run()
     assert records.line(run.id).judgement is None
-    for text in ("", "[]", "{}", '{"judgement": "FINE"}'):
+    for text in ("", "[]", "{}", '{"judgement": "FINE"}', "[" * 100_000):
         records.verdict_path(run.id).write_text(text)
         assert records.line(run.id).judgement is None
 

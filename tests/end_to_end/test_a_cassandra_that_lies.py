@@ -1,27 +1,22 @@
 """`--verify` on a real Cassandra node behind a proxy that lies about it."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cassandra_node import PATIENT, cassandra_up
 from command_line import Kvmark
 from lying_cql import CqlLiar
 from lying_proxy import proxy
 
 from kvmark.testbed import cassandra
 from kvmark.testbed.console import connect
-from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed
 
 RECORDS = 60
 PLANTED = 4
 TABLE = "kvmark.lies"
-# Nothing is given up because the machine is busy.
-SETTINGS = tuple(
-    (f"{what}_request_timeout", "2m") for what in ("read", "range", "write", "truncate")
-)
 WRITE = f'"INSERT INTO {TABLE} (k, a, b) VALUES ({{key}}, {{a}}, {{b}})"'
 WORKLOAD = f"""
 name: lies
@@ -65,14 +60,9 @@ COUNTED = ("missing", "incomplete", "torn", "stale", "resurrected", "unacknowled
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
     """One node, which all tests of this file use."""
-    for program in ("java", "mvn"):
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} isn't installed")
     root = tmp_path_factory.mktemp("testbeds")
-    try:
-        yield cassandra.up(cassandra.Wanted(settings=SETTINGS), root, lambda _: None)
-    finally:
-        take_down(root)
+    with cassandra_up(root, cassandra.Wanted(settings=PATIENT)) as node:
+        yield node
 
 
 @pytest.fixture

@@ -1,16 +1,15 @@
 """A real Cassandra node, reached over TLS and with a password, from the words a user types."""
 
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from cassandra_node import cassandra_up
 from command_line import Kvmark
 
 from kvmark import catalog
 from kvmark.secret import Secret
 from kvmark.testbed import cassandra
-from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed
 from waiting import wait_until
 
@@ -48,15 +47,10 @@ READY = sorted(name for name in catalog.names() if name.startswith("cql/"))
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
     """One node, which all tests of this file use."""
-    for program in ("java", "mvn"):
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} isn't installed")
     root = tmp_path_factory.mktemp("testbeds")
     wanted = cassandra.Wanted(password=Secret(SECRET), tls=True, settings=SETTINGS)
-    try:
-        yield cassandra.up(wanted, root, lambda _: None)
-    finally:
-        take_down(root)
+    with cassandra_up(root, wanted) as node:
+        yield node
 
 
 def outcomes(manifest: dict[str, Any]) -> set[str]:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import psutil
 import pytest
+from cassandra_node import cassandra_up
 from command_line import Kvmark
 
 from kvmark.errors import SystemUnderTestError
 from kvmark.testbed import cassandra
 from kvmark.testbed.cassandra.health import connect
 from kvmark.testbed.console import Console
-from kvmark.testbed.control import kill_node, restart_node, take_down, wait_until_healthy
+from kvmark.testbed.control import kill_node, restart_node, wait_until_healthy
 from kvmark.testbed.observe import Observer
 from kvmark.testbed.state import Testbed
 from waiting import wait_until
@@ -42,9 +42,6 @@ pytestmark = pytest.mark.three_nodes
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
     """Three nodes, which all tests of this file use."""
-    for program in ("java", "mvn"):
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} isn't installed")
     available = psutil.virtual_memory().available
     if available < NEEDED_BYTES:
         pytest.skip(
@@ -53,10 +50,8 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
         )
     root = tmp_path_factory.mktemp("testbeds")
     wanted = cassandra.Wanted(nodes=3, heap_bytes=HEAP_BYTES, settings=SETTINGS)
-    try:
-        yield cassandra.up(wanted, root, lambda _: None)
-    finally:
-        take_down(root)
+    with cassandra_up(root, wanted) as nodes:
+        yield nodes
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import pytest
+from cassandra_node import PATIENT, cassandra_up
 from command_line import Kvmark
 
 from kvmark.testbed import cassandra, memcached, redis
@@ -336,18 +337,9 @@ class Tables:
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
     """One node, which all tests of this file use."""
-    for program in ("java", "mvn"):
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} isn't installed")
     root = tmp_path_factory.mktemp("testbeds")
-    # Nothing is given up because the machine is busy.
-    patient = tuple(
-        (f"{what}_request_timeout", "5m") for what in ("read", "range", "write", "truncate")
-    )
-    try:
-        yield cassandra.up(cassandra.Wanted(settings=patient), root, lambda _: None)
-    finally:
-        take_down(root)
+    with cassandra_up(root, cassandra.Wanted(settings=PATIENT)) as node:
+        yield node
 
 
 @pytest.fixture(params=["stress", "app"])

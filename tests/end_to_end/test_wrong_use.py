@@ -187,6 +187,19 @@ def test_no_name_commands_the_terminal(kvmark: Kvmark) -> None:
         ("kvmark-study.html", ("study", "smoke", "--system", "null:")),
         ("mine.md", ("run", "ycsb/c", "--system", "null:", "--report", "mine.md")),
         ("kvmark-report.html", ("runs", "report", "last")),
+        (
+            "mine.xml",
+            (
+                "ab",
+                "ycsb/c --system null:",
+                "--candidate",
+                "--clients 2",
+                "--fail-if",
+                "p99>5%",
+                "--junit",
+                "mine.xml",
+            ),
+        ),
     ],
 )
 def test_a_report_replaces_no_file_of_the_user(

@@ -98,8 +98,7 @@ def kept_line(root: Path, run: str) -> RunLine | None:
 def _kept(root: Path, run: str) -> Mapping[str, Any] | None:
     """The document beside a run, if it was made of what is there now."""
     try:
-        with open(f"{root}/{run}{VERDICT_ENDING}", "rb") as file:  # noqa: PTH123 - of thousands
-            kept = json.load(file)
+        kept = files.read_document(verdict_path(root, run))
         found = {name: kept[name] for name in (*_JUDGED, *_LISTED)}
         made_of = kept["made_of"]
     except (OSError, ValueError, TypeError, KeyError):

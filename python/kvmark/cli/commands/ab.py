@@ -23,6 +23,7 @@ from kvmark.cli.commands.compare_options import (
 )
 from kvmark.cli.experiment import Shared, begun, carried_out, report_maker, with_shared
 from kvmark.errors import AnswerIsNo, KvmarkError, RecordsError, SpecError
+from kvmark.outputs import check_output
 
 if TYPE_CHECKING:
     from kvmark.experiment.designs.paired.ab import SideFailures
@@ -96,6 +97,8 @@ def ab(
 
     decided_by, asked = parse_comparable(metric), gate(fail_if or (), if_unknown)
     form: Literal["text", "md", "json"] = "json" if shared.json else format
+    if junit_file is not None:
+        check_output(junit_file, "junit: ")
     wanted = _Wanted(allowed(allow), asked, form, junit_file, report)
     if answer is not None:
         if shared_words or base or candidate:

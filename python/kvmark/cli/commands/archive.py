@@ -12,6 +12,7 @@ from kvmark.cli import options
 from kvmark.cli.completion import complete
 from kvmark.cli.output import print_json
 from kvmark.errors import UsageError
+from kvmark.outputs import check_output, refuse_existing
 from kvmark.records.archive import ENDING, STUDIES, write_archive
 from kvmark.records.removal import is_written
 from kvmark.records.store import Records
@@ -76,8 +77,8 @@ def archive(
 
     `kvmark doc` makes blocks of such a file, and tar unpacks it.
     """
-    if output.exists() and not force:
-        raise UsageError(f"output: {output} is there already; name another, or give --force")
+    check_output(output, "output: ", page=False)
+    refuse_existing(output, "output: ", force=force)
     if not output.name.endswith(ENDING):
         raise UsageError(f"output: {output} must end in {ENDING}")
     if small and not histogram_logs:

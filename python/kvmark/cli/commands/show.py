@@ -10,8 +10,8 @@ import typer
 
 from kvmark.cli import options
 from kvmark.cli.output import json_text, print_answer, print_json, terminal_width, write_report
-from kvmark.errors import SpecError, UsageError
-from kvmark.outputs import check_output, write_output
+from kvmark.errors import SpecError
+from kvmark.outputs import check_output, refuse_existing, write_output
 from kvmark.records import Records
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ def export(
     """Writes a run as text that other programs read."""
     if output is not None:
         check_output(output, "output: ", page=False)
-        if output.is_file() and not force:
-            raise UsageError(f"output: {output} is there already; name another, or give --force")
+        refuse_existing(output, "output: ", force=force)
     run = Records.at(folder).open(word)
     text = _exported(run, format)
     if output is not None:
