@@ -11,18 +11,30 @@ from pathlib import Path
 from typing import Final
 
 from kvmark.errors import RunError, SpecError, UsageError
-from kvmark.removal import remove_file
+from kvmark.records.files import write_atomically
 
-__all__ = ["MADE_BY_KVMARK", "check_output", "own_folder", "refuse_existing", "write_output"]
+__all__ = [
+    "HISTOGRAMS_BY_KVMARK",
+    "MADE_BY_KVMARK",
+    "check_output",
+    "own_folder",
+    "refuse_existing",
+    "write_output",
+]
 
 MADE_BY_KVMARK: Final = "<!-- made by kvmark -->"
 """The last line of a page in Markdown."""
+HISTOGRAMS_BY_KVMARK: Final = "#[made by kvmark]"
+"""The first line of a log of histograms."""
 _MARKS: Final = (
     MADE_BY_KVMARK.encode(),
+    HISTOGRAMS_BY_KVMARK.encode(),
     b'<meta name="generator" content="kvmark">',
     b'<testsuites name="kvmark compare"',
 )
 _FOLDER_MARK: Final = ".kvmark"
+_PUBLIC: Final = 0o666
+"""A file's permissions, before the user's mask."""
 _LOOKED_AT: Final = 16 << 10
 """Bytes at a file's begin and end among which a mark stands."""
 
@@ -67,17 +79,11 @@ def write_output(path: Path, content: str | bytes, *, page: bool = False) -> Non
         raise RunError(_foreign(path))
     # Where a link leads is what the user means by it.
     place = path.resolve() if path.is_symlink() else path
-    beside = place.with_name(f".{place.name}.{os.getpid()}.tmp")
     try:
         if place.exists() and not place.is_file():
             place.write_bytes(data)
-            return
-        try:
-            beside.write_bytes(data)
-            beside.replace(place)
-        except OSError:
-            remove_file(beside)
-            raise
+        else:
+            write_atomically(place, data, _PUBLIC)
     except OSError as problem:
         raise RunError(f"{path} can't be written because {problem.strerror}") from problem
 

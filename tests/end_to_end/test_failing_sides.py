@@ -86,3 +86,12 @@ def test_both_sides_failures_are_in_the_document_and_first_in_the_report(
     code, out, _ = ab("--answer", name, "--allow", "system", given=("ab",))
     assert code == 1
     assert out.startswith("INVALID: 0 of 7 runs of the baseline and 3 of 7 runs")
+
+
+def test_sides_that_cannot_be_compared_end_it_after_their_first_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KVMARK_RUNS", str(tmp_path / "runs"))
+    assert main([*WORDS]) == 2
+    assert "the systems of the sides differ" in capsys.readouterr().err
+    assert len(list((tmp_path / "runs").glob("*/manifest.json"))) == 2

@@ -41,6 +41,19 @@ def test_a_killed_run_is_recovered_and_nothing_else_is_harmed(
     assert outcomes == {"ok"}
 
 
+def test_a_folder_of_runs_that_is_moved_meanwhile_keeps_what_was_measured(
+    kvmark: Kvmark, going: Callable[..., Going]
+) -> None:
+    words = ("ycsb/c", "--system", "sim:?mean_us=100", "--load", "never")
+    run = going(*words, "--duration", "3s", "--interval", "50ms", "-q")
+    run.wait_for_intervals(3)
+    moved = kvmark.runs.with_name("moved")
+    kvmark.runs.rename(moved)
+    told = run.finish(3).err
+    assert "isn't in" in told and "--runs" in told
+    assert kvmark("show", "last", "--json", "--runs", moved).json["run"] == run.folder.name
+
+
 def test_a_run_goes_until_its_load_has_ended_too(
     kvmark: Kvmark, going: Callable[..., Going]
 ) -> None:

@@ -418,3 +418,12 @@ def test_a_mark_that_is_somebodys_link_is_not_followed(kvmark: Kvmark) -> None:
     told = kvmark(*words, "--repetitions", 1, *QUIET, exits=(1, 2, 3))
     assert "can't be marked" in told.out + told.err
     assert precious.read_text() == "mine"
+
+
+def test_a_folder_that_a_link_leads_to_is_emptied_for_each_repetition(kvmark: Kvmark) -> None:
+    (kvmark.folder / "real").mkdir()
+    (kvmark.folder / "db").symlink_to("real")
+    words = ("ycsb", "--system", "rocksdb:db", "--records", 100, "--workloads", "load,c")
+    kvmark(*words, "--repetitions", 2, *QUIET, exits=(0, 1))
+    assert (kvmark.folder / "db").is_symlink()
+    assert (kvmark.folder / "real" / "CURRENT").exists()

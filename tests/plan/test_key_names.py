@@ -28,7 +28,9 @@ groups: [{mix: {MSET: 1, PUSH: 1}}]
     ("key", "own"),
     [
         ("user6284781860667377211", True),
-        ("usertable-user1", True),
+        ("usertable-user6284781860667377211", True),
+        ("user5", False),
+        ("user123456789", False),
         ("user", False),
         ("user01", False),
         ("user-5", False),

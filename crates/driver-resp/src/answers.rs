@@ -76,12 +76,11 @@ impl Answers {
             _ => self.look(bytes, reply),
         };
         self.see(prepared, &seen);
-        if let Ok(Seen { something: false, elements, .. }) = seen
-            && prepared.shows(self.text as usize) != Shows::Before
-        {
+        if let Ok(Seen { something: false, elements, .. }) = seen {
+            let shows_before = prepared.shows(self.text as usize) == Shows::Before;
             self.missed[0] |= match self.kind {
                 Kind::Read => true,
-                Kind::Update | Kind::Delete => elements,
+                Kind::Update | Kind::Delete => elements && !shows_before,
                 Kind::Insert | Kind::Scan | Kind::ReadModifyWrite => false,
             };
         }

@@ -24,6 +24,8 @@ use crate::verify_scan::VerifyScan;
 
 /// How long workers get to notice that a phase was given up.
 const GRACE: Duration = Duration::from_millis(500);
+/// How long a silent system is waited for once the user has ended the run.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The coordinator's view of one stretch.
 pub(crate) struct Conduct<'a> {
@@ -474,6 +476,7 @@ impl<'a> Conduct<'a> {
         }
         if control == Control::Abandon {
             run.crew.abandoned = true;
+            run.is_silent = true;
             self.stretch.give_up();
         }
         if run.observer.is_disturbed() {
@@ -521,7 +524,13 @@ impl<'a> Conduct<'a> {
             return Ok(());
         }
         let over = over_since.get_or_insert_with(Instant::now).elapsed();
-        let limit = Duration::from_nanos(self.plan.drain_limit_ns);
+        let mut limit = Duration::from_nanos(self.plan.drain_limit_ns);
+        let silence = Duration::from_nanos(self.silent_ns(run).unwrap_or(0));
+        if run.interrupted && over.min(silence) >= PATIENCE {
+            // Who ended the run waits neither for a silent system nor for its statistics.
+            run.is_silent = true;
+            limit = limit.min(PATIENCE);
+        }
         if over >= limit {
             self.stretch.give_up();
         }

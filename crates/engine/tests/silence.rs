@@ -261,6 +261,32 @@ fn while_a_planned_fault_acts_no_silence_counts_and_behind_it_the_limit_counts_a
     assert!(watching.disturbed_last.elapsed() >= Duration::from_secs(1));
 }
 
+/// A user who ends the run at once.
+struct Leaving;
+
+impl Observer for Leaving {
+    fn progress(&mut self, _: &Progress) {}
+
+    fn poll(&mut self) -> Control {
+        Control::Stop
+    }
+}
+
+#[test]
+fn who_ends_a_run_waits_two_seconds_for_a_silent_system() {
+    let mut plan = plan(closed(), 2);
+    plan.drain_limit_ns = 3600 * SECOND_NS;
+    let folder = tempfile::tempdir().unwrap();
+    let done = run(&plan, Mute::default(), folder.path(), &mut Leaving).unwrap();
+    assert!(done.failure.is_none() && !done.abandoned, "{:?}", done.failure);
+    assert_eq!(done.record.phases[0].stopped_by, StoppedBy::Cancelled);
+
+    let hanging = Recording { hangs_from: Some(0), ..Recording::default() };
+    let folder = tempfile::tempdir().unwrap();
+    let done = run(&plan, hanging, folder.path(), &mut Leaving).unwrap();
+    assert!(matches!(done.failure, Some(EngineError::Unresponsive { workers: 2, .. })));
+}
+
 #[test]
 fn clients_on_threads_end_intervals_while_they_wait() {
     // Nothing is due but at the begin, or nobody has thought for long enough.

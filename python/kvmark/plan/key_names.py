@@ -23,6 +23,8 @@ _PLACE: Final = re.compile(r"\{(\w+)\}")
 _NUMBER: Final = "-?[0-9]+"
 _LONGEST: Final = 20
 """Digits of the largest number of 64 bits."""
+_RARE: Final = 1e-4
+"""How likely the smallest of all hashes may have fewer digits than a key of ours must have."""
 _NUMBERS: Final = frozenset({"ordinal", "number", "computed", "split", "gaussian", "timestamp"})
 _UUID: Final = "[0-9a-f-]{36}"
 _SIZED: Final = r"[-0-9A-Z_a-z]{10}\.*"
@@ -42,11 +44,12 @@ def key_names(plans: Iterable[Plan]) -> re.Pattern[str]:
 
 def _names(plan: Plan) -> Iterator[str]:
     # Where keys of several tables lie together, some drivers put the table's name before them.
-    yield f"({re.escape(plan.dataset.table)}-)?{_key_text(plan.dataset.key)}"
+    record = _record_key(plan)
+    yield f"({re.escape(plan.dataset.table)}-)?{record}"
     for statement in plan.statements:
         for text in statement.texts:
             for place, word in enumerate(text.split()):
-                pattern = _word(word.strip('[]"'), statement.arguments, plan.dataset.key)
+                pattern = _word(word.strip('[]"'), statement.arguments, record)
                 is_named = any(
                     isinstance(one.generator, KeyGenerator | NameGenerator | FormatGenerator)
                     for one in statement.arguments
@@ -56,23 +59,34 @@ def _names(plan: Plan) -> Iterator[str]:
                     yield pattern
 
 
-def _key_text(text: KeyText) -> str:
+def _record_key(plan: Plan) -> str:
+    key, fewest = plan.dataset.key, 1
+    if key.order == "hashed":
+        # Hashes are even below 2^63: `user5` is somebody's count, not one of a thousand of them.
+        smallest = _RARE * 2**63 / max(plan.dataset.start + plan.dataset.count, 1)
+        fewest = max(len(str(int(smallest))), 1)
+    return _key_text(key, fewest)
+
+
+def _key_text(text: KeyText, fewest: int = 1) -> str:
     if text.order == "sized":
         return _SIZED
     # As it is written: no zeros before it but those that fill it up.
     width = max(text.zero_padding, 1)
+    if fewest > width:
+        return f"{re.escape(text.prefix)}[1-9][0-9]{{{fewest - 1},{_LONGEST - 1}}}"
     number = f"[0-9]{{{width}}}"
     if width < _LONGEST:
         number = f"({number}|[1-9][0-9]{{{width},{_LONGEST - 1}}})"
     return f"{re.escape(text.prefix)}{number}"
 
 
-def _word(word: str, arguments: Sequence[Argument], key: KeyText) -> str | None:
+def _word(word: str, arguments: Sequence[Argument], record: str) -> str | None:
     """A pattern for a word of a statement; None where anything may stand in it."""
     pattern, end = "", 0
     for place in _PLACE.finditer(word):
         argument = next((one for one in arguments if one.name == place[1]), None)
-        inserted = None if argument is None else _generated(argument.generator, arguments, key)
+        inserted = None if argument is None else _generated(argument.generator, arguments, record)
         if inserted is None:
             return None
         pattern += re.escape(word[end : place.start()]) + f"({inserted})"
@@ -80,10 +94,10 @@ def _word(word: str, arguments: Sequence[Argument], key: KeyText) -> str | None:
     return pattern + re.escape(word[end:])
 
 
-def _generated(generator: Generator, arguments: Sequence[Argument], key: KeyText) -> str | None:
+def _generated(generator: Generator, arguments: Sequence[Argument], record: str) -> str | None:
     """A pattern for what a generator writes; None where that may be anything."""
     if isinstance(generator, KeyGenerator):
-        return _key_text(key)
+        return record
     if isinstance(generator, NameGenerator):
         return _key_text(generator.text)
     if isinstance(generator, UuidGenerator):
@@ -93,7 +107,7 @@ def _generated(generator: Generator, arguments: Sequence[Argument], key: KeyText
         for part in generator.parts:
             pattern += re.escape(part.literal)
             if part.argument is not None:
-                inserted = _generated(arguments[part.argument].generator, arguments, key)
+                inserted = _generated(arguments[part.argument].generator, arguments, record)
                 if inserted is None:
                     return None
                 pattern += f"({inserted})"

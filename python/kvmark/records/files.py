@@ -48,7 +48,7 @@ _MOST_READ: Final = 1 << 30
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, data: bytes, mode: int = PRIVATE_FILE) -> None:
     """Writes beside the file, flushes to the disk and renames, so that no half file is ever seen.
 
     Raises:
@@ -56,7 +56,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with os.fdopen(os.open(temporary, _CREATE, PRIVATE_FILE), "wb") as file:
+        with os.fdopen(os.open(temporary, _CREATE, mode), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -163,6 +163,7 @@ def _recovered(plan: Plan, folder: RunFolder, died: GeneratorDied) -> Carried:
     # Tables bring Polars, which nobody needs whose generator lives.
     from kvmark.records.recovery import recover  # noqa: PLC0415
 
+    _check_place(folder)
     manifest = recover(folder.path).manifest
     reason = GeneratorDied(f"{died}; what it had written is kept as run {folder.id}")
     return Carried(folder, _present(plan, manifest), reason, manifest)
@@ -172,12 +173,22 @@ def _kept(
     plan: Plan, folder: RunFolder, result: Mapping[str, Any], failure: KvmarkError | None
 ) -> Carried:
     """The run with what the engine returned on the disk."""
+    _check_place(folder)
     try:
         manifest = folder.end(result["record"])
     except BaseException:
         folder.abandon()
         raise
     return Carried(folder, _present(plan, manifest), failure, manifest)
+
+
+def _check_place(folder: RunFolder) -> None:
+    """Says what became of a folder that the user moved or removed while it was written."""
+    if not folder.path.is_dir():
+        raise RunError(
+            f"run {folder.id} isn't in {folder.path.parent} any more: if the folder was moved, what"
+            " was measured is in it, and kvmark reads it where --runs says that it is now"
+        )
 
 
 def _followed(setting: Setting, folder: RunFolder, plan: Plan) -> AbstractContextManager[object]:

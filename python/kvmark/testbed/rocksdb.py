@@ -38,13 +38,21 @@ _SCRATCH_FILES: Final = re.compile(rf"{re.escape(_MARK)}|db/({_NAMES})")
 
 def _contents(options: Mapping[str, str], _: Secret | None) -> Contents:
     """What is in the folder of a database."""
-    folder = Path(options["path"])
+    named = Path(options["path"])
+    # Where a link leads is what the user means by it.
+    folder = named.resolve()
+
+    def remove() -> None:
+        remove_folder(folder, _OWN_FILES)
+        if named.is_symlink():
+            folder.mkdir()
+
     return Contents(
         found="a database" if (folder / "CURRENT").exists() else None,
         others="name another folder, or leave load out of --workloads",
         claim=_claim_of(folder),
         foreign=lambda names: _foreign_key(folder, names),
-        remove=lambda: remove_folder(folder, _OWN_FILES),
+        remove=remove,
         mark=lambda claim: _mark(folder, claim),
     )
 

@@ -137,7 +137,7 @@ class _Asked:
 def _compare_case(pair: Pair, asked: _Asked) -> CaseComparison:
     (case, baseline), (other, candidate) = pair
     unlike = differences(baseline, candidate)
-    _refuse(unlike, asked.allow)
+    refuse_unlike(unlike, asked.allow)
     runs = [*baseline, *candidate]
     verdicts = {run.id: judge(run) for run in runs}
     _refuse_invalid(verdicts, asked.allow)
@@ -249,7 +249,12 @@ def _by_name(
     return found
 
 
-def _refuse(unlike: Sequence[Difference], allow: Collection[str]) -> None:
+def refuse_unlike(unlike: Sequence[Difference], allow: Collection[str]) -> None:
+    """Refuses differences of kinds that weren't allowed.
+
+    Raises:
+        UsageError: names the first of them.
+    """
     kinds = {"plan": "plans", "system": "systems", "environment": "environments"}
     for kind, of in kinds.items():
         found = [one for one in unlike if one.kind == kind]

@@ -22,7 +22,7 @@ from kvmark.cli.commands.compare_options import (
     share,
 )
 from kvmark.cli.experiment import Shared, begun, carried_out, report_maker, with_shared
-from kvmark.errors import AnswerIsNo, KvmarkError, RecordsError, SpecError
+from kvmark.errors import AnswerIsNo, KvmarkError, RecordsError, SpecError, UsageError
 from kvmark.outputs import check_output
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def ab(
         metric=decided_by,
         precision=Precision(within, find, max_blocks, exactly=repetitions),
         seed=seed,
-        allow_invalid="invalid" in wanted.allow,
+        allow=wanted.allow,
     )
     names = dict.fromkeys(name for plan in paired.check() for name in operation_names(plan))
     named = [decided_by, *(one.metric for one in asked.conditions)]
@@ -171,7 +171,7 @@ def _answer_kept(name: str, wanted: _Wanted, records: Records) -> None:
             " as kvmark runs lists it, without :base or :candidate"
         )
     asked = journal.definition["asked"]
-    paired = Paired.of_definition(asked, allow_invalid="invalid" in wanted.allow)
+    paired = Paired.of_definition(asked, wanted.allow)
     paired.gather(journal)
     _answer(paired, journal, wanted, None)
 
@@ -197,7 +197,11 @@ def _answer(paired: Paired, journal: Journal, wanted: _Wanted, problem: KvmarkEr
     runs = {side: [records.open(run) for run in blocks.runs(side)] for side in SIDES}
     # Each side was named with its servers: what differs between them is what is compared.
     allow = (*wanted.allow, "environment")
-    comparison = compare(runs["base"], runs["candidate"], allow=allow, gate=wanted.gate)
+    try:
+        comparison = compare(runs["base"], runs["candidate"], allow=allow, gate=wanted.gate)
+    except UsageError as refusal:
+        # What ended the comparison explains what it left.
+        raise problem or refusal from refusal
     said = (
         *_blocks_sentences(paired),
         f"The runs have the tags {name}:base and {name}:candidate.",

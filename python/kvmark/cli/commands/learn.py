@@ -12,7 +12,7 @@ from kvmark.cli.commands.compare_options import Allow, allowed
 from kvmark.cli.experiment import Shared, begun, carried_out, with_shared
 from kvmark.cli.output import print_answer, print_json, terminal_width
 from kvmark.errors import AnswerIsNo, SpecError
-from kvmark.outputs import write_output
+from kvmark.outputs import refuse_existing, write_output
 
 if TYPE_CHECKING:
     from kvmark.experiment.designs.paired.design import Paired
@@ -54,6 +54,7 @@ def learn(
     blocks: Blocks = _BLOCKS,
     seed: options.Seed = 1,
     allow: Allow = "",
+    force: options.Force = False,
     *,
     shared: Shared,
 ) -> None:
@@ -64,6 +65,7 @@ def learn(
         for name, value in (("system", system), ("speed", speed), ("map", map_)):
             if value is not None:
                 raise SpecError(f"--{name} is for --check, and nothing is measured without it")
+        refuse_existing(Path(str(output)), "output: ", force=force)
         _learnt(path, Path(str(output)), records, json=shared.json)
         return
     if system is None:
@@ -149,7 +151,8 @@ def _paired(
         metric=parse_comparable("throughput"),
         precision=Precision(None, None, count, exactly=count),
         seed=seed,
-        allow_invalid="invalid" in allow,
+        # A replay and what a workload generates are never one plan.
+        allow=(*allow, "plan", "system"),
     )
 
 

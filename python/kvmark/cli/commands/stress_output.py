@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kvmark.outputs import write_output
+from kvmark.outputs import HISTOGRAMS_BY_KVMARK, write_output
 from kvmark.plan.stress import GROUP, WARMING
 from kvmark.records import Records
 from kvmark.report.views.cassandra_stress import Line, ladder_table, results_text, side_by_side
@@ -131,4 +131,4 @@ def log_histograms(run: Run, path: Path) -> None:
     # Lines of a phase that isn't counted have its name and a colon before the group's.
     lines = (line for line in as_hlog(run).decode().splitlines() if other not in line)
     text = "".join(line.replace(own, "Tag=", 1) + "\n" for line in lines)
-    write_output(path, text)
+    write_output(path, f"{HISTOGRAMS_BY_KVMARK}\n{text}", page=True)

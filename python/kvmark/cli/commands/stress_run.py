@@ -70,7 +70,7 @@ def carry_out_stress(spec: StressSpec, wanted: Wanted, shared: Shared) -> None:
     # What gives JSON on standard output tells people on standard error, or nobody.
     told = None if shared.quiet else sys.stderr
     stream = told if shared.json else sys.stdout
-    with _output(spec, stream, resumed=shared.resume) as out:
+    with _output(spec, stream) as out:
         if spec.log.settings:
             out(settings_text(spec))
         ladder.teller = _Printer(spec, out)
@@ -88,7 +88,9 @@ def _check(spec: StressSpec, wanted: Wanted) -> None:
     files = {"-log: hdrfile=": spec.log.hdr_file, "-graph: file=": spec.log.graph_file}
     for name, path in files.items():
         if path is not None:
-            check_output(path, f"{name} ", page=path == spec.log.graph_file)
+            check_output(path, f"{name} ")
+    if spec.log.file is not None:
+        check_output(spec.log.file, "-log: file= ", page=False)
 
 
 def _system(spec: StressSpec) -> SystemUrl:
@@ -121,16 +123,12 @@ def _check_pending(spec: StressSpec, plan: Plan) -> None:
 
 
 @contextmanager
-def _output(
-    spec: StressSpec, stream: TextIO | None, *, resumed: bool
-) -> Iterator[Callable[[str], None]]:
-    """Where lines go: a stream or nowhere, or the file of -log."""
+def _output(spec: StressSpec, stream: TextIO | None) -> Iterator[Callable[[str], None]]:
+    """Where lines go: a stream or nowhere, or the end of -log's file, which may be anybody's."""
     with ExitStack() as stack:
         if spec.log.file is not None:
             try:
-                log = spec.log.file.open
-                opened = log("a", encoding="utf-8") if resumed else log("w", encoding="utf-8")
-                stream = stack.enter_context(opened)
+                stream = stack.enter_context(spec.log.file.open("a", encoding="utf-8"))
             except OSError as problem:
                 reason = problem.strerror
                 raise RunError(f"{spec.log.file} can't be written because {reason}") from problem

@@ -18,7 +18,7 @@ from kvmark.cli.output import (
     write_report,
 )
 from kvmark.errors import ImportFileError, UsageError
-from kvmark.outputs import write_output
+from kvmark.outputs import refuse_existing, write_output
 from kvmark.spec.quantity import duration_ns
 
 if TYPE_CHECKING:
@@ -127,6 +127,7 @@ def trace(
     rates: Rates = None,
     every: Every = _SECOND_NS,
     report: options.RunReport = None,
+    force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Says what is in a trace: rate, kinds, keys, sizes, and what a cache would hit."""
@@ -135,6 +136,7 @@ def trace(
 
     opened = Trace.open(path)
     if rates is not None:
+        refuse_existing(rates, "rates: ", force=force)
         _write_rates(opened, rates, every)
     answer = describe(opened)
     if report is not None:

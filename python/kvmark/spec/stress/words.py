@@ -239,7 +239,7 @@ GROUPS: Final[Mapping[str, tuple[Word, ...]]] = MappingProxyType(
             ),
             Word("no-summary", meaning="leave the ladder's table out"),
             Word("no-settings", meaning="leave the settings out"),
-            Word("file=", _ANY, "FILE", meaning="write here what would be printed"),
+            Word("file=", _ANY, "FILE", meaning="append what would be printed"),
             Word("hdrfile=", _ANY, "FILE", meaning="write the histograms here"),
             Word("interval=", r"[0-9]+(ms|s)?", "TIME", "1s", "time between two lines"),
         ),

@@ -70,19 +70,25 @@ class Paired:
     metric: Metric
     precision: Precision
     seed: int
-    allow_invalid: bool = False
+    #: What may differ between the sides, or be wrong with them: `plan`, `system`, `invalid`.
+    allow: tuple[str, ...] = ()
     blocks: Blocks = field(default_factory=Blocks)
 
     @classmethod
-    def of_definition(cls, asked: Mapping[str, Any], *, allow_invalid: bool) -> Paired:
+    def of_definition(cls, asked: Mapping[str, Any], allow: tuple[str, ...]) -> Paired:
         """The comparison as it was begun, without its sides."""
         return cls(
             sides={},
             metric=parse_comparable(asked["metric"]),
             precision=Precision(**asked["precision"]),
             seed=asked["seed"],
-            allow_invalid=allow_invalid,
+            allow=allow,
         )
+
+    @property
+    def allow_invalid(self) -> bool:
+        """Whether blocks with INVALID runs count."""
+        return "invalid" in self.allow
 
     @property
     def name(self) -> str:
@@ -128,6 +134,7 @@ class Paired:
 
         Raises:
             AnswerIsNo: several blocks one after the other can't be used.
+            UsageError: the first block shows that the sides can't be compared.
             KvmarkError: a run came to no end.
         """
         usable: dict[int, dict[Side, str]] = {}
@@ -151,6 +158,7 @@ class Paired:
             both[side] = run
             if len(both) == len(SIDES):
                 self.blocks.complete.append(both)
+                judging.refuse_unlike_sides(runs.records, [*both.values()], self.allow)
             return found.value
 
         decide = partial(judging.decided, precision=self.precision)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from kvmark.analysis import Judgement, Verdict, judge, save_verdict
+from kvmark.analysis.compare.comparability import differences
+from kvmark.analysis.compare.comparison import refuse_unlike
 from kvmark.analysis.compare.metrics import run_value
 from kvmark.experiment.designs.paired.ab import Precision, Standing
 from kvmark.experiment.judging import CUT_SHORT
@@ -14,7 +16,7 @@ from kvmark.records import Records
 from kvmark.spec.metric import Metric
 from kvmark.stats import Asked, decide
 
-__all__ = ["Found", "decided", "found_in", "needed"]
+__all__ = ["Found", "decided", "found_in", "needed", "refuse_unlike_sides"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +71,15 @@ def found_in(records: Records, run: str, metric: Metric, *, allow_invalid: bool)
         few = f"run {run} has too few operations for its {metric.name}"
         return Found(None, f"{few}: measure longer blocks with --duration", verdict)
     return Found(value, "", verdict)
+
+
+def refuse_unlike_sides(records: Records, runs: Sequence[str], allow: Collection[str]) -> None:
+    """Refuses sides whose comparison would be refused when all blocks are there.
+
+    Raises:
+        UsageError: they differ in something that wasn't allowed.
+        KvmarkError: a run can't be read.
+    """
+    first, *others = map(records.open, runs)
+    # Each side was named with its servers: what differs between them is what is compared.
+    refuse_unlike(differences([first], others), (*allow, "environment"))
