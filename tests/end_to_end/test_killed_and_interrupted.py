@@ -50,7 +50,8 @@ def test_a_folder_of_runs_that_is_moved_meanwhile_keeps_what_was_measured(
     moved = kvmark.runs.with_name("moved")
     kvmark.runs.rename(moved)
     told = run.finish(3).err
-    assert "isn't in" in told and "--runs" in told
+    assert "isn't in" in told
+    assert "--runs" in told
     assert kvmark("show", "last", "--json", "--runs", moved).json["run"] == run.folder.name
 
 
