@@ -71,6 +71,7 @@ def test_nonsense_is_refused_in_one_sentence(parse, text: str) -> None:
     ("parse", "text", "sentence"),
     [
         (duration_ns, "30", "'30' is not a duration; write it like 30s, 500ms or 1h30m"),
+        (duration_ns, "1s1s", "'1s1s' is not a duration; write it like 30s, 500ms or 1h30m"),
         (duration_ns, "0.1ns", "'0.1ns' is not a whole number of nanoseconds"),
         (count, "-3", "'-3' is not a count; write it like 1000, 10k, 1M or 1e6"),
         (count, "1.5", "'1.5' is not a whole number"),

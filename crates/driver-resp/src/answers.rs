@@ -293,6 +293,16 @@ mod tests {
     }
 
     #[test]
+    fn what_was_there_before_is_a_miss_for_who_reads_it_and_none_for_who_writes() {
+        for (kind, outcome) in [(Kind::Read, Outcome::Miss), (Kind::Update, Outcome::Ok)] {
+            let prepared = prepared(&["GETSET k 1"]);
+            let mut answers = Answers::new(&prepared, kind, false);
+            answers.take(&prepared, 1, b"$-1\r\n", &mut Reply::default()).unwrap();
+            assert_eq!(answers.outcome(), outcome);
+        }
+    }
+
+    #[test]
     fn a_command_that_wasnt_carried_out_is_told_by_its_number() {
         use Effect::{NotApplied, Unknown};
         let (ok, null, zero, one) = (&b"+OK\r\n"[..], &b"$-1\r\n"[..], &b":0\r\n"[..], b":1\r\n");

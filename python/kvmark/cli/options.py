@@ -107,6 +107,13 @@ def _report(text: str) -> Path | None:
     return path
 
 
+def _runs(text: str) -> Path:
+    path = Path(text)
+    if not text or (path.exists() and not path.is_dir()):
+        raise SpecError(f"{shown(text)} is no folder; name one for runs")
+    return path
+
+
 def _folder(text: str) -> Path:
     path = Path(text)
     if not path.is_dir():
@@ -199,7 +206,7 @@ Quiet = Annotated[
 ]
 Runs = Annotated[
     Path | None,
-    typer.Option("--runs", metavar="FOLDER", help="Where runs are kept; else KVMARK_RUNS or runs."),
+    quantity(_runs, "FOLDER", "Where runs are kept; else KVMARK_RUNS or runs.", "--runs"),
 ]
 KeptRuns = Annotated[
     Path | None,

@@ -11,7 +11,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kvmark.errors import RecordsError, RunError
+from kvmark.errors import RecordsError, RunError, UsageError
 from kvmark.records import files
 from kvmark.records.listed import Entry, RunLine, State
 from kvmark.records.verdicts import kept_line, verdict_path
@@ -61,6 +61,7 @@ class Records:
         """Makes the folder of a new run; never one that is there already.
 
         Raises:
+            UsageError: the folder of all runs is a file.
             RunError: the folder can't be made.
         """
         # A list of runs makes none, and must do without the libraries for it.
@@ -74,7 +75,7 @@ class Records:
                 path.mkdir(files.PRIVATE_FOLDER)
             except FileExistsError:
                 if not self.root.is_dir():
-                    raise RunError(
+                    raise UsageError(
                         f"{self.root} is a file and not a folder for runs: name another with"
                         " KVMARK_RUNS"
                     ) from None

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from itertools import pairwise
 from typing import Final, TypeAlias, TypeVar
 
 from kvmark.errors import SpecError
@@ -39,9 +40,9 @@ LARGEST: Final = 2**63 - 1
 """The largest count, duration in nanoseconds and size that is accepted."""
 
 SHORTEST_STALL_NS: Final = 10**9
+"""The shortest stall limit: an engine looks five times a second whether it is over."""
 SHORTEST_INTERVAL_NS: Final = 10**6
 """Closing an interval takes tens of microseconds."""
-"""The shortest stall limit: an engine looks five times a second whether it is over."""
 
 LONGEST: Final = 100
 
@@ -87,6 +88,9 @@ def duration_ns(text: str) -> int:
     problem = SpecError(f"{shown(text)} is not a duration; write it like 30s, 500ms or 1h30m")
     parts = list(_PART.finditer(_trimmed(text, problem)))
     if not parts or "".join(part.group(0) for part in parts) != text.strip():
+        raise problem
+    sizes = [_UNIT_NS[part[2]] for part in parts]
+    if any(one <= other for one, other in pairwise(sizes)):
         raise problem
     exact = sum(Fraction(part[1].replace("_", "")) * _UNIT_NS[part[2]] for part in parts)
     return _whole(exact, text, " nanoseconds")

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from kvmark.errors import SystemUnderTestError
+from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.removal import discard_folder, remove_folder
 from kvmark.secret import Secret
 from kvmark.testbed.console import Console
@@ -37,10 +37,16 @@ _SCRATCH_FILES: Final = re.compile(rf"{re.escape(_MARK)}|db/({_NAMES})")
 
 
 def _contents(options: Mapping[str, str], _: Secret | None) -> Contents:
-    """What is in the folder of a database."""
+    """What is in the folder of a database.
+
+    Raises:
+        UsageError: it is a file.
+    """
     named = Path(options["path"])
     # Where a link leads is what the user means by it.
     folder = named.resolve()
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{named} is a file, not a folder: name a folder for the database")
 
     def remove() -> None:
         remove_folder(folder, _OWN_FILES)
