@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 from kvmark.errors import RunError, SpecError, UsageError
-from kvmark.records.files import write_atomically
+from kvmark.removal import remove_file
 
 __all__ = [
     "HISTOGRAMS_BY_KVMARK",
     "MADE_BY_KVMARK",
+    "append_output",
     "check_output",
     "own_folder",
     "refuse_existing",
     "write_output",
+    "write_whole",
 ]
 
 MADE_BY_KVMARK: Final = "<!-- made by kvmark -->"
@@ -33,6 +35,7 @@ _MARKS: Final = (
     b'<testsuites name="kvmark compare"',
 )
 _FOLDER_MARK: Final = ".kvmark"
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 _PUBLIC: Final = 0o666
 """A file's permissions, before the user's mask."""
 _LOOKED_AT: Final = 16 << 10
@@ -83,7 +86,37 @@ def write_output(path: Path, content: str | bytes, *, page: bool = False) -> Non
         if place.exists() and not place.is_file():
             place.write_bytes(data)
         else:
-            write_atomically(place, data, _PUBLIC)
+            write_whole(place, data, _PUBLIC)
+    except OSError as problem:
+        raise RunError(f"{path} can't be written because {problem.strerror}") from problem
+
+
+def write_whole(path: Path, data: bytes, mode: int) -> None:
+    """Writes beside the file, flushes to the disk and renames, so that no half file is ever seen.
+
+    Raises:
+        OSError: the disk is full or the folder can't be written; nothing of the attempt stays.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with os.fdopen(os.open(temporary, _CREATE, mode), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        remove_file(temporary)
+        raise
+
+
+def append_output(path: Path) -> TextIO:
+    """A log that goes on behind what is there, which may be anybody's.
+
+    Raises:
+        RunError: it can't be written.
+    """
+    try:
+        return path.open("a", encoding="utf-8")
     except OSError as problem:
         raise RunError(f"{path} can't be written because {problem.strerror}") from problem
 

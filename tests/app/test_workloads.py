@@ -48,7 +48,7 @@ def test_the_defaults_are_the_originals(name: str) -> None:
     total = ends["writers"] and ends["writers"] * commands["Write"]
     assert (ends["readers"], total) == (reads, writes)
     assert phase.duration_ns == (None if reads else ENDLESS_NS)
-    assert groups["readers"].check_values
+    assert groups["readers"].check_values == "full"
     assert made.interval_ns == 5_000_000_000
 
 

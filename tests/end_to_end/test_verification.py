@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Kvmark
+from command_line import Kvmark, run_folders
 
 from kvmark.testbed import redis
 from kvmark.testbed.console import Console, connect
@@ -134,3 +134,54 @@ def test_a_value_that_is_changed_and_not_replaced_can_not_be_verified(
     file.write_text(PIPELINES.format(write=write, load=load, look="GET {key}"))
     told = user.refuses("run", file, "--system", "redis://127.0.0.1:1", "--verify")
     assert f"{verb} in WRITE" in told
+
+
+WRONG: dict[str, Callable[[str], str | None]] = {
+    "another record's value": lambda value: "0" * 8 + value[8:],
+    "a byte short": lambda value: value[:-1],
+    "empty": lambda _: "",
+    "gone": lambda _: None,
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_a_read_that_returns_something_else_than_the_record_is_a_mismatch(
+    user: Kvmark, wrong: Callable[[str], str | None]
+) -> None:
+    url, console = server(user)
+    words = ("run", "ycsb/c", "--system", url, "--records", 10, "--operations", 2000, "-q")
+    user(*words, exits=(0, 1))
+    assert mismatches(user) == 0
+    key = min(str(key) for key in console.ask("KEYS", "user*"))
+    value = wrong(str(console.ask("HGET", key, "field3")))
+    if value is None:
+        console.ask("HDEL", key, "field3")
+    else:
+        console.ask("HSET", key, "field3", value)
+    document = user(*words, "--json", exits=(0, 1)).json
+    assert 0 < mismatches(user) < 2000
+    assert "mismatches" in [reason["code"] for reason in document["verdict"]["reasons"]]
+    assert document["verdict"]["judgement"] == "INVALID"
+
+
+def test_what_another_tool_loaded_is_checked_by_number_and_length_alone(user: Kvmark) -> None:
+    url, console = server(user)
+    words = ("run", "ycsb/c", "--system", url, "--records", 10, "--operations", 2000, "-q")
+    user(*words, exits=(0, 1))
+    keys = [str(key) for key in console.ask("KEYS", "user*")]
+    for key in keys:
+        for field in range(10):
+            console.ask("HSET", key, f"field{field}", "x" * 100)
+    user(*words, exits=(0, 1))
+    assert mismatches(user) == 0
+    events = (run_folders(user.runs)[-1] / "events.jsonl").read_text()
+    assert events.count("values_untagged") == 1
+    console.ask("HSET", keys[0], "field0", "x" * 99)
+    user(*words, exits=(0, 1))
+    assert mismatches(user) > 0
+
+
+def mismatches(user: Kvmark) -> int:
+    """How many reads of the newest run returned something else."""
+    totals = user.manifest()["engine"]["totals"]
+    return sum(total["count"] for total in totals if total["outcome"] == "mismatch")

@@ -177,7 +177,7 @@ def test_data_integrity_is_verified_by_every_read(kvmark: Kvmark) -> None:
     kvmark("ycsb", *words, *QUIET)
     _, a, _ = manifests(kvmark)
     assert a["plan"]["dataset"]["values"] == "integrity"
-    assert a["plan"]["groups"][0]["check_values"] is True
+    assert a["plan"]["groups"][0]["check_values"] == "full"
     outcomes = {total["outcome"] for one in manifests(kvmark) for total in one["engine"]["totals"]}
     assert outcomes == {"ok"}
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvmark.errors import RecordsError, RunError
+from kvmark.errors import RecordsError, UsageError
 from kvmark.records import Header, Records, Run, RunFolder
 
 Engine = Callable[..., dict[str, Any]]
@@ -71,7 +71,7 @@ def test_many_at_once_never_share_a_folder(tmp_path: Path) -> None:
 
 def test_a_file_in_place_of_the_root_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("")
-    with pytest.raises(RunError, match="is a file and not a folder"):
+    with pytest.raises(UsageError, match="is a file and not a folder"):
         Records(tmp_path / "runs").new("x")
 
 

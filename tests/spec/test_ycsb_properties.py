@@ -68,7 +68,7 @@ HONOURED = [
     ("readallfields=TRUE", "groups.0.read_fields", "all"),
     ("writeallfields=true", "groups.0.write_fields", "all"),
     ("dataintegrity=true", "dataset.values", "integrity"),
-    ("dataintegrity=true", "groups.0.check_values", True),
+    ("dataintegrity=true", "groups.0.check_values", "full"),
     ("dataintegrity=true", "groups.0.read_fields", "all_by_name"),
     ("readproportion=0.5", "groups.0.mix.0", weight("read", 0.5)),
     ("readproportion=0\nupdateproportion=1", "groups.0.mix.0", weight("update", 1.0)),

@@ -65,7 +65,7 @@ PYTHON = arrows("""
     catalog:  spec
     plan:     catalog trace
     testbed:  spec cache processes interrupts removal
-    records:  stats processes _engine removal
+    records:  stats processes _engine outputs
     run:      plan testbed records _engine
     trace:    errors cache _engine removal
     imports:  records foreign_text

@@ -117,6 +117,7 @@ fn run(session: &mut CqlSession, in_flight: u64, operations: u64, kind: Kind, wa
                     values: if kind == Kind::Insert { values } else { Values::NONE },
                     scan_length: 0,
                     wants_values,
+                    expected: None,
                     statement: None,
                 },
             );

@@ -1,6 +1,6 @@
 //! What one client asks: the frames that say it, and what came of them.
 
-use kvmark_driver::{Call, Effect, Reply, Request};
+use kvmark_driver::{Call, Effect, Expected, Reply, Request};
 use kvmark_plan::{Kind, Outcome};
 use scylla::statement::Consistency;
 
@@ -62,6 +62,9 @@ pub(crate) struct Operation {
     count: usize,
     is_read: bool,
     pub(crate) wants_values: bool,
+    pub(crate) expected: Option<Expected>,
+    /// Whether the record that was read isn't as expected.
+    pub(crate) is_unlike: bool,
     /// Whether pages after the first are fetched.
     pub(crate) all_pages: bool,
     /// Whether its texts go out in one batch, and its terms.
@@ -92,7 +95,8 @@ impl Operation {
     ) -> Result<(), Failure> {
         self.count = 0;
         self.is_read = request.kind == Kind::Read;
-        self.wants_values = request.wants_values;
+        (self.wants_values, self.expected) = (request.wants_values, request.expected);
+        self.is_unlike = false;
         (self.is_issued, self.is_missed, self.failure) = (false, false, None);
         self.replies.clear();
         self.effects.clear();
@@ -303,7 +307,12 @@ impl Operation {
         };
         reply.effects.clone_from(&self.effects);
         let nothing = self.is_read && reply.rows == 0;
-        (if self.is_missed || nothing { Outcome::Miss } else { Outcome::Ok }, reply)
+        let outcome = match self.is_missed || nothing {
+            true => Outcome::Miss,
+            false if self.is_unlike => Outcome::Mismatch,
+            false => Outcome::Ok,
+        };
+        (outcome, reply)
     }
 }
 

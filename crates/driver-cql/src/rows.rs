@@ -1,6 +1,7 @@
 //! What a node answers to a statement, read as far as it is wanted.
 
-use kvmark_driver::Reply;
+use kvmark_driver::{Expected, Reply};
+use kvmark_plan::Outcome;
 
 use crate::failure::{Failure, impossible};
 use crate::frame::{Reader, cut_off};
@@ -124,6 +125,28 @@ impl Rows<'_> {
                 reply.cells.push(kvmark_driver::Cell { row, field: *field, place });
             }
         })
+    }
+
+    /// Whether the values of columns that are fields are as they must be, in every row.
+    #[inline]
+    pub(crate) fn are_like(
+        &self,
+        expected: Expected,
+        fields: &[Option<u32>],
+    ) -> Result<bool, Failure> {
+        let mut cells = Reader(self.cells);
+        let mut are_like = true;
+        for _ in 0..self.count {
+            let mut comparison = expected.compare();
+            for column in 0..self.columns {
+                let value = cells.bytes().ok_or_else(cut_off)?;
+                if let (Some(value), Some(Some(_))) = (value, fields.get(column)) {
+                    comparison.see(value);
+                }
+            }
+            are_like &= comparison.outcome() == Outcome::Ok;
+        }
+        Ok(are_like)
     }
 
     /// Hands over the values that aren't null: row, column, bytes, and how many bytes follow.

@@ -488,6 +488,9 @@ fn take_rows(
 ) -> Result<bool, Failure> {
     let command = operation.step(number).command as usize;
     let wants_values = operation.wants_values;
+    if let (Some(expected), Wanted::Fields(fields)) = (operation.expected, &text.result) {
+        operation.is_unlike |= !rows.are_like(expected, fields)?;
+    }
     let reply = operation.replies.get_mut(command).unwrap_or(alone);
     if wants_values {
         match &text.result {

@@ -142,6 +142,7 @@ fn take(dialect: &mut Dialect, frames: &[Vec<u8>]) {
                 values: VALUES,
                 scan_length: 0,
                 wants_values,
+                expected: None,
                 statement,
             };
             for columns in [Columns::All, Columns::One(1)] {

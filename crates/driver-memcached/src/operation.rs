@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use kvmark_driver::{Call, Columns, Effect, Reply, Request, Values};
+use kvmark_driver::{Call, Columns, Effect, Expected, Reply, Request, Values};
 use kvmark_plan::{Kind, Outcome};
 
 use crate::failure::{Failure, damaged, impossible, refused, unasked};
@@ -70,6 +70,9 @@ enum Task {
     Read {
         columns: Columns,
         wants_values: bool,
+        expected: Option<Expected>,
+        /// Whether the record isn't as expected.
+        is_unlike: bool,
     },
     /// A command that writes, and whether not finding its record is a miss.
     Write {
@@ -108,7 +111,8 @@ impl Operation {
         }
         self.task = match request.kind {
             Kind::Read => {
-                Task::Read { columns: request.columns, wants_values: request.wants_values }
+                let Request { columns, wants_values, expected, .. } = *request;
+                Task::Read { columns, wants_values, expected, is_unlike: false }
             }
             Kind::Insert => Task::Write { misses: false },
             Kind::Delete => Task::Write { misses: true },
@@ -225,15 +229,21 @@ impl Operation {
         }
         match &mut self.task {
             Task::Idle => Ok(()),
-            Task::Read { columns, wants_values } => {
+            Task::Read { columns, wants_values, expected, is_unlike } => {
                 let Some(item) = only(said, keys)? else { return Ok(()) };
                 part.found = 1;
                 into.rows = 1;
-                if !*wants_values {
+                if !*wants_values && expected.is_none() {
                     return Ok(());
                 }
                 let taken = dialect.records.take(item.block, *columns, into);
-                taken.map_err(|why| damaged(keys.get(0), why))
+                taken.map_err(|why| damaged(keys.get(0), why))?;
+                if let Some(expected) = expected {
+                    let mut comparison = expected.compare();
+                    into.cells.iter().for_each(|cell| comparison.see(into.bytes_of(cell)));
+                    *is_unlike = comparison.outcome() == Outcome::Mismatch;
+                }
+                Ok(())
             }
             Task::Write { misses } => match said {
                 Said::Done => {
@@ -287,6 +297,7 @@ impl Operation {
             Task::Write { misses: false } => return Outcome::Ok,
             Task::Statement { kind, .. } => kind,
             _ if self.parts[0].found == 0 => return Outcome::Miss,
+            Task::Read { is_unlike: true, .. } => return Outcome::Mismatch,
             _ => return Outcome::Ok,
         };
         let reply = if self.parts.len() > 1 { &mut self.gathered } else { alone };

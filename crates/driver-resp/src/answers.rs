@@ -10,7 +10,7 @@ use kvmark_driver::{Effect, Reply};
 use kvmark_driver_server::text::append_number;
 use kvmark_plan::{Kind, Outcome};
 
-use crate::failure::{Failure, said};
+use crate::failure::{Failure, impossible, said};
 use crate::prepared::{Prepared, Shows};
 use crate::resp::{Cursor, Token, whole};
 
@@ -69,6 +69,7 @@ impl Answers {
         reply: &mut Reply,
     ) -> Result<(), Failure> {
         let seen = match bytes {
+            _ if !prepared.fits(self.text as usize, bytes) => Err(impossible("a command")),
             // What most writes get, and there is nothing in it.
             [b'+', ..] => Ok(Seen::DONE),
             // What most reads get, and nobody asks what it is.
@@ -121,8 +122,14 @@ impl Answers {
         if self.looks_at_all {
             return (taken, replies);
         }
+        let texts = prepared.texts();
+        let text = |replies: u32| match texts {
+            1 => 0,
+            _ => (self.text + replies) as usize % texts,
+        };
         while replies < most
             && let Some(length) = whole(&bytes[taken..])
+            && prepared.fits(text(replies), &bytes[taken..])
         {
             (taken, replies) = (taken + length, replies + 1);
         }
@@ -293,6 +300,30 @@ mod tests {
     }
 
     #[test]
+    fn a_reply_that_the_command_cannot_have_is_none() {
+        let kinds: [&[u8]; 6] =
+            [b"+OK\r\n", b":1\r\n", b"$1\r\na\r\n", b"$-1\r\n", b"*1\r\n:1\r\n", b"-ERR no\r\n"];
+        let fits = |text: &str| {
+            let prepared = prepared(&[text]);
+            let told = |reply: &&[u8]| {
+                let mut answers = Answers::new(&prepared, Kind::Update, false);
+                let taken = answers.take(&prepared, 1, reply, &mut Reply::default());
+                taken.is_ok_and(|()| true)
+            };
+            kinds.map(|reply| told(&reply))
+        };
+        assert_eq!(fits("SET k 1"), [true, false, false, true, false, false]);
+        assert_eq!(fits("SET k 1 GET"), [false, false, true, true, false, false]);
+        assert_eq!(fits("HSET k f 1"), [false, true, false, false, false, false]);
+        assert_eq!(fits("GET k"), [false, false, true, true, false, false]);
+        assert_eq!(fits("HGETALL k"), [false, false, false, false, true, false]);
+        assert_eq!(fits("EVAL script 0"), [true, true, true, true, true, false]);
+        // What is wrong is seen among many, too.
+        let several = effects(&["SET k 1"], Kind::Update, &[b"+OK\r\n", b":1\r\n", b"+OK\r\n"]);
+        assert_eq!(several, [(1, Effect::Unknown)]);
+    }
+
+    #[test]
     fn what_was_there_before_is_a_miss_for_who_reads_it_and_none_for_who_writes() {
         for (kind, outcome) in [(Kind::Read, Outcome::Miss), (Kind::Update, Outcome::Ok)] {
             let prepared = prepared(&["GETSET k 1"]);
@@ -307,6 +338,7 @@ mod tests {
         use Effect::{NotApplied, Unknown};
         let (ok, null, zero, one) = (&b"+OK\r\n"[..], &b"$-1\r\n"[..], &b":0\r\n"[..], b":1\r\n");
         let (wrong, loading) = (&b"-WRONGTYPE\r\n"[..], &b"-LOADING\r\n"[..]);
+        let text = &b"$1\r\na\r\n"[..];
         let set = |replies: &[&[u8]]| effects(&["SET k 1 XX"], Kind::Update, replies);
         assert_eq!(set(&[ok, null, ok, ok]), [(1, NotApplied)]);
         assert_eq!(set(&[ok, ok, wrong, null]), [(2, NotApplied), (3, NotApplied)]);
@@ -323,7 +355,7 @@ mod tests {
             (&["EVAL script 1 k 1"], Kind::Update, &[wrong], &[(0, Unknown)]),
             (&["DEL k"], Kind::Delete, &[one, zero], &[(1, NotApplied)]),
             // One of the two may have been done.
-            (&["GET k", "SET k 1"], Kind::Update, &[null, ok, ok, ok], &[(0, Unknown)]),
+            (&["GET k", "SET k 1"], Kind::Update, &[null, ok, text, ok], &[(0, Unknown)]),
             (&["GET k"], Kind::Read, &[null, wrong], &[]),
         ];
         for (texts, kind, replies, expected) in cases {

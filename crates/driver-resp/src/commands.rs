@@ -5,7 +5,7 @@
 //! each record. Source: YCSB 0.17.0, `RedisClient`. It differs in one place: YCSB removes a deleted
 //! key from `_indices` only when the record wasn't there, and here it is always removed.
 
-use kvmark_driver::{Columns, Layout, Reply, Values};
+use kvmark_driver::{Columns, Expected, Layout, Reply, Values};
 use kvmark_driver_server::text::java_hash;
 use kvmark_plan::Outcome;
 
@@ -28,6 +28,7 @@ pub(crate) struct Fields {
 pub(crate) struct Look {
     pub(crate) columns: Columns,
     pub(crate) wants_values: bool,
+    pub(crate) expected: Option<Expected>,
 }
 
 impl Fields {
@@ -82,16 +83,17 @@ impl Fields {
         }
     }
 
-    /// Takes the reply to a read as the next row; whether the record is there.
+    /// Takes the reply to a read as the next row; a miss where the record isn't there.
     pub(crate) fn take_read(
         &self,
         look: Look,
         bytes: &[u8],
         reply: &mut Reply,
-    ) -> Result<bool, Failure> {
-        let Look { columns, wants_values } = look;
+    ) -> Result<Outcome, Failure> {
+        let Look { columns, wants_values, expected } = look;
         let mut cursor = Cursor::new(bytes);
         let elements = aggregate(&mut cursor, "a read")?;
+        let elements_at = cursor;
         let impossible = || impossible("a read");
         let row = u32::try_from(reply.rows).unwrap_or(u32::MAX);
         if columns == Columns::All {
@@ -106,8 +108,11 @@ impl Fields {
                     reply.push(row, field, value);
                 }
             }
-            reply.rows += u64::from(elements > 0);
-            return Ok(elements > 0);
+            if elements == 0 {
+                return Ok(Outcome::Miss);
+            }
+            reply.rows += 1;
+            return compared(expected, elements_at, elements, true);
         }
         let (first, count) = match columns {
             Columns::One(field) => (field, 1),
@@ -128,8 +133,30 @@ impl Fields {
             }
         }
         reply.rows += u64::from(there);
-        Ok(there)
+        if there { compared(expected, elements_at, elements, false) } else { Ok(Outcome::Miss) }
     }
+}
+
+/// The outcome of a read that found its record: so many elements are values, each behind its name
+/// or alone, and a field that isn't there has none.
+#[inline]
+fn compared(
+    expected: Option<Expected>,
+    mut cursor: Cursor<'_>,
+    elements: usize,
+    named: bool,
+) -> Result<Outcome, Failure> {
+    let Some(expected) = expected else { return Ok(Outcome::Ok) };
+    let mut comparison = expected.compare();
+    for place in 0..elements {
+        let text = cursor.next_bulk()?;
+        if (!named || place % 2 == 1)
+            && let Some(value) = text
+        {
+            comparison.see(value);
+        }
+    }
+    Ok(comparison.outcome())
 }
 
 /// Adds a key to the index.

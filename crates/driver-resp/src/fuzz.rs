@@ -128,6 +128,7 @@ fn take(dialect: &Dialect, frames: &[Vec<u8>]) {
                 values: Values { bytes: b"v", places: &[(0, 0..1)] },
                 scan_length: 10,
                 wants_values,
+                expected: None,
                 statement,
             };
             let looks = matches!(kind, Kind::Read | Kind::Scan);

@@ -68,7 +68,7 @@ enum Task {
     Idle,
     Read {
         look: Look,
-        there: bool,
+        outcome: Outcome,
     },
     Update,
     /// `taken` counts the replies.
@@ -157,16 +157,16 @@ fn commands(prepared: &Prepared, call: &Call<'_>) -> u32 {
 
 impl Task {
     fn of(request: &Request<'_>, dialect: &Dialect) -> Result<Self, Failure> {
-        let Request { kind, columns, wants_values, .. } = *request;
+        let Request { kind, columns, wants_values, expected, .. } = *request;
         if let Some(call) = &request.statement {
             let prepared = &dialect.statements[call.statement as usize];
             let items = call.commands.first().map_or(0, |(_, items)| *items);
             let answers = Answers::new(prepared, kind, wants_values);
             return Ok(Self::Statement { statement: call.statement, items, answers });
         }
-        let look = Look { columns, wants_values };
+        let look = Look { columns, wants_values, expected };
         match kind {
-            Kind::Read => Ok(Self::Read { look, there: false }),
+            Kind::Read => Ok(Self::Read { look, outcome: Outcome::Miss }),
             Kind::Update => Ok(Self::Update),
             Kind::Insert => Ok(Self::Insert { taken: 0 }),
             Kind::Delete => Ok(Self::Delete { taken: 0, removed: 0 }),
@@ -231,9 +231,9 @@ impl Operation {
         let work = work.as_deref_mut();
         match task {
             Task::Idle => Ok(()),
-            Task::Read { look, there } => {
+            Task::Read { look, outcome } => {
                 alone.clear();
-                *there = dialect.fields.take_read(*look, bytes, alone)?;
+                *outcome = dialect.fields.take_read(*look, bytes, alone)?;
                 Ok(())
             }
             Task::Update => {
@@ -360,7 +360,7 @@ impl Operation {
     #[inline]
     pub(crate) fn outcome(&self) -> Outcome {
         match &self.task {
-            Task::Read { there: false, .. } => Outcome::Miss,
+            Task::Read { outcome, .. } => *outcome,
             Task::Delete { removed, .. } => deleted(*removed),
             Task::Statement { answers, .. } => answers.outcome(),
             _ => Outcome::Ok,

@@ -49,6 +49,58 @@ impl Shows {
     }
 }
 
+/// What the reply to a command is, if it is no error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReplyKind {
+    /// Not known: a script, a module's command, or one that decides by its words.
+    Any,
+    /// A status such as OK; null where a condition didn't hold.
+    Status,
+    Integer,
+    /// A string of bytes, or null.
+    Text,
+    List,
+}
+
+impl ReplyKind {
+    /// Source: the command reference of redis.io.
+    fn of(text: &str) -> Self {
+        let mut words = text.split_whitespace().map(str::to_ascii_uppercase);
+        match words.next().as_deref().unwrap_or_default() {
+            "SET" if words.any(|word| word == "GET") => Self::Text,
+            "SET" | "SETEX" | "PSETEX" | "MSET" | "HMSET" | "LSET" | "LTRIM" => Self::Status,
+            "SETNX" | "MSETNX" | "HSETNX" | "DEL" | "UNLINK" | "EXISTS" | "EXPIRE" | "PEXPIRE"
+            | "PERSIST" | "TTL" | "PTTL" | "TOUCH" | "STRLEN" | "APPEND" | "INCR" | "INCRBY"
+            | "DECR" | "DECRBY" | "SETRANGE" | "SETBIT" | "GETBIT" | "BITCOUNT" | "HSET"
+            | "HDEL" | "HLEN" | "HEXISTS" | "HINCRBY" | "HSTRLEN" | "LPUSH" | "RPUSH"
+            | "LPUSHX" | "RPUSHX" | "LLEN" | "LREM" | "SADD" | "SREM" | "SCARD" | "SISMEMBER"
+            | "ZCARD" | "ZREM" | "ZCOUNT" | "PFADD" | "PFCOUNT" | "XLEN" | "XACK" | "PUBLISH" => {
+                Self::Integer
+            }
+            "GET" | "GETDEL" | "GETEX" | "GETSET" | "GETRANGE" | "HGET" | "LINDEX" => Self::Text,
+            "MGET" | "HMGET" | "HGETALL" | "HKEYS" | "HVALS" | "LRANGE" | "SMEMBERS" => Self::List,
+            _ => Self::Any,
+        }
+    }
+
+    /// Whether a reply that begins like this is of the kind, an error, or begins with attributes.
+    #[inline]
+    fn fits(self, reply: &[u8]) -> bool {
+        match (self, reply) {
+            (Self::Any, _) | (_, [b'-' | b'!' | b'|', ..]) => true,
+            (Self::Status, [first, second, ..]) => {
+                matches!((first, second), (b'+' | b'_', _) | (b'$' | b'*', b'-'))
+            }
+            (Self::Integer, [first, ..]) => *first == b':',
+            (Self::Text, [first, second, ..]) => {
+                matches!((first, second), (b'$' | b'_' | b'=', _) | (b'*', b'-'))
+            }
+            (Self::List, [first, ..]) => matches!(first, b'*' | b'%' | b'~' | b'_'),
+            _ => false,
+        }
+    }
+}
+
 /// One of a statement's texts.
 #[derive(Debug)]
 struct Command {
@@ -58,6 +110,7 @@ struct Command {
     spread: Vec<(Slot, bool)>,
     pieces: Vec<Piece>,
     shows: Shows,
+    replies: ReplyKind,
 }
 
 /// What a command is put together from.
@@ -109,14 +162,18 @@ impl Prepared {
         let names = Names::new(statement);
         let command = |text: &String| {
             let groups = words(text).map_err(|why| refuse(text, why))?;
-            let shows = Shows::of(text);
-            Command::new(&groups, &names, shows).map_err(|why| refuse(text, why))
+            let (shows, replies) = (Shows::of(text), ReplyKind::of(text));
+            Command::new(&groups, &names, shows, replies).map_err(|why| refuse(text, why))
         };
         let mut commands: Vec<Command> = texts.iter().map(command).collect::<Result<_, _>>()?;
         let begins = |text: &String| {
             text.split_whitespace().next().is_some_and(|word| word.eq_ignore_ascii_case("MULTI"))
         };
         let transaction = texts.iter().any(begins);
+        if transaction {
+            // Each is answered by QUEUED.
+            commands.iter_mut().for_each(|command| command.replies = ReplyKind::Any);
+        }
         if transaction && commands.iter().any(|command| command.shows != Shows::Done) {
             // All of them are answered by one.
             commands.iter_mut().for_each(|command| command.shows = Shows::Nothing);
@@ -131,6 +188,12 @@ impl Prepared {
     /// Commands that are sent each time over.
     pub(crate) fn texts(&self) -> usize {
         self.commands.len()
+    }
+
+    /// Whether a reply to the text of this number is of the kind that its command has.
+    #[inline]
+    pub(crate) fn fits(&self, text: usize, reply: &[u8]) -> bool {
+        self.commands[text].replies.fits(reply)
     }
 
     /// Whether the commands sent each time over belong together, as in MULTI.
@@ -208,7 +271,8 @@ impl Prepared {
 pub(crate) fn plain(text: &str) -> Result<Vec<u8>, OpenError> {
     let refuse = |why| OpenError::Option(format!("'{text}' can't be sent to prepare: {why}"));
     let groups = words(text).map_err(refuse)?;
-    let command = Command::new(&groups, &Names::none(), Shows::Done).map_err(refuse)?;
+    let command =
+        Command::new(&groups, &Names::none(), Shows::Done, ReplyKind::Any).map_err(refuse)?;
     if command.is_counted() {
         return Err(refuse("nothing is repeated there, so quote the brackets".to_owned()));
     }
@@ -222,10 +286,15 @@ pub(crate) fn plain(text: &str) -> Result<Vec<u8>, OpenError> {
 }
 
 impl Command {
-    fn new(groups: &[Group], names: &Names<'_>, shows: Shows) -> Result<Self, String> {
+    fn new(
+        groups: &[Group],
+        names: &Names<'_>,
+        shows: Shows,
+        replies: ReplyKind,
+    ) -> Result<Self, String> {
         let key = key_of(groups, names);
         let (spread, pieces) = (Vec::new(), Vec::new());
-        let mut command = Self { words: [0, 0], spread, pieces, shows };
+        let mut command = Self { words: [0, 0], spread, pieces, shows, replies };
         let mut pieces = Vec::new();
         let mut number = 0;
         for group in groups {

@@ -184,6 +184,12 @@ pub(crate) fn whole(bytes: &[u8]) -> Option<usize> {
     if bytes.starts_with(b"+OK\r\n") {
         return Some(5);
     }
+    short_bulk(bytes).map(|(_, end)| end + 2)
+}
+
+/// Where a string of bytes begins and ends that is short and whole.
+#[inline]
+fn short_bulk(bytes: &[u8]) -> Option<(usize, usize)> {
     // Each count of digits by itself: nothing is counted, and no byte is looked at twice.
     let (head, length) = match *bytes {
         [b'$', a, b'\r', b'\n', ..] => (4, value([b'0', b'0', b'0', a])?),
@@ -193,7 +199,7 @@ pub(crate) fn whole(bytes: &[u8]) -> Option<usize> {
         _ => return None,
     };
     let end = head + length;
-    (bytes.get(end..end + 2)? == b"\r\n").then_some(end + 2)
+    (bytes.get(end..end + 2)? == b"\r\n").then_some((head, end))
 }
 
 /// The number of these digits.
@@ -264,7 +270,7 @@ impl Scan {
 }
 
 /// Reads the elements of a complete reply one after the other.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     /// Where the next element begins.
@@ -348,6 +354,20 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next element, which must be a text or null.
+    #[inline]
+    pub(crate) fn next_bulk(&mut self) -> Result<Option<&'a [u8]>, Garbage> {
+        let rest = &self.bytes[self.at..];
+        // What most are: a short string, seen at once.
+        match short_bulk(rest) {
+            Some((head, end)) => {
+                self.at += end + 2;
+                Ok(Some(&rest[head..end]))
+            }
+            None => self.text(),
+        }
+    }
+
+    /// The next element as text; none for a null.
     pub(crate) fn text(&mut self) -> Result<Option<&'a [u8]>, Garbage> {
         match self.token()? {
             Token::Bulk(bytes) | Token::Simple(bytes) => Ok(Some(bytes)),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kvmark_driver::{Blocking, Columns, Reply, Request};
+use kvmark_driver::{Blocking, Columns, Expected, Reply, Request};
 use kvmark_plan::{Kind, Outcome};
 use rocksdb::{ReadOptions, WriteOptions};
 
@@ -43,7 +43,30 @@ impl RocksDbSession {
         let found = db.get_pinned_cf_opt(family, request.key, &self.reads)?;
         let Some(stored) = found else { return Ok(Outcome::Miss) };
         self.deliver(request, request.key, &stored, reply)?;
-        Ok(Outcome::Ok)
+        let Some(expected) = request.expected else { return Ok(Outcome::Ok) };
+        self.compare(request.columns, &stored, expected)
+            .map_err(|error| Failure::codec(error, request.key))
+    }
+
+    /// Whether a stored record is as it must be.
+    #[inline]
+    fn compare(
+        &self,
+        columns: Columns,
+        stored: &[u8],
+        expected: Expected,
+    ) -> Result<Outcome, CodecError> {
+        let mut comparison = expected.compare();
+        if let Columns::One(index) = columns {
+            field(stored, self.database.names.name(index))?
+                .into_iter()
+                .for_each(|value| comparison.see(value));
+        } else {
+            for field in fields(stored) {
+                comparison.see(field?.1);
+            }
+        }
+        Ok(comparison.outcome())
     }
 
     fn update(&mut self, request: &Request<'_>) -> Result<Outcome, Failure> {

@@ -25,7 +25,7 @@ pub use about::{About, Place, Scheme};
 pub use deadlines::Deadlines;
 pub use elements::Elements;
 pub use reply::{Cell, Effect, Reply};
-pub use request::{Call, Columns, Request, Slot, Values};
+pub use request::{Call, Columns, Comparison, Expected, Request, Slot, Values};
 pub use session::{AnySession, Blocking, Completions, Never, Session, Ticket};
 
 /// How a driver's calls behave.
@@ -66,6 +66,8 @@ pub struct Capabilities {
     pub statements: bool,
     /// Whether the system lives in simulated time, which the engine then advances itself.
     pub simulated_time: bool,
+    /// Whether it holds what is read against [`Request::expected`].
+    pub compares: bool,
     /// Options that would make it quicker and that were not given.
     pub speedups: Vec<Speedup>,
 }
@@ -81,6 +83,7 @@ impl Capabilities {
             cancels: execution == Execution::Asynchronous,
             statements: true,
             simulated_time: false,
+            compares: true,
             speedups: Vec::new(),
         }
     }

@@ -50,7 +50,7 @@ impl Driver for Null {
     fn capabilities(&self) -> Capabilities {
         let blocking = self.turns == 0;
         let execution = if blocking { Execution::Blocking } else { Execution::Asynchronous };
-        Capabilities::all(execution, true)
+        Capabilities { compares: false, ..Capabilities::all(execution, true) }
     }
 
     fn describe(&self) -> Description {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use kvmark_plan::{Each, Kind, ValueType};
+use kvmark_plan::{Each, Kind, Outcome, TAG_LENGTH, ValueType, tag_length};
 
 /// One operation with its key and values bound. Borrowed from the client's buffers.
 #[derive(Clone, Copy, Debug)]
@@ -25,9 +25,76 @@ pub struct Request<'a> {
     pub scan_length: u64,
     /// Whether the reply must hold the values, to be checked.
     pub wants_values: bool,
+    /// What a record that is read must be like; none where it may be anything.
+    pub expected: Option<Expected>,
     /// The statement that does it and its arguments; none for the driver's own way. A statement's
     /// values come back as [`crate::Cell`]s with their place in the reply as field.
     pub statement: Option<Call<'a>>,
+}
+
+/// What a record that is read must be like, as far as that is seen without its values. One that is
+/// there and isn't makes its read a [`Outcome::Mismatch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// Fields that come back; none for any number.
+    pub fields: Option<u32>,
+    /// Bytes of each value, where all have the same.
+    pub length: Option<u64>,
+    /// What each value begins with, as far as [`tag_length`] says.
+    pub tag: Option<[u8; TAG_LENGTH]>,
+}
+
+impl Expected {
+    /// Begins to compare a record.
+    #[must_use]
+    #[inline]
+    pub const fn compare(self) -> Comparison {
+        Comparison { expected: self, seen: 0, fits: true }
+    }
+
+    /// Whether a value is as it must be.
+    #[must_use]
+    #[inline]
+    pub fn fits(&self, value: &[u8]) -> bool {
+        let has_length = self.length.is_none_or(|length| length == value.len() as u64);
+        let has_tag = self.tag.is_none_or(|tag| {
+            let tagged = tag_length(value.len());
+            if tagged == TAG_LENGTH {
+                value.first_chunk() == Some(&tag)
+            } else {
+                value[..tagged] == tag[..tagged]
+            }
+        });
+        has_length && has_tag
+    }
+}
+
+/// A record that is compared value by value.
+#[derive(Clone, Copy, Debug)]
+pub struct Comparison {
+    expected: Expected,
+    seen: u32,
+    fits: bool,
+}
+
+impl Comparison {
+    /// Takes the next value.
+    #[inline]
+    pub fn see(&mut self, value: &[u8]) {
+        self.seen += 1;
+        self.fits &= self.expected.fits(value);
+    }
+
+    /// The outcome of the read, once all values of the record were seen.
+    #[must_use]
+    #[inline]
+    pub const fn outcome(&self) -> Outcome {
+        let is_whole = match self.expected.fields {
+            Some(fields) => fields == self.seen,
+            None => true,
+        };
+        if self.fits && is_whole { Outcome::Ok } else { Outcome::Mismatch }
+    }
 }
 
 /// A statement with its arguments drawn.
@@ -103,5 +170,37 @@ impl<'a> Values<'a> {
     pub fn iter(&self) -> impl Iterator<Item = (u32, &'a [u8])> + use<'a> {
         let bytes = self.bytes;
         self.places.iter().map(move |(field, place)| (*field, &bytes[place.clone()]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(expected: Expected, values: &[&str]) -> Outcome {
+        let mut comparison = expected.compare();
+        values.iter().for_each(|value| comparison.see(value.as_bytes()));
+        comparison.outcome()
+    }
+
+    #[test]
+    fn a_record_is_as_expected_in_the_number_the_lengths_and_the_tags_of_its_values() {
+        let tag = Some(*b"ABCDEFGH");
+        let long = ["ABCDEFGH12345678", "ABCDEFGHxxxxxxxx"];
+        let expected = Expected { fields: Some(2), length: Some(16), tag };
+        assert_eq!(outcome(expected, &long), Outcome::Ok);
+        for wrong in [
+            &long[..1],
+            &[long[0], "ABCDEFGH1234567"],
+            &[long[0], "ABCDEFGX12345678"],
+            &[long[0], ""],
+            &[long[0], long[1], long[1]],
+        ] {
+            assert_eq!(outcome(expected, wrong), Outcome::Mismatch, "{wrong:?}");
+        }
+        let any = Expected { fields: None, length: None, tag };
+        assert_eq!(outcome(any, &["", "x", "Ax", "ABx", "ABCDEFG12345678"]), Outcome::Ok);
+        assert_eq!(outcome(any, &["xx"]), Outcome::Mismatch);
+        assert_eq!(outcome(Expected { tag: None, ..any }, &["anything"]), Outcome::Ok);
     }
 }

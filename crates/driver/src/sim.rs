@@ -310,7 +310,7 @@ impl Driver for Sim {
 
     fn capabilities(&self) -> Capabilities {
         let all = Capabilities::all(Execution::Asynchronous, false);
-        Capabilities { simulated_time: self.simulated_time, ..all }
+        Capabilities { simulated_time: self.simulated_time, compares: self.store.is_some(), ..all }
     }
 
     fn describe(&self) -> Description {

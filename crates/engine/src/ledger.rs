@@ -34,6 +34,8 @@ pub(crate) enum Probed {
     Present,
     /// One isn't, or couldn't be read.
     Missing,
+    /// One is, and isn't what it must be like.
+    Unlike,
     /// The system didn't answer; the servers that owe an answer.
     Silent { awaited: Vec<String> },
 }

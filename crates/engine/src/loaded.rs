@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kvmark_driver::Driver;
-use kvmark_plan::{Plan, Share};
+use kvmark_driver::{Driver, Expected};
+use kvmark_plan::{Dataset, Plan, Share};
 use kvmark_record::Notice;
 use kvmark_workload::Stream;
 
@@ -29,6 +29,8 @@ const AGAIN: u64 = 4096;
 const AGAIN_OF: u64 = 100;
 /// Records that are looked at all over what is taken to be there, and as many at its end.
 const SAMPLE: u64 = 256;
+/// Records that are asked for a tag.
+const TAGGED: u64 = 8;
 /// The golden ratio's share of the numbers: multiples of it spread evenly over any range.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
@@ -63,21 +65,43 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         Ok(There::First(there))
     }
 
-    /// Whether records are all there; none is when the user doesn't wait for the answer.
+    /// Whether records are all there.
     fn are_there(&mut self, stream: &Stream, ordinals: Vec<u64>) -> Result<bool, EngineError> {
-        if self.interrupted {
-            return Ok(false);
+        let records = ordinals.iter().map(|one| Probe::new(stream, *one, None)).collect();
+        Ok(matches!(self.look_at(records)?, Some(Probed::Present)))
+    }
+
+    /// Whether values bear the tags of their records: what other tools loaded doesn't. Records that
+    /// aren't there say nothing.
+    pub(crate) fn finds_tags(&mut self, stream: &Stream) -> Result<bool, EngineError> {
+        let Dataset { start, count, .. } = &self.plan.dataset;
+        let mut is_untagged = false;
+        for place in 0..TAGGED.min(*count) {
+            let ordinal = start + place * (count / TAGGED.min(*count));
+            let tag = stream.tag(ordinal);
+            let expected = Expected { fields: None, length: None, tag };
+            match self.look_at(vec![Probe::new(stream, ordinal, Some(expected))])? {
+                Some(Probed::Present) => return Ok(true),
+                Some(Probed::Unlike) => is_untagged = true,
+                _ => {}
+            }
         }
-        let records: Vec<_> = ordinals.iter().map(|one| Probe::new(stream, *one)).collect();
+        Ok(!is_untagged)
+    }
+
+    /// What became of records that are looked at; none when the user doesn't wait for the answer.
+    fn look_at(&mut self, records: Vec<Probe>) -> Result<Option<Probed>, EngineError> {
+        if self.interrupted {
+            return Ok(None);
+        }
         let (records, limit_ns) = (Arc::new(records), self.plan.stall_limit_ns);
         drop(self.crew.workers[0].orders.send(Order::Probe { records, limit_ns }));
         loop {
             match self.next_report(LOOK_UP) {
-                Some(Report::Probed(Probed::Present)) => return Ok(true),
-                Some(Report::Probed(Probed::Missing)) => return Ok(false),
                 Some(Report::Probed(Probed::Silent { awaited })) => {
                     return Err(self.no_answer(&awaited));
                 }
+                Some(Report::Probed(probed)) => return Ok(Some(probed)),
                 Some(Report::Panicked { worker, message }) => {
                     return Err(EngineError::Panicked { worker, message });
                 }
@@ -92,7 +116,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
                 // The worker still waits for the system, so that it can't be told to end.
                 self.crew.abandoned = true;
                 self.interrupt()?;
-                return Ok(false);
+                return Ok(None);
             }
         }
     }
@@ -112,6 +136,20 @@ pub(crate) fn goes_on(phase: usize, records: u64) -> Notice {
         advice:
             "if those are of another size, or of other fields, load all anew with --load always"
                 .to_owned(),
+    }
+}
+
+/// That reads are checked less closely than was asked.
+pub(crate) fn untagged(phase: usize) -> Notice {
+    Notice {
+        code: "values_untagged".to_owned(),
+        phase: Some(phase as u32),
+        message: "the values in the system bear no tags of their records, as another tool's: of \
+                  each read the number and the lengths of its fields are checked alone"
+            .to_owned(),
+        evidence: BTreeMap::new(),
+        advice: "load the records with kvmark, by --load always, to have their tags checked"
+            .to_owned(),
     }
 }
 

@@ -2,10 +2,10 @@
 //!
 //! Nothing here waits. The memory is used again from operation to operation.
 
-use kvmark_driver::{Call, Columns, Reply, Request, Ticket, Values};
+use kvmark_driver::{Call, Columns, Expected, Reply, Request, Ticket, Values};
 use kvmark_plan::{FieldChoice, Kind, Outcome};
 use kvmark_record::{Action, Sample};
-use kvmark_workload::{ArgumentBuffer, Draw, Kept, ValueBuffer};
+use kvmark_workload::{ArgumentBuffer, Draw, Kept, Owner, ValueBuffer};
 
 use crate::executed::Executed;
 use crate::ledger::Ledger;
@@ -70,7 +70,7 @@ impl<'a> Operation<'a> {
         ledger: &'a Ledger<'a>,
     ) -> Self {
         let group = &stretch.legs[0].groups[seat];
-        let checked = group.check_values || stretch.scan.is_some();
+        let checked = group.checks_fully || stretch.scan.is_some();
         let logged = stretch.legs.iter().any(|leg| leg.groups[seat].logged());
         Self {
             stretch,
@@ -213,6 +213,7 @@ impl<'a> Operation<'a> {
             values: Values::NONE,
             scan_length: self.draw.scan_length,
             wants_values: kind == Kind::Read && self.checked,
+            expected: if kind == Kind::Read { self.expected() } else { None },
             statement: None,
         };
         if matches!(kind, Kind::Update | Kind::Insert) {
@@ -222,6 +223,14 @@ impl<'a> Operation<'a> {
             request.statement = Some(call(index, &bound.arguments, bound.widths));
         }
         request
+    }
+
+    /// What the record that is read must be like.
+    #[inline]
+    fn expected(&self) -> Option<Expected> {
+        let mut expected = self.group.expected?;
+        expected.tag = expected.tag.and_then(|_| self.group.stream.tag(self.draw.ordinal));
+        Some(expected)
     }
 
     /// What is executed now: of a read-modify-write its read, then its update.
@@ -419,7 +428,10 @@ fn bind(group: &GroupShared, stretch: &Stretch, draw: &Draw, bound: &mut Bound) 
     let stream = &group.stream;
     stream.key_into(draw.ordinal, &mut bound.key);
     match draw.kind {
-        Kind::Insert => stream.insert_values_into(draw.version, &bound.key, &mut bound.values),
+        Kind::Insert => {
+            let owner = Owner { ordinal: draw.ordinal, key: &bound.key };
+            stream.insert_values_into(draw.version, owner, &mut bound.values);
+        }
         Kind::Update | Kind::ReadModifyWrite => {
             stream.update_values_into(draw, &bound.key, &mut bound.values);
         }
@@ -453,7 +465,10 @@ fn bind_kept(
             values.bytes.extend_from_slice(own);
             values.places.push((0, 0..own.len()));
         }
-        None => stream.insert_values_into(draw.version, key, values),
+        None => {
+            let owner = Owner { ordinal: draw.ordinal, key };
+            stream.insert_values_into(draw.version, owner, values);
+        }
     }
 }
 

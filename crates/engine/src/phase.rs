@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use kvmark_driver::Expected;
 use kvmark_plan::{
-    ActiveGroup, Arrival, FieldChoice, Group, Phase, PhaseName, Plan, Share, TapeOrder,
+    ActiveGroup, Arrival, FieldChoice, Group, Phase, PhaseName, Plan, Share, TapeOrder, ValueCheck,
 };
 use kvmark_schedule::{Part, seed_of};
 use kvmark_workload::{InsertSequence, Stream};
@@ -64,7 +65,10 @@ pub(crate) struct GroupShared {
     /// What of a tape is this engine's; none where it has none of the clients.
     pub(crate) owner: Option<Owner>,
     pub(crate) read_fields: FieldChoice,
-    pub(crate) check_values: bool,
+    /// Whether what is read is held against what must be there, byte by byte.
+    pub(crate) checks_fully: bool,
+    /// What a record that is read must be like, but for its tag, which is the first record's.
+    pub(crate) expected: Option<Expected>,
     /// What is done with operations that ended, besides counting; none where nothing is.
     pub(crate) keeps: Option<Keeps>,
     /// Fields of a record.
@@ -177,6 +181,8 @@ pub(crate) struct Books {
     /// Records of this share that an earlier load put there, behind which a load goes on.
     pub(crate) there: u64,
     pub(crate) taped: Arc<Taped>,
+    /// Whether values bear tags; none where that isn't known.
+    pub(crate) tags: Option<bool>,
 }
 
 impl Books {
@@ -190,6 +196,7 @@ impl Books {
             history: verifies.then(|| Arc::new(WriteHistory::new(memory()))),
             there: 0,
             taped: Arc::new(taped),
+            tags: None,
         }
     }
 }
@@ -226,7 +233,7 @@ pub(crate) fn begin(
     start: impl FnOnce() -> u64,
 ) -> Stretch {
     let phases = &plan.phases[index..index + streams.len()];
-    let Books { inserts, history, there, taped } = books;
+    let Books { inserts, history, there, taped, tags } = books;
     let verifies = phases[0].name == PhaseName::Verify;
     let scanned = history.as_ref().filter(|_| verifies);
     let scan = scanned.map(|history| VerifyScan::of(history, plan));
@@ -262,7 +269,8 @@ pub(crate) fn begin(
                 compile(plan, active.group, stream, *turns, operations, written.as_ref(), logged);
             let behind = compiled.operations.map(|all| all.saturating_sub(there));
             let operations = taped.get(&(index, active.group)).copied().or(behind);
-            GroupShared { operations, ..compiled }
+            let expected = tags.and_then(|tags| expected(plan, &compiled, tags));
+            GroupShared { operations, expected, ..compiled }
         });
         legs.push(Leg { index, start_ns, groups: groups.collect() });
     }
@@ -332,9 +340,22 @@ fn compile(
         part: turns.part(),
         owner: turns.owner(0, 1),
         read_fields: group.read_fields,
-        check_values: group.check_values,
+        checks_fully: group.check_values == ValueCheck::Full,
+        expected: None,
         fields: plan.dataset.fields.count,
     }
+}
+
+/// What a record that a group reads must be like, if its values are held against anything less than
+/// what must be there.
+fn expected(plan: &Plan, shared: &GroupShared, tags: bool) -> Option<Expected> {
+    let is_one = shared.read_fields == FieldChoice::One;
+    let group = &plan.groups[shared.group];
+    (group.check_values == ValueCheck::Tag).then(|| Expected {
+        fields: Some(if is_one { 1 } else { shared.fields }),
+        length: shared.stream.value_length(),
+        tag: shared.stream.tag(0).filter(|_| tags),
+    })
 }
 
 /// Where transaction inserts begin and how they are shared.

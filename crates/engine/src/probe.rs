@@ -1,7 +1,7 @@
 //! Whether records are there already.
 
 use kvmark_driver::{
-    AnySession, Blocking, Columns, Completions, Reply, Request, Session, Ticket, Values,
+    AnySession, Blocking, Columns, Completions, Expected, Reply, Request, Session, Ticket, Values,
 };
 use kvmark_plan::{Kind, Outcome};
 use kvmark_workload::{ArgumentBuffer, Stream};
@@ -19,14 +19,16 @@ pub(crate) struct Probe {
     /// Where a statement looks for it: its index and widths, and its arguments.
     statement: Option<(u32, [u32; 3])>,
     arguments: ArgumentBuffer,
+    expected: Option<Expected>,
 }
 
 impl Probe {
-    pub(crate) fn new(stream: &Stream, ordinal: u64) -> Self {
+    /// Looks for a record, which must be as is expected.
+    pub(crate) fn new(stream: &Stream, ordinal: u64, expected: Option<Expected>) -> Self {
         let (mut key, mut arguments) = (Vec::new(), ArgumentBuffer::default());
         stream.key_into(ordinal, &mut key);
         let statement = stream.probe_into(ordinal, &mut arguments);
-        Self { key, statement, arguments }
+        Self { key, statement, arguments, expected }
     }
 
     fn request(&self) -> Request<'_> {
@@ -39,6 +41,7 @@ impl Probe {
             values: Values::NONE,
             scan_length: 0,
             wants_values: false,
+            expected: self.expected,
             statement: self.statement.map(|(index, widths)| call(index, &self.arguments, widths)),
         }
     }
@@ -73,8 +76,10 @@ pub(crate) fn look<B: Blocking, S: Session, C: Clock>(
                 }
             },
         };
-        if outcome != Outcome::Ok {
-            return Probed::Missing;
+        match outcome {
+            Outcome::Ok => {}
+            Outcome::Mismatch => return Probed::Unlike,
+            _ => return Probed::Missing,
         }
     }
     Probed::Present

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use kvmark_driver::{Capabilities, Driver, Execution};
-use kvmark_plan::{PhaseName, Plan};
+use kvmark_plan::{PhaseName, Plan, ValueCheck};
 use kvmark_record::{
     COUNTING, ClockRecord, Event, EventKind, Names, Notice, PhaseRecord, RunRecord, RunWriter,
     StoppedBy,
@@ -180,6 +180,9 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
             } else {
                 There::First(0)
             };
+            if phase.name != PhaseName::Verify && !self.interrupted {
+                self.look_for_tags(index, &streams[0])?;
+            }
             // Who goes over into the next phase without a gap has leave for it before.
             let mut due_ns = 0;
             for leg in legs.clone() {
@@ -196,6 +199,22 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
             index = legs.end;
         }
         Ok(())
+    }
+
+    /// Finds out whether values bear tags, where a phase checks those and nobody knows.
+    fn look_for_tags(&mut self, index: usize, streams: &[Stream]) -> Result<(), EngineError> {
+        let groups = self.plan.phases[index].groups.iter();
+        let mut checks = groups.map(|one| self.plan.groups[one.group as usize].check_values);
+        let is_asked = checks.any(|check| check == ValueCheck::Tag);
+        let Some(stream) = streams.first().filter(|_| is_asked && self.books.tags.is_none()) else {
+            return Ok(());
+        };
+        if !self.driver.capabilities().compares {
+            return Ok(());
+        }
+        let tags = stream.tag(self.plan.dataset.start).is_none() || self.finds_tags(stream)?;
+        self.books.tags = Some(tags);
+        if tags { Ok(()) } else { self.notice(loaded::untagged(index)) }
     }
 
     /// Waits until the observer lets a phase begin, or the user interrupts; returns the instant
@@ -315,6 +334,9 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
             self.notice(notice)?;
         }
         failure.map_or(Ok(()), Err)?;
+        if there == 0 && self.plan.phases[index].name == PhaseName::Load {
+            self.books.tags = Some(true);
+        }
         end_event
     }
 

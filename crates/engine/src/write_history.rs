@@ -13,8 +13,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use kvmark_plan::Outcome;
-use kvmark_workload::Stream;
+use kvmark_plan::{Outcome, tag_length};
+use kvmark_workload::{Owner, Stream};
 
 /// Locks that workers share: enough that two seldom want the same.
 const SHARDS: u64 = 256;
@@ -326,8 +326,9 @@ impl WriteHistory {
                 }
                 bytes.clear();
                 let stream = &streams[usize::from(write.stream)];
-                stream.append_value(write.number, write.place.into(), field, key, &mut bytes);
-                Likeness::of(value, &bytes)
+                let owner = Owner { ordinal, key };
+                stream.append_value(write.number, write.place.into(), field, owner, &mut bytes);
+                Likeness::of(value, &bytes, stream.tag(ordinal).is_some())
             };
             let of_field = || writes.iter().filter(|write| write.scope.concerns(field));
             finding = finding.max(match value {
@@ -349,10 +350,11 @@ enum Likeness {
 }
 
 impl Likeness {
-    fn of(value: &[u8], written: &[u8]) -> Self {
+    /// What all values of the record begin with makes none like another.
+    fn of(value: &[u8], written: &[u8], is_tagged: bool) -> Self {
         let ends = |bytes: &[u8]| {
-            let first = bytes.first_chunk::<PART_BYTES>().copied();
-            (first, bytes.last_chunk::<PART_BYTES>().copied())
+            let noise = &bytes[if is_tagged { tag_length(bytes.len()) } else { 0 }..];
+            (noise.first_chunk::<PART_BYTES>().copied(), noise.last_chunk::<PART_BYTES>().copied())
         };
         let ((first, last), own) = (ends(value), ends(written));
         if value == written {
@@ -456,7 +458,8 @@ mod tests {
 
         fn value(&self, number: u64, field: u32) -> Vec<u8> {
             let mut value = Vec::new();
-            self.stream.append_value(number, 0, field, KEY, &mut value);
+            let owner = Owner { ordinal: 7, key: KEY };
+            self.stream.append_value(number, 0, field, owner, &mut value);
             value
         }
 

@@ -120,7 +120,7 @@ fn pairs_plan() -> Plan {
     plan.groups[0].mix = weight(Kind::Insert, 0);
     readers.mix = weight(Kind::Read, 1);
     readers.name = "readers".to_owned();
-    readers.check_values = true;
+    readers.check_values = ValueCheck::Full;
     plan.groups.push(readers);
     let active = |group| ActiveGroup { group, operations: Some(OPERATIONS) };
     plan.phases[0].groups = vec![active(0), active(1)];

@@ -151,7 +151,7 @@ fn failures_and_misses_are_outcomes_with_durations_and_the_first_is_told() {
 fn integrity_plan() -> Plan {
     let mut plan = plan(closed(), 2);
     plan.dataset.values = ValueKind::Integrity;
-    plan.groups[0].check_values = true;
+    plan.groups[0].check_values = ValueCheck::Full;
     let mut loader = plan.groups[0].clone();
     loader.name = "load".to_owned();
     loader.mix = vec![Weight { kind: Kind::Insert, statement: None, weight: 1.0 }];
@@ -269,7 +269,7 @@ fn a_load_that_is_always_carried_out_begins_with_the_first_record() {
 #[test]
 fn whether_the_dataset_is_there_is_found_out_where_answers_take_time() {
     let mut plan = integrity_plan();
-    plan.groups[0].check_values = false;
+    plan.groups[0].check_values = ValueCheck::None;
     for clock in ["virtual", "real"] {
         let record = record(&plan, sim(&[("clock", clock), ("mean_us", "1000")]));
         assert_eq!(record.phases[0].stopped_by, StoppedBy::Skipped);

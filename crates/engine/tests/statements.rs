@@ -47,7 +47,7 @@ fn spoken_plan(commands: u64) -> Plan {
     loader.name = "load".to_owned();
     loader.mix = vec![weight(Kind::Insert, 1)];
     plan.groups[0].mix = vec![weight(Kind::Read, 2), weight(Kind::Update, 3)];
-    plan.groups[0].check_values = true;
+    plan.groups[0].check_values = ValueCheck::Full;
     plan.groups.push(loader);
     plan.phases[0].groups[0].operations = Some(2_000);
     let mut load = plan.phases[0].clone();

@@ -125,7 +125,7 @@ fn a_read_modify_write_that_ends_with_its_read_has_written_nothing() {
     let mut plan = verified_plan(FieldChoice::All);
     let kind = Kind::ReadModifyWrite;
     plan.groups[0].mix = vec![Weight { kind, statement: None, weight: 1.0 }];
-    plan.groups[0].check_values = true;
+    plan.groups[0].check_values = ValueCheck::Full;
     plan.dataset.values = ValueKind::Integrity;
     plan.phases[0].groups[0].operations = Some(0);
     plan.phases[1].groups[0].operations = Some(100);

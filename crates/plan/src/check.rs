@@ -3,7 +3,7 @@
 use crate::arrival::Arrival;
 use crate::dataset::{Distribution, SizeLaw, ValueKind};
 use crate::error::PlanError;
-use crate::group::{Group, Weight};
+use crate::group::{Group, ValueCheck, Weight};
 use crate::phase::Phase;
 use crate::plan::{FORMAT, Plan};
 use crate::rows::{Rows, Visit};
@@ -168,7 +168,7 @@ impl Plan {
         let sized = taped || reads || self.dataset.values != ValueKind::Sized;
         require(sized, format!("{place}.mix"), "only a tape says how long sized values are")?;
         let rows = |index: u32| self.statements[index as usize].rows.is_some();
-        let checkable = !group.check_values
+        let checkable = group.check_values != ValueCheck::Full
             || self.dataset.values == ValueKind::Integrity
             || group.mix.iter().all(|entry| entry.statement.is_some_and(rows))
             || self.holds_what_was_asked(group);

@@ -111,11 +111,22 @@ impl SizeLaw {
     }
 }
 
+/// Bytes of a record's tag, with which its noise begins.
+pub const TAG_LENGTH: usize = 8;
+
+/// How much of a tag a value of this length begins with: of a short one half, because the rest
+/// tells one write of the record from another.
+#[must_use]
+#[inline]
+pub const fn tag_length(value_length: usize) -> usize {
+    if value_length < 2 * TAG_LENGTH { value_length / 2 } else { TAG_LENGTH }
+}
+
 /// What a field holds. Both are printable ASCII, so that they fit text columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ValueKind {
-    /// Noise from the values seed and the operation's number.
+    /// Noise from the values seed and the operation's number, behind a tag of the record.
     Random,
     /// YCSB's data-integrity text, a function of key and field.
     Integrity,

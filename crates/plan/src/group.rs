@@ -28,8 +28,21 @@ pub struct Group {
     pub write_fields: FieldChoice,
     /// Records per scan.
     pub scan_length: SizeLaw,
-    /// Whether values read are compared with the values that must be there.
-    pub check_values: bool,
+    /// What values that are read must be.
+    pub check_values: ValueCheck,
+}
+
+/// What values that are read must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ValueCheck {
+    /// Anything.
+    None,
+    /// As many as there are fields, each of its length, where all have one, and with the tag of its
+    /// record, where it bears one. A statement's may be anything.
+    Tag,
+    /// Those that must be there, byte by byte.
+    Full,
 }
 
 /// One kind of operation and its weight in a mix.

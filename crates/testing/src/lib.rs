@@ -19,4 +19,4 @@ pub use carry::carry_out;
 pub use chance::Uniform;
 pub use forward::{Forward, Hooks};
 pub use processor::cpu_ns;
-pub use worker::{Shared, cells, execute, layout, request, run, session};
+pub use worker::{Shared, assert_compares, cells, execute, layout, request, run, session};

@@ -37,7 +37,7 @@ pub fn plan(arrival: Arrival, clients: u32) -> Plan {
             read_fields: FieldChoice::All,
             write_fields: FieldChoice::One,
             scan_length: SizeLaw::Uniform { min: 1, max: 100 },
-            check_values: false,
+            check_values: ValueCheck::None,
         }],
         phases: vec![Phase {
             name: PhaseName::Measure,

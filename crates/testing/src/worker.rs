@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use kvmark_driver::{
-    AnySession, Blocking, Columns, Completions, Driver, Layout, Reply, Request, Session, Ticket,
-    Values,
+    AnySession, Blocking, Columns, Completions, Driver, Expected, Layout, Reply, Request, Session,
+    Ticket, Values,
 };
 use kvmark_plan::{Kind, Outcome};
 
@@ -169,6 +169,7 @@ pub fn request(kind: Kind, key: &str) -> Request<'_> {
         values: Values::NONE,
         scan_length: 10,
         wants_values: true,
+        expected: None,
         statement: None,
     }
 }
@@ -190,4 +191,40 @@ pub fn cells(reply: &Reply) -> Vec<String> {
         format!("{}.{}={value}", cell.row, cell.field)
     };
     reply.cells.iter().map(cell).collect()
+}
+
+/// Three values of nine bytes, with a tag in front.
+const TAGGED: Values<'static> =
+    Values { bytes: b"0123ABCDx0123ABCDy0123ABCDz", places: &[(0, 0..9), (1, 9..18), (2, 18..27)] };
+
+/// Claims that a driver whose records have three fields holds what it reads against what is
+/// expected, however it reads.
+///
+/// # Panics
+/// When it doesn't.
+pub async fn assert_compares<D: Driver>(session: &Shared<D>) {
+    let insert = Request { values: TAGGED, ..request(Kind::Insert, "tagged") };
+    assert_eq!(session.execute(0, &insert).await.0, Outcome::Ok);
+    for columns in [Columns::All, Columns::AllByName, Columns::One(1)] {
+        let fields = if columns == Columns::One(1) { 1 } else { 3 };
+        let (right, tag) = (Some(fields), Some(*b"0123ABCD"));
+        let cases = [
+            (Expected { fields: right, length: Some(9), tag }, Outcome::Ok),
+            (Expected { fields: None, length: None, tag }, Outcome::Ok),
+            (Expected { fields: right, length: Some(9), tag: None }, Outcome::Ok),
+            (Expected { fields: Some(fields + 1), length: Some(9), tag }, Outcome::Mismatch),
+            (Expected { fields: right, length: Some(8), tag }, Outcome::Mismatch),
+            (Expected { fields: right, length: Some(9), tag: Some([b'0'; 8]) }, Outcome::Mismatch),
+        ];
+        for (expected, outcome) in cases {
+            for wants_values in [false, true] {
+                let read = request(Kind::Read, "tagged");
+                let read = Request { columns, wants_values, expected: Some(expected), ..read };
+                let (found, reply) = session.execute(0, &read).await;
+                assert_eq!((found, reply.rows), (outcome, 1), "{columns:?} {expected:?}");
+            }
+            let nobody = Request { expected: Some(expected), ..request(Kind::Read, "nobody") };
+            assert_eq!(session.execute(0, &nobody).await.0, Outcome::Miss);
+        }
+    }
 }

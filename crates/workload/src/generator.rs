@@ -11,7 +11,7 @@ use crate::error::{WorkloadError, require};
 use crate::kept::Kept;
 use crate::key::KeyWriter;
 use crate::random::{Random, Seed};
-use crate::records::Records;
+use crate::records::{Owner, Records};
 use crate::size::Sizes;
 use crate::value::append_noise;
 
@@ -96,7 +96,9 @@ impl Maker {
                 match kept.value() {
                     Some(own) => bytes.extend_from_slice(own),
                     None => {
-                        records.append_value(element.number, element.place, *field, key, bytes);
+                        let owner = Owner { ordinal: element.ordinal, key };
+                        let (number, place) = (element.number, element.place);
+                        records.append_value(number, place, *field, owner, bytes);
                     }
                 }
                 ValueType::Text
@@ -134,10 +136,11 @@ impl Maker {
             }),
             Recipe::Field(field) => {
                 let values = records.values_of(first.number);
-                each.for_each(|((_, place), command)| {
+                each.for_each(|((ordinal, place), command)| {
                     let start = bytes.len();
                     let of = (first.number, values);
-                    records.append_value_of(of, command, *field, &[], bytes);
+                    let owner = Owner { ordinal: *ordinal, key: &[] };
+                    records.append_value_of(of, command, *field, owner, bytes);
                     *place = (ValueType::Text, start..bytes.len());
                 });
             }

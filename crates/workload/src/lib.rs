@@ -38,6 +38,6 @@ pub use cassandra_stress::drawn;
 pub use error::WorkloadError;
 pub use inserts::InsertSequence;
 pub use kept::Kept;
-pub use records::sized;
+pub use records::{Owner, sized, tag};
 pub use stream::{Draw, Stream};
 pub use value::ValueBuffer;

@@ -1,6 +1,6 @@
 //! Keys and values of the dataset's records.
 
-use kvmark_plan::{Dataset, ValueKind};
+use kvmark_plan::{Dataset, TAG_LENGTH, ValueKind, tag_length};
 
 use crate::error::WorkloadError;
 use crate::integrity::{self, Field, Key};
@@ -25,6 +25,28 @@ pub const fn sized(number: u64, size: u32) -> u64 {
 /// The size in such a number.
 const fn value_size(number: u64) -> usize {
     (number >> NUMBER_BITS) as usize
+}
+
+/// The record that a value belongs to.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner<'a> {
+    /// Its ordinal, of which noise bears a tag.
+    pub ordinal: u64,
+    /// Its key, of which integrity texts are made; empty where there are none.
+    pub key: &'a [u8],
+}
+
+/// What the noise of a record's fields begins with, so that a read of another record, or of what
+/// other tools wrote, is seen. Characters from `0` to `O`, which stand for themselves in every
+/// format: 40 bits of the ordinal's hash.
+#[must_use]
+#[inline]
+pub const fn tag(ordinal: u64) -> [u8; TAG_LENGTH] {
+    // The golden ratio's share of the numbers; its product's upper half is the mixed one.
+    let product = ordinal.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mixed = (product ^ product >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+    let bits = (mixed ^ mixed >> 32) & 0x1F1F_1F1F_1F1F_1F1F;
+    (bits + 0x3030_3030_3030_3030).to_le_bytes()
 }
 
 /// A [`Dataset`]'s keys by ordinal, and its fields' values by the number of what writes them.
@@ -79,6 +101,18 @@ impl Records {
         self.value_kind == ValueKind::Integrity
     }
 
+    /// The length of all values, where they have one.
+    pub(crate) fn value_length(&self) -> Option<u64> {
+        let is_drawn = self.value_kind != ValueKind::Sized;
+        self.field_length.constant().filter(|_| is_drawn)
+    }
+
+    /// What the values of a record begin with; none where they are made otherwise.
+    #[inline]
+    pub(crate) fn tag(&self, ordinal: u64) -> Option<[u8; TAG_LENGTH]> {
+        (self.value_kind == ValueKind::Random).then(|| tag(ordinal))
+    }
+
     /// Appends the value of a field, as the element of this place in operation `number` writes it:
     /// 0 for the driver's own way, the command's place for a statement.
     #[inline]
@@ -87,10 +121,10 @@ impl Records {
         number: u64,
         place: u64,
         field: u32,
-        key: &[u8],
+        owner: Owner<'_>,
         bytes: &mut Vec<u8>,
     ) {
-        self.append_value_of((number, self.values_of(number)), place, field, key, bytes);
+        self.append_value_of((number, self.values_of(number)), place, field, owner, bytes);
     }
 
     /// The length of what [`Self::append_value`] appends for the first field in the driver's own
@@ -112,16 +146,21 @@ impl Records {
         (number, values): (u64, Seed),
         place: u64,
         field: u32,
-        key: &[u8],
+        owner: Owner<'_>,
         bytes: &mut Vec<u8>,
     ) {
         let mut random = values.random(u64::from(field) | place << 32);
         let length = self.field_length.draw(&mut random) as usize;
         match self.value_kind {
-            ValueKind::Random => append_noise(&mut random, length, bytes),
+            ValueKind::Random => {
+                let start = bytes.len();
+                append_noise(&mut random, length, bytes);
+                let tagged = tag_length(length);
+                bytes[start..start + tagged].copy_from_slice(&tag(owner.ordinal)[..tagged]);
+            }
             ValueKind::Sized => append_noise(&mut random, value_size(number), bytes),
             ValueKind::Integrity => {
-                integrity::append(Key::of(key), &self.fields[field as usize], length, bytes);
+                integrity::append(Key::of(owner.key), &self.fields[field as usize], length, bytes);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The operations of one group in one phase.
 
-use kvmark_plan::{Arrival, FieldChoice, Group, Kind, PhaseName, Plan, Statement};
+use kvmark_plan::{Arrival, FieldChoice, Group, Kind, PhaseName, Plan, Statement, TAG_LENGTH};
 
 use crate::arguments::ArgumentBuffer;
 use crate::distribution::KeyChooser;
@@ -8,7 +8,7 @@ use crate::error::WorkloadError;
 use crate::inserts::InsertSequence;
 use crate::mix::{Choice, Mix};
 use crate::random::Seed;
-use crate::records::Records;
+use crate::records::{Owner, Records};
 use crate::size::Sizes;
 use crate::statement::Template;
 use crate::value::ValueBuffer;
@@ -190,29 +190,30 @@ impl Stream {
 
     /// Replaces `values` by those of all fields, for an insert. They are the number's, not the
     /// ordinal's, which an insert gets by chance.
-    pub fn insert_values_into(&self, number: u64, key: &[u8], values: &mut ValueBuffer) {
+    pub fn insert_values_into(&self, number: u64, owner: Owner<'_>, values: &mut ValueBuffer) {
         values.clear();
         for field in 0..self.records.fields() {
-            self.push_value(number, field, key, values);
+            self.push_value(number, field, owner, values);
         }
     }
 
     /// Replaces `values` by those of the fields that an update writes.
     #[inline]
     pub fn update_values_into(&self, draw: &Draw, key: &[u8], values: &mut ValueBuffer) {
+        let owner = Owner { ordinal: draw.ordinal, key };
         match self.write_fields {
             FieldChoice::All | FieldChoice::AllByName => {
-                self.insert_values_into(draw.version, key, values);
+                self.insert_values_into(draw.version, owner, values);
             }
             FieldChoice::One => {
                 values.clear();
-                self.push_value(draw.version, draw.field, key, values);
+                self.push_value(draw.version, draw.field, owner, values);
             }
         }
     }
 
-    fn push_value(&self, number: u64, field: u32, key: &[u8], values: &mut ValueBuffer) {
-        values.push(field, |bytes| self.append_value(number, 0, field, key, bytes));
+    fn push_value(&self, number: u64, field: u32, owner: Owner<'_>, values: &mut ValueBuffer) {
+        values.push(field, |bytes| self.append_value(number, 0, field, owner, bytes));
     }
 
     /// Appends the value of a field, as the element of this place in operation `number` writes it:
@@ -223,10 +224,23 @@ impl Stream {
         number: u64,
         place: u64,
         field: u32,
-        key: &[u8],
+        owner: Owner<'_>,
         bytes: &mut Vec<u8>,
     ) {
-        self.records.append_value(number, place, field, key, bytes);
+        self.records.append_value(number, place, field, owner, bytes);
+    }
+
+    /// The length of all values, where they have one.
+    #[must_use]
+    pub fn value_length(&self) -> Option<u64> {
+        self.records.value_length()
+    }
+
+    /// What the values of a record begin with; none where they are made otherwise.
+    #[must_use]
+    #[inline]
+    pub fn tag(&self, ordinal: u64) -> Option<[u8; TAG_LENGTH]> {
+        self.records.tag(ordinal)
     }
 
     /// The length of the first field's value, as operation `number` writes it in the driver's own

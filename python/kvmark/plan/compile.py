@@ -47,7 +47,7 @@ from kvmark.spec.run import (
     LONGEST_WARMUP_NS,
     RunSpec,
 )
-from kvmark.spec.workload import LOAD_GROUP, VERIFY_GROUP, GroupSpec, WorkloadSpec
+from kvmark.spec.workload import LOAD_GROUP, VERIFY_GROUP, GroupSpec, ValueCheck, WorkloadSpec
 
 __all__ = ["compile_run", "interval_ns"]
 
@@ -237,8 +237,13 @@ def _group(
         read_fields=one.read_fields,
         write_fields=one.write_fields,
         scan_length=size_law(one.scan_length),
-        check_values=one.check_values,
+        check_values=_check(one, spec.workload),
     )
+
+
+def _check(one: GroupSpec, workload: WorkloadSpec) -> ValueCheck:
+    # Who has statements may write what bears no tags.
+    return "none" if one.check_values == "tag" and workload.statements else one.check_values
 
 
 def _mix(one: GroupSpec, workload: WorkloadSpec, indices: Mapping[str, int]) -> tuple[Weight, ...]:
@@ -336,7 +341,7 @@ def _own_group(name: str, dataset: Dataset, clients: int, operation: Weight) -> 
         read_fields="all",
         write_fields="all",
         scan_length=ConstantSize(law="constant", size=1),
-        check_values=False,
+        check_values="none",
     )
 
 

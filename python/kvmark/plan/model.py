@@ -594,7 +594,7 @@ class Group(_Part):
     read_fields: FieldChoice
     write_fields: FieldChoice
     scan_length: SizeLaw
-    check_values: bool
+    check_values: Literal["none", "tag", "full"]
 
 
 class ActiveGroup(_Part):

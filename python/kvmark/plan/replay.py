@@ -139,5 +139,5 @@ def _group(name: str, clients: int, arrival: OnTape, mix: tuple[Weight, ...]) ->
         read_fields="all",
         write_fields="all",
         scan_length=ConstantSize(law="constant", size=1),
-        check_values=False,
+        check_values="none",
     )

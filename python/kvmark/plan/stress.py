@@ -194,7 +194,7 @@ def _group(
         read_fields="all",
         write_fields="all",
         scan_length=_ONE,
-        check_values=checks,
+        check_values="full" if checks else "none",
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from kvmark.errors import RecordsError
-from kvmark.removal import remove_file
+from kvmark.outputs import write_whole
 
 RUNNING = "running.json"
 MANIFEST = "manifest.json"
@@ -45,25 +45,15 @@ PRIVATE_FOLDER: Final = 0o700
 PRIVATE_FILE: Final = 0o600
 """Records hold hosts, commands and, in traces, values: they are the user's alone."""
 _MOST_READ: Final = 1 << 30
-_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 
 
-def write_atomically(path: Path, data: bytes, mode: int = PRIVATE_FILE) -> None:
-    """Writes beside the file, flushes to the disk and renames, so that no half file is ever seen.
+def write_atomically(path: Path, data: bytes) -> None:
+    """Writes a file of the user's alone, whole and for good.
 
     Raises:
         OSError: the disk is full or the folder can't be written; nothing of the attempt stays.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with os.fdopen(os.open(temporary, _CREATE, mode), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError:
-        remove_file(temporary)
-        raise
+    write_whole(path, data, PRIVATE_FILE)
     sync_folder(path.parent)
 
 

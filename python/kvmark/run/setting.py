@@ -104,7 +104,7 @@ def _calibration(plan: Plan) -> Plan:
     """The plan's mix on the null driver, with one client."""
     measured = next(phase for phase in plan.phases if phase.name == "measure")
     active = measured.groups[0]
-    group = plan.groups[active.group].model_copy(update={"clients": 1, "check_values": False})
+    group = plan.groups[active.group].model_copy(update={"clients": 1, "check_values": "none"})
     group = group.model_copy(update={"arrival": _as_fast_as_it_goes(group.arrival)})
     part = active.model_copy(update={"group": 0, "operations": _CALIBRATION_OPERATIONS})
     phase = measured.model_copy(

@@ -31,6 +31,7 @@ __all__ = [
     "KeyRange",
     "Mix",
     "RatePoint",
+    "ValueCheck",
     "WorkloadSpec",
     "load_workload",
     "parse_workload",
@@ -176,6 +177,9 @@ class KeyRange(Strict):
 
 
 FieldNames = Literal["all", "one", "all_by_name"]
+ValueCheck = Literal["none", "tag", "full"]
+"""What values that are read must be: anything, of the record by their number, lengths and tags, or
+those that must be there byte by byte. A statement's are checked in full or not at all."""
 
 
 class GroupSpec(Strict):
@@ -195,7 +199,7 @@ class GroupSpec(Strict):
         default=None, alias="rate"
     )
     arrival: ArrivalProcess | None = None
-    check_values: bool = False
+    check_values: ValueCheck = "tag"
     operations: Annotated[Count, Field(ge=1)] | None = None
     """How many end the group's part, unless the run says it."""
 
@@ -317,10 +321,10 @@ class WorkloadSpec(Strict):
         if twice is not None:
             raise at_key("groups", f"two groups are named '{twice}'; each needs a name of its own")
         checked = any(
-            group.check_values and not self._checks_itself(group) for group in self.groups
+            group.check_values == "full" and not self._checks_itself(group) for group in self.groups
         )
         if checked and self.dataset.values != "integrity":
-            raise at_key("groups", "check_values needs 'values: integrity' in the dataset")
+            raise at_key("groups", "check_values: full needs 'values: integrity' in the dataset")
         inserts = any(
             self._does(name) == "insert" for group in self.groups for name in group.mix.weights()
         )

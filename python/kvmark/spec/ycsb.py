@@ -190,7 +190,7 @@ class YcsbProperties:
                 "min": self.minscanlength,
                 "max": self.maxscanlength,
             },
-            "check_values": checks,
+            "check_values": "full" if checks else "tag",
         }
         return _workload({"name": name, "dataset": dataset, "groups": [group]})
 

@@ -42,6 +42,14 @@ fn a_record_is_written_read_changed_and_removed() {
 
 #[test]
 #[ignore = "needs a node of Cassandra"]
+fn what_is_read_is_held_against_what_is_expected() {
+    let address = node("kvmark_test_expected");
+    let driver = open(&address, json!({}), &layout(3)).unwrap();
+    run(async { kvmark_testing::assert_compares(&session(&driver)).await });
+}
+
+#[test]
+#[ignore = "needs a node of Cassandra"]
 fn a_scan_goes_on_over_pages_up_to_its_length() {
     let address = node("kvmark_test_scans");
     let driver = open(&address, json!({"page_size": 2}), &layout(2)).unwrap();

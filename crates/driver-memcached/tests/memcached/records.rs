@@ -45,6 +45,14 @@ fn records_are_stored_as_ycsb_stores_them() {
 
 #[test]
 #[ignore = "needs memcached"]
+fn what_is_read_is_held_against_what_is_expected() {
+    let server = Server::start(&[]);
+    let driver = open(&server.address, json!({})).unwrap();
+    with_session(&driver, async |session| kvmark_testing::assert_compares(&session).await);
+}
+
+#[test]
+#[ignore = "needs memcached"]
 fn an_update_replaces_the_record_where_that_is_asked_for() {
     let server = Server::start(&[]);
     let driver = open(&server.address, json!({ "update": "replace" })).unwrap();

@@ -107,6 +107,16 @@ fn what_was_written_is_read_in_both_versions_of_the_protocol() {
 
 #[test]
 #[ignore = "needs redis-server"]
+fn what_is_read_is_held_against_what_is_expected() {
+    let redis = Redis::start(&[]);
+    for options in [json!({ "protocol": 2 }), json!({ "protocol": 3 })] {
+        let driver = open(&redis.address, options).unwrap();
+        with_session(&driver, async |session| kvmark_testing::assert_compares(&session).await);
+    }
+}
+
+#[test]
+#[ignore = "needs redis-server"]
 fn a_scan_reads_as_many_records_as_asked_from_the_start_keys_score_on() {
     let redis = Redis::start(&[]);
     redis.raw().ask("ZADD _indices 98 b-without-record");

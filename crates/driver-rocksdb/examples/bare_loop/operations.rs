@@ -1,7 +1,7 @@
 //! The operations of one thread, drawn before the clock starts.
 
 use kvmark_plan::{Kind, Plan};
-use kvmark_workload::{Draw, InsertSequence, Stream, ValueBuffer};
+use kvmark_workload::{Draw, InsertSequence, Owner, Stream, ValueBuffer};
 use serde_json::{Value, json};
 
 use crate::Failure;
@@ -49,7 +49,7 @@ impl Operations {
         }
         let values = (0..VALUE_SETS).map(|number| {
             let mut values = ValueBuffer::default();
-            stream.insert_values_into(number, &[], &mut values);
+            stream.insert_values_into(number, Owner { ordinal: number, key: &[] }, &mut values);
             values
         });
         Ok(Self { keys, list, values: values.collect() })

@@ -75,6 +75,12 @@ fn a_read_of_one_field_gives_that_field() {
 }
 
 #[test]
+fn what_is_read_is_held_against_what_is_expected() {
+    let fresh = Fresh::new();
+    kvmark_testing::run(kvmark_testing::assert_compares(&fresh.session));
+}
+
+#[test]
 fn cells_are_filled_only_when_values_are_wanted() {
     let fresh = Fresh::new();
     insert(&fresh.session, "k", &[(0, "a")]);

@@ -27,7 +27,12 @@ pub struct Ordered {
     fresh: u32,
     /// Places that were given up.
     late: u32,
+    /// Who gave up first since replies are late, and how often since then.
+    doubted: Option<(Ticket, u32)>,
 }
+
+/// One client gives up so often before the order is in doubt for good.
+const DOUBTS_MAX: u32 = 10;
 
 impl Ordered {
     /// Joins the queue for so many replies; the number of the place. `next` is the number of the
@@ -114,7 +119,11 @@ impl Exchanges for Ordered {
         if place.ticket == NOBODY {
             return None;
         }
-        place.ticket = NOBODY;
+        let ticket = std::mem::replace(&mut place.ticket, NOBODY);
+        self.doubted = match self.doubted.filter(|_| self.late > 0) {
+            Some((first, times)) => Some((first, times + u32::from(first == ticket))),
+            None => Some((ticket, 1)),
+        };
         self.late += 1;
         Some(number)
     }
@@ -143,6 +152,11 @@ impl Exchanges for Ordered {
         self.late
     }
 
+    /// A reply that never comes makes each later one look late: its request's place has the next.
+    fn is_in_doubt(&self) -> bool {
+        self.late > 0 && self.doubted.is_some_and(|(_, times)| times > DOUBTS_MAX)
+    }
+
     fn end(&mut self, mut tell: impl FnMut(Ticket)) {
         (self.fresh, self.late) = (0, 0);
         for (_, place) in self.queue.drain(..).filter(|(_, place)| place.ticket != NOBODY) {
@@ -154,6 +168,30 @@ impl Exchanges for Ordered {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_order_is_in_doubt_when_a_client_gave_up_ten_times_and_a_reply_was_late_throughout() {
+        let mut exchanges = Ordered::default();
+        let lose = |exchanges: &mut Ordered, ticket| {
+            let number = exchanges.enter(ticket, 1, 0);
+            exchanges.fresh(|_| {});
+            exchanges.give_up(number);
+        };
+        // The first reply is lost: each later one is taken for that of the request before.
+        lose(&mut exchanges, 1);
+        for _ in 0..DOUBTS_MAX {
+            assert!(!exchanges.is_in_doubt());
+            lose(&mut exchanges, 2);
+            lose(&mut exchanges, 1);
+            exchanges.answered();
+            exchanges.answered();
+        }
+        assert!(exchanges.is_in_doubt());
+        exchanges.answered();
+        assert!(!exchanges.is_in_doubt() && exchanges.is_idle());
+        lose(&mut exchanges, 1);
+        assert!(!exchanges.is_in_doubt());
+    }
 
     fn ended(exchanges: &mut Ordered) -> Vec<Ticket> {
         let mut ended = Vec::new();

@@ -74,6 +74,11 @@ pub trait Exchanges: Default {
     /// Exchanges given up whose reply is still owed.
     fn late(&self) -> u32;
 
+    /// Whether replies were late for so long that they may be taken for those of other requests.
+    fn is_in_doubt(&self) -> bool {
+        false
+    }
+
     /// Ends all there are, and tells whose they were.
     fn end(&mut self, tell: impl FnMut(Ticket));
 }

@@ -237,6 +237,9 @@ fn hand_over<P: Protocol, H: Handler<P>>(
                     done.arrived(wall_ns, at_ns);
                 }
                 take_in(handler, spares, index, bytes, at_ns, done);
+                if handler.framed().exchanges(index).is_in_doubt() {
+                    fail(handler, index, &in_doubt(), false);
+                }
             }
             Err(failure) => fail(handler, index, &failure, false),
         }
@@ -281,6 +284,14 @@ pub(super) fn take_in<P: Protocol, H: Handler<P>>(
     } else {
         spares.keep(held);
     }
+}
+
+/// What ends a connection whose replies can't be told apart any more.
+#[cold]
+fn in_doubt() -> Failure {
+    let text = "the server's replies were late for more than ten timeouts, so that one may be \
+                missing and each the answer to an earlier request";
+    Failure::new(Outcome::Connection, text)
 }
 
 /// What ends a connection whose answer doesn't end.

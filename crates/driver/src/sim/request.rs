@@ -2,7 +2,7 @@
 
 use kvmark_plan::{Each, Generator, Kind, Statement};
 
-use crate::{Call, Columns, Request, Slot};
+use crate::{Call, Columns, Expected, Request, Slot};
 
 /// What a statement does to records, which its arguments decide: a simulated store has no language.
 #[derive(Debug)]
@@ -60,6 +60,8 @@ pub(super) struct StoreRequest {
     pub(super) scan_length: u64,
     /// Whether the reply has the values.
     pub(super) wants_values: bool,
+    /// What a record that is read must be like.
+    pub(super) expected: Option<Expected>,
     /// Fields that a read returns, each behind the number of its cell; none for all, under their
     /// own numbers.
     pub(super) returned: Option<Vec<(u32, u32)>>,
@@ -81,6 +83,7 @@ impl StoreRequest {
             commands: Vec::new(),
             scan_length: request.scan_length,
             wants_values: request.wants_values,
+            expected: request.expected,
             returned: None,
             rows: 1,
         };

@@ -164,7 +164,7 @@ impl MemoryStore {
             reply.rows = request.rows;
             return Outcome::Ok;
         }
-        let mut missed = false;
+        let (mut missed, mut unlike) = (false, false);
         for (row, command) in (0..).zip(&request.commands) {
             if request.kind == Kind::Scan {
                 let keys = self.records.from(&command.key);
@@ -176,10 +176,19 @@ impl MemoryStore {
             missed |= fields.is_empty();
             reply.rows += u64::from(!fields.is_empty());
             if request.wants_values {
-                push(request, row, &fields, reply);
+                returned(request, &fields).for_each(|(place, value)| reply.push(row, place, value));
+            }
+            if let Some(expected) = request.expected {
+                let mut comparison = expected.compare();
+                returned(request, &fields).for_each(|(_, value)| comparison.see(value));
+                unlike |= !fields.is_empty() && comparison.outcome() == Outcome::Mismatch;
             }
         }
-        if missed { Outcome::Miss } else { Outcome::Ok }
+        match (missed, unlike) {
+            (true, _) => Outcome::Miss,
+            (false, true) => Outcome::Mismatch,
+            (false, false) => Outcome::Ok,
+        }
     }
 
     /// A record's fields as reads return them; none when they find no record.
@@ -391,16 +400,15 @@ fn torn(held: &StoredValue) -> Option<Vec<u8>> {
     torn.find(|torn| *torn != held.value && older != Some(&torn[..]))
 }
 
-fn push(request: &StoreRequest, row: u32, fields: &Fields<'_>, reply: &mut Reply) {
-    let Some(returned) = &request.returned else {
-        fields.iter().for_each(|(field, value)| reply.push(row, *field, value));
-        return;
-    };
-    for (place, field) in returned {
-        if let Some(value) = fields.get(field) {
-            reply.push(row, *place, value);
-        }
-    }
+/// What a read returns of a record: each value with its place in the reply.
+fn returned<'a>(
+    request: &'a StoreRequest,
+    fields: &'a Fields<'_>,
+) -> impl Iterator<Item = (u32, &'a [u8])> {
+    let all = request.returned.is_none();
+    let own = fields.iter().filter(move |_| all).map(|(field, value)| (*field, &**value));
+    let named = request.returned.iter().flatten();
+    own.chain(named.filter_map(|(place, field)| Some((*place, &**fields.get(field)?))))
 }
 
 #[cfg(test)]
@@ -423,6 +431,7 @@ mod tests {
             commands: vec![StoreCommand { key: key.into(), values: values.collect() }],
             scan_length: 0,
             wants_values: true,
+            expected: None,
             returned: None,
             rows: 1,
         }

@@ -3,7 +3,7 @@
 use std::iter;
 
 use kvmark_plan::{FieldChoice, SizeLaw, ValueKind};
-use kvmark_workload::{Stream, ValueBuffer};
+use kvmark_workload::{Owner, Stream, ValueBuffer};
 use proptest::prelude::*;
 
 use crate::plans::{inserts_after, plan, stream};
@@ -58,7 +58,7 @@ fn values_are_key_field_and_a_chain_of_hashes_cut_to_length() {
         let mut values = ValueBuffer::default();
         for ordinal in 0..50 {
             stream.key_into(ordinal, &mut key);
-            stream.insert_values_into(ordinal, &key, &mut values);
+            stream.insert_values_into(ordinal, Owner { ordinal, key: &key }, &mut values);
             assert_eq!(values.places.len(), 10);
             for (field, place) in &values.places {
                 let name = format!("field{field}");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kvmark_plan::{
     ActiveGroup, Arrival, Dataset, Distribution, FORMAT, FieldChoice, FieldLayout, Group,
     KeyChoice, KeyOrder, KeyText, Kind, Phase, PhaseName, Plan, Seeds, Share, SizeLaw, System,
-    ValueKind, Weight,
+    ValueCheck, ValueKind, Weight,
 };
 use kvmark_workload::{InsertSequence, Stream};
 
@@ -57,7 +57,7 @@ pub(crate) fn group() -> Group {
         read_fields: FieldChoice::All,
         write_fields: FieldChoice::All,
         scan_length: SizeLaw::Uniform { min: 1, max: 100 },
-        check_values: false,
+        check_values: ValueCheck::None,
     }
 }
 

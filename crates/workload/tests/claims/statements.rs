@@ -6,7 +6,7 @@ use kvmark_plan::{
     Argument, Distribution, Each, Generator, KeyChoice, KeyOrder, KeyText, Kind, Plan, SizeLaw,
     Statement, ValueKind, ValueType, Weight,
 };
-use kvmark_workload::{ArgumentBuffer, Draw, Stream};
+use kvmark_workload::{ArgumentBuffer, Draw, Owner, Stream};
 
 use crate::plans::{inserts_after, plan, stream};
 
@@ -227,7 +227,7 @@ fn a_field_that_only_replies_hold_is_not_made_and_checked_all_the_same() {
     let [key, field] = [0, 1].map(|place: usize| &buffer.bytes[buffer.places[place].1.clone()]);
     assert!(field.is_empty());
     let mut value = Vec::new();
-    reads.append_value(0, 0, 0, key, &mut value);
+    reads.append_value(0, 0, 0, Owner { ordinal: draw.ordinal, key }, &mut value);
     assert!(reads.holds(&draw, &buffer, [&value[..]].into_iter()));
     assert!(!reads.holds(&draw, &buffer, [&value[1..]].into_iter()));
     plan.statements[0].texts = vec!["SET {a0} {a1} GET".to_owned()];

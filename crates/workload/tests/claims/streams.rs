@@ -2,8 +2,10 @@
 
 use std::thread;
 
-use kvmark_plan::{Distribution, FieldChoice, Kind, PhaseName, Plan, Seeds, Share, SizeLaw};
-use kvmark_workload::{Draw, InsertSequence, Stream, ValueBuffer};
+use kvmark_plan::{
+    Distribution, FieldChoice, Kind, PhaseName, Plan, Seeds, Share, SizeLaw, TAG_LENGTH, tag_length,
+};
+use kvmark_workload::{Draw, InsertSequence, Owner, Stream, ValueBuffer, tag};
 
 use crate::plans::{choosing, group, inserts_after, mix, phase, plan, stream};
 use crate::statistics::{assert_follows, count};
@@ -22,12 +24,15 @@ fn operation(stream: &Stream, draw: Draw) -> (Draw, Vec<u8>, Vec<u8>) {
     stream.key_into(draw.ordinal, &mut key);
     let mut values = ValueBuffer::default();
     if draw.kind == Kind::Insert {
-        stream.insert_values_into(draw.version, &key, &mut values);
+        let owner = Owner { ordinal: draw.ordinal, key: &key };
+        stream.insert_values_into(draw.version, owner, &mut values);
     } else {
         stream.update_values_into(&draw, &key, &mut values);
     }
     (draw, key, values.bytes)
 }
+
+const USER: Owner<'_> = Owner { ordinal: 1, key: b"user1" };
 
 #[test]
 fn the_operations_are_the_same_on_one_and_on_eight_workers() {
@@ -120,7 +125,7 @@ fn faces(plan: &Plan, phase: usize, group: usize) -> [String; 3] {
     let ordinals: Vec<u64> = draws.iter().filter(keyed).map(|draw| draw.ordinal).collect();
     let kinds: Vec<Kind> = draws.iter().map(|draw| draw.kind).collect();
     let mut values = ValueBuffer::default();
-    stream.insert_values_into(0, b"user1", &mut values);
+    stream.insert_values_into(0, USER, &mut values);
     [format!("{kinds:?}"), format!("{ordinals:?}"), format!("{:?}", values.bytes)]
 }
 
@@ -194,17 +199,40 @@ fn noise_is_printable_and_differs_by_number_and_field() {
     let mut seen = std::collections::BTreeSet::new();
     let mut characters = vec![0_u64; 95];
     for number in 0..200 {
-        stream.insert_values_into(number, b"user1", &mut values);
+        stream.insert_values_into(number, USER, &mut values);
         assert_eq!(values.bytes.len(), 1_000);
         for (field, place) in &values.places {
             assert_eq!(*place, *field as usize * 100..(*field as usize + 1) * 100);
             assert!(seen.insert(values.bytes[place.clone()].to_vec()));
+            let noise = &values.bytes[place.start + TAG_LENGTH..place.end];
+            noise.iter().for_each(|byte| characters[usize::from(byte - b' ')] += 1);
         }
-        values.bytes.iter().for_each(|byte| characters[usize::from(byte - b' ')] += 1);
     }
     let share = |character: u32| (0..256).filter(|octet| octet * 95 / 256 == character).count();
     let masses = (0..95).map(|character| share(character) as f64 / 256.0);
     assert_follows(&characters, masses, "characters");
+}
+
+#[test]
+fn noise_begins_with_the_tag_of_its_record_of_which_a_short_one_has_a_part() {
+    let mut plan = plan();
+    let mut values = ValueBuffer::default();
+    for size in [0, 1, 7, 8, 9, 100] {
+        plan.dataset.fields.length = SizeLaw::Constant { size };
+        let stream = stream(&plan);
+        for ordinal in 0..100 {
+            stream.insert_values_into(5, Owner { ordinal, key: b"" }, &mut values);
+            for (_, place) in &values.places {
+                let tagged = tag_length(place.len());
+                let begin = &values.bytes[place.clone()][..tagged];
+                assert_eq!(begin, &tag(ordinal)[..tagged]);
+            }
+            assert_eq!(stream.tag(ordinal), Some(tag(ordinal)));
+        }
+    }
+    let tags: std::collections::BTreeSet<_> = (0..100_000).map(tag).collect();
+    assert_eq!(tags.len(), 100_000);
+    assert!(tags.iter().flatten().all(u8::is_ascii_graphic));
 }
 
 #[test]

@@ -188,7 +188,9 @@ _RULES = (
         "mismatches",
         "operations that read a wrong value",
         (None, None, 0),
-        "A store that answers wrongly has no throughput worth comparing (YCSB's data integrity).",
+        "A store that answers wrongly has no throughput worth comparing. Checked are number, length"
+        " and tag of a record's values, with `check_values: full` every byte (YCSB's data"
+        " integrity).",
         "the dataset may be another than the plan's; if not, the store lost or mixed up values",
         unit=Unit.COUNT,
     ),

@@ -24,7 +24,7 @@ from kvmark.experiment.designs.ladder.design import (
 )
 from kvmark.experiment.designs.ladder.lines import Line
 from kvmark.experiment.journal import Journal
-from kvmark.outputs import check_output
+from kvmark.outputs import append_output, check_output
 from kvmark.plan.model import Plan
 from kvmark.plan.stress import StressPlans, driver_options
 from kvmark.report.format.bars import writable
@@ -127,11 +127,7 @@ def _output(spec: StressSpec, stream: TextIO | None) -> Iterator[Callable[[str],
     """Where lines go: a stream or nowhere, or the end of -log's file, which may be anybody's."""
     with ExitStack() as stack:
         if spec.log.file is not None:
-            try:
-                stream = stack.enter_context(spec.log.file.open("a", encoding="utf-8"))
-            except OSError as problem:
-                reason = problem.strerror
-                raise RunError(f"{spec.log.file} can't be written because {reason}") from problem
+            stream = stack.enter_context(append_output(spec.log.file))
 
         def out(text: str) -> None:
             if stream is not None:

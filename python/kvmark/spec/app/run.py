@@ -74,7 +74,7 @@ def run_of(asked: Asked, workload: WorkloadSpec, system: SystemUrl) -> RunSpec:
     if limit_ms is not None:
         given["timeout_ns"] = limit_ms * 10**6
     if system.driver in _EMPTY:
-        groups = [group.model_copy(update={"check_values": False}) for group in workload.groups]
+        groups = [group.model_copy(update={"check_values": "none"}) for group in workload.groups]
         workload = workload.model_copy(update={"groups": tuple(groups)})
     if system.driver == "cql":
         given["workers"] = _workers(asked)
