@@ -23,6 +23,7 @@ use kvmark_plan::Plan;
 use kvmark_record::EncodedError;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use serde_json::json;
 
 use crate::console::Console;
@@ -116,11 +117,17 @@ fn drivers() -> String {
 
 /// The buckets of an encoded histogram, from the least value up: least value, largest, count.
 ///
+/// Each is a signed number of 8 bytes, little-endian: an array is made of them without a list.
+///
 /// Raises `ValueError` when the text isn't an HdrHistogram.
 #[pyfunction]
-fn decode_histogram(encoded: &str) -> PyResult<Vec<(u64, u64, u64)>> {
+fn decode_histogram<'py>(py: Python<'py>, encoded: &str) -> PyResult<Bound<'py, PyBytes>> {
     let buckets = kvmark_record::decoded(encoded).map_err(not_a_histogram)?;
-    Ok(buckets.into_iter().map(|bucket| (bucket.low, bucket.high, bucket.count)).collect())
+    let numbers = buckets.into_iter().flat_map(|bucket| [bucket.low, bucket.high, bucket.count]);
+    let bytes: Vec<u8> = numbers
+        .flat_map(|number| i64::try_from(number).unwrap_or(i64::MAX).to_le_bytes())
+        .collect();
+    Ok(PyBytes::new(py, &bytes))
 }
 
 /// Values and their counts as an HdrHistogram with so many significant digits.

@@ -37,7 +37,7 @@ def decode(encoded: str) -> Counts:
     Raises:
         ValueError: the text isn't an HdrHistogram.
     """
-    buckets = np.array(_engine.decode_histogram(encoded), dtype=np.int64).reshape(-1, 3)
+    buckets = np.frombuffer(_engine.decode_histogram(encoded), dtype="<i8").reshape(-1, 3)
     return Counts(buckets[:, 0], buckets[:, 1], buckets[:, 2])
 
 
