@@ -2,6 +2,9 @@
 
 Nothing here reads a file or knows what a benchmark is. Samples are sequences of numbers, counts are
 :class:`Counts`; what comes out is an :class:`Estimate` or a small frozen result.
+
+Write `scipy.special` in full: SciPy loads a part of itself on first use, which takes a quarter of a
+second, and many commands don't need it.
 """
 
 from kvmark.stats.bounds import keeps_within

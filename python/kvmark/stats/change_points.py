@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from itertools import count, pairwise
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 #: A level needs so many points: with fewer a single outlier is one.
 LEAST_POINTS = 3
@@ -97,7 +97,9 @@ def could_be_seen(
         return None
     spread = (sum(float(((one - one.mean()) ** 2).sum()) for one in pieces) / freedom) ** 0.5
     shared = error_level / n
-    reach = float(special.stdtrit(freedom, 1 - shared / 2) + special.stdtrit(freedom, POWER))
+    reach = float(
+        scipy.special.stdtrit(freedom, 1 - shared / 2) + scipy.special.stdtrit(freedom, POWER)
+    )
     return math.expm1(min(reach * spread * 2 / n**0.5, 700.0))
 
 

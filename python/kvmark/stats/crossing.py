@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import special
+import scipy
 
 from kvmark.stats.estimate import CONFIDENCE, Estimate
 
@@ -37,7 +37,7 @@ def crossing(
         return Estimate(value, None, None, n, unit, method, confidence)
     residuals = ys - ys.mean() - slope * (xs - middle)
     variance = float(residuals @ residuals) / (n - 2)
-    t = float(special.stdtrit(n - 2, 0.5 + confidence / 2))
+    t = float(scipy.special.stdtrit(n - 2, 0.5 + confidence / 2))
     share = t**2 * variance / (slope**2 * spread)
     if share >= 1:
         return Estimate(value, None, None, n, unit, method, confidence)

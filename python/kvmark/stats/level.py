@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import special
+import scipy
 
 from kvmark.stats.estimate import CONFIDENCE, Estimate
 
@@ -239,7 +239,7 @@ def effect(
     ratio = Estimate(math.exp(log), *bounds, n, "ratio", method, confidence)
     if not error or bounds[0] is None:
         return Effect(ratio, None, None)
-    p_value = 2 * float(special.stdtr(freedom, -abs(log) / error))
+    p_value = 2 * float(scipy.special.stdtr(freedom, -abs(log) / error))
     return Effect(ratio, p_value, _detectable(error, freedom, confidence), error, freedom)
 
 
@@ -319,4 +319,4 @@ def _bounds(
 
 
 def _t(freedom: float, share: float) -> float:
-    return float(special.stdtrit(freedom, share))
+    return float(scipy.special.stdtrit(freedom, share))

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import special
+import scipy
 
 from kvmark.stats.estimate import CONFIDENCE, Estimate
 from kvmark.stats.level import paired_difference
@@ -86,4 +86,4 @@ def _array(samples: Sequence[float]) -> np.ndarray[tuple[int], np.dtype[np.float
 
 
 def _t(freedom: float, confidence: float) -> float:
-    return float(special.stdtrit(freedom, 0.5 + confidence / 2))
+    return float(scipy.special.stdtrit(freedom, 0.5 + confidence / 2))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Final
 
-from scipy import special
+import scipy
 
 from kvmark.stats.estimate import CONFIDENCE, Estimate
 
@@ -31,7 +31,7 @@ def median_interval(
     ordered, n = sorted(values), len(values)
     # The most values that may be left out at one end.
     left_out = sum(
-        float(special.bdtr(below, n, 0.5)) <= (1 - confidence) / 2 for below in range(n // 2)
+        float(scipy.special.bdtr(below, n, 0.5)) <= (1 - confidence) / 2 for below in range(n // 2)
     )
     if not left_out:
         return Estimate.alone(median(ordered), unit, _METHOD, n)

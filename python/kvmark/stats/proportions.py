@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
+import scipy
 
 __all__ = ["MixTest", "mix_test", "rise_of_share"]
 
@@ -42,7 +42,7 @@ def mix_test(counts: Sequence[int], weights: Sequence[float]) -> MixTest:
         return MixTest(1.0, deviation, n)
     due = shares[expected] * n
     statistic = float(((observed[expected] - due) ** 2 / due).sum())
-    p_value = float(special.chdtrc(int(expected.sum()) - 1, statistic))
+    p_value = float(scipy.special.chdtrc(int(expected.sum()) - 1, statistic))
     return MixTest(p_value, deviation, n)
 
 
@@ -74,4 +74,4 @@ def rise_of_share(before: Sequence[tuple[int, int]], after: Sequence[tuple[int, 
         variance = least
     if variance == 0:
         return 0.5
-    return float(special.stdtr(freedom, -rise / variance**0.5))
+    return float(scipy.special.stdtr(freedom, -rise / variance**0.5))

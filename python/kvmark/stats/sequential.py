@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
+import scipy
 
 from kvmark.stats.estimate import CONFIDENCE
 from kvmark.stats.level import Effect, effect, shared_confidence
@@ -95,9 +95,9 @@ def blocks_needed(spread: float, asked: Asked) -> int:
     freedom = min(asked.first_stage, asked.most_blocks) - 1.0
     claims = 1 if asked.find is None else asked.claims
     confidence = shared_confidence(asked.confidence, claims)
-    quantile = float(special.stdtrit(freedom, 0.5 + confidence / 2))
+    quantile = float(scipy.special.stdtrit(freedom, 0.5 + confidence / 2))
     if asked.find is not None:
-        reach = (quantile + float(special.stdtrit(freedom, POWER))) * spread
+        reach = (quantile + float(scipy.special.stdtrit(freedom, POWER))) * spread
         return math.ceil((reach / math.log1p(asked.find)) ** 2)
     if asked.within is None:
         return asked.most_blocks

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from kvmark.stats.estimate import CONFIDENCE
 
@@ -37,12 +37,12 @@ class MeanError:
 
     def critical(self, confidence: float = CONFIDENCE) -> float:
         """How many standard errors the interval reaches to either side."""
-        return float(special.stdtrit(self.freedom, 0.5 + confidence / 2))
+        return float(scipy.special.stdtrit(self.freedom, 0.5 + confidence / 2))
 
     def raised(self, share: float) -> Self:
         """The same with an interval of so small a part of the error level."""
         tail = (1 - CONFIDENCE) / 2
-        reach = float(special.stdtrit(self.freedom, 1 - tail * share)) / self.critical()
+        reach = float(scipy.special.stdtrit(self.freedom, 1 - tail * share)) / self.critical()
         return type(self)(self.stderr * reach, self.freedom)
 
     def half(self, confidence: float = CONFIDENCE) -> float:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from kvmark.stats.series import effective_sample_size
 
@@ -60,7 +60,7 @@ def _mann_kendall(
         return 1.0
     # One step towards zero, since the score moves in steps.
     z = (abs(score) - 1) / variance**0.5
-    return float(min(1.0, 2 * special.ndtr(-z)))
+    return float(min(1.0, 2 * scipy.special.ndtr(-z)))
 
 
 def _condensed(values: NDArray[np.float64]) -> NDArray[np.float64]:

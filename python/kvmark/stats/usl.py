@@ -25,9 +25,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy  # brings a part of itself when it's first named; `optimize` takes half a second
+import scipy  # brings a part of itself when it is first named: see `stats`
 from numpy.typing import NDArray
-from scipy import special
 
 from kvmark.stats.estimate import CONFIDENCE, Estimate
 
@@ -203,7 +202,7 @@ def _error(data: _Data, best: _Point) -> tuple[_Scale, float | None]:
     within = sum(float(np.var(part)) * len(part) for part in _by_level(data, levels))
     pure = max(within / repeated, least)
     off = max(best.squares - within, 0.0) / (len(levels) - 3)
-    p = float(special.fdtrc(len(levels) - 3, repeated, off / pure))
+    p = float(scipy.special.fdtrc(len(levels) - 3, repeated, off / pure))
     return (_Scale(max(off, least), len(levels) - 3) if p < _MISFIT else usual), p
 
 
@@ -213,7 +212,7 @@ def _by_level(data: _Data, levels: Array) -> list[Array]:
 
 def _f_limit(freedom: int, confidence: float) -> float:
     """The F distribution's quantile with one and so many degrees of freedom."""
-    return float(special.stdtrit(freedom, 0.5 + confidence / 2)) ** 2
+    return float(scipy.special.stdtrit(freedom, 0.5 + confidence / 2)) ** 2
 
 
 def _r_squared(data: _Data, best: _Point) -> float:

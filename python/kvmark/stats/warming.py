@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from kvmark.stats.estimate import CONFIDENCE, Estimate
 
@@ -59,7 +59,7 @@ def warming(values: Sequence[Placed]) -> Estimate | None:
     leverage = (basis**2).sum(axis=1) + x**2 / weight
     left = (y - effect * x) / np.maximum(1 - leverage, 1e-9)
     error = math.sqrt(float((x**2) @ (left**2))) / weight
-    wide = error * float(special.stdtrit(freedom, 0.5 + CONFIDENCE / 2))
+    wide = error * float(scipy.special.stdtrit(freedom, 0.5 + CONFIDENCE / 2))
     method = "least squares within cases and repetitions, HC3"
     return Estimate(effect, effect - wide, effect + wide, len(known), "", method)
 

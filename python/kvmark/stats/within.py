@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from scipy import special
+import scipy
 
 from kvmark.stats.counts import Counts
 from kvmark.stats.level import Level
@@ -67,7 +67,9 @@ def quantile_of_intervals(parts: Sequence[Counts], q: float, step: float = 0.0) 
     if found is None:
         return _unknown(log, len(parts), floor)
     half = found.half() / float(sizes.mean()) / (q * (1 - q))
-    least, most = (float(special.expit(special.logit(q) + side * half)) for side in (-1, 1))
+    least, most = (
+        float(scipy.special.expit(scipy.special.logit(q) + side * half)) for side in (-1, 1)
+    )
     if not (least * whole.n >= 1 and (1 - most) * whole.n >= 1):
         return _unknown(log, len(parts), floor, _BEYOND)
     low, high = (math.log(max(whole.quantile(share) or 1, 1)) for share in (least, most))
