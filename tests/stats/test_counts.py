@@ -29,6 +29,16 @@ def test_merging_counts_is_counting_together(parts: list[list[int]]) -> None:
     assert np.array_equal(merged.count, together.count)
 
 
+def test_merging_many_counts_is_merging_them_one_by_one() -> None:
+    parts = [Counts.of([place, place * 7 % 50, 3]) for place in range(100)]
+    one_by_one = Counts.empty()
+    for part in parts:
+        one_by_one = Counts.merge([one_by_one, part])
+    merged = Counts.merge(parts)
+    for column in ("low", "high", "count"):
+        assert np.array_equal(getattr(merged, column), getattr(one_by_one, column))
+
+
 def test_a_quantile_does_not_slip_a_rank_by_rounding() -> None:
     # 0.07 * 100 is 7.000000000000001 in binary.
     assert Counts.of(range(1, 101)).quantile(0.07) == 7

@@ -16,6 +16,8 @@ OBSERVATIONS_BEYOND = 10
 #: Larger than every observation: what stands for one that never came, such as a failed operation.
 BEYOND = 2**62
 
+_MERGED_AT_ONCE = 16
+
 # A product such as 0.07 * 100 lies a hair above the integer it means.
 _HAIR = 1 - 2**-50
 
@@ -51,6 +53,10 @@ class Counts:
             return cls.empty()
         if len(parts) == 1:
             return parts[0]
+        if len(parts) > _MERGED_AT_ONCE:
+            # Many parts concatenated at once would take several times the memory of the result.
+            some = range(0, len(parts), _MERGED_AT_ONCE)
+            return cls.merge([cls.merge(parts[at : at + _MERGED_AT_ONCE]) for at in some])
         low, high, count = (
             np.concatenate(columns)
             for columns in zip(*((part.low, part.high, part.count) for part in parts), strict=True)

@@ -124,7 +124,8 @@ class _Table:
         high = np.unique(np.concatenate([part.high for part in parts]))
         counts = np.zeros((len(parts), len(high)))
         for row, part in zip(counts, parts, strict=True):
-            np.add.at(row, np.searchsorted(high, part.high), part.count)
+            places = np.searchsorted(high, part.high)
+            row[:] = np.bincount(places, weights=part.count, minlength=len(high))
         # The logarithm of a time below the clock's step says no more than that of one step.
         return cls(np.maximum(high, 1).astype(np.float64), counts)
 
@@ -143,7 +144,10 @@ class _Table:
 
     def left_out(self, q: float) -> NDArray[np.float64]:
         """The logarithm of the quantile without each part in turn."""
-        logs: NDArray[np.float64] = np.log(self.quantiles(self.total - self.counts, q))
+        total = self.total
+        # Row by row, because a copy of the table of hundreds of parts takes 10 MB or more.
+        rest = [self.quantiles(total - row, q)[0] for row in self.counts]
+        logs: NDArray[np.float64] = np.log(rest)
         return logs
 
 
