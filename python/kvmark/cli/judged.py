@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -12,11 +12,12 @@ from multiprocessing import get_context, parent_process
 from threading import Thread
 from typing import Final
 
-from kvmark.analysis import known_line
+from kvmark.analysis import known_line, known_verdict
+from kvmark.analysis.verdict.judge import Judge
 from kvmark.interrupts import check
 from kvmark.records import Records, RunLine
 
-__all__ = ["judged_lines"]
+__all__ = ["judge_and_keep", "judged_lines"]
 
 _LOOK_S: Final = 0.1
 _WORTH_A_PROCESS: Final = 8
@@ -44,6 +45,12 @@ def judged_lines(records: Records, lines: Sequence[RunLine]) -> list[RunLine]:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [made.get(line, line) for line in lines]
+
+
+def judge_and_keep(records: Records, runs: Iterable[str]) -> Judge:
+    """Judges runs without a valid kept verdict, keeps the verdicts, and returns what reads them."""
+    judged_lines(records, [records.line(run) for run in runs])
+    return partial(known_verdict, records)
 
 
 def _belong_to_command() -> None:

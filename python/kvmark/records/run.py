@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ class Run:
 
     path: Path
     manifest: Manifest
+    #: Cache of decoded histograms by their encoded text; none if they aren't cached.
+    _decoded: dict[str, Counts] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def open(cls, folder: Path) -> Run:
@@ -46,6 +48,13 @@ class Run:
             ) from None
         except (OSError, ValueError, RecursionError) as problem:
             raise RecordsError(f"the manifest {path} can't be read: {problem}") from problem
+
+    def with_histogram_cache(self) -> Run:
+        """The same run with a cache of decoded histograms, which lives as long as the run.
+
+        Use it for runs that are read several times. The histograms of many runs fill the memory.
+        """
+        return self if self._decoded is not None else replace(self, _decoded={})
 
     @property
     def id(self) -> str:
@@ -143,12 +152,18 @@ class Run:
         """
         if not time.histogram:
             return Counts.empty()
+        found = (self._decoded or {}).get(time.histogram)
+        if found is not None:
+            return found
         try:
-            return decode(time.histogram)
+            found = decode(time.histogram)
         except ValueError as problem:
             raise RecordsError(
                 f"a histogram of {of} in run {self.id} is damaged: {problem}"
             ) from problem
+        if self._decoded is not None:
+            self._decoded[time.histogram] = found
+        return found
 
     def _table(self, name: str, schema: dict[str, pl.DataType]) -> pl.DataFrame:
         path = self.path / name

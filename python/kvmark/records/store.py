@@ -130,7 +130,14 @@ class Records:
         Raises:
             RecordsError: there is none, it is still going, or it can't be read.
         """
-        entry = self.find(word)
+        return self.open_entry(self.find(word))
+
+    def open_entry(self, entry: Entry) -> Run:
+        """The run of an entry of the list, as `open`.
+
+        Raises:
+            RecordsError: it is still going, or it can't be read.
+        """
         if entry.state == "broken":
             raise RecordsError(f"run {entry.id} can't be read: {entry.problem}")
         # Reading brings Polars, and making a run must do without.

@@ -13,7 +13,7 @@ from kvmark.analysis.compare.metrics import check_known, metrics_of, operations_
 from kvmark.analysis.compare.paired import Pairs, in_blocks, pair_cautions, pairs_of
 from kvmark.analysis.compare.thresholds import Held, hold, hold_failures, one_sided
 from kvmark.analysis.summary.aggregate import verdict_of
-from kvmark.analysis.verdict.judge import Verdict, judge
+from kvmark.analysis.verdict.judge import Judge, Verdict, judge
 from kvmark.analysis.verdict.repetitions import is_repeated
 from kvmark.errors import UsageError
 from kvmark.records import Case, Judgement, Run, by_case
@@ -87,8 +87,11 @@ def compare(
     allow: Collection[str] = (),
     gate: Gate = _NO_CONDITION,
     confidence: float = CONFIDENCE,
+    judged: Judge = judge,
 ) -> Comparison:
     """Compares the cases that both sides have; where each side has one, whatever they are.
+
+    ``judged`` gives the verdict on each run.
 
     Runs that were made in blocks of one experiment are compared in pairs. Whether metrics changed
     is decided for all of them together, at one error level.
@@ -110,7 +113,7 @@ def compare(
     compared = [run for pair in pairs for _, runs in pair for run in runs]
     check_known([one.metric for one in gate.conditions], compared)
     conditions = sum(len(_asked_of(gate, [*one, *other])) for (_, one), (_, other) in pairs)
-    asked = _Asked(allow, gate, conditions, confidence)
+    asked = _Asked(allow, gate, conditions, confidence, judged)
     paired = {case for pair in pairs for case, _ in pair}
     only = [tuple(case.title for case in side if case not in paired) for side in (before, after)]
     fails = bool(gate.conditions) and gate.if_unknown == "fail"
@@ -132,14 +135,17 @@ class _Asked:
     #: How many conditions are looked at in all.
     conditions: int
     confidence: float
+    judged: Judge
 
 
 def _compare_case(pair: Pair, asked: _Asked) -> CaseComparison:
-    (case, baseline), (other, candidate) = pair
+    (case, before), (other, after) = pair
+    # Each metric reads the histograms of all runs.
+    baseline, candidate = ([run.with_histogram_cache() for run in runs] for runs in (before, after))
     unlike = differences(baseline, candidate)
     refuse_unlike(unlike, asked.allow)
     runs = [*baseline, *candidate]
-    verdicts = {run.id: judge(run) for run in runs}
+    verdicts = {run.id: asked.judged(run) for run in runs}
     _refuse_invalid(verdicts, asked.allow)
     pairs = pairs_of(baseline, candidate)
     sides = baseline, candidate

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Self
 
 from kvmark.analysis.compare.comparability import (
     Difference,
@@ -13,7 +14,7 @@ from kvmark.analysis.compare.comparability import (
     recounted,
 )
 from kvmark.analysis.compare.metrics import run_value
-from kvmark.records import Run, by_case
+from kvmark.records import Manifest, Run, by_case
 from kvmark.spec.metric import Metric
 from kvmark.stats import change_points, could_be_seen, least_points
 
@@ -81,19 +82,42 @@ class History:
     environments: tuple[EnvironmentChange, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _RunFigure:
+    """A run without its totals, and its value of the metric, if it has one."""
+
+    run: Run
+    value: float | None
+
+    @classmethod
+    def of(cls, run: Run, metric: Metric) -> Self:
+        value = run_value(run, metric)
+        # Histograms are most of a manifest, and a history can have thousands of runs.
+        engine = run.manifest.engine.model_copy(update={"totals": ()})
+        return cls(Run(run.path, run.manifest.model_copy(update={"engine": engine})), value)
+
+    @property
+    def manifest(self) -> Manifest:
+        """The run's manifest, by which it belongs to a case."""
+        return self.run.manifest
+
+
 def histories(runs: Iterable[Run], metric: Metric) -> tuple[History, ...]:
     """The history of each case, without runs that have no such figure.
+
+    Each run is read once and in turn, so ``runs`` can open them one by one.
 
     Raises:
         RecordsError: a run's files can't be read.
     """
-    in_order = sorted(runs, key=lambda run: run.manifest.created)
+    figures = [_RunFigure.of(run, metric) for run in runs]
+    in_order = sorted(figures, key=lambda one: one.manifest.created)
     found = (_history(case.title, same, metric) for case, same in by_case(in_order).items())
     return tuple(history for history in found if history.points)
 
 
-def _history(title: str, runs: Sequence[Run], metric: Metric) -> History:
-    kept = [(run, value) for run in runs if (value := run_value(run, metric))][-MOST_POINTS:]
+def _history(title: str, runs: Sequence[_RunFigure], metric: Metric) -> History:
+    kept = [(one.run, one.value) for one in runs if one.value][-MOST_POINTS:]
     points = tuple(
         HistoryPoint(
             run.id, run.manifest.created, run.manifest.commit, run.manifest.tags, value

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kvmark.analysis.verdict.kept import known_judgement, known_verdict
 from kvmark.analysis.verdict.repetitions import unrepeated
-from kvmark.records import Entry, Judgement, Records, Run, by_case, repetition_of
+from kvmark.records import Entry, Judgement, Records, Run, RunLine, by_case, repetition_of
 from kvmark.records.words import USABLE, entries_of
 
 __all__ = [
@@ -16,8 +16,10 @@ __all__ = [
     "newest",
     "runs_of",
     "select",
+    "select_lines",
     "unrepeated_runs",
     "usable",
+    "why_excluded",
     "without",
 ]
 
@@ -53,26 +55,45 @@ def select(
     records: Records, tags: Sequence[str] = (), workload: str = "", system: str = ""
 ) -> list[Entry]:
     """The closed runs with all these tags and, where they are named, this workload and system."""
+    return [line.entry for line in select_lines(records, tags, workload, system)]
+
+
+def select_lines(
+    records: Records, tags: Sequence[str] = (), workload: str = "", system: str = ""
+) -> list[RunLine]:
+    """The same as lines of a list, with the judgements that are kept."""
     wanted = set(tags)
     return [
-        entry
-        for entry in records.list()
-        if entry.state in USABLE
-        and wanted <= set(entry.tags)
-        and (not workload or workload.lower() in _names(entry))
-        and (not system or entry.system.lower() == system.lower())
+        line
+        for line in records.lines()
+        if line.entry.state in USABLE
+        and wanted <= set(line.entry.tags)
+        and (not workload or workload.lower() in _names(line.entry))
+        and (not system or line.entry.system.lower() == system.lower())
     ]
 
 
 def usable(records: Records, runs: Iterable[Run]) -> list[Run]:
     """The runs that aren't INVALID, by the verdict beside each or else by one made now."""
-    return [run for run in runs if not _is_invalid(records, run)]
+    return [run for run in runs if known_judgement(records, run) is not Judgement.INVALID]
 
 
 def excluded(records: Records, runs: Iterable[Run], *, invalid: bool) -> tuple[ExcludedRun, ...]:
     """The runs that ended before their measurement and, with ``invalid``, all that are INVALID."""
-    found = ((run, _why_excluded(records, run, invalid=invalid)) for run in runs)
-    return tuple(ExcludedRun(run.id, reason) for run, reason in found if reason is not None)
+    found = (why_excluded(records, run, None, invalid=invalid) for run in runs)
+    return tuple(one for one in found if one is not None)
+
+
+def why_excluded(
+    records: Records, run: Run, judgement: Judgement | None, *, invalid: bool
+) -> ExcludedRun | None:
+    """The same of one run, whose judgement may be known already."""
+    if run.manifest.unmeasured is not None:
+        return ExcludedRun(run.id, run.manifest.unmeasured)
+    if not invalid or (judgement or known_judgement(records, run)) is not Judgement.INVALID:
+        return None
+    gravest = known_verdict(records, run).reasons[0]
+    return ExcludedRun(run.id, f"is INVALID: {gravest.sentence.rstrip('.')}")
 
 
 def without(excluded_runs: Iterable[ExcludedRun], runs: Iterable[Run]) -> list[Run]:
@@ -117,19 +138,6 @@ def _last_pass(runs: Sequence[Run]) -> Iterator[Run]:
             return
         seen.add(repetition)
         yield run
-
-
-def _why_excluded(records: Records, run: Run, *, invalid: bool) -> str | None:
-    if run.manifest.unmeasured is not None:
-        return run.manifest.unmeasured
-    if not invalid or not _is_invalid(records, run):
-        return None
-    gravest = known_verdict(records, run).reasons[0]
-    return f"is INVALID: {gravest.sentence.rstrip('.')}"
-
-
-def _is_invalid(records: Records, run: Run) -> bool:
-    return known_judgement(records, run) is Judgement.INVALID
 
 
 def _names(entry: Entry) -> tuple[str, str]:

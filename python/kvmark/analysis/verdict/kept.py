@@ -47,7 +47,7 @@ def known_line(records: Records, line: RunLine, *, keep: bool) -> RunLine:
     if line.entry.state != "closed" or line.judgement is not None:
         return line
     try:
-        run = Run.open(line.entry.path)
+        run = Run.open(line.entry.path).with_histogram_cache()
         verdict = judge(run)
         made = _line(line.entry, run, verdict)
     except RecordsError as problem:

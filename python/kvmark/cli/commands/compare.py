@@ -56,11 +56,15 @@ def compare(
     from kvmark.analysis.compare import comparison as comparing
     from kvmark.analysis.compare.selection import runs_of
     from kvmark.cli.commands.compare_output import answer_comparison
+    from kvmark.cli.judged import judge_and_keep
 
     asked = gate((*(fail_if or ()), *(more or ())), if_unknown)
     if not 0.5 <= confidence < 1:
         raise UsageError(f"confidence: must be from 0.5 to below 1, not {confidence:g}")
     records = Records.at(folder)
     sides = [runs_of(records, [word]) for word in (base, candidate)]
-    comparison = comparing.compare(*sides, allow=allowed(allow), gate=asked, confidence=confidence)
+    judged = judge_and_keep(records, [run.id for side in sides for run in side])
+    comparison = comparing.compare(
+        *sides, allow=allowed(allow), gate=asked, confidence=confidence, judged=judged
+    )
     answer_comparison(comparison, "json" if json else format, junit_file)

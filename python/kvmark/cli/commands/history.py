@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kvmark.cli import options
 from kvmark.cli.output import print_answer, print_json, terminal_width
 from kvmark.records import Records
+
+if TYPE_CHECKING:
+    from kvmark.analysis.compare.selection import ExcludedRun
+    from kvmark.records import Run
 
 __all__ = ["history"]
 
@@ -35,19 +40,31 @@ def history(
 ) -> None:
     """Shows a figure over the runs of each case, and where its level moved."""
     from kvmark.analysis.compare.history import histories
-    from kvmark.analysis.compare.metrics import check_known
-    from kvmark.analysis.compare.selection import excluded, select, without
+    from kvmark.analysis.compare.metrics import operations_of
+    from kvmark.analysis.compare.selection import select_lines, why_excluded
+    from kvmark.cli.judged import judged_lines
     from kvmark.report.views.history import history_text
-    from kvmark.spec.metric import parse_comparable
+    from kvmark.spec.metric import check_operations, parse_comparable
 
     asked = parse_comparable(metric)
     records = Records.at(folder)
-    runs = [records.open(entry.id) for entry in select(records, tag or (), workload, store)]
-    left_out = excluded(records, runs, invalid=not every)
-    used = without(left_out, runs)
-    if used:
-        check_known([asked], used)
-    found = histories(used, asked)
+    lines = select_lines(records, tag or (), workload, store)
+    left_out: list[ExcludedRun] = []
+    operations: dict[str, None] = {}
+
+    def used() -> Iterator[Run]:
+        for line in lines if every else judged_lines(records, lines):
+            run = records.open_entry(line.entry)
+            why = why_excluded(records, run, line.judgement, invalid=not every)
+            if why is None:
+                operations.update(dict.fromkeys(operations_of([run])))
+                yield run
+            else:
+                left_out.append(why)
+
+    found = histories(used(), asked)
+    if len(left_out) < len(lines):
+        check_operations([asked], tuple(operations), "the runs have")
     if json:
         print_json("history", {"histories": found, "invalid": len(left_out), "excluded": left_out})
     else:
