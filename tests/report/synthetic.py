@@ -259,13 +259,13 @@ def run_answer(title: str = "ycsb/f on RocksDB 8.10.0") -> RunAnswer:
             PhaseSpan("measure", 10 * 10**9, 60 * 10**9),
         ),
         intervals=intervals(),
-        curves=(
+        provenance=PROVENANCE,
+        curves=lambda: (
             curve("READ", "response", 15_000),
             curve("READ", "service", 14_000),
             curve("READ-MODIFY-WRITE", "response", 31_000),
             curve("READ-MODIFY-WRITE", "service", 30_000),
         ),
-        provenance=PROVENANCE,
         course=lambda: RunCourse(resources(), failures(), spread()),
         response_quantiles=lambda: {
             (name, quantile): estimate(15_000 * factor, 0.05, 60, "ns")

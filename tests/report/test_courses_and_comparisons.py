@@ -105,6 +105,60 @@ def test_two_hundred_runs_are_a_page_under_five_megabytes() -> None:
     assert len(html(runs_page([run_answer() for _ in range(200)])).encode()) < 5_000_000
 
 
+def many(count: int) -> list[RunAnswer]:
+    """Runs with ids and host documents of their own, and a plan that all of them have."""
+    base = run_answer()
+    return [
+        dataclasses.replace(
+            base,
+            summary=dataclasses.replace(base.summary, id=f"run-{number}"),
+            provenance=dataclasses.replace(
+                base.provenance, documents={"Plan": {"groups": list(range(300))}, "Host": {}}
+            ),
+        )
+        for number in range(count)
+    ]
+
+
+def test_five_hundred_runs_are_a_page_of_four_megabytes_at_most() -> None:
+    page = runs_page(many(500))
+    assert len(html(page).encode()) <= 4_000_000
+    assert [part.name for part in page.parts] == ["side-by-side"]
+    assert "no section for each run" in page.parts[0].answer
+    assert {row[0].text for row in page.parts[0].grids[0].rows} == {str(n) for n in range(1, 501)}
+
+
+def test_a_hundred_runs_have_sections_of_their_own() -> None:
+    page = runs_page(many(100))
+    assert len(page.parts) == 101
+    assert not page.parts[0].answer
+
+
+def test_a_document_that_several_runs_have_is_on_their_page_once() -> None:
+    first, other, same = many(3)
+    plan = {"Plan": {"groups": []}, "Host": {}}
+    other = dataclasses.replace(
+        other, provenance=dataclasses.replace(other.provenance, documents=plan)
+    )
+    told = [source.provenance for source in runs_page([first, other, same]).sources]
+    assert [one.documents.get("Plan") for one in told] == [
+        first.provenance.documents["Plan"], {"groups": []}, None
+    ]  # fmt: skip
+    assert told[2].facts[-1] == Fact("Plan", "same as run-0")
+    assert told[0].facts == first.provenance.facts
+
+
+def test_more_curves_than_can_be_told_apart_are_not_drawn() -> None:
+    asked: list[int] = []
+
+    def counted(run: RunAnswer) -> RunAnswer:
+        return dataclasses.replace(run, curves=lambda: asked.append(1) or ())
+
+    drawn = side_by_side_figures([counted(run) for run in many(51)])
+    assert [figure.name for figure in drawn] == ["throughputs", "response-quantiles"]
+    assert not asked
+
+
 @pytest.mark.parametrize("form", ["png", "svg", "pdf", "csv"])
 def test_a_report_is_a_folder_of_files_too(tmp_path: Path, form: FolderFormat) -> None:
     page = run_page(run_answer())

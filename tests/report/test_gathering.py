@@ -181,7 +181,7 @@ def test_the_page_of_a_sequence_says_what_its_runs_make_of_published_sentences(
 def test_a_run_has_its_total_rows_and_a_curve_per_time(runs: list[Run]) -> None:
     answer = run_answer(runs[0])
     assert answer.intervals["operation"].unique().to_list() == ["TOTAL"]
-    assert [(curve.panel, curve.time) for curve in answer.curves] == [
+    assert [(curve.panel, curve.time) for curve in answer.curves()] == [
         ("READ", "response"),
         ("READ", "service"),
     ]

@@ -165,7 +165,7 @@ def test_hostile_names_are_only_text() -> None:
 
 
 def test_a_page_without_figures_runs_no_script() -> None:
-    nothing = {"curves": (), "intervals": pl.DataFrame(), "course": RunCourse}
+    nothing = {"curves": tuple, "intervals": pl.DataFrame(), "course": RunCourse}
     run = dataclasses.replace(run_answer(), **nothing)
     outline = Outline(html(run_page(run)))
     assert outline.scripts == []

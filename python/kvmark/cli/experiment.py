@@ -180,10 +180,10 @@ def _problem(
 
 def report_maker(runs: Sequence[Run], part: Section | None = None) -> Callable[[ModuleType], Page]:
     """Makes the page of an experiment's runs, with its answer before them."""
-    from kvmark.report.views.gather import run_answer
+    from kvmark.report.views.gather import run_answers
 
     def make(page: ModuleType) -> Page:
-        found: Page = page.runs_page([run_answer(run) for run in runs])
+        found: Page = page.runs_page(run_answers(runs, len(runs)))
         return found if part is None else page.with_part(found, part)
 
     return make

@@ -10,7 +10,7 @@ from kvmark.analysis import known_line
 from kvmark.errors import RecordsError
 from kvmark.records import Entry, Judgement, Records, Run, RunLine
 from kvmark.report.model.answers import RunAnswer
-from kvmark.report.views.gather import run_answer
+from kvmark.report.views.gather import run_answer, run_answers
 
 __all__ = ["Filter", "Library", "NotThere"]
 
@@ -85,7 +85,8 @@ class Library:
         Raises:
             RecordsError: one isn't there or isn't closed, or its files can't be read.
         """
-        return [self.answer(self.entry(run)) for run in dict.fromkeys(runs)]
+        entries = [self.entry(run) for run in dict.fromkeys(runs)]
+        return run_answers((Run.open(entry.path) for entry in entries), len(entries))
 
     def tags(self) -> list[str]:
         """All tags in use."""

@@ -24,7 +24,7 @@ from kvmark.records.archive import ENDING, STUDIES, unpack
 from kvmark.report.format.marks import MarkedBlock
 from kvmark.report.model.page import Page, runs_page, sequence_page
 from kvmark.report.views.document_blocks import BlockSource
-from kvmark.report.views.gather import run_answer, sequence_answer
+from kvmark.report.views.gather import run_answers, sequence_answer
 from kvmark.report.views.study_page import study_page
 
 __all__ = ["Sources"]
@@ -111,7 +111,7 @@ def _report_of(records: Records, study: str, only: str) -> tuple[Page, Sequence[
         # As in every other block; where all are INVALID the page says so.
         chosen = newest(usable(records, runs) or runs)
         return sequence_page(sequence_answer(chosen, judged)), chosen
-    return runs_page([run_answer(run, judged(run)) for run in runs]), runs
+    return runs_page(run_answers(runs, len(runs), judged)), runs
 
 
 def _journal(records: Records, study: str) -> Journal | None:

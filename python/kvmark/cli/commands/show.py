@@ -74,13 +74,14 @@ def report(
     quiet: options.Quiet = False,
 ) -> None:
     """Writes a report on one or several runs."""
-    from kvmark.analysis import known_verdict
-    from kvmark.report.views.gather import run_answer
+    from kvmark.cli.judged import judge_and_keep
+    from kvmark.report.views.gather import run_answers
 
     path = _place(output, format)
     records = Records.at(folder)
-    runs = map(records.open, words)
-    answers = [run_answer(run, known_verdict(records, run)) for run in runs]
+    entries = [records.find(word) for word in words]
+    judged = judge_and_keep(records, [entry.id for entry in entries])
+    answers = run_answers(map(records.open_entry, entries), len(entries), judged)
     write_report(lambda page: page.runs_page(answers), path, format)
     if json:
         print_json("report", {"runs": [answer.summary.id for answer in answers], "report": path})

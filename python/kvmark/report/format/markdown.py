@@ -92,6 +92,8 @@ def _source(source: Origin) -> Iterable[str]:
     yield _facts(provenance.facts)
     yield _fenced(shlex.join(provenance.command), "sh")
     for title, document in provenance.documents.items():
+        if not document:
+            continue
         yield f"{escape_markdown(title)}:"
         yield _fenced(json.dumps(document, indent=2, ensure_ascii=False), "json")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import polars as pl
 
@@ -23,6 +24,11 @@ from kvmark.analysis import (
 from kvmark.analysis.compare.published_claims import Claim
 from kvmark.records import ImportedRecord, TimeName
 from kvmark.report.format.units import Bounded
+
+MOST_DRAWN: Final = 8
+"""Most runs on a page that has figures for each run."""
+MOST_CURVES: Final = 50
+"""Most runs whose curves can be told apart in one figure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +115,6 @@ class RunAnswer:
     phases: tuple[PhaseSpan, ...]
     #: Rows ``TOTAL`` of the run's intervals, columns as recorded.
     intervals: pl.DataFrame
-    #: One panel per operation.
-    curves: tuple[Curve, ...]
     provenance: Provenance
     #: What was broken on purpose.
     faults: tuple[FaultSpan, ...] = ()
@@ -118,6 +122,8 @@ class RunAnswer:
     around_faults: tuple[Stretch, ...] = ()
     #: Gives the course. Only figures need it, and every histogram of the run is read for it.
     course: Callable[[], RunCourse] = RunCourse
+    #: Gives the curves, one panel per operation. Only figures need them.
+    curves: Callable[[], tuple[Curve, ...]] = tuple
     #: Gives times along an axis, of response where known; none where nothing ended ok. For text.
     time_steps: Callable[[], TimeSteps | None] = lambda: None
     #: Gives the counted phases in at most so many cells of time. For text.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kvmark.analysis import Judgement
 from kvmark.report.format.grid import Grid
 from kvmark.report.model import figures
-from kvmark.report.model.answers import Fact, Provenance, RunAnswer, SequenceAnswer
+from kvmark.report.model.answers import MOST_DRAWN, Fact, Provenance, RunAnswer, SequenceAnswer
 from kvmark.report.model.facts import run_facts
 from kvmark.report.model.figures import Figure
 from kvmark.report.views import doubts, sentences
@@ -19,7 +20,12 @@ from kvmark.report.views.run_tables import run_grids
 from kvmark.report.views.sequence import sequence_grid, verdict_counts
 from kvmark.report.views.side_by_side import side_by_side_figures, side_by_side_grid
 
-_MOST_DRAWN = 8
+_MOST_SECTIONS = 100
+"""Most runs on a page that has a section for each run: 500 sections are 2 MB."""
+_NO_SECTIONS = (
+    f"A page of more than {_MOST_SECTIONS} runs has no section for each run. Print the other"
+    " figures of a run with kvmark show RUN."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +148,7 @@ def runs_page(runs: Sequence[RunAnswer]) -> Page:
         counts=counts,
         doubts=tuple(doubts.of_runs(runs)),
         parts=(_side_by_side(runs), *_run_parts(runs)),
-        sources=tuple(Origin(run.summary.id, run.provenance) for run in runs),
+        sources=tuple(_origins(runs)),
     )
 
 
@@ -150,6 +156,7 @@ def _side_by_side(runs: Sequence[RunAnswer]) -> Section:
     return Section(
         name="side-by-side",
         title="Side by side",
+        answer=_NO_SECTIONS if len(runs) > _MOST_SECTIONS else "",
         grids=(side_by_side_grid(runs),),
         figures=side_by_side_figures(runs),
     )
@@ -157,6 +164,8 @@ def _side_by_side(runs: Sequence[RunAnswer]) -> Section:
 
 def _run_parts(runs: Sequence[RunAnswer]) -> Iterator[Section]:
     """Each run; many have no figures of their own, which nobody would look through."""
+    if len(runs) > _MOST_SECTIONS:
+        return
     for number, run in enumerate(runs, 1):
         name = f"run-{number}"
         yield Section(
@@ -165,8 +174,23 @@ def _run_parts(runs: Sequence[RunAnswer]) -> Iterator[Section]:
             facts=(*run.asked, *run_facts(run)),
             answer=sentences.run(run),
             grids=run_grids(run),
-            figures=_run_figures(run, f"{name}-") if len(runs) <= _MOST_DRAWN else (),
+            figures=_run_figures(run, f"{name}-") if len(runs) <= MOST_DRAWN else (),
         )
+
+
+def _origins(runs: Sequence[RunAnswer]) -> Iterator[Origin]:
+    """The provenance of each run. Each document is on the page once: later runs refer to it."""
+    first: dict[tuple[str, str], str] = {}
+    for run in runs:
+        own, facts = dict[str, object](), [*run.provenance.facts]
+        for title, document in run.provenance.documents.items():
+            owner = first.setdefault((title, json.dumps(document)), run.summary.id)
+            if owner == run.summary.id:
+                own[title] = document
+            elif document:
+                facts.append(Fact(title, f"same as {owner}"))
+        told = replace(run.provenance, facts=tuple(facts), documents=own)
+        yield Origin(run.summary.id, told)
 
 
 def _run_figures(run: RunAnswer, prefix: str) -> tuple[Figure, ...]:
@@ -176,7 +200,7 @@ def _run_figures(run: RunAnswer, prefix: str) -> tuple[Figure, ...]:
         drawn.append(figures.rate_figure(run.intervals, run.phases, run.faults))
     if time is not None:
         drawn.append(figures.response_figure(run.intervals, run.phases, run.faults, time))
-    if run.curves:
-        drawn.append(figures.quantile_figure(run.curves, "The counted phase, by operation."))
+    if curves := run.curves():
+        drawn.append(figures.quantile_figure(curves, "The counted phase, by operation."))
     drawn += course_figures(run)
     return tuple(figure.named(f"{prefix}{figure.name}") for figure in drawn)

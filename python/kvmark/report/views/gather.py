@@ -35,6 +35,8 @@ from kvmark.interrupts import check
 from kvmark.records import Case, Run, TimeName, by_case
 from kvmark.report.format import units
 from kvmark.report.model.answers import (
+    MOST_CURVES,
+    MOST_DRAWN,
     Curve,
     Fact,
     PhaseSpan,
@@ -92,6 +94,8 @@ def run_answer(run: Run, verdict: Verdict | None = None) -> RunAnswer:
         KeyboardInterrupt: the user has asked to stop.
     """
     check()
+    # Summary, curves and quantiles read the same histograms.
+    run = run.with_histogram_cache()
     manifest = run.manifest
     if manifest.imported is not None:
         return imported_answer(run, manifest.imported, verdict)
@@ -104,14 +108,44 @@ def run_answer(run: Run, verdict: Verdict | None = None) -> RunAnswer:
         verdict=verdict or judge(run),
         phases=tuple(PhaseSpan(phase.name, phase.start_ns, phase.end_ns) for phase in phases),
         intervals=run.intervals.filter(pl.col("operation") == "TOTAL"),
-        curves=tuple(_run_curves(run)),
         provenance=_run_provenance(run),
         faults=fault_spans(run),
         around_faults=around_faults(run, summary.faults),
         course=cache(partial(_course, run)),
+        curves=cache(lambda: tuple(_run_curves(run))),
         time_steps=partial(response_steps, run),
         timelines=partial(timelines, run),
         response_quantiles=cache(partial(response_quantiles, run)),
+    )
+
+
+def run_answers(runs: Iterable[Run], count: int, judged: Judge = judge) -> list[RunAnswer]:
+    """The answers of ``count`` runs for one page; ``judged`` gives the verdict on each.
+
+    Many runs are read one after the other, and none stays in memory.
+
+    Raises:
+        RecordsError: a run's files can't be read.
+        KeyboardInterrupt: the user has asked to stop.
+    """
+    cached = (run.with_histogram_cache() for run in runs)
+    answers = (run_answer(run, judged(run)) for run in cached)
+    if count <= MOST_DRAWN:
+        return list(answers)
+    return [_detach(answer, curves=count <= MOST_CURVES) for answer in answers]
+
+
+def _detach(answer: RunAnswer, *, curves: bool) -> RunAnswer:
+    """The answer with what a page of many runs shows, without references to the run."""
+    quantiles, drawn = answer.response_quantiles(), answer.curves() if curves else ()
+    return replace(
+        answer,
+        intervals=pl.DataFrame(),
+        response_quantiles=lambda: quantiles,
+        curves=lambda: drawn,
+        course=RunCourse,
+        time_steps=lambda: None,
+        timelines=lambda _: (),
     )
 
 
@@ -149,10 +183,11 @@ def _run_provenance(run: Run) -> Provenance:
         facts=(*_facts(run), Fact("Seeds", _compact(run.manifest.plan.get("seeds", {})))),
         command=run.manifest.command,
         documents={
-            "Plan": run.manifest.plan,
+            # What differs from run to run is a fact.
+            "Plan": {key: part for key, part in run.manifest.plan.items() if key != "seeds"},
             "Configuration of the system": run.manifest.engine.system.configuration,
             **_servers(run),
-            "Host": run.manifest.host,
+            "Host": {key: part for key, part in run.manifest.host.items() if not _plain(part)},
         },
         top=origin_facts([run]),
     )
@@ -197,7 +232,11 @@ def _facts(run: Run) -> Iterable[Fact]:
         yield Fact("Closed", "recovered from the logs of a killed run")
 
 
+def _plain(value: object) -> bool:
+    return isinstance(value, str | int | float)
+
+
 def _compact(values: Mapping[str, Any]) -> str:
     """The plain values of a mapping; what is nested stands in a document of its own."""
-    plain = {name: value for name, value in values.items() if isinstance(value, str | int | float)}
+    plain = {name: value for name, value in values.items() if _plain(value)}
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in plain.items())

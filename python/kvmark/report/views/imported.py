@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 
 import polars as pl
 
@@ -40,9 +40,7 @@ def imported_answer(run: Run, imported: ImportedRecord, verdict: Verdict | None)
         verdict=verdict or judge(run),
         phases=(),
         intervals=run.intervals.filter(whole),
-        curves=tuple(
-            Curve(curve.panel, curve.time, curve.points) for curve in imported_curves(imported)
-        ),
+        curves=cache(lambda: tuple(_curves(imported))),
         provenance=Provenance(
             facts=(*facts, *_origin(imported)),
             command=manifest.command,
@@ -51,6 +49,11 @@ def imported_answer(run: Run, imported: ImportedRecord, verdict: Verdict | None)
         time_steps=partial(imported_steps, imported),
         imported=imported,
     )
+
+
+def _curves(imported: ImportedRecord) -> Iterator[Curve]:
+    for curve in imported_curves(imported):
+        yield Curve(curve.panel, curve.time, curve.points)
 
 
 def imported_sentence(imported: ImportedRecord) -> str:

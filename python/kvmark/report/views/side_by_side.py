@@ -11,7 +11,7 @@ from kvmark.report.charts import vega as charts
 from kvmark.report.charts.frames import RunValue, curve_frame, levels_frame
 from kvmark.report.format import units
 from kvmark.report.format.grid import Cell, Column, Grid
-from kvmark.report.model.answers import RunAnswer
+from kvmark.report.model.answers import MOST_CURVES, RunAnswer
 from kvmark.report.model.figures import Figure
 from kvmark.report.views.runs_list import verdict_cell
 from kvmark.report.views.sequence import SUCCESSFUL
@@ -88,9 +88,10 @@ def side_by_side_figures(runs: Sequence[RunAnswer]) -> tuple[Figure, ...]:
         drawn.append(_rates_figure(rates))
     if not quantiles.is_empty():
         drawn.append(_quantiles_figure(quantiles))
-    curves = pl.concat(_curves(runs))
-    if not curves.is_empty():
-        drawn.append(_curves_figure(curves))
+    if len(runs) <= MOST_CURVES:
+        curves = pl.concat(_curves(runs))
+        if not curves.is_empty():
+            drawn.append(_curves_figure(curves))
     return tuple(drawn)
 
 
@@ -143,7 +144,7 @@ def _quantiles(runs: Sequence[RunAnswer]) -> Iterator[RunValue]:
 def _curves(runs: Sequence[RunAnswer]) -> Iterator[pl.DataFrame]:
     """The points of each run's curves, which its number tells apart."""
     for number, run in enumerate(runs, 1):
-        response = [curve for curve in run.curves if curve.time == "response"]
+        response = [curve for curve in run.curves() if curve.time == "response"]
         yield curve_frame(response).with_columns(pl.lit(f"run {number}").alias("time"))
 
 
