@@ -11,10 +11,12 @@ use kvmark_testing::{CountingAllocator, Forward, Hooks};
 use support::{closed, constant, plan, record};
 
 const OPERATIONS: u64 = 200_000;
-/// By then each client has its buffers and each series its histogram.
+/// By then each client has its buffers and each series its tallies.
 const WARM: u64 = 10_000;
-/// A duration longer than any before makes a histogram grow, each of the three sorts of two series
-/// once per power of two up to an hour at most. That is all that an operation may cost.
+/// Durations unlike those before make a tally grow, each of the three sorts of two series: its list
+/// by as much as it has, its window by a quarter of a power of two or more. It takes ever more of
+/// them until it grows again, which is less often than once per power of two up to an hour. That is
+/// all that an operation may cost.
 const GROWTH: u64 = 3 * 2 * 42;
 
 #[global_allocator]

@@ -6,14 +6,16 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
-use crate::tally::Tally;
+use crate::tally::{BucketCount, Tally, join, least_of};
 
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// Durations of one sort (service, response or wait time) of one series.
 #[derive(Clone, Debug)]
 pub(crate) struct Durations {
-    histogram: Histogram<u64>,
+    /// The buckets that aren't empty, ascending: a histogram holds every bucket up to the largest.
+    counts: Vec<BucketCount>,
+    count: u64,
     sum_ns: u128,
     min_ns: u64,
     max_ns: u64,
@@ -21,27 +23,36 @@ pub(crate) struct Durations {
 
 impl Durations {
     pub(crate) fn new() -> Self {
-        let histogram = Histogram::new(SIGNIFICANT_DIGITS).expect("three digits are allowed");
-        Self { histogram, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
+        Self { counts: Vec::new(), count: 0, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        self.histogram.add(&other.histogram).expect("a growing histogram takes any other");
+        self.counts.extend_from_slice(&other.counts);
+        join(&mut self.counts);
+        self.count += other.count;
         self.sum_ns += other.sum_ns;
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.histogram.len()
+        self.count
     }
 
     pub(crate) fn max_ns(&self) -> u64 {
         self.max_ns
     }
 
-    pub(crate) fn histogram(&self) -> &Histogram<u64> {
-        &self.histogram
+    /// The public histogram of the same values.
+    pub(crate) fn histogram(&self) -> Histogram<u64> {
+        let mut histogram = Histogram::new(SIGNIFICANT_DIGITS).expect("three digits are allowed");
+        // The largest first, so that it grows once.
+        for (bucket, count) in self.counts.iter().rev() {
+            histogram
+                .record_n(least_of((*bucket).into()), *count)
+                .expect("a growing histogram takes every value up to an hour");
+        }
+        histogram
     }
 
     /// None when there is no value.
@@ -62,31 +73,35 @@ impl Durations {
     }
 
     pub(crate) fn distribution(&self, encoder: &mut Encoder) -> Option<Distribution> {
+        let histogram = self.histogram();
         Some(Distribution {
             quantiles: self.quantiles()?,
             p9999: self.at(0.9999),
-            stddev: self.histogram.stdev(),
-            histogram: encoder.text(&self.histogram).to_owned(),
+            stddev: histogram.stdev(),
+            histogram: encoder.text(&histogram).to_owned(),
         })
     }
 
-    /// A histogram answers with the upper end of a bucket, which may lie beyond the largest value.
+    /// As the public histogram has it: the upper end of the bucket, which may lie beyond the largest
+    /// value.
     fn at(&self, quantile: f64) -> u64 {
-        self.histogram.value_at_quantile(quantile).clamp(self.min_ns, self.max_ns)
+        let rank = ((quantile * self.count as f64).ceil() as u64).max(1);
+        let mut below = 0;
+        let reaches_rank = |(_, count): &&BucketCount| {
+            below += count;
+            below >= rank
+        };
+        let bucket = self.counts.iter().find(reaches_rank).map_or(0, |(bucket, _)| *bucket);
+        (least_of(usize::from(bucket) + 1) - 1).clamp(self.min_ns, self.max_ns)
     }
 }
 
 impl From<&Tally> for Durations {
     fn from(tally: &Tally) -> Self {
+        let counts = tally.counts();
+        let count = counts.iter().map(|(_, count)| count).sum();
         let (sum_ns, min_ns, max_ns) = (tally.sum_ns, tally.min_ns, tally.max_ns);
-        let mut durations = Self { sum_ns, min_ns, max_ns, ..Self::new() };
-        for (value_ns, count) in tally.buckets() {
-            durations
-                .histogram
-                .record_n(value_ns, count)
-                .expect("a growing histogram takes every value up to an hour");
-        }
-        durations
+        Self { counts, count, sum_ns, min_ns, max_ns }
     }
 }
 
@@ -145,5 +160,29 @@ impl Encoder {
             .expect("writing to memory succeeds and counts stay below 2^63");
         STANDARD.encode_string(&self.bytes, &mut self.text);
         &self.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_the_public_histogram() {
+        for n in [1, 2, 3, 10, 99, 100, 1_000, 100_000] {
+            let mut tally = Tally::new();
+            for value in 0_u64..n {
+                let noise = (value ^ n).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 24;
+                tally.record(noise >> (noise % 40));
+            }
+            let durations = Durations::from(&tally);
+            let histogram = durations.histogram();
+            assert_eq!(durations.count(), histogram.len());
+            for quantile in [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999] {
+                let expected = histogram.value_at_quantile(quantile);
+                let expected = expected.clamp(durations.min_ns, durations.max_ns);
+                assert_eq!(durations.at(quantile), expected, "{n} values, {quantile}");
+            }
+        }
     }
 }

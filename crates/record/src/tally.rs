@@ -1,8 +1,13 @@
 //! How a worker counts durations.
 //!
-//! The buckets are those of an HdrHistogram with three significant digits from 1 ns up, kept as a
-//! bare array: recording into the histogram itself costs twice as much, for bookkeeping that can be
-//! done once per interval on another thread.
+//! The buckets are those of an HdrHistogram with three significant digits from 1 ns up. Recording
+//! into the histogram itself costs twice as much, for bookkeeping that can be done once per interval
+//! on another thread.
+//!
+//! Memory follows the values: a worker has three tallies for each operation, outcome and group, and
+//! most hold few values. A value is listed first, in two bytes. Where enough are listed close to
+//! each other, the window opens there: an array with two bytes per bucket. A count that is full is
+//! moved to a list of large counts.
 
 /// The longest duration that is told apart: one hour. Longer ones are counted there.
 pub const LONGEST_NS: u64 = 3_600_000_000_000;
@@ -11,22 +16,50 @@ pub const LONGEST_NS: u64 = 3_600_000_000_000;
 const FIRST_BITS: u32 = 11;
 const HALF: usize = 1 << (FIRST_BITS - 1);
 
-/// Buckets of a new tally, 32 KB: up to 131 µs, so that hundreds of recorders stay small.
-const FIRST_BUCKETS: usize = 8 * HALF;
+/// Buckets by which the window grows.
+const CHUNK: usize = 256;
+const CHUNKS: usize = LAST / CHUNK + 1;
+/// The bucket of the longest duration.
+const LAST: usize = bucket_of(LONGEST_NS);
+
+/// Values for which a list has room at first.
+const FIRST_LISTED: usize = 32;
+/// Up to so many values of a bucket are listed; more take less memory as a large count.
+const LISTED_MAX: u64 = 4;
 
 /// Durations of one sort (service, response or wait time) of one series.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
-    /// They stay at 2^32 - 1, which a bucket doesn't reach in an interval of seconds or minutes.
-    counts: Vec<u32>,
+    /// Counts of the buckets from `first` on.
+    window: Vec<u16>,
+    /// A multiple of [`CHUNK`].
+    first: usize,
+    /// Buckets of the values outside of the window, in the order of their recording.
+    listed: Vec<u16>,
+    /// Counts that were full, besides those above; ascending by bucket.
+    large: Vec<BucketCount>,
     pub(crate) sum_ns: u128,
     pub(crate) min_ns: u64,
     pub(crate) max_ns: u64,
+    /// From the least to the largest: one comparison tells whether a value is among them.
+    span_ns: u64,
 }
+
+/// A bucket, and how many values it has.
+pub(crate) type BucketCount = (u16, u64);
 
 impl Tally {
     pub(crate) fn new() -> Self {
-        Self { counts: vec![0; FIRST_BUCKETS], sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
+        Self {
+            window: Vec::new(),
+            first: 0,
+            listed: Vec::new(),
+            large: Vec::new(),
+            sum_ns: 0,
+            min_ns: u64::MAX,
+            max_ns: 0,
+            span_ns: 0,
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -35,61 +68,196 @@ impl Tally {
 
     #[inline]
     pub(crate) fn record(&mut self, value_ns: u64) {
-        if value_ns < self.min_ns || value_ns > self.max_ns {
-            self.widen(value_ns);
+        if value_ns.wrapping_sub(self.min_ns) > self.span_ns {
+            self.stretch(value_ns, value_ns);
         }
         self.sum_ns += u128::from(value_ns);
-        let count = &mut self.counts[bucket_of(value_ns.min(LONGEST_NS))];
-        *count = count.saturating_add(1);
+        let bucket = bucket_of(value_ns);
+        if let Some(count) = self.window.get_mut(bucket.wrapping_sub(self.first)) {
+            let (more, is_full) = count.overflowing_add(1);
+            *count = more;
+            if is_full {
+                self.add_large(bucket, 1 << u16::BITS);
+            }
+        } else {
+            self.record_outside(bucket);
+        }
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        if self.counts.len() < other.counts.len() {
-            self.counts.resize(other.counts.len(), 0);
+        for (bucket, count) in other.in_window() {
+            self.add(bucket.into(), count);
         }
-        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
-            *mine = mine.saturating_add(*theirs);
+        for bucket in &other.listed {
+            self.add(usize::from(*bucket), 1);
+        }
+        for (bucket, count) in &other.large {
+            self.add(usize::from(*bucket), *count);
         }
         self.sum_ns += other.sum_ns;
-        self.min_ns = self.min_ns.min(other.min_ns);
-        self.max_ns = self.max_ns.max(other.max_ns);
+        self.stretch(other.min_ns, other.max_ns);
     }
 
     /// Forgets the values and keeps the memory.
     pub(crate) fn clear(&mut self) {
-        self.counts.fill(0);
+        self.window.fill(0);
+        self.listed.clear();
+        self.large.clear();
         self.sum_ns = 0;
         self.min_ns = u64::MAX;
         self.max_ns = 0;
+        self.span_ns = 0;
     }
 
-    /// The least value of each bucket that isn't empty, and its count.
-    pub(crate) fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
-        let counted = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        counted.map(|(bucket, count)| (least_of(bucket), u64::from(*count)))
+    /// The buckets that aren't empty, ascending.
+    pub(crate) fn counts(&self) -> Vec<BucketCount> {
+        let listed = self.listed.iter().map(|bucket| (*bucket, 1));
+        let mut counts: Vec<BucketCount> = self.in_window().chain(listed).collect();
+        counts.extend_from_slice(&self.large);
+        join(&mut counts);
+        counts
     }
 
-    /// Makes room for a value outside of those seen. Seldom: kept out of the recording path.
+    fn in_window(&self) -> impl Iterator<Item = BucketCount> {
+        let counted = self.window.iter().enumerate().filter(|(_, count)| **count > 0);
+        counted.map(|(place, count)| ((self.first + place) as u16, u64::from(*count)))
+    }
+
+    /// Seldom: kept out of the recording path.
     #[cold]
     #[inline(never)]
-    fn widen(&mut self, value_ns: u64) {
-        self.min_ns = self.min_ns.min(value_ns);
-        self.max_ns = self.max_ns.max(value_ns);
-        let buckets = (bucket_of(value_ns.min(LONGEST_NS)) / HALF + 1) * HALF;
-        if self.counts.len() < buckets {
-            self.counts.resize(buckets, 0);
+    fn stretch(&mut self, min_ns: u64, max_ns: u64) {
+        self.min_ns = self.min_ns.min(min_ns);
+        self.max_ns = self.max_ns.max(max_ns);
+        self.span_ns = self.max_ns.saturating_sub(self.min_ns);
+    }
+
+    /// A value whose bucket is outside of the window.
+    #[inline(never)]
+    fn record_outside(&mut self, bucket: usize) {
+        let bucket = bucket.min(LAST);
+        if bucket == LAST || self.listed.len() == self.listed.capacity() {
+            self.record_seldom(bucket);
+        } else {
+            self.listed.push(bucket as u16);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn record_seldom(&mut self, bucket: usize) {
+        if self.listed.len() == self.listed.capacity() {
+            self.make_room();
+        }
+        // The list may have become part of the window, and the last bucket has what is longer, too.
+        if (self.first..self.end()).contains(&bucket) {
+            self.add(bucket, 1);
+        } else {
+            self.listed.push(bucket as u16);
+        }
+    }
+
+    fn add(&mut self, bucket: usize, count: u64) {
+        if let Some(counted) = self.window.get_mut(bucket.wrapping_sub(self.first)) {
+            let sum = u64::from(*counted) + count;
+            *counted = u16::try_from(sum).unwrap_or(0);
+            if sum > u16::MAX.into() {
+                self.add_large(bucket, sum);
+            }
+        } else if count > LISTED_MAX {
+            self.add_large(bucket, count);
+        } else {
+            (0..count).for_each(|_| self.record_outside(bucket));
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_large(&mut self, bucket: usize, count: u64) {
+        match self.large.binary_search_by_key(&bucket, |(large, _)| usize::from(*large)) {
+            Ok(place) => self.large[place].1 += count,
+            Err(place) => self.large.insert(place, (bucket as u16, count)),
+        }
+    }
+
+    /// Widens the window where that takes less memory than listing, else lengthens the list.
+    fn make_room(&mut self) {
+        let mut listed = [0; CHUNKS];
+        self.listed.iter().for_each(|bucket| listed[usize::from(*bucket) / CHUNK] += 1);
+        let (mut from, mut until) = (self.first / CHUNK, self.end().div_ceil(CHUNK));
+        if self.window.is_empty() {
+            let fullest = (0..CHUNKS).max_by_key(|chunk| listed[*chunk]).unwrap_or(0);
+            (from, until) = (fullest, fullest);
+        }
+        let above = worthwhile(listed[until..].iter());
+        let below = worthwhile(listed[..from].iter().rev());
+        if above + below > 0 {
+            self.open(from - below, until + above);
+        } else {
+            self.listed.reserve_exact(self.listed.len().max(FIRST_LISTED));
+        }
+    }
+
+    /// Opens the window from a chunk to before another, and counts there what was listed.
+    fn open(&mut self, from: usize, until: usize) {
+        // What is longer than the longest is outside of any window.
+        let mut window = vec![0; (until * CHUNK).min(LAST + 1) - from * CHUNK];
+        if !self.window.is_empty() {
+            let place = self.first - from * CHUNK;
+            window[place..place + self.window.len()].copy_from_slice(&self.window);
+        }
+        self.window = window;
+        self.first = from * CHUNK;
+        let mut listed = std::mem::take(&mut self.listed);
+        listed.retain(|bucket| {
+            let is_inside = (self.first..self.end()).contains(&usize::from(*bucket));
+            if is_inside {
+                self.add(usize::from(*bucket), 1);
+            }
+            !is_inside
+        });
+        listed.shrink_to((2 * listed.len()).max(FIRST_LISTED));
+        self.listed = listed;
+    }
+
+    /// The bucket behind the window.
+    fn end(&self) -> usize {
+        self.first + self.window.len()
     }
 }
 
+/// How many of these chunks, the next ones of a window, save the most memory as part of it, where
+/// a bucket takes as much as a listed value elsewhere.
+fn worthwhile<'a>(listed: impl Iterator<Item = &'a usize>) -> usize {
+    let (mut most, mut saved) = ((0, 0), 0);
+    for (chunk, values) in listed.enumerate() {
+        saved += *values as i64 - CHUNK as i64;
+        most = most.max((saved, chunk + 1));
+    }
+    most.1
+}
+
+/// Brings counts in ascending order, one for each bucket.
+pub(crate) fn join(counts: &mut Vec<BucketCount>) {
+    // The stable sort merges what is in order already.
+    counts.sort_by_key(|(bucket, _)| *bucket);
+    counts.dedup_by(|(bucket, count), (kept, sum)| {
+        let is_same = bucket == kept;
+        *sum += if is_same { *count } else { 0 };
+        is_same
+    });
+    counts.shrink_to_fit();
+}
+
 #[inline]
-fn bucket_of(value_ns: u64) -> usize {
+const fn bucket_of(value_ns: u64) -> usize {
     let first = (1 << FIRST_BITS) - 1;
     let shift = u64::BITS - FIRST_BITS - (value_ns | first).leading_zeros();
     shift as usize * HALF + (value_ns >> shift) as usize
 }
 
-fn least_of(bucket: usize) -> u64 {
+/// The least value of a bucket.
+pub(crate) fn least_of(bucket: usize) -> u64 {
     let shift = (bucket / HALF).saturating_sub(1);
     ((bucket - shift * HALF) as u64) << shift
 }
@@ -115,5 +283,72 @@ mod tests {
             assert_eq!(histogram.lowest_equivalent(least), least);
             assert_eq!(histogram.next_non_equivalent(least), least_of(bucket + 1));
         }
+    }
+
+    /// Values that look like nothing in particular, most of them near 100 us, some anywhere.
+    fn values(seed: u64, n: u64) -> Vec<u64> {
+        let noise = |n: u64| (n ^ seed).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
+        let value = |n| if n % 50 == 0 { 1 << (noise(n) % 45) } else { 90_000 + noise(n) % 20_000 };
+        (0..n).map(value).collect()
+    }
+
+    fn tally(values: &[u64]) -> Tally {
+        let mut tally = Tally::new();
+        values.iter().for_each(|value| tally.record(*value));
+        tally
+    }
+
+    /// As counted one by one.
+    fn expected(values: &[u64]) -> Vec<BucketCount> {
+        let bucket = |value: &u64| (bucket_of((*value).min(LONGEST_NS)) as u16, 1);
+        let mut counts = values.iter().map(bucket).collect();
+        join(&mut counts);
+        counts
+    }
+
+    #[test]
+    fn every_value_is_counted_listed_or_in_the_window_or_as_a_large_count() {
+        for n in [0, 1, 31, 32, 33, 500, 20_000, 1_000_000] {
+            let values = values(n, n);
+            assert_eq!(tally(&values).counts(), expected(&values), "{n} values");
+        }
+    }
+
+    #[test]
+    fn tallies_together_count_what_each_of_them_does() {
+        let (few, many) = (values(1, 400), values(2, 300_000));
+        for (mine, theirs) in [(&few, &many), (&many, &few), (&many, &many)] {
+            let mut merged = tally(mine);
+            merged.merge(&tally(theirs));
+            assert_eq!(merged.counts(), expected(&[&mine[..], theirs].concat()));
+        }
+    }
+
+    #[test]
+    fn a_cleared_tally_counts_anew() {
+        let mut cleared = tally(&values(3, 300_000));
+        cleared.clear();
+        assert!(cleared.is_empty() && cleared.counts().is_empty());
+        let again = values(4, 1_000);
+        again.iter().for_each(|value| cleared.record(*value));
+        assert_eq!(cleared.counts(), expected(&again));
+    }
+
+    fn bytes(tally: &Tally) -> usize {
+        let large = tally.large.capacity() * size_of::<BucketCount>();
+        2 * (tally.window.capacity() + tally.listed.capacity()) + large
+    }
+
+    #[test]
+    fn a_tally_takes_the_memory_of_its_values_and_none_for_what_lies_between() {
+        assert_eq!(bytes(&Tally::new()), 0);
+        assert!(bytes(&tally(&values(5, 10))) <= 2 * FIRST_LISTED);
+        // Values far apart open no window over all that lies between.
+        let outliers: Vec<u64> =
+            (0..10_000).map(|n| if n % 100 == 0 { 1 << 40 } else { 80 }).collect();
+        assert!(bytes(&tally(&outliers)) < 2_000, "{}", bytes(&tally(&outliers)));
+        // However many values there are: at most two bytes for each bucket, and the large counts.
+        let all: Vec<u64> = (0..1_000_000).map(|n| least_of(n % 33_000)).collect();
+        assert!(bytes(&tally(&all)) < 80_000, "{}", bytes(&tally(&all)));
     }
 }
