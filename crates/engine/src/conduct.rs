@@ -26,6 +26,8 @@ use crate::verify_scan::VerifyScan;
 const GRACE: Duration = Duration::from_millis(500);
 /// How long a silent system is waited for once the user has ended the run.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Most reports that are taken before an interval is closed.
+const REPORTS_AT_ONCE: usize = 1024;
 
 /// The coordinator's view of one stretch.
 pub(crate) struct Conduct<'a> {
@@ -37,6 +39,8 @@ pub(crate) struct Conduct<'a> {
     closing: usize,
     /// Per worker: the first interval to which it may still add; none when it is in its drain.
     through: Vec<Option<Position>>,
+    /// The intervals before this one can be closed.
+    complete: Position,
     /// Per worker: counts at the ends of intervals that are not closed yet.
     counts: Vec<VecDeque<(Position, Vec<Vec<Counts>>)>>,
     /// Per worker: the newest counts that belong to a closed interval.
@@ -141,6 +145,7 @@ impl<'a> Conduct<'a> {
             begun: 0,
             closing: 0,
             through: vec![Some((0, 0)); workers],
+            complete: (0, 0),
             counts: vec![VecDeque::new(); workers],
             settled: vec![none; workers],
             parts: (0..workers).map(|_| Part::Going).collect(),
@@ -158,25 +163,14 @@ impl<'a> Conduct<'a> {
         let mut looked_up = Instant::now();
         let mut over_since = None;
         let mut failure = None;
+        let mut is_behind = false;
         while self.parts.iter().any(Part::is_going) {
-            match run.next_report(self.nap(run)) {
-                Some(Report::Interval { worker, page, through }) => {
-                    self.take_page(worker, page, through, run);
-                    self.begin_next(run)?;
-                    self.close_ready(run)?;
-                }
-                Some(Report::Finished(finished)) => {
-                    let worker = finished.worker;
-                    self.parts[worker] = Part::Finished(finished);
-                }
-                Some(Report::Panicked { worker, message }) => {
-                    self.stretch.end_at(run.clock.now_ns());
-                    self.parts[worker] = Part::Missing;
-                    failure.get_or_insert(EngineError::Panicked { worker, message });
-                }
-                Some(Report::Opened { .. } | Report::Probed { .. }) | None => {}
+            let nap = if is_behind { Duration::ZERO } else { self.nap(run) };
+            self.take_reports(nap, run, &mut failure)?;
+            is_behind = self.close_next(run)?;
+            if C::SIMULATED {
+                self.close_complete(run)?;
             }
-            self.begin_next(run)?;
             if looked_up.elapsed() >= LOOK_UP_MEANWHILE {
                 looked_up = Instant::now();
                 self.look_up(run)?;
@@ -191,9 +185,43 @@ impl<'a> Conduct<'a> {
         if self.stretch.has_stalled() && !matches!(failure, Some(EngineError::Panicked { .. })) {
             failure = Some(run.no_answer(&self.awaited()));
         }
-        self.begin_next(run)?;
+        self.close_complete(run)?;
         self.close_rest(run)?;
         failure.map_or(Ok(()), Err)
+    }
+
+    /// Takes the reports that have come, or waits for one. Pages are merged before intervals are
+    /// closed, which takes longer: those of many workers would pile up meanwhile.
+    fn take_reports<D: Driver, C: Clock>(
+        &mut self,
+        nap: Duration,
+        run: &mut Coordinator<'_, D, C>,
+        failure: &mut Option<EngineError>,
+    ) -> Result<(), EngineError> {
+        // A worker in simulated time would be as far ahead as this is.
+        let most = if C::SIMULATED { 1 } else { REPORTS_AT_ONCE };
+        let later = std::iter::repeat(Duration::ZERO);
+        for nap in std::iter::once(nap).chain(later).take(most) {
+            match run.next_report(nap) {
+                Some(Report::Interval { worker, page, through }) => {
+                    self.take_page(worker, page, through, run);
+                }
+                Some(Report::Finished(finished)) => {
+                    self.close_complete(run)?;
+                    let worker = finished.worker;
+                    self.parts[worker] = Part::Finished(finished);
+                }
+                Some(Report::Panicked { worker, message }) => {
+                    self.close_complete(run)?;
+                    self.stretch.end_at(run.clock.now_ns());
+                    self.parts[worker] = Part::Missing;
+                    failure.get_or_insert(EngineError::Panicked { worker, message });
+                }
+                Some(Report::Opened { .. } | Report::Probed { .. }) => {}
+                None => break,
+            }
+        }
+        Ok(())
     }
 
     /// Ends the stretch when the system has answered nothing for too long.
@@ -266,32 +294,47 @@ impl<'a> Conduct<'a> {
             self.counts[worker].push_back((place, counts));
         }
         self.through[worker] = through;
+        if let Some(open) = self.through.iter().flatten().min() {
+            self.complete = *open;
+        }
     }
 
     /// Closes the intervals to which no worker can add any more.
-    fn close_ready<D: Driver, C: Clock>(
+    fn close_complete<D: Driver, C: Clock>(
         &mut self,
         run: &mut Coordinator<'_, D, C>,
     ) -> Result<(), EngineError> {
-        let Some(open) = self.through.iter().flatten().min().copied() else { return Ok(()) };
-        while self.closing < open.0 {
+        while self.close_next(run)? {}
+        Ok(())
+    }
+
+    /// Closes one of them, or a phase's window. Returns whether there was one.
+    fn close_next<D: Driver, C: Clock>(
+        &mut self,
+        run: &mut Coordinator<'_, D, C>,
+    ) -> Result<bool, EngineError> {
+        self.begin_next(run)?;
+        let (leg, open) = self.complete;
+        if self.closing < leg {
             self.close_window(self.closing, run)?;
             self.closing += 1;
+            return Ok(true);
         }
-        while self.legs[open.0].next_interval < open.1 {
-            let interval = self.legs[open.0].next_interval;
-            let closed = self.close(open.0, interval, false, run)?;
-            let conducted = &mut self.legs[open.0];
-            conducted.next_interval += 1;
-            if let Some(rule) = &mut conducted.rule {
-                rule.push(&closed.rate_sample());
-                if rule.satisfied() {
-                    self.end_by_rule(open.0, run.clock.now_ns());
-                }
+        let interval = self.legs[leg].next_interval;
+        if interval >= open {
+            return Ok(false);
+        }
+        let closed = self.close(leg, interval, false, run)?;
+        let conducted = &mut self.legs[leg];
+        conducted.next_interval += 1;
+        if let Some(rule) = &mut conducted.rule {
+            rule.push(&closed.rate_sample());
+            if rule.satisfied() {
+                self.end_by_rule(leg, run.clock.now_ns());
             }
-            self.show(run);
         }
-        Ok(())
+        self.show(run);
+        Ok(true)
     }
 
     /// Ends a phase because its rule is met, unless it has been ended so.

@@ -112,8 +112,10 @@ impl Crew {
     /// Ends the workers, so that the system is closed when this returns; those that don't answer
     /// are left behind.
     pub(crate) fn dismiss(&mut self) {
-        for Member { thread, orders, .. } in self.workers.drain(..) {
+        for Member { thread, orders, spare, .. } in self.workers.drain(..) {
             drop(orders);
+            // One that waits for a page to come back goes on.
+            drop(spare);
             if !self.abandoned {
                 // A panic was reported when it happened.
                 drop(thread.join());

@@ -104,6 +104,8 @@ pub(crate) struct Ledger<'a> {
     legs: Vec<OpenLeg>,
     /// What the thread had used when the phase began.
     before: Cell<Spent>,
+    /// Pages that were sent and whose memory hasn't come back.
+    pages_under_way: Cell<usize>,
     outlet: Outlet<'a>,
 }
 
@@ -126,6 +128,9 @@ pub(crate) struct Outlet<'a> {
     pub(crate) pulse: &'a Pulse,
     pub(crate) reports: &'a Sender<Report>,
     pub(crate) used: &'a Receiver<Batch>,
+    /// The worker waits for the coordinator before it sends more pages than these: in simulated
+    /// time it would be far ahead, and nothing that it measures changes while it waits.
+    pub(crate) pages_under_way_max: usize,
     /// Time that the worker polled away so far.
     pub(crate) idle_spin_ns: &'a Cell<u64>,
     /// Where operations are logged, if they are.
@@ -165,6 +170,7 @@ impl<'a> Ledger<'a> {
             boundary_ns: Cell::new(0),
             legs: stretch.legs.iter().map(open).collect(),
             before: Cell::new(outlet.spent()),
+            pages_under_way: Cell::new(0),
             outlet,
         };
         ledger.set_boundary();
@@ -293,13 +299,31 @@ impl<'a> Ledger<'a> {
 
     fn page(&self) -> Page {
         let mut recorder = self.recorder.borrow_mut();
-        self.outlet.used.try_iter().for_each(|batch| recorder.recycle(batch));
+        self.take_back(&mut recorder);
         Page {
             place: (self.leg.get(), self.interval.get()),
             drain: self.drain.get(),
             batch: recorder.take(),
             counts: self.legs.iter().map(OpenLeg::counts).collect(),
         }
+    }
+
+    /// Takes the memory of pages back before another one is sent.
+    fn take_back(&self, recorder: &mut Recorder) {
+        let Outlet { used, pages_under_way_max, .. } = self.outlet;
+        let mut under_way = self.pages_under_way.get();
+        for batch in used.try_iter() {
+            recorder.recycle(batch);
+            // Some may be of the stretch before.
+            under_way = under_way.saturating_sub(1);
+        }
+        while under_way >= pages_under_way_max {
+            // A coordinator that has given the run up gives nothing back.
+            let Ok(batch) = used.recv() else { break };
+            recorder.recycle(batch);
+            under_way -= 1;
+        }
+        self.pages_under_way.set(under_way + 1);
     }
 
     fn send(&self, report: Report) {

@@ -27,6 +27,9 @@ use crate::usage;
 /// How long a session is left alone while there is nothing to do.
 const BETWEEN_TURNS: Duration = Duration::from_millis(100);
 
+/// Pages by which a worker in simulated time may be ahead of the coordinator.
+const SIMULATED_PAGES_MAX: usize = 8;
+
 /// What the coordinator asks of a worker. It ends when the channel is closed.
 #[derive(Clone, Debug)]
 pub(crate) enum Order {
@@ -151,7 +154,15 @@ impl<D: Driver, C: Clock> Setup<D, C> {
     ) -> Ledger<'a> {
         let Self { worker, pulse, reports, used, .. } = self;
         let pen = self.pen.as_ref();
-        let outlet = Outlet { worker: *worker, pulse: &pulse.0, reports, used, idle_spin_ns, pen };
+        let outlet = Outlet {
+            worker: *worker,
+            pulse: &pulse.0,
+            reports,
+            used,
+            pages_under_way_max: if C::SIMULATED { SIMULATED_PAGES_MAX } else { usize::MAX },
+            idle_spin_ns,
+            pen,
+        };
         Ledger::open(stretch, &self.names, recorder, outlet)
     }
 
