@@ -1,14 +1,10 @@
 //! One distribution of durations: a histogram, and exactly its sum, least and largest value.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
+use crate::encoder::{Encoder, SIGNIFICANT_DIGITS};
 use crate::tally::{BucketCount, Tally, join, least_of};
-
-const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// Durations of one sort (service, response or wait time) of one series.
 #[derive(Clone, Debug)]
@@ -43,8 +39,12 @@ impl Durations {
         self.max_ns
     }
 
+    pub(crate) fn counts(&self) -> &[BucketCount] {
+        &self.counts
+    }
+
     /// The public histogram of the same values.
-    pub(crate) fn histogram(&self) -> Histogram<u64> {
+    fn histogram(&self) -> Histogram<u64> {
         let mut histogram = Histogram::new(SIGNIFICANT_DIGITS).expect("three digits are allowed");
         // The largest first, so that it grows once.
         for (bucket, count) in self.counts.iter().rev() {
@@ -73,12 +73,11 @@ impl Durations {
     }
 
     pub(crate) fn distribution(&self, encoder: &mut Encoder) -> Option<Distribution> {
-        let histogram = self.histogram();
         Some(Distribution {
             quantiles: self.quantiles()?,
             p9999: self.at(0.9999),
-            stddev: histogram.stdev(),
-            histogram: encoder.text(&histogram).to_owned(),
+            stddev: self.histogram().stdev(),
+            histogram: encoder.text(&self.counts).to_owned(),
         })
     }
 
@@ -138,29 +137,6 @@ pub struct Distribution {
     pub stddev: f64,
     /// The histogram, V2 with deflate, in base64.
     pub histogram: String,
-}
-
-/// Histograms as text: V2 with deflate, in base64. Keeps its buffers.
-pub(crate) struct Encoder {
-    serializer: V2DeflateSerializer,
-    bytes: Vec<u8>,
-    text: String,
-}
-
-impl Encoder {
-    pub(crate) fn new() -> Self {
-        Self { serializer: V2DeflateSerializer::new(), bytes: Vec::new(), text: String::new() }
-    }
-
-    pub(crate) fn text(&mut self, histogram: &Histogram<u64>) -> &str {
-        self.bytes.clear();
-        self.text.clear();
-        self.serializer
-            .serialize(histogram, &mut self.bytes)
-            .expect("writing to memory succeeds and counts stay below 2^63");
-        STANDARD.encode_string(&self.bytes, &mut self.text);
-        &self.text
-    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use kvmark_plan::PhaseName;
 
-use crate::durations::{Durations, Encoder};
+use crate::durations::Durations;
+use crate::encoder::Encoder;
 use crate::names::Names;
 use crate::phase::ClosedInterval;
 use crate::series::Series;
@@ -93,7 +94,7 @@ fn append_line(
 ) {
     let (start, length) = (Seconds(span.start_ns), Seconds(span.length_ns));
     let (max_ms, rest_ns) = (durations.max_ns() / NS_PER_MS, durations.max_ns() % NS_PER_MS);
-    let histogram = encoder.text(&durations.histogram());
+    let histogram = encoder.text(durations.counts());
     writeln!(text, "Tag={tag},{start},{length},{max_ms}.{rest_ns:06},{histogram}")
         .expect("writing to a string succeeds");
 }

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::durations::{Distribution, Durations, Encoder};
+use crate::durations::{Distribution, Durations};
+use crate::encoder::Encoder;
 use crate::tally::Tally;
 
 /// Reads as a worker counts them.

@@ -13,6 +13,7 @@ mod accounting;
 mod drift;
 mod durations;
 mod encoded;
+mod encoder;
 mod event;
 mod hlog;
 mod lag;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use kvmark_plan::{Outcome, PhaseName};
 
 use crate::accounting::GroupAccounting;
-use crate::durations::{Durations, Encoder};
+use crate::durations::Durations;
+use crate::encoder::Encoder;
 use crate::lag::{Lag, LagRecord};
 use crate::names::{Names, SeriesKey};
 use crate::recorder::{Batch, GroupBatch};

@@ -13,7 +13,7 @@
 pub const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// Values below 2^11 have a bucket each; above, each power of two has 2^10 buckets.
-const FIRST_BITS: u32 = 11;
+pub(crate) const FIRST_BITS: u32 = 11;
 const HALF: usize = 1 << (FIRST_BITS - 1);
 
 /// Buckets by which the window grows.
