@@ -73,13 +73,12 @@ fn a_hundred_named_operations_take_150_megabytes_at_most() {
     let null = || Null::open(&BTreeMap::new()).unwrap();
     let virtually = named(constant(2_000.0), 64, 40_000, 100 * MS);
     let sim = sim_for(&virtually, &[("clock", "virtual"), ("servers", "4"), ("mean_us", "1000")]);
+    let (tenth, second, hour) = (100 * MS, 1_000 * MS, 3_600_000 * MS);
     let peaks = [
         ("on the virtual clock", peak_of(&virtually, sim)),
-        ("64 threads", peak_of(&named(closed(), 64, 8_000_000, 100 * MS), null())),
-        (
-            "64 threads, one interval",
-            peak_of(&named(closed(), 64, 6_000_000, 3_600_000 * MS), null()),
-        ),
+        ("16 threads", peak_of(&named(closed(), 16, 4_000_000, tenth), null())),
+        ("64 threads", peak_of(&named(closed(), 64, 3_000_000, second), null())),
+        ("64 threads, one interval", peak_of(&named(closed(), 64, 6_000_000, hour), null())),
     ];
     for (name, peak) in peaks {
         println!("{name}: {:.1} MB", peak as f64 * 1e-6);

@@ -81,8 +81,8 @@ impl Durations {
         })
     }
 
-    /// As the public histogram has it: the upper end of the bucket, which may lie beyond the largest
-    /// value.
+    /// As the public histogram has it: the upper end of the bucket, which may lie beyond the
+    /// largest value.
     fn at(&self, quantile: f64) -> u64 {
         let rank = ((quantile * self.count as f64).ceil() as u64).max(1);
         let mut below = 0;

@@ -1,8 +1,8 @@
 //! Histograms as text: V2 with deflate, in base64, as the public library writes them.
 //!
-//! The library writes from an array of all buckets, and makes that, a buffer nine times as large and
-//! a compressor for each histogram: with a hundred named operations an interval took it 40 ms of a
-//! core that workers share. Here only buckets with values are touched, and the memory is kept.
+//! The library writes from an array of all buckets, and makes that, a buffer nine times as large
+//! and a compressor for each histogram: with a hundred named operations an interval took it 40 ms
+//! of a core that workers share. Here only buckets with values are touched, and the memory is kept.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::durations::{Distribution, Durations};
 use crate::encoder::Encoder;
-use crate::tally::Tally;
+use crate::tally::{PackedTally, PackedValues, Tally, ValueReader};
 
 /// Reads as a worker counts them.
 #[derive(Debug)]
@@ -30,8 +30,15 @@ impl LagTally {
         }
     }
 
-    pub(crate) fn merge(&mut self, other: &Self) {
-        self.lag.merge(&other.lag);
+    /// Hands the reads over, and forgets them.
+    pub(crate) fn pack(&mut self, values: &mut PackedValues) -> PackedLag {
+        let packed = PackedLag { lag: self.lag.pack(values), discarded: self.discarded };
+        self.clear();
+        packed
+    }
+
+    pub(crate) fn add(&mut self, other: &PackedLag, values: &mut ValueReader<'_>) {
+        self.lag.add_packed(&other.lag, values);
         self.discarded += other.discarded;
     }
 
@@ -39,6 +46,13 @@ impl LagTally {
         self.lag.clear();
         self.discarded = 0;
     }
+}
+
+/// Reads as a worker hands them over.
+#[derive(Debug)]
+pub(crate) struct PackedLag {
+    lag: PackedTally,
+    discarded: u64,
 }
 
 /// Reads of an interval or a phase.

@@ -10,6 +10,7 @@
 //! and largest value are exact beside them.
 
 mod accounting;
+mod batch;
 mod drift;
 mod durations;
 mod encoded;
@@ -26,10 +27,12 @@ mod row;
 mod run;
 mod series;
 mod stop;
+mod tallies;
 mod tally;
 mod writer;
 
 pub use accounting::GroupAccounting;
+pub use batch::Batch;
 pub use durations::{Distribution, Quantiles};
 pub use encoded::{Bucket, EncodedError, decoded, encoded};
 pub use event::{Event, EventKind};
@@ -37,7 +40,7 @@ pub use lag::LagRecord;
 pub use names::{Action, Names};
 pub use notice::Notice;
 pub use phase::{ClosedInterval, PhaseAggregate};
-pub use recorder::{Batch, Recorder};
+pub use recorder::Recorder;
 pub use row::{IntervalRow, RowOutcome, TotalColumns};
 pub use run::{COUNTING, Change, ClockRecord, GroupRecord, PhaseRecord, ProcessRecord, RunRecord};
 pub use run::{StoppedBy, SweepRecord, TotalRecord, WorkerRecord};

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use kvmark_plan::{Outcome, PhaseName};
 
 use crate::accounting::GroupAccounting;
+use crate::batch::Batch;
 use crate::durations::Durations;
 use crate::encoder::Encoder;
 use crate::lag::{Lag, LagRecord};
 use crate::names::{Names, SeriesKey};
-use crate::recorder::{Batch, GroupBatch};
 use crate::row::{IntervalRow, RowOutcome, TotalColumns};
 use crate::run::TotalRecord;
 use crate::series::Series;
 use crate::stop::RateSample;
+use crate::tallies::{GroupTallies, Tallies};
 
 /// Gathers what the workers recorded in one phase.
 #[derive(Debug)]
@@ -27,9 +28,9 @@ pub struct PhaseAggregate {
     /// End of the interval closed last.
     closed_until_ns: u64,
     /// By number and whether it belongs to the drain.
-    open: BTreeMap<(u32, bool), Batch>,
+    open: BTreeMap<(u32, bool), Tallies>,
     /// Memory of intervals that are closed.
-    spare: Vec<Batch>,
+    spare: Vec<Tallies>,
     totals: Vec<BTreeMap<usize, Total>>,
     lag: Lag,
 }
@@ -68,8 +69,8 @@ impl PhaseAggregate {
     /// Merges what one worker recorded in one interval. Intervals may be open side by side.
     pub fn add(&mut self, interval: u32, drain: bool, batch: &Batch) {
         let (names, spare) = (&self.names, &mut self.spare);
-        let empty = || spare.pop().unwrap_or_else(|| Batch::new(names));
-        self.open.entry((interval, drain)).or_insert_with(empty).merge(batch);
+        let empty = || spare.pop().unwrap_or_else(|| Tallies::new(names));
+        batch.add_to(self.open.entry((interval, drain)).or_insert_with(empty));
     }
 
     /// Closes an interval after every worker's batch was added, and adds it to the totals. Each
@@ -121,13 +122,13 @@ impl PhaseAggregate {
     }
 
     fn take(&mut self, interval: u32, drain: bool) -> (Vec<ClosedGroup>, Option<Lag>) {
-        let Some(mut batch) = self.open.remove(&(interval, drain)) else {
+        let Some(mut tallies) = self.open.remove(&(interval, drain)) else {
             return (self.names.groups.iter().map(|_| ClosedGroup::default()).collect(), None);
         };
-        let groups = batch.groups().iter().map(ClosedGroup::from).collect();
-        let lag = batch.lag().map(Lag::from);
-        batch.clear();
-        self.spare.push(batch);
+        let groups = tallies.groups.iter().map(ClosedGroup::from).collect();
+        let lag = tallies.lag().map(Lag::from);
+        tallies.clear();
+        self.spare.push(tallies);
         (groups, lag)
     }
 
@@ -200,8 +201,8 @@ impl ClosedGroup {
     }
 }
 
-impl From<&GroupBatch> for ClosedGroup {
-    fn from(group: &GroupBatch) -> Self {
+impl From<&GroupTallies> for ClosedGroup {
+    fn from(group: &GroupTallies) -> Self {
         let series = group.recorded().map(|(key, tally)| (key, tally.into())).collect();
         let (late, late_busy) = group.late();
         Self { late, late_busy, series }

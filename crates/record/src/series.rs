@@ -4,7 +4,7 @@ use kvmark_plan::Outcome;
 
 use crate::durations::Durations;
 use crate::names::Action;
-use crate::tally::Tally;
+use crate::tally::{PackedTally, PackedValues, Tally, ValueReader};
 
 /// One finished operation. Instants are nanoseconds since the run's origin.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +68,19 @@ pub(crate) struct SeriesTally {
     carried: Carried,
 }
 
+/// One series as a worker hands it over.
+#[derive(Debug)]
+pub(crate) struct PackedSeries {
+    count: u64,
+    late: u64,
+    late_busy: u64,
+    rows: u64,
+    service: PackedTally,
+    response: PackedTally,
+    wait: PackedTally,
+    carried: Carried,
+}
+
 impl SeriesTally {
     pub(crate) fn new() -> Self {
         let (service, response, wait) = (Tally::new(), Tally::new(), Tally::new());
@@ -98,14 +111,30 @@ impl SeriesTally {
         self.wait.record(wait_ns);
     }
 
-    pub(crate) fn merge(&mut self, other: &Self) {
+    /// Hands everything over, and forgets it.
+    pub(crate) fn pack(&mut self, values: &mut PackedValues) -> PackedSeries {
+        let packed = PackedSeries {
+            count: self.count,
+            late: self.late,
+            late_busy: self.late_busy,
+            rows: self.rows,
+            service: self.service.pack(values),
+            response: self.response.pack(values),
+            wait: self.wait.pack(values),
+            carried: self.carried,
+        };
+        self.clear();
+        packed
+    }
+
+    pub(crate) fn add(&mut self, other: &PackedSeries, values: &mut ValueReader<'_>) {
         self.count += other.count;
         self.late += other.late;
         self.late_busy += other.late_busy;
         self.rows += other.rows;
-        self.service.merge(&other.service);
-        self.response.merge(&other.response);
-        self.wait.merge(&other.wait);
+        self.service.add_packed(&other.service, values);
+        self.response.add_packed(&other.response, values);
+        self.wait.add_packed(&other.wait, values);
         self.carried.merge(&other.carried);
     }
 

@@ -1,8 +1,8 @@
 //! How a worker counts durations.
 //!
 //! The buckets are those of an HdrHistogram with three significant digits from 1 ns up. Recording
-//! into the histogram itself costs twice as much, for bookkeeping that can be done once per interval
-//! on another thread.
+//! into the histogram itself costs twice as much, for bookkeeping that can be done once per
+//! interval on another thread.
 //!
 //! Memory follows the values: a worker has three tallies for each operation, outcome and group, and
 //! most hold few values. A value is listed first, in two bytes. Where enough are listed close to
@@ -84,18 +84,35 @@ impl Tally {
         }
     }
 
-    pub(crate) fn merge(&mut self, other: &Self) {
-        for (bucket, count) in other.in_window() {
-            self.add(bucket.into(), count);
+    /// Appends the values to others. They are still here.
+    pub(crate) fn pack(&self, values: &mut PackedValues) -> PackedTally {
+        let before = values.counted.len();
+        values.listed.extend_from_slice(&self.listed);
+        values.counted.extend(self.in_window());
+        values.large.extend_from_slice(&self.large);
+        PackedTally {
+            sum_ns: self.sum_ns,
+            min_ns: self.min_ns,
+            max_ns: self.max_ns,
+            listed: self.listed.len() as u32,
+            counted: (values.counted.len() - before) as u32,
+            large: self.large.len() as u32,
         }
-        for bucket in &other.listed {
+    }
+
+    /// Adds the values of another tally, the next ones of the reader.
+    pub(crate) fn add_packed(&mut self, tally: &PackedTally, values: &mut ValueReader<'_>) {
+        for bucket in next(&mut values.listed, tally.listed) {
             self.add(usize::from(*bucket), 1);
         }
-        for (bucket, count) in &other.large {
+        for (bucket, count) in next(&mut values.counted, tally.counted) {
+            self.add(usize::from(*bucket), u64::from(*count));
+        }
+        for (bucket, count) in next(&mut values.large, tally.large) {
             self.add(usize::from(*bucket), *count);
         }
-        self.sum_ns += other.sum_ns;
-        self.stretch(other.min_ns, other.max_ns);
+        self.sum_ns += tally.sum_ns;
+        self.stretch(tally.min_ns, tally.max_ns);
     }
 
     /// Forgets the values and keeps the memory.
@@ -112,15 +129,16 @@ impl Tally {
     /// The buckets that aren't empty, ascending.
     pub(crate) fn counts(&self) -> Vec<BucketCount> {
         let listed = self.listed.iter().map(|bucket| (*bucket, 1));
-        let mut counts: Vec<BucketCount> = self.in_window().chain(listed).collect();
+        let counted = self.in_window().map(|(bucket, count)| (bucket, u64::from(count)));
+        let mut counts: Vec<BucketCount> = counted.chain(listed).collect();
         counts.extend_from_slice(&self.large);
         join(&mut counts);
         counts
     }
 
-    fn in_window(&self) -> impl Iterator<Item = BucketCount> {
+    fn in_window(&self) -> impl Iterator<Item = (u16, u16)> {
         let counted = self.window.iter().enumerate().filter(|(_, count)| **count > 0);
-        counted.map(|(place, count)| ((self.first + place) as u16, u64::from(*count)))
+        counted.map(|(place, count)| ((self.first + place) as u16, *count))
     }
 
     /// Seldom: kept out of the recording path.
@@ -226,6 +244,54 @@ impl Tally {
     }
 }
 
+/// A tally as a worker hands it over, and how many of the packed values are its own.
+#[derive(Debug)]
+pub(crate) struct PackedTally {
+    sum_ns: u128,
+    min_ns: u64,
+    max_ns: u64,
+    listed: u32,
+    counted: u32,
+    large: u32,
+}
+
+/// The values of tallies, one behind the other.
+#[derive(Debug, Default)]
+pub(crate) struct PackedValues {
+    listed: Vec<u16>,
+    counted: Vec<(u16, u16)>,
+    large: Vec<BucketCount>,
+}
+
+impl PackedValues {
+    /// Forgets the values and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.listed.clear();
+        self.counted.clear();
+        self.large.clear();
+    }
+
+    pub(crate) fn reader(&self) -> ValueReader<'_> {
+        let Self { listed, counted, large } = self;
+        ValueReader { listed, counted, large }
+    }
+}
+
+/// What hasn't been read of packed values.
+#[derive(Debug)]
+pub(crate) struct ValueReader<'a> {
+    listed: &'a [u16],
+    counted: &'a [(u16, u16)],
+    large: &'a [BucketCount],
+}
+
+/// The next values of so many.
+fn next<'a, T>(values: &mut &'a [T], count: u32) -> &'a [T] {
+    let (next, rest) = values.split_at(count as usize);
+    *values = rest;
+    next
+}
+
 /// How many of these chunks, the next ones of a window, save the most memory as part of it, where
 /// a bucket takes as much as a listed value elsewhere.
 fn worthwhile<'a>(listed: impl Iterator<Item = &'a usize>) -> usize {
@@ -319,7 +385,9 @@ mod tests {
         let (few, many) = (values(1, 400), values(2, 300_000));
         for (mine, theirs) in [(&few, &many), (&many, &few), (&many, &many)] {
             let mut merged = tally(mine);
-            merged.merge(&tally(theirs));
+            let mut values = PackedValues::default();
+            let packed = tally(theirs).pack(&mut values);
+            merged.add_packed(&packed, &mut values.reader());
             assert_eq!(merged.counts(), expected(&[&mine[..], theirs].concat()));
         }
     }

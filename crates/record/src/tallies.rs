@@ -1,0 +1,96 @@
+//! The tallies of a plan's series, each made when first needed.
+
+use crate::lag::LagTally;
+use crate::names::{Names, SeriesKey};
+use crate::series::{Sample, SeriesTally};
+
+/// The tallies of one worker, or of several together.
+#[derive(Debug)]
+pub(crate) struct Tallies {
+    pub(crate) groups: Vec<GroupTallies>,
+    /// Created when first needed.
+    lag: Option<Box<LagTally>>,
+}
+
+impl Tallies {
+    pub(crate) fn new(names: &Names) -> Self {
+        let series = SeriesKey::count(names.statements.len());
+        let groups = names.groups.iter().map(|_| GroupTallies::new(series)).collect();
+        Self { groups, lag: None }
+    }
+
+    /// Forgets what was recorded and keeps the memory. Costs nothing when already clear.
+    pub(crate) fn clear(&mut self) {
+        for group in &mut self.groups {
+            group.recorded_mut().for_each(|(_, series)| series.clear());
+        }
+        if let Some(lag) = self.lag.as_deref_mut().filter(|lag| !lag.is_empty()) {
+            lag.clear();
+        }
+    }
+
+    /// The sampled reads, if there are any.
+    pub(crate) fn lag(&self) -> Option<&LagTally> {
+        self.lag.as_deref().filter(|lag| !lag.is_empty())
+    }
+
+    pub(crate) fn lag_mut(&mut self) -> &mut LagTally {
+        self.lag.get_or_insert_with(|| Box::new(LagTally::new()))
+    }
+}
+
+/// The series of one group.
+#[derive(Debug)]
+pub(crate) struct GroupTallies {
+    /// By [`SeriesKey::index`]; created when first needed.
+    series: Box<[Option<Box<SeriesTally>>]>,
+}
+
+impl GroupTallies {
+    fn new(series: usize) -> Self {
+        Self { series: (0..series).map(|_| None).collect() }
+    }
+
+    /// Issued late, and of these because their client was busy; parts not counted.
+    pub(crate) fn late(&self) -> (u64, u64) {
+        let whole = self.recorded().filter(|(key, _)| !key.action.is_part());
+        whole
+            .fold((0, 0), |(late, busy), (_, series)| (late + series.late, busy + series.late_busy))
+    }
+
+    /// The series in which something was recorded, in the order of their indices.
+    pub(crate) fn recorded(&self) -> impl Iterator<Item = (SeriesKey, &SeriesTally)> {
+        self.series.iter().enumerate().filter_map(|(index, series)| {
+            let series = series.as_deref().filter(|series| !series.is_empty())?;
+            Some((SeriesKey::at(index), series))
+        })
+    }
+
+    /// The same with their indices, to be changed.
+    pub(crate) fn recorded_mut(&mut self) -> impl Iterator<Item = (usize, &mut SeriesTally)> {
+        self.series.iter_mut().enumerate().filter_map(|(index, series)| {
+            let series = series.as_deref_mut().filter(|series| !series.is_empty())?;
+            Some((index, series))
+        })
+    }
+
+    pub(crate) fn at(&mut self, index: usize) -> &mut SeriesTally {
+        self.series[index].get_or_insert_with(|| Box::new(SeriesTally::new()))
+    }
+
+    #[inline]
+    pub(crate) fn record(&mut self, sample: &Sample) {
+        let key = SeriesKey { action: sample.action, outcome: sample.outcome };
+        match &mut self.series[key.index()] {
+            Some(series) => series.record(sample),
+            missing => create(missing).record(sample),
+        }
+    }
+}
+
+/// Kept out of the recording path.
+#[cold]
+#[inline(never)]
+fn create(missing: &mut Option<Box<SeriesTally>>) -> &mut SeriesTally {
+    missing.insert(Box::new(SeriesTally::new()))
+}
