@@ -95,7 +95,7 @@ impl Operation {
     ) -> Result<(), Failure> {
         self.count = 0;
         self.is_read = request.kind == Kind::Read;
-        (self.wants_values, self.expected) = (request.wants_values, request.expected);
+        (self.wants_values, self.expected) = (request.wants_values, request.expected.copied());
         self.is_unlike = false;
         (self.is_issued, self.is_missed, self.failure) = (false, false, None);
         self.replies.clear();

@@ -112,6 +112,7 @@ impl Operation {
         self.task = match request.kind {
             Kind::Read => {
                 let Request { columns, wants_values, expected, .. } = *request;
+                let expected = expected.copied();
                 Task::Read { columns, wants_values, expected, is_unlike: false }
             }
             Kind::Insert => Task::Write { misses: false },

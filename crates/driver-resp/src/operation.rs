@@ -164,7 +164,7 @@ impl Task {
             let answers = Answers::new(prepared, kind, wants_values);
             return Ok(Self::Statement { statement: call.statement, items, answers });
         }
-        let look = Look { columns, wants_values, expected };
+        let look = Look { columns, wants_values, expected: expected.copied() };
         match kind {
             Kind::Read => Ok(Self::Read { look, outcome: Outcome::Miss }),
             Kind::Update => Ok(Self::Update),

@@ -54,7 +54,7 @@ impl RocksDbSession {
         &self,
         columns: Columns,
         stored: &[u8],
-        expected: Expected,
+        expected: &Expected,
     ) -> Result<Outcome, CodecError> {
         let mut comparison = expected.compare();
         if let Columns::One(index) = columns {

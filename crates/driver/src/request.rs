@@ -26,7 +26,7 @@ pub struct Request<'a> {
     /// Whether the reply must hold the values, to be checked.
     pub wants_values: bool,
     /// What a record that is read must be like; none where it may be anything.
-    pub expected: Option<Expected>,
+    pub expected: Option<&'a Expected>,
     /// The statement that does it and its arguments; none for the driver's own way. A statement's
     /// values come back as [`crate::Cell`]s with their place in the reply as field.
     pub statement: Option<Call<'a>>,
@@ -48,8 +48,8 @@ impl Expected {
     /// Begins to compare a record.
     #[must_use]
     #[inline]
-    pub const fn compare(self) -> Comparison {
-        Comparison { expected: self, seen: 0, fits: true }
+    pub const fn compare(&self) -> Comparison {
+        Comparison { expected: *self, seen: 0, fits: true }
     }
 
     /// Whether a value is as it must be.

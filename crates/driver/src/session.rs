@@ -78,7 +78,7 @@ pub trait Completions {
     fn issued(&mut self, ticket: Ticket, at_ns: u64);
 
     /// A request was carried out, by an answer that was read at this instant. The outcome is no
-    /// failure.
+    /// failure, unless what was read is another than was expected.
     fn completed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, reply: &Reply);
 
     /// A request failed at this instant; `why` is a human-readable account without credentials. Of

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kvmark_driver::{Driver, Expected};
-use kvmark_plan::{Dataset, Plan, Share};
+use kvmark_plan::{Dataset, Plan, Share, ValueCheck};
 use kvmark_record::Notice;
 use kvmark_workload::Stream;
 
@@ -53,7 +53,8 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         }
         let whole = [0, dataset.count / 2, dataset.count - 1].map(|n| dataset.start + n);
         if self.are_there(stream, whole.into())? {
-            return Ok(There::All);
+            let is_another = self.is_own_of_another_shape(stream, &whole)?;
+            return Ok(if is_another { There::First(0) } else { There::All });
         }
         let plan = self.plan;
         let share = plan.share;
@@ -69,6 +70,34 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
     fn are_there(&mut self, stream: &Stream, ordinals: Vec<u64>) -> Result<bool, EngineError> {
         let records = ordinals.iter().map(|one| Probe::new(stream, *one, None)).collect();
         Ok(matches!(self.look_at(records)?, Some(Probed::Present)))
+    }
+
+    /// Whether records that are there are kvmark's, by their tags, and have other fields or lengths
+    /// than the plan says: then they are loaded anew. What another tool loaded is left as it is.
+    fn is_own_of_another_shape(
+        &mut self,
+        stream: &Stream,
+        ordinals: &[u64],
+    ) -> Result<bool, EngineError> {
+        let plan = self.plan;
+        let reads = plan.groups.iter().any(|group| group.check_values == ValueCheck::Tag);
+        if !reads || !self.driver.capabilities().compares {
+            return Ok(false);
+        }
+        let (fields, length) = (Some(plan.dataset.fields.count), stream.value_length());
+        for ordinal in ordinals {
+            let Some(tag) = stream.tag(*ordinal) else { return Ok(false) };
+            let own = Expected { fields: None, length: None, tag: Some(tag) };
+            let whole = Expected { fields, length, tag: Some(tag) };
+            let [own, whole] =
+                [own, whole].map(|one| vec![Probe::new(stream, *ordinal, Some(one))]);
+            if matches!(self.look_at(whole)?, Some(Probed::Unlike))
+                && matches!(self.look_at(own)?, Some(Probed::Present))
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether values bear the tags of their records: what other tools loaded doesn't. Records that

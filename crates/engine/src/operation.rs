@@ -38,6 +38,8 @@ pub(crate) struct Operation<'a> {
     /// Before its present request was handed to the driver.
     pub(crate) begun_ns: u64,
     draw: Draw,
+    /// What the record that it reads must be like.
+    expected: Option<Expected>,
     /// What a tape says of it, where one does.
     pub(crate) taken: Taken,
     /// The read of a read-modify-write whose update is under way, and the records it returned.
@@ -84,6 +86,7 @@ impl<'a> Operation<'a> {
             free_ns: stretch.start_ns(),
             begun_ns: 0,
             draw: NOTHING,
+            expected: None,
             taken: Taken::NOTHING,
             read: None,
             ended: None,
@@ -184,6 +187,10 @@ impl<'a> Operation<'a> {
         if let Some(scan) = &self.stretch.scan {
             self.draw.ordinal = scan.ordinal(number);
         }
+        if let Some(expected) = self.group.expected {
+            let tag = expected.tag.and_then(|_| stream.tag(self.draw.ordinal));
+            self.expected = Some(Expected { tag, ..expected });
+        }
         if self.draw.kind == Kind::Insert && self.draw.statement.is_none() {
             stream.insert_into(&mut self.draw, &self.stretch.inserts);
         }
@@ -213,7 +220,7 @@ impl<'a> Operation<'a> {
             values: Values::NONE,
             scan_length: self.draw.scan_length,
             wants_values: kind == Kind::Read && self.checked,
-            expected: if kind == Kind::Read { self.expected() } else { None },
+            expected: if kind == Kind::Read { self.expected.as_ref() } else { None },
             statement: None,
         };
         if matches!(kind, Kind::Update | Kind::Insert) {
@@ -223,14 +230,6 @@ impl<'a> Operation<'a> {
             request.statement = Some(call(index, &bound.arguments, bound.widths));
         }
         request
-    }
-
-    /// What the record that is read must be like.
-    #[inline]
-    fn expected(&self) -> Option<Expected> {
-        let mut expected = self.group.expected?;
-        expected.tag = expected.tag.and_then(|_| self.group.stream.tag(self.draw.ordinal));
-        Some(expected)
     }
 
     /// What is executed now: of a read-modify-write its read, then its update.

@@ -41,7 +41,7 @@ impl Probe {
             values: Values::NONE,
             scan_length: 0,
             wants_values: false,
-            expected: self.expected,
+            expected: self.expected.as_ref(),
             statement: self.statement.map(|(index, widths)| call(index, &self.arguments, widths)),
         }
     }

@@ -54,7 +54,8 @@ impl Completions for Told {
     }
 
     fn completed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, reply: &Reply) {
-        assert!(!outcome.is_failure(), "{outcome:?} is a failure");
+        let is_carried_out = !outcome.is_failure() || outcome == Outcome::Mismatch;
+        assert!(is_carried_out, "{outcome:?} is a failure");
         let issued_ns = self.issued.remove(&ticket).expect("what was answered was issued");
         assert!(issued_ns <= at_ns);
         self.ended.insert(ticket, (outcome, reply.clone()));
@@ -219,11 +220,11 @@ pub async fn assert_compares<D: Driver>(session: &Shared<D>) {
         for (expected, outcome) in cases {
             for wants_values in [false, true] {
                 let read = request(Kind::Read, "tagged");
-                let read = Request { columns, wants_values, expected: Some(expected), ..read };
+                let read = Request { columns, wants_values, expected: Some(&expected), ..read };
                 let (found, reply) = session.execute(0, &read).await;
                 assert_eq!((found, reply.rows), (outcome, 1), "{columns:?} {expected:?}");
             }
-            let nobody = Request { expected: Some(expected), ..request(Kind::Read, "nobody") };
+            let nobody = Request { expected: Some(&expected), ..request(Kind::Read, "nobody") };
             assert_eq!(session.execute(0, &nobody).await.0, Outcome::Miss);
         }
     }

@@ -120,8 +120,11 @@ def scratch_folder(root: Path) -> Iterator[Path]:
     a command holds a lock on its folder for as long as it lives.
 
     Raises:
+        UsageError: `root` is a file.
         SystemUnderTestError: the folder can't be made.
     """
+    if root.exists() and not root.is_dir():
+        raise UsageError(f"{root} is a file and not a folder for runs: name another with --runs")
     token = secrets.token_hex(4)
     hidden, folder = root / f".{_SCRATCH}{token}", root / f"{_SCRATCH}{token}"
     try:

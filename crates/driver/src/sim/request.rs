@@ -83,7 +83,7 @@ impl StoreRequest {
             commands: Vec::new(),
             scan_length: request.scan_length,
             wants_values: request.wants_values,
-            expected: request.expected,
+            expected: request.expected.copied(),
             returned: None,
             rows: 1,
         };
