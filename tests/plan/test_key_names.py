@@ -62,3 +62,14 @@ def test_the_user_s_own_statements_name_keys_of_their_own(key: str, *, own: bool
     workload = parse_workload(TABLES, "own.yaml")
     run = RunSpec(workload=workload, system=parse_system_url("redis://127.0.0.1:1"))
     assert bool(key_names([compile_run(run)]).fullmatch(key)) == own
+
+
+@pytest.mark.parametrize("workload", ["ycsb/a", "ycsb/d", "ycsb/load"])
+def test_no_hash_of_a_record_has_fewer_digits_than_a_key_of_ours_must_have(workload: str) -> None:
+    system = parse_system_url("redis://127.0.0.1:1")
+    run = RunSpec(workload=catalog.load(workload), system=system, records=1_000_000)
+    pattern = key_names([compile_run(run)])
+    # Of a million hashes below 2^63 the smallest is above this in 99.99 % of all cases.
+    smallest = int(1e-4 * 2**63 / 1_000_000)
+    assert pattern.fullmatch(f"user{smallest}")
+    assert not pattern.fullmatch("user5")

@@ -25,6 +25,8 @@ _LONGEST: Final = 20
 """Digits of the largest number of 64 bits."""
 _RARE: Final = 1e-4
 """How likely the smallest of all hashes may have fewer digits than a key of ours must have."""
+_ENDLESS: Final = 10**9
+"""More records than clients insert that no number of operations ends, or by several at a time."""
 _NUMBERS: Final = frozenset({"ordinal", "number", "computed", "split", "gaussian", "timestamp"})
 _UUID: Final = "[0-9a-f-]{36}"
 _SIZED: Final = r"[-0-9A-Z_a-z]{10}\.*"
@@ -63,9 +65,26 @@ def _record_key(plan: Plan) -> str:
     key, fewest = plan.dataset.key, 1
     if key.order == "hashed":
         # Hashes are even below 2^63: `user5` is somebody's count, not one of a thousand of them.
-        smallest = _RARE * 2**63 / max(plan.dataset.start + plan.dataset.count, 1)
+        smallest = _RARE * 2**63 / max(_most_records(plan), 1)
         fewest = max(len(str(int(smallest))), 1)
     return _key_text(key, fewest)
+
+
+def _most_records(plan: Plan) -> int:
+    """How many records there can be, with those that clients insert."""
+    dataset = plan.dataset
+    there = dataset.start + dataset.count
+    if dataset.full_at is not None:
+        return max(there, dataset.full_at)
+    # What is loaded is counted already.
+    active = [one for phase in plan.phases if phase.name != "load" for one in phase.groups]
+    inserted = (
+        _ENDLESS if one.operations is None or weight.statement is not None else one.operations
+        for one in active
+        for weight in plan.groups[one.group].mix
+        if weight.kind == "insert" and weight.weight > 0
+    )
+    return there + sum(inserted)
 
 
 def _key_text(text: KeyText, fewest: int = 1) -> str:
