@@ -181,6 +181,27 @@ def test_what_another_tool_loaded_is_checked_by_number_and_length_alone(user: Kv
     assert mismatches(user) > 0
 
 
+def test_only_records_whose_tags_prove_them_ours_are_loaded_with_another_length(
+    user: Kvmark,
+) -> None:
+    url, console = server(user)
+    words = ("--system", url, "--records", 10, "--operations", 500, "-q")
+    user("run", "ycsb/c", *words, exits=(0, 1))
+    shorter = user.folder / "shorter.yaml"
+    shorter.write_text("dataset: {fields: {length: 50}}\ngroups: [{mix: {read: 1}}]\n")
+    user("run", shorter, *words, exits=(0, 1))
+    keys = [str(key) for key in console.ask("KEYS", "user*")]
+    assert mismatches(user) == 0
+    assert {console.ask("HSTRLEN", key, "field0") for key in keys} == {50}
+    # Values too short for a tag may be anybody's.
+    for key in keys:
+        for field in range(10):
+            console.ask("HSET", key, f"field{field}", "x")
+    user("run", shorter, *words, exits=1)
+    assert mismatches(user) == 500
+    assert {str(console.ask("HGET", key, "field0")) for key in keys} == {"x"}
+
+
 def mismatches(user: Kvmark) -> int:
     """How many reads of the newest run returned something else."""
     totals = user.manifest()["engine"]["totals"]

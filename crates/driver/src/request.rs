@@ -42,6 +42,9 @@ pub struct Expected {
     pub length: Option<u64>,
     /// What each value begins with, as far as [`tag_length`] says.
     pub tag: Option<[u8; TAG_LENGTH]>,
+    /// Whether there must be values, each long enough for the whole of the tag: a part of it, or
+    /// none, proves nothing.
+    pub proves: bool,
 }
 
 impl Expected {
@@ -62,7 +65,7 @@ impl Expected {
             if tagged == TAG_LENGTH {
                 value.first_chunk() == Some(&tag)
             } else {
-                value[..tagged] == tag[..tagged]
+                !self.proves && value[..tagged] == tag[..tagged]
             }
         });
         has_length && has_tag
@@ -91,7 +94,7 @@ impl Comparison {
     pub const fn outcome(&self) -> Outcome {
         let is_whole = match self.expected.fields {
             Some(fields) => fields == self.seen,
-            None => true,
+            None => self.seen > 0 || !self.expected.proves,
         };
         if self.fits && is_whole { Outcome::Ok } else { Outcome::Mismatch }
     }
@@ -187,7 +190,7 @@ mod tests {
     fn a_record_is_as_expected_in_the_number_the_lengths_and_the_tags_of_its_values() {
         let tag = Some(*b"ABCDEFGH");
         let long = ["ABCDEFGH12345678", "ABCDEFGHxxxxxxxx"];
-        let expected = Expected { fields: Some(2), length: Some(16), tag };
+        let expected = Expected { fields: Some(2), length: Some(16), tag, proves: false };
         assert_eq!(outcome(expected, &long), Outcome::Ok);
         for wrong in [
             &long[..1],
@@ -198,9 +201,14 @@ mod tests {
         ] {
             assert_eq!(outcome(expected, wrong), Outcome::Mismatch, "{wrong:?}");
         }
-        let any = Expected { fields: None, length: None, tag };
+        let any = Expected { fields: None, length: None, tag, proves: false };
         assert_eq!(outcome(any, &["", "x", "Ax", "ABx", "ABCDEFG12345678"]), Outcome::Ok);
         assert_eq!(outcome(any, &["xx"]), Outcome::Mismatch);
         assert_eq!(outcome(Expected { tag: None, ..any }, &["anything"]), Outcome::Ok);
+        let proof = Expected { proves: true, ..any };
+        assert_eq!(outcome(proof, &long), Outcome::Ok);
+        for nothing_proven in [&[][..], &["x"], &[""], &[long[0], "ABCDEFG"]] {
+            assert_eq!(outcome(proof, nothing_proven), Outcome::Mismatch, "{nothing_proven:?}");
+        }
     }
 }

@@ -72,8 +72,9 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         Ok(matches!(self.look_at(records)?, Some(Probed::Present)))
     }
 
-    /// Whether records that are there are kvmark's, by their tags, and have other fields or lengths
-    /// than the plan says: then they are loaded anew. What another tool loaded is left as it is.
+    /// Whether all of these records are proven to be kvmark's, by their tags, and have other fields
+    /// or lengths than the plan says: then all are loaded anew. What another tool loaded is left as
+    /// it is.
     fn is_own_of_another_shape(
         &mut self,
         stream: &Stream,
@@ -87,17 +88,17 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         let (fields, length) = (Some(plan.dataset.fields.count), stream.value_length());
         for ordinal in ordinals {
             let Some(tag) = stream.tag(*ordinal) else { return Ok(false) };
-            let own = Expected { fields: None, length: None, tag: Some(tag) };
-            let whole = Expected { fields, length, tag: Some(tag) };
-            let [own, whole] =
-                [own, whole].map(|one| vec![Probe::new(stream, *ordinal, Some(one))]);
-            if matches!(self.look_at(whole)?, Some(Probed::Unlike))
-                && matches!(self.look_at(own)?, Some(Probed::Present))
+            let whole = Expected { fields, length, tag: Some(tag), proves: false };
+            let own = Expected { fields: None, length: None, tag: Some(tag), proves: true };
+            let [whole, own] =
+                [whole, own].map(|one| vec![Probe::new(stream, *ordinal, Some(one))]);
+            if !matches!(self.look_at(whole)?, Some(Probed::Unlike))
+                || !matches!(self.look_at(own)?, Some(Probed::Present))
             {
-                return Ok(true);
+                return Ok(false);
             }
         }
-        Ok(false)
+        Ok(true)
     }
 
     /// Whether values bear the tags of their records: what other tools loaded doesn't. Records that
@@ -108,7 +109,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         for place in 0..TAGGED.min(*count) {
             let ordinal = start + place * (count / TAGGED.min(*count));
             let tag = stream.tag(ordinal);
-            let expected = Expected { fields: None, length: None, tag };
+            let expected = Expected { fields: None, length: None, tag, proves: false };
             match self.look_at(vec![Probe::new(stream, ordinal, Some(expected))])? {
                 Some(Probed::Present) => return Ok(true),
                 Some(Probed::Unlike) => is_untagged = true,

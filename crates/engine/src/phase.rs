@@ -355,6 +355,7 @@ fn expected(plan: &Plan, shared: &GroupShared, tags: bool) -> Option<Expected> {
         fields: Some(if is_one { 1 } else { shared.fields }),
         length: shared.stream.value_length(),
         tag: shared.stream.tag(0).filter(|_| tags),
+        proves: false,
     })
 }
 

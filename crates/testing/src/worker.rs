@@ -210,12 +210,18 @@ pub async fn assert_compares<D: Driver>(session: &Shared<D>) {
         let fields = if columns == Columns::One(1) { 1 } else { 3 };
         let (right, tag) = (Some(fields), Some(*b"0123ABCD"));
         let cases = [
-            (Expected { fields: right, length: Some(9), tag }, Outcome::Ok),
-            (Expected { fields: None, length: None, tag }, Outcome::Ok),
-            (Expected { fields: right, length: Some(9), tag: None }, Outcome::Ok),
-            (Expected { fields: Some(fields + 1), length: Some(9), tag }, Outcome::Mismatch),
-            (Expected { fields: right, length: Some(8), tag }, Outcome::Mismatch),
-            (Expected { fields: right, length: Some(9), tag: Some([b'0'; 8]) }, Outcome::Mismatch),
+            (Expected { fields: right, length: Some(9), tag, proves: false }, Outcome::Ok),
+            (Expected { fields: None, length: None, tag, proves: false }, Outcome::Ok),
+            (Expected { fields: right, length: Some(9), tag: None, proves: false }, Outcome::Ok),
+            (
+                Expected { fields: Some(fields + 1), length: Some(9), tag, proves: false },
+                Outcome::Mismatch,
+            ),
+            (Expected { fields: right, length: Some(8), tag, proves: false }, Outcome::Mismatch),
+            (
+                Expected { fields: right, length: Some(9), tag: Some([b'0'; 8]), proves: false },
+                Outcome::Mismatch,
+            ),
         ];
         for (expected, outcome) in cases {
             for wants_values in [false, true] {
