@@ -127,26 +127,20 @@ impl Rows<'_> {
         })
     }
 
-    /// Whether the values of columns that are fields are as they must be, in every row.
+    /// Whether the values of columns that are fields are as those of one record must be.
     #[inline]
     pub(crate) fn are_like(
         &self,
         expected: Expected,
         fields: &[Option<u32>],
     ) -> Result<bool, Failure> {
-        let mut cells = Reader(self.cells);
-        let mut are_like = true;
-        for _ in 0..self.count {
-            let mut comparison = expected.compare();
-            for column in 0..self.columns {
-                let value = cells.bytes().ok_or_else(cut_off)?;
-                if let (Some(value), Some(Some(_))) = (value, fields.get(column)) {
-                    comparison.see(value);
-                }
+        let mut comparison = expected.compare();
+        self.each(0, |_, column, value, _| {
+            if let Some(Some(_)) = fields.get(column) {
+                comparison.see(value);
             }
-            are_like &= comparison.outcome() == Outcome::Ok;
-        }
-        Ok(are_like)
+        })?;
+        Ok(comparison.outcome() == Outcome::Ok)
     }
 
     /// Hands over the values that aren't null: row, column, bytes, and how many bytes follow.

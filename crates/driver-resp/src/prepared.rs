@@ -23,6 +23,11 @@ pub(crate) struct Prepared {
     transaction: bool,
 }
 
+/// A text's words, in capitals as commands are documented.
+fn capitals(text: &str) -> impl Iterator<Item = String> {
+    text.split_whitespace().map(str::to_ascii_uppercase)
+}
+
 /// What the reply to a write shows, besides an error or a reply of something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shows {
@@ -38,7 +43,7 @@ pub(crate) enum Shows {
 
 impl Shows {
     fn of(text: &str) -> Self {
-        let mut words = text.split_whitespace().map(str::to_ascii_uppercase);
+        let mut words = capitals(text);
         match words.next().as_deref() {
             Some("SETNX" | "HSETNX" | "MSETNX") => Self::Number,
             Some("GETSET") => Self::Before,
@@ -65,7 +70,7 @@ enum ReplyKind {
 impl ReplyKind {
     /// Source: the command reference of redis.io.
     fn of(text: &str) -> Self {
-        let mut words = text.split_whitespace().map(str::to_ascii_uppercase);
+        let mut words = capitals(text);
         match words.next().as_deref().unwrap_or_default() {
             "SET" if words.any(|word| word == "GET") => Self::Text,
             "SET" | "SETEX" | "PSETEX" | "MSET" | "HMSET" | "LSET" | "LTRIM" => Self::Status,
@@ -166,9 +171,7 @@ impl Prepared {
             Command::new(&groups, &names, shows, replies).map_err(|why| refuse(text, why))
         };
         let mut commands: Vec<Command> = texts.iter().map(command).collect::<Result<_, _>>()?;
-        let begins = |text: &String| {
-            text.split_whitespace().next().is_some_and(|word| word.eq_ignore_ascii_case("MULTI"))
-        };
+        let begins = |text: &String| capitals(text).next().as_deref() == Some("MULTI");
         let transaction = texts.iter().any(begins);
         if transaction {
             // Each is answered by QUEUED.
