@@ -9,8 +9,6 @@ use serde_json::json;
 use crate::common::whole;
 use crate::common::{Drawn, layout, node, open, refusal, run, session, several, statement, text};
 
-const SPACE: &str = "kvmark_test_statements";
-
 fn with(prepare: &[&str], statements: Vec<Statement>) -> Layout {
     let prepare = prepare.iter().map(|text| (*text).to_owned()).collect();
     Layout { prepare, statements, ..layout(2) }
@@ -101,7 +99,7 @@ fn values() -> Vec<(ValueType, Vec<u8>)> {
 #[test]
 #[ignore = "needs a node of Cassandra"]
 fn every_type_is_written_and_comes_back_as_drawn() {
-    let address = node(SPACE);
+    let address = node("kvmark_test_types");
     let columns: String = TYPES.iter().map(|(name, typ)| format!(", {name} {typ}")).collect();
     let table = format!("CREATE TABLE IF NOT EXISTS types (k text PRIMARY KEY{columns})");
     let udt = "CREATE TYPE IF NOT EXISTS pair (name text, number int)";
@@ -145,7 +143,7 @@ fn every_type_is_written_and_comes_back_as_drawn() {
 #[test]
 #[ignore = "needs a node of Cassandra"]
 fn an_argument_that_cannot_be_of_its_columns_type_is_named() {
-    let address = node(SPACE);
+    let address = node("kvmark_test_refused");
     let table = "CREATE TABLE IF NOT EXISTS small (k text PRIMARY KEY, n int)";
     let refused = |text: &str, arguments: &[(&str, Generator)], options| {
         let statements = vec![statement(&[text], arguments, options)];
@@ -172,7 +170,7 @@ fn an_argument_that_cannot_be_of_its_columns_type_is_named() {
 #[test]
 #[ignore = "needs a node of Cassandra"]
 fn commands_go_out_in_a_batch_or_at_the_same_time_and_are_counted() {
-    let address = node(SPACE);
+    let address = node("kvmark_test_batches");
     let tables = [
         "CREATE TABLE IF NOT EXISTS many (p text, c int, v text, PRIMARY KEY (p, c))",
         "TRUNCATE many",
@@ -218,7 +216,7 @@ fn commands_go_out_in_a_batch_or_at_the_same_time_and_are_counted() {
 #[test]
 #[ignore = "needs a node of Cassandra"]
 fn a_condition_that_does_not_hold_is_a_miss_and_a_counter_counts() {
-    let address = node(SPACE);
+    let address = node("kvmark_test_counters");
     let tables = [
         "CREATE TABLE IF NOT EXISTS once (k text PRIMARY KEY, v int)",
         "TRUNCATE once",
