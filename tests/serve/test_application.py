@@ -12,11 +12,11 @@ import httpx
 import pytest
 from runs_on_disk import begun, closed, killed, write_second
 
-from kvmark.analysis import Judgement, Verdict, save_verdict
-from kvmark.records import Records, RunFolder
+from kvmark.analysis import Judgement, Verdict, known_line, save_verdict
+from kvmark.records import Records, RunFolder, RunLine
 from kvmark.secret import Secret
 from kvmark.serve.app import make_app
-from kvmark.serve.library import Library
+from kvmark.serve.library import Filter, Library
 
 PORT = 8765
 HOST = f"127.0.0.1:{PORT}"
@@ -91,6 +91,28 @@ def test_the_list_can_be_narrowed(shelf: Shelf, query: str, shown: set[str]) -> 
         "fast": shelf.fast, "slow": shelf.slow, "going": shelf.going.id, "dead": shelf.dead.id
     }  # fmt: skip
     assert {name for name, run in ids.items() if f'href="/runs/{run}"' in text} == shown
+
+
+def test_no_more_runs_are_judged_than_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[str] = []
+
+    def counted(records: Records, line: RunLine, *, keep: bool) -> RunLine:
+        judged.append(line.entry.id)
+        return known_line(records, line, keep=keep)
+
+    monkeypatch.setattr("kvmark.serve.library.known_line", counted)
+    records = Records(tmp_path / "runs")
+    for _ in range(3):
+        records.verdict_path(closed(records).id).unlink()
+        killed(begun(records, name="ycsb/b"))
+    library = Library(records)
+    found = library.find(Filter(words="ycsb/c"), 2)
+    assert (len(found.lines), found.total) == (2, 3)
+    assert judged == [line.entry.id for line in found.lines]
+    assert library.find(Filter(verdict="killed"), 2).total is None
+    assert library.find(Filter(verdict="killed"), 4).total == 3
 
 
 def test_a_closed_run_opens_as_its_report(shelf: Shelf) -> None:

@@ -34,10 +34,9 @@ def make_app(library: Library, port: int, token: Secret) -> Guard:
 
     def runs(request: Request) -> Response:
         asked = Filter(*(_asked(request, name) for name in ("words", "tag", "verdict")))
-        found = [line for line in library.lines() if asked.admits(line)]
+        found = library.find(asked, _MOST_LISTED)
         place = str(library.records.root)
-        page = list_page(found[:_MOST_LISTED], asked, library.tags(), place, total=len(found))
-        return HTMLResponse(page)
+        return HTMLResponse(list_page(found, asked, library.tags(), place))
 
     def run(request: Request) -> Response:
         entry = library.entry(request.path_params["run"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from kvmark.analysis import known_line
 from kvmark.errors import RecordsError
@@ -12,7 +13,7 @@ from kvmark.records import Entry, Judgement, Records, Run, RunLine
 from kvmark.report.model.answers import RunAnswer
 from kvmark.report.views.gather import run_answer, run_answers
 
-__all__ = ["Filter", "Library", "NotThere"]
+__all__ = ["Filter", "Found", "Library", "NotThere", "verdict_words"]
 
 
 class NotThere(RecordsError):
@@ -29,18 +30,24 @@ class Filter:
     #: A judgement, or a state of a run that has none.
     verdict: str = ""
 
-    def admits(self, line: RunLine) -> bool:
-        """Whether a run belongs in the list."""
-        entry = line.entry
+    def admits(self, entry: Entry) -> bool:
+        """Whether a run belongs in the list, as far as that is seen without a verdict."""
         text = " ".join([entry.id, entry.name, entry.system, entry.version, *entry.tags]).lower()
-        return (
-            all(word in text for word in self.words.lower().split())
-            and (not self.tag or self.tag in entry.tags)
-            and (not self.verdict or self.verdict == told(line))
+        return all(word in text for word in self.words.lower().split()) and (
+            not self.tag or self.tag in entry.tags
         )
 
 
-def told(line: RunLine) -> str:
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The newest runs that belong in a list."""
+
+    lines: Sequence[RunLine]
+    #: How many belong in it; none where that takes a verdict on each.
+    total: int | None
+
+
+def _told(line: RunLine) -> str:
     """A run's judgement, or its state where nothing was judged."""
     return line.judgement.value if line.judgement else line.entry.state
 
@@ -53,9 +60,15 @@ class Library:
     # A closed run never changes; only its verdict, beside it, may.
     _lines: dict[str, RunLine] = field(default_factory=dict)
 
-    def lines(self) -> list[RunLine]:
-        """Every run that may be seen, newest first."""
-        return [self._line(line) for line in self.records.lines() if self._is_inside(line.entry)]
+    def find(self, asked: Filter, most: int) -> Found:
+        """The newest runs of a list; no more are judged than are shown or have to be passed."""
+        lines = [line for line in self.records.lines() if asked.admits(line.entry)]
+        lines = [line for line in lines if self._is_inside(line.entry)]
+        if not asked.verdict:
+            return Found([self._line(line) for line in lines[:most]], len(lines))
+        judged = (self._line(line) for line in lines)
+        found = list(islice((line for line in judged if _told(line) == asked.verdict), most))
+        return Found(found, len(found) if len(found) < most else None)
 
     def entry(self, run: str) -> Entry:
         """The run of exactly this id.
