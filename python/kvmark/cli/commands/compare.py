@@ -10,6 +10,7 @@ from kvmark.cli import options
 from kvmark.cli.commands.compare_options import Allow, FailIf, Form, IfUnknown, Junit, allowed, gate
 from kvmark.cli.completion import complete
 from kvmark.errors import UsageError
+from kvmark.outputs import check_output
 from kvmark.records import Records
 
 __all__ = ["compare"]
@@ -61,6 +62,8 @@ def compare(
     asked = gate((*(fail_if or ()), *(more or ())), if_unknown)
     if not 0.5 <= confidence < 1:
         raise UsageError(f"confidence: must be from 0.5 to below 1, not {confidence:g}")
+    if junit_file is not None:
+        check_output(junit_file, "junit: ")
     records = Records.at(folder)
     sides = [runs_of(records, [word]) for word in (base, candidate)]
     judged = judge_and_keep(records, [run.id for side in sides for run in side])

@@ -40,8 +40,6 @@ def answer_comparison(
         AnswerIsNo: a condition is broken.
         RunError: the file for the build server can't be written.
     """
-    if junit_file is not None:
-        write_output(junit_file, junit(comparison), page=True)
     match form:
         case "json":
             print_json(
@@ -52,6 +50,8 @@ def answer_comparison(
             typer.echo(comparison_markdown(comparison, said, first), nl=False)
         case "text":
             print_answer(comparison_text(comparison, terminal_width(), said, first))
+    if junit_file is not None:
+        write_output(junit_file, junit(comparison), page=True)
     broken = comparison.failed
     if broken:
         worse = [held for held in broken if held.answer == "worse"]
