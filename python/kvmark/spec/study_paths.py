@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -86,6 +87,6 @@ def _place(values: list[Any], part: str) -> int:
              for number, one in enumerate(values)]  # fmt: skip
     if part in names:
         return names.index(part)
-    if part.isdecimal() and int(part) < len(values):
+    if re.fullmatch(r"[0-9]{1,9}", part) and int(part) < len(values):
         return int(part)
     raise SpecError(f"there is no {shown(part)}{did_you_mean(part, names)}")

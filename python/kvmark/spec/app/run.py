@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -117,7 +118,7 @@ def _node(node: str, app: App) -> str:
     host, colon, port = node.rpartition(":")
     if not colon:
         host, port = node, str(app.port)
-    if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+    if not host or not (re.fullmatch(r"[0-9]{1,5}", port) and 0 < int(port) < 65_536):
         raise SpecError(f"--nodes: {shown(node)} is not host:port, such as 127.0.0.1:{app.port}")
     return f"{host}:{port}"
 

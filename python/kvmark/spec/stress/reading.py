@@ -56,6 +56,10 @@ class CommandWords:
         return self.text(self.command, name)
 
 
+_LONGEST: Final = 4_000
+"""Characters of a word: Python reads no number of many more digits."""
+
+
 def read_line(arguments: Sequence[str]) -> CommandWords:
     """Reads a command line.
 
@@ -65,6 +69,9 @@ def read_line(arguments: Sequence[str]) -> CommandWords:
     words = _joined(arguments)
     if not words:
         raise SpecError(f"stress needs a command; give one of {', '.join(COMMANDS)}, or help")
+    for word in words:
+        if len(word) > _LONGEST:
+            raise SpecError(f"stress: {shown(word)} is longer than {_LONGEST:,} characters")
     command = _command(words[0])
     groups: dict[str, dict[str, str | Secret]] = {command: {}}
     group, table = command, COMMANDS[command]
