@@ -72,7 +72,7 @@ ORIGINAL = [
 OWN = {
     "index", "system", "observe", "strict", "interval", "seed", "tag", "report", "runs", "json",
     "quiet", "commit", "repetitions", "resume", "pin", "prometheus", "fleet", "machines",
-    "on_existing", "stall-limit",
+    "insecure-fleet", "on-existing", "stall-limit",
 }  # fmt: skip
 
 

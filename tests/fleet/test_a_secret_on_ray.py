@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -26,16 +27,30 @@ CANARY = "C4n4ryS1ngs"
 PATIENCE_S = 300.0
 
 
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
+@contextmanager
+def one_node(**given: str | None) -> Iterator[Cluster]:
     """One node; the path of Ray's sockets must be shorter than pytest's folders are."""
     with TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
-        made = Cluster(Path(folder))
+        made = Cluster(Path(folder), **given)
         try:
             made.start(1)
             yield made
         finally:
             made.stop()
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """A cluster that asks for a token."""
+    with one_node() as made:
+        yield made
+
+
+@pytest.fixture
+def open_cluster() -> Iterator[Cluster]:
+    """A cluster that anybody can join."""
+    with one_node(token=None) as made:
+        yield made
 
 
 @pytest.fixture
@@ -92,3 +107,24 @@ def test_a_password_reaches_the_machines_and_nobody_else(
     assert CANARY not in out + err
     assert list(cluster.folder.rglob("*.log"))
     assert holders(place, cluster.folder) == []
+
+
+def test_a_cluster_that_asks_for_no_token_is_refused(open_cluster: Cluster, tmp_path: Path) -> None:
+    tokens = ({}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 40})
+    words = ("run", "ycsb/c", "--system", "null:", "--records", "50", "--operations", "100",
+             "--fleet", open_cluster.address)  # fmt: skip
+
+    def run(more: dict[str, str], *others: str) -> subprocess.CompletedProcess[str]:
+        kvmark = Path(sys.executable).with_name("kvmark")
+        own = {**open_cluster.environment, **more, "KVMARK_RUNS": str(tmp_path / "runs")}
+        return subprocess.run(
+            [kvmark, *words, *others],
+            check=False, cwd=tmp_path, env=own, capture_output=True, text=True,
+        )  # fmt: skip
+
+    for more in tokens:
+        refused = run(more)
+        assert refused.returncode == 2, refused.stderr
+        assert "asks for no token" in refused.stderr
+        assert "--insecure-fleet" in refused.stderr
+    assert run({}, "--insecure-fleet").returncode == 0

@@ -176,6 +176,12 @@ Machines = Annotated[
     int | None,
     typer.Option(metavar="N", min=1, help="So many machines of the fleet; else all it has."),
 ]
+InsecureFleet = Annotated[
+    bool,
+    typer.Option(
+        "--insecure-fleet", help="Take a fleet that asks for no token, which anybody can join."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Slo = Annotated[
     list[str] | None,

@@ -26,9 +26,13 @@ class AskedFleet:
 
     address: str
     machines: int | None
+    #: Whether one that asks for no token is taken.
+    insecure: bool = False
 
 
-def asked_fleet(address: str | None, machines: int | None) -> AskedFleet | None:
+def asked_fleet(
+    address: str | None, machines: int | None, *, insecure: bool = False
+) -> AskedFleet | None:
     """The fleet that was named, if one was.
 
     Raises:
@@ -37,8 +41,10 @@ def asked_fleet(address: str | None, machines: int | None) -> AskedFleet | None:
     if address is None:
         if machines is not None:
             raise SpecError("--machines counts the machines of a fleet: give --fleet ADDRESS too")
+        if insecure:
+            raise SpecError("--insecure-fleet is for a fleet: give --fleet ADDRESS too")
         return None
-    return AskedFleet(address, machines)
+    return AskedFleet(address, machines, insecure)
 
 
 @contextmanager
@@ -98,4 +104,4 @@ def _joined(asked: AskedFleet, plan: Plan) -> AbstractContextManager[Generator]:
     # Only those who have a fleet pay for it.
     from kvmark.run.fleet import joined
 
-    return joined(asked.address, asked.machines)
+    return joined(asked.address, asked.machines, insecure=asked.insecure)

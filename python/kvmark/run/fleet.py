@@ -45,8 +45,11 @@ _AS_URGENT_AS_OTHERS: Final = {"env_vars": {"RAY_worker_niceness": "0"}}
 
 
 @contextmanager
-def joined(address: str, machines: int | None) -> Iterator[RayFleet]:
+def joined(address: str, machines: int | None, *, insecure: bool = False) -> Iterator[RayFleet]:
     """The fleet at an address of Ray; so many machines of it, or all.
+
+    One that asks for no token is refused unless `insecure`: anybody can run programs on it, and
+    look at what is sent to them.
 
     Raises:
         UsageError: Ray isn't installed, nothing answers there, or it is not for us.
@@ -55,6 +58,12 @@ def joined(address: str, machines: int | None) -> Iterator[RayFleet]:
     _check_address(address)
     with _sent(1, 2):
         _join(ray, address)
+        try:
+            if not insecure:
+                _check_token(ray, address)
+        except BaseException:
+            ray.shutdown()
+            raise
         fleet = RayFleet(ray, address, machines)
         try:
             yield fleet
@@ -79,6 +88,28 @@ def _join(ray: Any, address: str) -> None:
             f"fleet: the cluster at {address} can't be joined ({first}); give RAY_AUTH_MODE and"
             " RAY_AUTH_TOKEN as the cluster has them, and its versions of Ray and Python"
         ) from problem
+
+
+def _check_token(ray: Any, address: str) -> None:
+    """Refuses a cluster that asks for no token.
+
+    The mode is read from a process of the cluster too, because a cluster without tokens ignores
+    the token that it is given.
+
+    Raises:
+        UsageError: it asks for no token, or runs nothing that could say so.
+    """
+    mode = os.environ.get("RAY_AUTH_MODE")
+    if mode == "token":
+        asked = ray.remote(num_cpus=0)(os.getenv).remote("RAY_AUTH_MODE")
+        ready, _ = ray.wait([asked], timeout=_PLACE_S)
+        mode = ray.get(asked) if ready else None
+    if mode != "token":
+        raise UsageError(
+            f"fleet: the cluster at {address} asks for no token, so anybody can join it and read"
+            " the password of the system; start Ray with RAY_AUTH_MODE=token, or give"
+            " --insecure-fleet"
+        )
 
 
 @contextmanager

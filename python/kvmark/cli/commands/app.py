@@ -106,7 +106,9 @@ def _shared(asked: Asked) -> Shared:
         commit=asked.text("commit"),
         resume=asked.has("resume"),
         prometheus=asked.whole("prometheus"),
-        fleet=asked_fleet(asked.text("fleet"), asked.whole("machines")),
+        fleet=asked_fleet(
+            asked.text("fleet"), asked.whole("machines"), insecure=asked.has("insecure-fleet")
+        ),
         stall_limit_ns=asked.whole("stall-limit"),
         folder=None if folder is None else Path(folder),
         json=asked.has("json") or asked.has("output_json_metrics"),
@@ -242,10 +244,10 @@ def _drop(asked: Asked, system: SystemUrl) -> None:
 
 def _on_existing(asked: Asked) -> OnExisting:
     choices: Mapping[str, OnExisting] = {"refuse": "refuse", "keep": "keep", "remove": "remove"}
-    text = asked.text("on_existing") or "refuse"
+    text = asked.text("on-existing") or "refuse"
     if text in choices:
         return choices[text]
-    raise SpecError(f"--on_existing: {shown(text)} is none of refuse, keep and remove")
+    raise SpecError(f"--on-existing: {shown(text)} is none of refuse, keep and remove")
 
 
 def _login(system: SystemUrl) -> tuple[str, str] | None:

@@ -57,7 +57,7 @@ _FIELDS: Final = {
 _OF_TRACES: Final = ("speed", "keep_order", "skip", "from_", "until", "scale_keys", "loop", "map_")
 _OF_THE_WHOLE: Final = (
     "slo", "sweep", "repetitions", "resume", "report", "record", "prometheus", "fleet", "machines",
-    "folder", "json", "quiet",
+    "insecure_fleet", "folder", "json", "quiet",
 )  # fmt: skip
 """Options of a command, and not of one of its runs."""
 
@@ -121,6 +121,7 @@ def run(
     prometheus: options.Prometheus = None,
     fleet: options.Fleet = None,
     machines: options.Machines = None,
+    insecure_fleet: options.InsecureFleet = False,
     folder: options.Runs = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -281,7 +282,8 @@ def _asked(given: Mapping[str, Any]) -> AskedRun:
     """What the options ask for, by their names."""
     from kvmark.spec.objective import parse_objective
 
-    spec, fleet = _spec(given), asked_fleet(given["fleet"], given["machines"])
+    spec = _spec(given)
+    fleet = asked_fleet(given["fleet"], given["machines"], insecure=given["insecure_fleet"])
     if given["record"] and (fleet or given["sweep"] or given["repetitions"] is not None):
         raise SpecError(
             "--record is for one run on one machine: leave --sweep, --repetitions and --fleet out"

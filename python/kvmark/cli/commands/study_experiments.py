@@ -205,6 +205,7 @@ def _options(shared: Shared, name: str, own: Sequence[str]) -> list[str]:
     }
     if shared.fleet is not None:
         valued |= {"--fleet": shared.fleet.address, "--machines": shared.fleet.machines}
+        words += ["--insecure-fleet"] if shared.fleet.insecure else []
     for option, value in valued.items():
         words += [] if value is None or option in said else [option, str(value)]
     return words

@@ -17,8 +17,8 @@ __all__ = ["AppRuns"]
 
 _OF_THE_COMMAND: Final = frozenset(
     {
-        "commit", "fleet", "json", "machines", "output_json_metrics", "prometheus", "quiet",
-        "on_existing", "report", "resume", "runs", "strict", "tag",
+        "commit", "fleet", "insecure-fleet", "json", "machines", "output_json_metrics",
+        "prometheus", "quiet", "on-existing", "report", "resume", "runs", "strict", "tag",
     }
 )  # fmt: skip
 
