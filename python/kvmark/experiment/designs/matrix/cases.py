@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import TypeVar
 
@@ -19,7 +20,7 @@ Choice = Mapping[str, Sequence[str]]
 Key = TypeVar("Key")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Case:
     """One combination of levels."""
 
@@ -30,7 +31,7 @@ class Case:
         """The label of each factor's level."""
         return {name: level.label for name, level in self.levels.items()}
 
-    @property
+    @cached_property
     def title(self) -> str:
         """The case in words; the same for no other case of the study."""
         return records.Case.of_levels(self.labels).title
@@ -98,12 +99,15 @@ def ordered(
     because changing it is expensive: a cluster starts anew. Both the order of these parts and that
     within each are drawn from the seed, anew for each block.
     """
+    parts: dict[Key, list[Case]] = {}
+    for case in cases:
+        parts.setdefault(together(case), []).append(case)
+    if len(cases) == 1:
+        yield from ((repetition, cases[0]) for repetition in range(repetitions))
+        return
     for repetition in range(repetitions):
         chance = random.Random(f"{seed} {repetition}")  # noqa: S311 - an order, not a secret
-        parts: dict[Key, list[Case]] = {}
-        for case in cases:
-            parts.setdefault(together(case), []).append(case)
-        blocks = list(parts.values())
+        blocks = [list(block) for block in parts.values()]
         if shuffled:
             chance.shuffle(blocks)
         for block in blocks:
