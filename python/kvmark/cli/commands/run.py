@@ -16,7 +16,7 @@ from kvmark.cli.command_line import command_line
 from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
 from kvmark.cli.registry import OneCommand
 from kvmark.cli.session import AskedFleet, asked_fleet, session
-from kvmark.errors import AnswerIsNo, SpecError
+from kvmark.errors import AnswerIsNo, Interrupted, SpecError
 from kvmark.spec.replay import is_trace
 
 if TYPE_CHECKING:
@@ -157,6 +157,10 @@ def _one(given: Mapping[str, Any], asked: AskedRun) -> None:
             recording.told = _said_of_log(carried)
     try:
         _answer(carried, kept, given["report"], asked.objectives, json=json)
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"interrupted: what was measured is kept as run {carried.folder.id}; kvmark show prints it"
+        ) from None
     finally:
         if recording is not None and not json:
             _tell_recorded(recording)

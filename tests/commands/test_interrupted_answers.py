@@ -1,0 +1,22 @@
+"""A run that ended is kept, whenever its tables are interrupted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kvmark.cli import main
+
+
+def test_who_interrupts_the_tables_is_told_where_the_run_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kvmark.cli.commands.run._answer", interrupted)
+    words = ("--system", "null:", "--operations", "10", "--records", "10", "--quiet")
+    assert main(["run", "ycsb/c", *words, "--runs", str(tmp_path)]) == 130
+    (run,) = tmp_path.glob("*-ycsb-c-*")
+    assert f"kept as run {run.name}; kvmark show prints it" in capsys.readouterr().err
