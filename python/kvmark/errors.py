@@ -87,7 +87,9 @@ class SpecError(UsageError):
     def __str__(self) -> str:
         if self.file is None:
             return self.message
-        known = [str(part) for part in (self.line, self.column) if part is not None]
+        # Where an option stands for a file, the user has written no lines.
+        places = () if self.file.startswith("--") else (self.line, self.column)
+        known = [str(part) for part in places if part is not None]
         return ":".join([self.file, *known]) + f": {self.message}"
 
 
