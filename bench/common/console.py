@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -71,6 +72,8 @@ def too_busy(host: Mapping[str, Any], *, anyway: bool) -> bool:
 
 def carried_out(measure: Callable[[], bool], *, anyway: bool) -> int:
     """The exit code: 1 when the machine is too busy, 3 when a peer or a server failed."""
+    # Who is terminated takes the servers along that it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     if too_busy(describe_host(), anyway=anyway):
         return 1
     commit()
