@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import io
-import json
 import lzma
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from kvmark.errors import RecordsError
-from kvmark.records import archive, histograms
+from kvmark.records import archive
 from kvmark.records.archive import unpack, write_archive
-from kvmark.stats import Counts
 
 RUN = "20261121-074812-a-0a1b"
 
@@ -62,54 +59,6 @@ def test_logs_of_histograms_are_left_out_where_asked(tmp_path: Path) -> None:
     write_archive(root, [RUN], tmp_path / "a.tar.xz", histogram_logs=False)
     unpack(tmp_path / "a.tar.xz", there)
     assert [path.name for path in (there / RUN).iterdir()] == ["manifest.json"]
-
-
-@pytest.mark.parametrize("waits", [True, False])
-def test_a_small_archive_keeps_what_counts(tmp_path: Path, *, waits: bool) -> None:
-    root, there = tmp_path / "runs", tmp_path / "there"
-    (root / RUN).mkdir(parents=True)
-    there.mkdir()
-    # The first two have one range of two significant digits and two of three.
-    precise = histograms.encode(Counts.of([1_000_000, 1_003_000, 2_000_000]))
-    times = {time: {"p50": 7, "histogram": precise} for time in ("service", "response", "wait")}
-    phases = [{"index": 0, "name": "load"}, {"index": 1, "name": "warm_up"},
-              {"index": 2, "name": "measure"}]  # fmt: skip
-    lag = {"count": 1, "histogram": "HIST"}
-    engine = {
-        "phases": [{**phase, "stopped_by": "operations", "generator_lag": lag} for phase in phases],
-        "totals": [{"phase": phase["index"], **times} for phase in phases],
-    }
-    manifest = {"id": RUN, "engine": engine}
-    (root / RUN / "manifest.json").write_text(json.dumps(manifest))
-    table = pl.DataFrame({"phase": [0, 1, 2], "count": [5, None, 7], "wait_ns_p50": [1, 2, 3]})
-    table.write_parquet(root / RUN / "intervals.parquet")
-    for name in ("histograms.hlog", "events.jsonl", "resources.parquet"):
-        (root / RUN / name).write_bytes(b"no table")
-    write_archive(root, [RUN], tmp_path / "a.tar.xz", small=True, waits=waits)
-    unpack(tmp_path / "a.tar.xz", there)
-    kept = {path.name: path for path in (there / RUN).iterdir()}
-    assert set(kept) == {
-        "manifest.json", "intervals.parquet", "events.jsonl", "resources.parquet",
-    }  # fmt: skip
-    left_waits = table if waits else table.with_columns(wait_ns_p50=pl.lit(None, pl.Int64()))
-    assert pl.read_parquet(kept["intervals.parquet"]).equals(left_waits)
-    assert kept["resources.parquet"].read_bytes() == b"no table"
-    found = json.loads(kept["manifest.json"].read_text())
-    for phase in found["engine"]["phases"]:
-        left = phase["generator_lag"].pop("histogram")
-        assert left == ("HIST" if phase["index"] == 2 and waits else "")
-    for total in found["engine"]["totals"]:
-        left_of = {time: total[time].pop("histogram") for time in times}
-        service = left_of.pop("service")
-        counts = precise if total["phase"] == 2 else ""
-        assert left_of == {"response": counts, "wait": counts if waits else ""}
-        assert bool(service) == bool(counts)
-        if service:
-            coarse = histograms.decode(service)
-            assert coarse.count.tolist() == [2, 1]
-            assert [coarse.resolution(q) < 0.01 for q in (0.5, 1)] == [True, True]
-        assert total["wait"] == {"p50": 7}
-    assert found["id"] == RUN
 
 
 @pytest.mark.parametrize(

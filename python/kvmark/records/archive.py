@@ -40,31 +40,22 @@ def write_archive(
     path: Path,
     *,
     histogram_logs: bool = True,
-    small: bool = False,
-    waits: bool = True,
 ) -> int:
     """Writes folders below ``root`` into a file, whole or not at all; gives its size.
 
     Without the logs of histograms a run keeps those of its phases, which stand in its manifest, and
-    no quantiles of a part of it. A small archive is without them too, and of the histograms of
-    phases it keeps those of phases that count; without ``waits``, it doesn't say how long
-    operations waited in any interval, and has no histogram of it, nor of the generator's lag.
+    no quantiles of a part of it.
 
     Raises:
         RunError: a folder can't be read, or the file not written.
     """
-    # Not before: it needs libraries that a list of runs does without.
-    from kvmark.records.small import smaller  # noqa: PLC0415
-
     packed = io.BytesIO()
     try:
         with tarfile.open(fileobj=packed, mode="w:xz", preset=_PRESET) as archive:
             for name in _contents(root, folders):
-                if (small or not histogram_logs) and name.endswith(f"/{files.HISTOGRAMS}"):
+                if not histogram_logs and name.endswith(f"/{files.HISTOGRAMS}"):
                     continue
                 content = (root / name).read_bytes()
-                if small:
-                    content = smaller(Path(name).name, content, waits=waits)
                 # Who made it, when and with which rights makes no difference.
                 member = tarfile.TarInfo(name)
                 member.size, member.mode = len(content), _FILE_MODE

@@ -41,10 +41,10 @@ def decode(encoded: str) -> Counts:
     return Counts(buckets[:, 0], buckets[:, 1], buckets[:, 2])
 
 
-def encode(counts: Counts, significant_digits: int = _SIGNIFICANT_DIGITS) -> str:
+def encode(counts: Counts) -> str:
     """The counts as HdrHistogram V2, deflated, in base64."""
     values = zip(counts.low.tolist(), counts.count.tolist(), strict=True)
-    return _engine.encode_histogram(list(values), significant_digits)
+    return _engine.encode_histogram(list(values), _SIGNIFICANT_DIGITS)
 
 
 def log_lines(text: str) -> Iterator[LogLine]:

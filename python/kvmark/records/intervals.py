@@ -61,13 +61,10 @@ def read_resources(lines: bytes) -> pl.DataFrame:
     return _read(lines, None)
 
 
-def to_parquet(table: pl.DataFrame, *, packed: bool = True) -> bytes:
-    """The table as a Parquet file; not packed where it is packed with others."""
+def to_parquet(table: pl.DataFrame) -> bytes:
+    """The table as a Parquet file."""
     file = io.BytesIO()
-    if packed:
-        table.write_parquet(file)
-    else:
-        table.write_parquet(file, compression="uncompressed", statistics=False)
+    table.write_parquet(file)
     return file.getvalue()
 
 

@@ -31,7 +31,7 @@ class TimeRecord(_Frozen):
     p9999: int
     max: int
     stddev: float
-    #: HdrHistogram V2, deflated, in base64; empty where a small archive left it out.
+    #: HdrHistogram V2, deflated, in base64.
     histogram: str
 
 

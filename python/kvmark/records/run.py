@@ -145,13 +145,9 @@ class Run:
     def decoded(self, time: TimeRecord, of: str) -> Counts:
         """Counts of a recorded time in nanoseconds, which is one of what `of` says.
 
-        Empty where a small archive left them out.
-
         Raises:
             RecordsError: the recorded histogram can't be decoded.
         """
-        if not time.histogram:
-            return Counts.empty()
         found = (self._decoded or {}).get(time.histogram)
         if found is not None:
             return found

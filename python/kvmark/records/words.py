@@ -9,7 +9,7 @@ from kvmark.errors import RecordsError
 from kvmark.records.listed import Entry, State
 from kvmark.records.store import Records
 
-__all__ = ["ANY", "OF_SEVERAL", "USABLE", "entries_of"]
+__all__ = ["ANY", "USABLE", "entries_of"]
 
 USABLE: Final[Collection[State]] = ("closed", "ended", "killed")
 """States of runs that can be read, once they are closed."""
@@ -18,8 +18,6 @@ ANY: Final[Collection[State]] = (*USABLE, "going", "broken")
 _TAG: Final = "tag:"
 _COMMIT: Final = "commit:"
 _STUDY: Final = "study:"
-OF_SEVERAL: Final = (_TAG, _STUDY, _COMMIT)
-"""How words begin that mean all runs of something."""
 
 
 def entries_of(

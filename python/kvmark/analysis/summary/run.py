@@ -318,10 +318,7 @@ def _times(run: Run, totals: Iterable[TotalRecord], time: TimeName) -> Times:
 
 def _generator_lag(run: Run, phase: PhaseRecord) -> Times | None:
     lag = phase.generator_lag
-    # A small archive without waits has its quantiles, and not all of it.
-    if lag is None or (lag.count and not lag.histogram):
-        return None
-    return Times.of(run.decoded(lag, "the generator's lag"))
+    return None if lag is None else Times.of(run.decoded(lag, "the generator's lag"))
 
 
 def _by_outcome(totals: Iterable[TotalRecord], excluded: tuple[str, ...]) -> dict[str, int]:

@@ -16,7 +16,7 @@ from kvmark.outputs import check_output, refuse_existing
 from kvmark.records.archive import ENDING, STUDIES, write_archive
 from kvmark.records.removal import is_written
 from kvmark.records.store import Records
-from kvmark.records.words import ANY, OF_SEVERAL, entries_of
+from kvmark.records.words import ANY, entries_of
 
 if TYPE_CHECKING:
     from kvmark.experiment.journal import Journal
@@ -43,31 +43,12 @@ HistogramLogs = Annotated[
         " around faults and for the error of a quantile in a single run."
     ),
 ]
-Small = Annotated[
-    bool,
-    typer.Option(
-        "--small",
-        help="What documents show, and no more: neither the histograms of intervals nor those of"
-        " phases that don't count, of service times two significant digits; of a study no runs in"
-        " place of which others stand, unless they are named.",
-    ),
-]
-Waits = Annotated[
-    bool,
-    typer.Option(
-        "--waits/--no-waits",
-        help="With --small, how long operations waited before they were sent, and answers before"
-        " they were read.",
-    ),
-]
 
 
 def archive(
     words: Words,
     output: Output,
     histogram_logs: HistogramLogs = True,
-    small: Small = False,
-    waits: Waits = True,
     force: options.Force = False,
     folder: options.KeptRuns = None,
     json: options.Json = False,
@@ -81,16 +62,10 @@ def archive(
     refuse_existing(output, "output: ", force=force)
     if not output.name.endswith(ENDING):
         raise UsageError(f"output: {output} must end in {ENDING}")
-    if small and not histogram_logs:
-        raise UsageError("histogram-logs: a small archive has none anyway; leave one of them out")
-    if not (waits or small):
-        raise UsageError("no-waits: only a small archive is without them; give --small too")
     records = Records.at(folder)
-    runs, studies = _chosen(records, words, small=small)
+    runs, studies = _chosen(records, words)
     names = [*runs, *(f"{STUDIES}/{one}" for one in studies)]
-    size = write_archive(
-        records.root, names, output, histogram_logs=histogram_logs, small=small, waits=waits
-    )
+    size = write_archive(records.root, names, output, histogram_logs=histogram_logs)
     if json:
         kept = {"runs": runs, "studies": studies, "output": output, "bytes": size}
         print_json("archive", kept)
@@ -101,7 +76,7 @@ def archive(
         typer.echo(f"{output}: {told}, {units.size(size)}", err=True)
 
 
-def _chosen(records: Records, words: Sequence[str], *, small: bool) -> tuple[list[str], list[str]]:
+def _chosen(records: Records, words: Sequence[str]) -> tuple[list[str], list[str]]:
     """The runs that words mean, and the studies of which they leave out none.
 
     Raises:
@@ -111,20 +86,17 @@ def _chosen(records: Records, words: Sequence[str], *, small: bool) -> tuple[lis
     from kvmark.experiment.journal import of_run
 
     parts = [part.strip() for word in words for part in word.split(",")]
-    of_parts = [
-        (part, entries_of(records, _named(records, part), ANY, bare_tags=False)) for part in parts
+    entries = [
+        entry
+        for part in parts
+        for entry in entries_of(records, _named(records, part), ANY, bare_tags=False)
     ]
-    entries = [entry for _, found in of_parts for entry in found]
     for entry in entries:
         if is_written(entry):
             raise UsageError(f"run {entry.id} is still going: wait for its end, or stop it")
     runs = {entry.id for entry in entries}
     journals = {one.id: one for entry in entries if (one := of_run(records, entry)) is not None}
     studies = {one.id: one for one in journals.values() if _made(one) <= runs}
-    if small:
-        # Whoever names a run itself wants it.
-        single = {found[0].id for part, found in of_parts if not part.startswith(OF_SEVERAL)}
-        runs -= set[str]().union(*map(_superseded, studies.values())) - single
     return sorted(runs), sorted(studies)
 
 
@@ -135,15 +107,6 @@ def _named(records: Records, word: str) -> str:
     name = word.removeprefix(_STUDY)
     journal = None if name == word else find(records, name)
     return word if journal is None else f"{_STUDY}{journal.id}"
-
-
-def _superseded(journal: Journal) -> set[str]:
-    """The runs of a study of cases in place of which others stand: no document shows them."""
-    from kvmark.experiment.executor import best_attempts
-
-    if journal.definition.get("design") != "matrix":
-        return set()
-    return _made(journal) - {best.attempt.run for best in best_attempts(journal).values()}
 
 
 def _made(journal: Journal) -> set[str]:
