@@ -24,8 +24,6 @@ from shutil import copytree
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from measured import head, measured
-
 from kvmark.experiment.designs.matrix.answer import newest_of
 from kvmark.experiment.environment import every_core
 from kvmark.experiment.journal import Journal
@@ -37,7 +35,6 @@ from kvmark.testbed.state import all_testbeds, testbeds_root
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / ".venv/bin/kvmark"
-PAGES = ROOT / "docs"
 RECORDS = "docs/records"
 BEGUN = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
 SECONDS_A_MINUTE = 60
@@ -66,10 +63,10 @@ TARGETS: Final[Mapping[str, str]] = {
     "redis": "1000,2000,4000,6000,8000,10000,12000,14000,16000",
     "rocksdb": "5000,10000,20000,40000,60000,80000,100000,120000,140000",
 }
-SMALL = ("--small", "--no-waits")
-"""Of runs that are many: all stored records together have 20 MB."""
-WITH_WAITS = ("--small",)
-"""Where a document shows how long operations waited."""
+WITHOUT_LOGS = "--no-histogram-logs"
+"""Of runs that are many: the histograms of each interval are most of a run's size."""
+NOT_MEASURING = ("docs", "tests", "bench", "scripts", "python/kvmark/report", "*.md")
+"""Paths whose changes move no figure."""
 IDLE_FOR_S = 5
 IDLE_BELOW_CORES = 0.2
 """Above what three idle nodes and Ray use."""
@@ -79,26 +76,36 @@ WAYS: Final = tuple((build, threads) for build in ("release", "debug") for threa
 
 
 def main() -> int:
-    """Measures what was named, then writes the documents; unnamed, says what was measured when."""
+    """Measures the report that was named, then writes the documents."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("report", nargs="?", choices=[*REPORTS, *STUDIES])
+    parser.add_argument("report", choices=[*REPORTS, *STUDIES])
     parser.add_argument("--minutes", type=float, help="stop a study then; it can go on later")
     asked = parser.parse_args()
-    if asked.report is None:
-        print(f"REPORT: one of {', '.join([*REPORTS, *STUDIES])}\n\n{measured(RECORDS)}")
-        return 0
     if asked.report in STUDIES:
         study(asked.report, asked.minutes)
     else:
         REPORTS[asked.report]()
-    return kvmark("doc")
+    return kvmark("doc", *map(str, pages()))
+
+
+def pages() -> list[Path]:
+    """The documents with marked blocks."""
+    documents = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    return [page for page in documents if "\n<!-- kvmark: " in page.read_text("utf-8")]
+
+
+def head() -> str:
+    """The last commit that changed what measures: pages are written between two evenings."""
+    paths = (".", *(f":!{path}" for path in NOT_MEASURING))
+    command = ["git", "log", "-1", "--format=%H", "--", *paths]
+    return subprocess.check_output(command, cwd=ROOT, text=True).strip()
 
 
 def quickstart() -> None:
     """YCSB's sequence on embedded RocksDB, as the README has it."""
     words = ("--pin", "0", "--repetitions", "10", "--report", "none")
     must("ycsb", *words, *marked("ycsb-rocksdb"))
-    store("ycsb-rocksdb", *WITH_WAITS)
+    store("ycsb-rocksdb", WITHOUT_LOGS)
 
 
 def failover() -> None:
@@ -115,7 +122,7 @@ def redis() -> None:
     with server("redis") as system:
         words = ("--system", system, "--pin", "0", "--repetitions", "10", "--report", "none")
         must("ycsb", *words, *marked("ycsb-redis"))
-    store("ycsb-redis", *WITH_WAITS)
+    store("ycsb-redis", WITHOUT_LOGS)
 
 
 def targets() -> None:
@@ -128,7 +135,7 @@ def targets() -> None:
             words = ("--workloads", "a,c", "--on-existing", "keep", "--repetitions", "5", *common)
             offered = ("--target", TARGETS[name], "--operations", "20000")
             must("ycsb", "--system", store_url, *words, *offered, *marked("ycsb-targets"))
-    store("ycsb-targets", *SMALL)
+    store("ycsb-targets", WITHOUT_LOGS)
 
 
 def haproxy() -> None:
@@ -136,7 +143,7 @@ def haproxy() -> None:
     with server("redis") as system, proxy(system, "--kind", "haproxy", "--threads", "1") as way:
         words = ("--system", system, "--through", way, "--tag", tag("haproxy"), "--report", "none")
         must("study", "proxy", *words, "--commit", head())
-    store("haproxy", *SMALL)
+    store("haproxy", WITHOUT_LOGS)
 
 
 def shotover() -> None:
@@ -161,7 +168,7 @@ def shotover() -> None:
             for name in names[first:] + names[:first]:
                 wait_for_idle_cores()
                 stress(ports[name], "truncate=once", "--tag", tag("shotover"), "--tag", name)
-    store("shotover", *SMALL)
+    store("shotover", WITHOUT_LOGS)
 
 
 def transactional() -> None:
@@ -171,7 +178,7 @@ def transactional() -> None:
         load = (*clients, "--num_unique_keys", "200", "--run_time", "120", "--pin", "0")
         words = ("CassandraTransactionalKeyValue", "--system", system, *load)
         must("app", *words, *marked("transactional"))
-    store("transactional", *SMALL)
+    store("transactional", WITHOUT_LOGS)
 
 
 def two_copies() -> None:
@@ -180,7 +187,7 @@ def two_copies() -> None:
     chosen = (*levels, "node_down=no", "clients=1600,5000,7000")
     only = [word for level in chosen for word in ("--only", level)]
     must("study", "hcassandra", *only, "--report", "none", *marked("hcassandra-two"))
-    store("hcassandra-two", *SMALL)
+    store("hcassandra-two", WITHOUT_LOGS)
 
 
 def validation() -> None:
@@ -193,7 +200,7 @@ def validation() -> None:
             beyond = ("-pop", "dist=uniform(1..400000)")
             # That some reads fail is what is measured.
             kvmark(*words, "read", "duration=20s", "no-warmup", *beyond, *rate, *errors)
-    store("hcassandra-validation", *SMALL)
+    store("hcassandra-validation", WITHOUT_LOGS)
 
 
 def two_machines() -> None:
@@ -207,7 +214,7 @@ def two_machines() -> None:
         for threads in (number for number in (10, 100, 400, 1600) for _ in range(3)):
             wait_for_idle_cores()
             must(*measured, *line.format("30s", threads).split())
-    store("hcassandra-fleet", *SMALL)
+    store("hcassandra-fleet", WITHOUT_LOGS)
 
 
 def stress(port: int, how: str, *words: str) -> None:
@@ -275,10 +282,10 @@ def study(name: str, minutes: float | None) -> None:
     journal = journal_of(kept, name)
     if journal is None or not any(attempt.is_whole for attempt in journal.attempts()):
         sys.exit(f"no run of the study {file} came to its end: there is nothing to store")
-    must("runs", "archive", f"study:{journal.id}", "--output", str(output), "--force", *SMALL)
+    must("runs", "archive", f"study:{journal.id}", "--output", str(output), "--force", WITHOUT_LOGS)
     if is_whole:
         begun.unlink(missing_ok=True)
-        for page in PAGES.rglob("*.md"):
+        for page in pages():
             text = page.read_text("utf-8")
             if begun.name in text:
                 page.write_text(text.replace(begun.name, whole.name), "utf-8")

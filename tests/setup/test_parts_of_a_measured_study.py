@@ -20,7 +20,7 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(measure, "STUDIES", {NAME: (FILE, CHOICE)})
     monkeypatch.setenv("KVMARK_RUNS", str(tmp_path / "runs"))
     monkeypatch.setattr(measure, "RECORDS", str(tmp_path))
-    monkeypatch.setattr(measure, "PAGES", tmp_path / "pages")
+    monkeypatch.setattr(measure, "pages", lambda: list(tmp_path.rglob("*.md")))
     monkeypatch.setattr(measure, "LONGEST_RUN_S", 0)
     monkeypatch.setattr(measure, "head", lambda: "0" * 40)
     monkeypatch.setattr(measure, "PROGRAM", tmp_path / "program")
@@ -46,6 +46,12 @@ def measured(records: Path, study: str, minutes: float | None = None) -> set[str
     program.chmod(0o755)
     measure.study(NAME, minutes)
     return {path.name for path in records.glob("*.tar.xz") if path.read_text() == "new\n"}
+
+
+def test_pages_are_the_documents_with_marks_that_are_no_example() -> None:
+    pages = {page.name for page in measure.pages()}
+    assert {"README.md", "benchmarks.md", "hcassandra.md"} <= pages
+    assert "ci.md" not in pages
 
 
 @pytest.mark.parametrize("study", ["exit 0", "exit 1"])

@@ -355,8 +355,8 @@ DOCUMENTS: Final[Mapping[str, Answers]] = {
     ),
     "workload": Answers({"name": str, "text": str}, ("workloads",), "A ready workload's file."),
     "doc": Answers(
-        {"files": tuple[MarkedFile, ...], "written": tuple[Path, ...], "problems": tuple[str, ...]},
+        {"files": tuple[MarkedFile, ...], "written": tuple[Path, ...]},
         ("doc",),
-        "Marked blocks of files, the files that were written, and what else doesn't hold of them.",
+        "Marked blocks of files, and the files that were written.",
     ),
 }

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _VERSIONS: Final = {
-    "app": 1, "app-runs": 1, "archive": 1, "capacity": 1, "comparison": 1, "doc": 1, "doctor": 1,
+    "app": 1, "app-runs": 1, "archive": 1, "capacity": 1, "comparison": 1, "doc": 2, "doctor": 1,
     "down": 1,
     "experiments": 1, "export": 1, "exported-run": 1, "history": 1, "import": 1,
     "imported-trace": 1, "learnt-workload": 1, "likeness": 1, "ranking": 1, "recorded-trace": 1,

@@ -143,7 +143,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Listed]]] = {
     },
     "Documents": {
         "doc": Listed(
-            "doc", "Makes the marked blocks of Markdown files anew, and leaves the rest as it is."
+            "doc", "Fills the marked blocks of Markdown files from runs; the rest stays as it is."
         ),
     },
 }

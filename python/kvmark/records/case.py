@@ -14,12 +14,10 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, TypeVar
 
-from kvmark.records.environment import RunEnvironment
-
 if TYPE_CHECKING:
     from kvmark.records.model import Manifest
 
-__all__ = ["PLACES", "Aspect", "Case", "by_case", "described", "thing"]
+__all__ = ["PLACES", "Aspect", "Case", "by_case", "described"]
 
 Aspect = Literal["workload", "system", "records"]
 """What cases may differ in and be put together all the same."""
@@ -48,10 +46,6 @@ _FACTORS: Final[Mapping[Aspect, frozenset[str]]] = {
     "system": frozenset({"levels.system", "levels.store", "levels.database"}),
     "records": frozenset({"levels.records"}),
 }
-#: How long and how often something is measured makes it no other thing; nor does where in a study.
-_HOW_LONG: Final = re.compile(
-    r"(phases|levels)\b.*|drain_limit_ns|timeout_ns|workers|faults\[\d+\]\.(at|for)_ns"
-)
 _MOST_TOLD: Final = 3
 
 
@@ -130,22 +124,6 @@ def described(manifest: Manifest) -> dict[str, str]:
     places["system.name"] = manifest.engine.system.system
     told = {f"system.{name}": str(value) for name, value in options.items() if name not in PLACES}
     return {**places, **told}
-
-
-def thing(manifest: Manifest) -> tuple[str, str]:
-    """What was measured, however long: a digest of system, servers and load, and it in words.
-
-    Two documents that show different runs of one thing contradict each other.
-    """
-    places = described(manifest)
-    known = {place: text for place, text in places.items() if not _HOW_LONG.fullmatch(place)}
-    known |= RunEnvironment.of(manifest).servers
-    nodes = (manifest.testbed or {}).get("nodes") or ()
-    digest = sha256(json.dumps(sorted(known.items())).encode()).hexdigest()
-    clients = [text for place, text in places.items() if place.endswith(".clients")]
-    asked = f", {' and '.join(clients)} clients" if clients else ""
-    several = f", {len(nodes)} nodes" if len(nodes) > 1 else ""
-    return digest, f"{_named(manifest, ()).title}{asked}{several}"
 
 
 def _but(manifest: Manifest, without: tuple[Aspect, ...]) -> dict[str, str]:

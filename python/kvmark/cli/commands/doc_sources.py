@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,7 +19,7 @@ from kvmark.cli.judged import judged_lines
 from kvmark.errors import SpecError
 from kvmark.experiment.designs.matrix.answer import answered, stored_study
 from kvmark.experiment.journal import Journal, find, named
-from kvmark.records import Records, Run
+from kvmark.records import Records
 from kvmark.records.archive import ENDING, STUDIES, unpack
 from kvmark.report.format.marks import MarkedBlock
 from kvmark.report.model.page import Page, runs_page, sequence_page
@@ -39,7 +39,7 @@ class Sources:
     kept: Records
     _open: ExitStack = field(default_factory=ExitStack)
     _unpacked: dict[tuple[Path, ...], Records] = field(default_factory=dict)
-    _reports: dict[tuple[Path, str, str], tuple[Page, Sequence[Run]]] = field(default_factory=dict)
+    _reports: dict[tuple[Path, str, str], Page] = field(default_factory=dict)
 
     def __enter__(self) -> Self:
         return self
@@ -78,7 +78,7 @@ class Sources:
             judged_lines(records, tuple(records.lines()))
         return self._unpacked[paths]
 
-    def _report(self, records: Records, options: Mapping[str, str]) -> tuple[Page, Sequence[Run]]:
+    def _report(self, records: Records, options: Mapping[str, str]) -> Page:
         """The report on a study, on a sequence, or on runs: whatever the records are of.
 
         Raises:
@@ -92,15 +92,14 @@ class Sources:
         return self._reports[key]
 
 
-def _report_of(records: Records, study: str, only: str) -> tuple[Page, Sequence[Run]]:
+def _report_of(records: Records, study: str, only: str) -> Page:
     """The report; of a study with the cases alone that have these levels of a factor."""
     journal = _journal(records, study)
     if journal is not None:
         asked = stored_study(journal)
         if only:
             asked = replace(asked, asked=replace(asked.asked, only=(*asked.asked.only, only)))
-        found = answered(asked, journal)
-        return study_page(study_answer(asked, journal, found)), found.runs
+        return study_page(study_answer(asked, journal, answered(asked, journal)))
     if only:
         raise SpecError("only chooses cases of a study, and there is none: take it out of the mark")
     runs = [records.open(entry.id) for entry in reversed(records.list())]
@@ -110,8 +109,8 @@ def _report_of(records: Records, study: str, only: str) -> tuple[Page, Sequence[
     if all("sequence" in run.manifest.spec for run in runs):
         # As in every other block; where all are INVALID the page says so.
         chosen = newest(usable(records, runs) or runs)
-        return sequence_page(sequence_answer(chosen, judged)), chosen
-    return runs_page(run_answers(runs, len(runs), judged)), runs
+        return sequence_page(sequence_answer(chosen, judged))
+    return runs_page(run_answers(runs, len(runs), judged))
 
 
 def _journal(records: Records, study: str) -> Journal | None:

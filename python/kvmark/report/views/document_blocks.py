@@ -46,23 +46,16 @@ __all__ = ["KINDS", "BlockContent", "BlockSource", "content"]
 
 _CHOOSE: Final = frozenset({"from", "tag", "study", "workload", "system", "records"})
 _WAY: Final = "through"
-#: Parts of a study's report that show what changes from case to case.
-_CHANGES: Final = frozenset({"effects", "effects-by-case"})
 _BY: Final[tuple[By, ...]] = ("operation", "workload", "store")
 
 
 @dataclass(frozen=True, slots=True)
 class BlockContent:
-    """What stands in a block, and what it is made of."""
+    """The Markdown of a block and its pictures."""
 
     text: str
-    runs: tuple[Run, ...] = ()
-    #: SVG files that it shows, as seen from the document.
+    #: SVG by file name, relative to the document.
     pictures: Mapping[str, str] = field(default_factory=dict)
-    peers: Peers | None = None
-    #: Whether it shows figures of cases, and whether changes from case to case.
-    of_cases: bool = True
-    of_changes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +63,8 @@ class BlockSource:
     """Where a block's content comes from."""
 
     records: Records
-    #: The whole report that the records bear, of the study or the experiment among them.
-    report: Callable[[Mapping[str, str]], tuple[Page, Sequence[Run]]]
+    #: The whole report of the records: of the study or the sequence among them, or of the runs.
+    report: Callable[[Mapping[str, str]], Page]
     #: The folder for pictures, as seen from the document.
     pictures: str
     #: What cassandra-stress would have printed of a run.
@@ -233,7 +226,7 @@ def _history(asked: _Asked) -> BlockContent:
     check_known([metric], runs)
     limit = int(asked.options.get("limit", "20"))
     told = [history_markdown(one, limit).strip() for one in histories(runs, metric)]
-    return BlockContent("\n\n".join(told), tuple(runs))
+    return BlockContent("\n\n".join(told))
 
 
 def _provenance(asked: _Asked) -> BlockContent:
@@ -248,7 +241,7 @@ def _stress(asked: _Asked) -> BlockContent:
 
 def _report(asked: _Asked) -> BlockContent:
     """The report's parts by their names, or single figures by theirs; all of it without a view."""
-    page, runs = asked.origin.report(asked.options)
+    page = asked.origin.report(asked.options)
     folder = asked.options.get("pictures", asked.origin.pictures)
     parts = page_parts(page, folder)
     drawn = {figure.name: figure for part in page.parts for figure in part.figures}
@@ -265,21 +258,19 @@ def _report(asked: _Asked) -> BlockContent:
     text = "\n\n".join(known[view] for view in views)
     shown = {name: one for name, one in drawn.items() if f"]({folder}/{name}.svg)" in text}
     pictures = {f"{folder}/{name}.svg": one.svg() for name, one in shown.items()}
-    of_cases, of_changes = not _CHANGES.issuperset(views), not _CHANGES.isdisjoint(views)
-    return BlockContent(text, tuple(runs), pictures, of_cases=of_cases, of_changes=of_changes)
+    return BlockContent(text, pictures)
 
 
 def _peers(asked: _Asked) -> BlockContent:
     """A comparison with peers, as `bench/` keeps it."""
     if asked.origin.peers is None:
         raise SpecError("peers needs from=FILE.json, a comparison that was kept")
-    peers = asked.origin.peers
-    parts = peers_parts(peers)
+    parts = peers_parts(asked.origin.peers)
     views = [view for view in asked.options.get("view", "").split(",") if view] or list(parts)
     for view in views:
         if view not in parts:
             raise SpecError(f"a comparison has no '{view}': take some of {', '.join(parts)}")
-    return BlockContent("\n\n".join(parts[view] for view in views), peers=peers)
+    return BlockContent("\n\n".join(parts[view] for view in views))
 
 
 KINDS: Final[Mapping[str, tuple[Callable[[_Asked], BlockContent], frozenset[str]]]] = {
@@ -300,8 +291,7 @@ KINDS: Final[Mapping[str, tuple[Callable[[_Asked], BlockContent], frozenset[str]
 
 def _from(runs: Sequence[Run], *parts: str) -> BlockContent:
     """Parts with a sentence below them on where they come from."""
-    text = "\n\n".join([*(part.strip() for part in parts), origin_sentence(runs)])
-    return BlockContent(text, tuple(runs))
+    return BlockContent("\n\n".join([*(part.strip() for part in parts), origin_sentence(runs)]))
 
 
 def _chosen(grid: Grid, headings: str) -> Grid:
