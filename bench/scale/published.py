@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass
-
-from kvmark.analysis.models.scaling_published import published_laws
+from importlib import resources
+from typing import Final
 
 MACHINES = 10
 CORES_EACH = 16
 """Virtual processors of each of its generator machines."""
-_TABLES = {"write": "1.1, write, RF 1, LOCAL_ONE", "read": "2.1, read, RF 1, LOCAL_ONE"}
-_REPORT = "hydra-cassandra-3.0.6"
+_TABLES: Final = ("1.1", "2.1")
+"""Writes and reads of one copy at LOCAL_ONE."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,9 @@ class Published:
 
 def published_at(clients: int) -> list[Published]:
     """The published figures at so many clients, where there are any."""
-    laws = {law.title: law for law in published_laws(_REPORT)}
+    file = resources.files("kvmark").joinpath("published", "hydra-cassandra-3.0.6.csv")
     return [
-        Published(operation, point.throughput.value)
-        for operation, title in _TABLES.items()
-        for point in laws[title].points
-        if point.level == clients
+        Published(row["operation"], float(row["ops_per_s"]))
+        for row in csv.DictReader(file.read_text("utf-8").splitlines())
+        if row["table"] in _TABLES and int(row["clients"]) == clients
     ]

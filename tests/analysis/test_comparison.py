@@ -23,7 +23,8 @@ from kvmark.report.views.comparison import answers, comparison_markdown, grids, 
 from kvmark.report.views.origin import origin_facts
 from kvmark.spec.condition import Gate, IfUnknown, parse_condition
 from kvmark.spec.metric import parse_metric
-from kvmark.stats import difference, holm, level_of
+from kvmark.stats import difference, level_of
+from kvmark.stats.level import holm
 
 Change = Callable[[Any], None]
 

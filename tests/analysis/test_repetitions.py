@@ -1,4 +1,4 @@
-"""A case of a design that ran too seldom is in no effect, ranking, headline or fit."""
+"""A case of a design that ran too seldom is in no effect, headline or fit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from kvmark.analysis import CaseVerdict, aggregate, judge
 from kvmark.analysis.compare.comparison import compare
 from kvmark.analysis.compare.extremes import extremes
-from kvmark.analysis.compare.selection import unrepeated_runs
 from kvmark.analysis.models.path_costs import path_costs
 from kvmark.analysis.models.scaling import scaling_laws
 from kvmark.analysis.study import (
@@ -129,10 +128,3 @@ def test_an_unrepeated_level_is_in_no_fit_and_is_named(healthy: Make) -> None:
     assert [point.level for point in law.points] == [1, 2, 4, 8, 16]
     (caveat,) = (one for one in law.caveats if one.code == "unrepeated")
     assert once[0].id in caveat.sentence
-
-
-def test_unrepeated_cases_are_named_to_those_who_rank(healthy: Make) -> None:
-    (once,) = level(healthy, 32, 1)
-    (found,) = unrepeated_runs([*level(healthy, 8, 3), once])
-    assert found.run == once.id
-    assert "1 repetition " in found.reason

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kvmark.analysis.models.scaling import ScalingLaw, scaling_law, scaling_laws
-from kvmark.analysis.models.scaling_published import PUBLISHED_SCALING, published_laws
+from kvmark.analysis.models.scaling import Observation, ScalingLaw, scaling_law, scaling_laws
 from kvmark.errors import UsageError
 from kvmark.records import Run
 
@@ -39,9 +38,12 @@ def codes(found: ScalingLaw) -> set[str]:
     return {caveat.code for caveat in found.caveats}
 
 
-def figures(kappa: float = 0.0008, deviation: float = 0.01) -> list[tuple[float, float]]:
+def figures(kappa: float = 0.0008, deviation: float = 0.01) -> list[Observation]:
     chance = np.random.default_rng(4).normal(scale=deviation, size=len(LEVELS))
-    return [(n, law(n, kappa=kappa) * math.exp(e)) for n, e in zip(LEVELS, chance, strict=True)]
+    return [
+        Observation(n, law(n, kappa=kappa) * math.exp(e))
+        for n, e in zip(LEVELS, chance, strict=True)
+    ]
 
 
 def test_runs_over_clients_give_the_law_they_follow(healthy: Make) -> None:
@@ -84,7 +86,7 @@ def test_fewer_than_five_levels_bear_no_law(healthy: Make, levels: tuple[int, ..
 
 
 def test_levels_that_lie_close_together_bear_no_law() -> None:
-    found = scaling_law("", "clients", [(n, law(n)) for n in (100, 110, 120, 130, 140)])
+    found = scaling_law("", "clients", [Observation(n, law(n)) for n in (100, 110, 120, 130, 140)])
     assert (found.claim, codes(found)) == ("nothing", {"narrow_span"})
 
 
@@ -104,13 +106,13 @@ def test_a_peak_beyond_the_levels_is_called_a_prediction() -> None:
 
 
 def test_figures_far_off_the_law_say_so() -> None:
-    steps = [(n, 1_000.0 if n < 10 else 5_000.0) for n in LEVELS]
+    steps = [Observation(n, 1_000.0 if n < 10 else 5_000.0) for n in LEVELS]
     assert "off_the_law" in codes(scaling_law("", "clients", steps))
     assert "off_the_law" not in codes(scaling_law("", "clients", figures()))
 
 
 def test_growing_efficiency_is_named() -> None:
-    rising = [(n, law(n) * (0.6 if n == 1 else 1)) for n in LEVELS]
+    rising = [Observation(n, law(n) * (0.6 if n == 1 else 1)) for n in LEVELS]
     assert "rising_efficiency" in codes(scaling_law("", "clients", rising))
 
 
@@ -159,43 +161,3 @@ def test_runs_at_a_rate_have_no_scaling_law(healthy_open: Make) -> None:
 def test_a_run_that_does_not_say_its_level_is_refused(healthy: Make) -> None:
     with pytest.raises(UsageError, match="doesn't say how many machines there were"):
         scaling_laws([healthy().run()], "machines")
-
-
-def test_4_and_17_nodes_say_how_much_more_and_no_law() -> None:
-    found = {one.title: one for one in published_laws("cassandra-initial")}
-    assert all(one.claim == "nothing" and codes(one) == {"few_levels"} for one in found.values())
-    at_100 = found["random-lookup, in flight 100"]
-    (said,) = (caveat.sentence for caveat in at_100.caveats)
-    assert "from 4 to 17 nodes throughput is 1.37 times as high" in said
-    assert "in proportion it would be 4.25 times" in said
-
-
-def test_the_published_scale_test_peaks_where_its_intervals_allow_it() -> None:
-    found = {one.title: one for one in published_laws("hydra-cassandra-3.0.6")}
-    assert len(found) == 12
-    written = found["3.1, write, RF 1, LOCAL_ONE"]
-    assert written.claim == "peak"
-    assert written.fit is not None
-    assert written.fit.peak is not None
-    assert written.fit.peak.low is not None
-    assert written.fit.peak.high is not None
-    assert 800 < written.fit.peak.low < written.fit.peak.value < written.fit.peak.high < 3_200
-    # Reads at RF 1 rise until the last level: nothing speaks for a peak.
-    assert found["2.1, read, RF 1, LOCAL_ONE"].claim == "law"
-
-
-@pytest.mark.parametrize(
-    ("name", "over", "said"),
-    [
-        ("hydra", None, "there is no published report 'hydra'"),
-        ("hydra-cassandra-3.0.6", "nodes", "has figures over clients, not over nodes"),
-    ],
-)
-def test_what_was_not_published_is_refused(name: str, over: str | None, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        published_laws(name, over)
-
-
-def test_every_published_report_can_be_read_over_each_of_its_axes() -> None:
-    for name, table in PUBLISHED_SCALING.items():
-        assert all(published_laws(name, axis) for axis in table.over)

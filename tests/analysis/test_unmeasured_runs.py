@@ -10,7 +10,7 @@ import pytest
 from kvmark.analysis import judge
 from kvmark.analysis.compare.comparison import compare
 from kvmark.analysis.compare.history import histories
-from kvmark.analysis.compare.selection import excluded, usable, without
+from kvmark.analysis.compare.selection import usable, why_excluded
 from kvmark.analysis.models.scaling import scaling_laws
 from kvmark.errors import UsageError
 from kvmark.records import Judgement, Records, Run
@@ -36,17 +36,16 @@ def test_a_comparison_refuses_it_by_name_whatever_is_allowed(
             compare(*sides, allow=allow)
 
 
-@pytest.mark.parametrize("words", [{"invalid": True}, {"invalid": False}])
+@pytest.mark.parametrize("invalid", [True, False])
 def test_a_history_excludes_it_by_name(
-    healthy: Make, ended_in_its_load: Run, words: dict[str, bool]
+    healthy: Make, ended_in_its_load: Run, *, invalid: bool
 ) -> None:
     whole = healthy().run()
     records = Records(whole.path.parent)
-    left_out = excluded(records, [whole, ended_in_its_load], **words)
-    assert [one.run for one in left_out] == [ended_in_its_load.id]
-    found = histories(without(left_out, [whole, ended_in_its_load]), THROUGHPUT)
-    assert [point.run for history in found for point in history.points] == [whole.id]
-    told = history_text(found, 200, 30, left_out).plain
+    assert why_excluded(records, whole, None, invalid=invalid) is None
+    excluded = why_excluded(records, ended_in_its_load, None, invalid=invalid)
+    assert excluded is not None
+    told = history_text(histories([whole], THROUGHPUT), 200, 30, [excluded]).plain
     assert f"Excluded: run {ended_in_its_load.id} ended in its load phase" in told
 
 

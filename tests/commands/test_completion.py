@@ -60,7 +60,7 @@ def test_the_options_of_a_command_are_offered(tab: Tab) -> None:
 
 def test_what_stands_under_runs_is_offered(tab: Tab) -> None:
     assert tab("runs", "") == [
-        "list", "show", "compare", "history", "rank", "scaling", "report", "export", "archive",
+        "list", "show", "compare", "history", "scaling", "report", "export", "archive",
         "import", "rm", "prune",
     ]  # fmt: skip
     assert tab("runs", "--limit", "3", "--ta") == ["--tag"]
@@ -71,7 +71,7 @@ def test_a_word_of_before_is_completed_and_says_nothing(tab: Tab, make_run: Make
     assert tab("export", "") == ["last", run]
 
 
-@pytest.mark.parametrize("command", ["show", "runs show", "runs report", "runs rank"])
+@pytest.mark.parametrize("command", ["show", "runs show", "runs report", "runs scaling"])
 def test_runs_are_offered_newest_first(tab: Tab, make_run: MakeRun, command: str) -> None:
     ids = [make_run(age) for age in range(3)]
     assert tab(*command.split(), "") == ["last", *ids]
@@ -92,7 +92,7 @@ def test_tags_are_offered_where_several_runs_may_be_meant(tab: Tab, make_run: Ma
     make_run(2, "new")
     assert tab("compare", "tag", ":") == ["new", "nightly", "study:one"]
     assert tab("runs", "rm", "tag", ":", "ni") == ["nightly"]
-    assert tab("runs", "rank", "study", ":", "") == ["one"]
+    assert tab("runs", "scaling", "study", ":", "") == ["one"]
     assert tab("runs", "prune", "--tag", "n") == ["new", "nightly"]
 
 

@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 import typer
 
-from kvmark.analysis.models.scaling_published import PUBLISHED_SCALING
 from kvmark.cli import main
-from kvmark.cli.commands.scaling import PUBLISHED
 from kvmark.cli.documents import DOCUMENTS
 from kvmark.cli.program import program
 from kvmark.cli.registry import COMMANDS, RENAMED, WholeCommands, function_of
@@ -25,7 +23,7 @@ WITHOUT_RUNS = {"workloads", "up", "down", "import", "record", "trace"}
 """Commands that neither make nor read runs."""
 SILENT = {
     "compare", "down", "doctor", "import", "runs compare", "runs export", "runs history",
-    "runs import", "runs rank", "runs show", "show", "trace", "workloads",
+    "runs import", "runs show", "show", "trace", "workloads",
 }  # fmt: skip
 """Commands that say nothing on standard error unless something is wrong."""
 
@@ -104,10 +102,6 @@ def test_the_words_of_all_commands_are_there_without_a_library_that_takes_long()
     assert HEAVY.isdisjoint(told.stdout.split())
 
 
-def test_the_help_names_the_reports_whose_laws_are_there() -> None:
-    assert set(PUBLISHED) == set(PUBLISHED_SCALING)
-
-
 @pytest.mark.parametrize("word", ["rnus", "runz"])
 def test_a_misspelt_command_is_answered_with_the_near_ones(
     word: str, capsys: pytest.CaptureFixture[str]
@@ -178,7 +172,7 @@ def test_the_word_runs_alone_lists_as_its_word_list_does(
     [
         (("runs", "lst"), "no such command 'lst' — did you mean 'list'?"),
         (("runs", "-q", "rm"), "'rm' is one word too many; see kvmark runs list --help"),
-        (("runs", "rank"), "missing argument 'RUN'; see kvmark runs rank --help"),
+        (("runs", "scaling"), "missing argument 'RUN'; see kvmark runs scaling --help"),
     ],
 )
 def test_wrong_words_under_runs_are_answered_with_their_own_help(

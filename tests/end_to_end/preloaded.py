@@ -20,7 +20,7 @@ from typing import Any
 from known_documents import checked
 
 COMMANDS = (
-    "ab", "app", "capacity", "compare_output", "doctor", "history", "import_", "rank", "run",
+    "ab", "app", "capacity", "compare_output", "doctor", "history", "import_", "run",
     "runs", "scaling", "stress_output", "stress_run", "study_run", "up", "workloads", "ycsb",
     "ycsb_progress",
 )  # fmt: skip

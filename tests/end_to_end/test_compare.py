@@ -1,4 +1,4 @@
-"""`kvmark compare`, `ab`, `history`, `rank` and `doc`, from runs that they were given."""
+"""`kvmark compare`, `ab`, `history` and `doc`, from runs that they were given."""
 
 from __future__ import annotations
 
@@ -126,11 +126,6 @@ def test_history_shows_each_run_with_its_commit(answer: Callable[..., Result]) -
     assert "Over 1 run no change of the level of p99 can be seen: that takes 10 of them." in out
     asked = ("runs", "history", "--metric", "REED.p99", "--workload", "ycsb/a")
     assert "take one of READ, UPDATE" in refused(answer(*asked, exits=2))
-
-
-def test_order_ranks_operations(answer: Callable[..., Result]) -> None:
-    found = answer("runs", "rank", "before", "after", "--json").json
-    assert {one["name"] for one in found["rankings"][0]["ranked"]} == {"READ", "UPDATE"}
 
 
 def test_a_document_is_stale_until_it_is_made_anew(

@@ -67,8 +67,8 @@ def made(store: str = "Redis", spec: dict[str, Any] | None = None, **changes: An
     )  # fmt: skip
 
 
-def titles(*runs: Made, without: Any = ()) -> list[str]:
-    return [case.title for case in by_case(runs, without=without)]
+def titles(*runs: Made, across_systems: bool = False) -> list[str]:
+    return [case.title for case in by_case(runs, across_systems=across_systems)]
 
 
 def without_load() -> Made:
@@ -121,15 +121,13 @@ def test_whatever_else_differs_makes_another_case_and_is_in_its_name(
     assert told in list(found)[1].title
 
 
-def test_an_aspect_that_is_left_out_joins_cases_and_is_not_in_their_name() -> None:
+def test_cases_across_systems_have_no_system_in_their_names() -> None:
     runs = [made(), made(store="RocksDB", system__options={"wal": "on"})]
-    assert titles(*runs, without=("system",)) == ["A with 1,000 records"]
-    sizes = [made(), made(dataset__count=2000, groups__0__keys={"count": 2000})]
-    assert titles(*sizes, without=("records",)) == ["A on Redis"]
-    workloads = [made(), made(name="ycsb/c", groups__0__mix=[{"kind": "read", "weight": 1.0}])]
-    assert titles(*workloads, without=("workload",)) == ["Redis with 1,000 records"]
-    paced = [*workloads, made(groups__0__clients=9)]
-    assert len(titles(*paced, without=("workload",))) == 2
+    assert titles(*runs, across_systems=True) == ["A with 1,000 records"]
+    levels = [{"study": {"id": "s", "repetition": 0, "levels": {"store": one}}} for one in "ab"]
+    assert titles(*(made(spec=spec) for spec in levels), across_systems=True) == [
+        "A with 1,000 records"
+    ]
 
 
 def test_what_earlier_steps_of_a_sequence_left_makes_no_other_case() -> None:

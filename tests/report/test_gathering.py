@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kvmark.analysis.compare.published_claims import Claim, Finding
 from kvmark.records import Header, Records, Run
 from kvmark.records.histograms import encode
 from kvmark.report.format.html import html
 from kvmark.report.format.terminal import run_text, sequence_text
 from kvmark.report.model.page import run_page, sequence_page
 from kvmark.report.views.gather import run_answer, sequence_answer
-from kvmark.stats import Counts, Effect, Estimate
+from kvmark.stats import Counts
 
 SECOND = 1_000_000_000
 OPERATIONS = 10_000
@@ -160,22 +158,6 @@ def test_a_sequence_at_targets_draws_response_time_against_throughput(tmp_path: 
     assert drawn.data["series"].unique().sort().to_list() == ["RocksDB p50", "RocksDB p99"]
     assert len(drawn.data) == 6
     assert "<svg" in drawn.svg()
-
-
-def test_the_page_of_a_sequence_says_what_its_runs_make_of_published_sentences(
-    runs: list[Run],
-) -> None:
-    answer = sequence_answer(runs)
-    assert [claim.findings for claim in answer.claims()] == [()] * 9
-    assert "sentences" not in [part.name for part in sequence_page(answer).parts]
-    effect = Effect(Estimate(1.2, 1.1, 1.3, 4, "", ""), 0.01, 0.1)
-    claim = Claim("READ costs less", (Finding("RocksDB", "confirmed", effect),))
-    page = sequence_page(replace(answer, claims=lambda: (claim,)))
-    assert "confirmed" in html(page)
-    (said,) = (part for part in page.parts if part.name == "sentences")
-    assert [cell.text for cell in said.grids[0].rows[0]][:3] == [
-        "READ costs less", "RocksDB", "confirmed",
-    ]  # fmt: skip
 
 
 def test_a_run_has_its_total_rows_and_a_curve_per_time(runs: list[Run]) -> None:

@@ -6,12 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kvmark.analysis.models.scaling import ScalingLaw, scaling_law
-from kvmark.analysis.models.scaling_published import published_laws
-from kvmark.cli.commands.study_answer import scalings
+from kvmark.analysis.models.scaling import Observation, ScalingLaw, scaling_law
 from kvmark.report.format.html import html
-from kvmark.report.model.answers import Provenance
-from kvmark.report.model.study_answers import Scaling, StudyAnswer
 from kvmark.report.views.capacity import (
     CapacityAnswer,
     CapacityLine,
@@ -21,16 +17,16 @@ from kvmark.report.views.capacity import (
 from kvmark.report.views.scaling import ScalingAnswer, scaling_sentence, scaling_text
 from kvmark.report.views.scaling_figure import scaling_figure
 from kvmark.report.views.scaling_page import scaling_page
-from kvmark.report.views.study_page import study_page
 from kvmark.spec.objective import parse_objective
-from kvmark.spec.study import PublishedSpec
 from kvmark.stats import Estimate
 
 LEVELS = (1, 2, 4, 8, 16, 32, 64)
 
 
 def law(kappa: float, title: str = "reads") -> ScalingLaw:
-    figures = [(n, 1_000 * n / (1 + 0.03 * (n - 1) + kappa * n * (n - 1))) for n in LEVELS]
+    figures = [
+        Observation(n, 1_000 * n / (1 + 0.03 * (n - 1) + kappa * n * (n - 1))) for n in LEVELS
+    ]
     return scaling_law(title, "clients", figures)
 
 
@@ -44,15 +40,15 @@ def test_without_a_peak_the_highest_that_was_measured_is_said() -> None:
 
 
 def test_only_what_keeps_pace_is_said_to_rise_in_proportion() -> None:
-    straight = scaling_law("", "clients", [(n, 1_000.0 * n) for n in LEVELS])
-    capped = scaling_law("", "clients", [(n, 1_000.0 * min(n, 8)) for n in LEVELS])
+    straight = scaling_law("", "clients", [Observation(n, 1_000.0 * n) for n in LEVELS])
+    capped = scaling_law("", "clients", [Observation(n, 1_000.0 * min(n, 8)) for n in LEVELS])
     assert "rises in proportion" in scaling_sentence(straight)
     assert "rises in proportion" not in scaling_sentence(capped)
 
 
 def test_without_a_law_the_reason_is_said_and_the_levels_are_shown() -> None:
-    few = scaling_law("lookups", "nodes", [(4, 2_382.8), (17, 3_265.7)])
-    text = " ".join(scaling_text(ScalingAnswer("Scaling", "", (few,)), 100).plain.split())
+    few = scaling_law("lookups", "nodes", [Observation(4, 2_382.8), Observation(17, 3_265.7)])
+    text = " ".join(scaling_text(ScalingAnswer("Scaling", (few,)), 100).plain.split())
     assert "No law is fitted over nodes." in text
     assert "1.37 times as" in text
     assert "2,383" in text
@@ -61,7 +57,7 @@ def test_without_a_law_the_reason_is_said_and_the_levels_are_shown() -> None:
 
 @pytest.mark.parametrize("width", [80, 120, 160])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    answer = ScalingAnswer("Scaling", "figures", (law(0.0008), law(0.0, "writes")))
+    answer = ScalingAnswer("Scaling", (law(0.0008), law(0.0, "writes")))
     assert max(map(len, scaling_text(answer, width).plain.splitlines())) <= width
 
 
@@ -76,33 +72,8 @@ def test_the_figure_has_the_points_the_line_and_the_peak(tmp_path: Path) -> None
     assert "<svg" in (tmp_path / "scaling.svg").read_text()
 
 
-PUBLISHED = PublishedSpec(
-    source="the scale test", file="hydra-cassandra-3.0.6.csv", factors={}, figures={}
-)
-
-
-def test_a_study_holds_the_law_of_published_figures_beside_its_own() -> None:
-    (theirs,) = scalings([PUBLISHED], [])
-    assert theirs.laws == published_laws("hydra-cassandra-3.0.6")
-    answer = StudyAnswer(
-        "Study", "How?", (), (), (), (), "ops/s", 1, 0, Provenance((), ()),
-        scalings=(Scaling("", (law(0.0008),)), theirs),
-    )  # fmt: skip
-    page = study_page(answer)
-    assert "2,429" in html(page)
-    ours, published = page.parts[-2:]
-    assert (ours.name, published.name) == ("scaling", "scaling-published")
-    assert "Throughput peaks at 34.8" in ours.facts[0].text
-    assert len(published.facts) == 12
-    assert "hCassandra scale test" in published.title
-
-
-def test_a_study_whose_published_figures_have_no_levels_shows_no_scaling() -> None:
-    assert scalings([PUBLISHED.model_copy(update={"file": "shotover-proxy.csv"})], []) == ()
-
-
 def test_the_page_says_the_law_and_what_speaks_against_it() -> None:
-    page = scaling_page(ScalingAnswer("Scaling", "", (law(0.0),)), ("kvmark", "scaling"))
+    page = scaling_page(ScalingAnswer("Scaling", (law(0.0),)), ("kvmark", "scaling"))
     text = html(page)
     assert "levels off" in text
     assert "no_decline" in text

@@ -9,15 +9,12 @@ from kvmark.stats import (
     Asked,
     Level,
     as_family,
-    combined,
-    contrast,
     decide,
     difference,
-    holm,
     level_of,
     level_of_stages,
 )
-from kvmark.stats.level import paired_difference
+from kvmark.stats.level import holm, paired_difference
 
 
 def within(value: float, spread: float, units: float) -> Level:
@@ -131,20 +128,6 @@ def test_blocks_take_out_what_both_sides_of_a_block_have_in_common() -> None:
     apart = difference(level_of(np.exp(base)), level_of(np.exp(candidate)))
     assert paired.significant()
     assert not apart.significant()
-
-
-def test_levels_together_weigh_the_same_however_many_runs_each_has() -> None:
-    many, few = level_of([100.0] * 50 + [101.0]), level_of([400.0, 402.0])
-    assert combined([many, few]).value == pytest.approx(200, rel=0.01)
-
-
-def test_a_ratio_of_ratios_carries_the_errors_of_all_four() -> None:
-    sides = [level_of([v, v * 1.02, v * 0.98]) for v in (100.0, 200.0, 100.0, 150.0)]
-    found = contrast(
-        ((-1.0, sides[0]), (1.0, sides[1]), (1.0, sides[2]), (-1.0, sides[3])), "growths"
-    )
-    assert found.ratio.value == pytest.approx(200 / 150, rel=1e-3)
-    assert found.significant()
 
 
 def test_holm_multiplies_the_smallest_by_all_and_never_reverses_an_order() -> None:

@@ -14,8 +14,6 @@ from typing import Any, Final, Literal
 from kvmark.analysis import SequenceRow, Summary, Verdict
 from kvmark.analysis.compare.comparison import Comparison
 from kvmark.analysis.compare.history import History
-from kvmark.analysis.compare.published_claims import Claim
-from kvmark.analysis.compare.ranking import Ranking
 from kvmark.analysis.compare.selection import ExcludedRun
 from kvmark.analysis.external.cassandra_stress import StressResults
 from kvmark.analysis.external.imported import ImportedRow
@@ -273,17 +271,8 @@ DOCUMENTS: Final[Mapping[str, Answers]] = {
         ("runs history",),
         "A figure over the runs of each case; which runs are excluded, and how many they are.",
     ),
-    "ranking": Answers(
-        {
-            "rankings": tuple[Ranking, ...],
-            "claims": tuple[Claim, ...],
-            "excluded": tuple[ExcludedRun, ...],
-        },
-        ("runs rank",),
-        "What costs more than what, and what the runs say of published sentences.",
-    ),
     "scaling": Answers(
-        {"source": str, "laws": tuple[LawSaid, ...], "report": Path | None},
+        {"laws": tuple[LawSaid, ...], "report": Path | None},
         ("runs scaling",),
         "The Universal Scalability Law of each case, or why there is none.",
     ),

@@ -49,10 +49,6 @@ _OF_RUNS: Final[Mapping[str, Listed]] = {
     "history": Listed(
         "history", "Shows a figure over the runs of each case, and where its level moved."
     ),
-    "rank": Listed(
-        "rank",
-        "Ranks operations, workloads or stores by their cost, and says which pairs are ordered.",
-    ),
     "scaling": Listed(
         "scaling",
         "Fits the Universal Scalability Law to runs, and says where they can't bear one.",
@@ -101,8 +97,8 @@ GROUPS: Final[Mapping[str, Mapping[str, Listed]]] = {
     "Look": {
         "runs": Listed(
             "runs",
-            "Lists runs, newest first; under it: history, rank, scaling, report, export, archive,"
-            " import, rm and prune.",
+            "Lists runs, newest first; under it: history, scaling, report, export, archive, import,"
+            " rm and prune.",
         ),
         "show": _SHOW,
         "compare": _COMPARE,
@@ -149,7 +145,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Listed]]] = {
 }
 """The first words of all commands under their headings, in the order of the help."""
 _ENDED_AT_ONCE: Final = frozenset(
-    {"show", "compare", "trace", "workloads", "list", "history", "rank", "scaling", "report"}
+    {"show", "compare", "trace", "workloads", "list", "history", "scaling", "report"}
 )
 """What only reads: nothing has to be left in order when it is interrupted."""
 _FIRST: Final = {name: one for group in GROUPS.values() for name, one in group.items()}
@@ -159,7 +155,6 @@ COMMANDS: Final = {
 }
 """Every command by its words."""
 RENAMED: Final = {
-    "order": "runs rank",
     **{word: f"runs {word}" for word in _OF_RUNS if word not in {*_FIRST, "list", "rm", "prune"}},
 }
 """What commands were called before; such a word works for one version more."""

@@ -2,25 +2,21 @@
 
 A case is what repetitions have in common: their plan without seeds and without what only brought
 the records there, and the levels of the study that they were made for. Whoever puts runs together
-asks here: tables, histories, comparisons, rankings and studies. Nothing of weight is imported.
+asks here: tables, histories, comparisons and studies. Nothing of weight is imported.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 if TYPE_CHECKING:
     from kvmark.records.model import Manifest
 
-__all__ = ["PLACES", "Aspect", "Case", "by_case", "described"]
-
-Aspect = Literal["workload", "system", "records"]
-"""What cases may differ in and be put together all the same."""
+__all__ = ["PLACES", "Case", "by_case", "described"]
 
 #: Options that say where something stands: no case is about them.
 PLACES: Final = frozenset({
@@ -36,16 +32,8 @@ _OF_NO_MATTER: Final = (
 )  # fmt: skip
 _LOADING: Final = ("load", "settle")
 _RECORDS: Final = ("dataset.count", "dataset.full_at", "keys.count", "operations")
-#: What is left of a group where the workload doesn't matter: how much load it is.
-_LOAD: Final = re.compile(
-    r"(system|levels|faults|pin)\b.*|workers|timeout_ns|groups\[\d+\]\.(clients|arrival\..*)"
-)
-#: Factors of studies that go by another name in the plan.
-_FACTORS: Final[Mapping[Aspect, frozenset[str]]] = {
-    "workload": frozenset({"levels.workload", "levels.operation", "levels.application"}),
-    "system": frozenset({"levels.system", "levels.store", "levels.database"}),
-    "records": frozenset({"levels.records"}),
-}
+#: Factors of studies that name systems.
+_SYSTEM_FACTORS: Final = ("levels.system", "levels.store", "levels.database")
 _MOST_TOLD: Final = 3
 
 
@@ -85,22 +73,24 @@ class Case:
         return ", ".join(part for part in (f"{what}{many}{rate}".strip(), self.apart) if part)
 
 
-def by_case(runs: Iterable[R], without: tuple[Aspect, ...] = ()) -> dict[Case, list[R]]:
+def by_case(runs: Iterable[R], *, across_systems: bool = False) -> dict[Case, list[R]]:
     """The runs of each case, in the order of the first runs.
 
-    Cases that differ only in an aspect ``without`` which they are to be told apart are one, and
-    that aspect isn't in its name.
+    With ``across_systems``, cases that differ only in the system are one, and no system is in
+    their names.
     """
     together: dict[str, list[R]] = {}
     places: dict[str, dict[str, str]] = {}
     for run in runs:
-        known = _but(run.manifest, without)
+        known = described(run.manifest)
+        if across_systems:
+            known = {place: text for place, text in known.items() if not _is_of_system(place)}
         key = sha256(json.dumps(sorted(known.items())).encode()).hexdigest()
         together.setdefault(key, []).append(run)
         places[key] = known
     alike: dict[Case, list[str]] = {}
     for key, same in together.items():
-        alike.setdefault(_named(same[0].manifest, without), []).append(key)
+        alike.setdefault(_named(same[0].manifest, across_systems=across_systems), []).append(key)
     apart = {
         key: replace(case, apart=words)
         for case, keys in alike.items()
@@ -126,26 +116,15 @@ def described(manifest: Manifest) -> dict[str, str]:
     return {**places, **told}
 
 
-def _but(manifest: Manifest, without: tuple[Aspect, ...]) -> dict[str, str]:
-    """The description without some aspects."""
-    places = described(manifest)
-    left_out = {place for aspect in without for place in _FACTORS[aspect]}
-    if "workload" in without:
-        places = {place: text for place, text in places.items() if _LOAD.fullmatch(place)}
-        places["records"] = str(_records(manifest))
-    if "system" in without:
-        left_out |= {place for place in places if place.startswith("system.")}
-    if "records" in without:
-        left_out |= {place for place in places if place.endswith(_RECORDS)}
-        left_out |= {"records", "sequence.records"}
-    return {place: text for place, text in places.items() if place not in left_out}
+def _is_of_system(place: str) -> bool:
+    return place.startswith("system.") or place in _SYSTEM_FACTORS
 
 
-def _named(manifest: Manifest, without: tuple[Aspect, ...]) -> Case:
+def _named(manifest: Manifest, *, across_systems: bool) -> Case:
     return Case(
-        workload="" if "workload" in without else _workload(str(manifest.plan.get("name", ""))),
-        store="" if "system" in without else manifest.engine.system.system,
-        records=0 if "records" in without else _records(manifest),
+        workload=_workload(str(manifest.plan.get("name", ""))),
+        store="" if across_systems else manifest.engine.system.system,
+        records=_records(manifest),
         target_rate=_target_rate(manifest.plan),
     )
 

@@ -141,27 +141,6 @@ def level_of_stages(first: Sequence[float], second: Sequence[float], floor: floa
     return max(stein, plain, key=lambda one: (one.stderr or 0.0) * _t(one.freedom, 0.975))
 
 
-def combined(parts: Sequence[Level]) -> Level:
-    """The mean of several levels, each as important as the others, with all their errors.
-
-    Raises:
-        ValueError: there is no level.
-    """
-    if not parts:
-        raise ValueError("a mean of levels needs at least one")
-    if len(parts) == 1:
-        return parts[0]
-    log = sum(part.log for part in parts) / len(parts)
-    between = all(part.between_runs for part in parts)
-    method = f"mean of {len(parts)} levels"
-    known = [(part.stderr, part.freedom) for part in parts if part.stderr is not None]
-    if len(known) < len(parts):
-        return Level(log, None, sum(part.units for part in parts), between, method)
-    variance, freedom = _welch([(error / len(parts), freedom) for error, freedom in known])
-    units = freedom + 1
-    return Level(log, (variance * units) ** 0.5, units, between, method)
-
-
 def difference(baseline: Level, candidate: Level, confidence: float = CONFIDENCE) -> Effect:
     """Candidate ÷ baseline by Welch's test on logarithms.
 
@@ -176,30 +155,12 @@ def difference(baseline: Level, candidate: Level, confidence: float = CONFIDENCE
     if len(runs) == 1:
         return _borrowed(change, *runs[0], math.hypot(baseline.floor, candidate.floor), confidence)
     method = "log-ratio, Welch's interval" if runs else "log-ratio within one run of each side"
-    return contrast(((-1.0, baseline), (1.0, candidate)), method, confidence)
-
-
-def contrast(
-    sides: Sequence[tuple[float, Level]], method: str, confidence: float = CONFIDENCE
-) -> Effect:
-    """The product of levels, each raised to its weight: a ratio of ratios, for instance.
-
-    Without the error of each level the effect has none.
-
-    Raises:
-        ValueError: there is no level.
-    """
-    if not sides:
-        raise ValueError("a contrast needs at least one level")
-    log = sum(weight * side.log for weight, side in sides)
-    n = round(sum(side.units for _, side in sides))
-    errors = [
-        (weight * side.stderr, side.freedom) for weight, side in sides if side.stderr is not None
-    ]
+    n = round(baseline.units + candidate.units)
+    errors = [(side.stderr, side.freedom) for side in sides if side.stderr is not None]
     if len(errors) < len(sides):
-        return effect(log, None, 0.0, n, method, confidence)
+        return effect(change, None, 0.0, n, method, confidence)
     variance, freedom = _welch(errors)
-    return effect(log, variance**0.5, freedom, n, method, confidence)
+    return effect(change, variance**0.5, freedom, n, method, confidence)
 
 
 def paired_difference(

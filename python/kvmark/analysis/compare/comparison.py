@@ -222,7 +222,7 @@ def _sides(
 ) -> tuple[dict[Case, list[Run]], dict[Case, list[Run]]]:
     """The runs of each case on each side, whatever the store."""
     ids = {run.id for run in baseline}, {run.id for run in candidate}
-    cases = by_case({run.id: run for run in (*baseline, *candidate)}.values(), without=("system",))
+    cases = by_case({run.id: run for run in (*baseline, *candidate)}.values(), across_systems=True)
     before, after = (
         {case: same for case, runs in cases.items() if (same := [r for r in runs if r.id in side])}
         for side in ids

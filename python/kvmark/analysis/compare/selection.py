@@ -6,21 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kvmark.analysis.verdict.kept import known_judgement, known_verdict
-from kvmark.analysis.verdict.repetitions import unrepeated
 from kvmark.records import Entry, Judgement, Records, Run, RunLine, by_case, repetition_of
 from kvmark.records.words import USABLE, entries_of
 
 __all__ = [
     "ExcludedRun",
-    "excluded",
     "newest",
     "runs_of",
     "select",
     "select_lines",
-    "unrepeated_runs",
     "usable",
     "why_excluded",
-    "without",
 ]
 
 
@@ -78,39 +74,19 @@ def usable(records: Records, runs: Iterable[Run]) -> list[Run]:
     return [run for run in runs if known_judgement(records, run) is not Judgement.INVALID]
 
 
-def excluded(records: Records, runs: Iterable[Run], *, invalid: bool) -> tuple[ExcludedRun, ...]:
-    """The runs that ended before their measurement and, with ``invalid``, all that are INVALID."""
-    found = (why_excluded(records, run, None, invalid=invalid) for run in runs)
-    return tuple(one for one in found if one is not None)
-
-
 def why_excluded(
     records: Records, run: Run, judgement: Judgement | None, *, invalid: bool
 ) -> ExcludedRun | None:
-    """The same of one run, whose judgement may be known already."""
+    """Why a run is excluded: it ended before its measurement or, with ``invalid``, is INVALID.
+
+    Its judgement may be known already.
+    """
     if run.manifest.unmeasured is not None:
         return ExcludedRun(run.id, run.manifest.unmeasured)
     if not invalid or (judgement or known_judgement(records, run)) is not Judgement.INVALID:
         return None
     gravest = known_verdict(records, run).reasons[0]
     return ExcludedRun(run.id, f"is INVALID: {gravest.sentence.rstrip('.')}")
-
-
-def without(excluded_runs: Iterable[ExcludedRun], runs: Iterable[Run]) -> list[Run]:
-    """The runs that aren't excluded."""
-    ids = {one.run for one in excluded_runs}
-    return [run for run in runs if run.id not in ids]
-
-
-def unrepeated_runs(runs: Sequence[Run]) -> tuple[ExcludedRun, ...]:
-    """The runs of cases that have fewer repetitions than their design's minimum."""
-    found = ((same, unrepeated(same)) for same in by_case(runs).values())
-    return tuple(
-        ExcludedRun(run.id, f"is unrepeated: {why.sentence.rstrip('.')}")
-        for same, why in found
-        if why is not None
-        for run in same
-    )
 
 
 def newest(runs: Iterable[Run]) -> list[Run]:

@@ -7,7 +7,7 @@ law can't bear is said instead: each caveat has a code and a sentence.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -24,6 +24,7 @@ __all__ = [
     "LEAST_SPAN",
     "Caveat",
     "Claim",
+    "Observation",
     "ScalingLaw",
     "ScalingPoint",
     "scaling_law",
@@ -115,26 +116,12 @@ class ScalingLaw:
 
 
 @dataclass(frozen=True, slots=True)
-class _Measured:
-    """One observation."""
+class Observation:
+    """Throughput in ops/s at a level, of a run where it is known."""
 
     level: float
     throughput: float
     run: str = ""
-
-
-def scaling_law(
-    title: str,
-    over: str,
-    observations: Iterable[tuple[float, float]],
-    caveats: Sequence[Caveat] = (),
-) -> ScalingLaw:
-    """The law of figures that are known already, as (level, throughput in ops/s).
-
-    Raises:
-        ValueError: a level is below 1 or a throughput isn't above 0.
-    """
-    return _law(title, over, [_Measured(*one) for one in observations], tuple(caveats))
 
 
 def scaling_laws(runs: Sequence[Run], over: str = "clients") -> tuple[ScalingLaw, ...]:
@@ -163,7 +150,7 @@ def _law_of(title: str, over: str, runs: Sequence[Run]) -> ScalingLaw:
     valid = [run for run in runs if verdicts[run.id].judgement is not Judgement.INVALID]
     few = _unrepeated(valid, over)
     used = [run for run in valid if run not in few]
-    measured = [_Measured(_level(run, over), _rate(run), run.id) for run in used]
+    measured = [Observation(_level(run, over), _rate(run), run.id) for run in used]
     doubtful = _doubtful(used, verdicts, over)
     caveats = [
         *_named(left_out, len(runs), "left_out", "left out because INVALID"),
@@ -171,12 +158,17 @@ def _law_of(title: str, over: str, runs: Sequence[Run]) -> ScalingLaw:
         *_named(doubtful, len(runs), "doubtful", "SUSPECT, and in the figures"),
         *_sharing(used, over),
     ]
-    return _law(title, over, measured, tuple(caveats))
+    return scaling_law(title, over, measured, tuple(caveats))
 
 
-def _law(
-    title: str, over: str, measured: Sequence[_Measured], caveats: tuple[Caveat, ...]
+def scaling_law(
+    title: str, over: str, measured: Sequence[Observation], caveats: tuple[Caveat, ...] = ()
 ) -> ScalingLaw:
+    """The law of observations at several levels, or the reasons why there is none.
+
+    Raises:
+        ValueError: a level is below 1 or a throughput isn't above 0.
+    """
     found = (*caveats, *_too_little(measured, over))
     if {"few_levels", "narrow_span", "shared_cores"} & {one.code for one in found}:
         return ScalingLaw(title, over, _points(measured, None), None, "nothing", found)
@@ -202,8 +194,8 @@ def _claim(fit: UslFit, top: float) -> Claim:
     return "peak" if fit.peak.value <= top else "predicted peak"
 
 
-def _points(measured: Sequence[_Measured], fit: UslFit | None) -> tuple[ScalingPoint, ...]:
-    levels: dict[float, list[_Measured]] = {}
+def _points(measured: Sequence[Observation], fit: UslFit | None) -> tuple[ScalingPoint, ...]:
+    levels: dict[float, list[Observation]] = {}
     for one in sorted(measured, key=lambda one: one.level):
         levels.setdefault(one.level, []).append(one)
     means = {
@@ -223,7 +215,7 @@ def _points(measured: Sequence[_Measured], fit: UslFit | None) -> tuple[ScalingP
     )
 
 
-def _too_little(measured: Sequence[_Measured], over: str) -> list[Caveat]:
+def _too_little(measured: Sequence[Observation], over: str) -> list[Caveat]:
     """Whether the levels can bear a law at all."""
     levels = sorted({one.level for one in measured})
     if len(levels) < LEAST_LEVELS:
@@ -241,7 +233,7 @@ def _too_little(measured: Sequence[_Measured], over: str) -> list[Caveat]:
     return []
 
 
-def _ratio(measured: Sequence[_Measured], levels: Sequence[float], over: str) -> str:
+def _ratio(measured: Sequence[Observation], levels: Sequence[float], over: str) -> str:
     """What the ends of a few levels say all the same."""
     if len(levels) < 2:
         return ""

@@ -1,26 +1,15 @@
-"""A study's answer as it is shown: rows and effects, what was published, scaling, tables of apps.
-
-Scaling are the laws that its published figures bear, and those of its runs.
-"""
+"""A study's answer as it is shown: rows and effects, what was published, tables of apps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-
-from kvmark.analysis.models.scaling import scaling_laws
-from kvmark.analysis.models.scaling_published import PUBLISHED_SCALING, published_laws
-from kvmark.errors import KvmarkError
 from kvmark.experiment.designs.matrix.answer import Answered
 from kvmark.experiment.designs.matrix.app_tables import applications, operations
 from kvmark.experiment.designs.matrix.definition import Study
 from kvmark.experiment.journal import Journal
-from kvmark.records import Run
-from kvmark.report.model.study_answers import Drawn, Scaling, StudyAnswer, Ways
+from kvmark.report.model.study_answers import Drawn, StudyAnswer, Ways
 from kvmark.report.views.study_gather import study_provenance
-from kvmark.spec.study import PublishedSpec
 
-__all__ = ["scalings", "study_answer"]
+__all__ = ["study_answer"]
 
 
 def study_answer(study: Study, journal: Journal, found: Answered) -> StudyAnswer:
@@ -42,7 +31,6 @@ def study_answer(study: Study, journal: Journal, found: Answered) -> StudyAnswer
         published_source="; ".join(sources) or None,
         applications=applications(study, found.rows, found.runs, found.usable),
         operations=operations(study, found.rows, found.runs, found.usable),
-        scalings=scalings(spec.published, found.runs),
         columns=spec.columns,
         disk_reads=spec.disk_reads,
         drawn=None if figure is None else Drawn(**figure.model_dump()),
@@ -56,23 +44,3 @@ def _ways(study: Study, found: Answered) -> Ways | None:
         return None
     source = through.published.source if through.published else ""
     return Ways(found.costs, found.published_costs, source)
-
-
-def scalings(published: Sequence[PublishedSpec], runs: Sequence[Run]) -> tuple[Scaling, ...]:
-    """Ours and theirs for each published report with figures over clients or nodes."""
-    return tuple(found for one in published for found in _both(Path(one.file).stem, runs))
-
-
-def _both(name: str, runs: Sequence[Run]) -> Iterator[Scaling]:
-    table = PUBLISHED_SCALING.get(name)
-    if table is None:
-        return
-    over = table.over[0]
-    try:
-        laws = scaling_laws(runs, over)
-    except KvmarkError:
-        # Runs that offered a rate, or measured nothing, say nothing of scaling.
-        laws = ()
-    if laws:
-        yield Scaling("", laws)
-    yield Scaling(table.source, published_laws(name, over))

@@ -21,7 +21,6 @@ from kvmark.analysis import (
     TimeSteps,
     Verdict,
 )
-from kvmark.analysis.compare.published_claims import Claim
 from kvmark.records import ImportedRecord, TimeName
 from kvmark.report.format.units import Bounded
 
@@ -88,8 +87,6 @@ class SequenceAnswer:
     published_source: str
     #: Sentences on the time that it took, and on what there was no time for.
     said: tuple[str, ...] = ()
-    #: Gives sentences of that report, and what the runs say of each. Only pages need it.
-    claims: Callable[[], tuple[Claim, ...]] = tuple
 
 
 @dataclass(frozen=True, slots=True)

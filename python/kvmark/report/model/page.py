@@ -14,7 +14,6 @@ from kvmark.report.model.facts import run_facts
 from kvmark.report.model.figures import Figure
 from kvmark.report.views import doubts, sentences
 from kvmark.report.views.imported import time_of
-from kvmark.report.views.ranking import claims_grid
 from kvmark.report.views.resource_figures import course_figures
 from kvmark.report.views.run_tables import run_grids
 from kvmark.report.views.sequence import sequence_grid, verdict_counts
@@ -99,16 +98,9 @@ def sequence_page(answer: SequenceAnswer) -> Page:
         parts=(
             Section("every-case", "Every case", grids=(sequence_grid(answer),)),
             Section("figures", "Figures", figures=tuple(drawn)),
-            *_published_sentences(answer),
         ),
         sources=(Origin("", answer.provenance),),
     )
-
-
-def _published_sentences(answer: SequenceAnswer) -> Iterator[Section]:
-    claims = answer.claims()
-    if any(claim.findings for claim in claims):
-        yield Section("sentences", "Published sentences", grids=(claims_grid(claims),))
 
 
 def run_page(run: RunAnswer) -> Page:

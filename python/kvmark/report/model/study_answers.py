@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from kvmark.analysis.external.yugabyte import CaseTable, OperationFigures
 from kvmark.analysis.models.path_costs import PathCost
-from kvmark.analysis.models.scaling import ScalingLaw
 from kvmark.analysis.study import StudyEffect, StudyRow
 from kvmark.records import Case
 from kvmark.report.format import units
@@ -33,15 +32,6 @@ class Ways:
     published: tuple[PathCost, ...] = ()
     #: Name of the report that published them.
     source: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Scaling:
-    """What figures over clients or nodes say of scaling."""
-
-    #: Name of the report that published them; empty for the study's own.
-    source: str
-    laws: tuple[ScalingLaw, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +66,6 @@ class StudyAnswer:
     applications: tuple[CaseTable, ...] = ()
     #: Each operation of its workloads, where others published such a table.
     operations: tuple[OperationFigures, ...] = ()
-    #: Ours and theirs, where others published figures over clients or nodes.
-    scalings: tuple[Scaling, ...] = ()
 
 
 def case_titles(answer: StudyAnswer) -> Callable[[StudyRow], str]:

@@ -12,14 +12,11 @@ from kvmark.analysis import Verdict, known_verdict
 from kvmark.analysis.compare.comparison import compare
 from kvmark.analysis.compare.history import histories
 from kvmark.analysis.compare.metrics import check_known
-from kvmark.analysis.compare.ranking import By, rankings
 from kvmark.analysis.compare.selection import (
     newest,
     runs_of,
     select,
-    unrepeated_runs,
     usable,
-    without,
 )
 from kvmark.analysis.external.peers import Peers
 from kvmark.analysis.models.path_costs import path_costs, published_costs
@@ -38,7 +35,6 @@ from kvmark.report.views.history import history_markdown
 from kvmark.report.views.origin import origin_sentence
 from kvmark.report.views.peers import peers_parts
 from kvmark.report.views.proxies import cost_sentences, costs_grid
-from kvmark.report.views.ranking import ranking_markdown
 from kvmark.report.views.sequence import operations_grid, sequence_grid
 from kvmark.spec.metric import parse_comparable
 
@@ -46,7 +42,6 @@ __all__ = ["KINDS", "BlockContent", "BlockSource", "content"]
 
 _CHOOSE: Final = frozenset({"from", "tag", "study", "workload", "system", "records"})
 _WAY: Final = "through"
-_BY: Final[tuple[By, ...]] = ("operation", "workload", "store")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,15 +206,6 @@ def _published_ways(name: str) -> list[dict[str, str]]:
     return sorted(csv.DictReader(text.splitlines()), key=lambda row: bool(row["proxy"]))
 
 
-def _order(asked: _Asked) -> BlockContent:
-    runs, by = asked.runs(), asked.options.get("by", "operation")
-    chosen = next((one for one in _BY if one == by), None)
-    if chosen is None:
-        raise SpecError(f"by: take one of {', '.join(_BY)}, not '{by}'")
-    few = unrepeated_runs(runs)
-    return _from(runs, ranking_markdown(rankings(without(few, runs), chosen), (), few))
-
-
 def _history(asked: _Asked) -> BlockContent:
     runs = asked.runs(newest_only=False)
     metric = parse_comparable(asked.options.get("metric", "throughput"))
@@ -278,7 +264,6 @@ KINDS: Final[Mapping[str, tuple[Callable[[_Asked], BlockContent], frozenset[str]
     "answer": (_answer, _CHOOSE),
     "operations": (_operations, _CHOOSE),
     "compare": (_compare, frozenset({"from", "base", "candidate", "allow", "runs"})),
-    "order": (_order, _CHOOSE | {"by"}),
     "history": (_history, _CHOOSE | {"metric", "limit"}),
     "provenance": (_provenance, _CHOOSE),
     "stress": (_stress, _CHOOSE),

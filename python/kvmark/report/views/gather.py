@@ -11,8 +11,6 @@ import polars as pl
 
 from kvmark.analysis import (
     YCSB_SOURCE,
-    CaseVerdict,
-    Judgement,
     SequenceRow,
     Verdict,
     around_faults,
@@ -29,7 +27,6 @@ from kvmark.analysis import (
     ycsb_sequence,
 )
 from kvmark.analysis.compare.metrics import response_quantiles
-from kvmark.analysis.compare.published_claims import claims
 from kvmark.analysis.verdict.judge import Judge
 from kvmark.interrupts import check
 from kvmark.records import Case, Run, TimeName, by_case
@@ -63,7 +60,6 @@ def sequence_answer(runs: Sequence[Run], judged: Judge = judge) -> SequenceAnswe
         raise ValueError("a sequence needs at least one run")
     rows = ycsb_sequence(runs, judged)
     stores = dict.fromkeys(row.case.store for row in rows)
-    left_out = _not_ranked(rows)
     return SequenceAnswer(
         title=f"YCSB on {', '.join(stores)}",
         asked=asked.of_sequence(rows, runs[0].manifest.plan),
@@ -71,19 +67,7 @@ def sequence_answer(runs: Sequence[Run], judged: Judge = judge) -> SequenceAnswe
         curves=tuple(_sequence_curves(rows)),
         provenance=_sequence_provenance(runs),
         published_source=YCSB_SOURCE,
-        claims=partial(claims, [run for run in runs if run.id not in left_out]),
     )
-
-
-def _not_ranked(rows: Sequence[SequenceRow]) -> set[str]:
-    """The runs of cases that are INVALID or repeated too seldom to be ranked."""
-    figures = (row.figures for row in rows)
-    return {run for one in figures if not _may_be_ranked(one.verdict) for run in one.runs}
-
-
-def _may_be_ranked(verdict: CaseVerdict) -> bool:
-    unrepeated = any(one.code == "unrepeated" for one in verdict.reasons)
-    return verdict.judgement is not Judgement.INVALID and not unrepeated
 
 
 def run_answer(run: Run, verdict: Verdict | None = None) -> RunAnswer:

@@ -40,8 +40,6 @@ class ScalingAnswer:
     """The laws that were asked for."""
 
     title: str
-    #: Where the figures come from.
-    source: str
     laws: tuple[ScalingLaw, ...]
 
 
@@ -156,7 +154,7 @@ def _notes(answer: ScalingAnswer) -> list[str]:
         notes.append(
             f"{units.ABSENT} as a peak: κ may be 0, and then throughput levels off and no more."
         )
-    return [*notes, *([f"Figures: {answer.source}."] if answer.source else [])]
+    return notes
 
 
 def points_grid(law: ScalingLaw) -> Grid:

@@ -27,7 +27,6 @@ def scaling_page(answer: ScalingAnswer, command: tuple[str, ...] = ()) -> Page:
     if laws:
         parts.append(Section("figure", "Figure", figures=(scaling_figure(laws),)))
     runs = {law.title: [run for point in law.points for run in point.runs] for law in laws}
-    source = (Fact("Figures", answer.source),) if answer.source else ()
     documents = {"Runs of each case": runs} if any(runs.values()) else {}
     return Page(
         title=answer.title,
@@ -38,7 +37,7 @@ def scaling_page(answer: ScalingAnswer, command: tuple[str, ...] = ()) -> Page:
         counts={},
         doubts=tuple(doubts.of_cases([(law.title, _verdict(law), {}) for law in laws])),
         parts=tuple(parts),
-        sources=(Origin("", Provenance(source, command, documents)),),
+        sources=(Origin("", Provenance((), command, documents)),),
     )
 
 

@@ -13,11 +13,10 @@ from kvmark.report.format.grid import Grid, to_text
 from kvmark.report.format.terminal import doubt_lines, sentence_lines
 from kvmark.report.model.answers import Fact
 from kvmark.report.model.page import Origin, Page, Section
-from kvmark.report.model.study_answers import Scaling, StudyAnswer, case_titles, speed
+from kvmark.report.model.study_answers import StudyAnswer, case_titles, speed
 from kvmark.report.views import doubts
 from kvmark.report.views.extremes import ends_sentence
 from kvmark.report.views.proxies import cost_sentences, costs_grid
-from kvmark.report.views.scaling import ScalingAnswer, scaling_grids, scaling_sentence
 from kvmark.report.views.sentences import beliefs
 from kvmark.report.views.sequence import verdict_counts
 from kvmark.report.views.study_tables import (
@@ -63,7 +62,6 @@ def study_page(answer: StudyAnswer) -> Page:
     if answer.operations:
         table = operations_by_workload(answer.operations)
         parts.append(Section("operations", "Each operation", grids=(table,)))
-    parts += map(_scaling, answer.scalings)
     if by_case:
         parts.append(Section("effects-by-case", "Effects, case by case", grids=by_case))
     return Page(
@@ -77,14 +75,6 @@ def study_page(answer: StudyAnswer) -> Page:
         parts=tuple(parts),
         sources=(Origin("", answer.provenance),),
     )
-
-
-def _scaling(scaling: Scaling) -> Section:
-    """The laws of the study's own figures, or of published ones."""
-    place, whose = ("scaling-published", scaling.source) if scaling.source else ("scaling", "here")
-    answer = ScalingAnswer(f"Scaling, {whose}", scaling.source, scaling.laws)
-    facts = tuple(Fact(law.title, scaling_sentence(law)) for law in scaling.laws)
-    return Section(place, answer.title, facts=facts, grids=scaling_grids(answer))
 
 
 def study_sentence(answer: StudyAnswer) -> str:

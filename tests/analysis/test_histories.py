@@ -1,4 +1,4 @@
-"""A figure over time, and what costs more than what."""
+"""A figure over time."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ import numpy as np
 import pytest
 
 from kvmark.analysis.compare.history import histories
-from kvmark.analysis.compare.published_claims import claims
-from kvmark.analysis.compare.ranking import rankings
 from kvmark.analysis.compare.selection import newest
 from kvmark.analysis.external.ycsb_sequence import ycsb_sequence
 from kvmark.records import Records, Run
 from kvmark.report.views.history import history_sentence
-from kvmark.report.views.ranking import claims_grid
 from kvmark.spec.metric import THROUGHPUT
 
 BEGAN = datetime(2026, 3, 1, tzinfo=UTC)
@@ -58,60 +55,6 @@ def test_a_planted_shift_is_found_at_its_run(healthy: Callable[[], Any]) -> None
 def test_each_case_has_a_history_of_its_own(healthy: Callable[[], Any]) -> None:
     runs = [run_at(healthy, 0), run_at(healthy, 1, records=5000)]
     assert [len(one.points) for one in histories(runs, THROUGHPUT)] == [1, 1]
-
-
-def test_operations_are_ranked_and_only_those_apart_are_ordered(
-    healthy: Callable[[], Any],
-) -> None:
-    runs = [run_at(healthy, i, speed, UPDATE=1.5) for i, speed in enumerate(scatter(2, 4))]
-    (ranking,) = rankings(runs, "operation")
-    assert [one.name for one in ranking.ranked] == ["READ", "UPDATE"]
-    (pair,) = ranking.pairs
-    assert pair.ordered
-    assert pair.effect.change == pytest.approx(0.5, abs=0.05)
-    (alike,) = rankings([run_at(healthy, 60 + i, s) for i, s in enumerate(scatter(3, 4))],
-                        "operation")  # fmt: skip
-    assert not alike.pairs[0].ordered
-
-
-def test_a_published_order_is_confirmed_or_contradicted(healthy: Callable[[], Any]) -> None:
-    dearer = [run_at(healthy, i, s, UPDATE=1.5) for i, s in enumerate(scatter(2, 4))]
-    cheaper = [run_at(healthy, 60 + i, s, UPDATE=0.5) for i, s in enumerate(scatter(2, 4))]
-    assert claims(dearer)[0].word == "confirmed"
-    assert claims(cheaper)[0].word == "contradicted"
-    assert claims(dearer)[1].findings == ()
-    told = claims_grid(claims(dearer)).notes
-    assert "an interval without 0 can be open" in told[0]
-    assert told[1].startswith("Not measured here: UPDATE costs less than INSERT, ")
-
-
-def test_a_published_order_of_workloads_is_held_against_runs(healthy: Callable[[], Any]) -> None:
-    runs = [
-        run_at(healthy, 10 * place + i, s * speed, workload=f"ycsb/{name}")
-        for place, (name, speed) in enumerate([("c", 2.0), ("d", 3.0), ("b", 1.0)])
-        for i, s in enumerate(scatter(place, 4))
-    ]
-    words = {claim.sentence: claim.word for claim in claims(runs) if claim.findings}
-    assert words["workload C costs less than D"] == "contradicted"
-    assert words["workload D costs less than B"] == "confirmed"
-    assert "workload B costs less than F" not in words
-
-
-def test_growth_is_held_against_the_sentence_that_rocksdb_outgrows_redis(
-    healthy: Callable[[], Any],
-) -> None:
-    def store(name: str, grows: float, minute: int) -> list[Run]:
-        return [
-            run_at(healthy, minute + 10 * place + i, s * growth, store=name, records=records)
-            for place, (records, growth) in enumerate([(1000, 1.0), (10_000, grows)])
-            for i, s in enumerate(scatter(minute, 3))
-        ]
-
-    grown = claims([*store("RocksDB", 3.0, 0), *store("Redis", 2.0, 100)])[-1]
-    assert grown.word == "confirmed"
-    assert grown.findings[0].effect.change == pytest.approx(0.5, abs=0.1)
-    shrunk = claims([*store("RocksDB", 1.0, 200), *store("Redis", 2.0, 300)])[-1]
-    assert shrunk.word == "contradicted"
 
 
 def test_the_newest_run_of_each_case_stands_for_it(healthy: Callable[[], Any]) -> None:
@@ -192,16 +135,3 @@ def test_runs_that_differ_in_clients_folder_or_rate_are_not_put_together(
     assert [len(one.points) for one in histories(runs, THROUGHPUT)] == [2, 1]
     assert [len(row.figures.runs) for row in ycsb_sequence(runs)] in ([2, 1], [1, 2])
     assert len(newest(runs)) == 2
-    names = [(one.setting, ranked.name, ranked.runs) for one in rankings(runs, "operation")
-             for ranked in one.ranked]  # fmt: skip
-    pooled = change is another_folder
-    # Operations of several workloads are averaged, each as important as the others.
-    assert len({setting for setting, _, _ in names}) == (1 if pooled else 2)
-
-
-def test_workloads_of_different_folders_are_ranked_by_their_whole_names(
-    healthy: Callable[[], Any],
-) -> None:
-    runs = [run_at(healthy, 0), changed(healthy, 1, another_folder)]
-    (ranking,) = rankings(runs, "workload")
-    assert {one.name for one in ranking.ranked} == {"A", "mine/a"}
