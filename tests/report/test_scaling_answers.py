@@ -15,8 +15,7 @@ from kvmark.report.views.capacity import (
     capacity_text,
 )
 from kvmark.report.views.scaling import ScalingAnswer, scaling_sentence, scaling_text
-from kvmark.report.views.scaling_figure import scaling_figure
-from kvmark.report.views.scaling_page import scaling_page
+from kvmark.report.views.scaling_page import scaling_figure, scaling_page
 from kvmark.spec.objective import parse_objective
 from kvmark.stats import Estimate
 

@@ -1,4 +1,4 @@
-"""Scaling laws as sentences, tables and a page; the figure is in `scaling_figure`."""
+"""Scaling laws as sentences and tables."""
 
 from __future__ import annotations
 
