@@ -159,7 +159,8 @@ def _one(given: Mapping[str, Any], asked: AskedRun) -> None:
         _answer(carried, kept, given["report"], asked.objectives, json=json)
     except KeyboardInterrupt:
         raise Interrupted(
-            f"interrupted: what was measured is kept as run {carried.folder.id}; kvmark show prints it"
+            f"interrupted: what was measured is kept as run {carried.folder.id}; kvmark show"
+            " prints it"
         ) from None
     finally:
         if recording is not None and not json:
