@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["cell_text", "printable"]
+__all__ = ["cell_text", "printable", "without_passwords"]
 
 _NUMBER: Final = re.compile(r"[+-]?[\d.,]+(e[+-]?\d+)?( ?[%\w/]+)?")
+_CREDENTIALS: Final = re.compile(r"""(\b[A-Za-z][\w+.-]{0,20}:/+)[^\s"/:@]*:(?:\\.|[^\s"\\])*@""")
 
 
 def printable(text: str, kept: str = "") -> str:
@@ -15,6 +16,14 @@ def printable(text: str, kept: str = "") -> str:
     return "".join(
         sign if sign.isprintable() or sign in kept else "\N{REPLACEMENT CHARACTER}" for sign in text
     )
+
+
+def without_passwords(text: str) -> str:
+    """The text without the user and password of each URL in it, in a sentence or in JSON.
+
+    Whatever stands in a password but spaces and quotes: the last @ ends it.
+    """
+    return _CREDENTIALS.sub(r"\1", text)
 
 
 def cell_text(text: str) -> str:

@@ -15,7 +15,7 @@ from kvmark import __version__
 from kvmark.cli.command_line import hide_secrets
 from kvmark.cli.registry import COMMANDS, RENAMED, LazyCommands
 from kvmark.errors import Interrupted, KvmarkError, RunError, UsageError
-from kvmark.foreign_text import printable
+from kvmark.foreign_text import printable, without_passwords
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -121,7 +121,7 @@ def _lenient(stream: TextIO) -> TextIO:
 
 
 def _complain(sentence: str, code: int) -> int:
-    print("kvmark:", printable(sentence, kept="\n"), file=sys.stderr)
+    print("kvmark:", printable(without_passwords(sentence), kept="\n"), file=sys.stderr)
     return code
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from kvmark.errors import RecordsError
+from kvmark.foreign_text import without_passwords
 from kvmark.outputs import write_whole
 
 RUNNING = "running.json"
@@ -110,8 +111,8 @@ def sync_folder(folder: Path) -> None:
 
 
 def to_json(value: Mapping[str, Any]) -> bytes:
-    """One document, readable by people, fields in their order."""
-    return json.dumps(value, indent=1, ensure_ascii=False).encode() + b"\n"
+    """One document, readable by people, fields in their order, with nobody's password."""
+    return without_passwords(json.dumps(value, indent=1, ensure_ascii=False)).encode() + b"\n"
 
 
 def whole_lines(path: Path) -> bytes:
