@@ -7,7 +7,6 @@
     │   │   ├── UnsupportedProperty   2  a YCSB property that is not carried out
     │   │   └── ImportFileError       2  a file of another tool's results cannot be read
     │   ├── PlanError                 2  the values of a plan contradict each other
-    │   ├── NotBegun                  2  there is no experiment that could be gone on with
     │   ├── ForeignFile               2  a folder to be removed holds a file that isn't kvmark's
     │   └── RecordsError              2  a run is not there, or its folder cannot be read
     ├── SystemUnderTestError          3  the store could not be opened, or failed
@@ -31,7 +30,6 @@ __all__ = [
     "ImportFileError",
     "Interrupted",
     "KvmarkError",
-    "NotBegun",
     "PlanError",
     "RecordsError",
     "RunError",
@@ -103,10 +101,6 @@ class ImportFileError(SpecError):
 
 class PlanError(UsageError):
     """The values of a plan contradict their meaning or each other."""
-
-
-class NotBegun(UsageError):
-    """There is no experiment with these words that could be gone on with."""
 
 
 class ForeignFile(UsageError):

@@ -22,7 +22,6 @@ EXIT_CODES = {
     "ForeignFile": 2,
     "PlanError": 2,
     "RecordsError": 2,
-    "NotBegun": 2,
     "SystemUnderTestError": 3,
     "RunError": 3,
     "FleetError": 3,

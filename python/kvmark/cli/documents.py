@@ -73,15 +73,6 @@ class AppRun:
 
 
 @dataclass(frozen=True, slots=True)
-class EndedExperiment:
-    """How an experiment of a study's file ended, and its own command's document."""
-
-    exit_code: int
-    problem: str | None
-    answer: Mapping[str, Any] | None
-
-
-@dataclass(frozen=True, slots=True)
 class ListedStudy:
     """A ready study."""
 
@@ -249,11 +240,6 @@ DOCUMENTS: Final[Mapping[str, Answers]] = {
         },
         ("study", "run"),
         "A study's answer, or that of `kvmark run` with `--sweep` or `--repetitions`.",
-    ),
-    "experiments": Answers(
-        {"study": str, "question": str, "experiments": Mapping[str, EndedExperiment]},
-        ("study",),
-        "The experiments of a study's file, by their titles.",
     ),
     "studies": Answers({"studies": tuple[ListedStudy, ...]}, ("study",), "The ready studies."),
     "study-cases": Answers(

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from hashlib import sha256
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, get_type_hints
 from kvmark.cli import options
 from kvmark.cli.command_line import command_line
 from kvmark.cli.session import AskedFleet, asked_fleet, session
-from kvmark.errors import Interrupted, KvmarkError, NotBegun
+from kvmark.errors import Interrupted, KvmarkError, UsageError
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -24,11 +23,9 @@ if TYPE_CHECKING:
     from kvmark.records import Records, Run
     from kvmark.report.model.page import Page, Section
 
-__all__ = ["AGAIN", "SCOPE", "Shared", "begun", "carried_out", "report_maker", "with_shared"]
+__all__ = ["AGAIN", "Shared", "begun", "carried_out", "report_maker", "with_shared"]
 
 AGAIN: Final = "the same command and --resume"
-SCOPE: Final = "experiment:"
-"""How the tag begins that says of which study of experiments a run is, and its place there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +41,6 @@ class Shared:
     folder: Path | None = None
     json: bool = False
     quiet: bool = False
-
-    def scoped(self, name: str) -> str:
-        """An experiment's name; its own for each place in a study of experiments."""
-        scopes = [tag for tag in self.tags if tag.startswith(SCOPE)]
-        return f"{name}-{sha256(scopes[0].encode()).hexdigest()[:8]}" if scopes else name
 
     @property
     def records(self) -> Records:
@@ -111,18 +103,18 @@ def begun(design: Design, shared: Shared) -> Journal:
     """The journal of a new experiment, or of the newest with the same words.
 
     Raises:
-        NotBegun: none with these words was.
+        UsageError: none with these words was.
         RunError: it can't be written.
     """
     from kvmark.experiment.journal import begin, find
 
-    records, name = shared.records, shared.scoped(design.name)
+    records = shared.records
     if not shared.resume:
         asked = {"command": list(command_line()), "asked": design.definition()}
-        return begin(records, name, {"design": design.kind, **asked})
-    journal = find(records, name)
+        return begin(records, design.name, {"design": design.kind, **asked})
+    journal = find(records, design.name)
     if journal is None:
-        raise NotBegun(
+        raise UsageError(
             f"no {design.kind} with these words was begun in {records.root}: leave --resume out"
         )
     return journal

@@ -32,7 +32,7 @@ __all__ = [
 _VERSIONS: Final = {
     "app": 1, "app-runs": 1, "archive": 1, "capacity": 1, "comparison": 1, "doc": 2, "doctor": 1,
     "down": 1,
-    "experiments": 1, "export": 1, "exported-run": 1, "history": 1, "import": 1,
+    "export": 1, "exported-run": 1, "history": 1, "import": 1,
     "imported-trace": 1, "learnt-workload": 1, "likeness": 1, "recorded-trace": 1,
     "removal": 1, "report": 1, "run": 1, "runs": 1, "scaling": 2, "sequence": 1, "serve": 1,
     "shown-run": 1, "stress": 1, "studies": 1, "study": 1, "study-cases": 1, "testbed": 1,

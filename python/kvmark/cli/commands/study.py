@@ -17,8 +17,6 @@ from kvmark.errors import SpecError
 if TYPE_CHECKING:
     from kvmark.experiment.designs.matrix.definition import Study
     from kvmark.spec.study import StudyFile
-    from kvmark.spec.study_experiments import ExperimentsFile
-    from kvmark.spec.url import SystemName
 
 __all__ = ["study"]
 
@@ -47,20 +45,6 @@ def study(
     if name is None:
         _list(json=shared.json)
         return
-    several = _experiments(name)
-    if several is not None:
-        own = {
-            "report": None if report == _REPORT else report, "scale": scale, "only": only,
-            "repetitions": repetitions, "seed": seed, "through": through, "pin": pin,
-            "on-existing": None if on_existing == "refuse" else on_existing,
-        }  # fmt: skip
-        for word, said in own.items():
-            if said is not None:
-                raise SpecError(
-                    f"--{word} is for a study of cases: say it in the words of {several.name}"
-                )
-        _carry_experiments(several, system, shared, cases=cases, text=text)
-        return
     file = _read(name)
     if text:
         typer.echo(file.text, nl=False)
@@ -85,36 +69,6 @@ def study(
     from kvmark.cli.commands.study_run import carry_study
 
     carry_study(file, asked, shared, report, on_existing=on_existing)
-
-
-def _experiments(name: str) -> ExperimentsFile | None:
-    """The experiments of a file; none where it is a study of cases."""
-    from kvmark.spec.study_experiments import experiments_of
-    from kvmark.spec.yaml_file import read_document, read_text
-
-    if not name.endswith(_ENDINGS):
-        return None
-    return experiments_of(read_document(read_text(Path(name)), name))
-
-
-def _carry_experiments(
-    file: ExperimentsFile, system: SystemName | None, shared: Shared, *, cases: bool, text: bool
-) -> None:
-    from kvmark.cli.commands.study_experiments import (
-        carry_experiments,
-        check_experiments,
-        shown_experiment,
-    )
-
-    if not (cases or text):
-        carry_experiments(file, system, shared)
-        return
-    check_experiments(file, system)
-    if shared.json:
-        _print_json("study-cases", {"cases": [{"experiment": one} for one in file.experiments]})
-        return
-    for title in file.experiments:
-        typer.echo(shown_experiment(file, title))
 
 
 def _read(name: str) -> StudyFile:

@@ -15,7 +15,7 @@ from kvmark.cli.commands.study_answer import study_answer
 from kvmark.cli.experiment import Shared, carried_out
 from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
 from kvmark.cli.system import named_system
-from kvmark.errors import AnswerIsNo, KvmarkError, NotBegun, SystemUnderTestError, UsageError
+from kvmark.errors import AnswerIsNo, KvmarkError, SystemUnderTestError, UsageError
 from kvmark.experiment.designs.matrix.answer import answered, begun_with, newest_of
 from kvmark.experiment.designs.matrix.definition import Asked, Study
 from kvmark.experiment.designs.matrix.design import Matrix
@@ -51,7 +51,7 @@ def carry_study(
     if report is not None:
         check_output(report, "report: ")
     records = shared.records
-    name = shared.scoped(file.spec.name)
+    name = file.spec.name
     journal = _found(records, name, asked) if shared.resume else None
     if journal is not None:
         asked = _as_before(asked, file, journal)
@@ -102,12 +102,12 @@ def _found(records: Records, name: str, asked: Asked) -> Journal:
     """The newest study of a name, or of those with the user's choice of cases where there are some.
 
     Raises:
-        NotBegun: there is none.
+        UsageError: there is none.
     """
     chosen = newest_of(records, name, asked.only) if asked.only else None
     journal = chosen or find(records, name)
     if journal is None:
-        raise NotBegun(f"no study {name} was begun in {records.root}; leave --resume out")
+        raise UsageError(f"no study {name} was begun in {records.root}; leave --resume out")
     return journal
 
 
