@@ -8,7 +8,6 @@ written, is there only where that was asked for (`schema.Keep`).
 
 from kvmark.trace.csv import Layout, import_csv, layout_of
 from kvmark.trace.folder import Trace, TraceWriter
-from kvmark.trace.fql import FQL, import_fql, is_fql
 from kvmark.trace.monitor import MONITOR, import_monitor, is_monitor
 from kvmark.trace.recording import about_tapes, are_tapes
 from kvmark.trace.run_log import RunRecording
@@ -19,7 +18,6 @@ from kvmark.trace.tapes import TapePart, Tapes, tapes, tapes_folder
 __all__ = [
     "COLUMNS",
     "FORMAT",
-    "FQL",
     "HASHED",
     "KINDS",
     "MONITOR",
@@ -36,10 +34,8 @@ __all__ = [
     "about_tapes",
     "are_tapes",
     "import_csv",
-    "import_fql",
     "import_monitor",
     "import_tapes",
-    "is_fql",
     "is_monitor",
     "layout_of",
     "record",

@@ -34,7 +34,7 @@ File = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
-        help="Operations: CSV, MONITOR's or fqltool's output, or what a recording left.",
+        help="Operations: CSV, MONITOR's output, or what a recording left.",
         show_default=False,
     ),
 ]
@@ -51,14 +51,6 @@ Columns = Annotated[
 ]
 Time = Annotated[
     Literal["s", "ms", "us", "ns", "iso"], typer.Option(help="The unit of a named file's times.")
-]
-KeyColumn = Annotated[
-    str,
-    typer.Option(
-        metavar="TABLE=COLUMN,…",
-        help="Of fqltool's output: a table's partition key; TABLE=A+B where it has two columns.",
-        show_default=False,
-    ),
 ]
 HashKey = Annotated[
     Path | None,
@@ -87,7 +79,6 @@ def import_(
     output: Output = None,
     columns: Columns = "",
     time: Time = "s",
-    key_column: KeyColumn = "",
     hash_key: HashKey = None,
     keep_keys: KeepKeys = False,
     keep_values: KeepValues = False,
@@ -102,15 +93,7 @@ def import_(
     from kvmark.trace import Keep, sentences
 
     keep = Keep(keys=keep_keys, values=keep_values)
-    info = _imported(
-        file,
-        output,
-        _named(columns),
-        time,
-        _key_columns(key_column),
-        hash_key_in(hash_key),
-        keep,
-    )
+    info = _imported(file, output, _named(columns), time, hash_key_in(hash_key), keep)
     if json:
         print_json("imported-trace", {"trace": output, "info": info})
         return
@@ -166,23 +149,19 @@ def _imported(
     output: Path,
     columns: dict[str, str],
     time: str,
-    key_columns: dict[str, list[str]],
     hash_key: bytes,
     keep: Keep,
 ) -> TraceInfo:
     """Makes the trace, in the way that the file's content says."""
     from kvmark.trace import (
-        FQL,
         MONITOR,
         Keep,
         TraceWriter,
         about_tapes,
         are_tapes,
         import_csv,
-        import_fql,
         import_monitor,
         import_tapes,
-        is_fql,
         is_monitor,
         layout_of,
     )
@@ -194,11 +173,6 @@ def _imported(
             raise UsageError(f"{file} was recorded without {lacks.words()}; leave that out")
         with TraceWriter(output, source, recorded) as writer:
             return import_tapes(file, writer)
-    if not columns and file.is_file() and is_fql(file):
-        with TraceWriter(output, FQL) as writer:
-            return import_fql(file, key_columns, writer, hash_key)
-    if key_columns:
-        raise UsageError(f"--key-column is for fqltool's output, and {file} is none")
     if file.exists() and not file.is_file():
         raise ImportFileError(f"{file} is no regular file, as a log is")
     if not columns and is_monitor(file):
@@ -219,18 +193,6 @@ def _named(text: str) -> dict[str, str]:
         if ours.strip() in named:
             raise UsageError(f"--columns: {ours.strip()} is said twice")
         named[ours.strip()] = theirs.strip()
-    return named
-
-
-def _key_columns(text: str) -> dict[str, list[str]]:
-    """`users=id,posts=user+day` as names; none of an empty text."""
-    named: dict[str, list[str]] = {}
-    for word in filter(None, (word.strip() for word in text.split(","))):
-        table, _, columns = word.partition("=")
-        names = [name.strip() for name in columns.split("+")]
-        if not table.strip() or not all(names):
-            raise UsageError(f"--key-column: {word!r} isn't a table and a column, as in users=id")
-        named[table.strip()] = names
     return named
 
 
