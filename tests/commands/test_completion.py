@@ -66,11 +66,6 @@ def test_what_stands_under_runs_is_offered(tab: Tab) -> None:
     assert tab("runs", "--limit", "3", "--ta") == ["--tag"]
 
 
-def test_a_word_of_before_is_completed_and_says_nothing(tab: Tab, make_run: MakeRun) -> None:
-    run = make_run()
-    assert tab("export", "") == ["last", run]
-
-
 @pytest.mark.parametrize("command", ["show", "runs show", "runs report", "runs scaling"])
 def test_runs_are_offered_newest_first(tab: Tab, make_run: MakeRun, command: str) -> None:
     ids = [make_run(age) for age in range(3)]

@@ -14,7 +14,7 @@ import typer
 from kvmark.cli import main
 from kvmark.cli.documents import DOCUMENTS
 from kvmark.cli.program import program
-from kvmark.cli.registry import COMMANDS, RENAMED, WholeCommands, function_of
+from kvmark.cli.registry import COMMANDS, WholeCommands, function_of
 from kvmark.records import Records
 
 HEAVY = {"altair", "jinja2", "numpy", "polars", "psutil", "pydantic", "ray", "rich", "scipy"}
@@ -138,17 +138,6 @@ def test_words_for_one_side_of_a_comparison_name_no_folder(
 ) -> None:
     assert main(["ab", "ycsb/c --system null: --runs here"]) == 2
     assert "--runs is not for a part" in capsys.readouterr().err
-
-
-def test_a_word_of_before_is_carried_out_and_tells_the_new_one(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    for old, new in RENAMED.items():
-        assert old not in COMMANDS
-        assert main([old, "--bogus"]) == 2
-        said = capsys.readouterr().err.splitlines()
-        assert said[0] == f"kvmark: {old} is called {new} now"
-        assert said[1].endswith(f"; see kvmark {new} --help")
 
 
 def test_all_commands_are_those_of_the_list() -> None:

@@ -13,7 +13,7 @@ import typer
 
 from kvmark import __version__
 from kvmark.cli.command_line import hide_secrets
-from kvmark.cli.registry import COMMANDS, RENAMED, LazyCommands
+from kvmark.cli.registry import COMMANDS, LazyCommands
 from kvmark.errors import Interrupted, KvmarkError, RunError, UsageError
 from kvmark.foreign_text import printable, without_passwords
 
@@ -79,7 +79,7 @@ def _sentence(error: typer.TyperException, words: Sequence[str]) -> str:
     said = error.format_message().rstrip(".").replace(". Did you", " — did you")
     if said.startswith(_INVALID):
         return said.removeprefix(_INVALID).replace("Value error, ", "")
-    meant = (" ".join(words[:2]), RENAMED.get(words[0], words[0]))
+    meant = (" ".join(words[:2]), words[0])
     name = next((f" {one}" for one in meant if one in {*COMMANDS, "runs"}), "")
     advice = "" if said.endswith("?") else f"; see kvmark{name} --help"
     return f"{said[:1].lower()}{said[1:]}{advice}"

@@ -17,7 +17,6 @@ from kvmark.spec.suggest import shown
 __all__ = [
     "COMMANDS",
     "GROUPS",
-    "RENAMED",
     "LazyCommands",
     "OneCommand",
     "WholeCommands",
@@ -154,10 +153,6 @@ COMMANDS: Final = {
     **{f"runs {word}": one for word, one in _OF_RUNS.items()},
 }
 """Every command by its words."""
-RENAMED: Final = {
-    **{word: f"runs {word}" for word in _OF_RUNS if word not in {*_FIRST, "list", "rm", "prune"}},
-}
-"""What commands were called before; such a word works for one version more."""
 
 
 class OneCommand(TyperCommand):
@@ -188,11 +183,6 @@ class LazyCommands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that words begin with, now with its module."""
-        if args[0] in RENAMED:
-            old, new = args[0], RENAMED[args[0]]
-            args = [*new.split(), *args[1:]]
-            if not ctx.resilient_parsing:
-                typer.echo(f"kvmark: {old} is called {new} now", err=True)
         name, found, others = super().resolve_command(ctx, args)
         _hold_nothing(ctx, name)
         return name, None if found is None or name is None else loaded(name), others
