@@ -114,15 +114,6 @@ def late_with_busy_clients(draft: Draft) -> None:
     draft.group["late_busy"] = draft.group["late"]
 
 
-def late_with_full_intervals(draft: Draft) -> None:
-    """As an older kvmark recorded it."""
-    late(0.2)(draft)
-    draft.group["late_busy"] = None
-    for row in draft.total_rows():
-        row["late"] = int(row["count"] * 0.2)
-        row["in_flight"] = draft.plan["groups"][0]["clients"]
-
-
 def busy_worker(share: float) -> Plant:
     def plant(draft: Draft) -> None:
         draft.worker["idle_spin_ns"] = draft.worker["wall_ns"] // 100
@@ -503,7 +494,6 @@ OPEN: list[tuple[str, Plant, Level]] = [
     ("schedule_late", late(0.05), Level.SUSPECT),
     ("schedule_late", late(0.20), Level.INVALID),
     ("concurrency_limit", late_with_busy_clients, Level.NOTE),
-    ("concurrency_limit", late_with_full_intervals, Level.NOTE),
 ]
 
 # Closed from the logs of a killed process: tests/records kills one. Imported: tests/imports. Of

@@ -205,7 +205,9 @@ def test_an_archive_has_a_study_only_with_all_of_its_runs(
     runs = [make_run(hours, f"study:{study}") for hours in (1, 2)]
     folder = records.root / "studies" / study
     folder.mkdir(parents=True)
-    (folder / "study.json").write_text(json.dumps({"name": "mine", "design": "matrix"}))
+    (folder / "study.json").write_text(
+        json.dumps({"format": 1, "name": "mine", "design": "matrix"})
+    )
     lines = [json.dumps({"case": "a", "repetition": n, "run": run}) for n, run in enumerate(runs)]
     (folder / "journal.jsonl").write_text("\n".join([*lines, ""]))
     found = []

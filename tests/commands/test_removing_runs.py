@@ -29,7 +29,7 @@ def of_study(make_run: MakeRun, records: Records) -> str:
     """A run of a study."""
     folder = records.root / journal.FOLDER / STUDY
     folder.mkdir(parents=True)
-    (folder / "study.json").write_text("{}")
+    (folder / "study.json").write_text('{"format": 1, "design": "matrix"}')
     return make_run(30, f"study:{STUDY}")
 
 

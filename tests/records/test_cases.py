@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kvmark.records import Case, Manifest, block_of, by_case, repetition_of
-from kvmark.records.formats import NEWEST
+from kvmark.records.files import FORMAT
 
 PLAN: dict[str, Any] = {
     "name": "ycsb/a",
@@ -60,7 +60,7 @@ def made(store: str = "Redis", spec: dict[str, Any] | None = None, **changes: An
     return Made(
         Manifest.model_validate(
             {
-                "format": NEWEST, "id": "x", "created": "", "plan": plan, "closed_by": "engine",
+                "format": FORMAT, "id": "x", "created": "", "plan": plan, "closed_by": "engine",
                 "engine": engine, "spec": spec or {},
             }
         )

@@ -15,7 +15,7 @@ import pytest
 
 from kvmark.errors import RecordsError, RunError
 from kvmark.records import Header, Records, Run, RunFolder, recover
-from kvmark.records.formats import NEWEST
+from kvmark.records.files import FORMAT
 from kvmark.records.intervals import TIMED
 
 Going = Callable[[], RunFolder]
@@ -57,18 +57,18 @@ def test_columns_without_a_value_keep_their_type(going: Going, engine_record: En
     assert run.intervals["service_ns_mean"].dtype == pl.Float64
 
 
-def test_a_table_of_an_older_kvmark_has_the_columns_that_it_did_not_write(
+def test_a_table_has_the_columns_without_which_it_was_written(
     going: Going, engine_record: Engine
 ) -> None:
     run = going().close(engine_record())
     table = run.path / "intervals.parquet"
-    older = pl.read_parquet(table).drop("late_busy", "carried")
+    older = pl.read_parquet(table).drop("read_late", "carried")
     table.chmod(0o600)
     older.write_parquet(table)
     read = Run.open(run.path)
     assert read.intervals["carried"].null_count() == read.intervals.height
     assert read.intervals.select(TIMED.sum()).item() == read.intervals["count"].sum()
-    assert read.manifest.engine.phases[0].groups[0].late_busy is None
+    assert read.manifest.engine.phases[0].groups[0].read_late is None
 
 
 def test_the_files_of_a_closed_run_are_read_only(going: Going, engine_record: Engine) -> None:
@@ -202,8 +202,8 @@ def test_a_manifest_of_a_later_format_asks_for_an_update(
     path = run.path / "manifest.json"
     document = json.loads(path.read_text())
     path.chmod(0o644)
-    path.write_text(json.dumps({**document, "format": NEWEST + 1}))
-    with pytest.raises(RecordsError, match=f"it has format {NEWEST + 1} and this kvmark reads"):
+    path.write_text(json.dumps({**document, "format": FORMAT + 1}))
+    with pytest.raises(RecordsError, match=f"it has format {FORMAT + 1} and this kvmark reads"):
         Run.open(run.path)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kvmark.records import Manifest
 from kvmark.records.environment import RunEnvironment
-from kvmark.records.formats import NEWEST
+from kvmark.records.files import FORMAT
 from kvmark.testbed.host import describe_host
 
 CASSANDRA: dict[str, Any] = {
@@ -45,7 +45,7 @@ def manifest(testbed: dict[str, Any] | None, host: dict[str, Any] = HOST) -> Man
     }
     return Manifest.model_validate(
         {
-            "format": NEWEST, "id": "x", "created": "", "plan": plan, "closed_by": "engine",
+            "format": FORMAT, "id": "x", "created": "", "plan": plan, "closed_by": "engine",
             "engine": engine, "testbed": testbed, "host": host,
         }
     )  # fmt: skip

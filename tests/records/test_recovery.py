@@ -234,6 +234,6 @@ def test_recovering_a_closed_run_only_reads_it(
 
 def test_a_damaged_description_cannot_be_recovered(going: Going) -> None:
     folder = going()
-    (folder.path / "running.json").write_text('{"format": 1}')
+    (folder.path / "running.json").write_text('{"format": 2}')
     with pytest.raises(RecordsError, match=r"running\.json can't be read \(id: Field required\)"):
         recover(folder.path)

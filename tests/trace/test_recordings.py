@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kvmark.errors import ImportFileError, UsageError
 from kvmark.trace import COLUMNS, Keep, Trace, TraceWriter, about_tapes, are_tapes, import_tapes
-from kvmark.trace.recording import ABOUT
+from kvmark.trace.recording import ABOUT, write_about
 
 RECORD = struct.Struct("<QQQQIIIIIHHBBB5x")
 STATEMENTS = (("GET {key}", "read"), ("SET {key} {value} {ttl}", "update"))
@@ -44,7 +44,7 @@ def block(records: Sequence[bytes]) -> bytes:
 def written(folder: Path, *tapes: bytes) -> Path:
     path = folder / "t.trace"
     path.mkdir()
-    (path / ABOUT).write_text(json.dumps({"source": "a tap"}))
+    write_about(path, "a tap")
     named = ({"outcomes": OUTCOMES}, *({"statement": s, "kind": k} for s, k in STATEMENTS))
     lines = "".join(f"{json.dumps(line)}\n" for line in named)
     for number, tape in enumerate(tapes):
@@ -153,6 +153,9 @@ def test_a_folder_of_tapes_is_no_trace_yet_and_says_so(tmp_path: Path) -> None:
     (path / ABOUT).write_text("[]")
     with pytest.raises(ImportFileError, match="it names no source"):
         imported(path)
+    (path / ABOUT).write_text(json.dumps({"format": 2, "source": "a later tap"}))
+    with pytest.raises(ImportFileError, match="has format 2 and this kvmark reads 1"):
+        imported(path)
 
 
 def kept_block(*rows: tuple[bytes | None, bytes | None]) -> bytes:
@@ -172,8 +175,7 @@ def test_what_a_tap_kept_is_in_the_trace_and_in_no_trace_that_was_to_keep_nothin
     block_of = kept_block((b"k\xff", b"value"), (b"other", None), (None, b"v"), (None, None))
     path = written(tmp_path, block_of, b"")
     assert "key_content" not in imported(path).columns
-    about = {"source": "a tap", "keys": True, "values": True}
-    (path / ABOUT).write_text(json.dumps(about))
+    write_about(path, "a tap", Keep(keys=True, values=True))
     (tmp_path / "y.trace").rename(tmp_path / "hashed.trace")
     rows = imported(path)
     assert rows["key_content"].to_list() == [b"k\xff", b"other", None, None]
@@ -187,6 +189,6 @@ def test_a_record_whose_content_is_not_there_is_refused(tmp_path: Path) -> None:
     whole = kept_block((b"key", b"value"))
     cut = whole[:12] + struct.pack("<I", 7) + whole[16:-1]
     path = written(tmp_path, cut)
-    (path / ABOUT).write_text(json.dumps({"source": "a tap", "keys": True, "values": True}))
+    write_about(path, "a tap", Keep(keys=True, values=True))
     with pytest.raises(ImportFileError, match="what a record keeps isn't there"):
         imported(path)

@@ -81,7 +81,9 @@ class Journal:
         """
         path = self.path / _DEFINITION
         try:
-            return files.read_document(path)
+            document = files.read_document(path)
+            files.check_format(document, FORMAT)
+            return document
         except (OSError, ValueError) as problem:
             raise RecordsError(f"{path} can't be read: {problem}") from problem
 
@@ -89,14 +91,12 @@ class Journal:
         """The claim in the marks of systems that this study found empty, the study's alone.
 
         Raises:
-            RecordsError: what it was begun with can't be read.
-            RunError: the claim of a study of an older kvmark can't be written.
+            RecordsError: what it was begun with can't be read, or has no claim.
         """
-        document = self.definition
-        if "claim" not in document:
-            document = {**document, "claim": _new_claim()}
-            self._define(document)
-        return str(document["claim"])
+        claim = self.definition.get("claim")
+        if claim is None:
+            raise RecordsError(f"study {self.id} has no claim: begin anew without --resume")
+        return str(claim)
 
     def ask_for_more(self, asked: Mapping[str, Any]) -> None:
         """Keeps what is asked for from now on; what was made already stays a part of it.
@@ -105,9 +105,7 @@ class Journal:
             RecordsError: what it was begun with can't be read.
             RunError: it can't be written.
         """
-        self._define({**self.definition, "asked": asked})
-
-    def _define(self, document: Mapping[str, Any]) -> None:
+        document = {**self.definition, "asked": asked}
         try:
             files.write_atomically(self.path / _DEFINITION, files.to_json(document))
         except OSError as problem:
@@ -245,7 +243,7 @@ def begin(records: Records, name: str, definition: Mapping[str, Any]) -> Journal
     path = root / f"{created:%Y%m%d-%H%M%S}-{name}-{records.token()}"
     document = {
         "format": FORMAT, "id": path.name, "name": name, "created": created.isoformat(),
-        "claim": _new_claim(), **definition,
+        "claim": secrets.token_hex(_CLAIM_BYTES), **definition,
     }  # fmt: skip
     # Under its name it is never seen without its definition.
     hidden = root / f".{path.name}"
@@ -298,10 +296,6 @@ def of_run(records: Records, entry: Entry) -> Journal | None:
         if journal is not None:
             return journal
     return None
-
-
-def _new_claim() -> str:
-    return secrets.token_hex(_CLAIM_BYTES)
 
 
 def _unwritable(path: Path, problem: OSError) -> RunError:

@@ -28,7 +28,6 @@ from kvmark.records import (
     RunRecord,
     files,
 )
-from kvmark.records.formats import NEWEST
 from kvmark.records.intervals import SCHEMA, to_parquet
 from kvmark.records.model import SystemRecord
 from kvmark.records.writer import one_sentence
@@ -122,7 +121,7 @@ def _manifest(
         said=dict(reading.said),
     )
     return Manifest(
-        format=NEWEST,
+        format=files.FORMAT,
         id=folder.id,
         tags=tuple(dict.fromkeys([TAG, *tags])),
         created=folder.created.isoformat(),

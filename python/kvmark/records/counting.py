@@ -1,16 +1,15 @@
 """How engines have counted, as numbers: with each the same work gives other figures than before.
 
-An engine writes its number into the record of a run. Those of records of format 1 didn't; which one
-it was is told from what it wrote.
+An engine writes its number into the record of a run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-__all__ = ["COUNTINGS", "Counting", "counting_of_format_1", "moved_between"]
+__all__ = ["COUNTINGS", "Counting", "moved_between"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +57,3 @@ def moved_between(one: int, other: int) -> str:
         return "which figures that moves a newer kvmark knows"
     changed = "; ".join(step.changed for step in known)
     return f"since then {changed}; this moves {'; '.join(step.moves for step in known)}"
-
-
-def counting_of_format_1(engine: Mapping[str, Any]) -> int:
-    """How the engine counted that wrote this record of format 1, by what stands in it."""
-    phases = engine.get("phases", ())
-    groups = [group for phase in phases for group in phase.get("groups", ())]
-    if any("generator_lag" in phase for phase in phases):
-        return 3
-    return 2 if any("late_busy" in group for group in groups) else 1

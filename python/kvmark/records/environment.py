@@ -50,7 +50,6 @@ def _host(host: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"host.{name}", str(host.get(name) or _UNKNOWN)
     memory = host.get("memory_bytes")
     yield "host.memory", _size(memory) if isinstance(memory, int) else _UNKNOWN
-    # An older kvmark kept none of these.
     for name, value in host.get("sysctl", {}).items():
         yield f"host.{name}", str(value)
 

@@ -42,6 +42,8 @@ OWN_FILES = re.compile(rf"{_NAMES}|\.({_NAMES})\.\d+\.tmp")
 """Every name that kvmark writes in the folder of a run."""
 
 
+FORMAT: Final = 2
+"""Of a run's folder; the number stands in its manifest and in ``running.json``."""
 PRIVATE_FOLDER: Final = 0o700
 PRIVATE_FILE: Final = 0o600
 """Records hold hosts, commands and, in traces, values: they are the user's alone."""
@@ -99,6 +101,19 @@ def read_document(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{path.name} holds no object")
     return value
+
+
+def check_format(document: Mapping[str, Any], known: int) -> None:
+    """Refuses a document of a format that isn't read.
+
+    Raises:
+        ValueError: names both formats.
+    """
+    written = document.get("format")
+    if written != known:
+        is_newer = isinstance(written, int) and written > known
+        advice = ": update kvmark" if is_newer else ""
+        raise ValueError(f"it has format {written} and this kvmark reads {known}{advice}")
 
 
 def sync_folder(folder: Path) -> None:

@@ -46,7 +46,7 @@ TIMED: Final = pl.col("count") - pl.col("carried").fill_null(0)
 
 
 def with_all_columns(table: pl.DataFrame) -> pl.DataFrame:
-    """The table with the columns that an older kvmark didn't write, without values."""
+    """The table with all columns; those that it was written without have no values."""
     missing = {name: kind for name, kind in SCHEMA.items() if name not in table.columns}
     return table.with_columns(**{name: pl.lit(None, kind) for name, kind in missing.items()})
 

@@ -1,6 +1,5 @@
 """What a run's files say, as frozen models: the manifest and the engine's record in it.
 
-They are of the newest format; `formats` makes them of what an older kvmark wrote.
 Durations and instants are nanoseconds; instants count from the run's origin unless they say wall.
 """
 
@@ -72,10 +71,10 @@ class GroupRecord(_Frozen):
     due: int | None = None
     dropped: int = 0
     late: int = 0
-    #: Of these, because their client was busy; none where an older kvmark didn't tell.
-    late_busy: int | None = None
+    #: Of these, because their client was busy.
+    late_busy: int = 0
     #: Answers that the engine read after the limit on time, and doesn't count as timeouts; none
-    #: where an older kvmark didn't count them.
+    #: where they weren't counted.
     read_late: int | None = None
     abandoned: int = 0
     frontier: int | None = None
@@ -112,14 +111,12 @@ class BeforeAfter(_Frozen):
 class SweepRecord(_Frozen):
     """What the verify phase read back, besides the outcomes of its reads.
 
-    A miss is a missing record; a mismatch is counted here or has an older value. Earlier versions
-    counted no mismatch apart.
+    A miss is a missing record; a mismatch is counted here or has an older value.
     """
 
     #: Records that were read back.
     records: int
-    #: Records that were written, estimated where a sample was read back; None in earlier versions,
-    #: which read all of them back.
+    #: Records that were written, estimated where a sample was read back; none where it isn't known.
     written: int | None = None
     #: Of those read back, how many hold a write whose outcome the generator never knew.
     unacknowledged: int
@@ -145,7 +142,7 @@ class PhaseRecord(_Frozen):
     workers: tuple[WorkerRecord, ...] = ()
     process: ProcessRecord = ProcessRecord()
     statistics: dict[str, BeforeAfter] = Field(default_factory=dict)
-    #: None where no read was sampled, or an older kvmark sampled none.
+    #: None where no read was sampled.
     generator_lag: LagRecord | None = None
     sweep: SweepRecord | None = None
     #: Records that an earlier load had put there, behind which this one went on; none where it

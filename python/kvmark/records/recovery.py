@@ -145,15 +145,10 @@ def _group(name: str, totals: pl.DataFrame, rows: pl.DataFrame) -> dict[str, Any
         "ok": int(ok.select(TIMED.sum()).item()),
         "due": last["due"],
         "late": int(totals["late"].sum()),
-        "late_busy": _known_sum(totals["late_busy"]),
+        "late_busy": int(totals["late_busy"].sum()),
         "read_late": last["read_late"],
         "frontier": last["frontier"],
     }
-
-
-def _known_sum(column: pl.Series) -> int | None:
-    """The sum of a column; none where an older kvmark wrote none."""
-    return None if column.null_count() == len(column) else int(column.sum())
 
 
 def _totals(

@@ -15,7 +15,6 @@ from pydantic import ValidationError
 from kvmark.errors import RecordsError
 from kvmark.records import files
 from kvmark.records.events import read_events
-from kvmark.records.formats import as_newest
 from kvmark.records.histograms import decode
 from kvmark.records.intervals import SCHEMA, with_all_columns
 from kvmark.records.model import Manifest, PhaseRecord, TimeRecord, TotalRecord
@@ -174,9 +173,10 @@ class Run:
 
 def _parse(text: bytes) -> Manifest:
     value = json.loads(text)
-    newest = as_newest(value) if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        files.check_format(value, files.FORMAT)
     try:
-        return Manifest.model_validate(newest)
+        return Manifest.model_validate(value)
     except ValidationError as problem:
         first = problem.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the document"

@@ -21,7 +21,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kvmark.errors import RecordsError, RunError
 from kvmark.records import files
-from kvmark.records.formats import NEWEST, as_newest
 from kvmark.records.model import Manifest
 from kvmark.records.process import Lock, Writer, take_lock
 from kvmark.removal import discard_folder
@@ -71,7 +70,9 @@ class Running(BaseModel):
         """
         path = folder / files.RUNNING
         try:
-            return cls.model_validate(as_newest(files.read_document(path)))
+            document = files.read_document(path)
+            files.check_format(document, files.FORMAT)
+            return cls.model_validate(document)
         except FileNotFoundError:
             raise RecordsError(
                 f"run {folder.name} has neither a manifest nor {files.RUNNING}, so it holds no"
@@ -127,7 +128,7 @@ class RunFolder:
 
     def _running(self, header: Header, *, locks: bool) -> Running:
         return Running(
-            format=NEWEST,
+            format=files.FORMAT,
             id=self.id,
             created=self.created.isoformat(),
             command=header.command,

@@ -14,7 +14,7 @@ from kvmark.stats import Counts
 
 __all__ = ["Part", "gravest", "merge_lags", "merge_records", "merge_totals", "missing_part"]
 
-_SUMS: Final = ("issued", "completed", "ok", "dropped", "late", "abandoned")
+_SUMS: Final = ("issued", "completed", "ok", "dropped", "late", "late_busy", "abandoned")
 _PROCESS: Final = (
     "cpu_user_ns",
     "cpu_system_ns",
@@ -160,7 +160,6 @@ def _groups(found: Sequence[tuple[Part, Record]], plan: Plan, of: int) -> Iterat
                 field: _sum(group.get(field) for group in of_share.values()) or 0 for field in _SUMS
             },
             "due": _sum(group["due"] for group in of_share.values()),
-            "late_busy": _sum(group.get("late_busy") for group in of_share.values()),
             "read_late": _sum(group.get("read_late") for group in of_share.values()),
             "frontier": acknowledged([start if one is None else one for one in known], start),
         }

@@ -82,6 +82,8 @@ class Testbed(BaseModel):
     model_config = ConfigDict(frozen=True)
     __test__ = False  # not a test, whatever its name begins with
 
+    format: Literal[1] = 1
+    """Of `testbed.json`."""
     name: str
     system: str
     version: str

@@ -10,21 +10,23 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, Final, TypeAlias
 
 import numpy as np
 import polars as pl
 
-from kvmark.errors import ImportFileError
-from kvmark.trace.folder import TraceWriter
-from kvmark.trace.schema import KINDS, Keep
+from kvmark.errors import ImportFileError, RunError
+from kvmark.trace.folder import TraceWriter, first_line
+from kvmark.trace.schema import HASHED, KINDS, Keep
 from kvmark.trace.tape import HEAP_MAX, KEY_KEPT, MAGIC, RECORD, RECORDS_MAX, VALUE_KEPT
 
-__all__ = ["ABOUT", "about_tapes", "are_tapes", "seal"]
+__all__ = ["ABOUT", "about_tapes", "are_tapes", "seal", "write_about"]
 
 ABOUT: Final = "tapes.json"
 """What is known of a recording from its beginning on."""
+_FORMAT: Final = 1
 
 _HEAD: Final = struct.Struct("<8sII")
 _BYTES: Final = 64
@@ -52,10 +54,28 @@ def about_tapes(folder: Path) -> tuple[str, Keep]:
     """
     try:
         about = json.loads((folder / ABOUT).read_text("utf-8"))
+        source, written = str(about["source"]), about["format"]
         keep = Keep(keys=bool(about.get("keys")), values=bool(about.get("values")))
-        return str(about["source"]), keep
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as problem:
         raise ImportFileError(f"{folder / ABOUT} can't be read: it names no source") from problem
+    if written != _FORMAT:
+        raise ImportFileError(
+            f"{folder / ABOUT} has format {written} and this kvmark reads {_FORMAT}: update kvmark"
+        )
+    return source, keep
+
+
+def write_about(folder: Path, source: str, keep: Keep = HASHED) -> None:
+    """Writes what is recorded in a folder, and what is kept of it.
+
+    Raises:
+        RunError: it can't be written.
+    """
+    about = {"format": _FORMAT, "source": source, **asdict(keep)}
+    try:
+        (folder / ABOUT).write_text(json.dumps(about))
+    except OSError as problem:
+        raise RunError(f"{folder} can't be written: {first_line(problem)}") from problem
 
 
 def seal(folder: Path, writer: TraceWriter, keep: Keep) -> None:

@@ -18,8 +18,8 @@ import polars as pl
 
 from kvmark.errors import ImportFileError, KvmarkError, RunError
 from kvmark.removal import discard_folder, remove_file
-from kvmark.trace.folder import OWN_FILES, TraceWriter, first_line
-from kvmark.trace.recording import ABOUT
+from kvmark.trace.folder import OWN_FILES, TraceWriter
+from kvmark.trace.recording import ABOUT, write_about
 from kvmark.trace.schema import KINDS, TraceInfo
 
 __all__ = ["RunRecording", "is_log", "seal_log"]
@@ -58,10 +58,7 @@ class RunRecording:
         self.told: tuple[str, ...] = ()
         """What a reader of the trace should know; to be set before the end."""
         self._writer = TraceWriter(path, source)
-        try:
-            (path / ABOUT).write_text(json.dumps({"source": source}))
-        except OSError as problem:
-            raise RunError(f"{path} can't be written: {first_line(problem)}") from problem
+        write_about(path, source)
 
     @property
     def folder(self) -> Path:

@@ -15,8 +15,8 @@ from typing import Any, Final
 from kvmark import _engine
 from kvmark.errors import ImportFileError, KvmarkError, RunError
 from kvmark.removal import discard_folder, remove_file
-from kvmark.trace.folder import OWN_FILES, TraceWriter, first_line
-from kvmark.trace.recording import ABOUT, about_tapes, seal
+from kvmark.trace.folder import OWN_FILES, TraceWriter
+from kvmark.trace.recording import ABOUT, about_tapes, seal, write_about
 from kvmark.trace.run_log import is_log, seal_log
 from kvmark.trace.schema import Keep, TraceInfo
 
@@ -76,7 +76,7 @@ def record(
     """
     writer = TraceWriter(path, source, settings.keep)
     try:
-        _write_about(path, source, settings.keep)
+        write_about(path, source, settings.keep)
         told = json.loads(
             _engine.tap(
                 json.dumps(asdict(settings)),
@@ -117,13 +117,6 @@ def import_tapes(folder: Path, writer: TraceWriter) -> TraceInfo:
     if not info.operations:
         raise ImportFileError(f"{folder} has no operations")
     return info
-
-
-def _write_about(path: Path, source: str, keep: Keep) -> None:
-    try:
-        (path / ABOUT).write_text(json.dumps({"source": source, **asdict(keep)}))
-    except OSError as problem:
-        raise RunError(f"{path} can't be written: {first_line(problem)}") from problem
 
 
 _COUNTED: Final = (

@@ -83,8 +83,6 @@ def check_lateness(phase: JudgedPhase) -> Iterator[Reason | None]:
         if group.due is None or not group.issued:
             continue
         busy = group.late_busy
-        if busy is None:
-            busy = _late_at_the_limit(phase, group)
         for code, late, cause in (
             ("schedule_late", group.late - busy, "while their clients were free"),
             ("concurrency_limit", busy, "because their clients were busy with those before"),
@@ -98,18 +96,6 @@ def check_lateness(phase: JudgedPhase) -> Iterator[Reason | None]:
                 {"group": group.group, "late": late, "issued": group.issued},
                 phase=phase.name,
             )
-
-
-def _late_at_the_limit(phase: JudgedPhase, group: GroupRecord) -> int:
-    """A guess for runs of an older kvmark, which didn't tell why operations were late.
-
-    Counted are the intervals at whose begin or end all clients were in flight.
-    """
-    limit = phase.planned(group.group).get("clients")
-    if limit is None:
-        return 0
-    full = (pl.col("in_flight") >= limit) | (pl.col("in_flight").shift(1).fill_null(0) >= limit)
-    return int(phase.group_totals(group.group).filter(full)["late"].sum())
 
 
 def check_generator(phase: JudgedPhase) -> Iterator[Reason | None]:

@@ -100,7 +100,6 @@ def check_lost_writes(phase: JudgedPhase) -> Iterator[Reason | None]:
     """In the verify phase each record must hold what was written last."""
     missing, wrong = phase.count("miss"), phase.count("mismatch")
     sweep = phase.record.sweep
-    # Earlier versions told no more of a mismatch.
     incomplete, torn, resurrected = (
         (sweep.incomplete, sweep.torn, sweep.resurrected) if sweep else (0, 0, 0)
     )

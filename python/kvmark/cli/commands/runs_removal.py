@@ -179,7 +179,7 @@ def _reason_to_stay(records: Records, entry: Entry, *, force: bool) -> str | Non
         return _FOREIGN
     journal = None if force else of_run(records, entry)
     # What a study's file asks for is gone on with for days; others are one command's.
-    is_kept = journal is not None and journal.definition.get("design", "matrix") == "matrix"
+    is_kept = journal is not None and journal.definition.get("design") == "matrix"
     return f"part of study {journal.id}" if journal is not None and is_kept else None
 
 

@@ -79,7 +79,7 @@ def _waited_for_client(runs: Sequence[Run]) -> float:
     """The share of operations that were issued late because all clients were busy."""
     groups = [group for run in runs for phase in run.counted for group in phase.groups]
     issued = sum(group.issued for group in groups)
-    return sum(group.late_busy or 0 for group in groups) / issued if issued else 0.0
+    return sum(group.late_busy for group in groups) / issued if issued else 0.0
 
 
 def _told_by(objectives: Sequence[Objective]) -> float:
