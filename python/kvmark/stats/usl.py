@@ -39,9 +39,9 @@ _LEAST_SCATTER = 1e-7
 # Below this, repetitions scatter too little around their level for the law to explain the rest.
 _MISFIT = 0.05
 _DOUBLINGS = 60
-_STEPS = 60
-_LEAST_GAIN = 1e-10
-_MOST_DAMPING = 1e8
+_PRECISION = 1e-10
+# What is less than this above its bound 0 is there by rounding.
+_ROUNDING = 1e-12
 
 Array = NDArray[np.float64]
 
@@ -167,7 +167,7 @@ class _Data:
 
     def search(self, law: Callable[[float, float], _Point], start: tuple[float, float]) -> _Point:
         """The best law over both parameters."""
-        return _descend(lambda both: law(both[0], both[1]), start, (self.top - 1, np.inf))
+        return _fit(lambda both: law(both[0], both[1]), start, (self.top - 1, np.inf))
 
     def start(self) -> tuple[float, float]:
         """Where to begin: N ÷ X is linear in 1, σ and κ, all three not negative."""
@@ -224,54 +224,28 @@ def _r_squared(data: _Data, best: _Point) -> float:
 
 def _line(law: Callable[[float], _Point], start: float, end: float) -> _Point:
     """The best law over one free parameter between 0 and an end."""
-    return _descend(lambda free: law(free[0]), (start,), (end,))
+    return _fit(lambda free: law(free[0]), (start,), (end,))
 
 
-def _descend(
+def _fit(
     law: Callable[[Sequence[float]], _Point], start: Sequence[float], ends: Sequence[float]
 ) -> _Point:
-    """The best law over parameters between 0 and their ends: Levenberg's and Marquardt's descent.
+    """The best law over parameters between 0 and their ends."""
 
-    A step that leaves the bounds ends on them, and a parameter that wants to leave is held there. A
-    profile needs hundreds of these small problems; the library's search costs milliseconds each.
-    """
-    high = np.asarray(ends, dtype=np.float64)
-    at = np.clip(np.asarray(start, dtype=np.float64), 0.0, high)
-    best, damping = law(at.tolist()), 1e-3
-    for _ in range(_STEPS):
-        slopes = _slopes(law, at, best, high)
-        pull = slopes.T @ best.residuals
-        free = ~(((at <= 0) & (pull >= 0)) | ((at >= high) & (pull <= 0)))
-        curve = (slopes.T @ slopes)[np.ix_(free, free)]
-        if not free.any() or not curve.any():
-            break
-        damped = curve + damping * np.diag(np.diag(curve))
-        moved = at.copy()
-        moved[free] -= np.linalg.lstsq(damped, pull[free], rcond=None)[0]
-        moved = np.clip(moved, 0.0, high)
-        found = law(moved.tolist())
-        if found.squares < best.squares:
-            gain = 1 - found.squares / best.squares
-            at, best, damping = moved, found, damping / 10
-            if gain < _LEAST_GAIN:
-                break
-        elif (damping := damping * 10) > _MOST_DAMPING:
-            break
-    return best
+    def residuals(at: Array) -> Array:
+        return law(at.tolist()).residuals
 
-
-def _slopes(
-    law: Callable[[Sequence[float]], _Point], at: Array, here: _Point, high: Array
-) -> Array:
-    """How the residuals change with each parameter."""
-    columns = []
-    for place in range(len(at)):
-        step = 1e-6 * max(1.0, float(at[place]))
-        step = -step if at[place] + step > high[place] else step
-        moved = at.copy()
-        moved[place] += step
-        columns.append((law(moved.tolist()).residuals - here.residuals) / step)
-    return np.column_stack(columns)
+    found = scipy.optimize.least_squares(
+        residuals,
+        np.clip(start, 0.0, ends),
+        bounds=(0.0, ends),
+        # It ends on bounds, which others only come near to.
+        method="dogbox",
+        xtol=_PRECISION,
+        ftol=_PRECISION,
+        gtol=_PRECISION,
+    )
+    return law(np.where(found.x < _ROUNDING, 0.0, found.x).tolist())
 
 
 @dataclass(frozen=True, eq=False, slots=True)
