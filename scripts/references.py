@@ -8,11 +8,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-
-from schema_breaks import breaks
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = ROOT / ".venv" / "bin"
@@ -25,8 +22,6 @@ class Reference:
 
     path: str
     command: list[str]
-    #: What whoever read the text before would miss in the new one.
-    lost: Callable[[str, str], list[str]] = lambda *_: []
 
     def generate(self) -> str:
         """The text as the source has it now."""
@@ -51,7 +46,6 @@ REFERENCES = [
     Reference(
         "docs/reference/kvmark.schema.json",
         [str(BIN / "python"), "-m", "kvmark.cli.json_schema"],
-        breaks,
     ),
     Reference(
         "docs/reference/commands.md",
@@ -65,12 +59,8 @@ def main(arguments: list[str]) -> int:
     stale = []
     for reference in REFERENCES:
         text = reference.generate()
-        before = reference.committed()
-        if before == text:
+        if reference.committed() == text:
             continue
-        if before is not None and (lost := reference.lost(before, text)):
-            print(f"{reference.path}: {lost[0]}: raise the document's version.", file=sys.stderr)
-            return 1
         stale.append(reference.path)
         if arguments != ["--check"]:
             (ROOT / reference.path).parent.mkdir(parents=True, exist_ok=True)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable
 from typing import Any
 
 import jsonschema
 import pytest
-from schema_breaks import breaks
 
 from known_documents import PUBLISHED, checked
 from kvmark.cli import main, output
@@ -96,37 +94,3 @@ def test_a_run_is_exported_as_a_document_too(
     run = make_run()
     assert main(["runs", "export", run, "--format", "json"]) == 0
     assert checked(json.loads(capsys.readouterr().out))["manifest"]["id"] == run
-
-
-def lost(change: Callable[[dict[str, Any]], object]) -> list[str]:
-    after = copy.deepcopy(SCHEMA)
-    change(after["$defs"])
-    return breaks(json.dumps(SCHEMA), json.dumps(after))
-
-
-def test_a_field_that_goes_or_changes_is_seen_by_whoever_read_it() -> None:
-    runs = "runs.runs[]"
-    assert lost(lambda each: each["RunLine"]["properties"].pop("throughput")) == [
-        f"{runs}.throughput is gone"
-    ]
-    integer = {"type": "integer"}
-    assert lost(lambda each: each["RunLine"]["properties"].update(throughput=integer)) == [
-        f"{runs}.throughput holds something else"
-    ]
-    assert lost(lambda each: each["RunLine"]["required"].remove("throughput")) == [
-        f"{runs}.throughput needn't be there any more"
-    ]
-    state = f"{runs}.entry.state holds something else"
-    assert lost(lambda each: each["Entry"]["properties"]["state"]["enum"].pop()) == [state]
-
-
-def test_a_field_more_breaks_no_reader_and_neither_does_a_new_version() -> None:
-    more = {"type": "string"}
-    assert lost(lambda each: None) == []
-    assert lost(lambda each: each["RunLine"]["properties"].update(more=more)) == []
-
-    def renewed(each: dict[str, Any]) -> None:
-        each["runs"]["properties"]["schema"]["const"] = "kvmark/runs/2"
-        del each["runs"]["properties"]["runs"]
-
-    assert lost(renewed) == []
