@@ -62,7 +62,7 @@ class Writer(BaseModel):
     pid: int
     started: str
     host: str
-    #: Whether it holds the run's lock while it writes. No kvmark of format 1 did.
+    #: Whether it holds the run's lock while it writes: not every file system knows locks.
     locks: bool = False
 
     @classmethod
