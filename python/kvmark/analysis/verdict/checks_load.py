@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import polars as pl
-
 from kvmark.analysis.verdict.evidence import JudgedPhase, percent, real_clock, reason
 from kvmark.analysis.verdict.rules import LAG_FLOORS, Reason
 from kvmark.records import GroupRecord
