@@ -9,6 +9,8 @@ use kvmark_driver_server::text::{DIGITS, decimal, signed};
 
 /// Longest bulk string and longest aggregate that are believed.
 const LENGTH_MAX: i64 = 1 << 30;
+/// Bytes that end a line, and what stands behind a string.
+pub(crate) const LINE_END: usize = 2;
 /// Longest line that is believed.
 const LINE_MAX: usize = 64 << 10;
 
@@ -187,28 +189,35 @@ pub(crate) fn whole(bytes: &[u8]) -> Option<usize> {
     short_bulk(bytes).map(|(_, end)| end + 2)
 }
 
-/// Where a string of bytes begins and ends that is short and whole.
+/// Where a string of bytes begins and ends that is short, whole, and not all of what is there.
 #[inline]
 fn short_bulk(bytes: &[u8]) -> Option<(usize, usize)> {
-    // Each count of digits by itself: nothing is counted, and no byte is looked at twice.
-    let (head, length) = match *bytes {
-        [b'$', a, b'\r', b'\n', ..] => (4, value([b'0', b'0', b'0', a])?),
-        [b'$', a, b, b'\r', b'\n', ..] => (5, value([b'0', b'0', a, b])?),
-        [b'$', a, b, c, b'\r', b'\n', ..] => (6, value([b'0', a, b, c])?),
-        [b'$', a, b, c, d, b'\r', b'\n', ..] => (7, value([a, b, c, d])?),
-        _ => return None,
-    };
-    let end = head + length;
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let word = u64::from_le_bytes(*bytes.first_chunk()?);
+    // The first byte that is a line's end: it alone becomes zero, and what is borrowed for it is
+    // above it.
+    let other = word ^ (EACH * u64::from(b'\r'));
+    let found = other.wrapping_sub(EACH) & !other & (EACH << 7);
+    let line = found.trailing_zeros() as usize / 8;
+    if word as u8 != b'$' || !(2..=5).contains(&line) || bytes[line + 1] != b'\n' {
+        return None;
+    }
+    let length = short_number((word >> 8) as u32, line - 1)?;
+    let (head, end) = (line + 2, line + 2 + length);
     (bytes.get(end..end + 2)? == b"\r\n").then_some((head, end))
 }
 
-/// The number of these digits.
+/// The number that the first bytes of a word are the digits of, one to four.
 #[inline]
-fn value(digits: [u8; 4]) -> Option<usize> {
-    digits.iter().try_fold(0, |value, digit| {
-        let digit = digit.wrapping_sub(b'0');
-        (digit < 10).then_some(10 * value + usize::from(digit))
-    })
+fn short_number(word: u32, digits: usize) -> Option<usize> {
+    const EACH: u32 = 0x0101_0101;
+    // Zeros come before them, and each byte becomes what its digit means.
+    let values = (word ^ (EACH * u32::from(b'0'))) << (8 * (4 - digits));
+    if (values.wrapping_add(EACH * 0x76) | values) & (EACH * 0x80) != 0 {
+        return None;
+    }
+    let pairs = (values * 10 + (values >> 8)) & 0x00ff_00ff;
+    Some((((pairs * 100) + (pairs >> 16)) & 0xffff) as usize)
 }
 
 /// How far a reply has been scanned.
@@ -243,6 +252,11 @@ impl Scan {
 
     fn go_on(&mut self, bytes: &[u8]) -> Result<Option<usize>, Garbage> {
         while self.missing > 0 {
+            if let Some((_, end)) = short_bulk(&bytes[self.at..]) {
+                self.at += end + 2;
+                self.missing -= 1;
+                continue;
+            }
             let Some((text, next)) = line(bytes, self.at)? else { return Ok(None) };
             match head(text)? {
                 Head::Line => self.missing -= 1,
@@ -367,6 +381,11 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// What is left of the reply.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.at..]
+    }
+
     /// The next element as text; none for a null.
     pub(crate) fn text(&mut self) -> Result<Option<&'a [u8]>, Garbage> {
         match self.token()? {
@@ -387,6 +406,23 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_short_string_begins_and_ends_where_its_header_says() {
+        for length in (0..130).chain([999, 1_000, 9_999]) {
+            let mut bytes = Vec::new();
+            put_part(&mut bytes, &vec![b'\r'; length]);
+            let (head, end) = (bytes.len() - length - 2, bytes.len() - 2);
+            bytes.extend_from_slice(b"$1\r\n");
+            assert_eq!(short_bulk(&bytes), Some((head, end)), "{length}");
+            assert_eq!(short_bulk(&bytes[..end + 1]), None, "{length}");
+        }
+        for other in
+            ["$10000\r\n", "$\r\n123456", "$1:\r\n12345678901", "$-1\r\n+OK\r\n", "$1\rx12345"]
+        {
+            assert_eq!(short_bulk(other.as_bytes()), None, "{other}");
+        }
+    }
 
     fn scanned(bytes: &[u8]) -> Result<Option<usize>, Garbage> {
         Scan::START.clone().advance(bytes)

@@ -36,7 +36,7 @@ pub trait Protocol: Send + Sync + 'static {
     fn reconnect_max(&self) -> Duration;
 
     /// Goes on looking for the end of a frame; its length when it is whole, at least 1. `bytes`
-    /// begin with the frame.
+    /// begin with the frame. Asked again of a frame that was whole, it says the same.
     ///
     /// # Errors
     /// The failure that ends the connection, when the bytes aren't the protocol.

@@ -247,11 +247,11 @@ fn hand_over<P: Protocol, H: Handler<P>>(
     }
 }
 
-/// Whether a read took one frame, and the whole of it.
+/// Whether a read took one frame, and the whole of it. The frame isn't scanned again.
 fn is_one_frame<P: Protocol>(framed: &mut Framed<P>, index: usize, bytes: &[u8]) -> bool {
-    let is_first = framed.connection(index).held.is_empty();
-    let length = P::scan(&mut P::Scan::default(), bytes);
-    is_first && length.is_ok_and(|length| length == Some(bytes.len()))
+    let connection = framed.connection(index);
+    connection.held.is_empty()
+        && P::scan(&mut connection.scan, bytes).is_ok_and(|length| length == Some(bytes.len()))
 }
 
 /// Takes what a connection received: its whole frames, and keeps the rest.

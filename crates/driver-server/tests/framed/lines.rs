@@ -50,9 +50,8 @@ impl<const REOPENS: bool> Protocol for Lines<REOPENS> {
 
     fn scan(scan: &mut usize, bytes: &[u8]) -> Result<Option<usize>, Failure> {
         let end = bytes[*scan..].iter().position(|byte| *byte == b'\n');
-        let length = end.map(|end| *scan + end + 1);
-        *scan = bytes.len();
-        Ok(length)
+        *scan = end.map_or(bytes.len(), |end| *scan + end);
+        Ok(end.map(|_| *scan + 1))
     }
 }
 
