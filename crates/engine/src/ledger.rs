@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
 
 use kvmark_plan::Outcome;
 use kvmark_record::{Batch, Names, Recorder, Sample};
@@ -121,6 +122,30 @@ struct OpenLeg {
     failures: RefCell<BTreeMap<Outcome, String>>,
 }
 
+/// How far a worker may be ahead of the coordinator before it waits for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead {
+    /// Pages that it sent and that didn't come back.
+    pages: usize,
+    /// How long it waits for one; none for as long as it takes.
+    patience: Option<Duration>,
+}
+
+impl Ahead {
+    /// In simulated time, where nothing that is measured changes while a worker waits.
+    pub(crate) const SIMULATED: Self = Self { pages: 8, patience: None };
+    /// Pages of all workers together.
+    const PAGES_MAX: usize = 128;
+
+    /// Of each of so many workers in real time. Where there are more of them than processors, they
+    /// leave one to a coordinator that is behind; one that hangs, because whoever it tells of the
+    /// run does, holds no operations up for long.
+    pub(crate) fn of_each(workers: u32) -> Self {
+        let pages = (Self::PAGES_MAX / workers.max(1) as usize).max(2);
+        Self { pages, patience: Some(Duration::from_millis(20)) }
+    }
+}
+
 /// Where a worker's reports and its pulse go, and where the memory of its pages comes back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outlet<'a> {
@@ -128,9 +153,7 @@ pub(crate) struct Outlet<'a> {
     pub(crate) pulse: &'a Pulse,
     pub(crate) reports: &'a Sender<Report>,
     pub(crate) used: &'a Receiver<Batch>,
-    /// The worker waits for the coordinator before it sends more pages than these: in simulated
-    /// time it would be far ahead, and nothing that it measures changes while it waits.
-    pub(crate) pages_under_way_max: usize,
+    pub(crate) ahead: Ahead,
     /// Time that the worker polled away so far.
     pub(crate) idle_spin_ns: &'a Cell<u64>,
     /// Where operations are logged, if they are.
@@ -310,16 +333,20 @@ impl<'a> Ledger<'a> {
 
     /// Takes the memory of pages back before another one is sent.
     fn take_back(&self, recorder: &mut Recorder) {
-        let Outlet { used, pages_under_way_max, .. } = self.outlet;
+        let Outlet { used, ahead, .. } = self.outlet;
         let mut under_way = self.pages_under_way.get();
         for batch in used.try_iter() {
             recorder.recycle(batch);
             // Some may be of the stretch before.
             under_way = under_way.saturating_sub(1);
         }
-        while under_way >= pages_under_way_max {
+        while under_way >= ahead.pages {
+            let back = match ahead.patience {
+                Some(patience) => used.recv_timeout(patience).ok(),
+                None => used.recv().ok(),
+            };
             // A coordinator that has given the run up gives nothing back.
-            let Ok(batch) = used.recv() else { break };
+            let Some(batch) = back else { break };
             recorder.recycle(batch);
             under_way -= 1;
         }

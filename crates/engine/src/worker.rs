@@ -15,7 +15,7 @@ use rustix::thread::set_current_timer_slack;
 
 use crate::blocking::OnThread;
 use crate::clock::Clock;
-use crate::ledger::{Ledger, Outlet, Report};
+use crate::ledger::{Ahead, Ledger, Outlet, Report};
 use crate::log::Pen;
 use crate::phase::Stretch;
 use crate::probe::{self, Answer, Probe};
@@ -26,9 +26,6 @@ use crate::usage;
 
 /// How long a session is left alone while there is nothing to do.
 const BETWEEN_TURNS: Duration = Duration::from_millis(100);
-
-/// Pages by which a worker in simulated time may be ahead of the coordinator.
-const SIMULATED_PAGES_MAX: usize = 8;
 
 /// What the coordinator asks of a worker. It ends when the channel is closed.
 #[derive(Clone, Debug)]
@@ -159,7 +156,7 @@ impl<D: Driver, C: Clock> Setup<D, C> {
             pulse: &pulse.0,
             reports,
             used,
-            pages_under_way_max: if C::SIMULATED { SIMULATED_PAGES_MAX } else { usize::MAX },
+            ahead: if C::SIMULATED { Ahead::SIMULATED } else { Ahead::of_each(self.workers) },
             idle_spin_ns,
             pen,
         };

@@ -77,6 +77,7 @@ fn a_hundred_named_operations_take_150_megabytes_at_most() {
     let peaks = [
         ("on the virtual clock", peak_of(&virtually, sim)),
         ("16 threads", peak_of(&named(closed(), 16, 4_000_000, tenth), null())),
+        ("64 threads, often", peak_of(&named(closed(), 64, 6_000_000, tenth), null())),
         ("64 threads", peak_of(&named(closed(), 64, 3_000_000, second), null())),
         ("64 threads, one interval", peak_of(&named(closed(), 64, 6_000_000, hour), null())),
     ];
