@@ -116,7 +116,7 @@ bench-replay: setup ## A replay at full speed beside operations drawn by chance
 bench-tap: setup ## What a tap costs beside HAProxy, MONITOR and no tap, before one Redis
 	@$(BIN)/python -m bench.tap
 
-bench-startup: setup ## How long help, completion and the list of 1,000 runs take
+bench-startup: setup ## How soon help, completion and what reads 2,000 runs answer
 	@$(BIN)/python -m bench.startup
 
 docs: setup ## Write the references and pictures that are made from the source

@@ -1,10 +1,10 @@
 """Prints how long the words take that a user types all day, as a Markdown table beside the bounds.
 
-    python -m bench.startup [--runs 1000] [--times 15] [--anyway]
+    python -m bench.startup [--runs 2000] [--times 15] [--anyway]
 
 One run of the null driver is made and copied under so many ids. The first listing, which judges
-every one of them, is timed once; what follows, as many times as asked. Times are those of the whole
-command from its start to its end.
+every one of them, is timed once; what follows, as many times as asked, and what reads many runs a
+fifth as often. Times are those of the whole command from its start to its end, memory is its peak.
 """
 
 from __future__ import annotations
@@ -28,9 +28,17 @@ from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, Peer
 
 PROGRAM: Final = str(Path(sys.executable).with_name("kvmark"))
 RUN: Final = ("run", "ycsb/c", "--system", "null:", "--operations", "1000", "--tag", "bench", "-q")
+PAGE: Final = ("--output", "page.html")
 FIRST: Final = "the first listing of all of them, once"
+TOGETHER: Final = {"base": range(100), "candidate": range(100, 200), "page": range(500)}
+"""The tags of runs that are read together, by their place."""
+MOST_MB: Final = 200
+"""What a command may take that reads runs."""
 JUDGED: Final = (0, 1)
 """Exit codes of a run that was measured; one whose verdict is a no is too."""
+
+
+Figures = Mapping[str, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +48,8 @@ class Asked:
     title: str
     words: tuple[str, ...] = ()
     most_s: float | None = None
+    #: Whether it reads runs, and not only their list.
+    reads: bool = False
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -55,7 +65,7 @@ def asked(runs: int) -> tuple[Asked, ...]:
         Asked("`kvmark --help`", ("--help",), 0.25),
         Asked("`kvmark run --help`", ("run", "--help")),
         Asked("`kvmark runs`, the newest 30", ("runs",), 0.4),
-        Asked(f"`kvmark runs --limit {runs}`", ("runs", "--limit", str(runs)), 0.4),
+        Asked(f"`kvmark runs --limit {runs}`", ("runs", "--limit", str(runs)), 1),
         Asked("`kvmark runs --tag bench`", ("runs", "--tag", "bench"), 0.4),
         Asked("Tab after `kvmark`", variables=completed(""), most_s=0.25),
         Asked("Tab after `kvmark run --`", variables=completed("run", "--"), most_s=0.25),
@@ -65,13 +75,19 @@ def asked(runs: int) -> tuple[Asked, ...]:
             variables=completed("compare", "tag", ":"),
             most_s=0.4,
         ),
+        Asked("`kvmark show last`", ("show", "last"), 0.8, reads=True),
+        Asked(
+            "`kvmark compare`, 100 runs and 100", ("compare", "tag:base", "tag:candidate"), 3, True
+        ),
+        Asked("`kvmark runs report` of 500", ("runs", "report", "tag:page", *PAGE), 10, True),
+        Asked("`kvmark runs history`", ("runs", "history"), 5, True),
     )
 
 
 def main() -> int:
     """Makes the runs, then times what is asked of them."""
     parser = repeating(__doc__, 15, "command is run")
-    parser.add_argument("--runs", type=int, default=1000, help="how many there are to list")
+    parser.add_argument("--runs", type=int, default=2000, help="how many there are to list")
     given = parser.parse_args()
     return carried_out(
         lambda: _measure(given.runs, given.times, given.results), anyway=given.anyway
@@ -85,31 +101,37 @@ def _measure(runs: int, times: int, results: Path | None) -> bool:
         execute([PROGRAM, *RUN], usable_cores(), JUDGED, folder=folder)
         _copy(folder / "runs", runs)
         say("listing them for the first time, which judges each")
-        first = Asked(FIRST, ("runs", "--limit", str(runs)))
+        first = Asked(FIRST, ("runs", "--limit", str(runs)), reads=True)
         took = {first: list(_times(first, folder, 1))}
-        took |= {one: list(_times(one, folder, times)) for one in asked(runs)}
+        for one in asked(runs):
+            took[one] = list(_times(one, folder, max(1, times // 5) if one.reads else times))
     peers = _peers(f"a folder of {runs:,} small runs", took)
     publish(peers, "bench-startup", results)
     return True
 
 
-def _peers(system: str, took: Mapping[Asked, Sequence[float]]) -> Peers:
+def _peers(system: str, took: Mapping[Asked, Sequence[Figures]]) -> Peers:
     """Everything that was measured."""
-    bounds = {
-        one: () if one.most_s is None else (PeerBound(figure="time", limit=one.most_s),)
-        for one in took
-    }
     return peers_of(
         "How soon commands answer",
         system,
-        [PeerFigure(name="time", heading="time, s")],
-        [PeerCase(name=one.title, programs=("kvmark",), bounds=bounds[one]) for one in took],
         [
-            PeerRun(block=block, case=one.title, program="kvmark", figures={"time": seconds})
-            for one, times in took.items()
-            for block, seconds in enumerate(times)
+            PeerFigure(name="time", heading="time, s"),
+            PeerFigure(name="memory", heading="memory, MB"),
+        ],
+        [PeerCase(name=one.title, programs=("kvmark",), bounds=_bounds(one)) for one in took],
+        [
+            PeerRun(block=block, case=one.title, program="kvmark", figures=figures)
+            for one, each in took.items()
+            for block, figures in enumerate(each)
         ],
     )
+
+
+def _bounds(one: Asked) -> tuple[PeerBound, ...]:
+    time_s = () if one.most_s is None else (PeerBound(figure="time", limit=one.most_s),)
+    memory = (PeerBound(figure="memory", limit=MOST_MB),) if one.reads else ()
+    return (*time_s, *memory)
 
 
 def _copy(runs: Path, count: int) -> None:
@@ -122,16 +144,22 @@ def _copy(runs: Path, count: int) -> None:
         copy = runs / f"{instant:%Y%m%d-%H%M%S}{suffix}"
         shutil.copytree(original, copy)
         (copy / "manifest.json").chmod(0o644)
-        told = {**manifest, "id": copy.name, "created": instant.isoformat()}
+        tags = [tag for tag, places in TOGETHER.items() if number in places]
+        told = {**manifest, "id": copy.name, "created": instant.isoformat(), "tags": tags}
+        told["tags"] += manifest["tags"]
         (copy / "manifest.json").write_text(json.dumps(told))
 
 
-def _times(one: Asked, folder: Path, times: int) -> Iterator[float]:
-    """Seconds from a command's start to its end, each time it is run."""
+def _times(one: Asked, folder: Path, times: int) -> Iterator[Figures]:
+    """Seconds from a command's start to its end and its memory's peak, each time it is run."""
     for _ in range(times):
         begun = time.perf_counter()
-        execute([PROGRAM, *one.words], usable_cores(), variables=one.variables, folder=folder)
-        yield time.perf_counter() - begun
+        ended = execute(
+            [PROGRAM, *one.words], usable_cores(), JUDGED, one.variables, watched=one.reads,
+            folder=folder,
+        )  # fmt: skip
+        figures = {"time": time.perf_counter() - begun}
+        yield {**figures, "memory": ended.peak_bytes * 1e-6} if one.reads else figures
 
 
 if __name__ == "__main__":
