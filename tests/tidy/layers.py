@@ -65,10 +65,10 @@ PYTHON = arrows("""
     catalog:  spec
     plan:     catalog trace
     testbed:  spec cache processes interrupts removal
-    records:  stats processes _engine outputs
+    records:  stats processes _engine outputs foreign_text
     run:      plan testbed records _engine
     trace:    errors cache _engine removal
-    imports:  records foreign_text
+    imports:  records
     stats:    errors
     analysis: records spec trace
     report:   learn cache interrupts outputs

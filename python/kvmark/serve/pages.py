@@ -12,7 +12,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from kvmark.report.charts.library import vega_library
 from kvmark.report.format.html import begins, drawn, sections
 from kvmark.report.views.runs_list import runs_grid
-from kvmark.serve.library import Filter, Found, verdict_words
+from kvmark.serve.library import Filter, ListedRuns, verdict_words
 from kvmark.serve.watching import LiveRun
 
 __all__ = ["list_page", "live_page", "live_values", "problem_page", "static_text"]
@@ -25,7 +25,7 @@ _STATIC = {
 }
 
 
-def list_page(found: Found, asked: Filter, tags: Sequence[str], place: str) -> str:
+def list_page(found: ListedRuns, asked: Filter, tags: Sequence[str], place: str) -> str:
     """The list of runs, of which only the newest may be shown."""
     return _environment().get_template("list.html.j2").render(
         grid=runs_grid(found.lines),
