@@ -13,7 +13,7 @@ from kvmark.records import Entry, Judgement, Records, Run, RunLine
 from kvmark.report.model.answers import RunAnswer
 from kvmark.report.views.gather import run_answer, run_answers
 
-__all__ = ["Filter", "ListedRuns", "Library", "NotThere", "verdict_words"]
+__all__ = ["Filter", "Library", "ListedRuns", "NotThere", "verdict_words"]
 
 
 class NotThere(RecordsError):
