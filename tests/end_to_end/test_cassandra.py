@@ -94,7 +94,7 @@ def test_a_table_that_is_made_has_the_users_options(user: Kvmark, node: Testbed)
 def test_every_acknowledged_row_is_there_when_it_is_read_back(user: Kvmark, node: Testbed) -> None:
     words = ("--operations", "500", "--records", "100", "--load", "always", "--verify")
     words = (*words, "-q", "--json")
-    sweep = user("run", "cql/kv", "--system", node.url, *words).json["summary"]["sweep"]
+    sweep = user("run", "ycsb/a", "--system", node.url, *words).json["summary"]["sweep"]
     assert (sweep["records"], sweep["intact"]) == (100, 100)
 
 

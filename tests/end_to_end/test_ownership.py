@@ -301,7 +301,7 @@ class Tables:
             work = "write n=500 truncate=once no-warmup -rate threads=2 -node"
             return ("stress", *own, *work.split(), host, "-port", f"native={port}")
         work = "CassandraKeyValue --nouuid --num_threads_write 1 --num_threads_read 1 --run_time 2"
-        own = tuple(str(word).replace("--on-existing", "--on_existing") for word in own)
+        own = tuple(map(str, own))
         return ("app", *work.split(), "--nodes", address, "--quiet", *own)
 
     def make_foreign(self) -> None:
@@ -427,3 +427,14 @@ def test_a_folder_that_a_link_leads_to_is_emptied_for_each_repetition(kvmark: Kv
     kvmark(*words, "--repetitions", 2, *QUIET, exits=(0, 1))
     assert (kvmark.folder / "db").is_symlink()
     assert (kvmark.folder / "real" / "CURRENT").exists()
+
+
+@pytest.mark.parametrize("name", ["000123.log", "000007.sst", "notes.txt"])
+def test_files_that_make_no_database_are_somebodys(kvmark: Kvmark, name: str) -> None:
+    database = kvmark.folder / "db"
+    database.mkdir()
+    (database / name).write_text("precious")
+    words = ("--records", "100", "--workloads", "load,a", "--repetitions", "1", "--report", "none")
+    told = kvmark.refuses("ycsb", "--system", f"rocksdb:{database}", *words, "-q")
+    assert "already holds files that make no database" in told
+    assert [path.name for path in database.iterdir()] == [name]

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -236,3 +237,15 @@ def test_a_report_that_can_not_be_written_is_named(kvmark: Kvmark) -> None:
     (kvmark.folder / "page.html").mkdir()
     sentence = sentence_of(kvmark("runs", "report", "last", "-o", "page.html", exits=2).err)
     assert "page.html is a folder; name a file" in sentence
+
+
+def test_a_run_without_its_histograms_is_archived_only_as_one(kvmark: Kvmark) -> None:
+    kvmark("run", "ycsb/c", "--system", "null:", "--operations", 100, "-q", exits=(0, 1))
+    (run,) = run_folders(kvmark.runs)
+    log = run / "histograms.hlog"
+    log.unlink()
+    assert "is missing" in kvmark.refuses("runs", "archive", "last", "-o", "a.tar.xz")
+    kvmark("runs", "archive", "last", "-o", "a.tar.xz", "--no-histogram-logs")
+    os.mkfifo(log)
+    for words in (("archive", "last", "-o", "b.tar.xz"), ("export", "last", "--format", "hlog")):
+        assert "no regular file" in kvmark.refuses("runs", *words, exits=(2, 3))

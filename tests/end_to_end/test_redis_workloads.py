@@ -96,7 +96,7 @@ def test_a_server_without_a_log_loses_acknowledged_writes_and_it_is_seen(user: K
 
 def test_a_redis_cluster_is_measured_through_any_of_its_servers(user: Kvmark) -> None:
     testbed = up(user, cluster=3)
-    document = user("run", "redis/kv", "--system", testbed.url, *SHORT, "--verify").json
+    document = user("run", "redis/set", "--system", testbed.url, *SHORT, "--verify").json
     manifest = user.manifest(document["run"])
     assert outcomes(manifest) == {"ok"}
     assert document["summary"]["sweep"]["intact"] == 200

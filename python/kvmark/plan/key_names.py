@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 from kvmark.plan.model import (
     Argument,
@@ -17,7 +19,11 @@ from kvmark.plan.model import (
     UuidGenerator,
 )
 
-__all__ = ["key_names"]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["KeyNames", "key_names", "ycsb_hashes"]
 
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 _NUMBER: Final = "-?[0-9]+"
@@ -32,25 +38,94 @@ _UUID: Final = "[0-9a-f-]{36}"
 _SIZED: Final = r"[-0-9A-Z_a-z]{10}\.*"
 _FIRST_KEY: Final = 1
 """The place of a command's first key among its words."""
+_MOST_HASHES: Final = 5_000_000
+"""More hashes than these aren't made to hold keys against them: 8 bytes each."""
+_FNV_BASIS: Final = 0xCBF2_9CE4_8422_2325
+_FNV_PRIME: Final = 1_099_511_628_211
 
 
-def key_names(plans: Iterable[Plan]) -> re.Pattern[str]:
-    """Matches every key that these plans can write.
+@dataclass(frozen=True)
+class _RecordKeys:
+    """The keys of a plan's records."""
+
+    #: The number's digits are a group.
+    pattern: re.Pattern[str]
+    order: str
+    #: How many records there can be.
+    most: int
+
+    def has(self, key: str) -> bool:
+        """Whether a record's number makes the key."""
+        found = self.pattern.fullmatch(key)
+        if found is None or self.order == "sized":
+            return found is not None
+        number = int(found["number"])
+        if self.order == "ordered":
+            return number < self.most
+        return self.most > _MOST_HASHES or self._is_hash(number)
+
+    def _is_hash(self, number: int) -> bool:
+        place = int(self._hashes.searchsorted(number)) if number < 1 << 63 else self.most
+        return place < self.most and int(self._hashes[place]) == number
+
+    @cached_property
+    def _hashes(self) -> NDArray[np.int64]:
+        found = ycsb_hashes(self.most)
+        found.sort()
+        return found
+
+
+@dataclass(frozen=True)
+class KeyNames:
+    """The keys that plans write."""
+
+    records: tuple[_RecordKeys, ...]
+    #: Keys of the user's own statements.
+    words: re.Pattern[str] | None
+
+    def has(self, key: str) -> bool:
+        """Whether one of the plans writes the key."""
+        is_word = self.words is not None and self.words.fullmatch(key) is not None
+        return is_word or any(one.has(key) for one in self.records)
+
+
+def key_names(plans: Iterable[Plan]) -> KeyNames:
+    """The keys that these plans can write.
 
     A key of the user's own statements is a word with a generated name, or the first after the
-    command. A statement with other keys writes some that don't match, never the other way round.
+    command. A statement with other keys writes some that aren't known, never the other way round.
     """
-    names = {name for plan in plans for name in _names(plan)}
-    return re.compile("|".join(sorted(names)))
+    records, words = [], set()
+    for plan in plans:
+        # Where keys of several tables lie together, some drivers put the table's name before them.
+        pattern = re.compile(f"({re.escape(plan.dataset.table)}-)?{_record_key(plan, 'number')}")
+        records.append(_RecordKeys(pattern, plan.dataset.key.order, _most_records(plan)))
+        words |= set(_words(plan))
+    return KeyNames(tuple(records), re.compile("|".join(sorted(words))) if words else None)
 
 
-def _names(plan: Plan) -> Iterator[str]:
-    # Where keys of several tables lie together, some drivers put the table's name before them.
+def ycsb_hashes(count: int) -> NDArray[np.int64]:
+    """The numbers in the keys of the first records, hashed as YCSB does: FNV-1a of eight octets.
+
+    Source: YCSB 0.17.0, `Utils.fnvhash64`.
+    """
+    import numpy as np  # noqa: PLC0415 - only who goes on with a study needs it
+
+    ordinals = np.arange(count, dtype=np.uint64)
+    hashes = np.full(count, _FNV_BASIS, dtype=np.uint64)
+    for octet in range(8):
+        hashes ^= (ordinals >> np.uint64(8 * octet)) & np.uint64(0xFF)
+        hashes *= np.uint64(_FNV_PRIME)
+    return np.abs(hashes.view(np.int64))
+
+
+def _words(plan: Plan) -> Iterator[str]:
     record = _record_key(plan)
-    yield f"({re.escape(plan.dataset.table)}-)?{record}"
     for statement in plan.statements:
         for text in statement.texts:
             for place, word in enumerate(text.split()):
+                if _is_record_key(word.strip('[]"'), statement.arguments):
+                    continue
                 pattern = _word(word.strip('[]"'), statement.arguments, record)
                 is_named = any(
                     isinstance(one.generator, KeyGenerator | NameGenerator | FormatGenerator)
@@ -61,13 +136,20 @@ def _names(plan: Plan) -> Iterator[str]:
                     yield pattern
 
 
-def _record_key(plan: Plan) -> str:
+def _is_record_key(word: str, arguments: Sequence[Argument]) -> bool:
+    """Whether a word is a record's key and no more, which is known by its number."""
+    return any(
+        word == f"{{{one.name}}}" and isinstance(one.generator, KeyGenerator) for one in arguments
+    )
+
+
+def _record_key(plan: Plan, group: str = "") -> str:
     key, fewest = plan.dataset.key, 1
     if key.order == "hashed":
         # Hashes are even below 2^63: `user5` is somebody's count, not one of a thousand of them.
         smallest = _RARE * 2**63 / max(_most_records(plan), 1)
         fewest = max(len(str(int(smallest))), 1)
-    return _key_text(key, fewest)
+    return _key_text(key, fewest, group)
 
 
 def _most_records(plan: Plan) -> int:
@@ -87,17 +169,19 @@ def _most_records(plan: Plan) -> int:
     return there + sum(inserted)
 
 
-def _key_text(text: KeyText, fewest: int = 1) -> str:
+def _key_text(text: KeyText, fewest: int = 1, group: str = "") -> str:
+    """A pattern for keys; their numbers are the group, if one is named."""
     if text.order == "sized":
         return _SIZED
+    begin = f"(?P<{group}>" if group else "("
     # As it is written: no zeros before it but those that fill it up.
     width = max(text.zero_padding, 1)
     if fewest > width:
-        return f"{re.escape(text.prefix)}[1-9][0-9]{{{fewest - 1},{_LONGEST - 1}}}"
+        return f"{re.escape(text.prefix)}{begin}[1-9][0-9]{{{fewest - 1},{_LONGEST - 1}}})"
     number = f"[0-9]{{{width}}}"
     if width < _LONGEST:
-        number = f"({number}|[1-9][0-9]{{{width},{_LONGEST - 1}}})"
-    return f"{re.escape(text.prefix)}{number}"
+        number = f"{number}|[1-9][0-9]{{{width},{_LONGEST - 1}}}"
+    return f"{re.escape(text.prefix)}{begin}{number})"
 
 
 def _word(word: str, arguments: Sequence[Argument], record: str) -> str | None:

@@ -55,7 +55,7 @@ def write_archive(
             for name in _contents(root, folders):
                 if not histogram_logs and name.endswith(f"/{files.HISTOGRAMS}"):
                     continue
-                content = (root / name).read_bytes()
+                content = files.read_file(root / name)
                 # Who made it, when and with which rights makes no difference.
                 member = tarfile.TarInfo(name)
                 member.size, member.mode = len(content), _FILE_MODE
@@ -91,7 +91,7 @@ def unpack(path: Path, folder: Path, most_bytes: int = MOST_BYTES) -> None:
 
 def _contents(root: Path, folders: Sequence[str]) -> list[str]:
     """The files of these folders by their names, without what writing them left behind."""
-    found = (path for folder in folders for path in (root / folder).rglob("*") if path.is_file())
+    found = (path for folder in folders for path in (root / folder).rglob("*") if not path.is_dir())
     kept = (path for path in found if path.name != files.LOCK and _PART.fullmatch(path.name))
     return sorted(path.relative_to(root).as_posix() for path in kept)
 

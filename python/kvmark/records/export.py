@@ -44,7 +44,7 @@ def as_hlog(run: Run) -> bytes:
         RecordsError: the run has none.
     """
     try:
-        return (run.path / files.HISTOGRAMS).read_bytes()
+        return files.read_file(run.path / files.HISTOGRAMS)
     except OSError as problem:
         raise RecordsError(
             f"the histograms of run {run.id} can't be read: {problem.strerror}"

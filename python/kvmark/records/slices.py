@@ -45,11 +45,12 @@ def interval_lines(
     """
     path = run.path / files.HISTOGRAMS
     try:
-        text = path.read_text(encoding="utf-8")
+        text = files.read_file(path).decode()
     except FileNotFoundError:
         return ()
-    except OSError as problem:
-        raise RecordsError(f"{path} can't be read: {problem.strerror}") from problem
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else "it isn't UTF-8"
+        raise RecordsError(f"{path} can't be read: {reason}") from problem
     tags = frozenset(f"{tag}-{TIME_TAGS[time]}" for tag in _tags(run, phase, operation))
     return tuple(line for line in log_lines(text) if line.tag in tags and _within(line, phase))
 

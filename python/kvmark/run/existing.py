@@ -9,7 +9,6 @@ kvmark's with all rows.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from kvmark.errors import (
     SystemUnderTestError,
     UsageError,
 )
+from kvmark.plan.key_names import KeyNames
 from kvmark.plan.model import Plan
 from kvmark.spec.owned_tables import TableRemoval
 from kvmark.spec.url import SystemUrl
@@ -50,7 +50,7 @@ class DatasetClaim:
 
     id: str
     """In the mark."""
-    names: Callable[[], re.Pattern[str]]
+    names: Callable[[], KeyNames]
     """The names of the keys that it writes."""
 
 
@@ -164,7 +164,7 @@ def _prove(system: SystemUrl, contents: Contents, claim: DatasetClaim | None) ->
     elif claim is None or contents.claim != claim.id:
         whose = "that another kvmark command loaded"
     else:
-        foreign = contents.foreign(claim.names())
+        foreign = contents.foreign(claim.names().has)
         if foreign is None:
             return
         whose = f"and among them {foreign}, which this command doesn't write"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
@@ -230,6 +230,12 @@ class RunSpec:
                     "'probe' with a statement whose 'expect' names the record's field"
                 )
         mixed = {name for group in self.active_groups for name in group.mix.weights()}
+        if workload.dataset.values == "integrity" and self._updates(mixed):
+            raise SpecError(
+                f"verify: {workload.name} writes the same value at each update of a record (values:"
+                " integrity), so that a lost one can't be seen; take values: random, as redis/set"
+                " has them"
+            )
         for name, one in workload.statements.items():
             unforeseen = _CHANGING if one.does == "delete" else _CHANGING | _REMOVING
             verb = next((word for word in _first_words(one.run) if word in unforeseen), None)
@@ -243,6 +249,11 @@ class RunSpec:
                     f"verify: what {name} of {workload.name} writes has a time to live, so that it"
                     " may be gone rightly; leave --verify out"
                 )
+
+    def _updates(self, mixed: Collection[str]) -> bool:
+        """Whether one of the operations in the mixes writes a record that is there."""
+        does = {one.does for name, one in self.workload.statements.items() if name in mixed}
+        return bool({"update", "read_modify_write"} & {*does, *mixed})
 
     def _check_load_model(self) -> None:
         paced = self.rate is not None

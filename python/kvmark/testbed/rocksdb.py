@@ -19,7 +19,7 @@ from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.removal import discard_folder, remove_folder
 from kvmark.secret import Secret
 from kvmark.testbed.console import Console
-from kvmark.testbed.system import Contents, Store
+from kvmark.testbed.system import Contents, IsOwnKey, Store
 
 __all__ = ["STORE", "scratch_folder"]
 
@@ -33,6 +33,12 @@ _NAMES: Final = (
     rf"|\d+\.dbtmp|{re.escape(_MARK)}"
 )
 _OWN_FILES: Final = re.compile(_NAMES)
+_CURRENT: Final = "CURRENT"
+"""The file by which a folder is a database: written last when one is made."""
+_BEGUN: Final = re.compile(
+    rf"IDENTITY|LOCK|LOG|(MANIFEST|OPTIONS)-\d+(\.dbtmp)?|\d+\.dbtmp|{re.escape(_MARK)}"
+)
+"""Files of a database whose making was cut short."""
 _SCRATCH_FILES: Final = re.compile(rf"{re.escape(_MARK)}|db/({_NAMES})")
 
 
@@ -54,7 +60,7 @@ def _contents(options: Mapping[str, str], _: Secret | None) -> Contents:
             folder.mkdir()
 
     return Contents(
-        found="a database" if (folder / "CURRENT").exists() else None,
+        found=_found(folder),
         others="name another folder, or leave load out of --workloads",
         claim=_claim_of(folder),
         foreign=lambda names: _foreign_key(folder, names),
@@ -65,6 +71,14 @@ def _contents(options: Mapping[str, str], _: Secret | None) -> Contents:
 
 STORE: Final = Store(_DRIVER, _contents)
 """What a folder holds, and removing it."""
+
+
+def _found(folder: Path) -> str | None:
+    """What is in a folder, in words; None for nothing beside kvmark's mark."""
+    if (folder / _CURRENT).exists():
+        return "a database"
+    names = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    return "files that make no database," if names - {_MARK} else None
 
 
 def _claim_of(folder: Path) -> str | None:
@@ -95,18 +109,24 @@ def _mark(folder: Path, claim: str) -> None:
         ) from problem
 
 
-def _foreign_key(folder: Path, names: re.Pattern[str]) -> str | None:
-    """A key of the database that isn't one of these names; None without one.
+def _foreign_key(folder: Path, is_own: IsOwnKey) -> str | None:
+    """A key of the database that isn't one's own; None without one.
+
+    Of a database that isn't there yet, a file that no begun one has.
 
     Raises:
         SystemUnderTestError: the database can't be read.
     """
+    if not (folder / _CURRENT).exists():
+        names = sorted(path.name for path in folder.iterdir())
+        others = (name for name in names if not _BEGUN.fullmatch(name))
+        return next((f"the file {name}" for name in others), None)
     console = Console(_DRIVER, {"path": str(folder)})
     for table in console.ask("TABLES"):
         after: list[str] = []
         while keys := console.ask("KEYS", table, *after):
             for key in keys:
-                if not names.fullmatch(key):
+                if not is_own(key):
                     return f"the key {key!r}"
             after = [keys[-1]]
     return None

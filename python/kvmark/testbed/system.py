@@ -14,6 +14,7 @@ from kvmark.testbed.state import Node, Testbed
 
 __all__ = ["Contents", "Counted", "Meter", "OwnFiles", "Promotion", "Store", "System", "Tables"]
 
+IsOwnKey: TypeAlias = Callable[[str], bool]
 OwnFiles: TypeAlias = re.Pattern[str]
 """Paths within a testbed's folder that its servers or kvmark make."""
 
@@ -65,8 +66,8 @@ class Contents:
     """What a user can name instead, in words."""
     claim: str | None
     """The claim in the mark that kvmark left when the system was empty; None without a mark."""
-    foreign: Callable[[re.Pattern[str]], str | None]
-    """A record, in words, whose key isn't one of these names; None without one. Reads all keys."""
+    foreign: Callable[[IsOwnKey], str | None]
+    """A record, in words, whose key isn't one's own; None without one. Reads all keys."""
     remove: Callable[[], None]
     """Removes all of it, the mark last."""
     mark: Callable[[str], None]

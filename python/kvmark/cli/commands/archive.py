@@ -11,9 +11,10 @@ import typer
 from kvmark.cli import options
 from kvmark.cli.completion import complete
 from kvmark.cli.output import print_json
-from kvmark.errors import UsageError
+from kvmark.errors import RecordsError, UsageError
 from kvmark.outputs import check_output, refuse_existing
 from kvmark.records.archive import ENDING, STUDIES, write_archive
+from kvmark.records.files import HISTOGRAMS
 from kvmark.records.removal import is_written
 from kvmark.records.store import Records
 from kvmark.records.words import ANY, entries_of
@@ -64,6 +65,8 @@ def archive(
         raise UsageError(f"output: {output} must end in {ENDING}")
     records = Records.at(folder)
     runs, studies = _chosen(records, words)
+    if histogram_logs:
+        _check_whole(records, runs)
     names = [*runs, *(f"{STUDIES}/{one}" for one in studies)]
     size = write_archive(records.root, names, output, histogram_logs=histogram_logs)
     if json:
@@ -74,6 +77,20 @@ def archive(
 
         told = f"{units.whole(len(runs))} {'run' if len(runs) == 1 else 'runs'}"
         typer.echo(f"{output}: {told}, {units.size(size)}", err=True)
+
+
+def _check_whole(records: Records, runs: Sequence[str]) -> None:
+    """Refuses runs that lost the log of their histograms: an archive would pass for the whole.
+
+    Raises:
+        RecordsError: names the first of them.
+    """
+    for run in map(records.open, runs):
+        log = run.path / HISTOGRAMS
+        if run.manifest.imported is None and not log.exists():
+            raise RecordsError(
+                f"{log} is missing: archive what is left of the run with --no-histogram-logs"
+            )
 
 
 def _chosen(records: Records, words: Sequence[str]) -> tuple[list[str], list[str]]:

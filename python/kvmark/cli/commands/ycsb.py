@@ -9,7 +9,6 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from re import Pattern
 from typing import TYPE_CHECKING, Any, Final
 
 from kvmark.cli import options
@@ -132,10 +131,10 @@ def _check_existing(study: YcsbStudy, on_existing: OnExisting) -> None:
 def _claim(study: YcsbStudy, journal: Journal) -> DatasetClaim:
     """By what the sequence recognises its records."""
     from kvmark.plan.compile import compile_run
-    from kvmark.plan.key_names import key_names
+    from kvmark.plan.key_names import KeyNames, key_names
     from kvmark.run.existing import DatasetClaim
 
-    def names() -> Pattern[str]:
+    def names() -> KeyNames:
         return key_names(compile_run(study.spec(one, one.records)) for one in study.first())
 
     return DatasetClaim(journal.claim(), names)

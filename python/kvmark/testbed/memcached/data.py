@@ -18,7 +18,7 @@ from kvmark.interrupts import pause
 from kvmark.secret import Secret
 from kvmark.testbed.console import Console
 from kvmark.testbed.memcached.health import told
-from kvmark.testbed.system import Contents
+from kvmark.testbed.system import Contents, IsOwnKey
 
 __all__ = ["contents"]
 
@@ -59,12 +59,12 @@ class _Server:
             lines = self.console.ask("get", _MARK).splitlines()
         return str(lines[1]) if len(lines) > 1 else None
 
-    def foreign_key(self, names: re.Pattern[str]) -> str | None:
+    def foreign_key(self, is_own: IsOwnKey) -> str | None:
         """An item whose key isn't one of these names, nor the mark; None without one."""
         keys = self._keys()
         if keys is None:
             return f"items that the server at {self.address} doesn't list"
-        foreign = (key for key in keys if key != _MARK and not names.fullmatch(key))
+        foreign = (key for key in keys if key != _MARK and not is_own(key))
         return next((f"the key {key!r}" for key in foreign), None)
 
     def remove(self) -> None:

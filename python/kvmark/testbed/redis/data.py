@@ -6,7 +6,6 @@ found empty has one key more, its mark: it isn't counted, and no scan of records
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any, Final
 from kvmark.errors import SystemUnderTestError
 from kvmark.secret import Secret
 from kvmark.testbed.console import Console
-from kvmark.testbed.system import Contents
+from kvmark.testbed.system import Contents, IsOwnKey
 
 __all__ = ["MARK", "contents"]
 
@@ -68,12 +67,12 @@ class _Database:
                 return None
             return sum(map(int, counts)) - (self.marked is not None)
 
-    def foreign_key(self, names: re.Pattern[str]) -> str | None:
+    def foreign_key(self, is_own: IsOwnKey) -> str | None:
         """A key that isn't one of these names, nor the mark; None without one."""
         with self._named("doesn't list its keys"):
             for console in self.consoles:
                 for key in _scan(console):
-                    if key not in _OWN and not names.fullmatch(key):
+                    if key not in _OWN and not is_own(key):
                         return f"the key {key!r}"
         return None
 
