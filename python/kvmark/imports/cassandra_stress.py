@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from kvmark.imports.numbers import clock_s, grouped, number
-from kvmark.imports.reading import NS, Collector, Format, Interval, Reading
-from kvmark.imports.source import Source, shown
+from kvmark.imports.reading import NS, Collector, Format, Interval, Reading, first_line
+from kvmark.imports.source import Source, clock_s, grouped, number, shown
 from kvmark.records import TimeName
 from kvmark.records.imported import ERRORS, OPERATIONS, RUNTIME, THROUGHPUT
 
@@ -77,13 +76,6 @@ class _State:
     in_summary: bool = False
     #: Seconds and operations at the end of each type's last interval.
     reached: dict[str, tuple[float, float]] = field(default_factory=dict)
-
-
-def _begins(source: Source) -> int | None:
-    for line, text in enumerate(source.lines, 1):
-        if _is_header(text) or (text.startswith("Running ") and _RUNNING.match(text)):
-            return line
-    return None
 
 
 def _is_header(text: str) -> bool:
@@ -262,5 +254,7 @@ def _need_case(found: Collector, state: _State, line: int) -> int:
         raise found.source.error(line, "results stand before the header of their columns")
     return state.case
 
+
+_begins = first_line(lambda text: _is_header(text) or _RUNNING.match(text))
 
 CASSANDRA_STRESS: Final = Format("cassandra-stress", "a cassandra-stress log", _begins, _read)

@@ -10,9 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from kvmark.imports.numbers import NUMBER, number
-from kvmark.imports.reading import NS, Collector, Format, Reading
-from kvmark.imports.source import Source
+from kvmark.imports.reading import NS, Collector, Format, Reading, first_line
+from kvmark.imports.source import NUMBER, Source, number
 from kvmark.records.imported import OPERATIONS, RUNTIME, THROUGHPUT
 from kvmark.stats import Counts
 
@@ -48,15 +47,6 @@ class _State:
     count: int | None = None
     line: int = 0
     buckets: list[tuple[int, int, int]] = field(default_factory=list)
-
-
-def _begins(source: Source) -> int | None:
-    for line, text in enumerate(source.lines, 1):
-        if _BENCHMARK.fullmatch(text) or _AVERAGE.fullmatch(text):
-            return line
-        if _VERSION.fullmatch(text):
-            return line
-    return None
 
 
 def _read(source: Source) -> Reading:
@@ -169,4 +159,7 @@ def _bound_ns(source: Source, line: int, text: str) -> int:
     return round(min(bound_us * NS["us"], _MOST))
 
 
+_begins = first_line(
+    lambda text: _BENCHMARK.fullmatch(text) or _AVERAGE.fullmatch(text) or _VERSION.fullmatch(text)
+)
 DB_BENCH: Final = Format("db_bench", "db_bench output", _begins, _read)

@@ -11,10 +11,16 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from kvmark.imports.encoded import decode_bounded
-from kvmark.imports.numbers import NUMBER
-from kvmark.imports.reading import NS, Collector, Format, Interval, Reading
-from kvmark.imports.source import Source, shown
+from kvmark.imports.reading import (
+    NS,
+    Collector,
+    Format,
+    Interval,
+    Reading,
+    decode_bounded,
+    first_line,
+)
+from kvmark.imports.source import NUMBER, Source, shown
 from kvmark.records import TimeName
 from kvmark.records.histograms import LAG_TAG
 from kvmark.records.imported import OPERATIONS
@@ -45,13 +51,6 @@ class _State:
     ns: int = 1
     operation: str | None = None
     time: TimeName = "service"
-
-
-def _begins(source: Source) -> int | None:
-    for line, text in enumerate(source.lines, 1):
-        if _BEGIN.match(text) or text.startswith("#[Histogram log format"):
-            return line
-    return None
 
 
 def _read(source: Source) -> Reading:
@@ -145,4 +144,5 @@ def _add_figures(found: Collector, operation: str | None, time: TimeName, counts
     found.histogram(counts, time, operation=operation)
 
 
+_begins = first_line(lambda text: _BEGIN.match(text) or text.startswith("#[Histogram log format"))
 HDR_LOG: Final = Format("hdr-log", "an HdrHistogram log", _begins, _read)

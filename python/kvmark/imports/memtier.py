@@ -6,10 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kvmark.imports.encoded import decode_bounded
-from kvmark.imports.numbers import json_number
-from kvmark.imports.reading import NS, Collector, Format, Interval, Reading
-from kvmark.imports.source import Source
+from kvmark.imports.reading import NS, Collector, Format, Interval, Reading, decode_bounded
+from kvmark.imports.source import Source, json_number
 from kvmark.records.imported import OPERATIONS, RUNTIME, THROUGHPUT
 
 __all__ = ["MEMTIER"]

@@ -1,14 +1,20 @@
-"""A file of results as text, refused with a sentence where it can't be one.
+"""A file of results as text, and its numbers, refused with a sentence where they can't be read.
 
 Nothing here knows a format. A file is read whole, so its size is bounded; its lines keep their
 numbers, so that every complaint can say where. What terminals and editors leave in a text is taken
 off here, once for all formats: a byte order mark, line ends of Windows, colours, and progress that
 was written over itself.
+
+Lines that a logger, a virtual machine or a shell left are known by how they begin, so that a
+damaged line of the tool's own is never taken for one. A number is read one way only: what may mean
+two things, such as `1,234`, is read where the format leaves no doubt and refused elsewhere, because
+a figure that is silently a thousand times too small would be worse than none.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,9 +23,19 @@ from typing import Any, Final
 
 from kvmark.errors import ImportFileError
 from kvmark.foreign_text import printable
-from kvmark.imports.noise import is_noise, is_prompt
 
-__all__ = ["LARGEST_BYTES", "Source", "read_source"]
+__all__ = [
+    "LARGEST_BYTES",
+    "NUMBER",
+    "Source",
+    "_is_prompt",
+    "clock_s",
+    "grouped",
+    "is_noise",
+    "json_number",
+    "number",
+    "read_source",
+]
 
 LARGEST_BYTES: Final = 64 << 20
 """A day of cassandra-stress's lines has a quarter of this."""
@@ -38,6 +54,52 @@ _LOOKS: Final = re.compile(
     r"\x1b(?:\[[0-9;:]*[mK]|\[\?(?:25|2004)[hl]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|\([B0])"
 )
 _SHOWN: Final = 40
+
+_LEVEL: Final = r"(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE)"
+_CLOCK: Final = r"\d\d:\d\d:\d\d(?:[.,:]\d{1,9})?"
+_DATE: Final = r"(?:\d{4}-\d\d-\d\d[T ])"
+_CLASS: Final = r"(?:[a-z_][\w$]{0,80}\.){1,20}[A-Z][\w$]{0,120}"
+# A shell's prompt, with the command that was typed.
+_PROMPT: Final = r"(?:\[?[\w.-]{1,80}@[\w.-]{1,80}[^$#]{0,200}[$#]|[$>])(?: .*)?"
+
+_NOISE: Final = re.compile(
+    "|".join(
+        (
+            # WARN  [cluster1-nio-worker-1] 2026-11-21 03:27:16,849 RequestHandler.java:303 - Query
+            rf"{_LEVEL}\s+\[[^\]]{{0,200}}\]\s+{_DATE}?{_CLOCK}\s.*",
+            # 2026-11-21 03:27:16,849 [main] WARN com.datastax.oss.driver - Query
+            rf"\[?{_DATE}?{_CLOCK}\S{{0,10}}\s+(?:\[[^\]]{{0,200}}\]\s+)?\[?{_LEVEL}\b.*",
+            # 13873 [Thread-18] INFO com.example.Client - said
+            rf"(?:\d{{1,15}} )?\[[^\]]{{1,200}}\] {_LEVEL} .*",
+            # Nov 21, 2026 3:27:16 AM com.example.Client connect
+            r"[A-Z][a-z]{2} \d{1,2}, \d{4} \d{1,2}:\d\d:\d\d [AP]M .*",
+            rf"{_LEVEL}: .*|log4j:{_LEVEL} .*|SLF4J(?:\([A-Z]\))?: .*",
+            # The virtual machine.
+            r"(?:OpenJDK|Java HotSpot|Eclipse OpenJ9)\b.{0,60} warning: .*",
+            r"Picked up (?:_?JAVA_|JDK_)\w{1,40}: .*|CompileCommand: .*|CompilerOracle: .*",
+            r"\[\d{1,9}\.\d{1,6}s\](?:\[[^\]]{1,80}\]){0,4} .*",
+            # Exceptions and where they come from.
+            rf"(?:Exception in thread \"[^\"]{{0,200}}\" )?{_CLASS}(?:Exception|Error)\b(?:: .*)?",
+            r"(?:Caused by|Suppressed): .*",
+            r"\s+at [\w.$/@<> -]{1,400}\([^()]{0,200}\)(?: ~?\[.*\])?",
+            r"\s+\.\.\. \d{1,6} (?:more|common .*)",
+            _PROMPT,
+        )
+    )
+)
+_LONGEST_NOISE: Final = 100_000
+
+NUMBER: Final = r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
+"""A number as a pattern."""
+
+_PLAIN: Final = re.compile(NUMBER)
+_GROUPED: Final = re.compile(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_COMMA: Final = re.compile(r"-?\d+,\d+|-?\d{1,3}(?:\.\d{3})+,\d+")
+_UNKNOWN: Final = frozenset({"nan", "inf", "infinity", "∞", "\N{REPLACEMENT CHARACTER}", "n/a"})
+_SPAN: Final = re.compile(r"(\d{1,9}):([0-5]\d):([0-5]\d)")
+_LONGEST_NUMBER: Final = 40
+_LARGEST: Final = 2.0**64
+"""No tool counts further; beyond it a figure is a damaged one."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +158,7 @@ class Source:
         Raises:
             ImportFileError: it has no end.
         """
-        if not self.text.endswith("\n") and not is_prompt(self.lines[-1]):
+        if not self.text.endswith("\n") and not _is_prompt(self.lines[-1]):
             message = (
                 "the last line has no end, so it may be cut off: export the file again, or end the"
                 " line if it is whole"
@@ -188,3 +250,78 @@ def _looks_like_json(text: str) -> bool:
         # YCSB's text begins with a bracket too.
         return start[1:].lstrip().startswith(("{", "]"))
     return start.startswith("{")
+
+
+def is_noise(line: str) -> bool:
+    """Whether a line is a logger's, a virtual machine's or a shell's."""
+    return len(line) <= _LONGEST_NOISE and _NOISE.fullmatch(line) is not None
+
+
+def _is_prompt(line: str) -> bool:
+    """Whether a line is a shell's: what follows the last one isn't a tool's."""
+    return len(line) <= _LONGEST_NOISE and re.fullmatch(_PROMPT, line) is not None
+
+
+def number(source: Source, line: int, text: str) -> int | float | None:
+    """The number of a text; none where the tool itself had none (`NaN`).
+
+    Raises:
+        ImportFileError: it is no number, one beyond all bounds, or one with a decimal comma.
+    """
+    plain = text.strip()
+    if plain.lstrip("-+").lower() in _UNKNOWN:
+        return None
+    if len(plain) <= _LONGEST_NUMBER and _PLAIN.fullmatch(plain):
+        value = float(plain)
+        if abs(value) <= _LARGEST:
+            return int(plain) if plain.lstrip("-").isdigit() else value
+        message = f"{shown(plain)} is larger than anything that is measured: the file is damaged"
+        raise source.error(line, message)
+    if _COMMA.fullmatch(plain):
+        message = (
+            f"{shown(plain)} has a decimal comma: run the tool with LC_ALL=C, or export with points"
+        )
+        raise source.error(line, message)
+    raise source.error(line, f"{shown(plain)} stands where a number belongs: the file is damaged")
+
+
+def grouped(source: Source, line: int, text: str) -> int | float | None:
+    """A number that may have commas between its thousands.
+
+    Raises:
+        ImportFileError: as :func:`number` says.
+    """
+    plain = text.strip()
+    if _GROUPED.fullmatch(plain):
+        return number(source, line, plain.replace(",", ""))
+    return number(source, line, plain)
+
+
+def json_number(source: Source, place: str, value: Any) -> int | float | None:
+    """A number of a JSON document; none for null, and where the tool itself had none (`NaN`).
+
+    Raises:
+        ImportFileError: it is something else, or too large to be a figure.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise source.error(None, f"{place} is {shown(str(value))} and not a number")
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if abs(value) > _LARGEST:
+        message = f"{place} is larger than anything that is measured: the file is damaged"
+        raise source.error(None, message)
+    return value
+
+
+def clock_s(source: Source, line: int, text: str) -> int:
+    """Seconds of `00:01:30`.
+
+    Raises:
+        ImportFileError: it isn't of that form.
+    """
+    found = _SPAN.fullmatch(text.strip())
+    if found is None or len(found[1]) > 6:
+        raise source.error(line, f"{shown(text)} stands where hours:minutes:seconds belong")
+    return int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3])

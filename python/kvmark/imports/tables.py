@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kvmark.imports.numbers import clock_s, number
 from kvmark.imports.reading import NS, Collector, Format, Reading
-from kvmark.imports.source import Source, shown
+from kvmark.imports.source import NUMBER, Source, clock_s, number, shown
 from kvmark.records.imported import OPERATIONS, RUNTIME, THROUGHPUT, VALUE
 
-__all__ = ["TABLE"]
+__all__ = ["REDIS_BENCHMARK", "TABLE"]
 
 _STATISTIC: Final = r"(mean|avg|average|min|max|median|stddev|p\d{1,2}(?:\.\d{1,4})?)"
 _TIME_FIRST: Final = re.compile(rf"{_STATISTIC}(?:_latency)?_(ns|us|ms|s)")
@@ -31,6 +30,7 @@ _NAMED: Final = {
     "runtime_s": (RUNTIME, "s"),
     "throughput_ops_s": (THROUGHPUT, "ops/s"),
     "ops_per_s": (THROUGHPUT, "ops/s"),
+    "rps": (THROUGHPUT, "ops/s"),
     "throughput_records_s": ("record rate", "records/s"),
     "total_ops": (OPERATIONS, ""),
     "operations": (OPERATIONS, ""),
@@ -50,6 +50,9 @@ _OF_CASES: Final = frozenset({THROUGHPUT, RUNTIME, OPERATIONS, "record rate"})
 _DELIMITERS: Final = ",;\t"
 _RULE: Final = re.compile(r"\s*:?-{1,}:?\s*")
 _MOST_COLUMNS: Final = 200
+# redis-benchmark: a row per test, since 6.2 with times under a header.
+_REDIS_HEADER: Final = re.compile(r'"test","rps"(?:,"\w+_latency_ms")*')
+_REDIS_ROW: Final = re.compile(rf'"[^"]{{1,200}}","{NUMBER}"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,33 +144,24 @@ def _read(source: Source) -> Reading:
     source.never_overwritten()
     found = Collector(source, None)
     header, names = _header(source)
+    delimiter = _delimiter(source.lines[header - 1])
+    rows = list(_rows(source, enumerate(source.lines[header:], header + 1), names, delimiter))
     columns = _columns(names)
-    rows = [
-        _Row(line, dict(zip(names, cells, strict=True)))
-        for line, cells in _rows(source, header, len(names))
-    ]
     told_apart = [name for name, column in columns.items() if column is None and name != _METRIC]
-    figures = [column for column in columns.values() if column]
     # An operation that stands once in each case is what the case did.
     others = [name for name in told_apart if name != _OPERATION]
     inside = len({row.labels(others) for row in rows}) < len(rows) and _METRIC not in names
-    labels = others if inside else told_apart
-    cases: dict[tuple[tuple[str, str], ...], list[_Row]] = {}
-    for row in rows:
-        cases.setdefault(row.labels(labels), []).append(row)
-    for key, same in cases.items():
-        case = found.case(dict(key))
-        for column in figures:
-            _add_column(found, case, same, column)
+    cases = _add_cases(found, rows, columns, others if inside else told_apart)
     systems = {value for key in cases for name, value in key if name in _SYSTEMS}
     if len(systems) == 1:
         found.system = systems.pop()
     return found.done()
 
 
-def _rows(source: Source, header: int, columns: int) -> Iterator[tuple[int, list[str]]]:
-    delimiter = _delimiter(source.lines[header - 1])
-    for line, text in enumerate(source.lines[header:], header + 1):
+def _rows(
+    source: Source, lines: Iterable[tuple[int, str]], names: Sequence[str], delimiter: str
+) -> Iterator[_Row]:
+    for line, text in lines:
         if not text.strip():
             continue
         try:
@@ -177,13 +171,28 @@ def _rows(source: Source, header: int, columns: int) -> Iterator[tuple[int, list
             raise source.error(line, message) from problem
         if delimiter == "|" and all(_RULE.fullmatch(cell) for cell in cells):
             continue
-        if len(cells) != columns:
+        if len(cells) != len(names):
             message = (
-                f"it has {len(cells)} columns under a header of {columns}: the line is damaged, or"
-                " its numbers have decimal commas"
+                f"it has {len(cells)} columns under a header of {len(names)}: the line is damaged,"
+                " or its numbers have decimal commas"
             )
             raise source.error(line, message)
-        yield line, cells
+        yield _Row(line, dict(zip(names, cells, strict=True)))
+
+
+def _add_cases(
+    found: Collector, rows: Sequence[_Row], columns: Mapping[str, _Column | None], labels: list[str]
+) -> list[tuple[tuple[str, str], ...]]:
+    """Adds the figures of all rows, a case for each combination of labels; returns those."""
+    cases: dict[tuple[tuple[str, str], ...], list[_Row]] = {}
+    for row in rows:
+        cases.setdefault(row.labels(labels), []).append(row)
+    for key, same in cases.items():
+        case = found.case(dict(key))
+        for column in columns.values():
+            if column:
+                _add_column(found, case, same, column)
+    return list(cases)
 
 
 def _add_column(found: Collector, case: int, rows: Sequence[_Row], column: _Column) -> None:
@@ -224,3 +233,37 @@ def _metric(source: Source, line: int, text: str) -> tuple[str | None, str, str]
 
 
 TABLE: Final = Format("table", "a table of figures", _begins, _read)
+
+
+def _begins_redis(source: Source) -> int | None:
+    for line, text in enumerate(source.lines, 1):
+        if _REDIS_HEADER.fullmatch(text) or _REDIS_ROW.fullmatch(text):
+            return line
+        if text.strip() and line not in source.noise:
+            return None
+    return None
+
+
+def _read_redis(source: Source) -> Reading:
+    source.ends()
+    source.never_overwritten()
+    found = Collector(source, "redis-benchmark")
+    lines = [(line, text) for line, text in found.lines() if text.strip()]
+    names = ["test", "rps"]
+    if _REDIS_HEADER.fullmatch(lines[0][1]):
+        names = _split(lines.pop(0)[1], ",")
+    rows = list(_rows(source, lines, names, ","))
+    seen: set[str] = set()
+    for row in rows:
+        test = row.cells["test"]
+        if test in seen:
+            message = f"a second {shown(test)} stands here: import one result per file"
+            raise source.error(row.line, message)
+        seen.add(test)
+    _add_cases(found, rows, _columns(names), ["test"])
+    return found.done()
+
+
+REDIS_BENCHMARK: Final = Format(
+    "redis-benchmark", "redis-benchmark CSV", _begins_redis, _read_redis
+)

@@ -11,9 +11,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kvmark.imports.numbers import json_number, number
-from kvmark.imports.reading import NS, Collector, Format, Interval, Reading
-from kvmark.imports.source import Source
+from kvmark.imports.reading import NS, Collector, Format, Interval, Reading, first_line
+from kvmark.imports.source import Source, json_number, number
 from kvmark.records.imported import OPERATIONS, RUNTIME, THROUGHPUT
 
 __all__ = ["YB_CONSOLE"]
@@ -46,13 +45,6 @@ class _State:
     keys: dict[str, int] = field(default_factory=dict)
     #: The last JSON object.
     document: str = ""
-
-
-def _begins(source: Source) -> int | None:
-    for line, text in enumerate(source.lines, 1):
-        if "ops/sec (" in text and _GROUP.search(text):
-            return line
-    return None
 
 
 def _read(source: Source) -> Reading:
@@ -145,5 +137,7 @@ def _add_statistics(
             statistic=statistic, operation=operation, n=None if n is None else int(n),
         )  # fmt: skip
 
+
+_begins = first_line(lambda text: "ops/sec (" in text and _GROUP.search(text))
 
 YB_CONSOLE: Final = Format("yb-console", "a yb-sample-apps console log", _begins, _read)
