@@ -8,10 +8,9 @@ import pytest
 from kvmark.analysis.trace import describe
 from kvmark.errors import UsageError
 from kvmark.learn import drawn_figures, learn, workload_text
-from kvmark.learn.arrivals import fit_arrivals
 from kvmark.learn.drawn import keys_of_workload
 from kvmark.learn.keys import fit_keys
-from kvmark.learn.sizes import fit_sizes
+from kvmark.learn.learning import fit_arrivals, fit_sizes
 from kvmark.spec.workload import parse_workload
 from learn.planted import AGAIN, ZIPFIAN, S, drawn, poisson, workload, written
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from kvmark.errors import UsageError
 from kvmark.trace import COLUMNS, HASHED, Keep, TapePart, Tapes, Trace, TraceWriter, tapes
-from kvmark.trace.schema import OPTIONAL
-from kvmark.trace.tape import HEAP_MAX, RECORD
+from kvmark.trace.folder import OPTIONAL
+from kvmark.trace.recording import HEAP_MAX, RECORD
 
 Row = tuple[int, str, str, int, int, int | None]
 """at_ns, kind, statement, key, key_size, value_size."""

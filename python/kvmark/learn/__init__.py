@@ -6,10 +6,15 @@ makes a workload's file of it. `sides` and `likeness` say by how much such a wor
 its trace.
 """
 
-from kvmark.learn.learning import Learned, LearnedPart, Likened, learn
-from kvmark.learn.likeness import Likeness, TwinFigure, drawn_figures, likeness
-from kvmark.learn.sides import AskedCheck, twin_sides
-from kvmark.learn.writing import workload_text
+from kvmark.learn.learning import Learned, LearnedPart, Likened, learn, workload_text
+from kvmark.learn.likeness import (
+    AskedCheck,
+    Likeness,
+    TwinFigure,
+    drawn_figures,
+    likeness,
+    twin_sides,
+)
 
 __all__ = [
     "AskedCheck",

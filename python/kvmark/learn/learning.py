@@ -1,36 +1,75 @@
-"""A trace's parts as laws of a workload, each with how well it fits and what it loses."""
+"""A trace's parts as laws of a workload, each with how well it fits and what it loses.
+
+Values are all of one size, or have a histogram of equal steps. Operations are due at a constant
+rate, at one that follows the trace's, or in bursts.
+"""
 
 from __future__ import annotations
 
+import json
+import math
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from kvmark.analysis.trace import TraceAnswer, describe
+from kvmark.analysis.trace import Rate, TraceAnswer, describe, rates
 from kvmark.errors import UsageError
-from kvmark.learn.arrivals import ArrivalFit, fit_arrivals
 from kvmark.learn.drawn import (
     CACHES,
     MODELLED,
     OPERATIONS_MAX,
     KeyOperations,
+    Numbers,
     of_trace,
     of_workload,
 )
 from kvmark.learn.keys import KeysFit, fit_keys
-from kvmark.learn.sizes import SizesFit, fit_sizes
+from kvmark.spec.curve import parse_curve
 from kvmark.spec.workload import WorkloadSpec
 from kvmark.trace import Trace
 
-__all__ = ["Learned", "LearnedPart", "Likened", "learn"]
+__all__ = [
+    "Learned",
+    "LearnedPart",
+    "Likened",
+    "fit_arrivals",
+    "fit_sizes",
+    "learn",
+    "workload_text",
+]
 
 _SEED: Final = 1
 _CLIENTS: Final = (16, 256)
 """Least and most operations in flight; between them as many as recorded clients."""
 _HASHED_BYTES: Final = 21
 """From here on a key has room for its hash in decimal."""
+
+_WIDTH: Final = 100
+
+_BUCKETS: Final = 500
+_STEPS: Final = 2**0.25
+_WEIGHTS: Final = 100_000
+_OFF: Final = 0.02
+"""So far off, the coarsest steps are taken."""
+
+_S: Final = 10**9
+_FINE_NS: Final = 10**7
+_SLOTS_MAX: Final = 200_000
+_PIECES_MAX: Final = 500
+_PIECES_LEAST: Final = 4
+_SCALES: Final = {"10 ms": 10**7, "1 s": _S, "10 s": 10 * _S}
+_MOVES: Final = 2.0
+"""Variance over mean of counts from which on a rate moves, where 1 is a Poisson process."""
+_EVEN: Final = 0.5
+_COUNTED: Final = 8.0
+"""Operations in a slot in the mean, so that bursts are told from chance."""
+_ARRIVAL_SEED: Final = 7
+
+Shares = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +219,7 @@ def _key_parts(keys: KeysFit, trace: KeyOperations, twin: KeyOperations) -> Iter
 
 
 def _sizes_part(
-    sizes: SizesFit, key_bytes: int, trace: KeyOperations, twin: KeyOperations
+    sizes: _SizesFit, key_bytes: int, trace: KeyOperations, twin: KeyOperations
 ) -> LearnedPart:
     law = sizes.law
     words = f"always {law} bytes"
@@ -195,7 +234,7 @@ def _sizes_part(
     return LearnedPart("sizes", words, fit, loses)
 
 
-def _arrivals_part(arrivals: ArrivalFit | None) -> LearnedPart:
+def _arrivals_part(arrivals: _ArrivalFit | None) -> LearnedPart:
     if arrivals is None:
         return LearnedPart("arrivals", "as fast as clients go", (), "all: they are at one instant")
     fit = [
@@ -227,3 +266,209 @@ def _lost(answer: TraceAnswer, trace: KeyOperations) -> Iterator[LearnedPart]:
 def sentences(parts: Sequence[LearnedPart]) -> list[str]:
     """Each part in a line: its law and what it loses."""
     return [f"{part.name}: {part.law}; lost: {part.loses}" for part in parts]
+
+
+def workload_text(learned: Learned) -> str:
+    """YAML with what is lost in front of it."""
+    head = [f"# Learnt of {learned.trace}, {learned.operations:,} operations on keys:"]
+    for sentence in sentences(learned.parts):
+        head += textwrap.wrap(sentence, _WIDTH, initial_indent="# - ", subsequent_indent="#   ")
+    head.append("# Leave rate and arrival out for as fast as clients go.")
+    return "\n".join((*head, *_lines(learned.workload, ""), ""))
+
+
+def _lines(content: Mapping[str, Any], indent: str) -> Iterator[str]:
+    for key, value in content.items():
+        if isinstance(value, dict) and key not in ("key", "mix"):
+            yield f"{indent}{key}:"
+            yield from _lines(value, f"{indent}  ")
+        elif key == "groups":
+            yield f"{indent}{key}:"
+            for group in value:
+                first, *others = _lines(group, f"{indent}    ")
+                yield f"{indent}  - {first.lstrip()}"
+                yield from others
+        else:
+            # JSON is YAML, and breaks between numbers inside brackets.
+            text = value if _is_plain(value) else json.dumps(value, ensure_ascii=False)
+            yield from _wrapped(f"{indent}{key}: {text}", f"{indent}  ")
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str) and value.isascii() and value.isalpha()
+
+
+def _wrapped(line: str, indent: str) -> list[str]:
+    if '"' in line:
+        return [line]
+    return textwrap.wrap(line, _WIDTH, subsequent_indent=indent, break_long_words=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _SizesFit:
+    """The law of lengths, in the words of a workload's file, and how far it is from the trace."""
+
+    law: dict[str, Any] | int
+    off: float
+    """By how much of the mean a value is longer or shorter in the law, in the mean."""
+    mean: float
+    law_mean: float
+
+
+def fit_sizes(sizes: Numbers) -> _SizesFit:
+    """The law that is nearest to these bytes, of which there is one at least."""
+    values, counts = np.unique(sizes, return_counts=True)
+    mean = float(np.average(values, weights=counts))
+    if len(values) == 1:
+        return _SizesFit(int(values[0]), 0.0, mean, mean)
+    # From steps of which four reach the longest value to those of a byte.
+    widest = max(1.0, float(values[-1]) / 4)
+    widths = sorted({max(1, int(np.ceil(widest / _STEPS**one))) for one in range(96)})
+    fits = [_of_width(values, counts, width) for width in reversed(widths)]
+    return next((one for one in fits if one.off <= _OFF), min(fits, key=lambda one: one.off))
+
+
+def _of_width(values: Numbers, counts: Numbers, width: int) -> _SizesFit:
+    places = np.clip(np.floor(values / width + 0.5).astype(np.int64), 1, _BUCKETS)
+    moved = np.abs(places * width - values)
+    mean = float(np.average(values, weights=counts))
+    weights = np.bincount(places - 1, weights=counts)
+    scaled = np.rint(weights * (_WEIGHTS / weights.sum())).astype(np.int64)
+    law_mean = float(np.average(np.arange(1, len(weights) + 1) * width, weights=weights))
+    law = {
+        "distribution": "histogram",
+        "block_size": width,
+        "weights": [int(one) for one in scaled],
+    }
+    off = float(np.average(moved, weights=counts)) / max(mean, 1.0)
+    return _SizesFit(law, off, mean, law_mean)
+
+
+@dataclass(frozen=True, slots=True)
+class _ArrivalFit:
+    """The rate in the words of a workload's file, and how its counts scatter."""
+
+    rate: float | str
+    process: Literal["constant", "poisson"]
+    dispersion: Mapping[str, tuple[float, float]]
+    """Variance over mean of the counts in slots of each length, of the trace and of the law."""
+    words: str
+
+    @property
+    def off(self) -> float:
+        """The largest factor between both, as its logarithm."""
+        pairs = self.dispersion.values()
+        return max((abs(math.log((1 + law) / (1 + own))) for own, law in pairs), default=0.0)
+
+
+def fit_arrivals(trace: Trace, rate: Rate) -> _ArrivalFit | None:
+    """The law whose counts scatter likest; None where all operations are at one instant.
+
+    Raises:
+        UsageError: a file is damaged.
+    """
+    end_ns = trace.info.end_ns
+    if rate.mean is None or end_ns < _FINE_NS:
+        return None
+    slot_ns = max(_FINE_NS, -(-end_ns // _SLOTS_MAX))
+    found = np.array([one for _, one in rates(trace, slot_ns)]) * (slot_ns / _S)
+    # The last slot isn't whole.
+    counts = found[:-1] if len(found) > 1 else found
+    steps, length = _steps(counts, slot_ns)
+    within = _within(counts, steps, length)
+    process: Literal["constant", "poisson"] = "constant" if within < _EVEN else "poisson"
+    law: float | str = float(f"{rate.mean:.6g}")
+    if len(steps) > 1:
+        law = _held(steps * (_S / slot_ns), length * slot_ns)
+    fits = [_fit(law, process, rate, end_ns)]
+    if within > _MOVES:
+        bursts = _bursts(counts, slot_ns)
+        if bursts is not None:
+            fits.append(_fit(bursts, process, rate, end_ns))
+    return min(fits, key=lambda one: one.off)
+
+
+def _steps(counts: Shares, slot_ns: int) -> tuple[Shares, int]:
+    """Mean counts of the slots of each piece, and how many slots these are.
+
+    One piece where the rate doesn't move.
+    """
+    length = max(1, round(_S / slot_ns), -(-len(counts) // _PIECES_MAX))
+    pieces = len(counts) // length
+    if pieces < _PIECES_LEAST:
+        return np.array([counts.mean()]), len(counts)
+    summed = counts[: pieces * length].reshape(pieces, length).sum(axis=1)
+    if summed.var(ddof=1) <= _MOVES * summed.mean():
+        return np.array([counts.mean()]), len(counts)
+    return summed / length, length
+
+
+def _within(counts: Shares, steps: Shares, length: int) -> float:
+    """Variance over mean of the counts about their piece's mean."""
+    expected = np.repeat(steps, length)
+    apart = counts[: len(expected)] - expected
+    return float(np.mean(apart**2) / max(float(expected.mean()), 1e-12))
+
+
+def _held(each: Shares, length_ns: int) -> str:
+    """A curve that holds each rate for a time."""
+    return "steps:" + ",".join(f"{_rate(one)}/{length_ns // 1000}us" for one in each)
+
+
+def _rate(rate: float) -> str:
+    return f"{rate:.3f}".rstrip("0").rstrip(".")
+
+
+def _bursts(counts: Shares, slot_ns: int) -> str | None:
+    """Two rates in turn, told apart by the counts of slots that hold some operations each."""
+    together = max(1, math.ceil(_COUNTED / max(float(counts.mean()), 1e-9)))
+    slots = len(counts) // together
+    if slots < 2 * _PIECES_LEAST:
+        return None
+    summed = counts[: slots * together].reshape(slots, together).sum(axis=1)
+    middle = float(summed.mean())
+    for _ in range(20):
+        high = summed > middle
+        if high.all() or not high.any():
+            return None
+        middle = float(summed[high].mean() + summed[~high].mean()) / 2
+    changes = np.flatnonzero(high[1:] != high[:-1])
+    lengths = np.diff(changes)
+    if len(lengths) < _PIECES_LEAST:
+        return None
+    # Stretches in turn: the first whole one is of the state behind the first change.
+    is_high = high[changes[0] + 1]
+    ons, offs = (lengths[::2], lengths[1::2]) if is_high else (lengths[1::2], lengths[::2])
+    slot_us = slot_ns * together / 1000
+    words = []
+    for state, held in ((high, ons), (~high, offs)):
+        rate = float(summed[state].mean()) / slot_us * 1e6
+        words.append(f"{_rate(rate)}/{round(float(held.mean()) * slot_us)}us")
+    return "onoff:" + ",".join(words)
+
+
+def _fit(
+    law: float | str, process: Literal["constant", "poisson"], rate: Rate, end_ns: int
+) -> _ArrivalFit:
+    own = 1.0 if process == "poisson" else 0.0
+    scales = {name: _SCALES[name] for name in rate.dispersion}
+    found = {
+        name: (rate.dispersion[name], own + _moved(law, length_ns, end_ns))
+        for name, length_ns in scales.items()
+    }
+    words = law if isinstance(law, str) else f"{law:g} ops/s"
+    form, _, steps = words.partition(":")
+    shown = f"{steps.count(',') + 1} steps" if form == "steps" else words
+    return _ArrivalFit(law, process, found, f"{shown}, {process} arrivals")
+
+
+def _moved(law: float | str, length_ns: int, end_ns: int) -> float:
+    """Variance over mean of the operations expected in slots of a length."""
+    if not isinstance(law, str):
+        return 0.0
+    points = parse_curve(law).points(end_ns, _ARRIVAL_SEED)
+    at_ns, rate = (np.array(one, dtype=np.float64) for one in zip(*points, strict=True))
+    due = np.concatenate([[0.0], np.cumsum(np.diff(at_ns) * (rate[1:] + rate[:-1]) / 2)]) / _S
+    edges = np.arange(0, end_ns + 1, length_ns, dtype=np.float64)
+    expected = np.diff(np.interp(edges, at_ns, due))
+    return float(expected.var(ddof=1) / expected.mean()) if len(expected) > 1 else 0.0

@@ -1,7 +1,16 @@
-"""The addresses of the application, and what each of them shows."""
+"""The application: its addresses, what each of them shows, and its server.
 
+It listens on 127.0.0.1 and nowhere else, until it is told to stop.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import Callable
 from typing import Final
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -9,15 +18,16 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from kvmark.errors import KvmarkError, RecordsError, UsageError
+from kvmark.interrupts import suspended
+from kvmark.records import Records
 from kvmark.report.format.html import HtmlPage, document
 from kvmark.report.model.page import runs_page
 from kvmark.secret import Secret
-from kvmark.serve.guard import Guard
+from kvmark.serve.guard import TOKEN, Guard
 from kvmark.serve.library import Filter, Library, NotThere
-from kvmark.serve.pages import list_page, live_page, live_values, problem_page, static_text
-from kvmark.serve.watching import watched
+from kvmark.serve.pages import list_page, live_page, live_values, problem_page, static_text, watched
 
-__all__ = ["make_app"]
+__all__ = ["make_app", "serve"]
 
 _MOST_LISTED: Final = 200
 _MOST_COMPARED: Final = 8
@@ -27,6 +37,9 @@ _LIVE_POLICY: Final = (
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _FRAMES: Final = "; frame-ancestors 'none'"
+
+_HOST: Final = "127.0.0.1"
+_TOKEN_BYTES: Final = 24
 
 
 def make_app(library: Library, port: int, token: Secret) -> Guard:
@@ -101,3 +114,44 @@ def _report(page: HtmlPage) -> HTMLResponse:
 
 def _policy(policy: str) -> dict[str, str]:
     return {"Content-Security-Policy": policy}
+
+
+def serve(records: Records, port: int, ready: Callable[[Secret], None]) -> None:
+    """Shows the runs until Ctrl-C; ``ready`` gets the address before the first page is asked for.
+
+    In the address is a new token, without which nothing is shown.
+
+    Port 0 is one that is free.
+
+    Raises:
+        UsageError: the port is in use or isn't ours to use.
+    """
+    with _listening(port) as listening:
+        port, token = listening.getsockname()[1], Secret(secrets.token_urlsafe(_TOKEN_BYTES))
+        config = uvicorn.Config(
+            make_app(Library(records), port, token),
+            log_config=None,
+            # What a client sends wrong is answered, and is no news for the terminal.
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            ws="none",
+            lifespan="off",
+            timeout_graceful_shutdown=1,
+        )
+        ready(Secret(f"http://{_HOST}:{port}/?{TOKEN}={token.reveal()}"))
+        try:
+            with suspended():
+                uvicorn.Server(config).run(sockets=[listening])
+        except KeyboardInterrupt:
+            return
+
+
+def _listening(port: int) -> socket.socket:
+    try:
+        return socket.create_server((_HOST, port))
+    except OSError as problem:
+        raise UsageError(
+            f"port: {port} on {_HOST} can't be used because {problem.strerror}; name another with"
+            " --port, or 0 for one that is free"
+        ) from problem

@@ -13,7 +13,7 @@ from kvmark.records import Entry, Judgement, Records, Run, RunLine
 from kvmark.report.model.answers import RunAnswer
 from kvmark.report.views.gather import run_answer, run_answers
 
-__all__ = ["Filter", "Library", "ListedRuns", "NotThere", "verdict_words"]
+__all__ = ["Filter", "FoundRuns", "Library", "NotThere", "verdict_words"]
 
 
 class NotThere(RecordsError):
@@ -39,7 +39,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class ListedRuns:
+class FoundRuns:
     """The newest runs that belong in a list."""
 
     lines: Sequence[RunLine]
@@ -60,15 +60,15 @@ class Library:
     # A closed run never changes; only its verdict, beside it, may.
     _lines: dict[str, RunLine] = field(default_factory=dict)
 
-    def find(self, asked: Filter, most: int) -> ListedRuns:
+    def find(self, asked: Filter, most: int) -> FoundRuns:
         """The newest runs of a list; no more are judged than are shown or have to be passed."""
         lines = [line for line in self.records.lines() if asked.admits(line.entry)]
         lines = [line for line in lines if self._is_inside(line.entry)]
         if not asked.verdict:
-            return ListedRuns([self._line(line) for line in lines[:most]], len(lines))
+            return FoundRuns([self._line(line) for line in lines[:most]], len(lines))
         judged = (self._line(line) for line in lines)
         found = list(islice((line for line in judged if _told(line) == asked.verdict), most))
-        return ListedRuns(found, len(found) if len(found) < most else None)
+        return FoundRuns(found, len(found) if len(found) < most else None)
 
     def entry(self, run: str) -> Entry:
         """The run of exactly this id.

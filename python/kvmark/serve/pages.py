@@ -1,21 +1,41 @@
-"""The application's own pages; those of closed runs are reports."""
+"""The application's own pages: the list of runs, and a run that isn't closed, from its logs.
+
+Pages of closed runs are reports.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
+import polars as pl
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
+from kvmark.analysis import fault_spans
+from kvmark.records import Entry, GoingRun
+from kvmark.records.intervals import TIMED
 from kvmark.report.charts.library import vega_library
+from kvmark.report.format import units
 from kvmark.report.format.html import begins, drawn, sections
+from kvmark.report.model import figures
+from kvmark.report.model.answers import Fact, PhaseSpan
+from kvmark.report.model.figures import Figure
+from kvmark.report.views import plan_words as asked
 from kvmark.report.views.runs_list import runs_grid
-from kvmark.serve.library import Filter, ListedRuns, verdict_words
-from kvmark.serve.watching import LiveRun
+from kvmark.serve.library import Filter, FoundRuns, verdict_words
 
-__all__ = ["list_page", "live_page", "live_values", "problem_page", "static_text"]
+__all__ = [
+    "LiveRun",
+    "list_page",
+    "live_page",
+    "live_values",
+    "problem_page",
+    "static_text",
+    "watched",
+]
 
 _STATIC = {
     "report.css": ("kvmark.report", "templates/page.css"),
@@ -25,7 +45,7 @@ _STATIC = {
 }
 
 
-def list_page(found: ListedRuns, asked: Filter, tags: Sequence[str], place: str) -> str:
+def list_page(found: FoundRuns, asked: Filter, tags: Sequence[str], place: str) -> str:
     """The list of runs, of which only the newest may be shown."""
     return _environment().get_template("list.html.j2").render(
         grid=runs_grid(found.lines),
@@ -81,3 +101,99 @@ def _environment() -> Environment:
     environment.filters["sections"] = sections
     environment.globals["begins"] = begins
     return environment
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRun:
+    """A run and its newest figures."""
+
+    entry: Entry
+    title: str
+    asked: tuple[Fact, ...]
+    now: tuple[Fact, ...]
+    figures: tuple[Figure, ...]
+
+    @property
+    def goes(self) -> bool:
+        """Whether more is to come."""
+        return self.entry.state == "going"
+
+
+def watched(entry: Entry) -> LiveRun:
+    """Reads the logs of a run.
+
+    Raises:
+        RecordsError: it was closed meanwhile, or its description can't be read.
+    """
+    run = GoingRun.read(entry.path)
+    totals = run.intervals.filter(pl.col("operation") == "TOTAL")
+    return LiveRun(
+        entry=entry,
+        title=f"{entry.name} on {entry.system}",
+        asked=asked.of_plan(run.header.plan),
+        now=tuple(_now(run, totals)),
+        figures=_figures(run, totals),
+    )
+
+
+def _figures(run: GoingRun, totals: pl.DataFrame) -> tuple[Figure, ...]:
+    if totals.is_empty():
+        return ()
+    phases, faults = _phases(run, totals), fault_spans(run)
+    return (
+        figures.rate_figure(totals, phases, faults),
+        figures.response_figure(totals, phases, faults),
+    )
+
+
+def _phases(run: GoingRun, totals: pl.DataFrame) -> tuple[PhaseSpan, ...]:
+    """The phases that the newest rows touch; the last one ends with what is recorded."""
+    first, last = min(totals["start_ns"].to_list()), max(totals["end_ns"].to_list())
+    ends = {event["phase"]: event["at_ns"] for event in _events(run, "phase_ended")}
+    spans = (
+        PhaseSpan(
+            str(event["name"]),
+            max(event["at_ns"], first),
+            min(ends.get(event["phase"], last), last),
+        )
+        for event in _events(run, "phase_started")
+    )
+    return tuple(span for span in spans if span.end_ns > span.start_ns)
+
+
+def _now(run: GoingRun, totals: pl.DataFrame) -> Iterator[Fact]:
+    phase = next((str(event["name"]) for event in reversed(_events(run, "phase_started"))), "")
+    if phase:
+        yield Fact("Phase", phase.replace("_", "-"))
+    newest = totals.sort("end_ns").group_by("group", maintain_order=True).last()
+    for row in newest.iter_rows(named=True):
+        several = newest.height > 1
+        label = f"Newest interval of {row['group']}" if several else "Newest interval"
+        yield Fact(label, ", ".join(_told(row)))
+    failed = _failures(run)
+    if failed:
+        told = ", ".join(f"{units.whole(count)} {outcome}" for outcome, count in failed.items())
+        yield Fact("Errors in these intervals", told)
+
+
+def _told(row: Mapping[str, Any]) -> Iterator[str]:
+    length_s = (row["end_ns"] - row["start_ns"]) / 1e9
+    if length_s > 0:
+        yield f"{units.significant(row['count'] / length_s)} ops/s"
+    for name in ("p50", "p99", "max"):
+        if row[f"response_ns_{name}"] is not None:
+            yield f"response {name} {units.with_unit(row[f'response_ns_{name}'])}"
+    if row["backlog"] is not None:
+        yield f"backlog {units.whole(row['backlog'])}"
+    if row["in_flight"] is not None:
+        yield f"in flight {units.whole(row['in_flight'])}"
+
+
+def _failures(run: GoingRun) -> dict[str, int]:
+    rows = run.intervals.filter(~pl.col("outcome").is_in(["any", "ok", "miss"]) & ~pl.col("part"))
+    sums = rows.group_by("outcome", maintain_order=True).agg(TIMED.sum().alias("count"))
+    return {str(outcome): int(count) for outcome, count in sums.iter_rows()}
+
+
+def _events(run: GoingRun, kind: str) -> list[dict[str, Any]]:
+    return [event for event in run.events if event.get("kind") == kind]

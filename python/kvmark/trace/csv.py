@@ -12,9 +12,8 @@ from typing import Final
 import polars as pl
 
 from kvmark.errors import ImportFileError
-from kvmark.trace.folder import BATCH_ROWS, TraceWriter, first_line
+from kvmark.trace.folder import BATCH_ROWS, HASHED, Keep, TraceInfo, TraceWriter, first_line
 from kvmark.trace.making import Making
-from kvmark.trace.schema import HASHED, Keep, TraceInfo
 
 __all__ = ["Layout", "import_csv", "layout_of"]
 

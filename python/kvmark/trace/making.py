@@ -14,7 +14,7 @@ import polars as pl
 
 from kvmark._engine import hash_keys, kind_of, shape_of
 from kvmark.errors import ImportFileError
-from kvmark.trace.schema import HASHED, Keep
+from kvmark.trace.folder import HASHED, Keep
 
 __all__ = ["TIME_UNITS", "Making"]
 
@@ -29,7 +29,7 @@ class Making:
 
     A batch has texts, as the source has them: `at`, `key` and `kind`, and where it says so
     `client`, `key_size`, `value_size`, `value`, `count` and `ttl`, which is seconds; and of `row`
-    its number, of `items` the keys of its operation, see `schema.COLUMNS`. What is no text has its
+    its number, of `items` the keys of its operation, see `folder.COLUMNS`. What is no text has its
     bytes in `key_content` and `value_content`, where these are kept.
     """
 

@@ -10,17 +10,20 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import polars as pl
 
+from kvmark import _engine
 from kvmark.errors import ImportFileError
-from kvmark.trace.folder import TraceWriter
+from kvmark.trace.folder import HASHED, Keep, TraceInfo, TraceWriter
 from kvmark.trace.making import Making
-from kvmark.trace.schema import HASHED, Keep, TraceInfo
-from kvmark.trace.verbs import CommandRow, redis_command
 
-__all__ = ["MONITOR", "import_monitor", "is_monitor"]
+__all__ = [
+    "MONITOR",
+    "import_monitor",
+    "is_monitor",
+]
 
 MONITOR: Final = "Redis' MONITOR"
 
@@ -92,8 +95,8 @@ def _rows(path: Path, scripts: list[int]) -> Iterator[tuple[object, ...]]:
         raise ImportFileError(f"{path} can't be read: {problem.strerror}") from problem
 
 
-def _said(words: str) -> Sequence[CommandRow]:
-    return redis_command([_bytes(word) for word in _WORD.findall(words)])
+def _said(words: str) -> Sequence[_CommandRow]:
+    return _redis_command([_bytes(word) for word in _WORD.findall(words)])
 
 
 def _bytes(word: str) -> bytes:
@@ -110,3 +113,37 @@ def _bytes(word: str) -> bytes:
         return _SIGNS.get(sign, sign)
 
     return _ESCAPE.sub(plain, word).encode(errors="surrogateescape")
+
+
+class _CommandRow(NamedTuple):
+    """A row of an operation, as texts; none is what it doesn't say."""
+
+    key: str
+    kind: str
+    key_size: str
+    value_size: str | None
+    ttl: str | None
+    items: int
+    key_content: bytes
+    value_content: bytes | None
+
+
+def _redis_command(words: Sequence[bytes]) -> Sequence[_CommandRow]:
+    """The rows of a command of Redis: one for each of its keys, and at least one."""
+    places, values, value, ttl_ms = _engine.redis_command(words)
+    keys = [words[place] for place in places] or [b""]
+    written = b"".join(words[place] for place in values) if values else None
+    return [
+        _CommandRow(
+            # Bytes that are no text are told apart by their code.
+            key.decode(errors="backslashreplace"),
+            words[0].decode(errors="replace").upper(),
+            str(len(key)),
+            None if value is None else str(value),
+            None if ttl_ms is None else str(ttl_ms / 1000),
+            len(keys) if place == 0 else 0,
+            key,
+            written if place == 0 else None,
+        )
+        for place, key in enumerate(keys)
+    ]

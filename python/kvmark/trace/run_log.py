@@ -18,9 +18,8 @@ import polars as pl
 
 from kvmark.errors import ImportFileError, KvmarkError, RunError
 from kvmark.removal import discard_folder, remove_file
-from kvmark.trace.folder import OWN_FILES, TraceWriter
+from kvmark.trace.folder import KINDS, OWN_FILES, TraceInfo, TraceWriter
 from kvmark.trace.recording import ABOUT, write_about
-from kvmark.trace.schema import KINDS, TraceInfo
 
 __all__ = ["RunRecording", "is_log", "seal_log"]
 

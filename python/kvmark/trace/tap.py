@@ -15,10 +15,9 @@ from typing import Any, Final
 from kvmark import _engine
 from kvmark.errors import ImportFileError, KvmarkError, RunError
 from kvmark.removal import discard_folder, remove_file
-from kvmark.trace.folder import OWN_FILES, TraceWriter
+from kvmark.trace.folder import OWN_FILES, Keep, TraceInfo, TraceWriter
 from kvmark.trace.recording import ABOUT, about_tapes, seal, write_about
 from kvmark.trace.run_log import is_log, seal_log
-from kvmark.trace.schema import Keep, TraceInfo
 
 __all__ = ["TapProgress", "TapSettings", "import_tapes", "record"]
 

@@ -23,9 +23,8 @@ from pydantic import ConfigDict, TypeAdapter
 from kvmark.cache import cache_folder
 from kvmark.errors import RunError, UsageError
 from kvmark.removal import remove_file
-from kvmark.trace.folder import Trace, first_line
-from kvmark.trace.schema import OPTIONAL
-from kvmark.trace.tape import HEAD, HEAP_MAX, KEY_KEPT, MAGIC, RECORD, RECORDS_MAX, VALUE_KEPT
+from kvmark.trace.folder import OPTIONAL, Trace, first_line
+from kvmark.trace.recording import HEAD, HEAP_MAX, KEY_KEPT, MAGIC, RECORD, RECORDS_MAX, VALUE_KEPT
 
 __all__ = ["TapePart", "Tapes", "tapes", "tapes_folder"]
 

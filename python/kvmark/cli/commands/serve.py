@@ -29,7 +29,7 @@ def serve(
 ) -> None:
     """Shows the runs in a browser on this machine, until Ctrl-C; nothing is written."""
     try:
-        from kvmark.serve import server
+        from kvmark.serve import app
     except ModuleNotFoundError as problem:
         if problem.name not in _EXTRA:
             raise
@@ -46,4 +46,4 @@ def serve(
         else:
             print(url if quiet else f"The runs are at {url} until Ctrl-C", flush=True)
 
-    server.serve(Records.at(folder), port, ready)
+    app.serve(Records.at(folder), port, ready)
