@@ -70,7 +70,7 @@ def test_each_file_of_the_rules_is_looked_at(
 ) -> None:
     monkeypatch.setattr(verdicts, "__file__", str(tmp_path / "records" / "verdicts.py"))
     found = set()
-    for name in ("analysis/judge.py", "analysis/verdict/checks.py", "stats/mean.py"):
+    for name in ("analysis/judge.py", "analysis/verdict/checks.py", "stats/level.py"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("bound = 0.2\n")

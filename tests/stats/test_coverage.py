@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kvmark.stats import LEAST_INTERVALS, Counts, mean_error, quantile_of_intervals
-from kvmark.stats.within import rate_of_intervals
+from kvmark.stats.series import rate_of_intervals
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "method" / "intervals.md"

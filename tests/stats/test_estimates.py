@@ -18,7 +18,7 @@ from kvmark.stats import (
     mean_interval,
     paired_ratio,
 )
-from kvmark.stats.median import median_interval
+from kvmark.stats.estimate import median_interval
 
 
 def autoregressive(n: int, phi: float, seed: int) -> list[float]:

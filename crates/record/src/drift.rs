@@ -9,7 +9,7 @@ const SIGNIFICANT: f64 = 1.96;
 /// How far a series rose or fell, and whether chance explains it.
 ///
 /// Theil-Sen's slope and the Mann-Kendall test, as the verdict has them for a measurement
-/// (`kvmark.stats.trend`), here without a correction for autocorrelation: a rate with a memory
+/// (`kvmark.stats.series`), here without a correction for autocorrelation: a rate with a memory
 /// looks as if it moved more often, and who warms up waits a little longer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Drift {

@@ -18,7 +18,7 @@ from kvmark.analysis.verdict.rules import Reason
 from kvmark.records import Run
 from kvmark.records.names import FIXED_WORK
 from kvmark.stats import Estimate
-from kvmark.stats.median import median_interval
+from kvmark.stats.estimate import median_interval
 
 __all__ = ["fixed_work_ns", "same_machine", "unlike_machines"]
 

@@ -7,11 +7,9 @@ Write `scipy.special` in full: SciPy loads a part of itself on first use, which 
 second, and many commands don't need it.
 """
 
-from kvmark.stats.bounds import keeps_within
 from kvmark.stats.change_points import ChangePoint, change_points, could_be_seen, least_points
 from kvmark.stats.counts import BEYOND, Counts, least_observations
-from kvmark.stats.crossing import crossing
-from kvmark.stats.estimate import CONFIDENCE, Estimate
+from kvmark.stats.estimate import CONFIDENCE, Estimate, crossing, keeps_within
 from kvmark.stats.level import (
     Effect,
     Level,
@@ -19,21 +17,24 @@ from kvmark.stats.level import (
     difference,
     level_of,
     level_of_stages,
+    mean_interval,
+    paired_ratio,
+    two_stage_mean,
 )
-from kvmark.stats.mean import mean_interval, paired_ratio, two_stage_mean
 from kvmark.stats.proportions import MixTest, mix_test, rise_of_share
 from kvmark.stats.resampling import jackknife, paired_difference_of, paired_jackknife
-from kvmark.stats.rise import rise
 from kvmark.stats.sequential import Asked, Decision, decide
 from kvmark.stats.series import (
     LEAST_INTERVALS,
+    Drift,
+    drift,
     effective_sample_size,
     mean_error,
+    quantile_of_intervals,
+    rate_of_intervals,
 )
-from kvmark.stats.trend import Drift, drift
 from kvmark.stats.usl import UslFit, fit_usl
-from kvmark.stats.warming import Placed, warming
-from kvmark.stats.within import quantile_of_intervals, rate_of_intervals
+from kvmark.stats.warming import Placed, rise, warming
 
 __all__ = [
     "BEYOND",

@@ -1,13 +1,19 @@
-"""A number that travels with its error, its n and its unit."""
+"""A number that travels with its error, its n and its unit; and estimates of one kind each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from statistics import median
+from typing import Final, Self
+
+import numpy as np
+import scipy
 
 #: Coverage of every interval unless said otherwise.
 CONFIDENCE = 0.95
+
+_MEDIAN_METHOD: Final = "median, interval between two of the values"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +58,81 @@ class Estimate:
             return replace(self, value=function(self.value), low=None, high=None, unit=unit)
         low, high = sorted((function(self.low), function(self.high)))
         return replace(self, value=function(self.value), low=low, high=high, unit=unit)
+
+
+def keeps_within(
+    low: float | None, high: float | None, limit: float, *, most: bool = True
+) -> bool | None:
+    """Whether the whole interval lies on the good side of a limit, or the whole on the bad side.
+
+    None where the interval holds the limit, or there is none. With ``most`` a figure must not be
+    above the limit, else not below.
+    """
+    if low is None or high is None:
+        return None
+    if not most:
+        low, high, limit = -high, -low, -limit
+    if high <= limit:
+        return True
+    return False if low > limit else None
+
+
+def median_interval(
+    values: Sequence[float], unit: str, confidence: float = CONFIDENCE
+) -> Estimate | None:
+    """The median and the two values between which it lies, by the sign test.
+
+    How many values lie below the true median is binomial with one half (W. R. Thompson, Annals of
+    Mathematical Statistics 7, 1936). Fewer than six values have no interval at 95 %.
+
+    Returns:
+        The estimate; none without a value.
+    """
+    if not values:
+        return None
+    ordered, n = sorted(values), len(values)
+    # The most values that may be left out at one end.
+    left_out = sum(
+        float(scipy.special.bdtr(below, n, 0.5)) <= (1 - confidence) / 2 for below in range(n // 2)
+    )
+    if not left_out:
+        return Estimate.alone(median(ordered), unit, _MEDIAN_METHOD, n)
+    low, high = ordered[left_out - 1], ordered[n - left_out]
+    return Estimate(median(ordered), low, high, n, unit, _MEDIAN_METHOD)
+
+
+def crossing(
+    x: Sequence[float], y: Sequence[float], unit: str, confidence: float = CONFIDENCE
+) -> Estimate | None:
+    """The x at which a least-squares line through (x, y) is 0; none when it doesn't rise.
+
+    Fieller's interval (Journal of the Royal Statistical Society B 16, 1954) holds every x at which
+    a mean of 0 isn't refused; where the slope itself may be 0, it has no ends. So has one from two
+    samples, which say nothing about their scatter.
+
+    Raises:
+        ValueError: the lengths differ.
+    """
+    xs, ys = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if len(xs) != len(ys):
+        raise ValueError(f"each x needs a y: {len(xs)} and {len(ys)}")
+    n, method = len(xs), "line through the runs, Fieller's interval"
+    if n < 2 or np.ptp(xs) == 0:
+        return None
+    middle, spread = float(xs.mean()), float(((xs - xs.mean()) ** 2).sum())
+    slope = float(((xs - middle) * ys).sum()) / spread
+    if slope <= 0:
+        return None
+    value = middle - float(ys.mean()) / slope
+    if n < 3:
+        return Estimate(value, None, None, n, unit, method, confidence)
+    residuals = ys - ys.mean() - slope * (xs - middle)
+    variance = float(residuals @ residuals) / (n - 2)
+    t = float(scipy.special.stdtrit(n - 2, 0.5 + confidence / 2))
+    share = t**2 * variance / (slope**2 * spread)
+    if share >= 1:
+        return Estimate(value, None, None, n, unit, method, confidence)
+    off = value - middle
+    width = t * variance**0.5 / slope * ((1 - share) / n + off**2 / spread) ** 0.5
+    low, high = ((off - width) / (1 - share), (off + width) / (1 - share))
+    return Estimate(value, middle + low, middle + high, n, unit, method, confidence)

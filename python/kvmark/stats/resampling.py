@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from kvmark.stats.counts import Counts
 from kvmark.stats.estimate import Estimate
-from kvmark.stats.level import Effect, Level, paired_difference
-from kvmark.stats.mean import mean_interval
+from kvmark.stats.level import Effect, Level, mean_interval, paired_difference
 
 # As in `Counts.quantile`: a product may lie a hair above the integer it means.
 _HAIR = 1 - 2**-50

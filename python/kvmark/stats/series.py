@@ -1,7 +1,11 @@
-"""Means of correlated samples: their error, and what they are worth in independent observations."""
+"""Correlated samples, such as the intervals of one run: their mean, its error, and its drift.
+
+They tell what moves within the run. What differs from run to run they can't know.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Self
@@ -10,7 +14,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from kvmark.stats.counts import Counts
 from kvmark.stats.estimate import CONFIDENCE
+from kvmark.stats.level import Level
 
 #: A series with fewer values gives no error: no method covers what it says from so few.
 LEAST_INTERVALS: Final = 25
@@ -23,6 +29,15 @@ _WORTH: Final = 7.0
 # The part of the error level that is Student's. The rest is for the little power that the slowest
 # contrasts lack all the same. `scripts/interval_coverage.py` shows what these four come to.
 _STUDENTS: Final = 0.8
+
+# All pairs are compared, so a longer series is averaged over neighbours first.
+_MOST_POINTS = 512
+
+_RATE: Final = "rate of one run, t-interval of its intervals' slow cosines"
+_QUANTILE: Final = "quantile of one run, by the share below it in its intervals"
+# The part of the error level that is left where it was looked again and again.
+_LOOKED: Final = 0.7
+_BEYOND: Final = "no interval: it would reach beyond what was observed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +110,119 @@ def effective_sample_size(series: Sequence[float] | NDArray[np.float64]) -> floa
     positive = pairs[: ends[0]] if len(ends) else pairs
     tau = 2 * float(np.minimum.accumulate(positive).sum()) - 1 if len(positive) else 1.0
     return min(float(n), max(1.0, n / max(tau, 1.0)))
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """``change`` is the rise over the whole series as a share of its median (0.1 is 10 %)."""
+
+    change: float
+    p_value: float
+    n: int
+
+
+def drift(series: Sequence[float]) -> Drift:
+    """Theil-Sen's slope for the size and the Mann-Kendall test for the significance.
+
+    Both are robust against single stalls. The test's variance is enlarged by n ÷ effective sample
+    size of what is left without the slope (Yue and Wang, Water Resources Management 18, 2004),
+    because neighbouring intervals resemble each other.
+
+    Raises:
+        ValueError: fewer than four values.
+    """
+    values = _condensed(np.asarray(series, dtype=np.float64))
+    n = len(values)
+    if n < 4:
+        raise ValueError(f"a drift needs at least four values, not {n}")
+    first, second = np.triu_indices(n, k=1)
+    rises = values[second] - values[first]
+    slope = float(np.median(rises / (second - first)))
+    median = float(np.median(values))
+    change = slope * (n - 1) / abs(median) if median else 0.0
+    residuals = values - slope * np.arange(n)
+    inflation = n / effective_sample_size(residuals)
+    return Drift(change, _mann_kendall(rises, values, inflation), len(series))
+
+
+def _mann_kendall(
+    rises: NDArray[np.float64], values: NDArray[np.float64], inflation: float
+) -> float:
+    n = len(values)
+    score = float(np.sign(rises).sum())
+    ties = np.unique(values, return_counts=True)[1].astype(np.float64)
+    tied = float((ties * (ties - 1) * (2 * ties + 5)).sum())
+    variance = (n * (n - 1) * (2 * n + 5) - tied) / 18 * inflation
+    if variance <= 0 or score == 0:
+        return 1.0
+    # One step towards zero, since the score moves in steps.
+    z = (abs(score) - 1) / variance**0.5
+    return float(min(1.0, 2 * scipy.special.ndtr(-z)))
+
+
+def _condensed(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    if len(values) <= _MOST_POINTS:
+        return values
+    return np.array([part.mean() for part in np.array_split(values, _MOST_POINTS)])
+
+
+def rate_of_intervals(
+    value: float, rates: Sequence[float], floor: float = 0.0, *, until_known: bool = False
+) -> Level:
+    """The rate of one run, with the error of the mean of its intervals' rates.
+
+    ``value`` is the rate of the whole, which full intervals needn't fill. ``until_known`` says
+    that the run was ended when its rate seemed to be known well enough: it may have seemed so by
+    chance, so that the error is a little larger. Too few intervals give no error.
+
+    Raises:
+        ValueError: the value isn't above 0.
+    """
+    if not value > 0:
+        raise ValueError("a level needs a rate above 0")
+    found, n = mean_error(rates), len(rates)
+    if found is None or not any(rates):
+        return _unknown(math.log(value), n, floor)
+    if until_known:
+        found = found.raised(_LOOKED)
+    stderr = found.stderr / (math.fsum(rates) / n)
+    return _level(math.log(value), stderr, found, n, _RATE, floor)
+
+
+def quantile_of_intervals(parts: Sequence[Counts], q: float, step: float = 0.0) -> Level | None:
+    """The quantile of one run; its error from how the share below it moves between intervals.
+
+    That share is a mean of a correlated series, and has such a mean's error. The quantile lies
+    where the share could as well be ``q``: between the quantiles at the ends of the interval of the
+    share, on the scale of its logit (Woodruff, Confidence Intervals for Medians and Other Position
+    Measures, 1952). ``step`` is that of the clock. None without an observation.
+    """
+    whole = Counts.merge(parts)
+    value = whole.quantile(q)
+    if value is None:
+        return None
+    log, floor = math.log(max(value, 1)), whole.resolution(q, step)
+    sizes = np.array([part.n for part in parts], dtype=np.float64)
+    below = np.array([part.count[part.high <= value].sum() for part in parts], dtype=np.float64)
+    found = mean_error(below - below.sum() / whole.n * sizes)
+    if found is None:
+        return _unknown(log, len(parts), floor)
+    half = found.half() / float(sizes.mean()) / (q * (1 - q))
+    least, most = (
+        float(scipy.special.expit(scipy.special.logit(q) + side * half)) for side in (-1, 1)
+    )
+    if not (least * whole.n >= 1 and (1 - most) * whole.n >= 1):
+        return _unknown(log, len(parts), floor, _BEYOND)
+    low, high = (math.log(max(whole.quantile(share) or 1, 1)) for share in (least, most))
+    stderr = max(high - log, log - low) / found.critical()
+    return _level(log, stderr, found, len(parts), _QUANTILE, floor)
+
+
+def _level(log: float, stderr: float, found: MeanError, n: int, method: str, floor: float) -> Level:
+    units = found.freedom + 1.0
+    return Level(log, stderr * units**0.5, units, False, method, floor, n)
+
+
+def _unknown(log: float, n: int, floor: float, why: str = "") -> Level:
+    few = f"no interval: {n} of the {LEAST_INTERVALS} intervals that an error needs"
+    return Level(log, None, 1.0, False, why or few, floor, n)

@@ -1,10 +1,11 @@
-"""Whether what is measured soon after a start is slower than what is measured later."""
+"""Whether speed rises: soon after a start, or from one measurement to the next."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import scipy
@@ -16,6 +17,8 @@ _LEAST_FREEDOM = 5
 _LEAST_WEIGHT = 0.25
 _LARGEST_PART = 0.5
 """No effect is told that rests on one case."""
+
+_TWO_PAIRS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +88,19 @@ def _largest_part(values: Sequence[Placed], x: NDArray[np.float64]) -> float:
     for one, each in zip(values, x, strict=True):
         parts[one.case] = parts.get(one.case, 0.0) + float(each) ** 2
     return max(parts.values())
+
+
+def rise(speeds: Sequence[float]) -> float | None:
+    """How far the mean of the last two values is above the best mean of two neighbours before.
+
+    One that is lower says nothing of whether it gets warm.
+
+    Args:
+        speeds: above 0, in their order.
+
+    Returns:
+        A share, negative where they were faster before; none for fewer than four values.
+    """
+    pairs = [one + next_one for one, next_one in pairwise(speeds)]
+    # The last pair but one shares a value with the last.
+    return pairs[-1] / max(pairs[:-2]) - 1 if len(speeds) >= _TWO_PAIRS else None
