@@ -12,7 +12,7 @@ import polars as pl
 from bench.common.figures import Once, Program
 from bench.common.process import PeerFailedError, execute
 
-from kvmark.records.names import COORDINATOR
+from kvmark.records.files import COORDINATOR
 
 MEASURED = (0, 1)
 """Exit codes of a run that was measured; one whose verdict is a no is too: two cores are few."""

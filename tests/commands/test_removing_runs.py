@@ -12,7 +12,7 @@ import pytest
 from kvmark.cli import main
 from kvmark.cli.commands import runs_removal as removing
 from kvmark.experiment import journal
-from kvmark.records import Records, removal
+from kvmark.records import Records, store
 
 MakeRun = Callable[..., str]
 STUDY = "20261101-101010-mine-1a2b"
@@ -279,7 +279,7 @@ def test_an_interrupt_leaves_every_run_whole_or_gone(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as during:
-        during.setattr(removal, "_remove_folder", interrupted)
+        during.setattr(store, "_remove_folder", interrupted)
         assert main(["runs", "rm", ids[0], ids[1], "--yes"]) == 130
     assert "1 of 2" in capsys.readouterr().err
     assert left(records) == ids[1:]
@@ -294,7 +294,7 @@ def test_a_run_that_cannot_be_removed_is_one_sentence(
     def refused(folder: Path) -> None:
         raise PermissionError(13, "Permission denied", str(folder))
 
-    monkeypatch.setattr(removal, "_remove_folder", refused)
+    monkeypatch.setattr(store, "_remove_folder", refused)
     said = refusal(capsys, "rm", ids[0], "--yes", exits=3)
     assert said.startswith(f"kvmark: run {ids[0]} can't be removed")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kvmark.records import Manifest
-from kvmark.records.environment import RunEnvironment
+from kvmark.records.case import RunEnvironment
 from kvmark.records.files import FORMAT
 from kvmark.testbed.host import describe_host
 

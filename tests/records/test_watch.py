@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "serve"))
 from runs_on_disk import OPERATIONS, begun, interval_rows, write_second
 
 from kvmark.records import Records, RunFolder
-from kvmark.records.tail import Tail
+from kvmark.records.files import Tail
 from kvmark.records.watch import Minute, Watch
 
 

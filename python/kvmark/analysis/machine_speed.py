@@ -16,7 +16,7 @@ import polars as pl
 from kvmark.analysis.verdict.evidence import percent, real_clock, reason
 from kvmark.analysis.verdict.rules import Reason
 from kvmark.records import Run
-from kvmark.records.names import FIXED_WORK
+from kvmark.records.files import FIXED_WORK
 from kvmark.stats import Estimate
 from kvmark.stats.estimate import median_interval
 

@@ -15,7 +15,7 @@ from typing import Final
 from kvmark.imports.reading import NS, Collector, Format, Interval, Reading, first_line
 from kvmark.imports.source import Source, clock_s, grouped, number, shown
 from kvmark.records import TimeName
-from kvmark.records.imported import ERRORS, OPERATIONS, RUNTIME, THROUGHPUT
+from kvmark.records.model import ERRORS, OPERATIONS, RUNTIME, THROUGHPUT
 
 __all__ = ["CASSANDRA_STRESS"]
 

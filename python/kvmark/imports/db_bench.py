@@ -12,7 +12,7 @@ import numpy as np
 
 from kvmark.imports.reading import NS, Collector, Format, Reading, first_line
 from kvmark.imports.source import NUMBER, Source, number
-from kvmark.records.imported import OPERATIONS, RUNTIME, THROUGHPUT
+from kvmark.records.model import OPERATIONS, RUNTIME, THROUGHPUT
 from kvmark.stats import Counts
 
 __all__ = ["DB_BENCH"]

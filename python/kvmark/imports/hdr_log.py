@@ -23,7 +23,7 @@ from kvmark.imports.reading import (
 from kvmark.imports.source import NUMBER, Source, shown
 from kvmark.records import TimeName
 from kvmark.records.histograms import LAG_TAG
-from kvmark.records.imported import OPERATIONS
+from kvmark.records.model import OPERATIONS
 from kvmark.stats import Counts
 
 __all__ = ["HDR_LOG"]

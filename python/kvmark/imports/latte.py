@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kvmark.imports.reading import NS, Collector, Format, Interval, Reading, decode_bounded
 from kvmark.imports.source import Source, json_number
-from kvmark.records.imported import ERRORS, OPERATIONS, RUNTIME, THROUGHPUT
+from kvmark.records.model import ERRORS, OPERATIONS, RUNTIME, THROUGHPUT
 
 __all__ = ["LATTE"]
 

@@ -19,7 +19,7 @@ import numpy as np
 from kvmark.imports.source import Source
 from kvmark.records import BucketsRecord, FigureRecord, ImportedCase, TimeName
 from kvmark.records.histograms import decode
-from kvmark.records.imported import VALUE
+from kvmark.records.model import VALUE
 from kvmark.stats import Counts
 
 __all__ = ["NS", "Collector", "Format", "Interval", "Reading", "decode_bounded", "first_line"]

@@ -16,7 +16,7 @@ from typing import Final
 
 from kvmark.imports.reading import NS, Collector, Format, Reading
 from kvmark.imports.source import NUMBER, Source, clock_s, number, shown
-from kvmark.records.imported import OPERATIONS, RUNTIME, THROUGHPUT, VALUE
+from kvmark.records.model import OPERATIONS, RUNTIME, THROUGHPUT, VALUE
 
 __all__ = ["REDIS_BENCHMARK", "TABLE"]
 

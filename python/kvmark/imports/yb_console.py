@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kvmark.imports.reading import NS, Collector, Format, Interval, Reading, first_line
 from kvmark.imports.source import Source, json_number, number
-from kvmark.records.imported import OPERATIONS, RUNTIME, THROUGHPUT
+from kvmark.records.model import OPERATIONS, RUNTIME, THROUGHPUT
 
 __all__ = ["YB_CONSOLE"]
 

@@ -21,7 +21,7 @@ import numpy as np
 from kvmark.imports.reading import NS, Collector, Format, Interval, Reading, first_line
 from kvmark.imports.source import NUMBER, Source, json_number, number, shown
 from kvmark.records import TimeName
-from kvmark.records.imported import OPERATIONS, RUNTIME, THROUGHPUT
+from kvmark.records.model import OPERATIONS, RUNTIME, THROUGHPUT
 from kvmark.stats import Counts
 
 __all__ = ["YCSB_JSON", "YCSB_TEXT"]

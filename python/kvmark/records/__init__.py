@@ -8,32 +8,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from kvmark.records.block import Block, block_of, repetition_of
-    from kvmark.records.case import Case, by_case
-    from kvmark.records.events import read_events
-    from kvmark.records.going import GoingRun
-    from kvmark.records.imported import (
-        BucketsRecord,
-        FigureRecord,
-        ImportedCase,
-        ImportedRecord,
-        OriginRecord,
-    )
-    from kvmark.records.listed import Entry, Judgement, RunLine, State
+    from kvmark.records.case import Block, Case, block_of, by_case, repetition_of
+    from kvmark.records.files import TimeName, read_events
     from kvmark.records.model import (
         AgentRecord,
+        BucketsRecord,
+        FigureRecord,
         GroupRecord,
+        ImportedCase,
+        ImportedRecord,
         Manifest,
         NoticeRecord,
+        OriginRecord,
         PhaseRecord,
         RunRecord,
         TotalRecord,
         WorkerRecord,
     )
-    from kvmark.records.names import TimeName
     from kvmark.records.recovery import recover
-    from kvmark.records.run import Run
+    from kvmark.records.run import GoingRun, Run
     from kvmark.records.store import Records
+    from kvmark.records.verdicts import Entry, Judgement, RunLine, State
     from kvmark.records.writer import Header, RunFolder
 
 __all__ = [
@@ -71,35 +66,35 @@ __all__ = [
 
 _PARTS: Final = {
     "AgentRecord": "model",
-    "Block": "block",
-    "BucketsRecord": "imported",
+    "Block": "case",
+    "BucketsRecord": "model",
     "Case": "case",
-    "Entry": "listed",
-    "FigureRecord": "imported",
-    "GoingRun": "going",
+    "Entry": "verdicts",
+    "FigureRecord": "model",
+    "GoingRun": "run",
     "GroupRecord": "model",
     "Header": "writer",
-    "ImportedCase": "imported",
-    "ImportedRecord": "imported",
-    "Judgement": "listed",
+    "ImportedCase": "model",
+    "ImportedRecord": "model",
+    "Judgement": "verdicts",
     "Manifest": "model",
     "NoticeRecord": "model",
-    "OriginRecord": "imported",
+    "OriginRecord": "model",
     "PhaseRecord": "model",
     "Records": "store",
     "Run": "run",
     "RunFolder": "writer",
-    "RunLine": "listed",
+    "RunLine": "verdicts",
     "RunRecord": "model",
-    "State": "listed",
-    "TimeName": "names",
+    "State": "verdicts",
+    "TimeName": "files",
     "TotalRecord": "model",
     "WorkerRecord": "model",
-    "block_of": "block",
+    "block_of": "case",
     "by_case": "case",
-    "read_events": "events",
+    "read_events": "files",
     "recover": "recovery",
-    "repetition_of": "block",
+    "repetition_of": "case",
 }
 """Each name, and the module of this package that has it."""
 

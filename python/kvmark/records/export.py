@@ -7,8 +7,8 @@ from typing import Literal
 
 from kvmark.errors import RecordsError
 from kvmark.records import files
+from kvmark.records.files import TimeName
 from kvmark.records.model import TotalRecord
-from kvmark.records.names import TimeName
 from kvmark.records.run import Run
 from kvmark.stats import Counts
 

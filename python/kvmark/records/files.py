@@ -1,4 +1,4 @@
-"""Names of a run's files, and writing them so that they are whole or not there."""
+"""Names of a run's files and of what is in them; files and lines that are whole or not there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Literal
 
 from kvmark.errors import RecordsError
 from kvmark.foreign_text import without_passwords
@@ -48,6 +48,16 @@ PRIVATE_FOLDER: Final = 0o700
 PRIVATE_FILE: Final = 0o600
 """Records hold hosts, commands and, in traces, values: they are the user's alone."""
 _MOST_READ: Final = 1 << 30
+
+TimeName = Literal["service", "response", "wait"]
+
+GENERATOR: Final = "generator"
+"""What the process that generates load is called in samples; a fleet's have numbers behind it."""
+COORDINATOR: Final = "coordinator"
+"""What the process of the command is called in samples."""
+
+FIXED_WORK: Final = "fixed_work_ns"
+"""The column of samples that says how fast the machine was: see `run.fixed_work`."""
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -172,3 +182,69 @@ def _read_in_one_sentence(path: Path) -> Iterator[None]:
         raise RecordsError(
             f"{path} can't be read because {problem.strerror}: check the file and its permissions"
         ) from problem
+
+
+def is_ours(node: str) -> bool:
+    """Whether a sample is of kvmark itself and not of a server."""
+    return node == COORDINATOR or node.partition("-")[0] == GENERATOR
+
+
+def read_events(path: Path) -> tuple[dict[str, Any], ...]:
+    """The events of a log, without what isn't a whole JSON object.
+
+    Raises:
+        RecordsError: the log can't be read.
+    """
+    events = []
+    for line in whole_lines(path).splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict):
+            events.append(event)
+    return tuple(events)
+
+
+class Tail:
+    """The whole lines that a log gets, each read once; none when the log is gone."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read_bytes = 0
+
+    @property
+    def has_new(self) -> bool:
+        """Whether there is more than was read."""
+        try:
+            return self._path.stat().st_size > self._read_bytes
+        except FileNotFoundError:
+            return False
+
+    def whole(self, most_bytes: int | None = None) -> bytes:
+        """The lines since the last call, as they were written.
+
+        With a bound only the last so many bytes are read, and what lies before is passed over.
+        """
+        try:
+            with self._path.open("rb") as log:
+                unread = log.seek(0, os.SEEK_END) - self._read_bytes
+                skipped = max(unread - most_bytes, 0) if most_bytes is not None else 0
+                log.seek(self._read_bytes + skipped)
+                text = log.read()
+        except FileNotFoundError:
+            return b""
+        whole = text[: text.rfind(b"\n") + 1]
+        self._read_bytes += skipped + len(whole)
+        # Where something was passed over the first line may have lost its beginning.
+        return whole[whole.find(b"\n") + 1 :] if skipped else whole
+
+    def new(self, most_bytes: int | None = None) -> Iterator[dict[str, Any]]:
+        """The objects of these lines."""
+        for line in self.whole(most_bytes).splitlines():
+            try:
+                value = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(value, dict):
+                yield value

@@ -1,7 +1,8 @@
-"""Closing a run: one that has ended, or a killed one from its logs.
+"""Closing a run: one that has ended, or a killed one from its logs, which become tables.
 
 The engine appends whole lines once per interval, so at most the last interval is missing. What only
-the engine knew at the end, such as processor time, stays unknown.
+the engine knew at the end, such as processor time, stays unknown. The writer is elsewhere, because
+tables bring Polars, which takes a while to load.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ import polars as pl
 
 from kvmark.errors import RecordsError
 from kvmark.records import files
-from kvmark.records.closing import seal, tidy
-from kvmark.records.events import read_events
+from kvmark.records.files import read_events
 from kvmark.records.histograms import (
     TIME_TAGS,
     lag_tag,
@@ -28,10 +28,13 @@ from kvmark.records.histograms import (
     series_tag,
     time_record,
 )
-from kvmark.records.intervals import TIMED, read_intervals
+from kvmark.records.intervals import TIMED, read_intervals, read_resources, to_parquet
 from kvmark.records.run import Run
-from kvmark.records.writer import Running, write_end
+from kvmark.records.writer import Running, one_sentence, write_end
+from kvmark.removal import remove_file
 from kvmark.stats import Counts
+
+_READ_ONLY = 0o400
 
 
 def recover(folder: Path) -> Run:
@@ -43,10 +46,10 @@ def recover(folder: Path) -> Run:
     """
     with _alone(folder):
         if (folder / files.MANIFEST).exists():
-            tidy(folder)
+            _tidy(folder)
             return Run.open(folder)
         if (folder / files.ENDED).exists():
-            return seal(folder)
+            return _seal(folder)
         running = Running.read(folder)
         if running.writer.writes(folder):
             raise RecordsError(
@@ -55,7 +58,7 @@ def recover(folder: Path) -> Run:
             )
         record = record_of_logs(folder, running.plan, running.created)
         write_end(folder, running, record, "recovered")
-        return seal(folder)
+        return _seal(folder)
 
 
 @contextmanager
@@ -201,3 +204,35 @@ def _span_s(rows: pl.DataFrame) -> tuple[float, float]:
 
 def _wall_ns(created: str) -> int:
     return int(datetime.fromisoformat(created).timestamp() * 1e9)
+
+
+def _seal(folder: Path) -> Run:
+    """Turns the logs of a run that has ended into tables, names its manifest, removes the logs.
+
+    Raises:
+        RunError: a file can't be written; the logs are still there and it can be tried again.
+    """
+    with one_sentence(folder):
+        _write_tables(folder)
+        (folder / files.ENDED).replace(folder / files.MANIFEST)
+        files.sync_folder(folder)
+        _tidy(folder)
+    return Run.open(folder)
+
+
+def _tidy(folder: Path) -> None:
+    """Removes the logs of a closed run and makes what stays read-only."""
+    for name in files.LOGS:
+        remove_file(folder / name)
+    for name in files.CLOSED_FILES:
+        if (folder / name).exists():
+            (folder / name).chmod(_READ_ONLY)
+    files.sync_folder(folder)
+
+
+def _write_tables(folder: Path) -> None:
+    intervals = read_intervals(files.whole_lines(folder / files.INTERVAL_LOG))
+    files.write_atomically(folder / files.INTERVALS, to_parquet(intervals))
+    resources = read_resources(files.whole_lines(folder / files.RESOURCE_LOG))
+    if resources.height:
+        files.write_atomically(folder / files.RESOURCES, to_parquet(resources))

@@ -1,9 +1,14 @@
-"""A closed run, read when asked."""
+"""A run as it is read: one that is closed, when asked, and one whose logs are still there.
+
+The logs of a run that goes, has ended or was killed are read without touching them. The engine
+appends whole lines, so what is read is true at any moment. Only the end of a long log is read: a
+run that is looked at once a second must not pay for its length.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,12 +19,17 @@ from pydantic import ValidationError
 
 from kvmark.errors import RecordsError
 from kvmark.records import files
-from kvmark.records.events import read_events
-from kvmark.records.histograms import decode
-from kvmark.records.intervals import SCHEMA, with_all_columns
+from kvmark.records.files import TimeName, read_events
+from kvmark.records.histograms import TIME_TAGS, LogLine, decode, log_lines, series_tag
+from kvmark.records.intervals import SCHEMA, read_intervals, read_resources, with_all_columns
 from kvmark.records.model import Manifest, PhaseRecord, TimeRecord, TotalRecord
-from kvmark.records.names import TimeName
+from kvmark.records.writer import Running
 from kvmark.stats import Counts
+
+_MOST_BYTES = 1 << 20
+
+# Instants in the log are seconds of a float.
+_HAIR_S = 5e-10
 
 
 @dataclass(frozen=True)
@@ -181,3 +191,100 @@ def _parse(text: bytes) -> Manifest:
         first = problem.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the document"
         raise ValueError(f"{place}: {first['msg']}") from None
+
+
+@dataclass(frozen=True)
+class GoingRun:
+    """What a run's logs say."""
+
+    path: Path
+    header: Running
+    #: The newest rows, as they will be in ``intervals.parquet``.
+    intervals: pl.DataFrame
+    #: The newest samples; without columns when none were taken.
+    resources: pl.DataFrame
+    events: tuple[dict[str, Any], ...]
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self.path.name
+
+    @classmethod
+    def read(cls, folder: Path, most_bytes: int = _MOST_BYTES) -> GoingRun:
+        """The logs of a folder, at most so many bytes of each table's end.
+
+        Raises:
+            RecordsError: the run is closed, or its description can't be read.
+        """
+        events = read_events(folder / files.EVENTS)
+        return cls(
+            folder,
+            Running.read(folder),
+            read_intervals(files.last_lines(folder / files.INTERVAL_LOG, most_bytes)),
+            read_resources(files.last_lines(folder / files.RESOURCE_LOG, most_bytes)),
+            tuple(sorted(events, key=lambda event: event.get("at_ns", 0))),
+        )
+
+
+def interval_times(
+    run: Run, phase: PhaseRecord, time: TimeName, operation: str | None = None
+) -> tuple[Counts, ...]:
+    """One time of the successful operations of each interval that began in the phase's window.
+
+    Of one kind, or of all; then without the parts of read-modify-writes. None where the run kept
+    no log of them.
+
+    Raises:
+        RecordsError: the log can't be read.
+    """
+    slices: dict[float, list[Counts]] = {}
+    for line in interval_lines(run, phase, time, operation):
+        slices.setdefault(line.start_s, []).append(decoded(line, run.id))
+    return tuple(Counts.merge(slices[start]) for start in sorted(slices))
+
+
+def interval_lines(
+    run: Run, phase: PhaseRecord, time: TimeName, operation: str | None = None
+) -> tuple[LogLine, ...]:
+    """The same as they stand in the log, each kind and group on a line of its own.
+
+    Raises:
+        RecordsError: the log can't be read.
+    """
+    path = run.path / files.HISTOGRAMS
+    try:
+        text = files.read_file(path).decode()
+    except FileNotFoundError:
+        return ()
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else "it isn't UTF-8"
+        raise RecordsError(f"{path} can't be read: {reason}") from problem
+    tags = frozenset(f"{tag}-{TIME_TAGS[time]}" for tag in _tags(run, phase, operation))
+    return tuple(line for line in log_lines(text) if line.tag in tags and _within(line, phase))
+
+
+def decoded(line: LogLine, run: str) -> Counts:
+    """What a line of a run's log counts.
+
+    Raises:
+        RecordsError: the histogram is damaged.
+    """
+    try:
+        return decode(line.encoded)
+    except ValueError as problem:
+        raise RecordsError(f"the log of histograms of run {run} is damaged: {problem}") from problem
+
+
+def _tags(run: Run, phase: PhaseRecord, operation: str | None) -> Iterator[str]:
+    """The tags of the phase's successful operations, without the time."""
+    several = len(run.manifest.plan.get("groups", ())) > 1
+    for total in run.totals(phase.index):
+        wanted = not total.part if operation is None else total.operation == operation
+        if total.outcome == "ok" and wanted:
+            names = (phase.name, total.group, total.operation, total.outcome)
+            yield series_tag(*names, part=total.part, several_groups=several)
+
+
+def _within(line: LogLine, phase: PhaseRecord) -> bool:
+    return phase.start_ns / 1e9 - _HAIR_S <= line.start_s < phase.end_ns / 1e9 - _HAIR_S

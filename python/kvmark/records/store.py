@@ -1,32 +1,48 @@
-"""The catalogue of runs: one folder each, below one root."""
+"""The catalogue of runs: one folder each, below one root.
+
+A word of a user means one run, or all of a tag, a study or a commit. A run that is removed is there
+whole, or not in any list.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kvmark.errors import RecordsError, RunError, UsageError
 from kvmark.records import files
-from kvmark.records.listed import Entry, RunLine, State
-from kvmark.records.verdicts import kept_line, verdict_path
+from kvmark.records.verdicts import Entry, RunLine, State, kept_line, verdict_path
+from kvmark.removal import foreign_file, remove_file, remove_folder
 
 if TYPE_CHECKING:
     from kvmark.records.run import Run
     from kvmark.records.writer import RunFolder
 
+
 _ID = re.compile(r"\d{8}-\d{6}-(?:[a-z0-9-]+-)?[0-9a-f]{4}")
 _LAST = re.compile(r"last(?:~(\d{1,9}))?")
-_USABLE = ("closed", "ended", "killed")
 _SECOND = len("20261121-074812")
 _LONGEST_SLUG = 40
 _ATTEMPTS = 64
 _MOST_LISTED = 4
+
+USABLE: Final[Collection[State]] = ("closed", "ended", "killed")
+"""States of runs that can be read, once they are closed."""
+ANY: Final[Collection[State]] = (*USABLE, "going", "broken")
+
+_TAG: Final = "tag:"
+_COMMIT: Final = "commit:"
+_STUDY: Final = "study:"
+
+_LEAVING: Final = re.compile(r"\.(\d{8}-\d{6}-[a-z0-9-]+)\.removed")
+"""The name of a folder that is being removed; no list shows it."""
 
 
 def _now() -> datetime:
@@ -151,7 +167,7 @@ class Records:
 
     def _last(self, back: int) -> Entry:
         entries = (line.entry for line in self.lines())
-        usable = (entry for entry in entries if entry.state in _USABLE)
+        usable = (entry for entry in entries if entry.state in USABLE)
         found = next(islice(usable, back, None), None)
         if found is None:
             which = "last" if back == 0 else f"last~{back}"
@@ -249,3 +265,113 @@ def _nearest(wanted: str, ids: Iterable[str]) -> str:
 
     near = difflib.get_close_matches(wanted, sorted(ids), n=1, cutoff=0.5)
     return f"; the nearest is {near[0]}" if near else ""
+
+
+def entries_of(
+    records: Records, word: str, states: Collection[State], *, bare_tags: bool
+) -> list[Entry]:
+    """The runs that a word means, of several only those in these states, newest first.
+
+    A word is an id or the beginning of one, `last` or `last~1`, `tag:NAME`, `study:ID` or
+    `commit:ID`; with ``bare_tags`` also a tag alone, where no run is called so.
+
+    Raises:
+        RecordsError: it means none.
+    """
+    word = word.strip()
+
+    def all_that(holds: Callable[[Entry], bool]) -> list[Entry]:
+        return [entry for entry in records.list() if entry.state in states and holds(entry)]
+
+    if word.startswith(_COMMIT):
+        commit = word.removeprefix(_COMMIT)
+        found = all_that(lambda entry: bool(commit) and (entry.commit or "").startswith(commit))
+    elif word.startswith((_TAG, _STUDY)):
+        tag = word.removeprefix(_TAG)
+        found = all_that(lambda entry: tag in entry.tags)
+    else:
+        try:
+            return [records.find(word)]
+        except RecordsError:
+            found = all_that(lambda entry: word in entry.tags) if bare_tags else []
+            if not found:
+                raise
+    if not found:
+        raise RecordsError(f"there is no run with {word} in {records.root}; see kvmark runs")
+    return found
+
+
+def is_written(entry: Entry) -> bool:
+    """Whether a process still writes the run: it goes, or it has ended and is being closed."""
+    if entry.state == "going":
+        return True
+    if entry.state != "ended":
+        return False
+    from kvmark.records.writer import Running  # noqa: PLC0415 - few runs need their models
+
+    try:
+        return Running.read(entry.path).writer.lives()
+    except RecordsError:
+        return False
+
+
+def foreign_in(entry: Entry) -> str | None:
+    """The name of a file in a run's folder that kvmark didn't write; None without one."""
+    if entry.path.is_symlink():
+        # The link goes, and what it leads to stays.
+        return None
+    foreign = foreign_file(entry.path, files.OWN_FILES)
+    return None if foreign is None else str(foreign.relative_to(entry.path))
+
+
+def size_bytes(entry: Entry) -> int:
+    """What the run's files take."""
+    total = 0
+    for path in entry.path.rglob("*"):
+        with suppress(OSError):
+            total += path.lstat().st_size
+    return total
+
+
+def remove(records: Records, run: str) -> None:
+    """Removes a run's folder and what is kept beside it; one that is gone already is no problem.
+
+    Raises:
+        ForeignFile: its folder holds a file that kvmark didn't write; then nothing is removed.
+        RunError: something of it can't be removed; no list shows the run any more if its folder
+            could be renamed.
+    """
+    folder, leaving = records.root / run, records.root / f".{run}.removed"
+    try:
+        if folder.is_symlink():
+            remove_file(folder)
+        else:
+            with suppress(FileNotFoundError):
+                folder.rename(leaving)
+        remove_file(verdict_path(records.root, run))
+        _remove_folder(leaving)
+    except OSError as problem:
+        raise RunError(
+            f"run {run} can't be removed because of {problem.filename or folder}:"
+            f" {problem.strerror}; check the folder's permissions and remove the run again"
+        ) from problem
+
+
+def sweep(records: Records) -> None:
+    """Removes what earlier removals left when they were interrupted.
+
+    Raises:
+        RunError: it can't be removed.
+    """
+    try:
+        names = [path.name for path in records.root.iterdir()]
+    except OSError:
+        return
+    for name in names:
+        left = _LEAVING.fullmatch(name)
+        if left and not (records.root / left[1]).exists():
+            remove(records, left[1])
+
+
+def _remove_folder(folder: Path) -> None:
+    remove_folder(folder, files.OWN_FILES)

@@ -13,28 +13,34 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from enum import Enum
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kvmark.errors import RunError
 from kvmark.records import files
-from kvmark.records.listed import Entry, Judgement, RunLine
 
 if TYPE_CHECKING:
     from kvmark.records.store import Records
 
 __all__ = [
-    "VERDICT_ENDING",
+    "Entry",
+    "Judgement",
+    "RunLine",
+    "State",
     "keep_verdict",
     "kept_line",
     "kept_verdict",
     "verdict_path",
 ]
 
-VERDICT_ENDING: Final = ".verdict.json"
+State = Literal["closed", "ended", "going", "killed", "broken"]
+"""What has ended or was killed is closed when it is opened."""
+
+_VERDICT_ENDING: Final = ".verdict.json"
 
 _FORMAT: Final = 3
 _JUDGING: Final = ("analysis", "records", "stats")
@@ -44,9 +50,47 @@ _LISTED: Final = ("described", "throughput", "response_ns_p99")
 _DESCRIBED: Final = ("created", "name", "system", "version", "tags", "commit")
 
 
+class Judgement(Enum):
+    """What a run may be used for."""
+
+    #: As it is.
+    VALID = "VALID"
+    #: With the reasons beside it.
+    SUSPECT = "SUSPECT"
+    #: Not at all; comparisons refuse it.
+    INVALID = "INVALID"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A run in a list: what its manifest says in short, or what is wrong with it."""
+
+    id: str
+    path: Path
+    state: State
+    created: str
+    name: str = ""
+    system: str = ""
+    version: str = ""
+    tags: tuple[str, ...] = ()
+    commit: str | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """A run in a list. Figures and judgement are none where a run isn't closed or isn't judged."""
+
+    entry: Entry
+    #: Operations a second in the first counted phase.
+    throughput: float | None = None
+    response_ns_p99: int | None = None
+    judgement: Judgement | None = None
+
+
 def verdict_path(root: Path, run: str) -> Path:
     """Where the verdict on a run is kept: beside its folder, never in it."""
-    return root / f"{run}{VERDICT_ENDING}"
+    return root / f"{run}{_VERDICT_ENDING}"
 
 
 def keep_verdict(records: Records, line: RunLine, judged: Mapping[str, object]) -> None:

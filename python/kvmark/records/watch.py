@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kvmark.records import files
-from kvmark.records.tail import Tail
+from kvmark.records.files import Tail
 
 __all__ = ["MOST_BYTES", "Kind", "Minute", "Moment", "SeenFault", "SeenRun", "Watch"]
 

@@ -28,7 +28,7 @@ from kvmark import _engine
 from kvmark.errors import KvmarkError
 from kvmark.plan.model import Plan
 from kvmark.records import files
-from kvmark.records.tail import Tail
+from kvmark.records.files import Tail
 from kvmark.run.generator import Caller, LocalGenerator
 from kvmark.run.sampler import sample
 from kvmark.run.sent_tapes import Piece, lacks, take, with_own_tapes

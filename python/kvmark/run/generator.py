@@ -20,7 +20,7 @@ from kvmark import errors, interrupts
 from kvmark.errors import GeneratorDied, KvmarkError, RunError
 from kvmark.plan.model import Plan
 from kvmark.records import RunFolder
-from kvmark.records.names import GENERATOR
+from kvmark.records.files import GENERATOR
 from kvmark.secret import Secret
 from kvmark.spec.url import PASSWORD_VARIABLE
 

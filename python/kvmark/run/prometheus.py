@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from kvmark.errors import UsageError
 from kvmark.plan.model import Plan
 from kvmark.records import RunFolder, files
-from kvmark.records.tail import Tail
+from kvmark.records.files import Tail
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment

@@ -14,7 +14,7 @@ import psutil
 
 from kvmark.errors import RunError
 from kvmark.records import RunFolder
-from kvmark.records.names import COORDINATOR, FIXED_WORK, GENERATOR
+from kvmark.records.files import COORDINATOR, FIXED_WORK, GENERATOR
 from kvmark.run.fixed_work import fixed_work_ns
 from kvmark.testbed.node_exporter import NodeExporter
 from kvmark.testbed.observe import Observer

@@ -9,9 +9,8 @@ from typing import Final, Literal
 from kvmark.analysis.machine_speed import fixed_work_ns, same_machine
 from kvmark.analysis.verdict.rules import RULES
 from kvmark.records import PhaseRecord, Run
-from kvmark.records.case import PLACES, described
+from kvmark.records.case import PLACES, RunEnvironment, described
 from kvmark.records.counting import moved_between
-from kvmark.records.environment import RunEnvironment
 
 __all__ = [
     "Caution", "Difference", "cautions", "differences", "environment_differences", "recounted",

@@ -19,7 +19,7 @@ from kvmark.analysis.summary.aggregate import (
 )
 from kvmark.analysis.summary.run import QUANTILES, rate_level
 from kvmark.records import Run
-from kvmark.records.slices import interval_times
+from kvmark.records.run import interval_times
 from kvmark.spec.metric import THROUGHPUT, Metric, check_operations
 from kvmark.stats import (
     BEYOND,

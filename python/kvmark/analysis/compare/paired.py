@@ -16,7 +16,7 @@ from kvmark.analysis.compare.metric import Compared, Row, Rows
 from kvmark.analysis.compare.metrics import counts_of, figure, resolution, run_value
 from kvmark.analysis.compare.resolution import clock_step_ns
 from kvmark.records import Run, block_of
-from kvmark.records.block import experiment
+from kvmark.records.case import experiment
 from kvmark.spec.metric import Metric, parse_comparable
 from kvmark.stats import Asked, Effect, decide, paired_jackknife
 from kvmark.stats.level import paired_difference

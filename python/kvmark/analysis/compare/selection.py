@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kvmark.analysis.verdict.kept import known_judgement, known_verdict
 from kvmark.records import Entry, Judgement, Records, Run, RunLine, by_case, repetition_of
-from kvmark.records.words import USABLE, entries_of
+from kvmark.records.store import USABLE, entries_of
 
 __all__ = [
     "ExcludedRun",

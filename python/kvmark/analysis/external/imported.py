@@ -16,7 +16,7 @@ from kvmark.analysis.summary.run import QUANTILES, quantile_curve
 from kvmark.analysis.summary.time_steps import TimeSteps, steps_of
 from kvmark.analysis.verdict.rules import RULES, Level, Reason
 from kvmark.records import BucketsRecord, FigureRecord, ImportedRecord, Run, TimeName
-from kvmark.records.imported import OPERATIONS, RUNTIME, THROUGHPUT, TIMES, VALUE
+from kvmark.records.model import OPERATIONS, RUNTIME, THROUGHPUT, TIMES, VALUE
 from kvmark.stats import Counts, Estimate, rate_of_intervals
 from kvmark.stats import Level as RateLevel
 

@@ -18,8 +18,8 @@ import polars as pl
 
 from kvmark.analysis.summary.run import Times, full_intervals
 from kvmark.records import PhaseRecord, Run, TimeName
+from kvmark.records.files import GENERATOR, is_ours
 from kvmark.records.intervals import TIMED
-from kvmark.records.names import GENERATOR, is_ours
 from kvmark.stats import Counts
 from kvmark.stats.spread import Spread, spread
 

@@ -13,7 +13,7 @@ from kvmark.analysis.summary.resources import MOST_LINES, interval_outcomes
 from kvmark.analysis.summary.run import Times
 from kvmark.analysis.summary.segments import Segment, segments
 from kvmark.records import PhaseRecord, Run
-from kvmark.records.slices import decoded, interval_lines
+from kvmark.records.run import decoded, interval_lines
 from kvmark.stats import Counts
 
 __all__ = ["Stretch", "around_faults"]

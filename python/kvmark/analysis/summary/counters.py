@@ -8,7 +8,7 @@ from typing import Final, cast
 import polars as pl
 
 from kvmark.records import PhaseRecord, Run
-from kvmark.records.names import is_ours
+from kvmark.records.files import is_ours
 
 __all__ = ["disk_bytes_per_operation", "rise", "rises", "sampled_share"]
 

@@ -15,7 +15,7 @@ from kvmark.analysis.verdict.evidence import reason
 from kvmark.analysis.verdict.judge import Verdict
 from kvmark.analysis.verdict.rules import Reason
 from kvmark.records import Run
-from kvmark.records.block import experiment
+from kvmark.records.case import experiment
 
 __all__ = [
     "LEAST_REPETITIONS",

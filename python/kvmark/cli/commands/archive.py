@@ -15,9 +15,7 @@ from kvmark.errors import RecordsError, UsageError
 from kvmark.outputs import check_output, refuse_existing
 from kvmark.records.archive import ENDING, STUDIES, write_archive
 from kvmark.records.files import HISTOGRAMS
-from kvmark.records.removal import is_written
-from kvmark.records.store import Records
-from kvmark.records.words import ANY, entries_of
+from kvmark.records.store import ANY, Records, entries_of, is_written
 
 if TYPE_CHECKING:
     from kvmark.experiment.journal import Journal

@@ -15,8 +15,7 @@ from kvmark.cli.output import print_json
 from kvmark.errors import AnswerIsNo, Interrupted, UsageError
 from kvmark.experiment.journal import Journal, of_run
 from kvmark.records import Entry, Records
-from kvmark.records.removal import foreign_in, is_written, remove, size_bytes, sweep
-from kvmark.records.words import ANY, entries_of
+from kvmark.records.store import ANY, entries_of, foreign_in, is_written, remove, size_bytes, sweep
 from kvmark.report.format.units import size, whole
 
 __all__ = ["Bounds", "Chosen", "Removal", "matching", "named", "remove_runs"]

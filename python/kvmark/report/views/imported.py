@@ -9,7 +9,7 @@ import polars as pl
 
 from kvmark.analysis import Verdict, imported_curves, imported_steps, judge, summarize
 from kvmark.records import FigureRecord, ImportedRecord, Run, TimeName
-from kvmark.records.imported import TIMES, VALUE
+from kvmark.records.model import TIMES, VALUE
 from kvmark.report.format import units
 from kvmark.report.format.grid import Cell, Column, Grid
 from kvmark.report.model.answers import Curve, Fact, Provenance, RunAnswer

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kvmark.records import Run
-from kvmark.records.environment import RunEnvironment
+from kvmark.records.case import RunEnvironment
 from kvmark.report.format import units
 from kvmark.report.format.grid import escape_markdown
 from kvmark.report.model.answers import Fact

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from kvmark.records.names import COORDINATOR, is_ours
+from kvmark.records.files import COORDINATOR, is_ours
 from kvmark.report.charts import vega as charts
 from kvmark.report.charts.frames import course_frame
 from kvmark.report.model.answers import RunAnswer

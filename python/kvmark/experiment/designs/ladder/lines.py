@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from kvmark.records import files
-from kvmark.records.tail import Tail
+from kvmark.records.files import Tail
 
 __all__ = ["Collections", "Line", "LineMaker", "LogTail", "Uncertainty", "adjusted_rate"]
 
