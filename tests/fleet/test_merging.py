@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from kvmark.records.histograms import decode, encode, time_record
-from kvmark.run.merged_intervals import Intervals, slices
-from kvmark.run.merged_record import merge_lags, merge_totals
+from kvmark.run.merging import Intervals, merge_lags, merge_totals, slices
 from kvmark.stats import Counts
 
 SECOND_NS = 10**9

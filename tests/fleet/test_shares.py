@@ -6,7 +6,7 @@ import pytest
 
 from kvmark.errors import UsageError
 from kvmark.plan.model import Plan, Share
-from kvmark.run.clocks import clock_offset
+from kvmark.run.coordinator import clock_offset
 from kvmark.run.shares import (
     acknowledged,
     check_divisible,

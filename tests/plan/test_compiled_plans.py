@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from kvmark import catalog
 from kvmark.errors import PlanError
-from kvmark.plan.compile import OPEN_CLIENTS, compile_run
+from kvmark.plan.compile import OPEN_CLIENTS, compile_run, derive_seed, derive_seeds
 from kvmark.plan.model import Plan
-from kvmark.plan.seeds import derive_seed, derive_seeds
 from kvmark.spec.faults import parse_fault
 from kvmark.spec.run import DEFAULT_DURATION_NS, RunSpec
 from kvmark.spec.url import parse_system_url

@@ -4,7 +4,7 @@ import pytest
 
 from kvmark import catalog
 from kvmark.plan.compile import compile_run
-from kvmark.plan.key_names import key_names, ycsb_hashes
+from kvmark.plan.names import key_names, ycsb_hashes
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
 from kvmark.spec.workload import parse_workload

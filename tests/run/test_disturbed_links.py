@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from kvmark.errors import SystemUnderTestError, UsageError
-from kvmark.run.faults import Faults
-from kvmark.run.served import Served
+from kvmark.run.faults import Faults, Served
 from kvmark.spec.faults import parse_fault
 from kvmark.testbed.console import connect
 from kvmark.testbed.control import disturb_link

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from kvmark.run import fixed_work
-from kvmark.run.fixed_work import fixed_work_ns
+from kvmark.run import sampler
+from kvmark.run.sampler import fixed_work_ns
 
 
 def test_it_is_done_on_the_core_that_was_named_and_leaves_the_thread_as_it_was(
@@ -15,7 +15,7 @@ def test_it_is_done_on_the_core_that_was_named_and_leaves_the_thread_as_it_was(
     before = os.sched_getaffinity(0)
     core = max(before)
     seen: list[set[int]] = []
-    monkeypatch.setattr(fixed_work, "_work", lambda: lambda: seen.append(os.sched_getaffinity(0)))
+    monkeypatch.setattr(sampler, "_work", lambda: lambda: seen.append(os.sched_getaffinity(0)))
     fixed_work_ns(core)
     fixed_work_ns()
     fixed_work_ns(4095)
@@ -24,5 +24,5 @@ def test_it_is_done_on_the_core_that_was_named_and_leaves_the_thread_as_it_was(
 
 
 def test_time_in_which_it_has_no_core_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fixed_work, "_work", lambda: lambda: time.sleep(0.1))
+    monkeypatch.setattr(sampler, "_work", lambda: lambda: time.sleep(0.1))
     assert 0 < fixed_work_ns() < 50_000_000

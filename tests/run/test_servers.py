@@ -12,7 +12,7 @@ from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.run.existing import DatasetClaim, check_existing, make_room
-from kvmark.run.served import served_by
+from kvmark.run.faults import served_by
 from kvmark.secret import Secret
 from kvmark.spec.faults import parse_fault
 from kvmark.spec.run import RunSpec

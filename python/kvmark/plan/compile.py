@@ -1,10 +1,12 @@
 """Decides what the user left open: a `RunSpec` becomes a `Plan`.
 
-Where a default is not the spec's own, it stands here by name and is documented with its reason.
+Where a default is not the spec's own, it stands here by name and is documented with its reason. One
+seed from the user becomes one for each source of chance.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -12,7 +14,6 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from kvmark.errors import PlanError
-from kvmark.plan.laws import distribution, size_law
 from kvmark.plan.model import (
     FORMAT,
     ActiveGroup,
@@ -27,14 +28,14 @@ from kvmark.plan.model import (
     OnTape,
     Phase,
     Plan,
+    Seeds,
     Sequential,
     Share,
     System,
     Until,
     Weight,
 )
-from kvmark.plan.seeds import derive_seeds
-from kvmark.plan.statements import compile_statements
+from kvmark.plan.statements import compile_statements, distribution, size_law
 from kvmark.spec import laws
 from kvmark.spec.curve import Point, expected_by, parse_curve
 from kvmark.spec.quantity import LARGEST
@@ -49,7 +50,7 @@ from kvmark.spec.run import (
 )
 from kvmark.spec.workload import LOAD_GROUP, VERIFY_GROUP, GroupSpec, ValueCheck, WorkloadSpec
 
-__all__ = ["compile_run", "interval_ns"]
+__all__ = ["compile_run", "derive_seed", "derive_seeds", "interval_ns"]
 
 CLOSED_CLIENTS: Final = 1
 """Clients when not said: one, as YCSB has."""
@@ -422,4 +423,23 @@ def _until(spec: RunSpec) -> Until | None:
         bound=precision,
         min_intervals=max(MIN_INTERVALS, least),
         max_intervals=None,
+    )
+
+
+def derive_seed(seed: int, source: str) -> int:
+    """The first eight bytes, highest first, of SHA-256 over the text `seed:source`.
+
+    So runs with neighbouring seeds share nothing, and each source can be varied alone.
+    """
+    digest = hashlib.sha256(f"{seed}:{source}".encode()).digest()
+    return int.from_bytes(digest[:8], "big")
+
+
+def derive_seeds(seed: int) -> Seeds:
+    """The seeds of arrival times, keys, values and operation kinds."""
+    return Seeds(
+        schedule=derive_seed(seed, "schedule"),
+        keys=derive_seed(seed, "keys"),
+        values=derive_seed(seed, "values"),
+        mix=derive_seed(seed, "mix"),
     )

@@ -1,4 +1,7 @@
-"""A workload's statements, decided: every argument with its generator and how often it is drawn."""
+"""A workload's statements, decided: every argument with its generator and how often it is drawn.
+
+The spec's laws and the plan's differ in the name of the tag.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,30 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from kvmark.plan.laws import distribution, size_law
 from kvmark.plan.model import (
     Argument,
     Check,
     ConstantSize,
+    Distribution,
     Generator,
     KeyChoice,
     KeyText,
+    SizeLaw,
     Statement,
 )
+from kvmark.spec import laws
 from kvmark.spec import statements as spec_of
 from kvmark.spec.workload import WorkloadSpec
 
-__all__ = ["compile_statements"]
+__all__ = ["compile_statements", "distribution", "size_law"]
 
 _CHECKS: Final[TypeAdapter[Check]] = TypeAdapter(Check)
 _GENERATORS: Final[TypeAdapter[Generator]] = TypeAdapter(Generator)
 _DEVIATIONS: Final = 6
 """cassandra-stress's normal range: three standard deviations to each side of the mean."""
+
+_SIZE_LAWS: Final[TypeAdapter[SizeLaw]] = TypeAdapter(SizeLaw)
+_DISTRIBUTIONS: Final[TypeAdapter[Distribution]] = TypeAdapter(Distribution)
 
 
 def compile_statements(
@@ -166,3 +174,20 @@ def _content(one: Any, records: int) -> dict[str, Any]:
 def _choice(one: spec_of.NumberArgument | spec_of.NameArgument, records: int) -> KeyChoice:
     count = records if one.count is None else one.count
     return KeyChoice(start=one.start, count=count, distribution=distribution(one.law))
+
+
+def size_law(law: laws.Length) -> SizeLaw:
+    """How long something is, or how many there are."""
+    return _SIZE_LAWS.validate_python(_tagged(law.model_dump()))
+
+
+def distribution(law: laws.Keys) -> Distribution:
+    """Which of many is chosen; how many there are stands beside it."""
+    return _DISTRIBUTIONS.validate_python(_tagged(law.model_dump()))
+
+
+def _tagged(content: dict[str, Any]) -> dict[str, Any]:
+    content.pop("expected_new", None)
+    if "of" in content:
+        content["of"] = _tagged(content["of"])
+    return {"law": content.pop("distribution"), **content}

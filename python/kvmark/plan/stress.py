@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kvmark.plan.compile import derive_seeds
 from kvmark.plan.model import (
     FORMAT,
     ActiveGroup,
@@ -30,7 +31,6 @@ from kvmark.plan.model import (
     Until,
     Weight,
 )
-from kvmark.plan.seeds import derive_seeds
 from kvmark.plan.stress_rows import row_law
 from kvmark.plan.stress_statements import Operation, operations
 from kvmark.spec.owned_tables import TableRemoval, marked

@@ -5,6 +5,8 @@ for a phase to begin, the lines that are new there are reported. It is written f
 nothing of it.
 
 An agent goes on only while its lease is renewed: when the coordinator is gone, the load stops.
+
+Tapes are sent to its machine once, by who made them, and kept in the cache.
 """
 
 from __future__ import annotations
@@ -26,23 +28,35 @@ import psutil
 import kvmark
 from kvmark import _engine
 from kvmark.errors import KvmarkError
-from kvmark.plan.model import Plan
+from kvmark.plan.model import OnTape, Plan
 from kvmark.records import files
 from kvmark.records.files import Tail
+from kvmark.removal import remove_file
 from kvmark.run.generator import Caller, LocalGenerator
 from kvmark.run.sampler import sample
-from kvmark.run.sent_tapes import Piece, lacks, take, with_own_tapes
 from kvmark.run.setting import engine_overhead
 from kvmark.secret import Secret
 from kvmark.testbed.host import describe_host
+from kvmark.trace import tapes_folder
 
-__all__ = ["BEAT_S", "LEASE_S", "Agent", "Report", "version"]
+__all__ = [
+    "BEAT_S",
+    "LEASE_S",
+    "Agent",
+    "Piece",
+    "Report",
+    "pieces",
+    "tapes_of",
+    "version",
+]
 
 LEASE_S: Final = 10.0
 """How long an agent goes on after it last heard of the coordinator: a hung host isn't told from a
 slow one sooner."""
 BEAT_S: Final = 1.0
 """An agent reports at least so often."""
+
+_PIECE_BYTES: Final = 8 << 20
 
 
 def version() -> str:
@@ -91,13 +105,13 @@ class Agent:
         """The machine, what the engine costs there with this plan, and kvmark's version."""
         # Before the calibration, which another agent on this machine would take for other programs.
         host = describe_host()
-        plan = with_own_tapes(Plan.from_json(calibration))
+        plan = _with_own_tapes(Plan.from_json(calibration))
         overhead = engine_overhead(plan, self.generator)
         return {"host": {**host, **overhead}, "version": version()}
 
     def lacks_tape(self, name: str, size_bytes: int) -> bool:
         """Whether a tape has to be sent to this machine."""
-        return lacks(name, size_bytes)
+        return _lacks(name, size_bytes)
 
     def take_piece(self, piece: Piece) -> None:
         """Keeps the next piece of a tape.
@@ -105,7 +119,7 @@ class Agent:
         Raises:
             OSError: it can't be written.
         """
-        take(piece)
+        _take(piece)
 
     def wall_ns(self) -> int:
         """The machine's wall time since the Unix epoch."""
@@ -140,7 +154,7 @@ class Agent:
         self._renewed_s = time.monotonic()
         self._instants, self._stops = {}, 0
         self._ended_phase, self._disturbed = None, False
-        own = with_own_tapes(Plan.from_json(plan))
+        own = _with_own_tapes(Plan.from_json(plan))
         if all_cores:
             own = own.model_copy(update={"workers": len(os.sched_getaffinity(0))})
         with tempfile.TemporaryDirectory(prefix="kvmark-agent-") as folder:
@@ -257,3 +271,80 @@ def _together(one: Report, next_one: Report) -> Report:
         result=next_one.result,
         problem=next_one.problem,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some bytes of a tape."""
+
+    name: str
+    """Of the tape's file."""
+    offset: int
+    data: bytes
+    is_last: bool
+
+
+def tapes_of(plan: Plan) -> tuple[Path, ...]:
+    """The tapes that a plan needs."""
+    arrivals = (group.arrival for group in plan.groups)
+    return tuple(Path(one.path) for one in arrivals if isinstance(one, OnTape))
+
+
+def pieces(tape: Path) -> Iterator[Piece]:
+    """A tape in pieces, one at least."""
+    with tape.open("rb") as file:
+        size, offset = os.fstat(file.fileno()).st_size, 0
+        while offset < size or not offset:
+            data = file.read(_PIECE_BYTES)
+            yield Piece(tape.name, offset, data, is_last=offset + len(data) >= size)
+            offset += max(len(data), 1)
+
+
+def _lacks(name: str, size_bytes: int) -> bool:
+    """Whether this machine has no such tape."""
+    try:
+        return _own(name).stat().st_size != size_bytes
+    except OSError:
+        return True
+
+
+def _take(piece: Piece) -> None:
+    """Writes the next piece of a tape, which has its name once it is whole.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    own = _own(piece.name)
+    # Several agents of one machine may be sent the same.
+    beside = own.with_suffix(f".{os.getpid()}")
+    try:
+        own.parent.mkdir(parents=True, exist_ok=True)
+        with beside.open("r+b" if piece.offset else "wb") as file:
+            file.seek(piece.offset)
+            file.write(piece.data)
+        if piece.is_last:
+            beside.rename(own)
+    except OSError:
+        with suppress(OSError):
+            remove_file(beside)
+        raise
+
+
+def _with_own_tapes(plan: Plan) -> Plan:
+    """The plan with the tapes of this machine in the place of those of who made it."""
+    groups = tuple(
+        group.model_copy(update={"arrival": _with_own(group.arrival)})
+        if isinstance(group.arrival, OnTape)
+        else group
+        for group in plan.groups
+    )
+    return plan.model_copy(update={"groups": groups})
+
+
+def _with_own(arrival: OnTape) -> OnTape:
+    own = _own(Path(arrival.path).name)
+    return arrival.model_copy(update={"path": str(own)}) if own.exists() else arrival
+
+
+def _own(name: str) -> Path:
+    return tapes_folder() / Path(name).name

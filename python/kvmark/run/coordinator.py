@@ -21,7 +21,7 @@ from kvmark.run.gathering import Gathering, Machine
 from kvmark.run.generator import Caller
 from kvmark.run.shares import divided
 
-__all__ = ["SILENCE_S", "Crew", "Lost", "conduct"]
+__all__ = ["SILENCE_S", "Crew", "Lost", "Offset", "clock_offset", "conduct"]
 
 LEAD_NS: Final = 250_000_000
 """From agreeing on an instant to the instant: engines look every 50 ms and ask the system for its
@@ -30,6 +30,9 @@ SILENCE_S: Final = 10.0
 """An agent that said nothing for so long is lost; it has something to say every second."""
 _RENEW_S: Final = 1.0
 _LOOK_S: Final = 0.05
+
+ASKED: Final = 20
+"""How often a clock is asked: of so many round trips one is nearly undisturbed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,3 +255,29 @@ class _Coordinator:
 def _error(kind: str, text: str) -> KvmarkError:
     found: type[KvmarkError] = getattr(errors, kind)
     return found(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """The other clock minus this one, and the round trip by which that is known.
+
+    The other clock was read at some instant of the round trip. Taken as its middle, the offset is
+    off by half the round trip at most.
+    """
+
+    offset_ns: int
+    round_trip_ns: int
+
+
+def clock_offset(
+    ask: Callable[[], int], asked: int = ASKED, now_ns: Callable[[], int] = time.time_ns
+) -> Offset:
+    """The offset by the quickest of several round trips (Cristian 1989); `ask` reads the clock."""
+    return min((_once(ask, now_ns) for _ in range(asked)), key=lambda one: one.round_trip_ns)
+
+
+def _once(ask: Callable[[], int], now_ns: Callable[[], int]) -> Offset:
+    before_ns = now_ns()
+    theirs_ns = ask()
+    after_ns = now_ns()
+    return Offset(theirs_ns - (before_ns + after_ns) // 2, after_ns - before_ns)

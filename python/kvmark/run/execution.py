@@ -13,19 +13,22 @@ from kvmark.drivers import is_embedded
 from kvmark.errors import GeneratorDied, Interrupted, KvmarkError, RunError
 from kvmark.plan.model import Plan
 from kvmark.records import Header, Manifest, RunFolder
-from kvmark.run.embedded import created_on_demand
 from kvmark.run.existing import removed_if_refused
-from kvmark.run.faults import Faults
+from kvmark.run.faults import Faults, served_by
 from kvmark.run.generator import Caller
 from kvmark.run.sampler import Sampler
-from kvmark.run.served import served_by
 from kvmark.run.setting import Setting
 from kvmark.secret import Secret
 from kvmark.spec.faults import FaultSpec
 from kvmark.testbed.node_exporter import NodeExporter
 from kvmark.testbed.state import Testbed
 
-__all__ = ["INTERRUPTED", "Carried", "Progress", "carry_out"]
+__all__ = [
+    "INTERRUPTED",
+    "Carried",
+    "Progress",
+    "carry_out",
+]
 
 INTERRUPTED: Final = "interrupted"
 """How the failure of a run begins that the user has ended."""
@@ -80,7 +83,7 @@ def carry_out(
             written, and then its logs are kept if something was measured.
     """
     interrupts.check()
-    plan = created_on_demand(setting.applied_to(plan))
+    plan = _created_on_demand(setting.applied_to(plan))
     served = served_by(plan)
     served.check_faults(faults)
     folder = setting.records.new(plan.name)
@@ -235,3 +238,13 @@ def _failed_after(problem: Exception, result: Mapping[str, Any], run: str) -> Kv
 
 def _interrupted(run: str) -> Interrupted:
     return Interrupted(f"{INTERRUPTED}: what was measured until then is kept as run {run}")
+
+
+def _created_on_demand(plan: Plan) -> Plan:
+    """The plan, with its system made where there is none, if the plan puts records in it."""
+    if not is_embedded(plan.system.driver) or "create" in plan.system.options:
+        return plan
+    if not (plan.dataset.count == 0 or any(phase.name == "load" for phase in plan.phases)):
+        return plan
+    options = {**plan.system.options, "create": "true"}
+    return plan.model_copy(update={"system": plan.system.model_copy(update={"options": options})})

@@ -23,7 +23,7 @@ from kvmark.errors import (
     SystemUnderTestError,
     UsageError,
 )
-from kvmark.plan.key_names import KeyNames
+from kvmark.plan.names import KeyNames
 from kvmark.plan.model import Plan
 from kvmark.spec.owned_tables import TableRemoval
 from kvmark.spec.url import SystemUrl

@@ -1,30 +1,33 @@
-"""Carries out planned faults while a run goes, on a thread of its own.
+"""Who serves a plan's system, and the faults that are planned for it.
 
-The engine's own log says when the phase that measures began. Each fault is written down as events
-of the run: when it really began, when it was over, or why it wasn't carried out. Whatever ends the
-run, each server is back when the context is left, and if this process is killed before, another one
-brings them back. What was written is read back only when all of
-them work together again, or didn't within the time that their system is given for it.
+Faults are carried out while a run goes, on a thread of its own. The engine's own log says when the
+phase that measures began. Each fault is written down as events of the run: when it really began,
+when it was over, or why it wasn't carried out. Whatever ends the run, each server is back when the
+context is left, and if this process is killed before, another one brings them back. What was
+written is read back only when all of them work together again, or didn't within the time that their
+system is given for it.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self
 
-from kvmark.errors import KvmarkError
+from kvmark.errors import KvmarkError, SystemUnderTestError, UsageError
+from kvmark.plan.model import Plan
 from kvmark.records import RunFolder, read_events
-from kvmark.run.served import disturbance_of
 from kvmark.spec.faults import FaultSpec
 from kvmark.testbed import control
+from kvmark.testbed.control import check_disturbance, describe, promotion_of
+from kvmark.testbed.network import Disturbance
 from kvmark.testbed.rescue import Broken, Rescue
-from kvmark.testbed.state import Testbed
+from kvmark.testbed.state import Testbed, owner_of
 from kvmark.testbed.systems import system_of
 
-__all__ = ["Faults"]
+__all__ = ["Faults", "Served", "served_by"]
 
 State = Literal["begun", "ended", "failed", "not_reached"]
 
@@ -185,7 +188,7 @@ class Faults:
                 control.promotion_of(self._testbed).begin(self._testbed, fault.node)
                 return True
             case "delay" | "loss" | "partition":
-                return control.disturb_link(self._testbed, fault.node, disturbance_of(fault))
+                return control.disturb_link(self._testbed, fault.node, _disturbance_of(fault))
 
     def _mend(self, fault: FaultSpec) -> None:
         """Brings a server back; one that wasn't broken is left as it is."""
@@ -194,7 +197,7 @@ class Faults:
         self._last = fault
         try:
             if fault.is_of_link:
-                control.heal_link(self._testbed, fault.node, disturbance_of(fault))
+                control.heal_link(self._testbed, fault.node, _disturbance_of(fault))
             elif fault.do == "promote":
                 control.promotion_of(self._testbed).end(self._testbed, fault.node)
             elif fault.do != "pause":
@@ -266,7 +269,7 @@ def _broken_by(fault: FaultSpec) -> Broken:
         case "promote":
             return Broken(fault.node, "promoted")
         case "delay" | "loss" | "partition":
-            return Broken(fault.node, "disturbed", disturbance_of(fault))
+            return Broken(fault.node, "disturbed", _disturbance_of(fault))
 
 
 def _is_promotion(fault: FaultSpec) -> bool:
@@ -281,3 +284,73 @@ def _begins_measurement(event: dict[str, Any]) -> bool:
 def _ends_measurement(event: dict[str, Any]) -> bool:
     ended = event.get("kind") == "phase_ended" and event.get("name") == "measure"
     return ended or event.get("kind") == "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What is known of the servers, for the manifest, the sampler and the faults."""
+
+    testbed: Testbed | None
+    description: Mapping[str, Any] | None
+    """None where the system lives in this process, so that there is no server."""
+    behind: Testbed | None = None
+    """The system, where the testbed is a proxy before it and it is one of ours too."""
+
+    @property
+    def testbeds(self) -> tuple[Testbed, ...]:
+        """All whose servers have a part in what is measured."""
+        return tuple(one for one in (self.testbed, self.behind) if one is not None)
+
+    def check_faults(self, faults: Sequence[FaultSpec]) -> None:
+        """Refuses faults that can't be carried out here, before anything begins.
+
+        Raises:
+            UsageError: no testbed serves the system, it has no server of that name, or links can't
+                be disturbed here.
+        """
+        for fault in faults:
+            if self.testbed is None:
+                raise UsageError(
+                    f"fault '{fault.text}': only servers that kvmark started can be broken on"
+                    " purpose; start one with kvmark up and name its URL in --system"
+                )
+            try:
+                self.testbed.node(fault.node)
+                if fault.do == "promote":
+                    promotion_of(self.testbed).check(self.testbed, fault.node)
+                if fault.is_of_link:
+                    check_disturbance(self.testbed, _disturbance_of(fault))
+            except UsageError as problem:
+                raise UsageError(f"fault '{fault.text}': {problem}") from None
+
+
+def _disturbance_of(fault: FaultSpec) -> Disturbance:
+    """What a fault of a link does to it."""
+    if fault.do not in ("delay", "loss", "partition"):
+        raise ValueError(f"{fault.do} is done to a process")
+    return Disturbance(fault.do, fault.delay_ns, fault.loss, fault.others)
+
+
+def served_by(plan: Plan) -> Served:
+    """Looks for the testbed that a plan's address belongs to.
+
+    Raises:
+        SystemUnderTestError: it is there, and its servers don't say how they are set.
+    """
+    address = plan.system.options.get("address")
+    if not isinstance(address, str):
+        return Served(None, None)
+    try:
+        testbed = owner_of(address)
+        reason = f"no testbed in use here has a server at {address}"
+    except SystemUnderTestError as problem:
+        # Another testbed's damage is no reason not to measure this server.
+        testbed, reason = None, str(problem)
+    if testbed is None:
+        return Served(None, {"observed": False, "reason": reason})
+    described = {"observed": True, **describe(testbed)}
+    if "behind" not in testbed.facts:
+        return Served(testbed, described)
+    behind = owner_of(testbed.facts["behind"])
+    known = {"observed": False} if behind is None else {"observed": True, **describe(behind)}
+    return Served(testbed, {**described, "behind": known}, behind)

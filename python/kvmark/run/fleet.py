@@ -23,12 +23,10 @@ from kvmark.errors import FleetError, UsageError
 from kvmark.interrupts import Interrupts
 from kvmark.plan.model import Plan
 from kvmark.records import RunFolder
-from kvmark.run.agent import Agent, Report, version
-from kvmark.run.clocks import clock_offset
-from kvmark.run.coordinator import Lost, conduct
+from kvmark.run.agent import Agent, Report, pieces, tapes_of, version
+from kvmark.run.coordinator import Lost, clock_offset, conduct
 from kvmark.run.gathering import Machine
 from kvmark.run.generator import Caller
-from kvmark.run.sent_tapes import pieces, tapes_of
 from kvmark.run.shares import check_divisible, check_reachable, machines_used
 from kvmark.secret import Secret
 

@@ -20,8 +20,15 @@ from kvmark.plan.model import Plan
 from kvmark.records import RunFolder, files
 from kvmark.records.recovery import record_of_logs
 from kvmark.run.agent import Report
-from kvmark.run.merged_intervals import Intervals, Merged, slices
-from kvmark.run.merged_record import Part, gravest, merge_records, missing_part
+from kvmark.run.merging import (
+    Intervals,
+    Merged,
+    Part,
+    gravest,
+    merge_records,
+    missing_part,
+    slices,
+)
 from kvmark.run.shares import clients_of
 
 __all__ = ["Gathering", "Machine", "Share"]

@@ -1,12 +1,19 @@
-"""Samples what the generator and the servers use of their machine, once a second in a run."""
+"""Samples what the generator and the servers use of their machine, once a second in a run.
+
+A sample has the time that a fixed amount of work takes, too: it says how fast a core is just now.
+"""
 
 from __future__ import annotations
 
+import os
+import random
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from itertools import cycle
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Final, Self
 
@@ -15,14 +22,18 @@ import psutil
 from kvmark.errors import RunError
 from kvmark.records import RunFolder
 from kvmark.records.files import COORDINATOR, FIXED_WORK, GENERATOR
-from kvmark.run.fixed_work import fixed_work_ns
 from kvmark.testbed.node_exporter import NodeExporter
 from kvmark.testbed.observe import Observer
+from kvmark.testbed.process import bound_to
 from kvmark.testbed.state import Testbed
 
-__all__ = ["Sampler", "sample"]
+__all__ = ["Sampler", "fixed_work_ns", "sample"]
 
 _PERIOD_S: Final = 1.0
+
+_OBJECTS: Final = 4096
+_READS: Final = 20_000
+"""A third of a millisecond's."""
 
 
 def sample(process: psutil.Process, node: str = GENERATOR) -> dict[str, Any]:
@@ -119,3 +130,30 @@ class Sampler:
         except RunError:
             # Closing the run meets the same disk and says so.
             self._over.set()
+
+
+def fixed_work_ns(core: int | None = None) -> int:
+    """Processor time of this thread for reads of objects in an order of chance, from warm caches.
+
+    Other threads may take the core meanwhile; that time isn't counted.
+
+    Args:
+        core: where it is done; anywhere where that isn't allowed, or nothing is said.
+    """
+    work = _work()
+    cores = () if core is None else {core} & os.sched_getaffinity(0)
+    with bound_to(cores):
+        # What ran before has filled the caches with its own.
+        work()
+        before_ns = time.thread_time_ns()
+        work()
+        return time.thread_time_ns() - before_ns
+
+
+@cache
+def _work() -> Callable[[], object]:
+    chance = random.Random(1)  # noqa: S311 - an order, not a secret
+    objects = [1_000_000 + number for number in range(_OBJECTS)]
+    chance.shuffle(objects)
+    read = itemgetter(*chance.choices(range(_OBJECTS), k=_READS))
+    return lambda: read(objects)

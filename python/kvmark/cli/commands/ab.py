@@ -92,7 +92,7 @@ def ab(
     shared: Shared,
 ) -> None:
     """Compares two sides A and B, measured in turn in blocks until the difference is known."""
-    from kvmark.plan.operations import operation_names
+    from kvmark.plan.names import operation_names
     from kvmark.spec.metric import check_operations, parse_comparable
 
     decided_by, asked = parse_comparable(metric), gate(fail_if or (), if_unknown)

@@ -104,7 +104,7 @@ def capacity(
     }
     from kvmark import catalog
     from kvmark.experiment.designs.capacity.design import CapacitySearch
-    from kvmark.plan.operations import operation_names
+    from kvmark.plan.names import operation_names
     from kvmark.spec.metric import check_operations
     from kvmark.spec.run import RunSpec
 

@@ -140,7 +140,7 @@ def run(
 def _one(given: Mapping[str, Any], asked: AskedRun) -> None:
     """Carries out one run, and prints its answer."""
     from kvmark.plan.compile import compile_run
-    from kvmark.plan.operations import operation_names
+    from kvmark.plan.names import operation_names
     from kvmark.spec.metric import check_operations
 
     plan = compile_run(asked.spec)

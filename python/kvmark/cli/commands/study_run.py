@@ -22,7 +22,7 @@ from kvmark.experiment.designs.matrix.design import Matrix
 from kvmark.experiment.environment import Environment
 from kvmark.experiment.journal import Journal, begin, find
 from kvmark.outputs import check_output
-from kvmark.plan.key_names import key_names
+from kvmark.plan.names import key_names
 from kvmark.records import Records
 from kvmark.report.views.study_page import study_page, study_text
 from kvmark.run.existing import DatasetClaim, OnExisting

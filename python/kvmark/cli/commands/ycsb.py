@@ -131,7 +131,7 @@ def _check_existing(study: YcsbStudy, on_existing: OnExisting) -> None:
 def _claim(study: YcsbStudy, journal: Journal) -> DatasetClaim:
     """By what the sequence recognises its records."""
     from kvmark.plan.compile import compile_run
-    from kvmark.plan.key_names import KeyNames, key_names
+    from kvmark.plan.names import KeyNames, key_names
     from kvmark.run.existing import DatasetClaim
 
     def names() -> KeyNames:

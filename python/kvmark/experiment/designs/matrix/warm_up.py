@@ -9,7 +9,7 @@ from typing import Final
 
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Group, Plan
-from kvmark.plan.operations import operation_names
+from kvmark.plan.names import operation_names
 from kvmark.spec.run import RunSpec
 
 __all__ = ["cut_short", "only_reads", "representatives"]

@@ -1,4 +1,7 @@
-"""The names of the keys that plans write: what else a store holds, somebody else wrote."""
+"""Names in what plans do: of the keys that they write, and of their operations in records.
+
+What else a store holds, somebody else wrote.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["KeyNames", "key_names", "ycsb_hashes"]
+__all__ = ["KeyNames", "key_names", "operation_names", "ycsb_hashes"]
 
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 _NUMBER: Final = "-?[0-9]+"
@@ -216,3 +219,23 @@ def _generated(generator: Generator, arguments: Sequence[Argument], record: str)
                 pattern += f"({inserted})"
         return pattern
     return _NUMBER if generator.generator in _NUMBERS else None
+
+
+def operation_names(plan: Plan) -> tuple[str, ...]:
+    """Those of the measured groups: a statement's name, or the kind's."""
+    found: dict[str, None] = {}
+    measured = [phase for phase in plan.phases if phase.name == "measure"]
+    groups = {active.group for phase in measured for active in phase.groups}
+    for index in sorted(groups):
+        for entry in plan.groups[index].mix:
+            if entry.statement is None:
+                found[entry.kind.replace("_", "-").upper()] = None
+                # Its parts are told apart too.
+                parts = ("READ", "UPDATE") if entry.kind == "read_modify_write" else ()
+                found |= dict.fromkeys(parts)
+                continue
+            statement = plan.statements[entry.statement]
+            found[statement.name] = None
+            if statement.when_full is not None:
+                found[plan.statements[statement.when_full].name] = None
+    return tuple(found)
