@@ -30,7 +30,7 @@ from kvmark.analysis.external.peers import Peers
 from kvmark.testbed import memcached
 from kvmark.testbed.console import connect
 from kvmark.testbed.control import take_down
-from kvmark.testbed.memcached.health import told
+from kvmark.testbed.memcached.up import told
 from kvmark.testbed.state import Testbed
 
 HERE = Path(__file__).resolve().parent

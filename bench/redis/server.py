@@ -13,7 +13,7 @@ from pathlib import Path
 from kvmark.testbed import redis
 from kvmark.testbed.console import connect
 from kvmark.testbed.control import pause_node, resume_node, take_down
-from kvmark.testbed.redis.health import facts_in
+from kvmark.testbed.redis.nodes import facts_in
 from kvmark.testbed.state import Testbed
 
 SET_UP = ("cmdstat_client", "cmdstat_hello", "cmdstat_config")

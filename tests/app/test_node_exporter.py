@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from kvmark.errors import SystemUnderTestError, UsageError
-from kvmark.testbed.node_exporter import NodeExporter, row_of
+from kvmark.testbed.observe import NodeExporter, row_of
 
 TEXT = """# HELP node_cpu_seconds_total Seconds the CPUs spent in each mode.
 # TYPE node_cpu_seconds_total counter

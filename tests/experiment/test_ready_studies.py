@@ -17,7 +17,7 @@ from kvmark import catalog
 from kvmark.experiment.designs.matrix.definition import Study
 from kvmark.testbed import proxy, redis
 from kvmark.testbed.control import take_down
-from kvmark.testbed.memory_group import make_group, remove_group
+from kvmark.testbed.process import make_group, remove_group
 from kvmark.testbed.state import Testbed
 from kvmark.testbed.words import read_size
 

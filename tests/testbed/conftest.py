@@ -9,7 +9,7 @@ import pytest
 
 from kvmark.errors import UsageError
 from kvmark.testbed import redis
-from kvmark.testbed.cassandra.java import find_java
+from kvmark.testbed.cassandra.artifacts import find_java
 from kvmark.testbed.console import connect
 from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed

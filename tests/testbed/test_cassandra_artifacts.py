@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from kvmark.errors import SystemUnderTestError, UsageError
-from kvmark.testbed.cassandra.artifacts import Artifacts, exact_version, fetch
-from kvmark.testbed.cassandra.java import find_java
+from kvmark.testbed.cassandra.artifacts import Artifacts, exact_version, fetch, find_java
 
 MAVEN = """\
 #!/bin/sh
@@ -176,7 +175,7 @@ def test_java_of_the_right_version_is_found_wherever_it_is(
 def test_another_java_is_refused(
     programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
-    monkeypatch.setattr("kvmark.testbed.cassandra.java._INSTALLED", tmp_path / "none")
+    monkeypatch.setattr("kvmark.testbed.cassandra.artifacts._INSTALLED", tmp_path / "none")
     programs.add("java", java(version))
     with pytest.raises(UsageError) as refused:
         find_java()
@@ -187,6 +186,6 @@ def test_another_java_is_refused(
 def test_a_missing_java_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setattr("kvmark.testbed.cassandra.java._INSTALLED", tmp_path / "none")
+    monkeypatch.setattr("kvmark.testbed.cassandra.artifacts._INSTALLED", tmp_path / "none")
     with pytest.raises(UsageError, match=r"Java is missing: .* openjdk-17-jre-headless"):
         find_java()

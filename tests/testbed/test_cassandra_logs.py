@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kvmark.testbed.cassandra.describe import counted, fingerprint
-from kvmark.testbed.cassandra.log import ServerLogLine, reason_in, refused_setting
+from kvmark.testbed.cassandra.health import ServerLogLine, reason_in, refused_setting
 from kvmark.testbed.system import Counted
 
 STARTS = "INFO  [main] 2026-01-01 00:00:00,000 CassandraDaemon.java:629 - Hostname: here:9042\n"
@@ -58,7 +58,7 @@ def test_a_log_that_says_nothing_gives_no_reason(log: Path) -> None:
 def test_lines_are_counted_from_the_beginning_of_a_very_long_log(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kvmark.testbed.cassandra.log._READ_BYTES", 60)
+    monkeypatch.setattr("kvmark.testbed.cassandra.health._READ_BYTES", 60)
     log.write_text("a line of some twenty\n" * 9 + "Error: the end\n")
     assert reason_in(log) == ServerLogLine(10, "the end")
 

@@ -29,9 +29,8 @@ from kvmark.testbed.control import (
     take_down,
     wait_until_healthy,
 )
-from kvmark.testbed.memory_group import make_group, remove_group
 from kvmark.testbed.observe import Observer
-from kvmark.testbed.process import wait_until
+from kvmark.testbed.process import make_group, remove_group, wait_until
 from kvmark.testbed.state import Testbed, owner_of
 
 FIRST = "node-1"

@@ -9,19 +9,20 @@ from ruamel.yaml import YAML
 
 from kvmark.errors import UsageError
 from kvmark.secret import Secret
-from kvmark.testbed.cassandra.artifacts import Artifacts
+from kvmark.testbed.cassandra.artifacts import Artifacts, Java
 from kvmark.testbed.cassandra.config import (
     Keystore,
     Place,
     Wanted,
     check,
+    check_bound,
+    check_memory,
     given,
+    heap_of,
     jvm_text,
     settings_text,
     token,
 )
-from kvmark.testbed.cassandra.java import Java
-from kvmark.testbed.cassandra.memory import check_bound, check_memory, heap_of
 from kvmark.testbed.launch import PortTakenError
 from kvmark.testbed.state import Node
 

@@ -9,7 +9,7 @@ from kvmark.errors import UsageError
 from kvmark.secret import Secret
 from kvmark.testbed import memcached
 from kvmark.testbed.certificates import Certificates
-from kvmark.testbed.memcached.wanted import Place, Wanted, check, words
+from kvmark.testbed.memcached.up import Place, Wanted, check, words
 
 PLACE = Place("127.0.0.1", 11211, None)
 

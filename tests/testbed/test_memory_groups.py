@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kvmark.errors import UsageError
-from kvmark.testbed.memory_group import joining, make_group, ran_out, remove_group
+from kvmark.testbed.process import joining, make_group, ran_out, remove_group
 
 GIB = 2**30
 

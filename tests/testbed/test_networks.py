@@ -21,7 +21,7 @@ from kvmark.testbed.control import (
     take_down,
 )
 from kvmark.testbed.network import Disturbance, Network
-from kvmark.testbed.redis.health import facts_in
+from kvmark.testbed.redis.nodes import facts_in
 from kvmark.testbed.state import Testbed
 
 Up = Callable[..., Testbed]

@@ -20,9 +20,9 @@ from kvmark.testbed.console import Console
 from kvmark.testbed.control import describe, restart_node, take_down
 from kvmark.testbed.observe import Observer
 from kvmark.testbed.ports import choose_ports
-from kvmark.testbed.proxy.describe import describe as described
 from kvmark.testbed.proxy.programs import built_path, find_program
-from kvmark.testbed.proxy.settings import Place, command, files
+from kvmark.testbed.proxy.up import Place, command, files
+from kvmark.testbed.proxy.up import describe as described
 from kvmark.testbed.state import Node, Testbed, owner_of
 
 Output = pytest.CaptureFixture[str]

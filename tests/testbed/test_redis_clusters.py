@@ -7,7 +7,7 @@ from typing import Any
 from kvmark.errors import SystemUnderTestError
 from kvmark.secret import Secret
 from kvmark.testbed.control import kill_node, restart_node, take_down, wait_until_healthy
-from kvmark.testbed.redis.cluster import slots_of
+from kvmark.testbed.redis.up import slots_of
 from kvmark.testbed.state import Testbed
 
 Up = Callable[..., Testbed]

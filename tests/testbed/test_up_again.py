@@ -19,7 +19,7 @@ from kvmark.testbed.control import bring_back, kill_node, take_down
 from kvmark.testbed.network import choose_network
 from kvmark.testbed.proxy.programs import find_program
 from kvmark.testbed.state import Node, Testbed, known_testbed
-from kvmark.testbed.wishes import kept_wishes
+from kvmark.testbed.words import kept_wishes
 
 Output = pytest.CaptureFixture[str]
 Up = Callable[..., Testbed]

@@ -23,7 +23,7 @@ from kvmark.run.execution import Carried
 from kvmark.secret import Secret
 from kvmark.spec.faults import FaultSpec
 from kvmark.spec.run import RunSpec
-from kvmark.testbed.node_exporter import NodeExporter
+from kvmark.testbed.observe import NodeExporter
 
 __all__ = [
     "Design", "Left", "RunMade", "RunOutcome", "RunRequest", "Runs", "TimeLimit", "made", "named",

@@ -20,7 +20,7 @@ from kvmark.run.sampler import Sampler
 from kvmark.run.setting import Setting
 from kvmark.secret import Secret
 from kvmark.spec.faults import FaultSpec
-from kvmark.testbed.node_exporter import NodeExporter
+from kvmark.testbed.observe import NodeExporter
 from kvmark.testbed.state import Testbed
 
 __all__ = [

@@ -22,8 +22,7 @@ import psutil
 from kvmark.errors import RunError
 from kvmark.records import RunFolder
 from kvmark.records.files import COORDINATOR, FIXED_WORK, GENERATOR
-from kvmark.testbed.node_exporter import NodeExporter
-from kvmark.testbed.observe import Observer
+from kvmark.testbed.observe import NodeExporter, Observer
 from kvmark.testbed.process import bound_to
 from kvmark.testbed.state import Testbed
 

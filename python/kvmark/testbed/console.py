@@ -2,14 +2,21 @@
 
 It is the engine's driver that asks, with the options of a URL: address, login and encryption mean
 what they mean for a run.
+
+Starting servers and asking after them has more in common, whichever system they are of: their
+programs, the memory that they need together, and a fingerprint of what they count.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any
+import shutil
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 from urllib.parse import quote
+
+import psutil
 
 from kvmark import _engine
 from kvmark.errors import SystemUnderTestError, UsageError
@@ -17,11 +24,23 @@ from kvmark.interrupts import wait_for
 from kvmark.secret import Secret
 from kvmark.spec.url import parse_system_url
 from kvmark.testbed.state import Node, Testbed
+from kvmark.testbed.system import Counted
 
-__all__ = ["Console", "connect"]
+__all__ = [
+    "ANSWERS_WITHIN_S",
+    "Console",
+    "NetworkMeter",
+    "check_memory",
+    "connect",
+    "find_server",
+    "fingerprint",
+]
 
 _PLACES = {"username", "password_env", "password_file"}
 """Options that say where a password is, and whose."""
+
+ANSWERS_WITHIN_S: Final = 0.1
+"""How long a server may take to say what it counted, so that no sample waits for it."""
 
 
 class Console:
@@ -71,3 +90,58 @@ def connect(testbed: Testbed, node: Node, timeout_s: float = 5.0, **options: str
     except UsageError as problem:
         # The testbed's own options: its password's file is gone, say.
         raise SystemUnderTestError(str(problem)) from problem
+
+
+def find_server(program: str, package: str) -> str:
+    """The path of a server's program.
+
+    Raises:
+        UsageError: it isn't there.
+    """
+    found = shutil.which(program)
+    if found is None:
+        raise UsageError(
+            f"{program} is missing: install it with `sudo apt-get install {package}`, or name"
+            " another program with --server"
+        )
+    return found
+
+
+def check_memory(servers: int, each_bytes: int, advice: str) -> None:
+    """Refuses servers for which memory is too short.
+
+    Raises:
+        UsageError: they may need more than is available.
+    """
+    available = psutil.virtual_memory().available
+    if servers * each_bytes > available:
+        count = "1 server" if servers == 1 else f"{servers} servers"
+        raise UsageError(
+            f"{count} of {each_bytes / 2**20:.0f} MiB need more memory than the"
+            f" {available / 2**20:.0f} MiB that are available: {advice}"
+        )
+
+
+def fingerprint(counted: Mapping[str, object]) -> str:
+    """A hash of what tells one configuration from another."""
+    return hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()
+
+
+class NetworkMeter:
+    """Asks one server how many bytes its connections carried, on a connection that is kept."""
+
+    def __init__(self, console: Console, carried: Callable[[Console], tuple[str, str]]) -> None:
+        """With what asks for the bytes sent and received."""
+        self._console = console
+        self._carried = carried
+
+    def look(self) -> Counted:
+        """Bytes sent and received; None when it doesn't answer in time."""
+        try:
+            sent, received = map(int, self._carried(self._console))
+        except (SystemUnderTestError, KeyError, ValueError):
+            return Counted()
+        return Counted(network_sent_bytes=sent, network_received_bytes=received)
+
+    def close(self) -> None:
+        """Has nothing to let go of: the connection ends with this object."""

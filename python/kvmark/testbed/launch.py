@@ -24,11 +24,11 @@ from kvmark.secret import Secret
 from kvmark.testbed import network as networks
 from kvmark.testbed import process
 from kvmark.testbed.certificates import Certificates
-from kvmark.testbed.memory_group import joining, make_group, remove_group
 from kvmark.testbed.ports import is_free
+from kvmark.testbed.process import joining, make_group, remove_group
 from kvmark.testbed.state import Node, Testbed, owner_of, write_private
 from kvmark.testbed.system import OwnFiles, System
-from kvmark.testbed.wishes import kept_wishes
+from kvmark.testbed.words import kept_wishes
 
 __all__ = [
     "RETURNS_WITHIN_S",

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.removal import remove_file
-from kvmark.testbed.folders import DESCRIPTION, names_of_testbeds, testbeds_root
+from kvmark.testbed import DESCRIPTION, names_of_testbeds, testbeds_root
 from kvmark.testbed.network import Network
 from kvmark.testbed.process import Identity, Watched, lives
 

@@ -6,19 +6,45 @@ common, `password`, `tls`, `network` and `cores`, is understood where there is a
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from types import NoneType
-from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from kvmark.errors import SpecError
+from kvmark.errors import SpecError, UsageError
+from kvmark.secret import Secret
 from kvmark.spec.quantity import size_bytes
 
-__all__ = ["YES_OR_NO", "Wish", "Word", "read_size", "wishes_of"]
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+__all__ = [
+    "YES_OR_NO",
+    "Wish",
+    "Word",
+    "check_password",
+    "check_setting",
+    "kept_wishes",
+    "read_size",
+    "wishes_of",
+]
 
 YES_OR_NO: Final = Literal["yes", "no"]
 """How some servers write what is true; in a study it may be true or false."""
 _SIZES: Final = {unit + end: 1024**n for n, unit in enumerate("kmg", 1) for end in ("", "b", "ib")}
+
+_NOT_KEPT: Final = frozenset({"name", "password"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +124,46 @@ def read_size(name: str, text: str) -> int:
         return size_bytes(text, _SIZES, "512M or 2G")
     except SpecError as problem:
         raise SpecError(f"{name}: {problem}") from None
+
+
+def kept_wishes(wanted: DataclassInstance, **decided: Any) -> dict[str, Any]:
+    """What a testbed is made with, to be compared when it is brought back; no secret in it.
+
+    Args:
+        wanted: what was wished.
+        decided: what was left open in it, as it was decided, and a proxy's target as text.
+
+    Returns:
+        Values that JSON has, by the names of the wishes; settings by name.
+    """
+    values = {name: value for name, value in asdict(wanted).items() if name not in _NOT_KEPT}
+    if "settings" in values:
+        values["settings"] = dict(values["settings"])
+    kept: dict[str, Any] = json.loads(json.dumps({**values, **decided}))
+    return kept
+
+
+def check_setting(name: str, value: str, names: re.Pattern[str]) -> None:
+    """Refuses a setting whose name isn't one, or whose value isn't one line.
+
+    Raises:
+        UsageError: it is refused.
+    """
+    if not names.fullmatch(name):
+        raise UsageError(f"set: '{name}' is not the name of a setting; write --set key=value")
+    if not value.isprintable():
+        raise UsageError(f"set: the value of {name} must be one line of printable characters")
+
+
+def check_password(password: Secret, longest_bytes: int) -> None:
+    """Refuses a password that a server can't keep.
+
+    Raises:
+        UsageError: it is refused.
+    """
+    text = password.reveal()
+    found_bytes = len(text.encode())
+    if not 0 < found_bytes <= longest_bytes:
+        raise UsageError(f"the password must have 1 to {longest_bytes} bytes, not {found_bytes}")
+    if not text.isprintable():
+        raise UsageError("the password must be one line of printable characters")

@@ -67,7 +67,7 @@ def app(
     from kvmark.spec.app.run import run_of, with_flags
     from kvmark.spec.app.tables import notes, removals
     from kvmark.spec.app.workload import workload_of
-    from kvmark.testbed.node_exporter import NodeExporter
+    from kvmark.testbed.observe import NodeExporter
 
     system = with_flags(_system(asked), asked)
     server = _server(asked, system)
@@ -220,7 +220,7 @@ def _server(asked: Asked, system: SystemUrl) -> Server:
         return REDIS
     if system.driver != "cql" or asked.app.name not in _DEPENDING:
         return Server("cassandra", "", has_transactions=False)
-    from kvmark.testbed.cql_server import look_at
+    from kvmark.testbed.cassandra.health import look_at
 
     found = look_at(system.options["address"], _login(system), _authority(system))
     return recognised(found.version, found.system_tables, accord=found.accord)

@@ -11,7 +11,7 @@ import typer
 from kvmark.cli import options
 from kvmark.cli.commands import up_options as words
 from kvmark.cli.output import print_answer, print_json
-from kvmark.testbed.folders import testbeds_root
+from kvmark.testbed import testbeds_root
 
 if TYPE_CHECKING:
     from kvmark.cli.commands.up_output import How

@@ -15,8 +15,7 @@ from kvmark.errors import SpecError, UsageError
 from kvmark.secret import Secret
 from kvmark.spec.quantity import count, listed
 from kvmark.spec.url import SystemName
-from kvmark.testbed import proxy
-from kvmark.testbed.folders import OF_STUDIES
+from kvmark.testbed import OF_STUDIES, proxy
 from kvmark.testbed.state import Testbed, known_testbed, names_of_testbeds
 from kvmark.testbed.system import System
 from kvmark.testbed.systems import SYSTEMS

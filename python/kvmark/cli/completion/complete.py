@@ -95,7 +95,7 @@ def application(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
 def system(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     """How a URL begins, and the testbeds."""
     from kvmark.drivers import schemes
-    from kvmark.testbed.folders import names_of_testbeds, testbeds_root
+    from kvmark.testbed import names_of_testbeds, testbeds_root
 
     yield from sorted(scheme.beginning for scheme in schemes().values())
     yield from (f"up:{name}" for name in names_of_testbeds(testbeds_root()))
@@ -104,7 +104,7 @@ def system(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
 @_offered
 def testbed(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     """The testbeds."""
-    from kvmark.testbed.folders import names_of_testbeds, testbeds_root
+    from kvmark.testbed import names_of_testbeds, testbeds_root
 
     yield from names_of_testbeds(testbeds_root())
 

@@ -11,7 +11,7 @@ from kvmark.experiment.design import RunMade, RunOutcome, RunRequest, Runs, made
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.spec.run import RunSpec
-from kvmark.testbed.node_exporter import NodeExporter
+from kvmark.testbed.observe import NodeExporter
 
 __all__ = ["AppRuns"]
 

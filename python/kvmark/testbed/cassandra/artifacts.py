@@ -1,17 +1,21 @@
-"""Cassandra's server and what it needs, fetched once with Maven into the user's cache folder.
+"""Cassandra's server, the Java that it runs on, and what it needs: fetched once with Maven.
 
 The pom names the server and the agent that tells what its virtual machine does; Maven finds the
 rest, from wherever the user's own settings of Maven say. A version's folder appears whole or not at
 all: it is filled under another name, and its list of files is compared each time it is used.
+
+All of it but Java lies in the user's cache folder.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
 import shutil
-from collections.abc import Callable, Mapping
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -22,7 +26,7 @@ from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.removal import discard_folder
 from kvmark.testbed.cache import locked, run_told
 
-__all__ = ["VERSIONS", "Artifacts", "Tell", "exact_version", "fetch"]
+__all__ = ["VERSIONS", "Artifacts", "Java", "Tell", "exact_version", "fetch", "find_java"]
 
 Tell = Callable[[str], None]
 """Takes what is going on, as a few words for people."""
@@ -77,6 +81,13 @@ _POM: Final = """\
   </dependencies>
 </project>
 """
+
+_MAJOR: Final = 17
+"""The version of Java that both Cassandra 5.0 and 6.0 run on with the options kvmark gives them."""
+
+_VERSION: Final = re.compile(r'version "((?:1\.)?(\d+)[^"]*)"')
+_INSTALLED: Final = Path("/usr/lib/jvm")
+_ANSWERS_WITHIN_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,3 +235,57 @@ def _sizes(folder: Path) -> dict[str, int]:
     """The size of each jar by its path in the folder."""
     jars = sorted(folder.glob("*/*.jar"))
     return {str(path.relative_to(folder)): path.stat().st_size for path in jars}
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java program."""
+
+    program: str
+    version: str
+    major: int
+
+
+def find_java() -> Java:
+    """Java 17: that of JAVA_HOME, the first one on the search path, or one that Debian installed.
+
+    Raises:
+        UsageError: there is none.
+    """
+    found = [java for program in _programs() if (java := _look_at(program)) is not None]
+    for java in found:
+        if java.major == _MAJOR:
+            return java
+    package = f"install it with `sudo apt-get install openjdk-{_MAJOR}-jre-headless`"
+    if not found:
+        raise UsageError(f"Java is missing: {package}")
+    raise UsageError(
+        f"Cassandra needs Java {_MAJOR} and not {found[0].version} ({found[0].program}): {package},"
+        " or name its folder with JAVA_HOME"
+    )
+
+
+def _programs() -> Iterator[str]:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        yield str(Path(home) / "bin" / "java")
+    first = shutil.which("java")
+    if first is not None:
+        yield first
+    yield from (str(path) for path in sorted(_INSTALLED.glob(f"*-{_MAJOR}-*/bin/java")))
+
+
+def _look_at(program: str) -> Java | None:
+    """What a program says of itself; None if it isn't Java."""
+    try:
+        answer = subprocess.run(  # noqa: S603 - the word is a program's path
+            [program, "-version"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_ANSWERS_WITHIN_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    version = _VERSION.search(answer.stderr)
+    return Java(program, version[1], int(version[2])) if version else None

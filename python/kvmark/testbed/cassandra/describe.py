@@ -10,12 +10,19 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from kvmark.errors import SystemUnderTestError
-from kvmark.testbed import servers
+from kvmark.testbed import console
 from kvmark.testbed.cassandra.health import connect
 from kvmark.testbed.state import Node, Testbed
 from kvmark.testbed.system import Counted
 
-__all__ = ["ExporterMeter", "counted", "describe", "fingerprint", "settings_of", "version_of"]
+__all__ = [
+    "ExporterMeter",
+    "counted",
+    "describe",
+    "fingerprint",
+    "settings_of",
+    "version_of",
+]
 
 _SECRET: Final = re.compile(r"password|secret", re.IGNORECASE)
 # What differs from testbed to testbed and means nothing for what is measured.
@@ -65,7 +72,7 @@ def fingerprint(
     known: dict[str, Any] = {"heap_bytes": heap_bytes, "settings": counted}
     if memory_bytes is not None:
         known["memory_bytes"] = memory_bytes
-    return servers.fingerprint(known)
+    return console.fingerprint(known)
 
 
 def describe(testbed: Testbed) -> Mapping[str, Any]:

@@ -19,26 +19,33 @@ from kvmark.spec.url import parse_system_url
 from kvmark.testbed import certificates as tls
 from kvmark.testbed import network as networks
 from kvmark.testbed import state
-from kvmark.testbed.cassandra.artifacts import Artifacts, Tell, exact_version, fetch
+from kvmark.testbed.cassandra.artifacts import Artifacts, Tell, exact_version, fetch, find_java
 from kvmark.testbed.cassandra.config import (
     Keystore,
     Place,
     Wanted,
     check,
+    check_bound,
+    check_memory,
+    heap_of,
     jvm_text,
     settings_text,
     write_companions,
 )
 from kvmark.testbed.cassandra.describe import version_of
-from kvmark.testbed.cassandra.health import DRIVER, USER, wait, wait_for_answer, wait_for_node
-from kvmark.testbed.cassandra.java import find_java
-from kvmark.testbed.cassandra.log import refused_setting
-from kvmark.testbed.cassandra.memory import check_bound, check_memory, heap_of
+from kvmark.testbed.cassandra.health import (
+    DRIVER,
+    USER,
+    refused_setting,
+    wait,
+    wait_for_answer,
+    wait_for_node,
+)
 from kvmark.testbed.console import Console
 from kvmark.testbed.launch import Launch, PortTakenError, launch, planned
-from kvmark.testbed.memory_group import make_group, remove_group
 from kvmark.testbed.network import Network
 from kvmark.testbed.ports import common_port, ports_elsewhere
+from kvmark.testbed.process import make_group, remove_group
 from kvmark.testbed.state import (
     Node,
     Testbed,

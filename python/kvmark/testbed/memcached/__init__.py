@@ -3,10 +3,16 @@
 from typing import Final
 
 from kvmark.testbed.memcached.data import contents
-from kvmark.testbed.memcached.describe import describe, meter
-from kvmark.testbed.memcached.health import wait_for_answer
-from kvmark.testbed.memcached.up import HEALTHY_WITHIN_S, OWN_FILES, up
-from kvmark.testbed.memcached.wanted import Wanted, forgets
+from kvmark.testbed.memcached.up import (
+    HEALTHY_WITHIN_S,
+    OWN_FILES,
+    Wanted,
+    describe,
+    forgets,
+    meter,
+    up,
+    wait_for_answer,
+)
 from kvmark.testbed.system import Store, System
 
 __all__ = ["SYSTEM", "Wanted", "up"]

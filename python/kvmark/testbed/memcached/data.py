@@ -17,7 +17,7 @@ from kvmark.errors import SystemUnderTestError
 from kvmark.interrupts import pause
 from kvmark.secret import Secret
 from kvmark.testbed.console import Console
-from kvmark.testbed.memcached.health import told
+from kvmark.testbed.memcached.up import told
 from kvmark.testbed.system import Contents, IsOwnKey
 
 __all__ = ["contents"]

@@ -2,9 +2,15 @@
 
 from typing import Final
 
-from kvmark.testbed.proxy.describe import NoMeter, describe
-from kvmark.testbed.proxy.health import wait_for_proxy
-from kvmark.testbed.proxy.up import HEALTHY_WITHIN_S, OWN_FILES, check_again, up
+from kvmark.testbed.proxy.up import (
+    HEALTHY_WITHIN_S,
+    OWN_FILES,
+    NoMeter,
+    check_again,
+    describe,
+    up,
+    wait_for_proxy,
+)
 from kvmark.testbed.proxy.wanted import KINDS, Build, Kind, Target, Wanted
 from kvmark.testbed.system import System
 

@@ -4,9 +4,15 @@ from typing import Final
 
 from kvmark.testbed.redis.config import Wanted, forgets
 from kvmark.testbed.redis.data import contents
-from kvmark.testbed.redis.describe import describe, meter
-from kvmark.testbed.redis.health import wait_for_answer, wait_for_node
-from kvmark.testbed.redis.promotion import check_promotion, demote, promote
+from kvmark.testbed.redis.nodes import (
+    check_promotion,
+    demote,
+    describe,
+    meter,
+    promote,
+    wait_for_answer,
+    wait_for_node,
+)
 from kvmark.testbed.redis.up import HEALTHY_WITHIN_S, OWN_FILES, up
 from kvmark.testbed.system import Promotion, Store, System
 

@@ -11,8 +11,7 @@ from typing import Annotated, Any, Final, Literal
 from kvmark.errors import UsageError
 from kvmark.secret import Secret
 from kvmark.testbed.certificates import Certificates
-from kvmark.testbed.wishes import check_password, check_setting
-from kvmark.testbed.words import YES_OR_NO, Word
+from kvmark.testbed.words import YES_OR_NO, Word, check_password, check_setting
 
 __all__ = [
     "BUS_DISTANCE",

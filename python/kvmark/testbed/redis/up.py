@@ -1,9 +1,9 @@
-"""Starts a Redis testbed: one server, a replicated pair, or a cluster."""
+"""Starts a Redis testbed: one server, a replicated pair, or a cluster, which is formed here."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -13,10 +13,11 @@ from kvmark.spec.quantity import size_bytes
 from kvmark.testbed import certificates as tls
 from kvmark.testbed import network as networks
 from kvmark.testbed import process, state
+from kvmark.testbed.console import Console, check_memory, connect, find_server
 from kvmark.testbed.launch import Launch, launch, planned
 from kvmark.testbed.network import Network
 from kvmark.testbed.ports import HOST, choose_ports, ports_elsewhere
-from kvmark.testbed.redis.cluster import form_cluster
+from kvmark.testbed.process import wait_until
 from kvmark.testbed.redis.config import (
     BUS_DISTANCE,
     RESERVED_CLIENTS,
@@ -25,9 +26,14 @@ from kvmark.testbed.redis.config import (
     check,
     settings_text,
 )
-from kvmark.testbed.redis.describe import settings_of, version_of
-from kvmark.testbed.redis.health import wait_for_answer, wait_for_node
-from kvmark.testbed.servers import check_memory, find_server
+from kvmark.testbed.redis.nodes import (
+    SLOTS,
+    facts_in,
+    settings_of,
+    version_of,
+    wait_for_answer,
+    wait_for_node,
+)
 from kvmark.testbed.state import (
     Node,
     Role,
@@ -36,7 +42,7 @@ from kvmark.testbed.state import (
     write_private,
 )
 
-__all__ = ["HEALTHY_WITHIN_S", "OWN_FILES", "up"]
+__all__ = ["HEALTHY_WITHIN_S", "OWN_FILES", "slots_of", "up"]
 
 OWN_FILES: Final = re.compile(
     rf"({state.OWN_FILES}|password|{tls.OWN_FILES}"
@@ -152,7 +158,7 @@ def _healthy(wanted: Wanted, testbed: Testbed) -> Testbed:
     for node in testbed.nodes:
         wait_for_answer(testbed, node, HEALTHY_WITHIN_S)
     if wanted.cluster is not None:
-        form_cluster(testbed, wanted.replicas, HEALTHY_WITHIN_S)
+        _form_cluster(testbed, wanted.replicas, HEALTHY_WITHIN_S)
     for node in testbed.nodes:
         wait_for_node(testbed, node, HEALTHY_WITHIN_S)
     _check_clients(wanted, testbed)
@@ -181,3 +187,84 @@ def _refusal(log: Path) -> str | None:
     """The setting that a server refused, if that is why it ended."""
     fatal = _FATAL.search(process.tail(log))
     return fatal and f"the server refused the setting `{fatal[1]}`: {fatal[2].strip()}"
+
+
+def slots_of(index: int, primaries: int) -> range:
+    """The slots of one of so many primaries: equal shares, in order."""
+    return range(index * SLOTS // primaries, (index + 1) * SLOTS // primaries)
+
+
+def _form_cluster(testbed: Testbed, replicas: int, within_s: float) -> None:
+    """Gives the slots to the primaries, lets all servers meet, and each replica follow its primary.
+
+    The primaries come first among the nodes; then the replicas, `replicas` for each primary in
+    turn.
+
+    Raises:
+        SystemUnderTestError: a server ends, or the time is over.
+    """
+    primaries = [node for node in testbed.nodes if node.role == "primary"]
+    followers = [node for node in testbed.nodes if node.role == "replica"]
+    for index, node in enumerate(primaries):
+        console = connect(testbed, node)
+        console.ask("CLUSTER", "ADDSLOTS", *slots_of(index, len(primaries)))
+        console.ask("CLUSTER", "SET-CONFIG-EPOCH", index + 1)
+    _introduce(testbed, testbed.nodes, within_s)
+    for index, node in enumerate(followers):
+        _follow(testbed, node, primaries[index // replicas], within_s)
+    # Whom it follows, and how far, a server tells when it greets: else the news takes long.
+    _introduce(testbed, followers, within_s)
+    for node in testbed.nodes:
+        _wait(testbed, node, _tells_of_all, "tell clients of all servers", within_s)
+
+
+def _introduce(testbed: Testbed, nodes: Sequence[Node], within_s: float) -> None:
+    """Lets each of some servers greet all others, and waits until all know each other."""
+    for node in nodes:
+        console = connect(testbed, node)
+        for other in testbed.nodes:
+            if other != node:
+                console.ask("CLUSTER", "MEET", other.host, other.port)
+    for node in testbed.nodes:
+        _wait(testbed, node, _knows_all, "know all servers", within_s)
+
+
+def _follow(testbed: Testbed, node: Node, primary: Node, within_s: float) -> None:
+    """Lets a replica follow its primary, and waits until something has come down the stream.
+
+    A replica to which nothing has come yet isn't told of to clients.
+    """
+    source, follower = connect(testbed, primary), connect(testbed, node)
+    follower.ask("CLUSTER", "REPLICATE", source.ask("CLUSTER", "MYID"))
+
+    def something_came() -> bool:
+        # Waiting in vain for more replicas than there are sends each a question.
+        source.ask("WAIT", len(testbed.nodes), 10)
+        known = facts_in(follower.ask("INFO", "replication"))
+        return int(known.get("slave_repl_offset", 0)) > 0
+
+    wait_until(something_came, "follow its primary", testbed.watched(node, primary), within_s)
+
+
+def _wait(
+    testbed: Testbed,
+    node: Node,
+    condition: Callable[[Console, Testbed], bool],
+    what: str,
+    within_s: float,
+) -> None:
+    console = connect(testbed, node)
+    wait_until(lambda: condition(console, testbed), what, testbed.watched(node), within_s)
+
+
+def _knows_all(console: Console, testbed: Testbed) -> bool:
+    """Whether a server knows all servers, and is greeting none any more."""
+    known = console.ask("CLUSTER", "NODES")
+    return len(known.splitlines()) == len(testbed.nodes) and "handshake" not in known
+
+
+def _tells_of_all(console: Console, testbed: Testbed) -> bool:
+    """Whether a server's map of the slots has all servers, replicas included."""
+    shares = console.ask("CLUSTER", "SLOTS")
+    told = {port for _, _, *servers in shares for _, port, *_ in servers}
+    return told == {node.port for node in testbed.nodes}
