@@ -16,11 +16,11 @@ from kvmark.analysis.compare.comparison import Comparison, compare
 from kvmark.analysis.compare.metrics import level
 from kvmark.analysis.compare.selection import runs_of
 from kvmark.analysis.compare.thresholds import Held, hold, one_sided
+from kvmark.cli.commands.compare_output import junit
 from kvmark.errors import RecordsError, UsageError
 from kvmark.records import Records, Run
-from kvmark.report.format.junit import junit
 from kvmark.report.views.comparison import answers, comparison_markdown, grids, held_sentence
-from kvmark.report.views.origin import origin_facts
+from kvmark.report.views.gather import origin_facts
 from kvmark.spec.condition import Gate, IfUnknown, parse_condition
 from kvmark.spec.metric import parse_metric
 from kvmark.stats import difference, level_of

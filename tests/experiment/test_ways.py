@@ -17,8 +17,8 @@ from kvmark.errors import KvmarkError, SpecError, UsageError
 from kvmark.experiment.designs.matrix.definition import Study
 from kvmark.experiment.designs.matrix.proxies import named_proxies, read_published_ways
 from kvmark.report.format.grid import to_text
-from kvmark.report.model.study_answers import Ways
-from kvmark.report.views.proxies import cost_sentences, costs_grid
+from kvmark.report.model.answers import Ways
+from kvmark.report.views.study_tables import cost_sentences, costs_grid
 from kvmark.spec.url import SystemName
 from kvmark.stats import Counts, Estimate, paired_difference_of
 from kvmark.testbed import proxy, redis

@@ -3,7 +3,7 @@
 import pytest
 
 from kvmark.learn import Likeness, TwinFigure
-from kvmark.report.views.learnt import likeness_sentence, likeness_text
+from kvmark.report.views.trace import likeness_sentence, likeness_text
 from kvmark.stats import Estimate
 
 WITHIN, BEYOND, ON = (-0.01, 0.02), (0.06, 0.1), (-0.01, 0.06)

@@ -13,8 +13,8 @@ from kvmark.analysis import Case
 from kvmark.report.format.folder import FolderFormat, write_folder
 from kvmark.report.format.html import html
 from kvmark.report.model.answers import Fact, RunAnswer, RunCourse
+from kvmark.report.model.figures import course_figures
 from kvmark.report.model.page import run_page, runs_page, sequence_page
-from kvmark.report.views.resource_figures import course_figures
 from kvmark.report.views.side_by_side import side_by_side_figures, side_by_side_grid
 
 

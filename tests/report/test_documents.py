@@ -3,7 +3,7 @@
 import pytest
 
 from kvmark.errors import SpecError
-from kvmark.report.format.marks import blocks, filled
+from kvmark.report.views.document_blocks import blocks, filled
 
 TEXT = """# Title
 

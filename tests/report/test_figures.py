@@ -14,8 +14,7 @@ from synthetic import SOURCE, run_answer, sequence_answer
 
 from kvmark.analysis import FaultSpan
 from kvmark.report.charts import vega as charts
-from kvmark.report.charts.theme import LIGHT, Theme
-from kvmark.report.charts.vega import log_ticks
+from kvmark.report.charts.vega import LIGHT, Theme, log_ticks
 from kvmark.report.model import figures
 from kvmark.report.model.figures import Figure
 

@@ -11,9 +11,8 @@ import pytest
 
 from kvmark.analysis import Judgement, Level, Reason, Verdict
 from kvmark.analysis.study import StudyRow
-from kvmark.report.model.study_answers import StudyAnswer, case_titles
-from kvmark.report.views.doubts import of_cases, summed_up
-from kvmark.report.views.groups import group_words
+from kvmark.report.model.answers import StudyAnswer, case_titles
+from kvmark.report.views.doubts import group_words, of_cases, summed_up
 
 CASES = [
     {"scenario": scenario, "operation": operation, "clients": clients}

@@ -9,10 +9,9 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from kvmark.cli.display.live import LiveDisplay, Update
+from kvmark.cli.display.live import LiveDisplay, Update, going_lines
 from kvmark.experiment.design import Left
 from kvmark.records.watch import Kind, Moment, SeenFault, SeenRun
-from kvmark.report.views.going import going_lines
 
 SEEN = SeenRun(
     tuple(Moment(n * 10**9, (n + 1) * 10**9, 50_000 + n, 9, 95_000) for n in range(60)),

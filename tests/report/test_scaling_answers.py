@@ -14,8 +14,13 @@ from kvmark.report.views.capacity import (
     capacity_sentence,
     capacity_text,
 )
-from kvmark.report.views.scaling import ScalingAnswer, scaling_sentence, scaling_text
-from kvmark.report.views.scaling_page import scaling_figure, scaling_page
+from kvmark.report.views.scaling import (
+    ScalingAnswer,
+    scaling_figure,
+    scaling_page,
+    scaling_sentence,
+    scaling_text,
+)
 from kvmark.spec.objective import parse_objective
 from kvmark.stats import Estimate
 

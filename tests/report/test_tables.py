@@ -18,8 +18,7 @@ from kvmark.report.format import units
 from kvmark.report.format.grid import Cell, Column, Grid, to_markdown, to_text
 from kvmark.report.format.terminal import run_text, sequence_text
 from kvmark.report.model.answers import SequenceAnswer
-from kvmark.report.model.facts import run_facts
-from kvmark.report.views.run_tables import around_faults_grid
+from kvmark.report.views.run_parts import around_faults_grid, run_facts
 from kvmark.report.views.runs_list import runs_grid, runs_text
 from kvmark.report.views.sequence import operations_grid, sequence_grid
 from kvmark.stats import Counts

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kvmark.report.charts import library
+from kvmark.report.format.html import vega_library
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_the_library_is_made_once_and_then_read(cache: Path, made: list[str]) -> None:
-    first, second = (library.vega_library.__wrapped__() for _ in range(2))
+    first, second = (vega_library.__wrapped__() for _ in range(2))
     assert (first, len(made)) == ("draw(); // é\r\n", 1)
     assert second == first
     assert [path.suffix for path in (cache / "kvmark").iterdir()] == [".js"]
@@ -38,13 +38,13 @@ def test_the_library_is_made_once_and_then_read(cache: Path, made: list[str]) ->
 def test_another_version_of_it_is_made_anew(
     cache: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    library.vega_library.__wrapped__()
-    monkeypatch.setattr(library, "version", lambda _: "99.0")
-    library.vega_library.__wrapped__()
+    vega_library.__wrapped__()
+    monkeypatch.setattr("kvmark.report.format.html.version", lambda _: "99.0")
+    vega_library.__wrapped__()
     assert len(made) == 2
 
 
 def test_a_cache_that_cannot_be_written_only_costs_time(cache: Path, made: list[str]) -> None:
     cache.write_text("a file and not a folder")
-    assert [library.vega_library.__wrapped__() for _ in range(2)] == ["draw(); // é\r\n"] * 2
+    assert [vega_library.__wrapped__() for _ in range(2)] == ["draw(); // é\r\n"] * 2
     assert len(made) == 2

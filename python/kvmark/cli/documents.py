@@ -28,7 +28,7 @@ from kvmark.experiment.designs.sequence.rounds import Course
 from kvmark.learn import LearnedPart
 from kvmark.learn.likeness import TwinJudgement
 from kvmark.records import RunLine
-from kvmark.report.model.study_answers import Ways
+from kvmark.report.model.answers import Ways
 from kvmark.stats import Estimate
 from kvmark.trace import TraceInfo
 

@@ -142,8 +142,7 @@ def carried_out(
 def _problem(
     design: Design, shared: Shared, journal: Journal, *, shown: bool
 ) -> KvmarkError | None:
-    from kvmark.cli.display.live import LiveDisplay
-    from kvmark.cli.display.progress import show
+    from kvmark.cli.display.live import LiveDisplay, show
     from kvmark.experiment.executor import Executor, ended_runs
     from kvmark.experiment.journal import tag
 

@@ -17,9 +17,8 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from kvmark.analysis import fault_spans
 from kvmark.records import Entry, GoingRun
 from kvmark.records.intervals import TIMED
-from kvmark.report.charts.library import vega_library
 from kvmark.report.format import units
-from kvmark.report.format.html import begins, drawn, sections
+from kvmark.report.format.html import begins, drawn, sections, vega_library
 from kvmark.report.model import figures
 from kvmark.report.model.answers import Fact, PhaseSpan
 from kvmark.report.model.figures import Figure

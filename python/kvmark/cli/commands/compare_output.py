@@ -1,4 +1,4 @@
-"""The answer of a comparison: printed, written for a build server, refused where it is worse."""
+"""The answer of a comparison: printed, written as JUnit, refused where it is worse."""
 
 from __future__ import annotations
 
@@ -11,16 +11,73 @@ from kvmark.analysis.compare.comparison import Comparison
 from kvmark.cli.output import print_answer, print_json, terminal_width
 from kvmark.errors import AnswerIsNo
 from kvmark.outputs import write_output
-from kvmark.report.format.junit import junit
 from kvmark.report.views.comparison import comparison_markdown, comparison_text, held_sentence
 from kvmark.report.views.plan_words import listed
 
 if TYPE_CHECKING:
     from kvmark.experiment.designs.paired.ab import SideFailures
+import xml.etree.ElementTree as ET
 
-__all__ = ["answer_comparison"]
+from kvmark.analysis.compare.comparison import CaseComparison
+from kvmark.analysis.compare.thresholds import Held
+from kvmark.report.views.comparison import percent, percent_range
 
+__all__ = ["answer_comparison", "junit"]
 _MOST_TOLD = 3
+
+
+def junit(comparison: Comparison) -> str:
+    """The document. Without conditions each metric is a test that passes and says what it found."""
+    tests = [test for case in comparison.cases for test in _tests(case)]
+    tests += [_unmeasured(title) for title in comparison.unmeasured]
+    counts = {
+        "tests": str(len(tests)),
+        "failures": str(len(comparison.failed) + len(comparison.unmeasured)),
+        "errors": "0",
+        "skipped": str(sum(test.find("skipped") is not None for test in tests)),
+    }
+    suites = ET.Element("testsuites", {"name": "kvmark compare", **counts})
+    suite = ET.SubElement(suites, "testsuite", {"name": "kvmark compare", **counts})
+    suite.extend(tests)
+    ET.indent(suites)
+    text: str = ET.tostring(suites, encoding="unicode", xml_declaration=True)
+    return text + "\n"
+
+
+def _tests(case: CaseComparison) -> list[ET.Element]:
+    if case.held:
+        return [_condition(case, held) for held in case.held]
+    return [
+        _test(case.title, row.metric.name, f"{percent(row.effect.change)} ({found})")
+        for row in case.rows
+        if row.effect is not None
+        for found in [percent_range(row.effect.ratio)]
+    ]
+
+
+def _condition(case: CaseComparison, held: Held) -> ET.Element:
+    sentence = held_sentence(held)
+    test = _test(case.title, held.condition.text, sentence)
+    if held.failed:
+        kind = "regression" if held.answer == "worse" else "unknown"
+        failure = ET.SubElement(test, "failure", {"type": kind, "message": sentence})
+        failure.text = f"Baseline: {case.baseline}. Candidate: {case.candidate}."
+    elif held.answer == "can't tell":
+        ET.SubElement(test, "skipped", {"message": sentence})
+    return test
+
+
+def _unmeasured(title: str) -> ET.Element:
+    sentence = "The candidate has no run of this case."
+    test = _test(title, "measured", sentence)
+    ET.SubElement(test, "failure", {"type": "unknown", "message": sentence})
+    return test
+
+
+def _test(title: str, name: str, said: str) -> ET.Element:
+    test = ET.Element("testcase", {"classname": f"kvmark.{title}", "name": name, "time": "0"})
+    ET.SubElement(test, "system-out").text = said
+    return test
 
 
 def answer_comparison(

@@ -17,8 +17,7 @@ from kvmark.records import Records
 
 if TYPE_CHECKING:
     from kvmark.cli.commands.doc_sources import Sources
-    from kvmark.report.format.marks import MarkedBlock
-    from kvmark.report.views.document_blocks import BlockContent
+    from kvmark.report.views.document_blocks import BlockContent, MarkedBlock
 
 __all__ = ["doc"]
 
@@ -40,14 +39,14 @@ class _Document:
     @property
     def filled(self) -> str:
         """The text with the content of its blocks."""
-        from kvmark.report.format.marks import filled
+        from kvmark.report.views.document_blocks import filled
 
         return filled(self.text, self.blocks, [one.text for one in self.contents])
 
     @property
     def stale_lines(self) -> list[int]:
         """The lines of the blocks whose text or pictures differ from their content."""
-        from kvmark.report.format.marks import filled
+        from kvmark.report.views.document_blocks import filled
 
         return [
             block.line
@@ -103,8 +102,7 @@ def _read(path: Path, sources: Sources) -> _Document:
     Raises:
         SpecError: the file has no readable marks, or a mark names something that doesn't exist.
     """
-    from kvmark.report.format.marks import blocks
-    from kvmark.report.views.document_blocks import content
+    from kvmark.report.views.document_blocks import blocks, content
 
     try:
         text = path.read_bytes().decode()

@@ -21,9 +21,8 @@ from kvmark.experiment.designs.matrix.answer import answered, stored_study
 from kvmark.experiment.journal import Journal, find, named
 from kvmark.records import Records
 from kvmark.records.archive import ENDING, STUDIES, unpack
-from kvmark.report.format.marks import MarkedBlock
 from kvmark.report.model.page import Page, runs_page, sequence_page
-from kvmark.report.views.document_blocks import BlockSource
+from kvmark.report.views.document_blocks import BlockSource, MarkedBlock
 from kvmark.report.views.gather import run_answers, sequence_answer
 from kvmark.report.views.study_page import study_page
 

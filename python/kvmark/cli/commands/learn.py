@@ -101,7 +101,7 @@ def _learnt(path: Path, output: Path, records: int | None, *, json: bool) -> Non
         answer = {"operations": learned.operations, "parts": learned.parts}
         print_json("learnt-workload", {"trace": path, "output": output, **answer})
         return
-    from kvmark.report.views.learnt import learnt_text
+    from kvmark.report.views.trace import learnt_text
 
     print_answer(learnt_text(learned.parts, terminal_width()))
     typer.echo(f"{output} is the workload; kvmark learn {path} --check {output} judges it.")
@@ -157,7 +157,7 @@ def _paired(
 
 
 def _answer(files: tuple[Path, Path], found: Likeness, runs: list[str], *, json: bool) -> None:
-    from kvmark.report.views.learnt import likeness_sentence, likeness_text
+    from kvmark.report.views.trace import likeness_sentence, likeness_text
 
     if json:
         figures = [

@@ -236,8 +236,7 @@ def measured_run(
     recording: RunRecording | None = None,
 ) -> Carried:
     """Carries out one run, and shows how it goes."""
-    from kvmark.cli.display.live import LiveDisplay
-    from kvmark.cli.display.progress import show
+    from kvmark.cli.display.live import LiveDisplay, show
     from kvmark.run.execution import carry_out
 
     spec = asked.spec

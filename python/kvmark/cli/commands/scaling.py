@@ -48,7 +48,7 @@ def scaling(
     answer = ScalingAnswer(f"Scaling over {over.replace('_', ' ')}", laws)
     if report is not None:
         # Figures bring a library that takes a second to load: only reports pay for it.
-        from kvmark.report.views.scaling_page import scaling_page
+        from kvmark.report.views.scaling import scaling_page
 
         page = scaling_page(answer, command_line())
         write_report(lambda _: page, report)

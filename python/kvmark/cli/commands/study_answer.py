@@ -6,8 +6,8 @@ from kvmark.experiment.designs.matrix.answer import Answered
 from kvmark.experiment.designs.matrix.app_tables import applications, operations
 from kvmark.experiment.designs.matrix.definition import Study
 from kvmark.experiment.journal import Journal
-from kvmark.report.model.study_answers import Drawn, StudyAnswer, Ways
-from kvmark.report.views.study_gather import study_provenance
+from kvmark.report.model.answers import Drawn, StudyAnswer, Ways
+from kvmark.report.views.gather import study_provenance
 
 __all__ = ["study_answer"]
 

@@ -123,7 +123,7 @@ def trace(
         _write_rates(opened, rates, every)
     answer = describe(opened)
     if report is not None:
-        from kvmark.report.views.trace_page import trace_page
+        from kvmark.report.views.trace import trace_page
 
         write_report(lambda _: trace_page(path.name, answer, command_line()), report)
     if json:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self, TextIO
+from typing import Any, Self, TextIO
 
+from rich.cells import cell_len
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -23,15 +24,24 @@ from rich.text import Text
 
 from kvmark.experiment.design import Left
 from kvmark.foreign_text import printable
-from kvmark.records.watch import SeenRun
+from kvmark.records import RunFolder
+from kvmark.records.watch import Kind, SeenFault, SeenRun, Watch
 from kvmark.report.format import units
-from kvmark.report.format.bars import writable
-from kvmark.report.views.going import error_words, fault_words, going_lines
+from kvmark.report.format.bars import sparkline, writable
 
+__all__ = ["LiveDisplay", "Update", "going_lines", "show", "update_of"]
+
+_NS_PER_S = 1e9
+_LABEL = 6
+# Wide enough for a rate of eight digits behind its 0.
+_SCALE = 12
+_FIGURE = 10
+_MOST_KINDS = 8
+_MOST_FAULTS = 3
 #: Least time between two plain lines about the same step.
-LINE_EVERY_S = 2.0
+_LINE_EVERY_S = 2.0
 #: How long a system answers nothing before that is shown.
-SILENT_S = 2.0
+_SILENT_S = 2.0
 # Least time between two drawings of the block: short steps cost no more than what one can read.
 _DRAW_EVERY_S = 0.25
 _BAR_WIDTH = 40
@@ -39,6 +49,113 @@ _BAR_WIDTH = 40
 _BESIDE_BAR = 30
 _LEAST_BAR = 8
 _NOTHING_SEEN = SeenRun()
+
+
+def show(display: LiveDisplay) -> Callable[[RunFolder, Mapping[str, Any]], None]:
+    """A function that hands the progress of one run after the other to the display."""
+    watched: list[Watch] = []
+
+    def interval(folder: RunFolder, progress: Mapping[str, Any]) -> None:
+        if display.quiet:
+            return
+        if not watched or watched[0].folder != folder.path:
+            watched[:] = [Watch(folder.path)]
+        seen = watched[0].look()
+        display.interval(update_of(progress, seen), seen)
+
+    return interval
+
+
+def update_of(progress: Mapping[str, Any], seen: SeenRun) -> Update:
+    """What is known; the logs' rate and p99 go before the engine's, which are one group's."""
+    expected_ns = progress["expected_ns"]
+    silent_ns = progress["silent_ns"]
+    rate, p99_ns = seen.succeeded_per_s, seen.response_ns_p99
+    return Update(
+        phase=str(progress["phase_name"]).replace("_", "-"),
+        phase_elapsed_s=progress["elapsed_ns"] / _NS_PER_S,
+        phase_expected_s=None if expected_ns is None else expected_ns / _NS_PER_S,
+        completed=progress["completed"],
+        expected_operations=progress["expected_operations"],
+        rate_per_s=progress["rate_per_s"] if rate is None else rate,
+        response_ns_p99=progress["response_ns_p99"] if rate is None else p99_ns,
+        errors=progress["failed"],
+        misses=progress["missed"],
+        backlog=progress["backlog"],
+        silent_s=None if silent_ns is None else silent_ns / _NS_PER_S,
+    )
+
+
+def going_lines(seen: SeenRun, width: int) -> list[Text]:
+    """What is known of a run, no line wider than the terminal; nothing before an interval ended.
+
+    Blocks reach from 0 to the highest value of the minute, which stands behind them.
+    """
+    lines = [*_minute(seen, width), *_kinds(seen.kinds, width)]
+    if seen.errors:
+        lines.append(_labelled("errors", _error_words(seen)))
+    lines += [_labelled("fault", _fault_words(fault)) for fault in seen.faults[-_MOST_FAULTS:]]
+    for line in lines:
+        line.truncate(width, overflow="ellipsis")
+    return lines
+
+
+def _error_words(seen: SeenRun) -> str:
+    """Failed operations by class, the most frequent first."""
+    classes = sorted(seen.errors.items(), key=lambda one: (-one[1], one[0]))
+    return ", ".join(f"{units.whole(count)} {printable(name)}" for name, count in classes)
+
+
+def _fault_words(fault: SeenFault) -> str:
+    """What was broken, and what came of it when."""
+    when = f"at {units.with_unit(fault.at_ns)} of the measurement"
+    said = {"begun": f"begun {when}", "ended": f"ended {when}", "not_reached": "not carried out"}
+    problem = f", {fault.problem}" if fault.problem else ""
+    return printable(f"{fault.text}: {said.get(fault.state, f'failed {when}')}{problem}")
+
+
+def _minute(seen: SeenRun, width: int) -> Iterator[Text]:
+    minute = seen.minute(width - _LABEL - 2 - _SCALE)
+    yield from _blocks("ops/s", minute.succeeded_per_s, units.significant)
+    yield from _blocks("p99", minute.response_ns_p99, units.with_unit)
+    if any(minute.failed_per_s):
+        yield from _blocks("fail/s", minute.failed_per_s, units.significant)
+
+
+def _blocks(
+    label: str, values: Sequence[float | None], told: Callable[[float], str]
+) -> Iterator[Text]:
+    top = max((value for value in values if value is not None), default=None)
+    if top is not None:
+        line = _labelled(label, "").append(sparkline(values, top), "cyan")
+        yield line.append(f" 0–{told(top)}" if top else " 0", "dim")
+
+
+def _kinds(kinds: Sequence[Kind], width: int) -> Iterator[Text]:
+    """A line for each kind, under a heading."""
+    several = len({kind.group for kind in kinds}) > 1
+    shown = kinds[:_MOST_KINDS]
+    names = [
+        printable(f"{kind.group} {kind.operation}" if several else kind.operation) for kind in shown
+    ]
+    column = min(max(map(cell_len, names), default=0), max(width - 3 * _FIGURE, _LABEL))
+    if kinds:
+        yield Text(" " * column).append(_figures("ops/s", "p50", "p99"), "dim")
+    for kind, name in zip(shown, names, strict=True):
+        line = Text(name)
+        line.truncate(column, overflow="ellipsis", pad=True)
+        times = map(units.with_unit, (kind.response_ns_p50, kind.response_ns_p99))
+        yield line.append(_figures(units.significant(kind.succeeded_per_s), *times))
+    if len(kinds) > len(shown):
+        yield Text(f"and {len(kinds) - len(shown)} more", "dim")
+
+
+def _figures(*texts: str) -> str:
+    return "".join(f"{text:>{_FIGURE}}" for text in texts)
+
+
+def _labelled(label: str, text: str) -> Text:
+    return Text().append(f"{label:<{_LABEL}} ", "dim").append(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +265,11 @@ class LiveDisplay:
             self._draw(self._live)
         elif not self.quiet:
             for fault in seen.faults[self._faults_told :]:
-                self._print(f"fault {fault_words(fault)}")
+                self._print(f"fault {_fault_words(fault)}")
             self._faults_told = len(seen.faults)
-            if self._is_due(LINE_EVERY_S):
+            if self._is_due(_LINE_EVERY_S):
                 self._shown_at = self._clock()
-                self._print(", ".join([*_told(update, error_words(seen)), *self._left()]))
+                self._print(", ".join([*_told(update, _error_words(seen)), *self._left()]))
 
     def _is_due(self, every_s: float) -> bool:
         return self._shown_at is None or self._clock() - self._shown_at >= every_s
@@ -292,6 +409,6 @@ def _told(update: Update, errors: str = "") -> list[str]:
         parts.append(f"misses {units.whole(update.misses)}")
     if update.backlog is not None:
         parts.append(f"backlog {units.whole(update.backlog)}")
-    if update.silent_s is not None and update.silent_s >= SILENT_S:
+    if update.silent_s is not None and update.silent_s >= _SILENT_S:
         parts.insert(1, f"no answer for {update.silent_s:.0f} s")
     return parts

@@ -1,7 +1,7 @@
-"""Specifications of charts, without colours: those come with a theme when a chart is drawn.
+"""Specifications of charts, and the themes with which they are drawn.
 
 Series differ by shape and line as well as by colour. Marks that one sees on pointing at them say
-the numbers behind them.
+the numbers behind them. Series have Okabe and Ito's colours, safe for the colour-blind.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ _DASHES = ([1, 0], [5, 3], [2, 2], [8, 2, 2, 2])
 _PERCENTILES = {
     2: "50", 10: "90", 100: "99", 1_000: "99.9", 10_000: "99.99", 100_000: "99.999",
 }  # fmt: skip
+_SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
 
 
 def sequence_chart(data: pl.DataFrame, title: str) -> Spec:
@@ -375,3 +376,60 @@ def _finished(chart: alt.TopLevelMixin) -> Spec:
     spec: Spec = chart.to_dict()
     spec.pop("config", None)
     return spec
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """Colours by their part in a figure, as CSS colours."""
+
+    background: str
+    ink: str
+    muted: str
+    rule: str
+    band: str
+    series: tuple[str, ...]
+    font: str = _SANS
+
+
+LIGHT = Theme(
+    background="#ffffff", ink="#1d2126", muted="#59616b", rule="#e3e6ea", band="#f1f3f6",
+    series=("#0072b2", "#d55e00", "#009e73", "#cc79a7"),
+)  # fmt: skip
+#: A page's own colours, which change with light, dark and paper.
+PAGE = Theme(
+    background="transparent", ink="var(--ink)", muted="var(--muted)", rule="var(--rule)",
+    band="var(--band)", series=tuple(f"var(--series-{n})" for n in range(1, 5)),
+)  # fmt: skip
+
+
+def config(theme: Theme) -> dict[str, Any]:
+    """Vega-Lite's configuration for a theme."""
+    text = {"font": theme.font, "fontSize": 11}
+    return {
+        "background": theme.background,
+        "font": theme.font,
+        "aria": False,
+        "padding": 4,
+        "view": {"stroke": None},
+        "range": {"category": list(theme.series)},
+        "axis": {
+            "domainColor": theme.rule, "tickColor": theme.rule, "gridColor": theme.rule,
+            "labelColor": theme.muted, "titleColor": theme.muted, "labelFontSize": 11,
+            "titleFontSize": 11, "titleFontWeight": "normal", "titlePadding": 8,
+            "tickSize": 4, "labelPadding": 4,
+        },
+        "axisY": {"domain": False, "ticks": False},
+        "header": {
+            "labelColor": theme.ink, "labelFontSize": 13, "labelFontWeight": 600,
+            "labelAnchor": "start", "labelPadding": 8,
+        },
+        "legend": {
+            "orient": "top", "labelColor": theme.ink, "labelFontSize": 12, "symbolSize": 60,
+            "symbolStrokeWidth": 2, "columnPadding": 18, "offset": 14,
+        },
+        "facet": {"spacing": 26},
+        "line": {"strokeWidth": 1.8, "strokeJoin": "round"},
+        "rule": {"strokeWidth": 1.8, "color": theme.muted},
+        "text": {**text, "color": theme.muted},
+        "rect": {"color": theme.band},
+    }  # fmt: skip

@@ -11,15 +11,20 @@ import hashlib
 import json
 import re
 import shlex
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import vl_convert
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from kvmark.cache import cache_folder
 from kvmark.outputs import write_output
-from kvmark.report.charts.library import vega_library
-from kvmark.report.charts.theme import PAGE
+from kvmark.records.files import write_atomically
+from kvmark.report.charts.vega import PAGE
 from kvmark.report.format.grid import Grid
 from kvmark.report.model.figures import Figure
 from kvmark.report.model.page import Page
@@ -27,6 +32,7 @@ from kvmark.report.model.page import Page
 _TEMPLATES = "templates"
 # Blanks before a unit or on either side of ±.
 _LOOSE = re.compile(r"(?<=\d) (?=±|ops/s|[nµm]?s\b|%)|(?<=±) ")
+_SNIPPET: Final = "window.vegaEmbed = vegaEmbed;"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +142,16 @@ def sections(grid: Grid) -> list[range]:
     """The rows of each section of a table."""
     starts = sorted(grid.section_starts | {0})
     return [range(a, b) for a, b in zip(starts, [*starts[1:], len(grid.rows)], strict=True)]
+
+
+@cache
+def vega_library() -> str:
+    """The script. It takes seconds to make and is always the same: it is kept in the cache."""
+    path = cache_folder() / f"vega-{version('vl-convert-python')}.js"
+    with suppress(OSError, UnicodeDecodeError):
+        return path.read_bytes().decode()
+    library: str = vl_convert.javascript_bundle(_SNIPPET)
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, library.encode())
+    return library

@@ -11,9 +11,8 @@ from kvmark.foreign_text import printable
 from kvmark.report.charts.text import TIMELINE_MARGIN, steps_lines, timeline_lines
 from kvmark.report.format.grid import to_text, wrap
 from kvmark.report.model.answers import Fact, RunAnswer, SequenceAnswer
-from kvmark.report.model.facts import run_facts
-from kvmark.report.views import doubts, sentences
-from kvmark.report.views.run_tables import run_grids
+from kvmark.report.views import doubts, run_parts
+from kvmark.report.views.run_parts import run_facts, run_grids
 from kvmark.report.views.sequence import sequence_grid
 
 _INDENT = "  "
@@ -22,7 +21,7 @@ _INDENT = "  "
 def sequence_text(answer: SequenceAnswer, width: int) -> Text:
     """The YCSB sequence: the table, the answer, then every reason of its verdicts."""
     lines = [to_text(sequence_grid(answer), width), Text()]
-    for sentence in (sentences.sequence(answer), *answer.said):
+    for sentence in (run_parts.sequence(answer), *answer.said):
         lines += sentence_lines(sentence, width)
     lines += doubt_lines(doubts.of_sequence(answer), width)
     return Text("\n").join(lines)
@@ -33,7 +32,7 @@ def run_text(run: RunAnswer, width: int) -> Text:
     summary = run.summary
     lines = [Text(printable(f"{run.title} · {summary.id} · {summary.created}"), "bold"), Text()]
     lines += _facts((*run.asked, *run_facts(run)), width)
-    lines += [Text(), *sentence_lines(sentences.run(run), width)]
+    lines += [Text(), *sentence_lines(run_parts.run(run), width)]
     lines += doubt_lines(doubts.of_runs([run]), width)
     for grid in run_grids(run):
         lines += [Text(), to_text(grid, width)]

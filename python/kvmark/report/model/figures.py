@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -13,17 +13,29 @@ import vl_convert
 from kvmark.analysis import FaultSpan, SequenceRow
 from kvmark.outputs import write_output
 from kvmark.records import TimeName
+from kvmark.records.files import COORDINATOR, is_ours
 from kvmark.report.charts import vega as charts
 from kvmark.report.charts.frames import (
     PUBLISHED,
+    course_frame,
     curve_frame,
     interval_frame,
     sequence_frame,
     target_frame,
 )
-from kvmark.report.charts.theme import LIGHT, Theme, config
-from kvmark.report.charts.vega import Spec
-from kvmark.report.model.answers import Curve, PhaseSpan
+from kvmark.report.charts.vega import LIGHT, Spec, Theme, config
+from kvmark.report.model.answers import Curve, PhaseSpan, RunAnswer
+
+__all__ = [
+    "Figure",
+    "course_figures",
+    "quantile_figure",
+    "rate_figure",
+    "response_figure",
+    "runtime_figure",
+    "target_figure",
+    "throughput_figure",
+]
 
 #: As notebooks name a specification of the version that Altair writes.
 _VEGA_LITE: Final = "application/vnd.vegalite.v6+json"
@@ -189,3 +201,71 @@ def _sequence_caption(what: str, data: pl.DataFrame, source: str) -> str:
     beside = data["series"].str.ends_with(PUBLISHED).any()
     theirs = f" Diamonds on dashed lines: {source}." if beside else ""
     return f"{what}, both axes logarithmic.{bars}{theirs}"
+
+
+def course_figures(run: RunAnswer) -> Iterator[Figure]:
+    """Those for which the run has anything to show, in the order of a report."""
+    course = run.course()
+    if not course.spread.is_empty():
+        yield _spread_figure(run, course.spread)
+    if not course.failures.is_empty():
+        yield _failures_figure(run, course.failures)
+    # A line needs two points.
+    if course.resources.height > 1:
+        yield _cores_figure(run, course.resources)
+        yield _memory_figure(run, course.resources)
+
+
+def _spread_figure(run: RunAnswer, spread: pl.DataFrame) -> Figure:
+    return Figure(
+        name="spread",
+        title="Spread of response time over time",
+        caption=(
+            "Each cell is a stretch of the run and of response times; the fuller its colour, the "
+            "more of that stretch's operations it holds. What a median hides stands here: two "
+            "humps, stalls, a tail that comes and goes."
+        ),
+        data=spread,
+        spec=charts.spread_chart(spread, run.phases, run.faults),
+    )
+
+
+def _failures_figure(run: RunAnswer, failures: pl.DataFrame) -> Figure:
+    data = course_frame(failures, "outcome", "count")
+    return Figure(
+        name="failures",
+        title="Errors by class over time",
+        caption="Operations that failed in each interval, by error class.",
+        data=data,
+        spec=charts.course_chart(data, run.phases, run.faults, "operations", "~s"),
+    )
+
+
+def _cores_figure(run: RunAnswer, resources: pl.DataFrame) -> Figure:
+    data = course_frame(resources, "node", "cores")
+    return Figure(
+        name="cores",
+        title="Processor over time",
+        caption=f"Cores kept busy by {_whose(data)}, over each second.",
+        data=data,
+        spec=charts.course_chart(data, run.phases, run.faults, "cores", "~g"),
+    )
+
+
+def _memory_figure(run: RunAnswer, resources: pl.DataFrame) -> Figure:
+    data = course_frame(resources, "node", "resident_bytes")
+    return Figure(
+        name="memory",
+        title="Memory over time",
+        caption=f"Resident memory of {_whose(data)}.",
+        data=data,
+        spec=charts.course_chart(data, run.phases, run.faults, "bytes", "~s"),
+    )
+
+
+def _whose(data: pl.DataFrame) -> str:
+    nodes = set(data["series"].to_list())
+    ours = "the generator" if COORDINATOR not in nodes else "the command, the generator"
+    if all(map(is_ours, nodes)):
+        return f"{ours.replace(',', ' and')}, which an embedded system is part of"
+    return f"{ours} and each server"

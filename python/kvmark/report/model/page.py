@@ -10,12 +10,10 @@ from kvmark.analysis import Judgement
 from kvmark.report.format.grid import Grid
 from kvmark.report.model import figures
 from kvmark.report.model.answers import MOST_DRAWN, Fact, Provenance, RunAnswer, SequenceAnswer
-from kvmark.report.model.facts import run_facts
-from kvmark.report.model.figures import Figure
-from kvmark.report.views import doubts, sentences
+from kvmark.report.model.figures import Figure, course_figures
+from kvmark.report.views import doubts, run_parts
 from kvmark.report.views.imported import time_of
-from kvmark.report.views.resource_figures import course_figures
-from kvmark.report.views.run_tables import run_grids
+from kvmark.report.views.run_parts import run_facts, run_grids
 from kvmark.report.views.sequence import sequence_grid, verdict_counts
 from kvmark.report.views.side_by_side import side_by_side_figures, side_by_side_grid
 
@@ -91,7 +89,7 @@ def sequence_page(answer: SequenceAnswer) -> Page:
         title=answer.title,
         asked=answer.asked,
         facts=(),
-        answer=" ".join((sentences.sequence(answer), *answer.said)),
+        answer=" ".join((run_parts.sequence(answer), *answer.said)),
         things="cases",
         counts=verdict_counts(row.figures.verdict for row in answer.rows),
         doubts=tuple(doubts.of_sequence(answer)),
@@ -109,7 +107,7 @@ def run_page(run: RunAnswer) -> Page:
         title=run.title,
         asked=f"Run {run.summary.id}, begun {run.summary.created}",
         facts=run.asked,
-        answer=sentences.run(run),
+        answer=run_parts.run(run),
         things="runs",
         counts=verdict_counts([run.verdict]),
         doubts=tuple(doubts.of_runs([run])),
@@ -135,7 +133,7 @@ def runs_page(runs: Sequence[RunAnswer]) -> Page:
         title=f"{len(runs)} runs",
         asked="",
         facts=(),
-        answer=sentences.beliefs(counts, "run"),
+        answer=run_parts.beliefs(counts, "run"),
         things="runs",
         counts=counts,
         doubts=tuple(doubts.of_runs(runs)),
@@ -164,7 +162,7 @@ def _run_parts(runs: Sequence[RunAnswer]) -> Iterator[Section]:
             name=name,
             title=f"Run {number}: {run.title}, {run.summary.id}",
             facts=(*run.asked, *run_facts(run)),
-            answer=sentences.run(run),
+            answer=run_parts.run(run),
             grids=run_grids(run),
             figures=_run_figures(run, f"{name}-") if len(runs) <= MOST_DRAWN else (),
         )

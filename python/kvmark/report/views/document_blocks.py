@@ -1,8 +1,17 @@
-"""What stands in a marked block of a document: made from the newest runs that may be used."""
+"""Marked blocks of a Markdown file: found, made from the newest runs that may be used, and filled.
+
+    <!-- kvmark: table tag=nightly workload=a,b -->
+    … is written by kvmark …
+    <!-- /kvmark -->
+
+What is around a block isn't touched. Marks inside a fenced code block are text like any other.
+"""
 
 from __future__ import annotations
 
 import csv
+import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
@@ -25,23 +34,96 @@ from kvmark.errors import KvmarkError, SpecError
 from kvmark.records import Records, Run
 from kvmark.report.format.grid import Grid, escape_markdown, to_markdown
 from kvmark.report.format.markdown import page_parts
-from kvmark.report.format.marks import MarkedBlock
+from kvmark.report.model.answers import Ways
 from kvmark.report.model.page import Page
-from kvmark.report.model.study_answers import Ways
-from kvmark.report.views import sentences
+from kvmark.report.views import run_parts
 from kvmark.report.views.comparison import comparison_markdown
-from kvmark.report.views.gather import run_answer, sequence_answer
+from kvmark.report.views.gather import origin_sentence, run_answer, sequence_answer
 from kvmark.report.views.history import history_markdown
-from kvmark.report.views.origin import origin_sentence
 from kvmark.report.views.peers import peers_parts
-from kvmark.report.views.proxies import cost_sentences, costs_grid
 from kvmark.report.views.sequence import operations_grid, sequence_grid
+from kvmark.report.views.study_tables import cost_sentences, costs_grid
 from kvmark.spec.metric import parse_comparable
 
-__all__ = ["KINDS", "BlockContent", "BlockSource", "content"]
+__all__ = ["BlockContent", "BlockSource", "MarkedBlock", "blocks", "content", "filled"]
 
+_OPENS: Final = re.compile(r"<!--\s+kvmark:\s+(.*?)\s*-->\s*")
+_CLOSES: Final = re.compile(r"<!--\s+/kvmark\s+-->\s*")
+_FENCE: Final = re.compile(r" {0,3}(```+|~~~+)")
 _CHOOSE: Final = frozenset({"from", "tag", "study", "workload", "system", "records"})
 _WAY: Final = "through"
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedBlock:
+    """A block: what is asked for, and where its content stands."""
+
+    #: The line of its opening mark, from 1.
+    line: int
+    kind: str
+    options: Mapping[str, str]
+    #: Offsets of the content in the text: from behind the opening mark's line to the closing mark.
+    start: int
+    end: int
+
+
+def blocks(text: str) -> tuple[MarkedBlock, ...]:
+    """The marked blocks of a text, in order.
+
+    Raises:
+        SpecError: a mark has no partner or can't be read; with its line.
+    """
+    found: list[MarkedBlock] = []
+    opened: tuple[int, str, Mapping[str, str], int] | None = None
+    fence, offset = "", 0
+    for number, line in enumerate(text.splitlines(keepends=True), start=1):
+        marks = _FENCE.match(line)
+        if marks and opened is None and not fence:
+            fence = marks[1]
+        elif marks and fence and line.strip() == marks[1] and marks[1].startswith(fence):
+            fence = ""
+        elif not fence:
+            begins, ends = _OPENS.fullmatch(line), _CLOSES.fullmatch(line)
+            if begins and opened is not None:
+                raise SpecError(
+                    f"the block of line {opened[0]} has no <!-- /kvmark --> before the next one",
+                    line=number,
+                )
+            if begins:
+                opened = (number, *_asked(begins[1], number), offset + len(line))
+            elif ends and opened is None:
+                raise SpecError("this <!-- /kvmark --> closes no block", line=number)
+            elif ends and opened is not None:
+                at, kind, options, start = opened
+                found.append(MarkedBlock(at, kind, options, start, offset))
+                opened = None
+        offset += len(line)
+    if opened is not None:
+        raise SpecError("this block has no <!-- /kvmark -->", line=opened[0])
+    return tuple(found)
+
+
+def filled(text: str, found: Sequence[MarkedBlock], contents: Sequence[str]) -> str:
+    """The text with other contents in its blocks, their lines ending as the text's do."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    for block, content in reversed(list(zip(found, contents, strict=True))):
+        written = newline.join(["", *content.strip("\n").split("\n"), "", ""])
+        text = text[: block.start] + written + text[block.end :]
+    return text
+
+
+def _asked(words: str, line: int) -> tuple[str, Mapping[str, str]]:
+    try:
+        kind, *others = shlex.split(words)
+    except ValueError as problem:
+        raise SpecError(f"this mark can't be read: {problem}", line=line) from None
+    options: dict[str, str] = {}
+    for word in others:
+        name, equals, value = word.partition("=")
+        if not equals or name in options:
+            raise SpecError(f"'{word}' is no option: write name=value, each name once", line=line)
+        options[name] = value
+    return kind, options
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +199,11 @@ def content(block: MarkedBlock, origin: BlockSource) -> BlockContent:
     Raises:
         SpecError: the block asks for what isn't there; with its line.
     """
-    if block.kind not in KINDS:
+    if block.kind not in _KINDS:
         raise SpecError(
-            f"'{block.kind}' is no block: take one of {', '.join(KINDS)}", line=block.line
+            f"'{block.kind}' is no block: take one of {', '.join(_KINDS)}", line=block.line
         )
-    make, known = KINDS[block.kind]
+    make, known = _KINDS[block.kind]
     for name in block.options:
         if name not in known:
             raise SpecError(
@@ -139,21 +221,21 @@ def content(block: MarkedBlock, origin: BlockSource) -> BlockContent:
 def _table(asked: _Asked) -> BlockContent:
     runs = asked.runs()
     answer = sequence_answer(runs, asked.judged)
-    told = escape_markdown(sentences.sequence(answer))
+    told = escape_markdown(run_parts.sequence(answer))
     grid = _chosen(sequence_grid(answer), asked.options.get("columns", ""))
     return _from(runs, to_markdown(grid), told)
 
 
 def _answer(asked: _Asked) -> BlockContent:
     runs = asked.runs()
-    return _from(runs, escape_markdown(sentences.sequence(sequence_answer(runs, asked.judged))))
+    return _from(runs, escape_markdown(run_parts.sequence(sequence_answer(runs, asked.judged))))
 
 
 def _operations(asked: _Asked) -> BlockContent:
     run = asked.runs()[-1]
     answer = run_answer(run, asked.judged(run))
     tables = [to_markdown(operations_grid(phase)) for phase in answer.summary.phases]
-    return _from([run], escape_markdown(sentences.run(answer)), *tables)
+    return _from([run], escape_markdown(run_parts.run(answer)), *tables)
 
 
 def _compare(asked: _Asked) -> BlockContent:
@@ -259,7 +341,7 @@ def _peers(asked: _Asked) -> BlockContent:
     return BlockContent("\n\n".join(parts[view] for view in views))
 
 
-KINDS: Final[Mapping[str, tuple[Callable[[_Asked], BlockContent], frozenset[str]]]] = {
+_KINDS: Final[Mapping[str, tuple[Callable[[_Asked], BlockContent], frozenset[str]]]] = {
     "table": (_table, _CHOOSE | {"columns"}),
     "answer": (_answer, _CHOOSE),
     "operations": (_operations, _CHOOSE),

@@ -1,4 +1,4 @@
-"""Reasons of verdicts, each told once with all the places where it holds."""
+"""Reasons of verdicts, each told once with all the places where it holds, in words."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from kvmark.analysis import CaseVerdict, Judgement, Level, Reason, Verdict
 from kvmark.records import Case
 from kvmark.report.format import units
 from kvmark.report.model.answers import RunAnswer, SequenceAnswer
-from kvmark.report.views.groups import group_words
+from kvmark.report.views.plan_words import listed
+
+__all__ = ["Doubt", "Levels", "group_words", "of_cases", "of_runs", "of_sequence", "summed_up"]
 
 Levels = Mapping[str, str]
-Named = tuple[str, Verdict | CaseVerdict, Levels]
+_Named = tuple[str, Verdict | CaseVerdict, Levels]
 """A run or a case by name, its verdict, and its level of each factor, if it has any."""
+_MOST_NAMED = 5
 _GRAVEST_FIRST = (Level.INVALID, Level.SUSPECT, Level.NOTE)
 
 
 @dataclass(frozen=True, slots=True)
-class Occurrence:
+class _Occurrence:
     """A case or a run, and what the reason says of it."""
 
     name: str
@@ -31,7 +34,7 @@ class Doubt:
 
     reason: Reason
     #: Empty when there is only one place, which needs no name.
-    places: tuple[Occurrence, ...]
+    places: tuple[_Occurrence, ...]
     #: Which of all places these are, in words.
     held: str
 
@@ -61,7 +64,7 @@ def of_runs(runs: Sequence[RunAnswer]) -> list[Doubt]:
     return _gathered([(run.summary.id, run.verdict, {}) for run in runs], "runs")
 
 
-def of_cases(verdicts: Sequence[Named]) -> list[Doubt]:
+def of_cases(verdicts: Sequence[_Named]) -> list[Doubt]:
     """The doubts about cases with names, gravest first."""
     return _gathered(verdicts, "cases")
 
@@ -94,7 +97,7 @@ def _because(doubts: Sequence[Doubt], judgement: Judgement) -> str:
     return ": " + ", ".join(f"{code} ({units.whole(often[code])})" for code in codes)
 
 
-def _gathered(verdicts: Sequence[Named], things: str) -> list[Doubt]:
+def _gathered(verdicts: Sequence[_Named], things: str) -> list[Doubt]:
     """Reasons of the same level and code together."""
     reasons: dict[tuple[Level, str], list[tuple[str, Reason]]] = {}
     for name, verdict, _ in verdicts:
@@ -112,7 +115,7 @@ def _doubt(found: Sequence[tuple[str, Reason]], levels: Mapping[str, Levels], th
     names = list(dict.fromkeys(name for name, _ in found))
     theirs = [levels[name] for name in names]
     held = group_words(names, theirs, list(levels.values()), things)
-    return Doubt(reason, tuple(Occurrence(name, one.sentence) for name, one in found), held)
+    return Doubt(reason, tuple(_Occurrence(name, one.sentence) for name, one in found), held)
 
 
 def _levels(case: Case) -> Levels:
@@ -126,3 +129,44 @@ def _levels(case: Case) -> Levels:
 
 def _text(value: float | int | str) -> str:
     return units.significant(value) if isinstance(value, float) else str(value)
+
+
+def group_words(
+    names: Sequence[str], levels: Sequence[Levels], everyone: Sequence[Levels], things: str
+) -> str:
+    """Some of all cases: `all 24 with scenario 2`, or the first of them by their names.
+
+    ``things`` is what all of them are, such as ``cases``. Cases without levels have their names.
+    """
+    count = units.whole(len(names))
+    if len(names) == len(everyone):
+        return f"all {count} {things}"
+    if len(names) > 1 and (common := _common(levels, everyone)):
+        return f"all {count} with {common}"
+    others = [one for one in everyone if one not in levels]
+    if len(others) < len(names) and (common := _common(others, everyone)):
+        return f"all but the {units.whole(len(others))} with {common}"
+    told, more = "; ".join(names[:_MOST_NAMED]), len(names) - _MOST_NAMED
+    return f"{told} and {units.whole(more)} more" if more > 0 else told
+
+
+def _common(group: Sequence[Levels], everyone: Sequence[Levels]) -> str:
+    """The levels that these cases have and no other has all of; nothing where there are none."""
+    if not group or not everyone[0]:
+        return ""
+    chosen: dict[str, list[str]] = {}
+    for factor in everyone[0]:
+        theirs = list(dict.fromkeys(one[factor] for one in group))
+        if len(theirs) < len({one[factor] for one in everyone}):
+            chosen[factor] = theirs
+    if _matched(chosen, everyone) != len(group):
+        return ""
+    for factor in list(chosen):
+        without = {name: theirs for name, theirs in chosen.items() if name != factor}
+        if _matched(without, everyone) == len(group):
+            chosen = without
+    return ", ".join(f"{name} {listed(theirs)}" for name, theirs in chosen.items())
+
+
+def _matched(chosen: Mapping[str, Sequence[str]], everyone: Sequence[Levels]) -> int:
+    return sum(all(one[name] in theirs for name, theirs in chosen.items()) for one in everyone)

@@ -1,8 +1,9 @@
-"""Runs and their analysis, gathered into the answers that a report draws."""
+"""Runs and their analysis, gathered into the answers that a report draws, with their origin."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -27,10 +28,13 @@ from kvmark.analysis import (
     ycsb_sequence,
 )
 from kvmark.analysis.compare.metrics import response_quantiles
+from kvmark.analysis.study import StudyRow
 from kvmark.analysis.verdict.judge import Judge
 from kvmark.interrupts import check
 from kvmark.records import Case, Run, TimeName, by_case
+from kvmark.records.case import RunEnvironment
 from kvmark.report.format import units
+from kvmark.report.format.grid import escape_markdown
 from kvmark.report.model.answers import (
     MOST_CURVES,
     MOST_DRAWN,
@@ -44,9 +48,93 @@ from kvmark.report.model.answers import (
 )
 from kvmark.report.views import plan_words as asked
 from kvmark.report.views.imported import imported_answer
-from kvmark.report.views.origin import origin_facts
+from kvmark.report.views.plan_words import listed
 
+__all__ = [
+    "NO_COMMIT",
+    "machine_words",
+    "origin_facts",
+    "origin_sentence",
+    "run_answer",
+    "run_answers",
+    "sequence_answer",
+    "study_provenance",
+]
+
+NO_COMMIT = "not recorded"
+"""What stands for the commit of runs that were made without --commit."""
+_SHORT_COMMIT = 12
+_DAY = len("2026-11-21")
 _TIMES: tuple[TimeName, ...] = ("response", "service")
+
+
+def origin_facts(runs: Sequence[Run]) -> tuple[Fact, ...]:
+    """When, at which commit, on which machine; nothing of runs that others measured."""
+    own = [run for run in runs if run.manifest.imported is None]
+    if not own:
+        return ()
+    days = sorted({run.manifest.created[:_DAY] for run in own})
+    return (
+        Fact("Measured", days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"),
+        Fact("Commit", ", ".join(_commits(own)) or NO_COMMIT),
+        Fact("Machine", "; ".join(dict.fromkeys(map(_machine, own)))),
+        Fact("System", ", ".join(_systems(own))),
+        *_server_settings(own),
+    )
+
+
+def _server_settings(runs: Sequence[Run]) -> Iterator[Fact]:
+    """The servers that kvmark started; where they differ between runs, each place that differs."""
+    known = [RunEnvironment.of(run.manifest) for run in runs]
+    words = list(dict.fromkeys(one.server_words for one in known if one.servers))
+    if len(words) == 1:
+        yield Fact("Servers", words[0])
+    elif words:
+        places = dict.fromkeys(place for one in known for place in one.servers)
+        levels = {place: list(dict.fromkeys(one.servers.get(place, "unknown") for one in known))
+                  for place in places}  # fmt: skip
+        told = [f"{place.removeprefix('servers.')} {', or '.join(texts)}"
+                for place, texts in levels.items() if len(texts) > 1]  # fmt: skip
+        yield Fact("Servers", f"not the same for all runs: {'; '.join(told)}")
+
+
+def origin_sentence(runs: Sequence[Run]) -> str:
+    """Which runs a block is made of, where they ran and how they are made again, as Markdown."""
+    first, last = runs[0], runs[-1]
+    which = f"run {first.id}" if len(runs) == 1 else f"{len(runs)} runs, {first.id} to {last.id}"
+    versions = dict.fromkeys(run.manifest.versions.get("kvmark", "unknown") for run in runs)
+    commits = [f"commit {', '.join(_commits(runs))}"] if any(_commits(runs)) else []
+    told = [
+        f"From {which}", listed(_systems(runs)), *commits, f"kvmark {', '.join(versions)}",
+        _machine(last),
+    ]  # fmt: skip
+    commands = dict.fromkeys(shlex.join(run.manifest.command) for run in runs)
+    again = "" if len(commands) > 1 else f" Made by `{next(iter(commands))}`."
+    return f"{escape_markdown('; '.join(told))}.{again}"
+
+
+def _systems(runs: Sequence[Run]) -> list[str]:
+    systems = (run.manifest.engine.system for run in runs)
+    return list(dict.fromkeys(f"{one.system} {one.version}".strip() for one in systems))
+
+
+def _commits(runs: Sequence[Run]) -> list[str]:
+    commits = dict.fromkeys(run.manifest.commit for run in runs)
+    return [one[:_SHORT_COMMIT] for one in commits if one]
+
+
+def _machine(run: Run) -> str:
+    return ", ".join(machine_words(run.manifest.host))
+
+
+def machine_words(host: Mapping[str, Any]) -> Iterator[str]:
+    """A machine's cores, memory and kernel."""
+    yield f"{host.get('cores', '?')} cores of {host.get('processor', 'an unknown processor')}"
+    memory, kernel = host.get("memory_bytes"), host.get("kernel")
+    if isinstance(memory, int):
+        yield units.size(memory)
+    if kernel:
+        yield f"kernel {kernel}"
 
 
 def sequence_answer(runs: Sequence[Run], judged: Judge = judge) -> SequenceAnswer:
@@ -224,3 +312,40 @@ def _compact(values: Mapping[str, Any]) -> str:
     """The plain values of a mapping; what is nested stands in a document of its own."""
     plain = {name: value for name, value in values.items() if _plain(value)}
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in plain.items())
+
+
+def study_provenance(
+    study: str, definition: Mapping[str, Any], rows: Sequence[StudyRow], runs: Sequence[Run]
+) -> Provenance:
+    """What all runs have in common from the first of them, and the runs of each case."""
+    ids = {row.title: list(row.figures.runs) for row in rows if row.figures}
+    documents: dict[str, object] = {"Study": dict(definition), "Runs of each case": ids}
+    if runs:
+        first = runs[0].manifest
+        documents |= {
+            "Plan of the first case": first.plan,
+            "Configuration of the system": first.engine.system.configuration,
+            "Host": first.host,
+        }
+        if first.testbed:
+            documents["Servers of the first case"] = first.testbed
+    command = runs[0].manifest.command if runs else ()
+    return Provenance(tuple(_study_facts(study, runs)), command, documents, origin_facts(runs))
+
+
+def _study_facts(study: str, runs: Sequence[Run]) -> Iterable[Fact]:
+    yield Fact("Study", study)
+    yield Fact("Runs", units.whole(len(runs)))
+    if not runs:
+        return
+    systems = (run.manifest.engine.system for run in runs)
+    named = dict.fromkeys(f"{one.system} {one.version}".strip() for one in systems)
+    yield Fact("System", ", ".join(named))
+    yield Fact("Begun", min(run.manifest.created for run in runs))
+    yield from (Fact(name, version) for name, version in runs[0].manifest.versions.items())
+    plain = (
+        f"{name.replace('_', ' ')} {value}"
+        for name, value in runs[0].manifest.host.items()
+        if isinstance(value, str | int | float)
+    )
+    yield Fact("Host", ", ".join(plain))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kvmark.analysis.external.peers import PeerBound, PeerRatio, Peers
 from kvmark.report.format import units
 from kvmark.report.format.grid import Cell, Column, Grid, escape_markdown, to_markdown
-from kvmark.report.views.origin import NO_COMMIT, machine_words
+from kvmark.report.views.gather import NO_COMMIT, machine_words
 from kvmark.report.views.plan_words import listed
 
 __all__ = ["medians_grid", "peers_parts", "ratios_grid"]

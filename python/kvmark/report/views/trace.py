@@ -1,20 +1,34 @@
-"""A trace in words: facts, the kinds and statements, keys and the caches that would hold them."""
+"""A trace: facts, kinds, keys, caches, its page with figures, and the workload learnt from it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
 
+import altair as alt
+import polars as pl
 from rich.text import Text
 
 from kvmark.analysis.trace import Sizes, TraceAnswer, TracePart
 from kvmark.foreign_text import printable
+from kvmark.learn import LearnedPart, Likeness, TwinFigure
+from kvmark.report.charts.vega import Spec, log_ticks
 from kvmark.report.format import units
 from kvmark.report.format.bars import contrast
 from kvmark.report.format.grid import Cell, Column, Grid, to_text, wrap
+from kvmark.report.model.answers import Provenance
+from kvmark.report.model.figures import Figure
+from kvmark.report.model.page import Origin, Page, Section
 from kvmark.trace import sentences
 
-__all__ = ["trace_grids", "trace_sentences", "trace_text"]
+__all__ = ["learnt_text", "likeness_sentence", "likeness_text", "trace_page", "trace_text"]
 
+_WORDS: Final = {
+    "alike": "The workload is a twin of the trace: every difference is within its margin.",
+    "unlike": "The workload is no twin of the trace",
+    "unknown": "Whether the workload is a twin of the trace can't be told",
+}
+_WIDTH, _HEIGHT = 640, 220
 _SIZES = {
     "key_size": "keys, bytes",
     "value_size": "values, bytes",
@@ -23,18 +37,140 @@ _SIZES = {
 }
 
 
+def learnt_text(parts: Sequence[LearnedPart], width: int) -> Text:
+    """Each part's law, what it loses, and the figures of both, for a terminal of this width."""
+    lines: list[Text] = []
+    for part in parts:
+        sentence = f"{part.name.capitalize()}: {part.law}. Lost: {part.loses}."
+        lines += [Text(line) for line in wrap(sentence, width)]
+    rows = tuple(
+        (Cell(part.name), Cell(one.name), *map(_number, (one.trace, one.twin)))
+        for part in parts
+        for one in part.fit
+    )
+    columns = (
+        Column("", number=False, key=True), Column("figure", number=False), Column("trace"),
+        Column("workload"),
+    )  # fmt: skip
+    return Text("\n").join(
+        (*lines, Text(), to_text(Grid("How well they fit", columns, rows), width))
+    )
+
+
+def likeness_text(found: Likeness, width: int) -> Text:
+    """What differs by how much, and what follows."""
+    columns = (
+        Column("", number=False, key=True), Column("trace"), Column("workload"),
+        Column("difference"), Column("interval"), Column("margin"), Column("", number=False),
+    )  # fmt: skip
+    grid = Grid("How like the trace it is", columns, tuple(map(_row, found.figures)))
+    text = to_text(grid, width)
+    # What is no twin ends the command with its sentence.
+    return Text("\n\n").join((text, Text(_WORDS["alike"]))) if found.judgement == "alike" else text
+
+
+def likeness_sentence(found: Likeness) -> str:
+    """The judgement, with the figures that are why."""
+    why = ", ".join(one.name for one in found.figures if one.judgement == found.judgement)
+    words = _WORDS[found.judgement]
+    if found.judgement == "alike":
+        return words
+    return f"{words}: {why}{'; give more --blocks' if found.judgement == 'unknown' else ''}."
+
+
+def _row(one: TwinFigure) -> tuple[Cell, ...]:
+    of_time = one.name.startswith("p9")
+    values = map(units.with_unit if of_time else units.significant, (one.trace, one.twin))
+    found = one.difference
+    change = interval = "-"
+    if found is not None:
+        change = _change(found.value)
+        if found.low is not None and found.high is not None:
+            interval = f"{_change(found.low)} to {_change(found.high)}"
+    told = (*values, change, interval, f"{100 * one.margin:g} %", one.judgement)
+    return (Cell(one.name), *map(Cell, told))
+
+
+def _change(change: float) -> str:
+    return f"{100 * change:+.2f} %"
+
+
+def _number(value: float) -> Cell:
+    return Cell(units.significant(value, 4))
+
+
+def trace_page(name: str, answer: TraceAnswer, command: tuple[str, ...]) -> Page:
+    """What is in the trace of that name."""
+    first, *others = _trace_sentences(answer)
+    figures = [_rate_figure(answer.rate.course)]
+    if answer.hit_ratios:
+        figures.append(_hits_figure(answer.hit_ratios))
+    return Page(
+        title=name,
+        asked="What is asked of the store, when, and of which keys?",
+        facts=(),
+        answer=" ".join((first, *others)),
+        things="traces",
+        counts={},
+        doubts=(),
+        parts=(
+            Section("figures", "Figures", figures=tuple(figures)),
+            Section("tables", "Tables", grids=tuple(_trace_grids(answer))),
+        ),
+        sources=(Origin("", Provenance((), command, {})),),
+    )
+
+
+def _rate_figure(course: Sequence[tuple[float, float]]) -> Figure:
+    data = pl.DataFrame(course, schema={"seconds": pl.Float64, "rate": pl.Float64}, orient="row")
+    x = alt.X("seconds:Q", title="seconds since the first operation")
+    y = alt.Y("rate:Q", title="operations per second").scale(zero=True).axis(format="~s")
+    return Figure(
+        name="rate",
+        title="Rate over time",
+        caption=f"Operations per second in {len(data)} equal stretches of time.",
+        data=data,
+        spec=_line(data, x, y, interpolate="step-after"),
+    )
+
+
+def _hits_figure(ratios: Sequence[tuple[float, float]]) -> Figure:
+    data = pl.DataFrame(ratios, schema={"keys": pl.Float64, "hits": pl.Float64}, orient="row")
+    x = alt.X("keys:Q", title="keys in the cache").scale(type="log", nice=False)
+    x = x.axis(format="~s", values=log_ticks(data["keys"].to_list()), labelOverlap=True)
+    y = alt.Y("hits:Q", title="hit ratio of reads").scale(domain=(0, 1))
+    return Figure(
+        name="hits",
+        title="Hit ratio of an LRU cache",
+        caption="Of the reads, by the number of keys that the cache holds; what is written is kept"
+        " in it too.",
+        data=data,
+        spec=_line(data, x, y, interpolate="linear"),
+    )
+
+
+def _line(
+    data: pl.DataFrame, x: alt.X, y: alt.Y, interpolate: Literal["linear", "step-after"]
+) -> Spec:
+    chart = alt.Chart(alt.InlineData(values=data.to_dicts()))
+    line = chart.mark_line(interpolate=interpolate).encode(x=x, y=y)
+    spec: Spec = line.properties(width=_WIDTH, height=_HEIGHT).to_dict()
+    spec.pop("config", None)
+    return spec
+
+
 def trace_text(answer: TraceAnswer, width: int) -> Text:
     """A trace for a terminal of this width."""
     lines: list[Text] = []
-    for sentence in trace_sentences(answer):
+    for sentence in _trace_sentences(answer):
         lines += [Text(line) for line in wrap(printable(sentence), width)]
     lines += [Text(), Text(contrast([rate for _, rate in answer.rate.course][-width:]), "cyan")]
-    for grid in trace_grids(answer):
+    for grid in _trace_grids(answer):
         lines += [Text(), to_text(grid, width)]
     return Text("\n").join(lines)
 
 
-def trace_sentences(answer: TraceAnswer) -> Iterator[str]:
+def _trace_sentences(answer: TraceAnswer) -> Iterator[str]:
     """What is in a trace, and what should be known of how it was made."""
     rate, clients = answer.rate, units.whole(answer.clients)
     yield (
@@ -71,7 +207,7 @@ def _of_keys(answer: TraceAnswer) -> Iterator[str]:
         yield f"What is said of keys comes from a sample of {_percent(answer.sampled)} of them."
 
 
-def trace_grids(answer: TraceAnswer) -> Iterator[Grid]:
+def _trace_grids(answer: TraceAnswer) -> Iterator[Grid]:
     """Its tables."""
     yield _parts("Kinds", answer.kinds)
     yield _parts("Statements", answer.statements)
